@@ -1,0 +1,1 @@
+"""The core: the meaning of programs, and nothing above it."""

@@ -1,0 +1,484 @@
+"""Scalar expressions: the value of one element, as hash-consed nodes.
+
+    Const        a number                     Zero     structural zero: absent from sums, absorbing in products
+    FromIndex    an index as a number         Get      an element of an array, proven or checked in range
+    Apply        a primitive of `prim`        Add, Mul n-ary, in the user's order
+    Cast         dtype conversion             Bracket  Iverson bracket: x where all conditions hold, else 0,
+    Select       data-dependent choice                 and x is not evaluated there
+    Reduce       sum, prod, max, min, argmax, argmin, any, all over index variables
+
+The functions in lower case build nodes and are the only way to do so: they fold constants, drop structural
+zeros, merge brackets and flatten sums. They never cancel a user's terms: x - x, x / x and x * 0.0 stay.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from itertools import count
+from typing import Final, Literal
+
+import numpy as np
+
+from pullback.ir import types
+from pullback.ir.index import Cond, Data, Index, Key, Var, as_index
+from pullback.ir.intern import Interned, intern
+from pullback.ir.primitive import PRIMITIVES, Primitive
+from pullback.ir.types import DType
+
+_SERIAL = count()
+
+ReduceOp = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any", "all"]
+REDUCE_OPS: Final[tuple[ReduceOp, ...]] = ("sum", "prod", "max", "min", "argmax", "argmin", "any", "all")
+
+
+class Ref:
+    """A name for an array value: an input, or what a statement yields. Compared by identity.
+
+    `bounds` is the half-open range of an integer array's values where it is known (declared by `in_range`
+    and checked at entry for inputs; by construction for argmax).
+    """
+
+    __slots__ = ("__weakref__", "bounds", "dtype", "name", "serial", "shape")
+
+    def __init__(self, name: str, dtype: DType, shape: Sequence[Index | int],
+                 bounds: tuple[Index, Index] | None = None) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.shape: tuple[Index, ...] = tuple(as_index(d) for d in shape)
+        self.bounds = bounds
+        self.serial = next(_SERIAL)
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Scalar(Interned):
+    """Base of scalar nodes. `free` holds the index variables, `refs` the arrays that occur."""
+
+    __slots__ = ("dtype", "free", "refs")
+    dtype: DType
+    free: frozenset[Var]
+    refs: frozenset[Ref]
+
+    def _collect(self, *parts: Scalar | Index | Cond) -> None:
+        free: frozenset[Var] = frozenset()
+        refs: frozenset[Ref] = frozenset()
+        for part in parts:
+            free |= part.free
+            refs |= part.refs if isinstance(part, Scalar) else index_refs(part)
+        self.free, self.refs = free, refs
+
+    def __add__(self, other: Scalar | float) -> Scalar:
+        return add(self, lift(other, self.dtype))
+
+    def __radd__(self, other: float) -> Scalar:
+        return add(lift(other, self.dtype), self)
+
+    def __sub__(self, other: Scalar | float) -> Scalar:
+        return add(self, negative(lift(other, self.dtype)))
+
+    def __rsub__(self, other: float) -> Scalar:
+        return add(lift(other, self.dtype), negative(self))
+
+    def __mul__(self, other: Scalar | float) -> Scalar:
+        return mul(self, lift(other, self.dtype))
+
+    def __rmul__(self, other: float) -> Scalar:
+        return mul(lift(other, self.dtype), self)
+
+    def __truediv__(self, other: Scalar | float) -> Scalar:
+        return apply("divide", self, lift(other, self.dtype))
+
+    def __rtruediv__(self, other: float) -> Scalar:
+        return apply("divide", lift(other, self.dtype), self)
+
+    def __neg__(self) -> Scalar:
+        return negative(self)
+
+    def __repr__(self) -> str:
+        from pullback.ir.printer import print_scalar  # the text form is above; for debugging only
+
+        return print_scalar(self)
+
+
+class Const(Scalar):
+    """A number of the given dtype: a Python bool, int or float."""
+
+    __slots__ = ("value",)
+    _fields = ("value", "dtype")
+    value: bool | int | float
+
+    def _prepare(self) -> None:
+        self._collect()
+
+
+class Zero(Scalar):
+    """Structural zero: what brackets give outside and derivatives give where nothing depends."""
+
+    __slots__ = ()
+    _fields = ("dtype",)
+
+    def _prepare(self) -> None:
+        self._collect()
+
+
+class FromIndex(Scalar):
+    """An index as a number of an integer or floating dtype."""
+
+    __slots__ = ("index",)
+    _fields = ("index", "dtype")
+    index: Index
+
+    def _prepare(self) -> None:
+        self._collect(self.index)
+
+
+class Get(Scalar):
+    """ref[indices]: in range for every value of the variables that the guards around it admit."""
+
+    __slots__ = ("indices", "ref")
+    _fields = ("ref", "indices")
+    ref: Ref
+    indices: tuple[Index, ...]
+
+    def _prepare(self) -> None:
+        self.dtype = self.ref.dtype
+        self._collect(*self.indices)
+        self.refs |= {self.ref}
+
+
+class Apply(Scalar):
+    """A primitive applied to operands of one dtype."""
+
+    __slots__ = ("args", "primitive")
+    _fields = ("primitive", "args", "dtype")
+    primitive: Primitive
+    args: tuple[Scalar, ...]
+
+    def _prepare(self) -> None:
+        self._collect(*self.args)
+
+
+class Cast(Scalar):
+    """Conversion to another dtype; floating to integer saturates, NaN gives 0; integers wrap."""
+
+    __slots__ = ("arg",)
+    _fields = ("arg", "dtype")
+    arg: Scalar
+
+    def _prepare(self) -> None:
+        self._collect(self.arg)
+
+
+class Add(Scalar):
+    """Sum of two or more terms, in order."""
+
+    __slots__ = ("args",)
+    _fields = ("args", "dtype")
+    args: tuple[Scalar, ...]
+
+    def _prepare(self) -> None:
+        self._collect(*self.args)
+
+
+class Mul(Scalar):
+    """Product of two or more factors, in order."""
+
+    __slots__ = ("args",)
+    _fields = ("args", "dtype")
+    args: tuple[Scalar, ...]
+
+    def _prepare(self) -> None:
+        self._collect(*self.args)
+
+
+class Bracket(Scalar):
+    """arg where all conditions hold; exactly zero elsewhere, where arg is not evaluated."""
+
+    __slots__ = ("arg", "conds")
+    _fields = ("conds", "arg", "dtype")
+    conds: tuple[Cond, ...]
+    arg: Scalar
+
+    def _prepare(self) -> None:
+        self._collect(*self.conds, self.arg)
+
+
+class Select(Scalar):
+    """then where the bool `test` is true, else otherwise; only the branch taken is evaluated."""
+
+    __slots__ = ("otherwise", "test", "then")
+    _fields = ("test", "then", "otherwise", "dtype")
+    test: Scalar
+    then: Scalar
+    otherwise: Scalar
+
+    def _prepare(self) -> None:
+        self._collect(self.test, self.then, self.otherwise)
+
+
+class Reduce(Scalar):
+    """op over all values of the variables in row-major order; argmax and argmin give the flat position, first on ties."""
+
+    __slots__ = ("arg", "op", "vars")
+    _fields = ("op", "vars", "arg", "dtype")
+    op: ReduceOp
+    vars: tuple[Var, ...]
+    arg: Scalar
+
+    def _prepare(self) -> None:
+        self._collect(self.arg, *(v.extent for v in self.vars))
+        self.free -= frozenset(self.vars)
+
+
+Node = Const | Zero | FromIndex | Get | Apply | Cast | Add | Mul | Bracket | Select | Reduce
+
+
+def index_refs(index: Index | Cond) -> frozenset[Ref]:
+    """The arrays read by data-dependent atoms of an index or condition."""
+    if isinstance(index, Cond):
+        index = index.index
+    return frozenset().union(*(a.scalar.refs for a in index.every_atom if isinstance(a, Data)))
+
+
+# Building -------------------------------------------------------------------------------------------------------
+
+
+def const(value: bool | int | float, dtype: DType) -> Scalar:
+    """A number of `dtype`: integers wrap, floats are rounded to the type."""
+    if dtype.is_bool:
+        value = bool(value)
+    elif dtype.is_integer:
+        value = dtype.wrap(int(value))
+    else:
+        with np.errstate(over="ignore"):
+            value = float(np.float32(value)) if dtype is types.f32 else float(value)
+    key = struct.pack("<d", value) if isinstance(value, float) else value
+    return intern(Const, value, dtype, key=(key, dtype))
+
+
+def zero(dtype: DType) -> Scalar:
+    """The structural zero."""
+    return intern(Zero, dtype)
+
+
+def lift(value: Scalar | float, dtype: DType) -> Scalar:
+    """A Python number as a constant of `dtype`; a Scalar as it is."""
+    return value if isinstance(value, Scalar) else const(value, dtype)
+
+
+def from_index(index: Index | Var | int, dtype: DType) -> Scalar:
+    """An index as a number; a constant index folds, an integer scalar used as index comes back as itself."""
+    index = as_index(index)
+    if index.constant is not None:
+        return const(index.constant, dtype)
+    atom = index.single
+    if isinstance(atom, Data) and not atom.checked:
+        return cast(atom.scalar, dtype)
+    return intern(FromIndex, index, dtype)
+
+
+def get(ref: Ref, *indices: Index | Var | int) -> Scalar:
+    """ref[indices]; the caller answers for the range."""
+    assert len(indices) == ref.rank, f"{ref.name} has rank {ref.rank}, got {len(indices)} indices"
+    return intern(Get, ref, tuple(as_index(i) for i in indices))
+
+
+def data_index(scalar: Scalar, extent: Index | None = None, checked: bool = False) -> Index:
+    """An integer scalar as an index: itself where it came from one, else a Data atom."""
+    if isinstance(scalar, FromIndex) and not checked:
+        return scalar.index
+    if isinstance(scalar, Const) and not checked:
+        return as_index(int(scalar.value))
+    if isinstance(scalar, Cast) and scalar.arg.dtype.is_integer and scalar.dtype is types.i64 and not checked:
+        return data_index(scalar.arg, extent)
+    return as_index(Data(scalar, extent, checked))
+
+
+def apply(primitive: Primitive | str, *args: Scalar) -> Scalar:
+    """A primitive applied; constants fold."""
+    row = PRIMITIVES[primitive] if isinstance(primitive, str) else primitive
+    assert len(args) == row.arity and all(a.dtype is args[0].dtype for a in args), (row.name, [a.dtype for a in args])
+    dtype = types.bool_ if row.result == "bool" else args[0].dtype
+    if all(isinstance(a, Const) for a in args):
+        with np.errstate(all="ignore"):
+            value = row.evaluate(*(np.asarray(a.value, a.dtype.numpy) for a in args if isinstance(a, Const)))
+        return const(np.asarray(value).item(), dtype)
+    if row.name == "divide" and isinstance(args[0], Zero):
+        return args[0]
+    if row.name == "divide" and isinstance(args[0], Bracket):
+        return bracket(args[0].conds, apply(row, args[0].arg, args[1]))
+    return intern(Apply, row, args, dtype)
+
+
+def cast(x: Scalar, dtype: DType) -> Scalar:
+    """x converted to dtype."""
+    match x:
+        case _ if x.dtype is dtype:
+            return x
+        case Const():
+            from pullback.ir.semantics import convert
+
+            return const(convert(np.asarray(x.value, x.dtype.numpy), dtype).item(), dtype)
+        case Zero():
+            return zero(dtype)
+        case FromIndex() if x.dtype is types.i64:
+            return intern(FromIndex, x.index, dtype)
+        case Bracket():
+            return bracket(x.conds, cast(x.arg, dtype))
+        case _:
+            return intern(Cast, x, dtype)
+
+
+def negative(x: Scalar) -> Scalar:
+    """-x, as a product with -1."""
+    return mul(const(-1, x.dtype), x)
+
+
+def add(*terms: Scalar) -> Scalar:
+    """Sum: nested sums flatten, structural zeros vanish, constants fold, like terms merge into a factor."""
+    dtype = terms[0].dtype
+    flat: list[Scalar] = []
+    for t in terms:
+        assert t.dtype is dtype, f"sum of {dtype} and {t.dtype}"
+        flat.extend(t.args if isinstance(t, Add) else () if isinstance(t, Zero) else (t,))
+    if not flat:
+        return zero(dtype)
+    merged = _merge_constants(_merge_like_terms(flat))
+    return merged[0] if len(merged) == 1 else intern(Add, tuple(merged), dtype)
+
+
+def _merge_constants(terms: list[Scalar]) -> list[Scalar]:
+    """Integer constants folded into one at the end (exact); a single floating constant stays in place."""
+    if not terms[0].dtype.is_integer:
+        return terms
+    constants = [t.value for t in terms if isinstance(t, Const)]
+    if len(constants) < 2:
+        return terms
+    rest = [t for t in terms if not isinstance(t, Const)]
+    total = const(int(sum(constants)), terms[0].dtype)
+    return [*rest, total] if rest and total is not const(0, total.dtype) else rest or [total]
+
+
+def _merge_like_terms(terms: list[Scalar]) -> list[Scalar]:
+    """x + x as 2 * x: exact in floating point, where n equal terms are at most 2; and for integers."""
+    if len(set(terms)) == len(terms):
+        return terms
+    counts: dict[Scalar, int] = {}
+    for t in terms:
+        counts[t] = counts.get(t, 0) + 1
+    return [t if n == 1 else mul(const(n, t.dtype), t) for t, n in counts.items()]
+
+
+def mul(*factors: Scalar) -> Scalar:
+    """Product: nested products flatten, brackets and guards move out, factors 1 vanish, a structural zero wins."""
+    dtype = factors[0].dtype
+    flat: list[Scalar] = []
+    conds: dict[Cond, None] = {}
+    guards: dict[Scalar, None] = {}
+    pending = list(reversed(factors))
+    while pending:
+        f = pending.pop()
+        assert f.dtype is dtype, f"product of {dtype} and {f.dtype}"
+        match f:
+            case Mul():
+                pending.extend(reversed(f.args))
+            case Bracket():
+                conds.update(dict.fromkeys(f.conds))
+                pending.append(f.arg)
+            case Select() if isinstance(f.otherwise, Zero):
+                guards[f.test] = None
+                pending.append(f.then)
+            case Zero():
+                return f
+            case _:
+                flat.append(f)
+    out = _product(flat, dtype)
+    for test in reversed(guards):
+        out = select(test, out, zero(dtype))
+    return bracket(tuple(conds), out) if conds else out
+
+
+def _product(flat: list[Scalar], dtype: types.DType) -> Scalar:
+    """The product of factors that are neither products nor guarded, constants in front."""
+    number: bool | int | float = 1
+    rest = []
+    seen = 0
+    for f in flat:
+        # two floating constants are folded only where that is exact: one of them is a sign or power of two
+        if isinstance(f, Const) and (dtype.is_integer or seen == 0 or _is_power_of_two(f.value)
+                                     or _is_power_of_two(number)):
+            number = const(number * f.value, dtype).value  # type: ignore[attr-defined]
+            seen += 1
+        else:
+            rest.append(f)
+    if not rest:
+        return const(number, dtype)
+    if number != 1:
+        rest.insert(0, const(number, dtype))
+    return rest[0] if len(rest) == 1 else intern(Mul, tuple(rest), dtype)
+
+
+def _is_power_of_two(value: bool | int | float) -> bool:
+    return isinstance(value, float) and value != 0 and np.isfinite(value) and abs(np.frexp(value)[0]) == 0.5
+
+
+def bracket(conds: Iterable[Cond | bool], x: Scalar) -> Scalar:
+    """x where all conditions hold, else structural zero."""
+    kept: dict[Cond, None] = {}
+    for c in conds:
+        if c is False:
+            return zero(x.dtype)
+        if c is not True:
+            kept[c] = None
+    if isinstance(x, Zero):
+        return x
+    while isinstance(x, Bracket):
+        kept.update(dict.fromkeys(x.conds))
+        x = x.arg
+    if not kept:
+        return x
+    return intern(Bracket, tuple(sorted(kept, key=_cond_key)), x, x.dtype)
+
+
+def _cond_key(c: Cond) -> Key:
+    return c.key
+
+
+def test(conds: Iterable[Cond | bool]) -> Scalar:
+    """Index conditions as a bool scalar."""
+    return bracket(conds, const(True, types.bool_))
+
+
+def select(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
+    """then where the condition is true, else otherwise; a condition on indices alone becomes a bracket."""
+    assert condition.dtype is types.bool_ and then.dtype is otherwise.dtype
+    if isinstance(condition, Const):
+        return then if condition.value else otherwise
+    if isinstance(condition, Zero):
+        return otherwise
+    if then is otherwise:
+        return then
+    if isinstance(condition, Bracket) and isinstance(condition.arg, Const):
+        if isinstance(otherwise, Zero):
+            return bracket(condition.conds, then)
+        if len(condition.conds) == 1 and not then.dtype.is_bool:
+            return add(bracket(condition.conds, then), bracket((condition.conds[0].negate(),), otherwise))
+    return intern(Select, condition, then, otherwise, then.dtype)
+
+
+def reduce(op: ReduceOp, variables: Sequence[Var], x: Scalar) -> Scalar:
+    """op over the variables. Sums: structural zero vanishes, a sum over no variables is its argument."""
+    if not variables and op not in ("argmax", "argmin"):
+        return x
+    if op == "sum" and isinstance(x, Zero):
+        return x
+    if op == "sum" and isinstance(x, Reduce) and x.op == "sum":
+        return reduce(op, (*variables, *x.vars), x.arg)
+    dtype = types.i64 if op in ("argmax", "argmin") else x.dtype
+    return intern(Reduce, op, tuple(variables), x, dtype)

@@ -1,0 +1,44 @@
+"""Hash-consing: structurally equal nodes are one object, so equality is identity and a hash costs one word.
+
+A class derives from `Interned` and makes its nodes through `intern(cls, *fields)`; the fields are the slots
+named in `_fields`, in order. The table holds nodes weakly: a program that is dropped takes its nodes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, ClassVar, TypeVar
+from weakref import WeakValueDictionary
+
+_TABLE: WeakValueDictionary[tuple[Hashable, ...], Interned] = WeakValueDictionary()
+
+T = TypeVar("T", bound="Interned")
+
+
+class Interned:
+    """A node compared by identity. `_fields` names the slots that make it what it is."""
+
+    __slots__ = ("__weakref__",)
+    _fields: ClassVar[tuple[str, ...]] = ()
+
+    def _prepare(self) -> None:
+        """Compute the cached facts of a new node (free variables and the like)."""
+
+    def __copy__(self: T) -> T:
+        return self
+
+    def __deepcopy__(self: T, memo: dict[int, Any]) -> T:
+        return self
+
+
+def intern(cls: type[T], *fields: Any, key: tuple[Hashable, ...] | None = None) -> T:
+    """The one node of class `cls` with these fields; `key` replaces fields that do not compare as they should."""
+    full = (cls, *(fields if key is None else key))
+    node = _TABLE.get(full)
+    if node is None:
+        node = object.__new__(cls)
+        for name, value in zip(cls._fields, fields, strict=True):
+            object.__setattr__(node, name, value)
+        node._prepare()
+        _TABLE[full] = node
+    return node  # type: ignore[return-value]

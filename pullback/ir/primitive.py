@@ -1,0 +1,91 @@
+"""The record that is the whole truth about an elementwise operation.
+
+One primitive is one row in `pullback.prim`: its meaning in NumPy, its dtype rule, its derivative or the stated
+reason for none, its C, and sample inputs for the table tests. Everything else in the compiler reads the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from pullback.ir.types import DType
+
+if TYPE_CHECKING:
+    from pullback.ir.expr import Scalar
+
+Partials = Callable[..., Sequence["Scalar | None"]]
+
+
+@dataclass(frozen=True, eq=False)
+class Primitive:
+    """An elementwise function of scalars.
+
+    Attributes:
+        name: what the text form and the public function are called.
+        doc: one sentence for users.
+        arity: number of operands; all have one dtype.
+        evaluate: NumPy meaning, on arrays of the operand dtype; must give the result dtype.
+        kinds: the dtype kinds it accepts.
+        result: "same" as the operands or "bool".
+        partials: `partials(*args, out=out)` gives dout/darg for each operand as Scalars over the operands and
+            the result `out` (so that exp, tanh and logistic reuse it); None for an operand on which the
+            result does not depend smoothly. None with `no_derivative` set where there is no derivative.
+        no_derivative: why not, as a clause for error messages; the derivative through it is then zero.
+        c: a C expression with {0}, {1}, ... for operands, per dtype kind; `{f}` is the f32 suffix of libm ("f" or "").
+            A key is a kind ("floating", "signed", "unsigned", "bool") or "*" for all.
+        transcendental: it gets a statement of its own in normal form, so that it is evaluated once per element.
+        cost: rough cost in multiply-adds.
+        domain: the interval samples are drawn from, one for all operands.
+    """
+
+    name: str
+    doc: str
+    arity: int
+    evaluate: Callable[..., np.ndarray[Any, Any]]
+    kinds: tuple[str, ...] = ("floating",)
+    result: str = "same"
+    partials: Partials | None = None
+    no_derivative: str | None = None
+    c: dict[str, str] = field(default_factory=dict)
+    transcendental: bool = False
+    cost: int = 1
+    domain: tuple[float, float] = (-2.0, 2.0)
+    infix: str | None = None
+
+    def c_template(self, dtype: DType) -> str:
+        """The C expression template for operands of this dtype."""
+        template = self.c.get(dtype.kind) or self.c["*"]
+        return template.replace("{f}", "f" if dtype.name == "f32" else "")
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class PrimitiveTable:
+    """All primitives by name, in the order they were defined."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Primitive] = {}
+
+    def add(self, row: Primitive) -> Primitive:
+        """Register a row; a second row of the same name is a bug."""
+        if row.name in self._rows:
+            raise ValueError(f"primitive {row.name} is defined twice")
+        self._rows[row.name] = row
+        return row
+
+    def __getitem__(self, name: str) -> Primitive:
+        return self._rows[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def __iter__(self) -> Iterator[Primitive]:
+        return iter(self._rows.values())
+
+
+PRIMITIVES: Final = PrimitiveTable()

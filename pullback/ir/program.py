@@ -1,0 +1,195 @@
+"""Statements, blocks and programs.
+
+A program is a list of statements in let-normal form over arrays (`Ref`s); scalars live inside statements.
+
+    Build    outs[i..] = value(i..)   one or more arrays over one index space
+    Scatter  out[index(i..)] += value(i..), from zero; the one statement for data-dependent targets
+    Fold     states carried through `trips` steps, and per-step results stacked along a new leading axis (scan)
+    While    states carried while a test holds, at most `max_trips` steps where that is given
+    Cond     one of two blocks, chosen by a bool array of rank 0
+
+There are no local arrays: what the user nests inside a `build` is lifted to statements with more axes, so every
+derivative and pass sees flat statements, and fusion puts together again what belongs together. Blocks of Fold,
+While and Cond may read any array defined before the statement. Positions are kept outside equality and text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pullback.ir.expr import Ref, Scalar
+from pullback.ir.index import Cond, Dim, Index, Var
+from pullback.source import Position
+
+
+@dataclass(frozen=True, eq=False)
+class Build:
+    """outs[k][vars] = values[k] for all values of the variables; every out has shape (v.extent for v in vars)."""
+
+    outs: tuple[Ref, ...]
+    vars: tuple[Var, ...]
+    values: tuple[Scalar, ...]
+    positions: tuple[Position, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """out = zeros; for all values of the variables, in row-major order: out[indices] += value.
+
+    The indices are in range wherever the value's guards hold (Data atoms as they say).
+    """
+
+    out: Ref
+    vars: tuple[Var, ...]
+    indices: tuple[Index, ...]
+    value: Scalar
+    positions: tuple[Position, ...] = ()
+
+    @property
+    def outs(self) -> tuple[Ref, ...]:
+        return (self.out,)
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Statements and the arrays they give to the statement that holds them."""
+
+    statements: tuple[Statement, ...]
+    results: tuple[Ref, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """A loop with state.
+
+    for var in 0 .. trips - 1: states, stacked rows = body(states, var). `var.extent` is the trip count.
+    body.results are the new states, then the rows; outs are the final states, then the stacked arrays, whose
+    leading dim is the trip count. With no trips the states are the inits.
+    """
+
+    outs: tuple[Ref, ...]
+    var: Var
+    states: tuple[Ref, ...]
+    inits: tuple[Ref, ...]
+    body: Block
+    positions: tuple[Position, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class While:
+    """states = inits; while test(states), at most max_trips times: states = body(states). test gives one bool."""
+
+    outs: tuple[Ref, ...]
+    states: tuple[Ref, ...]
+    inits: tuple[Ref, ...]
+    test: Block
+    body: Block
+    max_trips: Dim | None = None
+    positions: tuple[Position, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Choose:
+    """outs = then's results where the bool `test` (rank 0) holds, else those of otherwise; only one block runs."""
+
+    outs: tuple[Ref, ...]
+    test: Ref
+    then: Block
+    otherwise: Block
+    positions: tuple[Position, ...] = ()
+
+
+Statement = Build | Scatter | Fold | While | Choose
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A whole function: arrays in, statements, arrays out.
+
+    Attributes:
+        name: the user's name for it.
+        inputs: arrays in call order. The dims of a call are solved from their shapes.
+        body: statements; `body.results` are the outputs, in order (an input may be an output).
+        output_names: a name for each output, for the text form and C.
+        requires: conditions on dims checked at each call (`N - K >= 0`); proofs used them.
+        sizes: dim symbols bound by integer arguments (`pb.Size`) and not by a shape.
+        doc: the user's docstring.
+        scalars: inputs of rank 0 that came from plain Python numbers are ordinary inputs; nothing is special here.
+    """
+
+    name: str
+    inputs: tuple[Ref, ...]
+    body: Block
+    output_names: tuple[str, ...] = ()
+    requires: tuple[Cond, ...] = ()
+    sizes: tuple[str, ...] = ()
+    doc: str = ""
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def with_body(self, body: Block) -> Program:
+        return replace(self, body=body)
+
+    @property
+    def outputs(self) -> tuple[Ref, ...]:
+        return self.body.results
+
+
+def blocks_of(statement: Statement) -> tuple[Block, ...]:
+    """The blocks a statement holds."""
+    match statement:
+        case Fold():
+            return (statement.body,)
+        case While():
+            return (statement.test, statement.body)
+        case Choose():
+            return (statement.then, statement.otherwise)
+        case _:
+            return ()
+
+
+def bound_refs(statement: Statement) -> tuple[Ref, ...]:
+    """Arrays a statement defines for its own blocks."""
+    return statement.states if isinstance(statement, Fold | While) else ()
+
+
+def walk_statements(block: Block) -> Iterator[Statement]:
+    """Every statement of a block, those of nested blocks after the statement that holds them."""
+    for s in block.statements:
+        yield s
+        for b in blocks_of(s):
+            yield from walk_statements(b)
+
+
+def statement_reads(statement: Statement) -> dict[Ref, None]:
+    """The arrays from outside that a statement reads, in a fixed order (by first definition)."""
+    found: set[Ref] = set()
+    match statement:
+        case Build():
+            for v in statement.values:
+                found |= v.refs
+        case Scatter():
+            from pullback.ir.expr import index_refs
+
+            found |= statement.value.refs
+            for i in statement.indices:
+                found |= index_refs(i)
+        case Fold() | While():
+            found.update(statement.inits)
+        case Choose():
+            found.add(statement.test)
+    for b in blocks_of(statement):
+        found.update(block_reads(b))
+    found -= set(bound_refs(statement))
+    return dict.fromkeys(sorted(found, key=lambda r: r.serial))
+
+
+def block_reads(block: Block) -> dict[Ref, None]:
+    """The arrays from outside that a block reads."""
+    found: set[Ref] = set(block.results)
+    defined: set[Ref] = set()
+    for s in block.statements:
+        found.update(statement_reads(s))
+        defined.update(s.outs)
+    return dict.fromkeys(sorted(found - defined, key=lambda r: r.serial))

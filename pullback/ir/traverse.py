@@ -1,0 +1,278 @@
+"""Rebuilding: substitution of variables, dims and arrays, and fresh copies of statements.
+
+A `Substitution` maps index variables and dim symbols to indices and arrays to arrays. It is memoised per node,
+so shared structure is rebuilt once. Binders are safe: a bound variable whose extent changes, or which occurs
+free in what is put in, is replaced by a fresh one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import assert_never
+
+from pullback.ir import expr
+from pullback.ir.expr import (
+    Add, Apply, Bracket, Cast, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Select, Zero,
+)
+from pullback.ir.index import (
+    Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var, ZERO_INDEX, as_index, cond, floor_divide, modulo, polynomial,
+)
+from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While
+
+GetRule = Callable[[Ref, tuple[Index, ...]], Scalar]
+
+
+class Substitution:
+    """A capture-avoiding map over indices, scalars and statements.
+
+    Args:
+        variables: Var -> Index.   dims: DimSymbol -> Index.   refs: Ref -> Ref.
+        get: what becomes of ref[indices] after both are mapped; default: the element itself. Inlining is a
+            rule that answers with the scalar that defines the element.
+    """
+
+    def __init__(self, variables: Mapping[Var, Index] | None = None, dims: Mapping[DimSymbol, Index] | None = None,
+                 refs: Mapping[Ref, Ref] | None = None, get: GetRule | None = None) -> None:
+        self.variables = dict(variables or {})
+        self.dims = dict(dims or {})
+        self.refs: dict[Ref, Ref] = dict(refs or {})
+        self.get = get or (lambda ref, indices: expr.get(ref, *indices))
+        self._touches_refs = bool(refs) or get is not None
+        self._incoming = frozenset().union(*(i.free for i in self.variables.values()))
+        self._scalars: dict[Scalar, Scalar] = {}
+        self._indices: dict[Index, Index] = {}
+
+    def index(self, e: Index) -> Index:
+        """The index with everything mapped."""
+        out = self._indices.get(e)
+        if out is None:
+            out = self._indices[e] = self._index(e)
+        return out
+
+    def _index(self, e: Index) -> Index:
+        if e.constant is not None:
+            return e
+        mapped = {a: self._atom(a) for a in e.atoms}
+        if all(m is None for m in mapped.values()):
+            return e
+        total = ZERO_INDEX
+        for monomial, coefficient in e.terms:
+            kept = tuple(a for a in monomial if mapped[a] is None)
+            term = polynomial({kept: coefficient})
+            for a in monomial:
+                replacement = mapped[a]
+                if replacement is not None:
+                    term = term * replacement
+            total = total + term
+        return total
+
+    def _atom(self, a: Atom) -> Index | None:
+        """What becomes of an atom; None where it stays."""
+        match a:
+            case DimSymbol():
+                return self.dims.get(a)
+            case Var():
+                return self.variables.get(a)
+            case Floor() | Mod():
+                n, d = self.index(a.numerator), self.index(a.denominator)
+                if n is a.numerator and d is a.denominator:
+                    return None
+                return floor_divide(n, d) if isinstance(a, Floor) else modulo(n, d)
+            case Data():
+                scalar = self.scalar(a.scalar)
+                extent = a.extent if a.extent is None else self.index(a.extent)
+                if scalar is a.scalar and extent is a.extent:
+                    return None
+                return expr.data_index(scalar, extent, a.checked)
+            case _:
+                assert_never(a)
+
+    def condition(self, c: Cond) -> Cond | bool:
+        """The condition with everything mapped; True or False where that decides it."""
+        index = self.index(c.index)
+        return c if index is c.index else cond(c.op, index)
+
+    def scalar(self, e: Scalar) -> Scalar:
+        """The scalar with everything mapped."""
+        out = self._scalars.get(e)
+        if out is None:
+            if not self.dims and not self._touches_refs and e.free.isdisjoint(self.variables):
+                out = e
+            else:
+                out = self._scalar(e)
+            self._scalars[e] = out
+        return out
+
+    def _scalar(self, e: Scalar) -> Scalar:
+        match e:
+            case Const() | Zero():
+                return e
+            case FromIndex():
+                return expr.from_index(self.index(e.index), e.dtype)
+            case Get():
+                return self.get(self.ref(e.ref), tuple(self.index(i) for i in e.indices))
+            case Apply():
+                return expr.apply(e.primitive, *(self.scalar(a) for a in e.args))
+            case Cast():
+                return expr.cast(self.scalar(e.arg), e.dtype)
+            case Add():
+                return expr.add(*(self.scalar(a) for a in e.args))
+            case Mul():
+                return expr.mul(*(self.scalar(a) for a in e.args))
+            case Bracket():
+                conds = [self.condition(c) for c in e.conds]
+                return expr.zero(e.dtype) if False in conds else expr.bracket(conds, self.scalar(e.arg))
+            case Select():
+                return expr.select(self.scalar(e.test), self.scalar(e.then), self.scalar(e.otherwise))
+            case Reduce():
+                inner, variables = self.under(e.vars)
+                return expr.reduce(e.op, variables, inner.scalar(e.arg))
+            case _:
+                raise AssertionError(f"not a scalar node: {type(e).__name__}")
+
+    def ref(self, r: Ref) -> Ref:
+        """The array that stands for `r`; where dims change its shape, a new one, made once."""
+        out = self.refs.get(r)
+        if out is None:
+            out = r
+            if self.dims:
+                shape = tuple(self.index(d) for d in r.shape)
+                bounds = r.bounds and (self.index(r.bounds[0]), self.index(r.bounds[1]))
+                if shape != r.shape or bounds != r.bounds:
+                    out = Ref(r.name, r.dtype, shape, bounds)
+            self.refs[r] = out
+        return out
+
+    def under(self, variables: tuple[Var, ...]) -> tuple[Substitution, tuple[Var, ...]]:
+        """This map under a binder, and the binder's variables as they are there."""
+        renamed: dict[Var, Var] = {}
+        for v in variables:
+            extent = self.index(v.extent)
+            if extent is not v.extent or v in self._incoming or v in self.variables:
+                renamed[v] = Var(v.name, extent)
+        if not renamed:
+            return self, variables
+        inner = Substitution({**self.variables, **{v: as_index(w) for v, w in renamed.items()}}, self.dims, None, self.get)
+        inner.refs = self.refs
+        inner._touches_refs = self._touches_refs
+        return inner, tuple(renamed.get(v, v) for v in variables)
+
+    # Statements ---------------------------------------------------------------------------------------------
+
+    def define(self, r: Ref) -> Ref:
+        """A fresh array for a definition, so that a block may be copied more than once."""
+        shape = tuple(self.index(d) for d in r.shape)
+        bounds = r.bounds and (self.index(r.bounds[0]), self.index(r.bounds[1]))
+        out = Ref(r.name, r.dtype, shape, bounds)
+        self.refs[r] = out
+        self._touches_refs = True
+        self._scalars.clear()
+        self._indices.clear()
+        return out
+
+    def block(self, b: Block) -> Block:
+        """A copy of the block; what it defines is fresh."""
+        statements = tuple(self.statement(s) for s in b.statements)
+        return Block(statements, tuple(self.ref(r) for r in b.results))
+
+    def statement(self, s: Statement) -> Statement:
+        """A copy of the statement; what it defines is fresh."""
+        match s:
+            case Build():
+                inner, variables = self.under(s.vars)
+                values = tuple(inner.scalar(v) for v in s.values)
+                return replace(s, vars=variables, values=values, outs=tuple(self.define(r) for r in s.outs))
+            case Scatter():
+                inner, variables = self.under(s.vars)
+                indices, value = tuple(inner.index(i) for i in s.indices), inner.scalar(s.value)
+                return replace(s, vars=variables, indices=indices, value=value, out=self.define(s.out))
+            case Fold():
+                inits = tuple(self.ref(r) for r in s.inits)
+                states = tuple(self.define(r) for r in s.states)
+                inner, (var,) = self._under_block((s.var,))
+                body = inner.block(s.body)
+                return replace(s, inits=inits, states=states, var=var, body=body, outs=tuple(self.define(r) for r in s.outs))
+            case While():
+                inits = tuple(self.ref(r) for r in s.inits)
+                states = tuple(self.define(r) for r in s.states)
+                test, body = self.block(s.test), self.block(s.body)
+                trips = None if s.max_trips is None else self.index(s.max_trips)
+                return replace(s, inits=inits, states=states, test=test, body=body, max_trips=trips,
+                               outs=tuple(self.define(r) for r in s.outs))
+            case Choose():
+                test = self.ref(s.test)
+                then, otherwise = self.block(s.then), self.block(s.otherwise)
+                return replace(s, test=test, then=then, otherwise=otherwise, outs=tuple(self.define(r) for r in s.outs))
+            case _:
+                assert_never(s)
+
+    def _under_block(self, variables: tuple[Var, ...]) -> tuple[Substitution, tuple[Var, ...]]:
+        inner, renamed = self.under(variables)
+        if inner is self:  # a block is copied, so its variable is too
+            renamed = tuple(Var(v.name, v.extent) for v in variables)
+            pairs = {v: as_index(w) for v, w in zip(variables, renamed, strict=True)}
+            inner = Substitution({**self.variables, **pairs}, self.dims, None, self.get)
+            inner.refs = self.refs
+            inner._touches_refs = True
+        return inner, renamed
+
+
+def instantiate(p: Program, args: Mapping[Ref, Ref], dims: Mapping[DimSymbol, Index] | None = None) -> Block:
+    """The program's body over other arrays and dims, everything it defines fresh: a call, inlined."""
+    return Substitution(dims=dims, refs=args).block(p.body)
+
+
+def specialise(p: Program, dims: Mapping[str, int]) -> Program:
+    """The program with the named dims fixed."""
+    s = Substitution(dims={DimSymbol(n): as_index(v) for n, v in dims.items()})
+    inputs = tuple(s.ref(r) for r in p.inputs)
+    requires = tuple(c for c in (s.condition(c) for c in p.requires) if not isinstance(c, bool))
+    sizes = tuple(n for n in p.sizes if n not in dims)
+    return replace(p, inputs=inputs, body=s.block(p.body), requires=requires, sizes=sizes)
+
+
+def children(e: Scalar) -> tuple[Scalar, ...]:
+    """The direct scalar operands of a node, data-dependent indices not included."""
+    match e:
+        case Apply() | Add() | Mul():
+            return e.args
+        case Cast() | Bracket() | Reduce():
+            return (e.arg,)
+        case Select():
+            return (e.test, e.then, e.otherwise)
+        case _:
+            return ()
+
+
+def indices_of(e: Scalar) -> tuple[Index, ...]:
+    """The indices written directly in a node."""
+    match e:
+        case Get():
+            return e.indices
+        case FromIndex():
+            return (e.index,)
+        case Bracket():
+            return tuple(c.index for c in e.conds)
+        case _:
+            return ()
+
+
+def walk(e: Scalar, into_indices: bool = True) -> Iterator[Scalar]:
+    """Every node below `e` once, operands before the nodes that use them; iterative."""
+    seen: set[Scalar] = set()
+    stack: list[tuple[Scalar, bool]] = [(e, False)]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            yield node
+            continue
+        if node in seen:
+            continue
+        seen.add(node)
+        stack.append((node, True))
+        parts = list(children(node))
+        if into_indices:
+            for i in indices_of(node):
+                parts.extend(a.scalar for a in i.every_atom if isinstance(a, Data))
+        stack.extend((c, False) for c in reversed(parts))

@@ -1,0 +1,114 @@
+"""Element types: the dtypes an array may hold, with their NumPy and C names.
+
+A `DType` is one of a closed set of singletons, so it is compared by identity. Promotion follows the Python
+array API: within a kind the wider type wins, signed and unsigned meet in a wider signed type, and a mix of
+kinds (bool, integer, floating) is an error that names `astype`; Python numbers are weak and take the other
+operand's dtype, which is decided in `lang`, where the Python number is still seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+Kind = Literal["bool", "signed", "unsigned", "floating"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DType:
+    """One element type. `name` is what the text form and error messages print."""
+
+    name: str
+    kind: Kind
+    bits: int
+    c: str
+
+    @property
+    def numpy(self) -> np.dtype[np.generic]:
+        """The NumPy dtype of the same elements, in native byte order."""
+        return _NUMPY[self.name]
+
+    @property
+    def size(self) -> int:
+        """Bytes an element takes in a buffer."""
+        return max(self.bits, 8) // 8
+
+    @property
+    def is_floating(self) -> bool:
+        return self.kind == "floating"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("signed", "unsigned")
+
+    @property
+    def is_bool(self) -> bool:
+        return self.kind == "bool"
+
+    @property
+    def minimum(self) -> int:
+        """Smallest value of an integer type."""
+        return -(1 << (self.bits - 1)) if self.kind == "signed" else 0
+
+    @property
+    def maximum(self) -> int:
+        """Largest value of an integer type."""
+        return (1 << (self.bits - (self.kind == "signed"))) - 1
+
+    def wrap(self, value: int) -> int:
+        """`value` reduced modulo 2**bits into the range of this integer type."""
+        value &= (1 << self.bits) - 1
+        return value - (1 << self.bits) if self.kind == "signed" and value > self.maximum else value
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return dtype_named, (self.name,)
+
+
+bool_: Final = DType("bool", "bool", 1, "bool")
+i8: Final = DType("i8", "signed", 8, "int8_t")
+i16: Final = DType("i16", "signed", 16, "int16_t")
+i32: Final = DType("i32", "signed", 32, "int32_t")
+i64: Final = DType("i64", "signed", 64, "int64_t")
+u8: Final = DType("u8", "unsigned", 8, "uint8_t")
+u16: Final = DType("u16", "unsigned", 16, "uint16_t")
+u32: Final = DType("u32", "unsigned", 32, "uint32_t")
+u64: Final = DType("u64", "unsigned", 64, "uint64_t")
+f32: Final = DType("f32", "floating", 32, "float")
+f64: Final = DType("f64", "floating", 64, "double")
+
+DTYPES: Final = (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64)
+_BY_NAME: Final = {d.name: d for d in DTYPES}
+_NUMPY: Final = {
+    d.name: np.dtype({"bool": "bool", "signed": "int", "unsigned": "uint", "floating": "float"}[d.kind]
+                     + ("" if d.is_bool else str(d.bits)))
+    for d in DTYPES
+}
+_FROM_NUMPY: Final = {d.numpy: d for d in DTYPES}
+
+
+def dtype_named(name: str) -> DType:
+    """The dtype called `name` in the text form; KeyError if there is none."""
+    return _BY_NAME[name]
+
+
+def dtype_of(dtype: np.dtype[np.generic]) -> DType | None:
+    """The dtype of a NumPy dtype in native byte order, None if the language has no such type."""
+    return _FROM_NUMPY.get(dtype)
+
+
+def promote(a: DType, b: DType) -> DType | None:
+    """The common dtype of two operands by the array API's table; None where the table has none."""
+    if a is b:
+        return a
+    if a.is_floating and b.is_floating or a.kind == b.kind:
+        return a if a.bits >= b.bits else b
+    if a.is_integer and b.is_integer:
+        signed, unsigned = (a, b) if a.kind == "signed" else (b, a)
+        bits = signed.bits if signed.bits > unsigned.bits else 2 * unsigned.bits
+        return _BY_NAME.get(f"i{bits}")
+    return None
