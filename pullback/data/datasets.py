@@ -1,0 +1,197 @@
+"""Labelled images, split into a training and a test set."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback.data.idx import read_idx
+from pullback.errors import DataError
+
+__all__ = ["Dataset", "Split", "load", "load_digits", "load_folder"]
+
+DIGITS_TRAIN = 1437
+SIDE = 28
+
+
+class Split(NamedTuple):
+    """Images and what they show.
+
+    `images` is float32 of shape (N, rows, columns) with values in 0 … 1; `labels` is uint8 of shape (N,).
+    """
+
+    images: NDArray[np.float32]
+    labels: NDArray[np.uint8]
+
+    def first(self, count: int | None) -> Split:
+        """The first `count` images, all of them for None.
+
+        Raises:
+            DataError: [E508] there are fewer.
+        """
+        if count is None:
+            return self
+        if count > len(self.images):
+            raise DataError(
+                "E508",
+                f"{count} images were asked for and the set has {len(self.images)}",
+                remedy=f"at most {len(self.images)}, or leave the number out to use all",
+            )
+        return Split(self.images[:count], self.labels[:count])
+
+
+class Dataset(NamedTuple):
+    """A named pair of splits."""
+
+    name: str
+    train: Split
+    test: Split
+
+
+def load(name: str | os.PathLike[str]) -> Dataset:
+    """Find a data set by name or folder.
+
+    Args:
+        name: `digits`, the folder of four idx files, or the name of such a folder below `PULLBACK_DATA`.
+    Returns:
+        The data set.
+    Raises:
+        DataError: [E505] there is no such data set, and those of `load_digits` and `load_folder`.
+    """
+    if os.fspath(name) == "digits":
+        return load_digits()
+    folder = Path(name)
+    if folder.is_dir():
+        return load_folder(folder)
+    places = [str(folder)]
+    root = os.environ.get("PULLBACK_DATA")
+    if root and not folder.is_absolute():
+        below = Path(root) / folder
+        if below.is_dir():
+            return load_folder(below)
+        places.append(str(below))
+    raise DataError(
+        "E505",
+        f"{name}: no such data set",
+        facts=("not a folder: " + ", ".join(places),),
+        remedy="`digits`, or a folder that holds train and test images and labels as idx files",
+    )
+
+
+def load_digits() -> Dataset:
+    """Scikit-learn's handwritten digits: 8 × 8 images resized to 28 × 28; the first 1,437 train, the other 360 test.
+
+    Returns:
+        The data set.
+    Raises:
+        DataError: [E506] scikit-learn is not installed.
+    """
+    try:
+        from sklearn.datasets import load_digits as bundled
+    except ImportError as error:
+        raise DataError(
+            "E506",
+            "digits: scikit-learn, which brings this data set, is not installed",
+            facts=(str(error),),
+            remedy="pip install 'pullback[demo]', or a folder of idx files",
+        ) from error
+    source = bundled()
+    images = resize(source.images / 16.0, SIDE).astype(np.float32)
+    labels = source.target.astype(np.uint8)
+    cut = DIGITS_TRAIN
+    return Dataset("digits", Split(images[:cut], labels[:cut]), Split(images[cut:], labels[cut:]))
+
+
+def resize(images: NDArray[np.float64], side: int) -> NDArray[np.float64]:
+    """Resize square images to `side` × `side` by linear interpolation between pixel centres.
+
+    Args:
+        images: (N, n, n).
+        side: the new extent of both axes.
+    Returns:
+        (N, side, side).
+    """
+    extent = images.shape[-1]
+    # Centre of the new pixel i in the old grid; beyond the outermost centres the border value continues.
+    centre = np.clip((np.arange(side) + 0.5) * extent / side - 0.5, 0, extent - 1)
+    weights = np.maximum(0.0, 1.0 - np.abs(centre[:, None] - np.arange(extent)))
+    resized: NDArray[np.float64] = np.einsum("im,nmk,jk->nij", weights, images, weights, optimize=True)
+    return resized
+
+
+def load_folder(folder: str | os.PathLike[str]) -> Dataset:
+    """Read a folder of four idx files, plain or gzip: images and labels, for `train` and for `test` or `t10k`.
+
+    Unsigned bytes are scaled by 1/255; other element types are taken as they are.
+
+    Args:
+        folder: names such as `train-images-idx3-ubyte.gz`, `t10k-labels.idx1-ubyte` are recognised by their words.
+    Returns:
+        The data set, named after the folder.
+    Raises:
+        DataError: [E507] a file is missing, ambiguous, or images and labels do not belong together; and those of
+            `read_idx`.
+    """
+    folder = Path(folder)
+    train = _read_split(folder, ("train",))
+    test = _read_split(folder, ("t10k", "test"))
+    if train.images.shape[1:] != test.images.shape[1:]:
+        raise DataError(
+            "E507",
+            f"{folder}: training and test images differ in size",
+            facts=(f"training: {train.images.shape[1:]}", f"test: {test.images.shape[1:]}"),
+            remedy="put one data set in one folder",
+        )
+    return Dataset(folder.resolve().name, train, test)
+
+
+def _read_split(folder: Path, words: tuple[str, ...]) -> Split:
+    image_file = _find(folder, words, "images")
+    label_file = _find(folder, words, "labels")
+    images, labels = read_idx(image_file), read_idx(label_file)
+    if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
+        raise DataError(
+            "E507",
+            f"{image_file.name} and {label_file.name} do not belong together",
+            facts=(f"images: shape {images.shape}", f"labels: shape {labels.shape}"),
+            remedy="images of shape (N, rows, columns) and labels of shape (N,)",
+        )
+    return Split(_scaled(images), _as_labels(label_file, labels))
+
+
+def _scaled(images: NDArray[Any]) -> NDArray[np.float32]:
+    if images.dtype == np.uint8:
+        return images.astype(np.float32) / np.float32(255)
+    return images.astype(np.float32)
+
+
+def _as_labels(file: Path, labels: NDArray[Any]) -> NDArray[np.uint8]:
+    whole = labels.astype(np.uint8)
+    if not np.array_equal(whole, labels):
+        raise DataError(
+            "E507",
+            f"{file}: a label is not a whole number from 0 to 255",
+            facts=(f"smallest {labels.min()}", f"largest {labels.max()}"),
+            remedy="labels as unsigned bytes (idx type 08)",
+        )
+    return whole
+
+
+def _find(folder: Path, words: tuple[str, ...], kind: str) -> Path:
+    """The one file of `folder` whose name has one of `words` and `kind`."""
+    names = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    found = [path for path in names if kind in path.name and any(word in path.name for word in words)]
+    if len(found) == 1:
+        return found[0]
+    wanted = f"{' or '.join(words)} {kind}"
+    present = ", ".join(path.name for path in (found or names)[:6]) or "nothing"
+    raise DataError(
+        "E507",
+        f"{folder}: {'no file' if not found else f'{len(found)} files'} for {wanted}",
+        facts=(f"{'the folder holds' if not found else 'found'}: {present}",),
+        remedy=f"one file named like {words[0]}-{kind}-idx{3 if kind == 'images' else 1}-ubyte.gz",
+    )

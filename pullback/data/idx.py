@@ -1,0 +1,146 @@
+"""The idx file format: a four-byte magic number, big-endian extents, then the elements in row-major order.
+
+    byte 0, 1   zero
+    byte 2      element type: 08 uint8, 09 int8, 0B int16, 0C int32, 0D float32, 0E float64
+    byte 3      rank
+    rank × 4    extents, unsigned
+    rest        elements, big-endian
+
+A file may be compressed with gzip; its first bytes tell, not its name.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback.errors import DataError
+
+__all__ = ["read_idx", "write_idx"]
+
+ELEMENT_TYPES: dict[int, np.dtype[Any]] = {
+    0x08: np.dtype(np.uint8),
+    0x09: np.dtype(np.int8),
+    0x0B: np.dtype(np.int16),
+    0x0C: np.dtype(np.int32),
+    0x0D: np.dtype(np.float32),
+    0x0E: np.dtype(np.float64),
+}
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
+    """Read one idx file, plain or gzip.
+
+    Args:
+        path: the file.
+    Returns:
+        The array, in the machine's byte order.
+    Raises:
+        DataError: [E501] the file cannot be read, [E502] it is not an idx file, [E503] it is truncated or damaged,
+            [E504] it holds more bytes than its header promises.
+    """
+    path = Path(path)
+    content = _content(path)
+    dtype, shape, start = _header(path, content)
+    wanted = math.prod(shape) * dtype.itemsize
+    found = len(content) - start
+    facts = (f"header: {dtype.name} of shape {shape}", f"{wanted} bytes of elements expected", f"{found} found")
+    if found < wanted:
+        raise DataError(
+            "E503",
+            f"{path}: the file ends before its last element",
+            facts=facts,
+            remedy="copy or download the file again",
+        )
+    if found > wanted:
+        raise DataError(
+            "E504",
+            f"{path}: {found - wanted} bytes follow the last element",
+            facts=facts,
+            remedy="check that the file was written whole and is not two files joined",
+        )
+    big_endian = np.frombuffer(content, dtype=dtype.newbyteorder(">"), offset=start).reshape(shape)
+    return big_endian.astype(dtype)
+
+
+def write_idx(path: str | os.PathLike[str], array: NDArray[Any]) -> None:
+    """Write one idx file, compressed when the name ends in `.gz`.
+
+    Args:
+        path: the file; it appears whole or not at all.
+        array: uint8, int8, int16, int32, float32 or float64; rank up to 255.
+    Raises:
+        DataError: [E502] the element type has no idx code.
+    """
+    path = Path(path)
+    codes = {dtype: code for code, dtype in ELEMENT_TYPES.items()}
+    code = codes.get(array.dtype.newbyteorder("="))
+    if code is None:
+        raise DataError(
+            "E502",
+            f"{path}: idx files cannot hold {array.dtype}",
+            facts=("possible: " + ", ".join(dtype.name for dtype in codes),),
+            remedy=f"array.astype(np.{'float64' if array.dtype.kind == 'f' else 'int32'})",
+        )
+    header = struct.pack(f">BBBB{array.ndim}I", 0, 0, code, array.ndim, *array.shape)
+    content = header + array.astype(array.dtype.newbyteorder(">")).tobytes()
+    if path.suffix == ".gz":
+        content = gzip.compress(content, mtime=0)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(
+            "E501", f"{path}: {error.strerror or error}", remedy="check the path and the file's permissions"
+        ) from error
+    if not content.startswith(GZIP_MAGIC):
+        return content
+    try:
+        return gzip.decompress(content)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(
+            "E503",
+            f"{path}: the gzip data is truncated or damaged",
+            facts=(f"{len(content)} bytes compressed", str(error)),
+            remedy="copy or download the file again",
+        ) from error
+
+
+def _header(path: Path, content: bytes) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+    """Element type, shape and offset of the first element."""
+    first = content[:4]
+    dtype = ELEMENT_TYPES.get(first[2]) if len(first) == 4 and first[:2] == b"\0\0" else None
+    if dtype is None:
+        raise DataError(
+            "E502",
+            f"{path}: not an idx file",
+            facts=(f"first bytes: {first.hex(' ') or 'none'}", "an idx file starts with 00 00, a type 08–0e, a rank"),
+            remedy="pass a file in the idx format, plain or gzip, such as train-images-idx3-ubyte.gz",
+        )
+    rank = first[3]
+    start = 4 + 4 * rank
+    if len(content) < start:
+        raise DataError(
+            "E503",
+            f"{path}: the file ends inside its header",
+            facts=(f"rank {rank}", f"{start} bytes of header expected", f"{len(content)} found"),
+            remedy="copy or download the file again",
+        )
+    return dtype, struct.unpack(f">{rank}I", content[4:start]), start

@@ -1,0 +1,28 @@
+"""What every test may ask for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder of data sets: `PULLBACK_DATA`, or the place beside the checkout."""
+    folder = Path(os.environ.get("PULLBACK_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no data sets at {folder}; set PULLBACK_DATA")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def mnist_folder(data_folder: Path) -> Path:
+    """The folder of MNIST idx files."""
+    folder = data_folder / "mnist"
+    if not folder.is_dir():
+        pytest.skip(f"no MNIST files at {folder}; set PULLBACK_DATA")
+    return folder
