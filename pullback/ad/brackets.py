@@ -1,0 +1,270 @@
+"""Solving brackets: sums over Kronecker deltas, eliminated.
+
+A transposed edge has the form  sum over V of [E1 = 0] .. [En = 0] * term,  with each E linear in the variables V
+up to floor, mod and data. Solving an equation for a variable removes both (rule 22 of DeepDSL, with the range of
+the variable kept as conditions, which the rule as printed leaves out):
+
+    sum v < n { [v = e] * f(v) }  =  [0 <= e < n] * f(e)
+
+In order of preference, for equations  sum of c_v * v + rest = 0:
+
+    mixed radix     c * v + r = m  with 0 <= r < c:  v = m // c  and the equation  r = m % c  is left
+    unit            the variable with coefficient 1 or -1 and the largest extent
+    common factor   all coefficients share g:  g must divide the rest, the equation is divided by g
+    divided         c * v = m:  v = m // c,  where c divides m
+    split           floor(n / d) or n mod d of a variable expression:  n = d * q + r  with new variables q, r
+
+What no rule solves stays as a condition, which is always right. An equation whose variables are inside data
+cannot be inverted: then the edge is transposed by a scatter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from pullback.ir import expr
+from pullback.ir.expr import Scalar
+from pullback.ir.index import (
+    Cond, Data, Floor, Index, Mod, Var, ZERO_INDEX, as_index, cond, floor_divide, modulo,
+    prove_nonnegative,
+)
+from pullback.ir.traverse import Substitution
+from pullback.rewrite.fired import fired
+
+
+@dataclass
+class Solution:
+    """What is left of the sum: its variables and its summand, brackets included."""
+
+    variables: tuple[Var, ...]
+    term: Scalar
+
+
+def solve(variables: tuple[Var, ...], equations: list[Index], term: Scalar) -> Solution | None:
+    """The sum over `variables` of `term` where all equations are zero; None where only a scatter can do it."""
+    state = _State(list(variables), list(equations))
+    while state.step():
+        pass
+    if state.impossible:
+        return Solution((), expr.zero(term.dtype))
+    if any(_hidden_in_data(e, state.variables) for e in state.equations):
+        return None
+    m = Substitution(variables=state.solved)
+    conds = [*state.conds, *(cond("==", e) for e in state.equations)]
+    body = expr.bracket(conds, m.scalar(term))
+    # a substituted variable may hide a remaining one only through the solution, so the term decides what is summed
+    return Solution(tuple(state.variables), body)
+
+
+def _hidden_in_data(e: Index, variables: list[Var]) -> bool:
+    return any(isinstance(a, Data) and not a.free.isdisjoint(variables) for a in e.every_atom)
+
+
+class _State:
+    def __init__(self, variables: list[Var], equations: list[Index]) -> None:
+        self.variables = variables
+        self.equations = equations
+        self.conds: list[Cond | bool] = []
+        self.solved: dict[Var, Index] = {}
+        self.impossible = False
+
+    def step(self) -> bool:
+        """Apply the first rule that fits; False when none does."""
+        if self.impossible:
+            return False
+        self._settle()
+        if self.impossible:
+            return False
+        return any(rule(e) for rule in (self._mixed_radix, self._unit, self._common_factor, self._divided, self._split)
+                   for e in self.equations)
+
+    def _settle(self) -> None:
+        """Equations without a variable become conditions; those that ranges decide vanish or end it all."""
+        rest = []
+        for e in self.equations:
+            c = cond("==", e)
+            if c is False:
+                self.impossible = True
+            elif c is not True:
+                if e.free.isdisjoint(self.variables):
+                    self.conds.append(c)
+                else:
+                    rest.append(e)
+        self.equations = rest
+
+    def _linear(self, e: Index) -> dict[Var, Index]:
+        """The variables that occur linearly in e and in no other atom, with their coefficients."""
+        out = {}
+        for v in self.variables:
+            if v in e.free:
+                c = e.coefficient(v)
+                if c is not None and c.free.isdisjoint(self.variables):
+                    out[v] = c
+        return out
+
+    def _rest(self, e: Index, linear: dict[Var, Index]) -> Index:
+        for v, c in linear.items():
+            e = e - c * as_index(v)
+        return e
+
+    def _mixed_radix(self, e: Index) -> bool:
+        """c * v + r = m with 0 <= r < c, r over the other variables: v = m // c, r = m % c."""
+        linear = self._linear(e)
+        if len(linear) < 2:
+            return False
+        rest = self._rest(e, linear)
+        if not rest.free.isdisjoint(self.variables):
+            return False
+        for sign in (1, -1):
+            # sign * e = sum of c_v * v - m, with every c_v positive
+            target = -rest * sign
+            factors = {v: c * sign for v, c in linear.items()}
+            if not all(prove_nonnegative(c - 1) for c in factors.values()):
+                continue
+            for v, c in factors.items():
+                r = ZERO_INDEX
+                for w, d in factors.items():
+                    if w is not v:
+                        r = r + d * as_index(w)
+                if prove_nonnegative(c - 1 - r):
+                    fired("solve.mixed_radix")
+                    self._replace(e, r - modulo(target, c))
+                    self._eliminate(v, floor_divide(target, c))
+                    return True
+        return False
+
+    def _unit(self, e: Index) -> bool:
+        linear = self._linear(e)
+        units = [v for v, c in linear.items() if c.constant in (1, -1)]
+        if not units:
+            return False
+        v = units[0]
+        for w in units[1:]:
+            if _larger(w.extent, v.extent):
+                v = w
+        c = linear[v]
+        rest = e - c * as_index(v)
+        fired("solve.unit")
+        self._drop(e)
+        self._eliminate(v, -rest if c.constant == 1 else rest)
+        return True
+
+    def _common_factor(self, e: Index) -> bool:
+        linear = self._linear(e)
+        factor = 0
+        for c in linear.values():
+            if c.constant is None:
+                return False
+            factor = gcd(factor, c.constant)
+        rest = self._rest(e, linear)
+        if factor < 2 or not rest.free.isdisjoint(self.variables) or len(linear) < 2:
+            return False
+        fired("solve.common_factor")
+        self.conds.append(cond("==", modulo(rest, as_index(factor))))
+        reduced = floor_divide(rest, as_index(factor))
+        for v, c in linear.items():
+            assert c.constant is not None
+            reduced = reduced + as_index(v) * (c.constant // factor)
+        self._replace(e, reduced)
+        return True
+
+    def _divided(self, e: Index) -> bool:
+        """c * v + rest = 0 for a coefficient of known sign: the one variable left, or the largest."""
+        linear = {v: c for v, c in self._linear(e).items() if prove_nonnegative(c - 1) or prove_nonnegative(-c - 1)}
+        if not linear:
+            return False
+        v = next(iter(linear))
+        for w in linear:
+            if _larger(w.extent, v.extent):
+                v = w
+        c = linear[v]
+        target = -(e - c * as_index(v))
+        if not prove_nonnegative(c - 1):
+            c, target = -c, -target
+        if any(isinstance(a, Data) and not a.free.isdisjoint(self.variables) for a in target.every_atom):
+            return False
+        fired("solve.divided")
+        self._drop(e)
+        self.conds.append(cond("==", modulo(target, c)))
+        self._eliminate(v, floor_divide(target, c))
+        return True
+
+    def _split(self, e: Index) -> bool:
+        """floor(n / d), n mod d: new variables with n = d * q + r."""
+        for a in e.atoms:
+            if not isinstance(a, Floor | Mod) or a.free.isdisjoint(self.variables):
+                continue
+            n, d = a.numerator, a.denominator
+            if not d.free.isdisjoint(self.variables) or not prove_nonnegative(n):
+                continue
+            top = _upper_bound(n, self.variables)
+            if top is None:
+                continue
+            inner = next((v for v in self.variables if v in n.free), None)
+            name = inner.name if inner is not None else "v"
+            q, r = Var(name + "_q", floor_divide(top, d) + 1), Var(name + "_r", d)
+            whole = as_index(q) * d + as_index(r)
+            fired("solve.split")
+            self.variables += [q, r]
+            m = {Floor: as_index(q), Mod: as_index(r)}
+            self.equations = [_replace_radix(x, n, d, m[Floor], m[Mod]) for x in self.equations]
+            self.conds = [c if isinstance(c, bool) else cond(c.op, _replace_radix(c.index, n, d, m[Floor], m[Mod]))
+                          for c in self.conds]
+            self.equations.append(n - whole)
+            return True
+        return False
+
+    def _drop(self, e: Index) -> None:
+        self.equations = [x for x in self.equations if x is not e]
+
+    def _replace(self, e: Index, by: Index) -> None:
+        self.equations = [by if x is e else x for x in self.equations]
+
+    def _eliminate(self, v: Var, value: Index) -> None:
+        """Put `value` for v everywhere; its range becomes conditions."""
+        self.variables.remove(v)
+        m = Substitution(variables={v: value})
+        self.equations = [m.index(x) for x in self.equations]
+        self.conds = [c if isinstance(c, bool) else m.condition(c) for c in self.conds]
+        self.conds += [cond(">=", value), cond(">=", v.extent - 1 - value)]
+        self.solved = {w: m.index(x) for w, x in self.solved.items()}
+        self.solved[v] = value
+
+
+def _replace_radix(e: Index, n: Index, d: Index, q: Index, r: Index) -> Index:
+    """e with floor(n / d) and n mod d written with q and r, also where the quotient was reduced by a factor."""
+    floor_atom, mod_atom = floor_divide(n, d).single, modulo(n, d).single
+    for atom, by in ((floor_atom, q), (mod_atom, r)):
+        if atom is not None:
+            factor = e.coefficient(atom)
+            if factor is not None and factor.terms:
+                e = e - factor * as_index(atom) + factor * by
+    return e
+
+
+def _larger(a: Index, b: Index) -> bool:
+    """Whether extent a is certainly larger than b; a symbolic extent counts as larger than a number."""
+    if a.constant is not None and b.constant is not None:
+        return a.constant > b.constant
+    if a.constant is None and b.constant is not None:
+        return True
+    return a is not b and prove_nonnegative(a - b - 1)
+
+
+def _upper_bound(n: Index, variables: list[Var]) -> Index | None:
+    """n with its variables at their largest, where it rises in each of them."""
+    for v in variables:
+        if v in n.free:
+            c = n.coefficient(v)
+            if c is None or not prove_nonnegative(c):
+                return None
+            n = n - c * as_index(v) + c * (v.extent - 1)
+    for v in n.free:  # other variables: loops of the statement under construction
+        c = n.coefficient(v)
+        if c is None or not prove_nonnegative(c):
+            return None
+        n = n - c * as_index(v) + c * (v.extent - 1)
+    return n if n.is_dim else None
+
+

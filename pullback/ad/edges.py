@@ -1,0 +1,164 @@
+"""Local derivatives: each statement as a list of edges.
+
+An edge is the linear operator by which a change of one operand changes the result of one statement:
+
+    d out[target] = sum over the edge's variables of  weight * d operand[source]
+
+`weight` is a scalar over the variables, `source` and `target` are indices over them. Forward mode applies edges,
+reverse mode transposes them: `transpose` gives  sum over V of [M = source] * weight * cotangent[target]  with the
+bracket solved for as many of V as it can be (`ad.brackets`).
+
+The weights are the partial derivatives of the scalar rules of DeepDSL (8 log, 9 exp, 10 +, 11 *, 12 power,
+14 sum, 15 element) and dF~ (D-Add, D-Mult, D-Div, D-Pow, D-Sin, ...), which the primitive table holds as rows.
+Guards travel with them: under `where(c, f(x), g(x))` the weight of f is select(c, f', 0) with a structural zero,
+so a NaN or infinity of the branch not taken never meets the cotangent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pullback.ir import expr, types
+from pullback.ir.expr import (
+    Add, Apply, Bracket, Cast, Get, Mul, Reduce, Ref, Scalar, Select,
+)
+from pullback.ir.index import Data, Index, Var, ZERO_INDEX, as_index, cond
+from pullback.ir.program import Build, Scatter, Statement
+from pullback.ir.traverse import Substitution, walk
+from pullback.rewrite.normal_form import peel_guards
+
+
+@dataclass(frozen=True, eq=False)
+class Edge:
+    """The derivative of one statement's result with respect to one element expression of one operand."""
+
+    operand: Ref
+    source: tuple[Index, ...]
+    result: Ref
+    target: tuple[Index, ...]
+    variables: tuple[Var, ...]
+    weight: Scalar
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """The edges of a statement, and statements that their weights need (positions of maxima)."""
+
+    edges: tuple[Edge, ...]
+    helpers: tuple[Statement, ...] = ()
+
+
+def edges_of(s: Build | Scatter, active: set[Ref]) -> Edges:
+    """The edges from the active operands of a statement in normal form."""
+    if isinstance(s, Scatter):
+        weights = partials(s.value, active, None)
+        return Edges(tuple(Edge(g.ref, g.indices, s.out, s.indices, s.vars, w) for g, w in weights.items()))
+    edges: list[Edge] = []
+    helpers: list[Statement] = []
+    for out, value in zip(s.outs, s.values, strict=True):
+        if value.refs.isdisjoint(active):
+            continue
+        target = tuple(as_index(v) for v in s.vars)
+        variables, body, weight = s.vars, value, None
+        if isinstance(value, Reduce):
+            variables, body = (*s.vars, *value.vars), value.arg
+            weight = _reduction_weight(value, s, out, helpers)
+        for g, w in partials(body, active, expr.get(out, *s.vars)).items():
+            if weight is not None:
+                w = expr.mul(weight, w)
+            edges.append(Edge(g.ref, g.indices, out, target, variables, w))
+    return Edges(tuple(edges), tuple(helpers))
+
+
+def _reduction_weight(value: Reduce, s: Build, out: Ref, helpers: list[Statement]) -> Scalar | None:
+    """d out / d argument for one argument of the reduction; None for a sum, where it is one."""
+    dtype = value.dtype
+    match value.op:
+        case "sum":
+            return None
+        case "max" | "min":
+            position = argument_position(value, s, out)
+            helpers.append(position)
+            flat, total = ZERO_INDEX, as_index(1)
+            for v in value.vars:
+                flat = flat * v.extent + as_index(v)
+                total = total * v.extent
+            chosen = expr.data_index(expr.get(position.outs[0], *s.vars), total)
+            return expr.bracket((cond("==", flat - chosen),), expr.const(1, dtype))
+        case "prod":
+            # the product of all other arguments: exact where arguments are zero
+            others = tuple(Var(v.name, v.extent) for v in value.vars)
+            rename = Substitution(variables={v: as_index(w) for v, w in zip(value.vars, others, strict=True)})
+            same = expr.test(cond("==", as_index(w) - as_index(v)) for v, w in zip(value.vars, others, strict=True))
+            arg = expr.select(same, expr.const(1, dtype), rename.scalar(value.arg))
+            return expr.reduce("prod", others, arg)
+        case _:
+            return expr.zero(dtype)
+
+
+def argument_position(value: Reduce, s: Build, out: Ref) -> Build:
+    """The statement that finds where a maximum or minimum is attained first."""
+    op: expr.ReduceOp = "argmax" if value.op == "max" else "argmin"
+    total = as_index(1)
+    for v in value.vars:
+        total = total * v.extent
+    fresh = [Var(v.name, v.extent) for v in s.vars]
+    rename = Substitution(variables={v: as_index(w) for v, w in zip(s.vars, fresh, strict=True)})
+    ref = Ref(f"{out.name}_{op}", types.i64, [v.extent for v in fresh], (ZERO_INDEX, total))
+    return Build((ref,), tuple(fresh), (rename.scalar(expr.reduce(op, value.vars, value.arg)),), s.positions)
+
+
+def partials(e: Scalar, active: set[Ref], result: Scalar | None) -> dict[Get, Scalar]:
+    """The derivative of e with respect to each active element it reads, in order of first use.
+
+    `result` stands for e where its top is a primitive whose derivative reuses it. One backward walk over the
+    expression, so shared subexpressions are visited once.
+    """
+    order = list(walk(e, into_indices=False))
+    core = peel_guards(e)[1]
+    adjoint: dict[Scalar, list[Scalar]] = {e: [expr.const(1, e.dtype)]} if e.dtype.is_floating else {}
+    out: dict[Get, Scalar] = {}
+
+    def give(node: Scalar, weight: Scalar | None) -> None:
+        if weight is not None and not isinstance(weight, expr.Zero) and not node.refs.isdisjoint(active):
+            adjoint.setdefault(node, []).append(weight)
+
+    for node in reversed(order):
+        parts = adjoint.pop(node, None)
+        if parts is None or not node.dtype.is_floating:
+            continue
+        w = expr.add(*parts) if len(parts) > 1 else parts[0]
+        match node:
+            case Get():
+                if node.ref in active:
+                    out[node] = w
+            case Add():
+                for a in node.args:
+                    give(a, w)
+            case Mul():
+                for k, a in enumerate(node.args):
+                    give(a, expr.mul(w, *node.args[:k], *node.args[k + 1:]))
+            case Bracket():
+                give(node.arg, expr.bracket(node.conds, w))
+            case Select():
+                give(node.then, expr.select(node.test, w, expr.zero(w.dtype)))
+                give(node.otherwise, expr.select(expr.apply("logical_not", node.test), w, expr.zero(w.dtype)))
+            case Cast():
+                if node.arg.dtype.is_floating:
+                    give(node.arg, expr.cast(w, node.arg.dtype))
+            case Apply():
+                if node.primitive.partials is not None:
+                    stands = result if node is core and result is not None and node.primitive.transcendental else node
+                    for a, p in zip(node.args, node.primitive.partials(*node.args, out=stands), strict=True):
+                        if p is not None and not a.refs.isdisjoint(active):
+                            give(a, expr.mul(w, p))
+            case Reduce():
+                raise AssertionError("a reduction below the top: not in normal form")
+            case _:
+                pass
+    return dict(reversed(out.items()))
+
+
+def data_dependent(indices: tuple[Index, ...], variables: tuple[Var, ...]) -> bool:
+    """Whether an index reads data at a place that the variables choose."""
+    return any(isinstance(a, Data) and not a.free.isdisjoint(variables) for i in indices for a in i.every_atom)

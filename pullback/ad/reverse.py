@@ -1,0 +1,184 @@
+"""Reverse mode: back substitution in the triangular system of edges.
+
+Statements in order make the operator matrix L strictly lower triangular; the cotangents solve (I - L)^T x = g, so
+they are found from the last statement to the first, each cotangent the sum of transposed edges out of its array
+(backslash, eq. 1; DeepDSL's z_j). The result is a program again: it nests, prints and compiles like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pullback.ad.brackets import solve
+from pullback.ad.edges import Edge, data_dependent, edges_of
+from pullback.errors import DerivativeError
+from pullback.ir import expr
+from pullback.ir.expr import Ref, Scalar, Select, Zero
+from pullback.ir.index import Index, Var, as_index
+from pullback.ir.program import (
+    Block, Build, Choose, Fold, Program, Scatter, Statement, While, statement_reads,
+)
+from pullback.ir.traverse import Substitution
+from pullback.rewrite.cse import eliminate_common, eliminate_dead
+from pullback.rewrite.normal_form import normalise
+
+
+def vjp(program: Program, wrt: Sequence[int]) -> Program:
+    """The program together with its vector-Jacobian product.
+
+    Args:
+        program: any program; it is brought to normal form first.
+        wrt: positions of floating inputs.
+    Returns:
+        A program with inputs `program.inputs` and one cotangent for each floating output, in order; its outputs
+        are those of `program`, then the cotangent of each input of `wrt`, shaped like that input.
+    Raises:
+        DerivativeError: [E203] a fold, while or cond lies on the path from `wrt` to an output.
+    """
+    primal = normalise(program)
+    sweep = _Sweep(primal, [primal.inputs[k] for k in wrt])
+    out = sweep.run()
+    return eliminate_dead(eliminate_common(normalise(out)))
+
+
+class _Sweep:
+    """One backward walk over the statements of a program in normal form."""
+
+    def __init__(self, primal: Program, sources: list[Ref]) -> None:
+        self.primal = primal
+        self.sources = sources
+        self.active = _active(primal.body, sources)
+        self.pending: dict[Ref, list[_Part]] = {}
+        self.backward: list[Statement] = []
+        self.guards: dict[Ref, _Guard] = {}
+
+    def run(self) -> Program:
+        p = self.primal
+        seeds = []
+        for name, r in zip(p.output_names or [r.name for r in p.outputs], p.outputs, strict=True):
+            if r.dtype.is_floating:
+                seed = Ref(f"{name}_bar", r.dtype, r.shape)
+                seeds.append(seed)
+                if r in self.active:
+                    self._give(r, [Var(n, d) for n, d in zip(_names(r), r.shape, strict=True)], seed)
+        for s in reversed(p.body.statements):
+            self._statement(s)
+        results = [self._cotangent(r) or self._zeros(r) for r in self.sources]
+        names = (*(p.output_names or tuple(r.name for r in p.outputs)), *(f"{r.name}_bar" for r in self.sources))
+        body = Block((*p.body.statements, *self.backward), (*p.outputs, *results))
+        return replace(p, name=f"{p.name}_vjp", inputs=(*p.inputs, *seeds), body=body, output_names=tuple(names))
+
+    def _give(self, r: Ref, variables: list[Var], seed: Ref) -> None:
+        """The cotangent that the caller supplies, as one part."""
+        self.pending.setdefault(r, []).append(_Part(tuple(variables), expr.get(seed, *variables), ()))
+
+    def _statement(self, s: Statement) -> None:
+        if not any(o in self.pending for o in s.outs):
+            return
+        if isinstance(s, Fold | While | Choose):
+            kind = {Fold: "fold or scan", While: "while_loop", Choose: "cond"}[type(s)]
+            raise DerivativeError(
+                "E203", f"reverse mode through {kind} is not available yet: {s.outs[0].name} depends on "
+                        f"{', '.join(r.name for r in self.sources)}",
+                position=s.positions[0] if s.positions else None,
+                remedy="write the loop as sum_over, prod_over or a build where its steps are independent, "
+                       "or take the gradient inside the loop body",
+            )
+        found = edges_of(s, self.active)
+        self.backward += found.helpers
+        cotangents = {o: c for o in s.outs if (c := self._cotangent(o)) is not None}
+        for e in found.edges:
+            if e.result in cotangents:
+                self._transpose(e, cotangents[e.result], s)
+
+    def _transpose(self, e: Edge, cotangent: Ref, s: Statement) -> None:
+        """Add  sum over V of [M = source] * weight * cotangent[target]  to the operand's cotangent."""
+        term = expr.mul(self._read(cotangent, e.target), e.weight)
+        variables = tuple(Var(n, d) for n, d in zip(_names(e.operand, e.source), e.operand.shape, strict=True))
+        solution = None
+        if not data_dependent(e.source, e.variables):
+            equations = [as_index(m) - i for m, i in zip(variables, e.source, strict=True)]
+            solution = solve(e.variables, equations, term)
+        if solution is not None:
+            part = expr.reduce("sum", solution.variables, solution.term)
+            if not isinstance(part, Zero):
+                self.pending.setdefault(e.operand, []).append(_Part(variables, part, s.positions))
+            return
+        out = Ref(f"{e.operand.name}_scatter", e.operand.dtype, e.operand.shape)
+        fresh = tuple(Var(v.name, v.extent) for v in e.variables)
+        m = Substitution(variables={v: as_index(w) for v, w in zip(e.variables, fresh, strict=True)})
+        self.backward.append(Scatter(out, fresh, tuple(m.index(i) for i in e.source), m.scalar(term), s.positions))
+        self.pending.setdefault(e.operand, []).append(_Part(variables, expr.get(out, *variables), s.positions))
+
+    def _read(self, cotangent: Ref, indices: tuple[Index, ...]) -> Scalar:
+        """An element of a cotangent, under the guard outside of which it is zero."""
+        element = expr.get(cotangent, *indices)
+        guard = self.guards.get(cotangent)
+        if guard is None:
+            return element
+        m = Substitution(variables=dict(zip(guard.variables, indices, strict=True)))
+        return expr.select(m.scalar(guard.test), element, expr.zero(element.dtype))
+
+    def _cotangent(self, r: Ref) -> Ref | None:
+        """The array that holds the cotangent of r, from all its parts; None where nothing depends on r."""
+        parts = self.pending.pop(r, None)
+        if not parts:
+            return None
+        variables = parts[0].variables
+        terms = []
+        for p in parts:
+            rename = {v: as_index(w) for v, w in zip(p.variables, variables, strict=True)}
+            terms.append(p.value if p is parts[0] else Substitution(variables=rename).scalar(p.value))
+        out = Ref(f"{r.name}_bar", r.dtype, r.shape)
+        positions = tuple(dict.fromkeys(q for p in parts for q in p.positions))
+        self.backward.append(Build((out,), variables, (expr.add(*terms),), positions))
+        tests = {t.test if isinstance(t, Select) and isinstance(t.otherwise, Zero) else None for t in terms}
+        if len(tests) == 1 and (test := tests.pop()) is not None:
+            self.guards[out] = _Guard(variables, test)
+        return out
+
+    def _zeros(self, r: Ref) -> Ref:
+        """A cotangent of zeros, for an input on which no output depends."""
+        out = Ref(f"{r.name}_bar", r.dtype, r.shape)
+        variables = tuple(Var(n, d) for n, d in zip(_names(r), r.shape, strict=True))
+        self.backward.append(Build((out,), variables, (expr.const(0, r.dtype),)))
+        return out
+
+
+class _Part:
+    """A summand of a cotangent: value over the operand's index variables."""
+
+    def __init__(self, variables: tuple[Var, ...], value: Scalar, positions: tuple[object, ...]) -> None:
+        self.variables, self.value = variables, value
+        self.positions: tuple[object, ...] = positions
+
+
+class _Guard:
+    """The data condition outside of which a cotangent is structurally zero."""
+
+    def __init__(self, variables: tuple[Var, ...], test: Scalar) -> None:
+        self.variables, self.test = variables, test
+
+
+_LETTERS = "ijklmnpqrstuvw"
+
+
+def _names(r: Ref, source: tuple[Index, ...] = ()) -> list[str]:
+    """Names for the axes of an array: those of the plain variables it was indexed with, then free letters."""
+    used: list[str] = []
+    for k in range(r.rank):
+        atom = source[k].single if source else None
+        name = atom.name if isinstance(atom, Var) else ""
+        used.append(name if name not in used else "")
+    letters = (c for c in _LETTERS if c not in used)
+    return [n or next(letters, f"i{k}") for k, n in enumerate(used)]
+
+
+def _active(block: Block, sources: list[Ref]) -> set[Ref]:
+    """The floating arrays that depend on a source."""
+    active = set(sources)
+    for s in block.statements:
+        if any(r in active for r in statement_reads(s)):
+            active.update(o for o in s.outs if o.dtype.is_floating)
+    return active

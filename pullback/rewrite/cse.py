@@ -1,0 +1,151 @@
+"""Common subexpressions and dead code, over statements.
+
+Two builds are the same when their canonical forms are the same node: build variables and the variables of a
+reduction at the top are replaced by canonical ones, numbered by depth, and hash-consing does the comparison.
+Merging keeps the positions of both. Dead code is whatever the results do not need; blocks are cleaned inside,
+and a fold drops states that only feed themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+
+from pullback.ir.expr import Reduce, Ref, Scalar
+from pullback.ir.index import Index, Var, as_index
+from pullback.ir.program import Block, Build, Choose, Fold, Program, Statement, While, statement_reads
+from pullback.ir.traverse import Substitution
+from pullback.rewrite.fired import fired
+
+_CANONICAL: dict[tuple[int, Index], Var] = {}
+
+
+def _canonical_var(depth: int, extent: Index) -> Var:
+    key = (depth, extent)
+    if key not in _CANONICAL:
+        _CANONICAL[key] = Var(f"c{depth}", extent)
+    return _CANONICAL[key]
+
+
+def canonical_value(variables: tuple[Var, ...], value: Scalar) -> Hashable:
+    """What a value is up to the names of its variables; a reduction below the top counts by identity."""
+    rename: dict[Var, Index] = {v: as_index(_canonical_var(d, v.extent)) for d, v in enumerate(variables)}
+    if isinstance(value, Reduce):
+        depth = len(variables)
+        inner = {v: as_index(_canonical_var(depth + d, v.extent)) for d, v in enumerate(value.vars)}
+        extents = tuple(v.extent for v in value.vars)
+        return (value.op, extents, Substitution(variables={**rename, **inner}).scalar(value.arg))
+    return Substitution(variables=rename).scalar(value)
+
+
+def eliminate_common(program: Program) -> Program:
+    """The program with equal builds merged into the first."""
+    return program.with_body(_merge_block(program.body, {}, {}))
+
+
+def _merge_block(block: Block, known: Mapping[Hashable, Ref], outer: Mapping[Ref, Ref]) -> Block:
+    seen = dict(known)
+    merged: dict[Ref, Ref] = dict(outer)
+    out: list[Statement] = []
+    for s in block.statements:
+        s = _rename(s, merged)
+        match s:
+            case Build() if len(s.outs) == 1:
+                key = (tuple(v.extent for v in s.vars), canonical_value(s.vars, s.values[0]))
+                if key in seen:
+                    merged[s.outs[0]] = seen[key]
+                    fired("cse")
+                    continue
+                seen[key] = s.outs[0]
+            case Fold():
+                s = replace(s, body=_merge_block(s.body, seen, {}))
+            case While():
+                s = replace(s, test=_merge_block(s.test, seen, {}), body=_merge_block(s.body, seen, {}))
+            case Choose():
+                s = replace(s, then=_merge_block(s.then, seen, {}), otherwise=_merge_block(s.otherwise, seen, {}))
+            case _:
+                pass
+        out.append(s)
+    return Block(tuple(out), tuple(merged.get(r, r) for r in block.results))
+
+
+def _rename(s: Statement, refs: Mapping[Ref, Ref]) -> Statement:
+    """The statement reading other arrays; what it defines keeps its identity."""
+    hit = {r: refs[r] for r in statement_reads(s) if r in refs}
+    return rename_reads(s, hit) if hit else s
+
+
+def rename_reads(s: Statement, refs: Mapping[Ref, Ref]) -> Statement:
+    """The statement with arrays it reads replaced; definitions stay the same objects."""
+    m = Substitution(refs=refs)
+    match s:
+        case Build():
+            return replace(s, values=tuple(m.scalar(v) for v in s.values))
+        case Fold():
+            return replace(s, inits=tuple(m.ref(r) for r in s.inits), body=_rename_block(s.body, refs))
+        case While():
+            return replace(s, inits=tuple(m.ref(r) for r in s.inits), test=_rename_block(s.test, refs),
+                           body=_rename_block(s.body, refs))
+        case Choose():
+            return replace(s, test=m.ref(s.test), then=_rename_block(s.then, refs),
+                           otherwise=_rename_block(s.otherwise, refs))
+        case _:
+            return replace(s, indices=tuple(m.index(i) for i in s.indices), value=m.scalar(s.value))
+
+
+def _rename_block(block: Block, refs: Mapping[Ref, Ref]) -> Block:
+    statements = tuple(_rename(s, refs) for s in block.statements)
+    return Block(statements, tuple(refs.get(r, r) for r in block.results))
+
+
+def eliminate_dead(program: Program) -> Program:
+    """The program without statements, outputs of folds and states that nothing needs."""
+    return program.with_body(_live_block(program.body))
+
+
+def _live_block(block: Block) -> Block:
+    live: set[Ref] = set(block.results)
+    kept: list[Statement] = []
+    for s in reversed(block.statements):
+        if not any(o in live for o in s.outs):
+            continue
+        s = _live_statement(s, live)
+        kept.append(s)
+        live.update(statement_reads(s))
+    return replace(block, statements=tuple(reversed(kept)))
+
+
+def _live_statement(s: Statement, live: set[Ref]) -> Statement:
+    match s:
+        case Build() if len(s.outs) > 1:
+            keep = [k for k, o in enumerate(s.outs) if o in live]
+            return replace(s, outs=tuple(s.outs[k] for k in keep), values=tuple(s.values[k] for k in keep))
+        case Fold():
+            return _live_fold(s, live)
+        case While():
+            return replace(s, test=_live_block(s.test), body=_live_block(s.body))
+        case Choose():
+            keep = [k for k, o in enumerate(s.outs) if o in live]
+            then = _live_block(replace(s.then, results=tuple(s.then.results[k] for k in keep)))
+            otherwise = _live_block(replace(s.otherwise, results=tuple(s.otherwise.results[k] for k in keep)))
+            return replace(s, outs=tuple(s.outs[k] for k in keep), then=then, otherwise=otherwise)
+        case _:
+            return s
+
+
+def _live_fold(s: Fold, live: set[Ref]) -> Fold:
+    """A fold keeps the states that are needed after it or by a kept result, to a fixed point."""
+    n = len(s.states)
+    keep = [k for k, o in enumerate(s.outs) if o in live]
+    while True:
+        body = _live_block(replace(s.body, results=tuple(s.body.results[k] for k in keep)))
+        reads = set(body.results)
+        for t in body.statements:
+            reads.update(statement_reads(t))
+        more = [k for k in range(n) if k not in keep and s.states[k] in reads]
+        if not more:
+            break
+        keep = sorted([*keep, *more])
+    states = [k for k in keep if k < n]
+    return replace(s, outs=tuple(s.outs[k] for k in keep), states=tuple(s.states[k] for k in states),
+                   inits=tuple(s.inits[k] for k in states), body=body)

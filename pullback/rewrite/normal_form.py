@@ -1,0 +1,185 @@
+"""Normal form: at most one reduction per statement, at its top; transcendental functions in their own statement.
+
+Before    y = build i < N { exp(sum j < M { x[i, j] }) * sum j < M { tanh(x[i, j]) } }
+After     s = build i < N { sum j < M { x[i, j] } }          e = build i < N { exp(s[i]) }
+          t = build i < N, j < M { tanh(x[i, j]) }           u = build i < N { sum j < M { t[i, j] } }
+          y = build i < N { e[i] * u[i] }
+
+Derivatives are taken on this form: otherwise an adjoint recomputes the inner sum for every element it touches.
+The guards (brackets, selects) on the path to what is lifted go along, so that it is evaluated only where it was,
+and so that a derivative through it knows where it was not. Fusion puts back together what belongs together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pullback.ir import expr
+from pullback.ir.expr import (
+    Add, Apply, Bracket, Cast, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Select, Zero,
+)
+from pullback.ir.index import Cond, Data, Index, Var, as_index
+from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While
+from pullback.ir.traverse import Substitution, walk
+from pullback.rewrite.fired import fired
+
+
+def normalise(program: Program) -> Program:
+    """The program with every statement in normal form."""
+    return program.with_body(_block(program.body))
+
+
+def _block(block: Block) -> Block:
+    statements: list[Statement] = []
+    for s in block.statements:
+        match s:
+            case Build():
+                lift = _Lift(s.vars, s.outs[0].name, s.positions)
+                values = tuple(lift.top(v) for v in s.values)
+                statements += [*lift.statements, replace(s, values=values) if values != s.values else s]
+            case Scatter():
+                lift = _Lift(s.vars, s.out.name, s.positions)
+                value = lift.inner(s.value, ())
+                indices = tuple(lift.index(i, ()) for i in s.indices)
+                statements += [*lift.statements, replace(s, value=value, indices=indices)]
+            case Fold():
+                statements.append(replace(s, body=_block(s.body)))
+            case While():
+                statements.append(replace(s, test=_block(s.test), body=_block(s.body)))
+            case Choose():
+                statements.append(replace(s, then=_block(s.then), otherwise=_block(s.otherwise)))
+    return replace(block, statements=tuple(statements))
+
+
+Guard = Cond | Scalar  # a condition on indices, or a bool scalar that must be true
+
+
+class _Lift:
+    """Lifts what normal form wants apart out of one statement. `path` is the guards around an expression."""
+
+    def __init__(self, variables: tuple[Var, ...], name: str, positions: tuple[object, ...]) -> None:
+        self.order = list(variables)
+        self.name = name
+        self.positions = positions
+        self.statements: list[Statement] = []
+        self._done: dict[tuple[Scalar, tuple[Guard, ...]], Scalar] = {}
+
+    def top(self, e: Scalar) -> Scalar:
+        """The value of a statement: a reduction or transcendental at its top, inside its guards, stays.
+
+        Guards around a reduction move into its argument, where they are zeros of every operation's range.
+        """
+        guards, core = peel_guards(e)
+        if isinstance(core, Reduce):
+            self.order += core.vars
+            out = expr.reduce(core.op, core.vars, self.inner(_guard(core.arg, guards), ()))
+            del self.order[-len(core.vars):]
+            return out
+        if isinstance(core, Apply) and core.primitive.transcendental:
+            kept = [g if isinstance(g, Cond) else self.inner(g, ()) for g in guards]
+            return _guard(expr.apply(core.primitive, *(self.inner(a, tuple(kept)) for a in core.args)), kept)
+        return self.inner(e, ())
+
+    def inner(self, e: Scalar, path: tuple[Guard, ...]) -> Scalar:
+        """An expression below the top: reductions and transcendentals become elements of new arrays."""
+        key = (e, path)
+        out = self._done.get(key)
+        if out is None:
+            out = self._done[key] = self._inner(e, path)
+        return out
+
+    def _inner(self, e: Scalar, path: tuple[Guard, ...]) -> Scalar:
+        match e:
+            case Const() | Zero():
+                return e
+            case FromIndex():
+                return expr.from_index(self.index(e.index, path), e.dtype)
+            case Get():
+                return expr.get(e.ref, *(self.index(i, path) for i in e.indices))
+            case Apply():
+                if e.primitive.transcendental and e.free:
+                    return self.lift(e, path, e.primitive.name)
+                return expr.apply(e.primitive, *(self.inner(a, path) for a in e.args))
+            case Cast():
+                return expr.cast(self.inner(e.arg, path), e.dtype)
+            case Add():
+                return expr.add(*(self.inner(a, path) for a in e.args))
+            case Mul():
+                return expr.mul(*(self.inner(a, path) for a in e.args))
+            case Bracket():
+                return expr.bracket(e.conds, self.inner(e.arg, (*path, *e.conds)))
+            case Select():
+                test = self.inner(e.test, path)
+                then = self.inner(e.then, (*path, test))
+                if isinstance(e.otherwise, Zero):
+                    return expr.select(test, then, e.otherwise)
+                refused = expr.apply("logical_not", test)
+                return expr.select(test, then, self.inner(e.otherwise, (*path, refused)))
+            case Reduce():
+                return self.lift(e, path, e.op)
+            case _:
+                raise AssertionError(f"not a scalar node: {type(e).__name__}")
+
+    def index(self, e: Index, path: tuple[Guard, ...]) -> Index:
+        """An index whose data-dependent atoms read arrays only."""
+        atoms = {a: None for a in e.every_atom if isinstance(a, Data) and not isinstance(a.scalar, Get)}
+        if not atoms:
+            return e
+        out = e
+        for a in atoms:
+            scalar = a.scalar
+            if any(isinstance(n, Reduce) for n in walk(scalar)):
+                out = _replace_data(out, a, expr.data_index(self.inner(scalar, path), a.extent, a.checked))
+        return out
+
+    def lift(self, e: Scalar, path: tuple[Guard, ...], suffix: str) -> Scalar:
+        """A statement of its own for e over the variables it depends on; the element that stands for it."""
+        fired("normal_form." + suffix)
+        free = set(e.free)
+        guards = [g for g in path if not g.free or g.free & free]
+        for g in guards:
+            free |= g.free
+        variables = [v for v in self.order if v in free]
+        fresh = [Var(v.name, v.extent) for v in variables]
+        rename = Substitution(variables={v: as_index(w) for v, w in zip(variables, fresh, strict=True)})
+        guarded = _guard(e, guards)
+        lift = _Lift(tuple(fresh), f"{self.name}_{suffix}", self.positions)
+        value = lift.top(rename.scalar(guarded))
+        self.statements += lift.statements
+        bounds = None
+        if isinstance(e, Reduce) and e.op in ("argmax", "argmin"):
+            total = as_index(1)
+            for v in e.vars:
+                total = total * v.extent
+            bounds = (as_index(0), total)
+        ref = Ref(f"{self.name}_{suffix}", e.dtype, [v.extent for v in fresh], bounds)
+        self.statements.append(Build((ref,), tuple(fresh), (value,), self.positions))  # type: ignore[arg-type]
+        return expr.get(ref, *variables)
+
+
+def peel_guards(e: Scalar) -> tuple[list[Guard], Scalar]:
+    """The guards around an expression, outermost first, and what they guard."""
+    guards: list[Guard] = []
+    while True:
+        if isinstance(e, Bracket):
+            guards += e.conds
+            e = e.arg
+        elif isinstance(e, Select) and isinstance(e.otherwise, Zero):
+            guards.append(e.test)
+            e = e.then
+        else:
+            return guards, e
+
+
+def _guard(e: Scalar, guards: list[Guard]) -> Scalar:
+    conds = [g for g in guards if isinstance(g, Cond)]
+    out = e
+    for g in reversed(guards):
+        if isinstance(g, Scalar):
+            out = expr.select(g, out, expr.zero(e.dtype))
+    return expr.bracket(conds, out) if conds else out
+
+
+def _replace_data(index: Index, atom: Data, by: Index) -> Index:
+    factor = index.coefficient(atom)
+    return index if factor is None else index - factor * as_index(atom) + factor * by
