@@ -35,11 +35,16 @@ class Primitive:
             the result `out` (so that exp, tanh and logistic reuse it); None for an operand on which the
             result does not depend smoothly. None with `no_derivative` set where there is no derivative.
         no_derivative: why not, as a clause for error messages; the derivative through it is then zero.
-        c: a C expression with {0}, {1}, ... for operands, per dtype kind; `{f}` is the f32 suffix of libm ("f" or "").
-            A key is a kind ("floating", "signed", "unsigned", "bool") or "*" for all.
+        c: a C expression with {0}, {1}, ... for operands, per dtype kind; `{f}` is the f32 suffix of libm ("f" or ""),
+            `{t}` the dtype's name, `{c}` its C type, `{u}` the unsigned C type of its width. A key is a kind
+            ("floating", "signed", "unsigned", "bool") or "*" for all. Whoever prints it puts operands that are
+            not atoms in parentheses, and the whole where it becomes an operand.
+        helper: C source of a static inline function `pb_<name>_{t}` the expression calls, where libm has none; keyed
+            and filled in like `c`.
         transcendental: it gets a statement of its own in normal form, so that it is evaluated once per element.
         cost: rough cost in multiply-adds.
         domain: the interval samples are drawn from, one for all operands.
+        infix: the operator of the text form, where there is one.
     """
 
     name: str
@@ -51,6 +56,7 @@ class Primitive:
     partials: Partials | None = None
     no_derivative: str | None = None
     c: dict[str, str] = field(default_factory=dict)
+    helper: dict[str, str] = field(default_factory=dict)
     transcendental: bool = False
     cost: int = 1
     domain: tuple[float, float] = (-2.0, 2.0)
@@ -58,11 +64,23 @@ class Primitive:
 
     def c_template(self, dtype: DType) -> str:
         """The C expression template for operands of this dtype."""
-        template = self.c.get(dtype.kind) or self.c["*"]
-        return template.replace("{f}", "f" if dtype.name == "f32" else "")
+        return _fill(self.c.get(dtype.kind) or self.c["*"], dtype)
+
+    def c_helper(self, dtype: DType) -> str | None:
+        """The C function that `c_template(dtype)` calls, None where it calls nothing but libm."""
+        source = self.helper.get(dtype.kind) or self.helper.get("*")
+        return None if source is None else _fill(source, dtype)
 
     def __repr__(self) -> str:
         return self.name
+
+
+def _fill(template: str, dtype: DType) -> str:
+    unsigned = f"uint{dtype.bits}_t" if dtype.is_integer else dtype.c
+    for mark, text in (("{f}", "f" if dtype.name == "f32" else ""), ("{t}", dtype.name), ("{c}", dtype.c),
+                       ("{u}", unsigned)):
+        template = template.replace(mark, text)
+    return template
 
 
 class PrimitiveTable:

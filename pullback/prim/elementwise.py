@@ -1,0 +1,247 @@
+"""Arithmetic, rounding and choice: divide, floor_divide, remainder, power, abs, sign, floor, ..., maximum.
+
+Addition, multiplication and negation are nodes of the IR and have no row. Integers wrap, `//` and `%` floor,
+division by zero gives 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from pullback.ir import semantics
+from pullback.ir.expr import Const, Scalar, select, zero
+from pullback.ir.notation import (
+    divide,
+    floor_divide,
+    greater_equal,
+    less,
+    less_equal,
+    log,
+    logical_or,
+    not_equal,
+    number,
+    one,
+    power,
+    sign,
+)
+from pullback.ir.primitive import PRIMITIVES, Primitive
+
+NDArray = np.ndarray[Any, Any]
+Partial = tuple[Scalar | None, ...]
+
+NUMBERS: Final = ("floating", "signed", "unsigned")
+STEPS: Final = "piecewise constant: its derivative is zero wherever it exists"
+
+
+def _divide_partials(a: Scalar, b: Scalar, out: Scalar) -> Partial:
+    # d(a/b) = da/b - (a/b) db/b
+    return one(a) / b, -(out / b)
+
+
+DIVIDE: Final = PRIMITIVES.add(Primitive(
+    "divide", "Quotient a / b of floating-point numbers.", 2, np.divide,
+    partials=_divide_partials, c={"*": "{0} / {1}"}, infix="/", cost=4, domain=(0.5, 3.0),
+))
+
+FLOOR_DIVIDE: Final = PRIMITIVES.add(Primitive(
+    "floor_divide", "Largest integer not above a / b; 0 for integers where b is 0.", 2, semantics.floor_divide,
+    kinds=NUMBERS, no_derivative=STEPS, infix="//", cost=8, domain=(-9.0, 9.0),
+    c={"floating": "floor{f}({0} / {1})", "*": "pb_floor_divide_{t}({0}, {1})"},
+    helper={
+        "signed": """\
+static inline {c} pb_floor_divide_{t}({c} a, {c} b) {
+    if (b == 0) return 0;
+    if (b == -1) return ({c})(({u})0 - ({u})a); /* wraps */
+    return ({c})(a / b - ((a % b != 0) && ((a < 0) != (b < 0))));
+}
+""",
+        "unsigned": """\
+static inline {c} pb_floor_divide_{t}({c} a, {c} b) {
+    return b == 0 ? 0 : ({c})(a / b);
+}
+""",
+    },
+))
+
+
+def _remainder_partials(a: Scalar, b: Scalar, out: Scalar) -> Partial:
+    # a - b floor(a / b), where the floor is locally constant
+    return one(a), -floor_divide(a, b)
+
+
+REMAINDER: Final = PRIMITIVES.add(Primitive(
+    "remainder", "a - b * floor(a / b), with the sign of b; 0 for integers where b is 0.", 2, semantics.remainder,
+    kinds=NUMBERS, partials=_remainder_partials, infix="%", cost=8, domain=(0.6, 9.0),
+    c={"*": "pb_remainder_{t}({0}, {1})"},
+    helper={
+        "floating": """\
+static inline {c} pb_remainder_{t}({c} a, {c} b) {
+    {c} r = fmod{f}(a, b);
+    if (r == 0) return copysign{f}(r, b);
+    return (r < 0) != (b < 0) ? r + b : r;
+}
+""",
+        "signed": """\
+static inline {c} pb_remainder_{t}({c} a, {c} b) {
+    if (b == 0 || b == -1) return 0;
+    {c} r = ({c})(a % b);
+    return ({c})(r != 0 && (r < 0) != (b < 0) ? r + b : r);
+}
+""",
+        "unsigned": """\
+static inline {c} pb_remainder_{t}({c} a, {c} b) {
+    return b == 0 ? 0 : ({c})(a % b);
+}
+""",
+    },
+))
+
+
+def _power(a: NDArray, b: NDArray) -> NDArray:
+    """a ** b; for integers wrapping, and 0 for negative exponents but of 1 and -1."""
+    if a.dtype.kind != "i":
+        return np.asarray(np.power(a, b))
+    unit = np.where(a == 1, 1, np.where(a == -1, 1 - 2 * (b & 1), 0))
+    return np.asarray(np.where(b < 0, unit, np.power(a, np.where(b < 0, 0, b))), a.dtype)
+
+
+def _power_partials(x: Scalar, y: Scalar, out: Scalar) -> Partial:
+    # d/dx = y x^(y-1), which is 0 for y = 0 whatever x; d/dy = x^y log x, which is 0 at x = 0 for y >= 0
+    if isinstance(y, Const):
+        return _constant_power_partial(x, float(y.value)), None
+    nought = number(0, x)
+    by_x = select(not_equal(y, nought), y * power(x, y - 1), zero(x.dtype))
+    if isinstance(x, Const) and x.value > 0:
+        return None, out * log(x)
+    by_y = select(logical_or(not_equal(x, nought), less(y, nought)), out * log(x), zero(x.dtype))
+    return (None if isinstance(x, Const) else by_x), by_y
+
+
+def _constant_power_partial(x: Scalar, c: float) -> Scalar:
+    if c == 0:
+        return zero(x.dtype)
+    if c == 1:
+        return one(x)
+    if c == 2:
+        return 2 * x
+    if c == 3:
+        return 3 * (x * x)
+    return c * power(x, number(c - 1, x))
+
+
+POWER: Final = PRIMITIVES.add(Primitive(
+    "power", "a raised to the power b; integers wrap, and negative exponents give 0 but for bases 1 and -1.", 2, _power,
+    kinds=NUMBERS, partials=_power_partials, transcendental=True, infix="**", cost=40, domain=(0.2, 3.0),
+    c={"floating": "pow{f}({0}, {1})", "*": "pb_power_{t}({0}, {1})"},
+    helper={
+        "signed": """\
+static inline {c} pb_power_{t}({c} a, {c} b) {
+    uint64_t r = 1, x = (uint64_t)a;
+    if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
+    for (; b > 0; b = ({c})(b >> 1), x *= x) if (b & 1) r *= x;
+    return ({c})r;
+}
+""",
+        "unsigned": """\
+static inline {c} pb_power_{t}({c} a, {c} b) {
+    uint64_t r = 1, x = a;
+    for (; b > 0; b = ({c})(b >> 1), x *= x) if (b & 1) r *= x;
+    return ({c})r;
+}
+""",
+    },
+))
+
+ABS: Final = PRIMITIVES.add(Primitive(
+    "abs", "Absolute value; the smallest signed integer stays as it is. The derivative at 0 is 0.", 1, np.abs,
+    kinds=NUMBERS, partials=lambda x, out: (sign(x),),
+    c={"floating": "fabs{f}({0})", "signed": "pb_abs_{t}({0})", "unsigned": "{0}"},
+    helper={"signed": """\
+static inline {c} pb_abs_{t}({c} a) {
+    return a < 0 ? ({c})(({u})0 - ({u})a) : a;
+}
+"""},
+))
+
+SIGN: Final = PRIMITIVES.add(Primitive(
+    "sign", "-1, 0 or 1 by the sign of x; NaN for NaN.", 1, np.sign,
+    kinds=NUMBERS, no_derivative=STEPS, c={"*": "pb_sign_{t}({0})"},
+    helper={
+        "floating": """\
+static inline {c} pb_sign_{t}({c} a) {
+    return a != a ? a : ({c})((a > 0) - (a < 0));
+}
+""",
+        "signed": """\
+static inline {c} pb_sign_{t}({c} a) {
+    return ({c})((a > 0) - (a < 0));
+}
+""",
+        "unsigned": """\
+static inline {c} pb_sign_{t}({c} a) {
+    return a > 0;
+}
+""",
+    },
+))
+
+FLOOR: Final = PRIMITIVES.add(Primitive(
+    "floor", "Largest integer not above x.", 1, np.floor, no_derivative=STEPS, c={"*": "floor{f}({0})"}))
+CEIL: Final = PRIMITIVES.add(Primitive(
+    "ceil", "Smallest integer not below x.", 1, np.ceil, no_derivative=STEPS, c={"*": "ceil{f}({0})"}))
+ROUND: Final = PRIMITIVES.add(Primitive(
+    "round", "Nearest integer, halves to the even one.", 1, np.rint, no_derivative=STEPS, c={"*": "rint{f}({0})"}))
+TRUNC: Final = PRIMITIVES.add(Primitive(
+    "trunc", "x without its fraction.", 1, np.trunc, no_derivative=STEPS, c={"*": "trunc{f}({0})"}))
+
+
+def _maximum_partials(a: Scalar, b: Scalar, out: Scalar) -> Partial:
+    return select(greater_equal(a, b), one(a), zero(a.dtype)), select(less(a, b), one(a), zero(a.dtype))
+
+
+def _minimum_partials(a: Scalar, b: Scalar, out: Scalar) -> Partial:
+    return select(less_equal(a, b), one(a), zero(a.dtype)), select(less(b, a), one(a), zero(a.dtype))
+
+
+# `b != b` vanishes where b is a constant, and what is left is one machine instruction.
+MAXIMUM: Final = PRIMITIVES.add(Primitive(
+    "maximum", "The larger of a and b; NaN if either is. On ties the derivative goes to a.", 2, np.maximum,
+    kinds=NUMBERS, partials=_maximum_partials, c={"*": "pb_maximum_{t}({0}, {1})"},
+    helper={
+        "floating": """\
+static inline {c} pb_maximum_{t}({c} a, {c} b) {
+    return a < b || b != b ? b : a;
+}
+""",
+        "*": """\
+static inline {c} pb_maximum_{t}({c} a, {c} b) {
+    return a < b ? b : a;
+}
+""",
+    },
+))
+
+MINIMUM: Final = PRIMITIVES.add(Primitive(
+    "minimum", "The smaller of a and b; NaN if either is. On ties the derivative goes to a.", 2, np.minimum,
+    kinds=NUMBERS, partials=_minimum_partials, c={"*": "pb_minimum_{t}({0}, {1})"},
+    helper={
+        "floating": """\
+static inline {c} pb_minimum_{t}({c} a, {c} b) {
+    return b < a || b != b ? b : a;
+}
+""",
+        "*": """\
+static inline {c} pb_minimum_{t}({c} a, {c} b) {
+    return b < a ? b : a;
+}
+""",
+    },
+))
+
+HYPOT: Final = PRIMITIVES.add(Primitive(
+    "hypot", "Length sqrt(a² + b²) without undue overflow.", 2, np.hypot,
+    partials=lambda a, b, out: (divide(a, out), divide(b, out)), c={"*": "hypot{f}({0}, {1})"}, cost=10,
+    domain=(0.3, 3.0),
+))
