@@ -1,0 +1,142 @@
+"""Vector forms of the transcendental functions, as C text for any element type and number of lanes.
+
+exp     x = n log 2 + r, |r| <= log(2) / 2; e^r = 1 + r + r^2 q(r), scaled by 2^n in two steps so that subnormal
+        results and overflow to infinity come out right. q: a minimax fit of degree 4 (f32, 3e-9 relative), the
+        Taylor polynomial of degree 11 (f64, 4e-18).
+expm1   the same parts put together as 2^n (e^r - 1) + (2^n - 1); only for the range tanh needs.
+tanh    with m = expm1(2 |x|): m / (m + 2), and the sign of x.
+logistic  e / (1 + e) below zero and 1 / (1 + e) above, e = exp(-|x|).
+log     x = 2^k m, sqrt(1/2) <= m < sqrt(2), f = m - 1, s = f / (2 + f): k log 2 + 2 atanh(s), by the series of atanh
+        (f64, to s^23; f32, to s^9); subnormals are scaled first. log(0) = -inf, log(x < 0) = NaN.
+
+NaN passes through each. The names are pb_<function>_<element>x<lanes>; with one lane the libm function is used.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pullback.ir.types import DType
+
+VECTOR_FUNCTIONS: Final = ("exp", "tanh", "logistic", "log")
+
+# name -> f32, f64
+_PARTS: Final[dict[str, tuple[str, str]]] = {
+    "int": ("i32", "i64"),
+    "suffix": ("f", ""),
+    "magic": ("12582912.0f", "6755399441055744.0"),  # 1.5 * 2^(mantissa bits): adding it rounds to an integer
+    "log2e": ("1.44269504f", "1.4426950408889634"),
+    "ln2_high": ("0.693359375f", "0.693147180369123816490"),
+    "ln2_low": ("-2.12194440e-4f", "1.90821492927058770002e-10"),
+    "largest": ("89.0f", "710.0"),
+    "smallest": ("-104.0f", "-746.0"),
+    "bias": ("127", "1023"),
+    "mantissa": ("23", "52"),
+    "tanh_limit": ("9.1f", "19.1"),
+    "exp_q": (
+        "0.0013814611f, 0.008368710035f, 0.0416683874f, 0.1666652069f, 0.49999993450f",
+        ", ".join(f"1.0 / {k}" for k in ("6227020800.0", "479001600.0", "39916800.0", "3628800.0", "362880.0",
+                                         "40320.0", "5040.0", "720.0", "120.0", "24.0", "6.0", "2.0")),
+    ),
+    "log_series": (
+        ", ".join(f"1.0f / {k}.0f" for k in (9, 7, 5, 3)),
+        ", ".join(f"1.0 / {k}.0" for k in (23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3)),
+    ),
+    "tiny": ("1.17549435e-38f", "2.2250738585072014e-308"),
+    "lift": ("33554432.0f", "18014398509481984.0"),  # 2^25, 2^54
+    "lift_bits": ("25", "54"),
+    "sqrt_half_bits": ("0x3f3504f3", "0x3fe6a09e667f3bcdLL"),
+    "mantissa_mask": ("0x007fffff", "0x000fffffffffffffLL"),
+}
+
+_EXP_PARTS: Final = """\
+    {V} t = x * {log2e} + {magic};
+    {V} n = t - {magic};
+    {V} r = x - n * {ln2_high} - n * {ln2_low};
+    {V} q = {exp_poly};
+    {I} k = (({I})t << {guard}) >> {guard};                       /* n as an integer: the low bits of t */
+"""
+
+_TEXT: Final[dict[str, str]] = {
+    "exp": """\
+static inline {V} pb_exp_{S}({V} x)
+{{
+    x = pb_select_{S}(x > {largest}, {V_one} * {largest}, x);
+    x = pb_select_{S}(x < {smallest}, {V_one} * {smallest}, x);
+{exp_parts}    {I} half = k >> 1;
+    {V} p = 1.0{suffix} + (r + r * r * q);
+    return p * ({V})((half + {bias}) << {mantissa}) * ({V})((k - half + {bias}) << {mantissa});
+}}
+""",
+    "logistic": """\
+static inline {V} pb_logistic_{S}({V} x)
+{{
+    {I} negative = x < 0.0{suffix};
+    {V} e = pb_exp_{S}(pb_select_{S}(negative, x, -x));           /* exp(-|x|): never overflows */
+    return pb_select_{S}(negative, e, pb_select_{S}(x == x, {V_one}, x)) / (1.0{suffix} + e);
+}}
+""",
+    "tanh": """\
+static inline {V} pb_tanh_{S}({V} y)
+{{
+    {I} sign = ({I})y & ({I})(-0.0{suffix} * {V_one});
+    {V} x = ({V})(({I})y ^ sign);
+    x = 2.0{suffix} * pb_select_{S}(x > {tanh_limit}, {V_one} * {tanh_limit}, x);
+{exp_parts}    {V} scale = ({V})((k + {bias}) << {mantissa});
+    {V} m = scale * (r + r * r * q) + (scale - 1.0{suffix});      /* expm1(2 |y|) */
+    return ({V})(({I})(m / (m + 2.0{suffix})) | sign);
+}}
+""",
+    "log": """\
+static inline {V} pb_log_{S}({V} x)
+{{
+    {I} small = x < {tiny};
+    {V} y = pb_select_{S}(small, x * {lift}, x);
+    {I} bits = ({I})y - {sqrt_half_bits};
+    {I} k = bits >> {mantissa};                                   /* arithmetic shift: floor */
+    {V} f = ({V})((bits & {mantissa_mask}) + {sqrt_half_bits}) - 1.0{suffix};
+    {V} e = __builtin_convertvector(k - (small & {lift_bits}), {V});
+    {V} s = f / (2.0{suffix} + f);
+    {V} z = s * s;
+    {V} w = {log_poly};
+    {V} h = 0.5{suffix} * f * f;
+    {V} out = e * {ln2_high} + (f - (h - (s * (h + z * 2.0{suffix} * w) + e * {ln2_low})));
+    {V} infinity = {V_one} * (1.0{suffix} / 0.0{suffix});
+    out = pb_select_{S}(x == infinity, infinity, out);
+    out = pb_select_{S}(x == 0.0{suffix}, -infinity, out);
+    return pb_select_{S}((x < 0.0{suffix}) | (x != x), infinity - infinity, out);
+}}
+""",
+}
+
+NEEDS: Final[dict[str, tuple[str, ...]]] = {"logistic": ("exp",)}
+
+
+def _horner(coefficients: str, variable: str) -> str:
+    """c0, c1, ..., cn (highest power first) as ((c0 x + c1) x + ...) + cn."""
+    first, *rest = coefficients.split(", ")
+    out = first
+    for c in rest:
+        out = f"({out}) * {variable} + {c}"
+    return out
+
+
+def vector_function(name: str, dtype: DType, lanes: int) -> str:
+    """The C definition of pb_<name>_<dtype>x<lanes>; the types and pb_select of that width must be declared."""
+    column = 0 if dtype.name == "f32" else 1
+    parts = {k: v[column] for k, v in _PARTS.items()}
+    s = f"{dtype.name}x{lanes}"
+    parts |= {
+        "S": s, "V": f"pb_{s}", "I": f"pb_{parts['int']}x{lanes}", "V_one": f"(pb_{s}){{{', '.join(['1'] * lanes)}}}",
+        "exp_poly": _horner(parts["exp_q"], "r"), "guard": "9" if column == 0 else "12",
+        "log_poly": _horner(parts["log_series"], "z"),
+    }
+    parts["exp_parts"] = _EXP_PARTS.format(**parts)
+    return _TEXT[name].format(**parts)
+
+
+def select_function(dtype: DType, lanes: int) -> str:
+    """The C definition of pb_select_<dtype>x<lanes>(mask, a, b): lane by lane a where the mask is set, else b."""
+    s, i = f"{dtype.name}x{lanes}", f"{'i32' if dtype.bits == 32 else 'i64'}x{lanes}"
+    return (f"static inline pb_{s} pb_select_{s}(pb_{i} mask, pb_{s} a, pb_{s} b)\n{{\n"
+            f"    return (pb_{s})((mask & (pb_{i})a) | (~mask & (pb_{i})b));\n}}\n")

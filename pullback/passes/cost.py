@@ -1,0 +1,54 @@
+"""What an expression costs, and what kind it is: the facts fusion and scheduling decide by."""
+
+from __future__ import annotations
+
+from pullback.ir.expr import Add, Apply, Bracket, Get, Mul, Reduce, Scalar, Select
+from pullback.ir.index import Data, Index
+from pullback.ir.traverse import indices_of, walk
+
+
+def operations(e: Scalar) -> int:
+    """Rough operations to evaluate e once, reductions not multiplied by their trips; loads count one."""
+    total = 0
+    for node in walk(e):
+        match node:
+            case Add() | Mul():
+                total += len(node.args) - 1
+            case Apply():
+                total += node.primitive.cost
+            case Get() | Select():
+                total += 1
+            case _:
+                pass
+    return total
+
+
+def has_reduction(e: Scalar) -> bool:
+    return any(isinstance(n, Reduce) for n in walk(e))
+
+
+def has_transcendental(e: Scalar) -> bool:
+    return any(isinstance(n, Apply) and n.primitive.transcendental for n in walk(e))
+
+
+def has_guard(e: Scalar) -> bool:
+    return any(isinstance(n, Bracket | Select) for n in walk(e))
+
+
+def has_data_index(e: Scalar) -> bool:
+    return any(isinstance(a, Data) for n in walk(e) for i in indices_of(n) for a in i.every_atom)
+
+
+def is_movement(e: Scalar) -> bool:
+    """A single element of another array, affine: a transpose, slice or broadcast."""
+    return isinstance(e, Get) and not has_data_index(e)
+
+
+def size(extents: tuple[Index, ...]) -> int | None:
+    """Number of elements, None while a dim is symbolic."""
+    total = 1
+    for d in extents:
+        if d.constant is None:
+            return None
+        total *= d.constant
+    return total

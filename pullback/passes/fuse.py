@@ -1,0 +1,160 @@
+"""Fusion: inline a statement into those that read it, where that pays.
+
+Before    s = build n < N { sum m < M { x[n, m] } }     y = build n < N { exp(s[n]) }
+After     y = build n < N { exp(sum m < M { x[n, m] }) }
+
+What it decides, with what each choice destroys in mind:
+
+    movement            a transpose, slice or broadcast goes into every reader, contractions included
+    reduction           goes into its one elementwise reader over the same index space, as its epilogue
+    elementwise         goes into its one elementwise reader, when no element is evaluated more often than before;
+                        into several readers or larger ones only when it is cheap and has no transcendental
+    into a contraction  nothing but movement: a bracket, a gather or a transcendental inside a product would be
+                        evaluated for every term
+
+It does not cross into loop bodies, and never inlines what a block gives as a result. Positions of both are kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from pullback.ir import expr
+from pullback.ir.expr import Get, Ref, Scalar
+from pullback.ir.index import Index, Var
+from pullback.ir.program import Block, Build, Choose, Fold, Program, Statement, While, statement_reads
+from pullback.ir.traverse import Substitution, walk
+from pullback.passes.cost import (
+    has_data_index, has_guard, has_reduction, has_transcendental, is_movement, operations, size,
+)
+from pullback.rewrite.fired import fired
+
+CHEAP = 6  # operations up to which recomputing an element beats storing and loading it
+
+
+def fuse(program: Program) -> Program:
+    """The program with statements inlined as the table above says, in one pass from first to last."""
+    return program.with_body(_block(program.body))
+
+
+@dataclass
+class _Uses:
+    """Who reads an array."""
+
+    readers: list[int] = field(default_factory=list)
+    opaque: bool = False  # read by a loop, a scatter or as a result
+
+
+def _block(block: Block) -> Block:
+    statements: list[Statement | None] = list(block.statements)
+    for k, s in enumerate(statements):
+        match s:
+            case Fold():
+                statements[k] = replace(s, body=_block(s.body))
+            case While():
+                statements[k] = replace(s, test=_block(s.test), body=_block(s.body))
+            case Choose():
+                statements[k] = replace(s, then=_block(s.then), otherwise=_block(s.otherwise))
+            case _:
+                pass
+    uses = _uses(statements, block.results)
+    for k in range(len(statements)):
+        s = statements[k]
+        if not isinstance(s, Build) or len(s.outs) != 1:
+            continue
+        out = s.outs[0]
+        use = uses.get(out)
+        if use is None or use.opaque or not use.readers:
+            continue
+        readers = [statements[j] for j in use.readers]
+        builds = [r for r in readers if isinstance(r, Build)]
+        rule = _decide(s, builds) if len(builds) == len(readers) else None
+        if rule is None:
+            continue
+        fired("fuse." + rule)
+        for j in use.readers:
+            reader = statements[j]
+            assert isinstance(reader, Build)
+            statements[j] = merged = inline(s, reader)
+            _recount(uses, j, reader, merged)
+        statements[k] = None
+    return replace(block, statements=tuple(s for s in statements if s is not None))
+
+
+def _uses(statements: list[Statement | None], results: tuple[Ref, ...]) -> dict[Ref, _Uses]:
+    uses: dict[Ref, _Uses] = {}
+    for r in results:
+        uses.setdefault(r, _Uses()).opaque = True
+    for k, s in enumerate(statements):
+        if s is None:
+            continue
+        for r in statement_reads(s):
+            use = uses.setdefault(r, _Uses())
+            use.readers.append(k)
+            use.opaque |= not isinstance(s, Build)
+    return uses
+
+
+def _recount(uses: dict[Ref, _Uses], k: int, before: Build, after: Build) -> None:
+    """Bring the use table up to date after statement k changed."""
+    old, new = statement_reads(before), statement_reads(after)
+    for r in new:
+        use = uses.setdefault(r, _Uses())
+        if r not in old:
+            use.readers.append(k)
+    for r in old:
+        if r not in new:
+            uses[r].readers.remove(k)
+
+
+def _gets_in(readers: list[Build], out: Ref) -> set[Get]:
+    return {n for r in readers for v in r.values for n in walk(v) if isinstance(n, Get) and n.ref is out}
+
+
+def _decide(s: Build, readers: list[Build]) -> str | None:
+    """The name of the rule by which s goes into all its readers, or None."""
+    value, out = s.values[0], s.outs[0]
+    if is_movement(value) or isinstance(value, expr.Const | expr.Zero):
+        return "movement"
+    if has_data_index(value):
+        return None
+    gets = _gets_in(readers, out)
+    elementwise = not any(has_reduction(v) for r in readers for v in r.values)
+    if has_reduction(value):
+        if len(readers) == 1 and elementwise and len(gets) == 1 and _same_space(readers[0], next(iter(gets))):
+            return "reduction_into_reader"
+        return None
+    if not elementwise:
+        return None
+    evaluations = [size(tuple(v.extent for v in r.vars)) for r in readers]
+    own = size(out.shape)
+    if own is None or any(n is None for n in evaluations):
+        return "elementwise" if len(readers) == 1 and len(gets) == 1 and _same_space(readers[0], next(iter(gets))) else None
+    total = sum(n for n in evaluations if n is not None) * max(1, len(gets) // len(readers))
+    if len(readers) == 1 and total <= own:
+        return "elementwise"
+    if operations(value) <= CHEAP and not has_transcendental(value) and not has_guard(value):
+        return "cheap"
+    return None
+
+
+def _same_space(reader: Build, g: Get) -> bool:
+    """Whether the element read is the reader's own: its indices are the reader's variables, each once."""
+    atoms = [i.single for i in g.indices]
+    return len(atoms) == len(reader.vars) and set(atoms) == set(reader.vars)
+
+
+def inline(s: Build, reader: Build) -> Build:
+    """The reader with every element of s's array replaced by the expression that defines it."""
+    by_out = dict(zip(s.outs, s.values, strict=True))
+
+    def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+        value = by_out.get(ref)
+        if value is None:
+            return expr.get(ref, *indices)
+        variables: dict[Var, Index] = dict(zip(s.vars, indices, strict=True))
+        return Substitution(variables=variables).scalar(value)
+
+    m = Substitution(get=element)
+    positions = tuple(dict.fromkeys((*reader.positions, *s.positions)))
+    return replace(reader, values=tuple(m.scalar(v) for v in reader.values), positions=positions)

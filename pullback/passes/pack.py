@@ -1,0 +1,138 @@
+"""Padding: range conditions on an operand of a contraction become a border of zeros.
+
+Before    y = build q < Q { sum v < V { [q - v >= 0, N - 1 - q + v >= 0] g[q - v] * w[v] } }
+After     p = build t < Q + V - 1 { [t - V + 1 >= 0, ...] g[t - V + 1] }
+          y = build q < Q { sum v < V { p[q - v + V - 1] * w[v] } }
+
+A condition that depends on a vectorised or tiled variable would be tested for each term; a zero border costs one
+copy of the operand. Done where every size is known, the copy is small beside the contraction, and all numbers
+are finite or zero either way (the border is exact zero, and so are the products it enters, unless the other
+factor is not finite there: then the bracket stays, which is why only plain products of elements qualify and the
+other factor is read in range for every term).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pullback.ir import expr
+from pullback.ir.expr import Bracket, Get, Mul, Reduce, Ref, Scalar
+from pullback.ir.index import Cond, Index, Var, as_index, cond
+from pullback.ir.program import Block, Build, Choose, Fold, Program, Statement, While
+from pullback.passes.cost import size
+from pullback.rewrite.fired import fired
+
+WORTH = 4  # a copy must be this many times smaller than the number of terms
+
+
+def pad_operands(program: Program) -> Program:
+    """The program with borders instead of conditions where that pays."""
+    return program.with_body(_block(program.body))
+
+
+def _block(block: Block) -> Block:
+    out: list[Statement] = []
+    for s in block.statements:
+        match s:
+            case Build():
+                out += _build(s)
+            case Fold():
+                out.append(replace(s, body=_block(s.body)))
+            case While():
+                out.append(replace(s, test=_block(s.test), body=_block(s.body)))
+            case Choose():
+                out.append(replace(s, then=_block(s.then), otherwise=_block(s.otherwise)))
+            case _:
+                out.append(s)
+    return replace(block, statements=tuple(out))
+
+
+def _build(s: Build) -> list[Statement]:
+    """The padded copies a statement needs, and the statement reading them."""
+    copies: list[Statement] = []
+    values = tuple(_value(v, s, copies) for v in s.values)
+    return [*copies, replace(s, values=values) if copies else s]
+
+
+def _value(e: Scalar, s: Build, copies: list[Statement]) -> Scalar:
+    """The value with the reductions in it padded; they stand at its top or in a sum or product of the epilogue."""
+    match e:
+        case Reduce() if e.op == "sum" and isinstance(e.arg, Bracket) and isinstance(e.arg.arg, Mul):
+            arg = _pad(e, e.arg, e.arg.arg, s, copies)
+            return expr.reduce("sum", e.vars, arg)
+        case expr.Add():
+            return expr.add(*(_value(a, s, copies) for a in e.args))
+        case Mul():
+            return expr.mul(*(_value(a, s, copies) for a in e.args))
+        case expr.Apply():
+            return expr.apply(e.primitive, *(_value(a, s, copies) for a in e.args))
+        case _:
+            return e
+
+
+def _pad(r: Reduce, b: Bracket, product: Mul, s: Build, copies: list[Statement]) -> Scalar:
+    if not all(isinstance(f, Get | expr.Const) for f in product.args):
+        return b
+    terms = size(tuple(v.extent for v in (*s.vars, *r.vars)))
+    conds = list(b.conds)
+    factors = list(product.args)
+    for k, f in enumerate(factors):
+        if not isinstance(f, Get):
+            continue
+        mine = [_range_axis(c, f) for c in conds]
+        axes = {a for a in mine if a is not None}
+        if not axes:
+            continue
+        padded = _padded(f, axes, s, r)
+        if padded is None or terms is None or padded[1] * WORTH > terms:
+            continue
+        copy, _, element = padded
+        fired("pad.border")
+        copies.append(copy)
+        factors[k] = element
+        conds = [c for c, a in zip(conds, mine, strict=True) if a is None]
+    return expr.bracket(conds, expr.mul(*factors))
+
+
+def _range_axis(c: Cond, g: Get) -> int | None:
+    """The axis of g whose range the condition is about: i >= 0 or extent - 1 - i >= 0."""
+    for axis, (i, d) in enumerate(zip(g.indices, g.ref.shape, strict=True)):
+        if c in (cond(">=", i), cond(">=", d - 1 - i)):
+            return axis
+    return None
+
+
+def _bounds(i: Index) -> tuple[int, int] | None:
+    """The least and greatest value of an affine index with known extents."""
+    low = high = i.offset
+    for m, c in i.terms:
+        if not m:
+            continue
+        if len(m) != 1 or not isinstance(m[0], Var) or m[0].extent.constant is None:
+            return None
+        top = m[0].extent.constant - 1
+        low, high = low + min(0, c * top), high + max(0, c * top)
+    return low, high
+
+
+def _padded(g: Get, axes: set[int], s: Build, r: Reduce) -> tuple[Build, int, Scalar] | None:
+    """The padded copy of g's array along these axes, its size, and g's element in it."""
+    shape: list[Index] = []
+    shift: list[int] = []
+    for axis, (i, d) in enumerate(zip(g.indices, g.ref.shape, strict=True)):
+        bounds = _bounds(i) if axis in axes else (0, 0)
+        if bounds is None or d.constant is None:
+            return None
+        low, high = min(0, bounds[0]), max(d.constant - 1, bounds[1])
+        shape.append(as_index(high - low + 1))
+        shift.append(low)
+    total = size(tuple(shape))
+    assert total is not None
+    names = [i.single.name if isinstance(i.single, Var) else f"p{k}" for k, i in enumerate(g.indices)]
+    variables = tuple(Var(n, d) for n, d in zip(names, shape, strict=True))
+    source = [as_index(v) + low for v, low in zip(variables, shift, strict=True)]
+    conds = [c for k in sorted(axes) for c in (cond(">=", source[k]), cond(">=", g.ref.shape[k] - 1 - source[k]))]
+    out = Ref(f"{g.ref.name}_padded", g.dtype, shape)
+    copy = Build((out,), variables, (expr.bracket(conds, expr.get(g.ref, *source)),), s.positions)
+    element = expr.get(out, *(i - low for i, low in zip(g.indices, shift, strict=True)))
+    return copy, total, element

@@ -1,0 +1,67 @@
+"""The passes from an elaborated program to one that is ready to be lowered, in order.
+
+Each pass is a function from program to program with a one-line reason; `explain` prints the program after each
+and the rules that fired, and tests verify the program after each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pullback.ir.program import Program
+from pullback.ir.traverse import specialise
+from pullback.passes.fuse import fuse
+from pullback.passes.pack import pad_operands
+from pullback.rewrite.cse import eliminate_common, eliminate_dead
+from pullback.rewrite.fired import record_rules
+from pullback.rewrite.normal_form import normalise
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A pass: its name, what it is for, and the function."""
+
+    name: str
+    purpose: str
+    run: Callable[[Program], Program]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A program after a pass, with the rules that fired in it and how often."""
+
+    name: str
+    purpose: str
+    program: Program
+    rules: dict[str, int]
+
+
+PASSES = (
+    Pass("normalise", "one reduction per statement, transcendentals apart", normalise),
+    Pass("common", "equal statements are computed once", eliminate_common),
+    Pass("dead", "what no result needs is dropped", eliminate_dead),
+    Pass("fuse", "statements go into their readers where that pays", fuse),
+    Pass("pad", "conditions on contraction operands become zero borders", pad_operands),
+)
+
+
+def optimise(program: Program, dims: Mapping[str, int]) -> Program:
+    """The program for the given dims after every pass. Time is linear in its size."""
+    program = specialise(program, dims)
+    for p in PASSES:
+        program = p.run(program)
+    return program
+
+
+def stages(program: Program, dims: Mapping[str, int]) -> list[Stage]:
+    """The program as written, specialised, and after each pass."""
+    out = [Stage("elaborated", "as traced and checked", program, {})]
+    if dims:
+        program = specialise(program, dims)
+        out.append(Stage("specialised", "dims given are numbers", program, {}))
+    for p in PASSES:
+        with record_rules() as rules:
+            program = p.run(program)
+        out.append(Stage(p.name, p.purpose, program, dict(rules)))
+    return out
