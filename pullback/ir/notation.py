@@ -20,7 +20,7 @@ def number(value: float, like: Scalar) -> Scalar:
 
 
 def divide(a: Scalar, b: Scalar) -> Scalar:
-    """a / b."""
+    """Quotient a / b."""
     return apply("divide", a, b)
 
 
@@ -30,12 +30,12 @@ def floor_divide(a: Scalar, b: Scalar) -> Scalar:
 
 
 def power(a: Scalar, b: Scalar) -> Scalar:
-    """a ** b."""
+    """Power a ** b."""
     return apply("power", a, b)
 
 
 def exp(x: Scalar) -> Scalar:
-    """e ** x."""
+    """Exponential e ** x."""
     return apply("exp", x)
 
 
@@ -75,32 +75,32 @@ def sign(x: Scalar) -> Scalar:
 
 
 def equal(a: Scalar, b: Scalar) -> Scalar:
-    """a == b."""
+    """Whether a == b."""
     return apply("equal", a, b)
 
 
 def not_equal(a: Scalar, b: Scalar) -> Scalar:
-    """a != b."""
+    """Whether a != b."""
     return apply("not_equal", a, b)
 
 
 def less(a: Scalar, b: Scalar) -> Scalar:
-    """a < b."""
+    """Whether a < b."""
     return apply("less", a, b)
 
 
 def less_equal(a: Scalar, b: Scalar) -> Scalar:
-    """a <= b."""
+    """Whether a <= b."""
     return apply("less_equal", a, b)
 
 
 def greater(a: Scalar, b: Scalar) -> Scalar:
-    """a > b."""
+    """Whether a > b."""
     return apply("greater", a, b)
 
 
 def greater_equal(a: Scalar, b: Scalar) -> Scalar:
-    """a >= b."""
+    """Whether a >= b."""
     return apply("greater_equal", a, b)
 
 

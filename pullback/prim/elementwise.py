@@ -100,7 +100,7 @@ static inline {c} pb_remainder_{t}({c} a, {c} b) {
 
 
 def _power(a: NDArray, b: NDArray) -> NDArray:
-    """a ** b; for integers wrapping, and 0 for negative exponents but of 1 and -1."""
+    """Power a ** b; for integers wrapping, and 0 for negative exponents but of 1 and -1."""
     if a.dtype.kind != "i":
         return np.asarray(np.power(a, b))
     unit = np.where(a == 1, 1, np.where(a == -1, 1 - 2 * (b & 1), 0))

@@ -1,0 +1,134 @@
+"""Numbers for dims: evaluating a dim, and solving the dims of a program from the shapes of its arguments.
+
+Codes: E110 rank, E111 extents that disagree, E112 no whole number solves an extent, E113 negative extent,
+E114 a requirement of the program fails, E115 a dim that nothing determines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pullback.errors import ShapeError
+from pullback.ir.expr import Ref
+from pullback.ir.index import Cond, DimSymbol, Floor, Index, Mod, as_index
+from pullback.ir.program import Program
+
+
+def evaluate(dim: Index, dims: Mapping[str, int]) -> int:
+    """The value of a dim where every symbol in it is known; division by zero gives 0.
+
+    Raises:
+        KeyError: a symbol is not in `dims`.
+    """
+    total = 0
+    for monomial, coefficient in dim.terms:
+        term = coefficient
+        for atom in monomial:
+            match atom:
+                case DimSymbol():
+                    term *= dims[atom.name]
+                case Floor() | Mod():
+                    n, d = evaluate(atom.numerator, dims), evaluate(atom.denominator, dims)
+                    term *= 0 if d == 0 else n // d if isinstance(atom, Floor) else n % d
+                case _:
+                    raise TypeError(f"{dim} is not a dim: {atom} is known only when the program runs")
+        total += term
+    return total
+
+
+def holds(condition: Cond, dims: Mapping[str, int]) -> bool:
+    """Whether a condition on dims holds for these values."""
+    value = evaluate(condition.index, dims)
+    return {">=": value >= 0, "==": value == 0, "!=": value != 0}[condition.op]
+
+
+def solve_dims(program: Program, shapes: Sequence[tuple[int, ...]], sizes: Mapping[str, int] | None = None
+               ) -> dict[str, int]:
+    """The dims of a call: each extent of an argument is an equation, linear in the one dim it determines.
+
+    Args:
+        program: its inputs give the equations, its `sizes` the dims that no shape binds, `requires` the conditions.
+        shapes: the arguments' shapes, in order.
+        sizes: values for `program.sizes`.
+    Returns:
+        Every dim symbol of the inputs and sizes, with its value.
+    Raises:
+        ShapeError: ranks or extents disagree, or a requirement fails (checked where every dim is at least 1).
+    """
+    dims = {name: int(value) for name, value in (sizes or {}).items()}
+    for name in program.sizes:
+        if name not in dims:
+            raise ShapeError("E115", f"{program.name}: the size {name} is not given", remedy=f"pass {name}=…")
+    for name, value in dims.items():
+        if value < 0:
+            raise ShapeError("E113", f"{program.name}: the size {name} = {value} is negative")
+    if len(shapes) != len(program.inputs):
+        raise ShapeError("E110", f"{program.name} takes {len(program.inputs)} arrays, got {len(shapes)}")
+    sources = dict.fromkeys(dims, "its argument")
+    pending: list[tuple[Ref, int, int]] = []
+    for ref, shape in zip(program.inputs, shapes, strict=True):
+        if len(shape) != ref.rank:
+            raise ShapeError("E110", f"{program.name}: {ref.name} has rank {ref.rank}, got an array of rank {len(shape)}",
+                             facts=(f"declared {_shape(ref)}", f"got {list(shape)}"))
+        pending.extend((ref, axis, int(extent)) for axis, extent in enumerate(shape))
+    while pending:
+        left = [p for p in pending if not _solve_one(program, *p, dims, sources)]
+        if len(left) == len(pending):
+            ref, axis, extent = left[0]
+            raise ShapeError("E115", f"{program.name}: {ref.shape[axis]} = {extent} (axis {axis} of {ref.name}) does not "
+                                     "determine its dims", facts=_known(dims))
+        pending = left
+    check_requirements(program, dims)
+    return dims
+
+
+def check_requirements(program: Program, dims: Mapping[str, int]) -> None:
+    """Raise ShapeError where `requires` fails; with an extent of 0 the program makes no such assumption."""
+    if any(value < 1 for value in dims.values()):
+        return
+    for c in program.requires:
+        if not holds(c, dims):
+            raise ShapeError("E114", f"{program.name} requires {c}", facts=_known({s.name: dims[s.name] for s in c.index.symbols}))
+
+
+def _solve_one(program: Program, ref: Ref, axis: int, extent: int, dims: dict[str, int], sources: dict[str, str]) -> bool:
+    """Use one equation `shape entry = extent`; False where it has more than one unknown yet."""
+    entry = ref.shape[axis]
+    unknown = [s for s in entry.symbols if s.name not in dims]
+    here = f"axis {axis} of {ref.name}"
+    if not unknown:
+        expected = evaluate(entry, dims)
+        if expected != extent:
+            facts = [f"{s.name} = {dims[s.name]} from {sources[s.name]}" for s in entry.symbols]
+            raise ShapeError("E111", f"{program.name}: {here} has extent {extent}, but {entry} = {expected}"
+                             if entry.constant is None else f"{program.name}: {here} has extent {extent}, not {expected}",
+                             facts=facts)
+        return True
+    if len(unknown) > 1:
+        return False
+    symbol = unknown[0]
+    factor = entry.coefficient(symbol)
+    if factor is None or symbol in factor.symbols:
+        return False
+    rest = entry - factor * as_index(symbol)
+    if symbol in rest.symbols:
+        return False
+    slope, target = evaluate(factor, dims), extent - evaluate(rest, dims)
+    if slope == 0 or target % slope:
+        raise ShapeError("E112", f"{program.name}: {here} has extent {extent}, and no whole {symbol.name} gives "
+                                 f"{entry} = {extent}", facts=_known(dims))
+    value = target // slope
+    if value < 0:
+        raise ShapeError("E113", f"{program.name}: {here} has extent {extent}, which makes {symbol.name} = {value} negative",
+                         facts=(f"{entry} = {extent}", *_known(dims)))
+    dims[symbol.name] = value
+    sources[symbol.name] = here
+    return True
+
+
+def _known(dims: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(f"{name} = {value}" for name, value in dims.items())
+
+
+def _shape(ref: Ref) -> str:
+    return f"{ref.dtype}[{', '.join(map(str, ref.shape))}]"

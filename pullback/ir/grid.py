@@ -1,0 +1,461 @@
+"""Scalars evaluated over a grid of index variables, as NumPy arrays: the inner half of the interpreter.
+
+A statement's variables, and those of the reductions inside it, are axes of one grid. A node's value is an array
+with an axis of length 1 for every variable it does not depend on, so that everything broadcasts. Values are kept
+in the frame of the innermost binder they depend on; a frame is emptied when its variables move on to the next
+block of a grid too large to hold at once.
+
+What a bracket or a branch guards is computed everywhere, at clipped indices, and then masked; an index out of
+range is an error only where the guards around it hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+from typing import Any, Final, assert_never, cast
+
+import numpy as np
+
+from pullback.errors import IndexRangeError, ShapeError
+from pullback.ir import dims as dims_
+from pullback.ir import types
+from pullback.ir.expr import (
+    Add,
+    Apply,
+    Bracket,
+    Cast,
+    Const,
+    FromIndex,
+    Get,
+    Mul,
+    Node,
+    Reduce,
+    Ref,
+    Scalar,
+    Select,
+    Zero,
+)
+from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var
+from pullback.ir.program import Build, Scatter, Statement
+from pullback.ir.semantics import convert
+from pullback.ir.traverse import children, indices_of, walk
+from pullback.ir.types import DType
+
+NDArray = np.ndarray[Any, Any]
+Value = int | NDArray
+Guards = tuple[tuple[Cond | Scalar, bool], ...]
+
+LIMIT: Final = 1 << 20  # elements of a grid held at once
+_IDENTITY: Final = {"sum": 0, "prod": 1, "any": False, "all": True}
+_UFUNC: Final = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum,
+                 "any": np.logical_or, "all": np.logical_and}
+
+
+@dataclass
+class Machine:
+    """What is known while a program runs: the dims, the arrays defined so far, the loop counters."""
+
+    dims: dict[str, int]
+    float64: bool = False
+    arrays: dict[Ref, NDArray] = field(default_factory=dict)
+    loops: dict[Var, int] = field(default_factory=dict)
+    plans: dict[Statement, Plan] = field(default_factory=dict)
+
+    def dtype(self, dtype: DType) -> DType:
+        """The dtype that stands for `dtype` in this run."""
+        return types.f64 if self.float64 and dtype is types.f32 else dtype
+
+    def extent(self, dim: Index, what: str) -> int:
+        """A dim's value; ShapeError where it is negative."""
+        value = dims_.evaluate(dim, self.dims)
+        if value < 0:
+            symbols = [f"{s.name} = {self.dims[s.name]}" for s in dim.symbols]
+            raise ShapeError("E113", f"{what} has the extent {dim} = {value}, which is negative", facts=symbols)
+        return value
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a statement's evaluation needs to know beforehand.
+
+    Attributes:
+        depth: axes that nested reductions need at most.
+        height: of the expression, for the recursion limit.
+        sensitive: nodes whose evaluation may raise, so that it depends on the guards around them.
+    """
+
+    depth: int
+    height: int
+    sensitive: frozenset[Scalar | Index]
+
+
+def make_plan(statement: Build | Scatter) -> Plan:
+    """The plan of a statement; linear in its size."""
+    roots: list[Scalar] = list(statement.values if isinstance(statement, Build) else (statement.value,))
+    extra: tuple[Index, ...] = () if isinstance(statement, Build) else statement.indices
+    roots.extend(a.scalar for i in extra for a in i.every_atom if isinstance(a, Data))
+    depth: dict[Scalar, int] = {}
+    height: dict[Scalar, int] = {}
+    sensitive: set[Scalar | Index] = set()
+
+    def visit_index(index: Index) -> bool:
+        hot = any(a.checked or a.scalar in sensitive for a in index.every_atom if isinstance(a, Data))
+        if hot:
+            sensitive.add(index)
+        return hot
+
+    for root in roots:
+        if root in depth:
+            continue
+        for e in walk(root):
+            indices = indices_of(e)
+            parts = [*children(e), *(a.scalar for i in indices for a in i.every_atom if isinstance(a, Data))]
+            own = len(e.vars) if isinstance(e, Reduce) else 0
+            depth[e] = own + max((depth[p] for p in parts), default=0)
+            height[e] = 1 + max((height[p] for p in parts), default=0)
+            hot = any([visit_index(i) for i in indices]) or any(p in sensitive for p in parts)
+            if hot:
+                sensitive.add(e)
+    for i in extra:
+        visit_index(i)
+    return Plan(max(depth.values(), default=0), max(height.values(), default=0), frozenset(sensitive))
+
+
+def blocks(lengths: Sequence[int], budget: int) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Cut a grid into blocks of at most `budget` elements, each a row-major run: (start, length) per axis."""
+    sizes: list[int] = []
+    for n in reversed(lengths):
+        size = max(1, min(n, budget))
+        sizes.append(size)
+        budget //= size
+    cuts = [[(start, min(size, n - start)) for start in range(0, n, size)]
+            for n, size in zip(lengths, reversed(sizes), strict=True)]
+    return product(*cuts)
+
+
+class Grid:
+    """The evaluation of one statement.
+
+    Args:
+        machine: dims, arrays and loop counters.
+        statement: its variables are the first axes.
+        what: the statement's name for messages.
+    """
+
+    def __init__(self, machine: Machine, statement: Build | Scatter, what: str) -> None:
+        self.machine = machine
+        self.statement = statement
+        self.what = what
+        plan = machine.plans.get(statement)
+        if plan is None:
+            plan = machine.plans[statement] = make_plan(statement)
+        self.plan = plan
+        self.axes = len(statement.vars) + plan.depth
+        self.lengths = [machine.extent(v.extent, f"index {v.name} of {what}") for v in statement.vars]
+        self._frames: list[dict[Any, Any]] = [{}, {}]
+        self._level: dict[Var, int] = {}
+        self._axis: dict[Var, int] = {}
+        self._range: dict[Var, tuple[int, int]] = {}
+        self._next_axis = 0
+
+    def blocks(self) -> Iterator[tuple[slice, ...]]:
+        """Move the statement's variables over the grid, block by block; yields the slices of each block."""
+        variables = self.statement.vars
+        self._bind(variables, 1)
+        for block in blocks(self.lengths, LIMIT):
+            self._frames[1].clear()
+            self._range.update(zip(variables, block, strict=True))
+            yield tuple(slice(start, start + length) for start, length in block)
+
+    def shaped(self, value: Value) -> NDArray:
+        """A value over the statement's own axes."""
+        array = np.asarray(value)
+        return array if array.ndim == 0 else array.reshape(array.shape[:len(self.statement.vars)])
+
+    def mask(self, guards: Guards) -> NDArray:
+        """Where all guards hold."""
+        out: NDArray = np.asarray(True)
+        for k, (guard, polarity) in enumerate(guards):
+            before = guards[:k]
+            holds = self.condition(guard, before) if isinstance(guard, Cond) else self.scalar(guard, before)
+            out = out & holds if polarity else out & np.logical_not(holds)
+        return np.asarray(out)
+
+    def _bind(self, variables: tuple[Var, ...], level: int) -> None:
+        for v in variables:
+            self._level[v] = level
+            self._axis[v] = self._next_axis
+            self._next_axis += 1
+
+    def _frame(self, free: frozenset[Var]) -> dict[Any, Any]:
+        level = 0
+        for v in free:
+            level = max(level, self._level.get(v, 0))
+        return self._frames[level]
+
+    # Indices ------------------------------------------------------------------------------------------------
+
+    def index(self, i: Index, guards: Guards) -> Value:
+        """An index over the grid, a plain int where it depends on no grid variable."""
+        if i.constant is not None:
+            return i.constant
+        frame = self._frame(i.free)
+        key = (i, guards) if i in self.plan.sensitive else i
+        value = frame.get(key)
+        if value is None:
+            total: Value = 0
+            for monomial, coefficient in i.terms:
+                term: Value = coefficient
+                for atom in monomial:
+                    term = term * self._atom(atom, guards)
+                total = total + term
+            value = frame[key] = total
+        return cast(Value, value)
+
+    def _atom(self, a: Atom, guards: Guards) -> Value:
+        match a:
+            case DimSymbol():
+                return self.machine.dims[a.name]
+            case Var():
+                return self._var(a)
+            case Floor() | Mod():
+                n, d = self.index(a.numerator, guards), self.index(a.denominator, guards)
+                if isinstance(d, int) and d == 0:
+                    return 0
+                return n // d if isinstance(a, Floor) else n % d
+            case Data():
+                return self._data(a, guards)
+            case _:
+                assert_never(a)
+
+    def _var(self, v: Var) -> Value:
+        loop = self.machine.loops.get(v)
+        if loop is not None:
+            return loop
+        start, length = self._range[v]
+        shape = [1] * self.axes
+        shape[self._axis[v]] = length
+        return np.arange(start, start + length, dtype=np.int64).reshape(shape)
+
+    def _data(self, a: Data, guards: Guards) -> Value:
+        value = self.scalar(a.scalar, guards).astype(np.int64)
+        if not a.checked or a.extent is None or value.size == 0:
+            return value
+        extent = self.index(a.extent, guards)
+        return self._in_range(value, extent, guards, a.scalar)
+
+    def _in_range(self, value: Value, extent: Value, guards: Guards, source: Scalar | Index, ref: Ref | None = None
+                  ) -> Value:
+        """`value` clipped to the extent; IndexRangeError where it lies outside and the guards hold."""
+        bad = np.asarray((value < 0) | (value >= np.asarray(extent)))
+        if not bad.any():
+            return value
+        active = np.asarray(bad & self.mask(guards))
+        if active.any():
+            where = np.unravel_index(int(np.argmax(active)), active.shape)
+            found = np.broadcast_to(np.asarray(value), active.shape)[where]
+            limit = np.broadcast_to(np.asarray(extent), active.shape)[where]
+            positions = self.statement.positions
+            text = f"{source}" + (f" of {ref.name}" if ref is not None else "")
+            raise IndexRangeError("E401", f"{self.what}: the index {text} = {found} is outside 0 … {int(limit) - 1}",
+                                  position=positions[0] if positions else None,
+                                  facts=(f"statement {self.what}", f"index {found}", f"extent {limit}"),
+                                  remedy="`x.at(i, fill=0)` where reading outside is meant")
+        return np.clip(value, 0, np.maximum(np.asarray(extent) - 1, 0))
+
+    def condition(self, c: Cond, guards: Guards) -> NDArray | bool:
+        """A condition over the grid."""
+        value = self.index(c.index, guards)
+        match c.op:
+            case ">=":
+                return value >= 0
+            case "==":
+                return value == 0
+            case "!=":
+                return value != 0
+
+    def _affine(self, i: Index) -> tuple[int, dict[Var, int]] | None:
+        """An index as offset + sum of coefficient * variable; None where it is something else."""
+        offset, factors = 0, dict[Var, int]()
+        for monomial, coefficient in i.terms:
+            variable = None
+            for atom in monomial:
+                if isinstance(atom, DimSymbol):
+                    coefficient *= self.machine.dims[atom.name]
+                elif isinstance(atom, Var) and atom in self.machine.loops:
+                    coefficient *= self.machine.loops[atom]
+                elif isinstance(atom, Var) and variable is None:
+                    variable = atom
+                else:
+                    return None
+            if variable is None:
+                offset += coefficient
+            else:
+                factors[variable] = factors.get(variable, 0) + coefficient
+        return offset, factors
+
+    def _view(self, a: NDArray, indices: tuple[Index, ...]) -> NDArray | None:
+        """An element at affine indices as a strided view; None where that is not possible or leaves the array."""
+        shape, strides, start = [1] * self.axes, [0] * self.axes, 0
+        for i, extent, stride in zip(indices, a.shape, a.strides, strict=True):
+            form = self._affine(i)
+            if form is None:
+                return None
+            low, factors = form
+            high = low
+            for v, c in factors.items():
+                first, length = self._range[v]
+                if length == 0:
+                    return None
+                shape[self._axis[v]] = length
+                strides[self._axis[v]] += c * stride
+                ends = c * first, c * (first + length - 1)
+                start += c * first * stride
+                low += min(ends)
+                high += max(ends)
+            start += form[0] * stride
+            if low < 0 or high >= extent:
+                return None
+        return np.ndarray(shape, a.dtype, a, start, strides)
+
+    # Scalars ------------------------------------------------------------------------------------------------
+
+    def scalar(self, e: Scalar, guards: Guards) -> NDArray:
+        """The value of a node over the grid."""
+        frame = self._frame(e.free)
+        key = (e, guards) if e in self.plan.sensitive else e
+        value = frame.get(key)
+        if value is None:
+            value = frame[key] = np.asarray(self._scalar(cast(Node, e), guards))
+        return cast(NDArray, value)
+
+    def _scalar(self, e: Node, guards: Guards) -> NDArray:
+        match e:
+            case Const():
+                return np.asarray(e.value, self.machine.dtype(e.dtype).numpy)
+            case Zero():
+                return np.zeros((), self.machine.dtype(e.dtype).numpy)
+            case FromIndex():
+                return convert(np.asarray(self.index(e.index, guards), np.int64), self.machine.dtype(e.dtype))
+            case Get():
+                return self._get(e, guards)
+            case Apply():
+                args = [self.scalar(a, guards) for a in e.args]
+                return np.asarray(e.primitive.evaluate(*args))
+            case Cast():
+                return convert(self.scalar(e.arg, guards), self.machine.dtype(e.dtype))
+            case Add():
+                out = self.scalar(e.args[0], guards)
+                for a in e.args[1:]:
+                    out = out + self.scalar(a, guards)
+                return out
+            case Mul():
+                out = self.scalar(e.args[0], guards)
+                for a in e.args[1:]:
+                    out = out * self.scalar(a, guards)
+                return out
+            case Bracket():
+                return self._bracket(e, guards)
+            case Select():
+                return self._select(e, guards)
+            case Reduce():
+                return self._reduce(e, guards)
+            case _:
+                assert_never(e)
+
+    def _get(self, e: Get, guards: Guards) -> NDArray:
+        a = self.machine.arrays[e.ref]
+        if not e.indices:
+            return a
+        view = self._view(a, e.indices)
+        if view is not None:
+            return view
+        indices = []
+        for i, extent in zip(e.indices, a.shape, strict=True):
+            value = self.index(i, guards)
+            indices.append(self._in_range(value, extent, guards, i, e.ref))
+        if 0 in a.shape:
+            return np.zeros((), a.dtype)
+        return np.asarray(a[tuple(indices)])
+
+    def _bracket(self, e: Bracket, guards: Guards) -> NDArray:
+        mask: NDArray | bool = True
+        for c in e.conds:
+            mask = mask & self.condition(c, guards)
+        zero = np.zeros((), self.machine.dtype(e.dtype).numpy)
+        if mask is False:
+            return zero
+        return np.where(mask, self.scalar(e.arg, guards + tuple((c, True) for c in e.conds)), zero)
+
+    def _select(self, e: Select, guards: Guards) -> NDArray:
+        test = self.scalar(e.test, guards)
+        if test.ndim == 0:
+            return self.scalar(e.then, guards) if test else self.scalar(e.otherwise, guards)
+        then = self.scalar(e.then, (*guards, (e.test, True)))
+        return np.where(test, then, self.scalar(e.otherwise, (*guards, (e.test, False))))
+
+    def _reduce(self, e: Reduce, guards: Guards) -> NDArray:
+        lengths = [self.machine.extent(v.extent, f"index {v.name} of {self.what}") for v in e.vars]
+        if 0 in lengths:
+            if e.op in _IDENTITY:
+                return np.full((), _IDENTITY[e.op], self.machine.dtype(e.dtype).numpy)
+            if self.mask(guards).any():
+                positions = self.statement.positions
+                raise ShapeError("E116", f"{self.what}: {e.op} over no elements",
+                                 position=positions[0] if positions else None,
+                                 facts=[f"{v.name} < {v.extent} = {n}" for v, n in zip(e.vars, lengths, strict=True)])
+            return np.zeros((), self.machine.dtype(e.dtype).numpy)
+        outside = prod(self._range[v][1] for v in e.free if v in self._range)
+        base, level = self._next_axis, len(self._frames)
+        self._frames.append({})
+        self._bind(e.vars, level)
+        out: NDArray | None = None
+        best: NDArray | None = None
+        done = 0
+        for block in blocks(lengths, max(1, LIMIT // max(1, outside))):
+            self._frames[level].clear()
+            self._range.update(zip(e.vars, block, strict=True))
+            value = self._spread(self.scalar(e.arg, guards), base, [length for _, length in block])
+            if e.op in ("argmax", "argmin"):
+                part, position = _arg_extreme(value, base, e.op == "argmax")
+                out, best = _first_extreme(out, best, position + done, part, e.op == "argmax")
+                done += prod(length for _, length in block)
+            else:
+                ufunc = _UFUNC[e.op]
+                total = ufunc.reduce(value, axis=tuple(range(base, base + len(e.vars))), dtype=value.dtype, keepdims=True)
+                out = np.asarray(total if out is None else ufunc(out, total))
+        self._frames.pop()
+        self._next_axis = base
+        for v in e.vars:
+            del self._range[v], self._axis[v], self._level[v]
+        assert out is not None
+        return out
+
+    def _spread(self, value: NDArray, base: int, lengths: list[int]) -> NDArray:
+        """A value with the reduction's axes at their full length."""
+        shape = list(value.shape) if value.ndim else [1] * self.axes
+        shape[base:base + len(lengths)] = lengths
+        return np.broadcast_to(value, shape)
+
+
+def _arg_extreme(value: NDArray, base: int, largest: bool) -> tuple[NDArray, NDArray]:
+    """Extreme value over the axes from `base` on, and its flat position; first on ties, the first NaN wins."""
+    head, tail = value.shape[:base], value.ndim - base
+    flat = value.reshape((*head, -1))
+    position = np.asarray(np.argmax(flat, -1) if largest else np.argmin(flat, -1), np.int64)
+    part = np.take_along_axis(flat, position[..., None], -1)
+    shape = (*head, *(1,) * tail)
+    return part.reshape(shape), position.reshape(shape)
+
+
+def _first_extreme(out: NDArray | None, best: NDArray | None, position: NDArray, part: NDArray, largest: bool
+                   ) -> tuple[NDArray, NDArray]:
+    """Merge the extreme of a later block into that of the blocks before."""
+    if out is None or best is None:
+        return position, part
+    better = (part > best) if largest else (part < best)
+    better = np.asarray((better | (part != part)) & (best == best))
+    return np.where(better, position, out), np.where(better, part, best)

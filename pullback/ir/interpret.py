@@ -1,0 +1,186 @@
+"""The reference meaning of programs, in NumPy: every other way to run a program is compared with this one.
+
+Semantics: integers wrap, `//` and `%` floor and give 0 on division by zero, NaN passes through max and min,
+argmax takes the first, an empty sum is 0 and an empty max an error. Sums are NumPy's pairwise sums in the
+array's own dtype.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import assert_never
+
+import numpy as np
+
+from pullback.errors import DTypeError, IndexRangeError, ShapeError
+from pullback.ir import dims as dims_
+from pullback.ir.expr import Bracket, Ref, Scalar, Select, Zero
+from pullback.ir.grid import Grid, Guards, Machine, NDArray, make_plan
+from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While, walk_statements
+
+
+def interpret(program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, int] | None = None, *,
+              float64: bool = False) -> list[NDArray]:
+    """Run a program.
+
+    Args:
+        program: well formed, as `verify` says.
+        inputs: one array per input, of its dtype.
+        sizes: the dims in `program.sizes`.
+        float64: compute everything that is f32 in f64, as an oracle for rounding errors; the results are f64 then.
+    Returns:
+        The outputs, in order, as arrays of their own.
+    Raises:
+        ShapeError: shapes do not fit the program, or an extreme is taken over nothing.
+        DTypeError: an input has another dtype.
+        IndexRangeError: an index checked at run time leaves its range, or an input its declared bounds.
+    """
+    arrays = [np.ascontiguousarray(a).reshape(np.shape(a)) for a in inputs]
+    machine = Machine(dims_.solve_dims(program, [a.shape for a in arrays], sizes), float64)
+    for ref, a in zip(program.inputs, arrays, strict=True):
+        if a.dtype != ref.dtype.numpy:
+            raise DTypeError("E120", f"{program.name}: {ref.name} is {ref.dtype}, got an array of {a.dtype}",
+                             remedy=f"`.astype(\"{ref.dtype.numpy}\")`")
+        _check_bounds(program, machine, ref, a)
+        machine.arrays[ref] = a.astype(machine.dtype(ref.dtype).numpy, copy=False)
+    height = max((_height(machine, s) for s in walk_statements(program.body)), default=0)
+    with np.errstate(all="ignore"), _recursion(height):
+        run_block(machine, program.body)
+    return [np.array(machine.arrays[r]) for r in program.outputs]
+
+
+def _height(machine: Machine, statement: Statement) -> int:
+    if not isinstance(statement, Build | Scatter):
+        return 0
+    plan = machine.plans[statement] = make_plan(statement)
+    return plan.height
+
+
+@contextmanager
+def _recursion(height: int) -> Iterator[None]:
+    """Room for expressions of this height; calls between Python functions take no C stack."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, 1000 + 6 * height))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _check_bounds(program: Program, machine: Machine, ref: Ref, a: NDArray) -> None:
+    if ref.bounds is None or a.size == 0:
+        return
+    low, high = (dims_.evaluate(b, machine.dims) for b in ref.bounds)
+    bad = (a < low) | (a >= high)
+    if bad.any():
+        where = np.unravel_index(int(np.argmax(bad)), a.shape)
+        place = ", ".join(str(int(i)) for i in where)
+        raise IndexRangeError("E402", f"{program.name}: {ref.name}[{place}] = {a[where]} is outside {low} … {high - 1}",
+                              facts=(f"{ref.name} is declared in range({ref.bounds[0]}, {ref.bounds[1]})",))
+
+
+def run_block(machine: Machine, block: Block) -> list[NDArray]:
+    """Run the statements of a block; returns its results."""
+    for s in block.statements:
+        run_statement(machine, s)
+    return [machine.arrays[r] for r in block.results]
+
+
+def run_statement(machine: Machine, s: Statement) -> None:
+    """Run one statement: define its outs in the machine."""
+    match s:
+        case Build():
+            _build(machine, s)
+        case Scatter():
+            _scatter(machine, s)
+        case Fold():
+            _fold(machine, s)
+        case While():
+            states = [machine.arrays[r] for r in s.inits]
+            trips = None if s.max_trips is None else machine.extent(s.max_trips, f"the trips of {s.outs[0].name}")
+            done = 0
+            while trips is None or done < trips:
+                machine.arrays.update(zip(s.states, states, strict=True))
+                if not run_block(machine, s.test)[0]:
+                    break
+                states = run_block(machine, s.body)
+                done += 1
+            machine.arrays.update(zip(s.outs, states, strict=True))
+        case Choose():
+            taken = s.then if machine.arrays[s.test] else s.otherwise
+            machine.arrays.update(zip(s.outs, run_block(machine, taken), strict=True))
+        case _:
+            assert_never(s)
+
+
+def _build(machine: Machine, s: Build) -> None:
+    grid = Grid(machine, s, s.outs[0].name)
+    outs = [np.empty(grid.lengths, machine.dtype(r.dtype).numpy) for r in s.outs]
+    for block in grid.blocks():
+        for out, value in zip(outs, s.values, strict=True):
+            out[block] = grid.shaped(grid.scalar(value, ()))
+    machine.arrays.update(zip(s.outs, outs, strict=True))
+
+
+def _scatter(machine: Machine, s: Scatter) -> None:
+    grid = Grid(machine, s, s.out.name)
+    shape = tuple(machine.extent(d, f"axis {k} of {s.out.name}") for k, d in enumerate(s.out.shape))
+    out = np.zeros(shape, machine.dtype(s.out.dtype).numpy)
+    guards = _guards(s.value)
+    for block in grid.blocks():
+        lengths = tuple(b.stop - b.start for b in block)
+
+        def whole(a: object, lengths: tuple[int, ...] = lengths) -> NDArray:
+            return np.broadcast_to(grid.shaped(np.asarray(a)), lengths)
+
+        mask = whole(grid.mask(guards))
+        value = whole(grid.scalar(s.value, ()))[mask]
+        targets = [whole(grid.index(i, guards))[mask] for i in s.indices]
+        for i, t, extent in zip(s.indices, targets, shape, strict=True):
+            outside = t[(t < 0) | (t >= extent)]
+            if outside.size:
+                raise IndexRangeError("E401", f"{s.out.name}: the index {i} = {outside[0]} is outside 0 … {extent - 1}",
+                                      position=s.positions[0] if s.positions else None,
+                                      facts=(f"statement {s.out.name}", f"index {outside[0]}", f"extent {extent}"))
+        if targets:
+            np.add.at(out, tuple(targets), value)
+        else:
+            out += value.sum(dtype=out.dtype)
+    machine.arrays[s.out] = out
+
+
+def _guards(value: Scalar) -> Guards:
+    """What has to hold for a value to be there: its outermost brackets and selects with nothing."""
+    guards: Guards = ()
+    while True:
+        if isinstance(value, Bracket):
+            guards += tuple((c, True) for c in value.conds)
+            value = value.arg
+        elif isinstance(value, Select) and isinstance(value.otherwise, Zero):
+            guards += ((value.test, True),)
+            value = value.then
+        else:
+            return guards
+
+
+def _fold(machine: Machine, s: Fold) -> None:
+    trips = machine.extent(s.var.extent, f"the trips of {s.outs[0].name}")
+    states = [machine.arrays[r] for r in s.inits]
+    rows: list[list[NDArray]] = [[] for _ in s.outs[len(states):]]
+    for t in range(trips):
+        machine.loops[s.var] = t
+        machine.arrays.update(zip(s.states, states, strict=True))
+        results = run_block(machine, s.body)
+        states = results[:len(states)]
+        for row, value in zip(rows, results[len(states):], strict=True):
+            row.append(value)
+    machine.loops.pop(s.var, None)
+    machine.arrays.update(zip(s.outs, states, strict=False))
+    for ref, row in zip(s.outs[len(states):], rows, strict=True):
+        shape = tuple(machine.extent(d, f"axis {k} of {ref.name}") for k, d in enumerate(ref.shape))
+        stacked = np.stack(row) if row else np.empty(shape, machine.dtype(ref.dtype).numpy)
+        if stacked.shape != shape:
+            raise ShapeError("E111", f"{ref.name} has shape {list(shape)}, its rows make {list(stacked.shape)}")
+        machine.arrays[ref] = stacked
