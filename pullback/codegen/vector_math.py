@@ -140,3 +140,10 @@ def select_function(dtype: DType, lanes: int) -> str:
     s, i = f"{dtype.name}x{lanes}", f"{'i32' if dtype.bits == 32 else 'i64'}x{lanes}"
     return (f"static inline pb_{s} pb_select_{s}(pb_{i} mask, pb_{s} a, pb_{s} b)\n{{\n"
             f"    return (pb_{s})((mask & (pb_{i})a) | (~mask & (pb_{i})b));\n}}\n")
+
+
+def vector_source(name: str, dtype: DType, lanes: int) -> tuple[str, ...]:
+    """The C definitions that pb_<name>_<dtype>x<lanes> consists of, in an order in which they may be printed."""
+    needed = [vector_source(n, dtype, lanes) for n in NEEDS.get(name, ())]
+    before = dict.fromkeys([select_function(dtype, lanes), *(text for texts in needed for text in texts)])
+    return (*before, vector_function(name, dtype, lanes))

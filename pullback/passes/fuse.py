@@ -72,7 +72,7 @@ def _block(block: Block) -> Block:
         if rule is None:
             continue
         fired("fuse." + rule)
-        for j in use.readers:
+        for j in list(use.readers):
             reader = statements[j]
             assert isinstance(reader, Build)
             statements[j] = merged = inline(s, reader)
