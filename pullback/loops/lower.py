@@ -1,0 +1,373 @@
+"""Programs to the loop IR: every statement becomes a kernel of plain loops, in the order of the program.
+
+`lower` assigns storage, writes the kernels and gives a `Function` whose body calls them. Dims must be numbers by
+now. Vector kernels for contractions are another lowering of the same statements; see `Lowering.kernels`.
+
+    y = build n < N, k < K { sum m < M { x[n, m] * w[k, m] } }
+    -->  for n, for k: float sum = 0; for m: sum += x[n * M + m] * w[k * M + m]; y[n * K + k] = sum
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import assert_never
+
+from pullback.ir.expr import Bracket, Const, Get, Ref, Scalar, Zero
+from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, prove_nonnegative
+from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While
+from pullback.ir.types import bool_, i64
+from pullback.loops import nodes
+from pullback.loops.nodes import (
+    Bound,
+    Break,
+    Buffer,
+    Call,
+    Check,
+    Comment,
+    Copy,
+    Fill,
+    For,
+    Function,
+    Holds,
+    If,
+    Kernel,
+    Let,
+    LetIndex,
+    Literal,
+    Load,
+    Loop,
+    Read,
+    Site,
+    Stmt,
+    Store,
+    Temp,
+    Unary,
+    View,
+    bound_indices,
+    largest,
+    smallest,
+)
+from pullback.loops.operations import count_operations
+from pullback.loops.scalar import LoopNest, ScalarLowering, Scope, narrowed
+from pullback.loops.storage import Storage, assign_storage, elements
+
+Printer = Callable[[Statement], tuple[str, ...]]
+Specialist = Callable[[Statement, "KernelBuilder"], Kernel | None]
+
+
+def lower(program: Program, comment: Printer | None = None, specialists: tuple[Specialist, ...] = ()) -> Function:
+    """The loop program of a program with known dims.
+
+    Args:
+        comment: prints a statement for the kernel that does its work.
+        specialists: tried in order for each Build and Scatter before the plain lowering; None passes on.
+    """
+    storage = assign_storage(program)
+    lowering = Lowering(storage, comment or (lambda s: ()), specialists)
+    body = [*lowering.entry_checks(program), *lowering.block(program.body), *storage.final]
+    return Function(program.name, storage.inputs, storage.outputs, tuple(body), program.doc, storage.in_place,
+                    count_operations(program.body))
+
+
+class KernelBuilder:
+    """What is needed to write one kernel: parameters for views, in order of first use, outputs marked as written."""
+
+    def __init__(self, views: Mapping[Ref, View], statement: Statement) -> None:
+        self.views = views
+        self.statement = statement
+        self.params: dict[tuple[Buffer, Index], Buffer] = {}
+        self.arguments: list[View] = []
+        for out in statement.outs:
+            self.parameter(out, written=True)
+
+    def parameter(self, ref: Ref, written: bool = False) -> Buffer:
+        """The parameter buffer that stands for an array; arrays in the same place share one."""
+        view = self.views[ref]
+        key = (view.buffer, view.offset)
+        out = self.params.get(key)
+        if out is None:
+            out = Buffer(ref.name, ref.dtype, ref.shape, "parameter", elements(ref.shape), written)
+            self.params[key] = out
+            self.arguments.append(view)
+        return out
+
+    def scratch(self, name: str, like: Buffer, count: int) -> Buffer:
+        """A parameter for working memory of the kernel; it lives in the arena while the kernel runs."""
+        buffer = Buffer(name, like.dtype, (as_index(count),), "arena", as_index(count))
+        param = Buffer(name, like.dtype, buffer.shape, "parameter", buffer.elements, True)
+        self.params[buffer, ZERO_INDEX] = param
+        self.arguments.append(View(buffer))
+        return param
+
+    def site(self, array: str, axis: int | None) -> Site:
+        """Where a range check of this statement comes from."""
+        positions = self.statement.positions
+        names = ", ".join(r.name for r in self.statement.outs)
+        return Site(array, axis, names, positions[0] if positions else None)
+
+    def kernel(self, body: tuple[Stmt, ...], comment: tuple[str, ...] = (),
+               portable: tuple[Stmt, ...] | None = None) -> Kernel:
+        """The kernel with this body; its index parameters are the variables the body leaves free."""
+        used = free_variables((*body, *(portable or ())))
+        return Kernel(self.statement.outs[0].name, tuple(self.params.values()), used, body, comment, portable)
+
+
+class Lowering:
+    """Lowers blocks. `statement` gives the statements for one; kernels come from `kernels`."""
+
+    def __init__(self, storage: Storage, comment: Printer, specialists: tuple[Specialist, ...]) -> None:
+        self.storage = storage
+        self.views = storage.views
+        self.comment = comment
+        self.specialists = specialists
+
+    def block(self, b: Block) -> list[Stmt]:
+        """The statements of a block."""
+        out: list[Stmt] = []
+        for s in self.storage.order.get(b, b.statements):
+            out.extend(self.statement(s))
+        return out
+
+    def statement(self, s: Statement) -> list[Stmt]:
+        """The statements that do the work of `s`."""
+        match s:
+            case Build() | Scatter():
+                return self.kernels(s)
+            case Fold():
+                return self._fold(s)
+            case While():
+                return self._while(s)
+            case Choose():
+                return self._choose(s)
+            case _:
+                assert_never(s)
+
+    def kernels(self, s: Build | Scatter) -> list[Stmt]:
+        """One call of a kernel, or a copy."""
+        if isinstance(s, Build):
+            copy = self._as_copy(s)
+            if copy is not None:
+                return copy
+        for specialist in self.specialists:
+            builder = KernelBuilder(self.views, s)
+            kernel = specialist(s, builder)
+            if kernel is not None:
+                return [Call(kernel, tuple(builder.arguments))]
+        builder = KernelBuilder(self.views, s)
+        body = plain_build(s, builder) if isinstance(s, Build) else plain_scatter(s, builder)
+        return [Call(builder.kernel(body, self.comment(s)), tuple(builder.arguments))]
+
+    def _as_copy(self, s: Build) -> list[Stmt] | None:
+        """A build that repeats an array: a copy, or nothing where it is in place already."""
+        if len(s.outs) != 1 or not isinstance(s.values[0], Get):
+            return None
+        value = s.values[0]
+        if value.indices != tuple(as_index(v) for v in s.vars) or value.ref.shape != s.outs[0].shape:
+            return None
+        target, source = self.views[s.outs[0]], self.views[value.ref]
+        return [] if target.same_place(source) else [Copy(target, source, elements(value.ref.shape))]
+
+    def _fold(self, s: Fold) -> list[Stmt]:
+        copies = self.storage.copies[s]
+        body = (*copies.first, *self.block(s.body), *copies.last[0])
+        return [*_headline(self.comment(s)), *copies.before, For(s.var, ZERO_INDEX, s.var.extent, body)]
+
+    def _while(self, s: While) -> list[Stmt]:
+        copies = self.storage.copies[s]
+        test = self.views[s.test.results[0]]
+        going = Load(test.buffer, test.offset, nodes.scalar(bool_))
+        leave = If(Unary("!", going, nodes.scalar(bool_)), (Break(),))
+        body = (*self.block(s.test), leave, *self.block(s.body), *copies.last[0])
+        loop: Stmt = Loop(body)
+        if s.max_trips is not None:
+            loop = For(Var("trip", s.max_trips), ZERO_INDEX, s.max_trips, body)
+        return [*_headline(self.comment(s)), *copies.before, loop]
+
+    def _choose(self, s: Choose) -> list[Stmt]:
+        copies = self.storage.copies[s]
+        view = self.views[s.test]
+        test = Load(view.buffer, view.offset, nodes.scalar(bool_))
+        then = (*self.block(s.then), *copies.last[0])
+        otherwise = (*self.block(s.otherwise), *copies.last[1])
+        return [*_headline(self.comment(s)), If(test, then, otherwise)]
+
+    def entry_checks(self, program: Program) -> list[Stmt]:
+        """Tests that integer inputs keep their declared bounds."""
+        out: list[Stmt] = []
+        for ref, buffer in zip(program.inputs, self.storage.inputs, strict=True):
+            if ref.bounds is None:
+                continue
+            low, high = ref.bounds
+            param = Buffer(ref.name, ref.dtype, ref.shape, "parameter", buffer.elements, False)
+            i, v = Var("i", buffer.elements), Var("value", high)
+            load = LetIndex(v, Load(param, as_index(i), nodes.scalar(ref.dtype)))
+            check = Check(as_index(v), high, Site(ref.name, None, "the call"), low)
+            body = (For(i, ZERO_INDEX, buffer.elements, (load, check)),)
+            kernel = Kernel(f"check_{ref.name}", (param,), (), body, (f"{low} <= {ref.name} < {high}",))
+            out.append(Call(kernel, (View(buffer),)))
+        return out
+
+
+def _headline(lines: tuple[str, ...]) -> list[Stmt]:
+    return [Comment(lines[0])] if lines else []
+
+
+# Build ----------------------------------------------------------------------------------------------------------
+
+
+def plain_build(s: Build, builder: KernelBuilder) -> tuple[Stmt, ...]:
+    """Loops over the variables of a Build, in order."""
+    lowering = ScalarLowering(builder.parameter, builder.site, s.values)
+    root = Scope()
+    if len(s.outs) == 1:
+        value = s.values[0]
+        out = builder.parameter(s.outs[0])
+        if isinstance(value, Zero) or (isinstance(value, Const) and value.value == 0 and not _is_negative_zero(value)):
+            return (Fill(out, ZERO_INDEX, out.elements),)
+        if isinstance(value, Bracket):
+            _Bracketed(s, value, out, lowering).level(0, root)
+            return tuple(root.statements)
+    nest = LoopNest(lowering, root, s.vars, ())
+    inner = nest.innermost
+    _store_all(s, builder, lowering, inner)
+    nest.close()
+    return tuple(root.statements)
+
+
+def _is_negative_zero(c: Const) -> bool:
+    return isinstance(c.value, float) and str(c.value)[0] == "-"
+
+
+def _store_all(s: Build, builder: KernelBuilder, lowering: ScalarLowering, scope: Scope) -> None:
+    """All values first, then the stores, so that a store never changes what another value reads."""
+    position = flat_position(s.vars)
+    values = [lowering.value(v, scope) for v in s.values]
+    if len(values) > 1:
+        for k, v in enumerate(values):
+            if not isinstance(v, Read | Literal):
+                temp = Temp(s.outs[k].name, v.type)
+                scope.statements.append(Let(temp, v))
+                values[k] = Read(temp)
+    for out, v in zip(s.outs, values, strict=True):
+        scope.statements.append(Store(builder.parameter(out), position, v))
+
+
+def flat_position(variables: tuple[Var, ...]) -> Index:
+    """The row-major position of the element at the variables."""
+    out = ZERO_INDEX
+    for v in variables:
+        out = out * v.extent + as_index(v)
+    return out
+
+
+class _Bracketed:
+    """A Build whose value is a bracket: loops over where the conditions hold, zeros around them."""
+
+    def __init__(self, s: Build, value: Bracket, out: Buffer, lowering: ScalarLowering) -> None:
+        self.vars = s.vars
+        self.arg: Scalar = value.arg
+        self.out = out
+        self.lowering = lowering
+        position = {v: k for k, v in enumerate(s.vars)}
+        self.levels: list[list[Cond]] = [[] for _ in range(len(s.vars) + 1)]
+        for c in value.conds:
+            self.levels[max((position[v] for v in c.free if v in position), default=-1) + 1].append(c)
+
+    def level(self, depth: int, scope: Scope, guards: list[Cond] | None = None) -> None:
+        """Write the loops from `depth` on into the scope."""
+        guards = self.levels[0] if guards is None else guards
+        if guards:
+            inner = scope.guard(guards)
+            self.level(depth, inner, [])
+            test = Holds(self.lowering.conditions(guards, scope))
+            zeros = self._zeros(depth, ZERO_INDEX, self._rest(depth))
+            scope.statements.append(If(test, tuple(inner.statements), zeros))
+            return
+        if depth == len(self.vars):
+            value = self.lowering.value(self.arg, scope)
+            scope.statements.append(Store(self.out, flat_position(self.vars), value))
+            return
+        v = self.vars[depth]
+        conds = self.levels[depth + 1]
+        lower, upper, rest = narrowed(self.lowering, scope, v, conds)
+        certain = len(rest) == len(conds)
+        if not certain:
+            lower = self._named(f"{v.name}_begin", _at_most(lower, v.extent, scope.known), v, scope)
+            upper = self._named(f"{v.name}_end", _at_least(upper, lower, scope.known), v, scope)
+            size = self._rest(depth + 1)
+            scope.statements.extend(self._zeros(depth, ZERO_INDEX, lower * size))
+        inner = scope.inside(v, certain and (v.extent.constant or 0) >= 1, [c for c in conds if c not in rest])
+        self.level(depth + 1, inner, rest)
+        scope.statements.append(For(v, lower, upper, tuple(inner.statements)))
+        if not certain:
+            assert isinstance(upper, Index)
+            scope.statements.extend(self._zeros(depth, upper * size, (v.extent - upper) * size))
+
+    def _named(self, name: str, bound: Bound, v: Var, scope: Scope) -> Index:
+        """The bound as an index, through a variable where it is a maximum or minimum."""
+        if isinstance(bound, Index):
+            return bound
+        var = Var(name, v.extent + 1)
+        scope.statements.append(LetIndex(var, bound))
+        return as_index(var)
+
+    def _rest(self, depth: int) -> Index:
+        """Elements of one trip of the loop above `depth`."""
+        return elements(v.extent for v in self.vars[depth:])
+
+    def _zeros(self, depth: int, start: Index, count: Index) -> tuple[Stmt, ...]:
+        """Zeros in `count` elements from `start` of the part of the output given by the variables above `depth`."""
+        if count is ZERO_INDEX:
+            return ()
+        base = flat_position(self.vars[:depth]) * self._rest(depth)
+        if depth == len(self.vars):
+            zero = Literal(0.0 if self.out.dtype.is_floating else 0, nodes.scalar(self.out.dtype))
+            return (Store(self.out, base, zero),)
+        return (Fill(self.out, base + start, count),)
+
+
+def _at_most(bound: Bound, limit: Index, known: tuple[Cond, ...]) -> Bound:
+    if all(prove_nonnegative(limit - i, known) for i in bound_indices(bound)):
+        return bound
+    return smallest(bound, limit)
+
+
+def _at_least(bound: Bound, limit: Bound, known: tuple[Cond, ...]) -> Bound:
+    if isinstance(limit, Index) and all(prove_nonnegative(i - limit, known) for i in bound_indices(bound)):
+        return bound
+    return largest(bound, limit)
+
+
+# Scatter --------------------------------------------------------------------------------------------------------
+
+
+def plain_scatter(s: Scatter, builder: KernelBuilder) -> tuple[Stmt, ...]:
+    """Zeros, then loops that add each value where its indices point."""
+    lowering = ScalarLowering(builder.parameter, builder.site, (s.value,))
+    out = builder.parameter(s.out)
+    root = Scope()
+    root.statements.append(Fill(out, ZERO_INDEX, out.elements))
+    value, conds = s.value, ()
+    if isinstance(value, Bracket):
+        value, conds = value.arg, value.conds
+    nest = LoopNest(lowering, root, s.vars, conds)
+    inner = nest.innermost
+    position = lowering.flat(s.out, s.indices, inner)
+    inner.statements.append(Store(out, position, lowering.value(value, inner), accumulate=True))
+    nest.close()
+    return tuple(root.statements)
+
+
+def free_variables(body: tuple[Stmt, ...]) -> tuple[Var, ...]:
+    """Index variables used but not bound in the statements, in order of first use."""
+    bound: set[Var] = set()
+    used: dict[Var, None] = {}
+    for s in nodes.walk(body):
+        if isinstance(s, For | LetIndex):
+            bound.add(s.var)
+        for i in nodes.statement_indices(s):
+            used.update(dict.fromkeys(sorted(i.free, key=lambda v: v.serial)))
+    return tuple(v for v in used if v not in bound)
+
+
+_ = i64

@@ -1,0 +1,551 @@
+"""The loop IR: imperative programs over flat buffers, one step away from C.
+
+Indices are `ir.index.Index` polynomials whose variables are loop variables or are bound by `LetIndex`; the atoms
+`Data` of the array IR never occur here (a data-dependent index is loaded into a variable first). Values are a
+closed union of nodes, each with a `Type` (dtype, lanes); one lane is a scalar.
+
+    Function      parameters, kernels and the statements of the whole program
+    Kernel        a static function over its own parameter buffers; `Call` hands it views of the program's buffers
+    Statement     For Let LetIndex Assign Store If Loop Break Check Copy Fill Call Comment
+    Value         Literal Load Gather Read IndexValue Holds Broadcast Binary Unary Apply Call_ Choice Convert Across
+
+Buffers are flat and row-major. Their space says where they live: "input" and "output" are parameters of the
+function, "parameter" those of a kernel, "arena" has a byte offset given by `memory.plan`, "stack" is a local array
+of a kernel, at most 4 KiB. Nodes are compared by identity; nothing here is interned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal as Lit
+
+from pullback.ir.index import Cond, Index, Var, as_index
+from pullback.ir.primitive import Primitive
+from pullback.ir.types import DType, bool_, i64
+from pullback.source import Position
+
+Space = Lit["input", "output", "parameter", "arena", "stack"]
+Kind = Lit["serial", "vector", "unrolled", "parallel"]
+BinaryOp = Lit["+", "-", "*", "/", "max", "min", "&&", "||", "==", "!=", "<", ">"]
+UnaryOp = Lit["-", "!"]
+
+STACK_LIMIT = 4096
+
+
+@dataclass(frozen=True)
+class Type:
+    """The type of a value: `lanes` elements of `dtype`."""
+
+    dtype: DType
+    lanes: int = 1
+
+    def __repr__(self) -> str:
+        return self.dtype.name + (f"x{self.lanes}" if self.lanes > 1 else "")
+
+
+@lru_cache(maxsize=256)
+def scalar(dtype: DType) -> Type:
+    """The type of one element."""
+    return Type(dtype, 1)
+
+
+# Buffers --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """A flat run of `elements` elements. `shape` is for people: comments, tables and headers."""
+
+    name: str
+    dtype: DType
+    shape: tuple[Index, ...]
+    space: Space
+    elements: Index
+    written: bool = True  # of a kernel's parameters: whether the kernel writes it
+
+    @property
+    def bytes(self) -> int:
+        """Size in bytes; the elements must be known."""
+        n = self.elements.constant
+        assert n is not None, f"{self.name} has symbolic size {self.elements}"
+        return n * self.dtype.size
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A buffer from element `offset` on."""
+
+    buffer: Buffer
+    offset: Index = field(default_factory=lambda: as_index(0))
+
+    def same_place(self, other: View) -> bool:
+        """Whether both begin at the same element."""
+        return self.buffer is other.buffer and self.offset is other.offset
+
+
+# Values ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Temp:
+    """A local variable, made by `Let`. Names need not be unique; the printer sees to that."""
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Literal:
+    """A number, the same in all lanes."""
+
+    value: bool | int | float
+    type: Type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Load:
+    """buffer[offset], or with several lanes buffer[offset .. offset + lanes - 1] (no alignment is assumed)."""
+
+    buffer: Buffer
+    offset: Index
+    type: Type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Gather:
+    """One element per lane, from explicit offsets."""
+
+    buffer: Buffer
+    offsets: tuple[Index, ...]
+    type: Type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Read:
+    """The value of a temporary."""
+
+    temp: Temp
+
+    @property
+    def type(self) -> Type:
+        return self.temp.type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class IndexValue:
+    """An index (64-bit) as a number of the type's dtype."""
+
+    index: Index
+    type: Type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Holds:
+    """Whether all index conditions hold: a bool."""
+
+    conds: tuple[Cond, ...]
+
+    @property
+    def type(self) -> Type:
+        return scalar(bool_)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Broadcast:
+    """A scalar in all lanes."""
+
+    value: Value
+    type: Type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Binary:
+    """a op b, lane by lane. Integers wrap. max and min give NaN where either is; comparisons and logic are scalar."""
+
+    op: BinaryOp
+    a: Value
+    b: Value
+    type: Type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Unary:
+    """Negation (integers wrap) or logical not."""
+
+    op: UnaryOp
+    a: Value
+    type: Type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Apply:
+    """A primitive of the table; its row has the C. With several lanes the template must fit vector operands."""
+
+    primitive: Primitive
+    args: tuple[Value, ...]
+    type: Type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Invoke:
+    """A C function by name, with its source, which is printed once: for what no row has, as vector mathematics."""
+
+    function: str
+    args: tuple[Value, ...]
+    type: Type
+    source: str | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Choice:
+    """a where the test holds, else b; of scalars only the one taken is evaluated."""
+
+    test: Value
+    a: Value
+    b: Value
+    type: Type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Convert:
+    """Conversion of dtype: floating to integer saturates with NaN 0, integers wrap, bool is `!= 0`."""
+
+    value: Value
+    type: Type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Across:
+    """The lanes of a vector combined into a scalar, pairwise."""
+
+    op: Lit["+", "*", "max", "min"]
+    value: Value
+
+    @property
+    def type(self) -> Type:
+        return scalar(self.value.type.dtype)
+
+
+Value = (Literal | Load | Gather | Read | IndexValue | Holds | Broadcast | Binary | Unary | Apply | Invoke | Choice
+         | Convert | Across)
+
+
+# Bounds ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Extreme:
+    """The largest or smallest of several indices, for loop bounds."""
+
+    op: Lit["max", "min"]
+    args: tuple[Bound, ...]
+
+
+Bound = Index | Extreme
+
+
+def largest(*args: Bound) -> Bound:
+    """Max of the bounds; constants fold."""
+    return _extreme("max", args)
+
+
+def smallest(*args: Bound) -> Bound:
+    """Min of the bounds; constants fold."""
+    return _extreme("min", args)
+
+
+def _extreme(op: Lit["max", "min"], args: tuple[Bound, ...]) -> Bound:
+    numbers = [a.constant for a in args if isinstance(a, Index) and a.constant is not None]
+    rest: dict[Bound, None] = {a: None for a in args if not (isinstance(a, Index) and a.constant is not None)}
+    parts: tuple[Bound, ...] = tuple(rest)
+    if numbers:
+        parts = (as_index(max(numbers) if op == "max" else min(numbers)), *parts)
+    return parts[0] if len(parts) == 1 else Extreme(op, parts)
+
+
+# Statements -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class For:
+    """for (var = lower; var < upper; var += step) body."""
+
+    var: Var
+    lower: Bound
+    upper: Bound
+    body: tuple[Stmt, ...]
+    step: int = 1
+    kind: Kind = "serial"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Let:
+    """A new temporary with its first value; only a `mutable` one may be assigned to."""
+
+    temp: Temp
+    value: Value
+    mutable: bool = False
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LetIndex:
+    """An index variable bound to a bound, or to a loaded integer."""
+
+    var: Var
+    value: Bound | Value
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Assign:
+    """temp = value."""
+
+    temp: Temp
+    value: Value
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Store:
+    """buffer[offset ..] = value, all its lanes; with `accumulate` +=."""
+
+    buffer: Buffer
+    offset: Index
+    value: Value
+    accumulate: bool = False
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class If:
+    """One of two lists of statements."""
+
+    test: Value
+    then: tuple[Stmt, ...]
+    otherwise: tuple[Stmt, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Loop:
+    """Repeats the body until a `Break`."""
+
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Break:
+    """Leaves the innermost `Loop` or `For`."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Site:
+    """What a run-time range check is about, for the message: the array, its axis, the statement and the place."""
+
+    array: str
+    axis: int | None
+    statement: str
+    position: Position | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Check:
+    """Leaves the function with the site's code unless 0 <= index < extent (or lower <= index < extent)."""
+
+    index: Index
+    extent: Index
+    site: Site
+    lower: Index = field(default_factory=lambda: as_index(0))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Copy:
+    """target[..] = source[..], `count` elements; not overlapping, but they may be the same place with `maybe_same`."""
+
+    target: View
+    source: View
+    count: Index
+    maybe_same: bool = False
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Fill:
+    """Zeros in `count` elements from `offset` on; `count` is a bound, as it may depend on loop variables."""
+
+    buffer: Buffer
+    offset: Index
+    count: Index
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Comment:
+    """A line for the reader."""
+
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A static function: loops over parameter buffers, which do not overlap where one is written.
+
+    Attributes:
+        name: wish for a name.
+        params: its buffers, space "parameter"; `written` marks those that are stored to.
+        indices: index variables of enclosing loops that it uses.
+        body: the work.
+        comment: its mathematics, lines of IR text.
+        portable: other statements with the same effect in plain scalar C, for compilers without vector extensions;
+            None where `body` is that already.
+        arithmetic: operations of one call, for the header.
+    """
+
+    name: str
+    params: tuple[Buffer, ...]
+    indices: tuple[Var, ...]
+    body: tuple[Stmt, ...]
+    comment: tuple[str, ...] = ()
+    portable: tuple[Stmt, ...] | None = None
+    scratch: tuple[Buffer, ...] = ()
+
+    @property
+    def checks(self) -> bool:
+        """Whether it can fail."""
+        return any(isinstance(s, Check) for s in walk(self.body))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Call:
+    """A kernel applied to views, in the order of its parameters; its index variables are passed by name."""
+
+    kernel: Kernel
+    arguments: tuple[View, ...]
+
+
+Stmt = For | Let | LetIndex | Assign | Store | If | Loop | Break | Check | Copy | Fill | Comment | Call
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A program in the loop IR.
+
+    Attributes:
+        params: inputs, then outputs.
+        body: statements; the work is in calls of kernels.
+        in_place: pairs (output, input) positions that may be the same memory.
+    """
+
+    name: str
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    body: tuple[Stmt, ...]
+    doc: str = ""
+    in_place: tuple[tuple[int, int], ...] = ()
+    operations: int = 0
+
+    @property
+    def checks(self) -> bool:
+        """Whether a run-time range check occurs."""
+        return any(isinstance(s, Check) or (isinstance(s, Call) and s.kernel.checks) for s in walk(self.body))
+
+
+# Walks ----------------------------------------------------------------------------------------------------------
+
+
+def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """Every statement, those inside after the one that holds them; kernels are not entered."""
+    for s in body:
+        yield s
+        match s:
+            case For() | Loop():
+                yield from walk(s.body)
+            case If():
+                yield from walk(s.then)
+                yield from walk(s.otherwise)
+            case _:
+                pass
+
+
+def operands(v: Value) -> tuple[Value, ...]:
+    """The values a value is made of."""
+    match v:
+        case Broadcast() | Convert() | Across():
+            return (v.value,)
+        case Binary():
+            return (v.a, v.b)
+        case Unary():
+            return (v.a,)
+        case Apply() | Invoke():
+            return v.args
+        case Choice():
+            return (v.test, v.a, v.b)
+        case _:
+            return ()
+
+
+def values_of(s: Stmt) -> tuple[Value, ...]:
+    """The values written directly in a statement."""
+    match s:
+        case Let() | Assign() | Store():
+            return (s.value,)
+        case LetIndex() if not isinstance(s.value, Index | Extreme):
+            return (s.value,)
+        case If():
+            return (s.test,)
+        case _:
+            return ()
+
+
+def bound_indices(b: Bound) -> tuple[Index, ...]:
+    """The indices in a bound."""
+    return (b,) if isinstance(b, Index) else tuple(i for a in b.args for i in bound_indices(a))
+
+
+def statement_indices(s: Stmt) -> tuple[Index, ...]:
+    """The indices written in a statement, those of its values included, those of statements inside not."""
+    out: list[Index] = []
+    match s:
+        case For():
+            out += (*bound_indices(s.lower), *bound_indices(s.upper))
+        case LetIndex() if isinstance(s.value, Index | Extreme):
+            out += bound_indices(s.value)
+        case Store():
+            out.append(s.offset)
+        case Check():
+            out += (s.index, s.extent, s.lower)
+        case Copy():
+            out += (s.target.offset, s.source.offset, s.count)
+        case Fill():
+            out += (s.offset, s.count)
+        case Call():
+            out += (a.offset for a in s.arguments)
+        case _:
+            pass
+    for v in values_of(s):
+        for node in walk_value(v):
+            match node:
+                case Load():
+                    out.append(node.offset)
+                case Gather():
+                    out += node.offsets
+                case IndexValue():
+                    out.append(node.index)
+                case Holds():
+                    out += (c.index for c in node.conds)
+                case _:
+                    pass
+    return tuple(out)
+
+
+def walk_value(v: Value) -> Iterator[Value]:
+    """A value and all below it; iterative, as expressions may be deep."""
+    stack = [v]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(operands(node)))
+
+
+def index_literal(value: int) -> Literal:
+    """A number of index type."""
+    return Literal(value, scalar(i64))

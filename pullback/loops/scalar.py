@@ -1,0 +1,598 @@
+"""Scalar expressions to values and statements: common subexpressions, hoisting, guards, reductions.
+
+An expression is lowered into a `Scope`, a list of statements inside some loops and guards. A subexpression moves
+to the outermost scope in which its variables are bound, where it becomes a temporary, provided that it may be
+evaluated there: leaving a loop that runs at least once is always allowed, leaving a guard or a loop that may be
+empty only where every array access in it is proven in range without the guard.
+
+    sum k < K { [n + k >= 2] x[n + k - 2] * w[k] }
+    -->  float sum = 0;  for (k = max(0, 2 - n); k < K; ++k) sum += x[n + k - 2] * w[k];
+
+Conditions on reduction variables become loop bounds: c*v + r >= 0 is v >= ceil(-r / c) for c > 0 and
+v < floor(r / -c) + 1 for c < 0; what has no constant coefficient stays a test inside the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from pullback.ir import expr
+from pullback.ir.expr import (
+    Add,
+    Apply,
+    Bracket,
+    Cast,
+    Const,
+    FromIndex,
+    Get,
+    Mul,
+    Reduce,
+    Ref,
+    Scalar,
+    Select,
+    Zero,
+    index_refs,
+)
+from pullback.ir.index import (
+    ONE_INDEX,
+    ZERO_INDEX,
+    Atom,
+    Cond,
+    Data,
+    Floor,
+    Index,
+    Mod,
+    Var,
+    as_index,
+    floor_divide,
+    modulo,
+    polynomial,
+    prove_nonnegative,
+)
+from pullback.ir.index import cond as make_cond
+from pullback.ir.traverse import children, indices_of, walk
+from pullback.ir.types import DType, bool_, i64
+from pullback.loops import nodes
+from pullback.loops.nodes import (
+    Assign,
+    Binary,
+    Bound,
+    Buffer,
+    Check,
+    Choice,
+    For,
+    Holds,
+    If,
+    IndexValue,
+    Let,
+    LetIndex,
+    Literal,
+    Load,
+    Read,
+    Site,
+    Stmt,
+    Temp,
+    Value,
+    largest,
+    smallest,
+)
+
+UNBOUNDED = as_index(1 << 62)
+
+
+@dataclass(eq=False)
+class Scope:
+    """Statements being written, inside the loops and guards of `parent`.
+
+    Attributes:
+        introduced: index variables bound by this scope itself.
+        known: all index conditions that hold here.
+        certain: whether the scope runs whenever its parent does (a loop of at least one trip).
+        loop: whether it is a loop body (else a guard, or the root).
+    """
+
+    parent: Scope | None = None
+    introduced: frozenset[Var] = frozenset()
+    known: tuple[Cond, ...] = ()
+    certain: bool = True
+    loop: bool = False
+    statements: list[Stmt] = field(default_factory=list)
+    temps: dict[Scalar, Value] = field(default_factory=dict)
+    data: dict[Data, Var] = field(default_factory=dict)
+
+    def guard(self, conds: Iterable[Cond] = ()) -> Scope:
+        """A scope inside this one that runs only sometimes."""
+        return Scope(self, known=(*self.known, *conds), certain=False)
+
+    def inside(self, var: Var, certain: bool, conds: Iterable[Cond] = ()) -> Scope:
+        """The body of a loop over `var`."""
+        return Scope(self, frozenset((var,)), (*self.known, *conds), certain, loop=True)
+
+
+class ScalarLowering:
+    """Lowers the expressions of one statement.
+
+    Args:
+        place: gives the parameter buffer that holds an array.
+        site: describes the statement, for range checks.
+    """
+
+    def __init__(self, place: Callable[[Ref], Buffer], site: Callable[[str, int | None], Site],
+                 roots: Sequence[Scalar] = ()) -> None:
+        self.place = place
+        self.site = site
+        self.uses: dict[Scalar, int] = {}
+        self._total: dict[tuple[Scalar, tuple[Cond, ...]], bool] = {}
+        self._index_values: dict[Index, Index] = {}
+        seen: set[Scalar] = set()
+        for root in roots:
+            self.uses[root] = self.uses.get(root, 0) + 1
+            for node in walk(root):
+                if node not in seen:
+                    seen.add(node)
+                    for c in children(node):
+                        self.uses[c] = self.uses.get(c, 0) + 1
+
+    # Values -----------------------------------------------------------------------------------------------------
+
+    def value(self, e: Scalar, scope: Scope) -> Value:
+        """The value of `e` for use in `scope`; what it needs is written there or further out."""
+        if isinstance(e, Const):
+            return Literal(e.value, nodes.scalar(e.dtype))
+        if isinstance(e, Zero):
+            return Literal(_nought(e.dtype), nodes.scalar(e.dtype))
+        found = self._find(e, scope)
+        if found is not None:
+            return found
+        target = self._target(e, scope)
+        value = self._build(e, target)
+        if (target is not scope or self.uses.get(e, 0) > 1) and not isinstance(value, Read | Literal):
+            temp = Temp(_hint(e), nodes.scalar(e.dtype))
+            target.statements.append(Let(temp, value))
+            value = Read(temp)
+        if isinstance(value, Read):
+            target.temps[e] = value
+        return value
+
+    def _find(self, e: Scalar, scope: Scope) -> Value | None:
+        s: Scope | None = scope
+        while s is not None:
+            if e in s.temps:
+                return s.temps[e]
+            if s.introduced and not s.introduced.isdisjoint(e.free):
+                return None
+            s = s.parent
+        return None
+
+    def _target(self, e: Scalar, scope: Scope) -> Scope:
+        """The outermost scope in which `e` may and should be evaluated."""
+        if isinstance(e, FromIndex) and e.dtype.is_integer:
+            return scope
+        best = s = scope
+        shared = self.uses.get(e, 0) > 1
+        while s.parent is not None and s.introduced.isdisjoint(e.free):
+            if not s.certain and not self.total(e, s.parent.known):
+                break
+            left, s = s, s.parent
+            if left.loop or shared:
+                best = s
+        return best
+
+    def _build(self, e: Scalar, scope: Scope) -> Value:
+        type_ = nodes.scalar(e.dtype)
+        match e:
+            case FromIndex():
+                return IndexValue(self.index(e.index, scope), type_)
+            case Get():
+                return Load(self.place(e.ref), self.flat(e.ref, e.indices, scope), type_)
+            case Apply():
+                return self._apply(e, scope)
+            case Cast():
+                return nodes.Convert(self.value(e.arg, scope), type_)
+            case Add():
+                return self._sum(e, scope)
+            case Mul():
+                return self._product(e, scope)
+            case Bracket():
+                conds = self.conditions(e.conds, scope)
+                if isinstance(e.arg, Const) and e.arg.value is True:
+                    return Holds(conds)
+                inner = scope.guard(conds)
+                return self._choose(Holds(conds), inner, self.value(e.arg, inner), None, None, e, scope)
+            case Select():
+                test = self.value(e.test, scope)
+                then, otherwise = scope.guard(), scope.guard()
+                a, b = self.value(e.then, then), self.value(e.otherwise, otherwise)
+                return self._choose(test, then, a, otherwise, b, e, scope)
+            case Reduce():
+                return self._reduce(e, scope)
+            case _:
+                raise AssertionError(f"not a scalar node: {type(e).__name__}")
+
+    def _apply(self, e: Apply, scope: Scope) -> Value:
+        """A primitive; operands that its C names twice become temporaries."""
+        template = e.primitive.c_template(e.args[0].dtype)
+        args = []
+        for k, arg in enumerate(e.args):
+            value = self.value(arg, scope)
+            if template.count(f"{{{k}}}") > 1 and not isinstance(value, Read | Literal):
+                temp = Temp(_hint(arg), value.type)
+                scope.statements.append(Let(temp, value))
+                value = Read(temp)
+                scope.temps[arg] = value
+            args.append(value)
+        return nodes.Apply(e.primitive, tuple(args), nodes.scalar(e.dtype))
+
+    def _sum(self, e: Add, scope: Scope) -> Value:
+        """Terms from left to right; a factor -1 becomes a difference."""
+        type_ = nodes.scalar(e.dtype)
+        args = self._hoisted_front(e, scope, expr.add)
+        total = self.value(args[0], scope)
+        for term in args[1:]:
+            rest = _negated(term)
+            if rest is not None and self._find(term, scope) is None:
+                total = Binary("-", total, self.value(rest, scope), type_)
+            else:
+                total = Binary("+", total, self.value(term, scope), type_)
+        return total
+
+    def _product(self, e: Mul, scope: Scope) -> Value:
+        type_ = nodes.scalar(e.dtype)
+        rest = _negated(e)
+        if rest is not None:
+            return nodes.Unary("-", self.value(rest, scope), type_)
+        args = self._hoisted_front(e, scope, expr.mul)
+        total = self.value(args[0], scope)
+        for factor in args[1:]:
+            total = Binary("*", total, self.value(factor, scope), type_)
+        return total
+
+    def _hoisted_front(self, e: Add | Mul, scope: Scope, join: Callable[..., Scalar]) -> tuple[Scalar, ...]:
+        """The operands, those in front that leave the innermost loop together as one: (a * b[i]) * c[i, j]."""
+        if not scope.loop or len(e.args) < 3:
+            return e.args
+        n = 0
+        while n < len(e.args) and scope.introduced.isdisjoint(e.args[n].free):
+            n += 1
+        if n < 2 or n == len(e.args) or all(isinstance(a, Const) for a in e.args[:n]):
+            return e.args
+        front = join(*e.args[:n])
+        return (front, *e.args[n:]) if type(front) is type(e) else e.args
+
+    def _choose(self, test: Value, then: Scope, a: Value, otherwise: Scope | None, b: Value | None, e: Scalar,
+                scope: Scope) -> Value:
+        """A conditional expression where both sides are expressions, else an if that sets a temporary."""
+        type_ = nodes.scalar(e.dtype)
+        nought = Literal(_nought(e.dtype), type_)
+        if not then.statements and not (otherwise and otherwise.statements):
+            return Choice(test, a, nought if b is None else b, type_)
+        temp = Temp(_hint(e), type_)
+        scope.statements.append(Let(temp, nought, mutable=True))
+        then.statements.append(Assign(temp, a))
+        if otherwise is None or b is None:
+            scope.statements.append(If(test, tuple(then.statements)))
+        else:
+            otherwise.statements.append(Assign(temp, b))
+            scope.statements.append(If(test, tuple(then.statements), tuple(otherwise.statements)))
+        return Read(temp)
+
+    # Reductions -------------------------------------------------------------------------------------------------
+
+    def _reduce(self, e: Reduce, scope: Scope) -> Value:
+        if e.op in ("argmax", "argmin"):
+            return self._reduce_position(e, scope)
+        type_ = nodes.scalar(e.dtype)
+        total = Temp(_REDUCED[e.op], type_)
+        scope.statements.append(Let(total, Literal(_initial(e.op, e.dtype), type_), mutable=True))
+        arg, conds = e.arg, ()
+        if e.op in ("sum", "any") and isinstance(arg, Bracket):
+            arg, conds = arg.arg, arg.conds
+        nest = LoopNest(self, scope, e.vars, conds)
+        inner = nest.innermost
+        value = self.value(arg, inner)
+        op: nodes.BinaryOp = _OPERATORS[e.op]
+        inner.statements.append(Assign(total, Binary(op, Read(total), value, type_)))
+        nest.close()
+        return Read(total)
+
+    def _reduce_position(self, e: Reduce, scope: Scope) -> Value:
+        """Flat position of the first extreme, or of the first NaN."""
+        type_ = nodes.scalar(e.arg.dtype)
+        largest_wanted = e.op == "argmax"
+        best = Temp("best", type_)
+        where = Temp("position", nodes.scalar(i64))
+        start = _initial("max" if largest_wanted else "min", e.arg.dtype)
+        scope.statements.append(Let(best, Literal(start, type_), mutable=True))
+        scope.statements.append(Let(where, Literal(0, nodes.scalar(i64)), mutable=True))
+        nest = LoopNest(self, scope, e.vars, ())
+        inner = nest.innermost
+        value = self.value(e.arg, inner)
+        if not isinstance(value, Read | Literal):
+            temp = Temp("value", type_)
+            inner.statements.append(Let(temp, value))
+            value = Read(temp)
+        truth = nodes.scalar(bool_)
+        better: Value = Binary(">" if largest_wanted else "<", value, Read(best), truth)
+        if e.arg.dtype.is_floating:  # NaN wins once
+            unordered = Binary("!=", value, value, truth)
+            ordered = Binary("==", Read(best), Read(best), truth)
+            better = Binary("||", better, Binary("&&", unordered, ordered, truth), truth)
+        flat = ZERO_INDEX
+        for v in e.vars:
+            flat = flat * v.extent + as_index(v)
+        found = IndexValue(flat, nodes.scalar(i64))
+        inner.statements.append(If(better, (Assign(best, value), Assign(where, found))))
+        nest.close()
+        return Read(where)
+
+    # Indices ----------------------------------------------------------------------------------------------------
+
+    def flat(self, ref: Ref, indices: Sequence[Index], scope: Scope) -> Index:
+        """The row-major position of an element; checked data-dependent indices are tested on the way."""
+        out = ZERO_INDEX
+        for axis, (i, extent) in enumerate(zip(indices, ref.shape, strict=True)):
+            out = out * extent + self.index(i, scope, (ref.name, axis))
+        return out
+
+    def index(self, i: Index, scope: Scope, what: tuple[str, int] | None = None) -> Index:
+        """The index with data-dependent atoms loaded into variables."""
+        known = self._index_values.get(i)
+        if known is not None:
+            return known
+        data = [a for a in i.every_atom if isinstance(a, Data)]
+        if not data:
+            self._index_values[i] = i
+            return i
+        return replace_atoms(i, {a: as_index(self._data(a, scope, what)) for a in data})
+
+    def _data(self, atom: Data, scope: Scope, what: tuple[str, int] | None) -> Var:
+        s: Scope | None = scope
+        while s is not None:
+            if atom in s.data:
+                return s.data[atom]
+            if not s.introduced.isdisjoint(atom.free):
+                break
+            s = s.parent
+        target = scope
+        while target.parent is not None and target.introduced.isdisjoint(atom.free):
+            if not target.certain and (atom.checked or not self.total(atom.scalar, target.parent.known)):
+                break
+            target = target.parent
+        value = self.value(atom.scalar, target)
+        extent = UNBOUNDED if atom.extent is None else self.index(atom.extent, target)
+        var = Var(_index_name(atom.scalar), extent)
+        target.statements.append(LetIndex(var, value))
+        if atom.checked:
+            array, axis = what or ("index", None)
+            target.statements.append(Check(as_index(var), extent, self.site(array, axis)))
+        target.data[atom] = var
+        return var
+
+    def conditions(self, conds: Iterable[Cond], scope: Scope) -> tuple[Cond, ...]:
+        """Conditions with data-dependent atoms loaded."""
+        out = []
+        for c in conds:
+            index = self.index(c.index, scope)
+            new = c if index is c.index else make_cond(c.op, index)
+            if isinstance(new, Cond):
+                out.append(new)
+            elif not new:
+                out.append(_never())
+        return tuple(out)
+
+    def total(self, e: Scalar, known: tuple[Cond, ...]) -> bool:
+        """Whether `e` may be evaluated wherever `known` holds: every access in range, no run-time check."""
+        key = (e, known)
+        out = self._total.get(key)
+        if out is None:
+            out = self._total[key] = self._is_total(e, known)
+        return out
+
+    def _is_total(self, e: Scalar, known: tuple[Cond, ...]) -> bool:
+        if not e.refs:
+            return True
+        for i in indices_of(e):
+            for a in i.every_atom:
+                if isinstance(a, Data) and (a.checked or not self.total(a.scalar, known)):
+                    return False
+        if isinstance(e, Get):
+            return all(prove_nonnegative(i, known) and prove_nonnegative(extent - i - 1, known)
+                       for i, extent in zip(e.indices, e.ref.shape, strict=True))
+        if isinstance(e, Bracket):
+            return self.total(e.arg, (*known, *e.conds))
+        return all(self.total(c, known) for c in children(e))
+
+
+class LoopNest:
+    """Loops over variables with conditions made into bounds; `close` writes them into the scope they began in.
+
+    A condition belongs to the innermost of the variables that occur in it. `levels[k]` is the body of the loop
+    over `vars[k]`; `bounds[k]` are its bounds.
+    """
+
+    def __init__(self, lowering: ScalarLowering, scope: Scope, variables: Sequence[Var], conds: Sequence[Cond],
+                 kind: nodes.Kind = "serial") -> None:
+        self.outer = scope
+        self.lowering = lowering
+        self.kind = kind
+        self.frames: list[tuple[Scope, Callable[[Scope], Stmt]]] = []  # parent, and what wraps a finished body
+        position = {v: k for k, v in enumerate(variables)}
+        levels: list[list[Cond]] = [[] for _ in range(len(variables) + 1)]
+        for c in conds:
+            levels[max((position[v] for v in c.free if v in position), default=-1) + 1].append(c)
+        self.scope = scope
+        self._guard(levels[0])
+        for v, own in zip(variables, levels[1:], strict=True):
+            self._loop(v, own)
+
+    @property
+    def innermost(self) -> Scope:
+        """The scope of the innermost body."""
+        return self.scope
+
+    def _guard(self, conds: Sequence[Cond]) -> None:
+        if not conds:
+            return
+        lowered = self.lowering.conditions(conds, self.scope)
+        inner = self.scope.guard(conds)
+        self.frames.append((inner, lambda body, test=lowered: If(Holds(test), tuple(body.statements))))  # type: ignore[misc]
+        self.scope = inner
+
+    def _loop(self, v: Var, conds: Sequence[Cond]) -> None:
+        lower, upper, rest = narrowed(self.lowering, self.scope, v, conds)
+        certain = len(rest) == len(conds) and (v.extent.constant or 0) >= 1
+        taken = [c for c in conds if c not in rest]
+        inner = self.scope.inside(v, certain, taken)
+
+        def wrap(body: Scope) -> Stmt:
+            return For(v, lower, upper, tuple(body.statements), kind=self.kind)
+
+        self.frames.append((inner, wrap))
+        self.scope = inner
+        self._guard(rest)
+
+    def close(self) -> None:
+        """Write the loops."""
+        for body, wrap in reversed(self.frames):
+            assert body.parent is not None
+            body.parent.statements.append(wrap(body))
+
+
+def narrowed(lowering: ScalarLowering, scope: Scope, v: Var,
+             conds: Sequence[Cond]) -> tuple[Bound, Bound, list[Cond]]:
+    """Bounds of the loop over v within 0 .. extent, and the conditions that could not become bounds."""
+    lowers: list[Index] = [ZERO_INDEX]
+    uppers: list[Index] = [lowering.index(v.extent, scope)]
+    rest: list[Cond] = []
+    for c in conds:
+        factor = c.index.coefficient(v)
+        n = None if factor is None else factor.constant
+        if not n or c.op == "!=":
+            rest.append(c)
+            continue
+        remainder = lowering.index(c.index - n * as_index(v), scope)
+        for sign, r in ((n, remainder), (-n, -remainder)) if c.op == "==" else ((n, remainder),):
+            if sign > 0:
+                lowers.append(floor_divide(-r + (sign - 1), as_index(sign)))
+            else:
+                uppers.append(floor_divide(r, as_index(-sign)) + 1)
+    known = scope.known
+    keep_low = [b for k, b in enumerate(lowers) if not _dominated(b, lowers[:k], lowers[k + 1:], known, -1)]
+    keep_high = [b for k, b in enumerate(uppers) if not _dominated(b, uppers[:k], uppers[k + 1:], known, 1)]
+    return largest(*keep_low), smallest(*keep_high), rest
+
+
+def _dominated(b: Index, before: Sequence[Index], after: Sequence[Index], known: tuple[Cond, ...], sign: int) -> bool:
+    """Whether another bound is at least as strict; of equal ones the first stays."""
+    for other in after:
+        if other is not b and prove_nonnegative((b - other) * sign, known):
+            return True
+    for other in before:
+        if other is b or (prove_nonnegative((b - other) * sign, known)
+                          and not prove_nonnegative((other - b) * sign, known)):
+            return True
+    return False
+
+
+def replace_atoms(i: Index, mapping: dict[Data, Index]) -> Index:
+    """The index with atoms replaced, those under floor and mod included."""
+    out = ZERO_INDEX
+    for monomial, coefficient in i.terms:
+        term = as_index(coefficient)
+        for a in monomial:
+            term = term * _replaced(a, mapping)
+        out = out + term
+    return out
+
+
+def _replaced(a: Atom, mapping: dict[Data, Index]) -> Index:
+    match a:
+        case Data():
+            return mapping.get(a, as_index(a))
+        case Floor() | Mod():
+            n, d = replace_atoms(a.numerator, mapping), replace_atoms(a.denominator, mapping)
+            return floor_divide(n, d) if isinstance(a, Floor) else modulo(n, d)
+        case _:
+            return polynomial({(a,): 1})
+
+
+def _never() -> Cond:
+    """A condition that fails."""
+    from pullback.ir.intern import intern
+
+    return intern(Cond, ">=", -ONE_INDEX)
+
+
+def _negated(e: Scalar) -> Scalar | None:
+    """X where e is -1 * x."""
+    if isinstance(e, Mul) and isinstance(e.args[0], Const) and e.args[0].value == -1 and not e.dtype.is_bool:
+        return expr.mul(*e.args[1:]) if len(e.args) > 2 else e.args[1]
+    return None
+
+
+def _nought(dtype: DType) -> bool | int | float:
+    return False if dtype.is_bool else 0.0 if dtype.is_floating else 0
+
+
+_REDUCED = {"sum": "sum", "prod": "product", "max": "largest", "min": "smallest", "any": "any", "all": "all"}
+_OPERATORS: dict[str, nodes.BinaryOp] = {
+    "sum": "+", "prod": "*", "max": "max", "min": "min", "any": "||", "all": "&&",
+}
+
+
+def _initial(op: str, dtype: DType) -> bool | int | float:
+    """The neutral element of a reduction."""
+    if dtype.is_bool:
+        return op in ("all", "min", "prod")
+    if op in ("sum", "prod"):
+        return float(op == "prod") if dtype.is_floating else int(op == "prod")
+    if dtype.is_floating:
+        return float("-inf") if op == "max" else float("inf")
+    return dtype.minimum if op == "max" else dtype.maximum
+
+
+def _hint(e: Scalar) -> str:
+    """A name for a temporary that holds `e`."""
+    match e:
+        case Get():
+            return e.ref.name
+        case Apply():
+            return {"divide": "quotient"}.get(e.primitive.name, e.primitive.name)
+        case Add():
+            return "sum"
+        case Mul():
+            return "product"
+        case Cast() | Bracket():
+            return _hint(e.arg)
+        case Select():
+            return "chosen"
+        case Reduce():
+            return _REDUCED.get(e.op, "position")
+        case FromIndex():
+            return "index"
+        case Const() | Zero():
+            return "number"
+        case _:
+            return "value"
+
+
+def _index_name(e: Scalar) -> str:
+    while isinstance(e, Cast):
+        e = e.arg
+    return f"{e.ref.name}_at" if isinstance(e, Get) else "at"
+
+
+def reads_only_elementwise(e: Scalar, ref: Ref, variables: Sequence[Var]) -> bool:
+    """Whether `ref` is read in `e` only as ref[variables]."""
+    here = tuple(as_index(v) for v in variables)
+    for node in walk(e):
+        if isinstance(node, Get) and node.ref is ref and node.indices != here:
+            return False
+    return True
+
+
+__all__ = ["LoopNest", "ScalarLowering", "Scope", "narrowed", "reads_only_elementwise", "replace_atoms"]
+
+_ = (assert_never, index_refs)
