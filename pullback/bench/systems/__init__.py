@@ -1,0 +1,1 @@
+"""One module per system: the work of the cases in each form the system offers."""
