@@ -68,15 +68,15 @@ def solve_dims(program: Program, shapes: Sequence[tuple[int, ...]], sizes: Mappi
     pending: list[tuple[Ref, int, int]] = []
     for ref, shape in zip(program.inputs, shapes, strict=True):
         if len(shape) != ref.rank:
-            raise ShapeError("E110", f"{program.name}: {ref.name} has rank {ref.rank}, got an array of rank {len(shape)}",
-                             facts=(f"declared {_shape(ref)}", f"got {list(shape)}"))
+            what = f"{program.name}: {ref.name} has rank {ref.rank}, got an array of rank {len(shape)}"
+            raise ShapeError("E110", what, facts=(f"declared {_shape(ref)}", f"got {list(shape)}"))
         pending.extend((ref, axis, int(extent)) for axis, extent in enumerate(shape))
     while pending:
         left = [p for p in pending if not _solve_one(program, *p, dims, sources)]
         if len(left) == len(pending):
             ref, axis, extent = left[0]
-            raise ShapeError("E115", f"{program.name}: {ref.shape[axis]} = {extent} (axis {axis} of {ref.name}) does not "
-                                     "determine its dims", facts=_known(dims))
+            what = f"{ref.shape[axis]} = {extent} (axis {axis} of {ref.name}) does not determine its dims"
+            raise ShapeError("E115", f"{program.name}: {what}", facts=_known(dims))
         pending = left
     check_requirements(program, dims)
     return dims
@@ -88,10 +88,39 @@ def check_requirements(program: Program, dims: Mapping[str, int]) -> None:
         return
     for c in program.requires:
         if not holds(c, dims):
-            raise ShapeError("E114", f"{program.name} requires {c}", facts=_known({s.name: dims[s.name] for s in c.index.symbols}))
+            facts = _known({s.name: dims[s.name] for s in c.index.symbols})
+            raise ShapeError("E114", f"{program.name} requires {c}", facts=facts)
 
 
-def _solve_one(program: Program, ref: Ref, axis: int, extent: int, dims: dict[str, int], sources: dict[str, str]) -> bool:
+def determined_dims(program: Program) -> dict[str, None]:
+    """The dims that shapes and sizes of a call determine, in the order in which they do."""
+    known = dict.fromkeys(program.sizes)
+    pending = [entry for r in program.inputs for entry in r.shape]
+    while pending:
+        left = []
+        for entry in pending:
+            unknown = [s for s in entry.symbols if s.name not in known]
+            if len(unknown) == 1 and _linear(entry, unknown[0]) is not None:
+                known[unknown[0].name] = None
+            elif unknown:
+                left.append(entry)
+        if len(left) == len(pending):
+            break
+        pending = left
+    return known
+
+
+def _linear(entry: Index, symbol: DimSymbol) -> tuple[Index, Index] | None:
+    """(factor, rest) with entry = factor * symbol + rest, neither with the symbol; None where there are none."""
+    factor = entry.coefficient(symbol)
+    if factor is None or symbol in factor.symbols:
+        return None
+    rest = entry - factor * as_index(symbol)
+    return None if symbol in rest.symbols else (factor, rest)
+
+
+def _solve_one(program: Program, ref: Ref, axis: int, extent: int, dims: dict[str, int],
+               sources: dict[str, str]) -> bool:
     """Use one equation `shape entry = extent`; False where it has more than one unknown yet."""
     entry = ref.shape[axis]
     unknown = [s for s in entry.symbols if s.name not in dims]
@@ -100,27 +129,24 @@ def _solve_one(program: Program, ref: Ref, axis: int, extent: int, dims: dict[st
         expected = evaluate(entry, dims)
         if expected != extent:
             facts = [f"{s.name} = {dims[s.name]} from {sources[s.name]}" for s in entry.symbols]
-            raise ShapeError("E111", f"{program.name}: {here} has extent {extent}, but {entry} = {expected}"
-                             if entry.constant is None else f"{program.name}: {here} has extent {extent}, not {expected}",
-                             facts=facts)
+            contrast = f"but {entry} = {expected}" if entry.constant is None else f"not {expected}"
+            raise ShapeError("E111", f"{program.name}: {here} has extent {extent}, {contrast}", facts=facts)
         return True
     if len(unknown) > 1:
         return False
     symbol = unknown[0]
-    factor = entry.coefficient(symbol)
-    if factor is None or symbol in factor.symbols:
+    form = _linear(entry, symbol)
+    if form is None:
         return False
-    rest = entry - factor * as_index(symbol)
-    if symbol in rest.symbols:
-        return False
+    factor, rest = form
     slope, target = evaluate(factor, dims), extent - evaluate(rest, dims)
     if slope == 0 or target % slope:
         raise ShapeError("E112", f"{program.name}: {here} has extent {extent}, and no whole {symbol.name} gives "
                                  f"{entry} = {extent}", facts=_known(dims))
     value = target // slope
     if value < 0:
-        raise ShapeError("E113", f"{program.name}: {here} has extent {extent}, which makes {symbol.name} = {value} negative",
-                         facts=(f"{entry} = {extent}", *_known(dims)))
+        what = f"{program.name}: {here} has extent {extent}, which makes {symbol.name} = {value} negative"
+        raise ShapeError("E113", what, facts=(f"{entry} = {extent}", *_known(dims)))
     dims[symbol.name] = value
     sources[symbol.name] = here
     return True

@@ -116,7 +116,7 @@ def make_plan(statement: Build | Scatter) -> Plan:
             own = len(e.vars) if isinstance(e, Reduce) else 0
             depth[e] = own + max((depth[p] for p in parts), default=0)
             height[e] = 1 + max((height[p] for p in parts), default=0)
-            hot = any([visit_index(i) for i in indices]) or any(p in sensitive for p in parts)
+            hot = any(list(map(visit_index, indices))) or any(p in sensitive for p in parts)
             if hot:
                 sensitive.add(e)
     for i in extra:
@@ -425,7 +425,8 @@ class Grid:
                 done += prod(length for _, length in block)
             else:
                 ufunc = _UFUNC[e.op]
-                total = ufunc.reduce(value, axis=tuple(range(base, base + len(e.vars))), dtype=value.dtype, keepdims=True)
+                axes = tuple(range(base, base + len(e.vars)))
+                total = ufunc.reduce(value, axis=axes, dtype=value.dtype, keepdims=True)
                 out = np.asarray(total if out is None else ufunc(out, total))
         self._frames.pop()
         self._next_axis = base

@@ -1,0 +1,60 @@
+"""Unique readable names for the text form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from pullback.ir.expr import REDUCE_OPS
+from pullback.ir.types import DTYPES
+
+RESERVED: Final = frozenset({
+    *REDUCE_OPS, *(d.name for d in DTYPES), *(f"as_{d.name}" for d in DTYPES), "build", "scatter", "fold", "while",
+    "do",
+    "at", "most", "if", "else", "yield", "return", "let", "where", "in", "size", "zero", "true", "false", "inf",
+    "nan", "data", "check",
+})
+
+
+class Names:
+    """Unique names in nested scopes: a name is taken in its scope and those inside.
+
+    Args:
+        taken: names not to be given.
+        canonical: give every thing the next free name of its kind, whatever was wanted.
+    """
+
+    def __init__(self, taken: Iterable[str] = (), canonical: bool = False) -> None:
+        self._taken = set(taken) | RESERVED
+        self._low: dict[str, int] = {}  # base -> all smaller suffixes are taken
+        self._canonical = canonical
+
+    def fresh(self, wanted: str) -> str:
+        """`wanted`, or with the first free suffix; taken until released."""
+        name = "v" if self._canonical else re.sub(r"\W", "_", wanted, flags=re.ASCII) or "t"
+        if name[0].isdigit():
+            name = "_" + name
+        if name in self._taken:
+            base, _ = _split_suffix(name)
+            n = self._low.get(base, 1)
+            while f"{base}_{n}" in self._taken:
+                n += 1
+            self._low[base] = n
+            name = f"{base}_{n}"
+        self._taken.add(name)
+        return name
+
+    def release(self, names: Iterable[str]) -> None:
+        """Give names back at the end of their scope."""
+        for name in names:
+            self._taken.discard(name)
+            base, suffix = _split_suffix(name)
+            if suffix < self._low.get(base, 1):
+                self._low[base] = suffix
+
+
+def _split_suffix(name: str) -> tuple[str, int]:
+    """`x_2` as (x, 2); a name without a suffix has 1 << 62."""
+    match = re.fullmatch(r"(.+?)_([1-9]\d*)", name)
+    return (match[1], int(match[2])) if match else (name, 1 << 62)

@@ -1,0 +1,477 @@
+"""The text form of programs, scalars and indices; `parser` reads it back.
+
+    dense(x: f32[N, M], w: f32[K, M], b: f32[K]) {
+      s = build n < N, k < K { sum m < M { x[n, m] * w[k, m] } }
+      y = build n < N, k < K { tanh(s[n, k] + b[k]) }
+      return y }
+
+    [i >= 1, K == 3] x[i - 1]          bracket            c ? a : b           select
+    f64(x[i])                          cast               as_f32(i + 1)       an index as a number
+    x[check(j[i], N)]                  data-dependent index, checked; data(j[i], N) holds by construction
+    let t = exp(x[i]); t / (1.0 + t)   a scalar used more than once
+    a: f32[N] = scatter i < M { [data(j[i], N)] += x[i] }
+    h, ys = fold t < T (s = h0) { r = build { s + x[t] } yield r, r }
+    s = while (a = a0) at most 10 { c = build { a < 9 } yield c } do { b = build { a * 2 } yield b }
+    y = if c { yield a } else { yield b }
+
+The names are the user's, made unique by a suffix. Nothing here depends on hashes or on when nodes were made:
+terms and conditions are ordered by scope and text, so that parsing and printing again gives the same text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Final, assert_never, cast
+
+import numpy as np
+
+from pullback.ir.expr import (
+    Add,
+    Apply,
+    Bracket,
+    Cast,
+    Const,
+    FromIndex,
+    Get,
+    Mul,
+    Node,
+    Reduce,
+    Ref,
+    Scalar,
+    Select,
+    Zero,
+    const,
+    mul,
+)
+from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Monomial, Var, polynomial
+from pullback.ir.names import Names
+from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While
+from pullback.ir.traverse import children, indices_of
+
+# Precedences, low to high, of what stands in an operand's place.
+TERNARY, OR, AND, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT, SUM, GUARD, PRODUCT, UNARY, POWER, PRIMARY = range(14)
+INFIX: Final = {
+    "||": OR, "&&": AND, "==": COMPARE, "!=": COMPARE, "<": COMPARE, "<=": COMPARE, ">": COMPARE, ">=": COMPARE,
+    "|": BIT_OR, "^": BIT_XOR, "&": BIT_AND, "<<": SHIFT, ">>": SHIFT, "/": PRODUCT, "//": PRODUCT, "%": PRODUCT,
+    "**": POWER,
+}
+
+_SHARED: Final = 8  # a scalar of at least this many nodes that is used twice gets a name
+_WIDTH: Final = 90
+_TALL: Final = 40  # as does what would nest deeper than this
+
+
+class _Printer:
+    """Names in scope, and the text of everything under them."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.refs: dict[Ref, str] = {}
+        self.vars: dict[Var, str] = {}
+        self.order: dict[Var, int] = {}
+        self.lets: dict[Scalar, str] = {}
+
+    # Indices ------------------------------------------------------------------------------------------------
+
+    def index(self, i: Index) -> str:
+        """An index or dim."""
+        if not i.terms:
+            return "0"
+        parts = sorted(((self._monomial_key(m), c < 0, m, c) for m, c in i.terms), key=lambda p: (p[0], p[1]))
+        if parts[0][1]:  # a positive term first, where there is one
+            parts.sort(key=lambda p: (not p[2], p[1], p[0]))
+        text = ""
+        for _, below, m, c in parts:
+            factors = [self._factor(a, len(m) > 1 or abs(c) != 1) for a in sorted(m, key=self._atom_key)]
+            if abs(c) != 1 or not m:
+                factors.insert(0, str(abs(c)))
+            sign = (" - " if below else " + ") if text else ("-" if below else "")
+            text += sign + " * ".join(factors)
+        return text
+
+    def _atom_key(self, a: Atom) -> tuple[int, int, str]:
+        match a:
+            case Var():
+                return (0, self.order.get(a, -1), self.var(a))
+            case Floor() | Mod():
+                return (1, 0, self._factor(a, False))
+            case Data():
+                return (2, 0, self._factor(a, False))
+            case DimSymbol():
+                return (3, 0, a.name)
+            case _:
+                assert_never(a)
+
+    def _monomial_key(self, m: Monomial) -> tuple[bool, list[tuple[int, int, str]]]:
+        return (not m, sorted(self._atom_key(a) for a in m))
+
+    def _factor(self, a: Atom, nested: bool) -> str:
+        match a:
+            case DimSymbol():
+                return a.name
+            case Var():
+                return self.var(a)
+            case Floor() | Mod():
+                sign = "//" if isinstance(a, Floor) else "%"
+                text = f"{self._operand(a.numerator)} {sign} {self._operand(a.denominator)}"
+                return f"({text})" if nested else text
+            case Data():
+                extent = "" if a.extent is None else f", {self.index(a.extent)}"
+                return f"{'check' if a.checked else 'data'}({self.scalar(a.scalar)}{extent})"
+            case _:
+                assert_never(a)
+
+    def _operand(self, i: Index) -> str:
+        text = self.index(i)
+        if i.constant is not None:
+            return text if i.constant >= 0 else f"({text})"
+        return text if isinstance(i.single, DimSymbol | Var | Data) else f"({text})"
+
+    def var(self, v: Var) -> str:
+        """The name of a variable; outside its scope (in debugging) the one it was made with."""
+        return self.vars.get(v, v.name)
+
+    def ref(self, r: Ref) -> str:
+        """The name of an array."""
+        return self.refs.get(r, r.name)
+
+    def condition(self, c: Cond) -> str:
+        """A condition: the positive terms on the left; for == and != the side that comes first in the text form."""
+
+        def first(side: Index) -> tuple[bool, list[tuple[bool, list[tuple[int, int, str]]]]]:
+            return side.constant is not None, sorted(self._monomial_key(m) for m, _ in side.terms)
+
+        sides = [polynomial({m: sign * k for m, k in c.index.terms if sign * k > 0}) for sign in (1, -1)]
+        if c.op != ">=":
+            sides.sort(key=first)
+        return f"{self.index(sides[0])} {c.op} {self.index(sides[1])}"
+
+    def binder(self, variables: Sequence[Var]) -> str:
+        """`n < N, k < K`, bringing the variables into scope."""
+        extents = [self.index(v.extent) for v in variables]
+        for v in variables:
+            self.vars[v] = self.names.fresh(v.name)
+            self.order[v] = len(self.order)
+        return ", ".join(f"{self.vars[v]} < {e}" for v, e in zip(variables, extents, strict=True))
+
+    def leave(self, variables: Sequence[Var]) -> None:
+        """The end of the scope of these variables."""
+        for v in variables:
+            self.names.release((self.vars.pop(v),))
+            del self.order[v]
+
+    # Scalars ------------------------------------------------------------------------------------------------
+
+    def name_shared(self, values: Sequence[Scalar]) -> tuple[list[str], list[Scalar]]:
+        """Name the shared parts of what stands in a scope: the lines that do so, and the nodes named."""
+        lines, named = [], self._shared(values)
+        for e in named:
+            text = self._node(e, TERNARY, False)
+            self.lets[e] = self.names.fresh("t")
+            lines.append(f"let {self.lets[e]} = {text}")
+        return lines, named
+
+    def forget(self, named: Sequence[Scalar]) -> None:
+        """The end of the scope of these names."""
+        self.names.release([self.lets.pop(e) for e in named])
+
+    def body(self, values: Sequence[Scalar], typed: bool = False) -> list[str]:
+        """What stands between the braces of a binder: names for shared parts, then the values."""
+        lines, named = self.name_shared(values)
+        lines.extend(self.scalar(v, TERNARY, typed) for v in values)
+        self.forget(named)
+        return lines
+
+    def _shared(self, values: Sequence[Scalar]) -> list[Scalar]:
+        """The nodes to be named in this scope, operands first.
+
+        These are nodes used more than once, or standing on a tall tree, that depend on no variable bound further
+        inside; what depends on no variable of this scope was named outside.
+        """
+        uses: dict[Scalar, int] = {}
+        inner: set[Var] = set()
+        order = self._visible(values)
+        for e in order:
+            if isinstance(e, Reduce):
+                inner.update(e.vars)
+            for p in _parts(e):
+                uses[p] = uses.get(p, 0) + 1
+        for v in values:
+            uses[v] = uses.get(v, 0) + 1
+        roots = frozenset(values)
+        size: dict[Scalar, int] = {}
+        height: dict[Scalar, int] = {}
+        out = []
+        for e in order:
+            parts = _parts(e)
+            size[e] = 1 + sum(size.get(p, 1) for p in parts) + sum(len(i.terms) for i in indices_of(e))
+            height[e] = 1 + max((height.get(p, 1) for p in parts), default=0)
+            if isinstance(e, Const | Zero) or not e.free.isdisjoint(inner) or (e in roots and uses[e] == 1):
+                continue
+            if (uses[e] > 1 and size[e] >= _SHARED) or height[e] >= _TALL:
+                size[e], height[e] = 1, 1
+                out.append(e)
+        return out
+
+    def _visible(self, values: Sequence[Scalar]) -> list[Scalar]:
+        """The nodes under `values` that have no name yet, operands first; each once."""
+        order: list[Scalar] = []
+        seen: set[Scalar] = set(self.lets)
+        stack = [(v, False) for v in reversed(values)]
+        while stack:
+            e, done = stack.pop()
+            if done:
+                order.append(e)
+            elif e not in seen:
+                seen.add(e)
+                stack.append((e, True))
+                stack.extend((p, False) for p in reversed(_parts(e)))
+        return order
+
+    def scalar(self, e: Scalar, level: int = TERNARY, typed: bool = False) -> str:
+        """A scalar in a place that takes operators of at least this precedence; `typed` where its dtype is known."""
+        name = self.lets.get(e)
+        return name if name is not None else self._node(e, level, typed)
+
+    def _node(self, e: Scalar, level: int, typed: bool) -> str:
+        text, own = self._text(cast(Node, e), typed)
+        return text if own >= level else f"({text})"
+
+    def _text(self, e: Node, typed: bool) -> tuple[str, int]:
+        match e:
+            case Const():
+                return _number(e, typed)
+            case Zero():
+                return ("zero" if typed else f"{e.dtype}(zero)"), PRIMARY
+            case FromIndex():
+                return f"as_{e.dtype}({self.index(e.index)})", PRIMARY
+            case Get():
+                indices = ", ".join(self.index(i) for i in e.indices)
+                return self.ref(e.ref) + (f"[{indices}]" if indices else ""), PRIMARY
+            case Apply():
+                return self._apply(e, typed)
+            case Cast():
+                return f"{e.dtype}({self.scalar(e.arg)})", PRIMARY
+            case Add():
+                return self._add(e, typed), SUM
+            case Mul():
+                return self._mul(e, typed)
+            case Bracket():
+                conds = ", ".join(sorted(self.condition(c) for c in e.conds))
+                return f"[{conds}] {self.scalar(e.arg, GUARD, typed)}", GUARD
+            case Select():
+                test = self.scalar(e.test, OR, True)
+                then, otherwise = self._same_dtype((e.then, e.otherwise), (TERNARY, TERNARY), typed)
+                return f"{test} ? {then} : {otherwise}", TERNARY
+            case Reduce():
+                return self._reduce(e, typed), PRIMARY
+            case _:
+                assert_never(e)
+
+    def _same_dtype(self, args: Sequence[Scalar], levels: Sequence[int], typed: bool) -> list[str]:
+        """Operands of one dtype: one of them says which, unless it is known."""
+        if not typed and all(isinstance(a, Const | Zero) for a in args):
+            return [self.scalar(a, level, k > 0) for k, (a, level) in enumerate(zip(args, levels, strict=True))]
+        first = next((a for a in args if not isinstance(a, Const | Zero)), None)
+        return [self.scalar(a, level, typed or a is not first) for a, level in zip(args, levels, strict=True)]
+
+    def _apply(self, e: Apply, typed: bool) -> tuple[str, int]:
+        row = e.primitive
+        typed = (typed and row.result == "same") or row.kinds == ("bool",)
+        if row.infix is None:
+            return f"{row.name}({', '.join(self._same_dtype(e.args, [TERNARY] * len(e.args), typed))})", PRIMARY
+        own = INFIX[row.infix]
+        levels = {COMPARE: (own + 1, own + 1), POWER: (PRIMARY, UNARY)}.get(own, (own, own + 1))
+        left, right = self._same_dtype(e.args, levels, typed)
+        return f"{left} {row.infix} {right}", own
+
+    def _add(self, e: Add, typed: bool) -> str:
+        minus = [k > 0 and a not in self.lets and _is_negative(a) for k, a in enumerate(e.args)]
+        args = [_negated(a) if m else a for a, m in zip(e.args, minus, strict=True)]
+        texts = self._same_dtype(args, [GUARD] * len(args), typed)
+        return texts[0] + "".join((" - " if m else " + ") + t for t, m in zip(texts[1:], minus[1:], strict=True))
+
+    def _mul(self, e: Mul, typed: bool) -> tuple[str, int]:
+        first = e.args[0]
+        minus = isinstance(first, Const) and e.dtype.kind != "unsigned" and first.value == -1
+        args = e.args[1:] if minus else e.args
+        levels = [UNARY if minus else PRODUCT] + [UNARY] * (len(args) - 1)
+        text = " * ".join(self._same_dtype(args, levels, typed))
+        return ("-" if minus else "") + text, UNARY if minus and len(args) == 1 else PRODUCT
+
+    def _reduce(self, e: Reduce, typed: bool) -> str:
+        binder = self.binder(e.vars)
+        body = self.body((e.arg,), typed and e.op not in ("argmax", "argmin"))
+        self.leave(e.vars)
+        return f"{e.op}{' ' if binder else ''}{binder} {{ {'; '.join(body)} }}"
+
+    # Statements ---------------------------------------------------------------------------------------------
+
+    def define(self, r: Ref) -> str:
+        """Name an array where it is defined, with its bounds."""
+        self.refs[r] = self.names.fresh(r.name)
+        return self.refs[r] + self.bounds(r)
+
+    def bounds(self, r: Ref) -> str:
+        """` in [low, high)` where the range of the values is known."""
+        return f" in [{self.index(r.bounds[0])}, {self.index(r.bounds[1])})" if r.bounds else ""
+
+    def type(self, r: Ref) -> str:
+        """`f32[N, M]`; `f32` for rank 0."""
+        return str(r.dtype) + (f"[{', '.join(self.index(d) for d in r.shape)}]" if r.shape else "")
+
+    def block(self, b: Block, indent: str, word: str = "yield") -> list[str]:
+        """The lines of a block; the last gives its results."""
+        lines = []
+        for s in b.statements:
+            lines.extend(self.statement(s, indent))
+        return [*lines, f"{indent}{word} {', '.join(self.ref(r) for r in b.results)}".rstrip()]
+
+    def statement(self, s: Statement, indent: str) -> list[str]:
+        """The lines of a statement."""
+        match s:
+            case Build():
+                binder = self.binder(s.vars)
+                body = self.body(s.values)
+                self.leave(s.vars)
+                head = f"{', '.join(self.define(r) for r in s.outs)} = build {binder}".rstrip()
+                return [f"{indent}{head} {{{_joined(body, len(s.values), indent)} }}"]
+            case Scatter():
+                binder = self.binder(s.vars)
+                inside = [a.scalar for i in s.indices for a in i.every_atom if isinstance(a, Data)]
+                body, named = self.name_shared((*inside, s.value))
+                body.append(f"[{', '.join(self.index(i) for i in s.indices)}] += {self.scalar(s.value, TERNARY, True)}")
+                self.forget(named)
+                self.leave(s.vars)
+                head = f"{self.define(s.out)}: {self.type(s.out)} = scatter {binder}".rstrip()
+                return [f"{indent}{head} {{{_joined(body, 1, indent)} }}"]
+            case Fold():
+                inits = [self.ref(r) for r in s.inits]
+                states = ", ".join(f"{self.define(r)} = {i}" for r, i in zip(s.states, inits, strict=True))
+                binder = self.binder((s.var,))
+                head, lines = f"fold {binder} ({states}) {{", self.block(s.body, indent + "  ")
+                self.leave((s.var,))
+            case While():
+                inits = [self.ref(r) for r in s.inits]
+                states = ", ".join(f"{self.define(r)} = {i}" for r, i in zip(s.states, inits, strict=True))
+                trips = "" if s.max_trips is None else f" at most {self.index(s.max_trips)}"
+                head = f"while ({states}){trips} {{"
+                lines = self.block(s.test, indent + "  ")
+                lines[-1] += " } do {"
+                lines += self.block(s.body, indent + "  ")
+            case Choose():
+                head, lines = f"if {self.ref(s.test)} {{", self.block(s.then, indent + "  ")
+                lines[-1] += " } else {"
+                lines += self.block(s.otherwise, indent + "  ")
+            case _:
+                assert_never(s)
+        outs = ", ".join(self.define(r) for r in s.outs)
+        lines[-1] += " }"
+        return [f"{indent}{outs} = {head}", *lines]
+
+
+def _parts(e: Scalar) -> list[Scalar]:
+    """The operands of a node, those of its data-dependent indices included."""
+    return [*children(e), *(a.scalar for i in indices_of(e) for a in i.every_atom if isinstance(a, Data))]
+
+
+def _joined(lines: list[str], values: int, indent: str) -> str:
+    """The parts of a body: on one line, or a line each where some have names or all would be long."""
+    if len(lines) == values and (values == 1 or sum(map(len, lines)) < _WIDTH):
+        return " " + "; ".join(lines)
+    return f"\n{indent}    " + f";\n{indent}    ".join(lines)
+
+
+def _number(e: Const, typed: bool) -> tuple[str, int]:
+    """A number; with its dtype where that is not known."""
+    if isinstance(e.value, bool):
+        return ("true" if e.value else "false"), PRIMARY
+    if e.dtype.name == "f32":
+        text = str(np.float32(e.value))
+    else:
+        text = repr(e.value)
+    if text == "nan" and math.copysign(1, e.value) < 0:
+        text = "-nan"
+    if typed:
+        return text, UNARY if text.startswith("-") else PRIMARY
+    return f"{e.dtype}({text})", PRIMARY
+
+
+def _is_negative(e: Scalar) -> bool:
+    """Whether a term is printed as a difference: it has a negative number in front."""
+    number = e.args[0] if isinstance(e, Mul) else e
+    if not isinstance(number, Const) or number.dtype.kind not in ("signed", "floating") or number.value != number.value:
+        return False
+    return math.copysign(1, number.value) < 0
+
+
+def _negated(e: Scalar) -> Scalar:
+    """The term whose negative `e` is."""
+    if isinstance(e, Const):
+        return const(-e.value, e.dtype)
+    assert isinstance(e, Mul) and isinstance(e.args[0], Const)
+    number, *rest = e.args
+    assert isinstance(number, Const)
+    return mul(*rest) if number.value == -1 else mul(const(-number.value, e.dtype), *rest)
+
+
+# Whole programs ---------------------------------------------------------------------------------------------------
+
+
+def _prepared(p: Program, canonical: bool) -> _Printer:
+    """A printer for a program, its dims taken."""
+    dims = dict.fromkeys(p.sizes)
+    for index in (*(d for r in p.inputs for d in (*r.shape, *(r.bounds or ()))), *(c.index for c in p.requires)):
+        dims.update((s.name, None) for s in index.symbols)
+    return _Printer(Names(dims, canonical))
+
+
+def _header(printer: _Printer, p: Program) -> tuple[str, str]:
+    """The parameters, and ` where …`."""
+    parts = [f"{printer.define(r)}: {printer.type(r)}" for r in p.inputs]
+    parts += [f"{name}: size" for name in p.sizes]
+    conds = ", ".join(sorted(printer.condition(c) for c in p.requires))
+    return f"({', '.join(parts)})", f" where {conds}" if conds else ""
+
+
+def print_program(p: Program, *, canonical: bool = False) -> str:
+    """The text of a program, which `parse_program` reads back.
+
+    Args:
+        p: the program.
+        canonical: with names that depend on structure alone: equal texts mean equal programs up to names.
+    """
+    printer = _prepared(p, canonical)
+    parameters, where = _header(printer, p)
+    lines = printer.block(p.body, "  ", "return")
+    if p.output_names and not canonical:
+        names = [printer.ref(r) for r in p.outputs]
+        outs = [n if n == o else f"{o} = {n}" for n, o in zip(names, p.output_names, strict=True)]
+        lines[-1] = f"  return {', '.join(outs)}".rstrip()
+    name = "program" if canonical else re.sub(r"[^\w.]", "_", p.name, flags=re.ASCII)
+    return "\n".join([f"{name}{parameters}{where} {{", *lines]) + " }\n"
+
+
+def print_type(p: Program) -> str:
+    """`(x: f32[N, M], w: f32[K, M]) -> f32[N, K] where N >= K`."""
+    printer = _prepared(p, False)
+    parameters, where = _header(printer, p)
+    outs = [printer.type(r) for r in p.outputs]
+    return f"{parameters} -> {outs[0] if len(outs) == 1 else '(' + ', '.join(outs) + ')'}{where}"
+
+
+def print_statement(s: Statement) -> str:
+    """The text of a statement by itself, with the names its arrays were made with."""
+    return "\n".join(_Printer(Names()).statement(s, ""))
+
+
+def print_scalar(e: Scalar) -> str:
+    """The text of a scalar by itself, with the names its arrays and variables were made with."""
+    return "; ".join(_Printer(Names()).body((e,)))
+
+
+def structurally_equal(p: Program, q: Program) -> bool:
+    """Whether two programs are equal up to the names of arrays, index variables and outputs."""
+    return p is q or print_program(p, canonical=True) == print_program(q, canonical=True)

@@ -1,0 +1,376 @@
+"""Well-formed programs: types, scope, ranks and shapes, dims, and every element read provably in range.
+
+Run after every pass in tests. Codes: E310 scope, E311 dtypes, E312 ranks and shapes, E313 ranges, E314 binders,
+E315 dims. Linear in the program, but for elements that need the guards around them to be in range: these are
+looked at once per set of guards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NoReturn, assert_never, cast
+
+from pullback.errors import VerifyError
+from pullback.ir import types
+from pullback.ir.dims import determined_dims
+from pullback.ir.expr import (
+    Add,
+    Apply,
+    Bracket,
+    Cast,
+    Const,
+    FromIndex,
+    Get,
+    Mul,
+    Node,
+    Reduce,
+    Ref,
+    Scalar,
+    Select,
+    Zero,
+    const,
+)
+from pullback.ir.index import Cond, Data, Index, Var, cond, prove, prove_nonnegative
+from pullback.ir.printer import print_scalar, print_statement
+from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While
+from pullback.ir.traverse import children, indices_of, walk
+
+Known = tuple[Cond, ...]
+
+_BOOLEAN_REDUCTIONS: Final = ("any", "all")
+
+
+def verify(program: Program) -> None:
+    """Check a program.
+
+    Raises:
+        VerifyError: the first rule that is broken, with the statement and the fact.
+    """
+    _Verifier(program).program()
+
+
+class _Verifier:
+    def __init__(self, program: Program) -> None:
+        self.source = program
+        self.known: Known = tuple(program.requires)
+        self.dims = determined_dims(program)
+        self.scope: set[Ref] = set()
+        self.defined: set[Ref] = set()
+        self.statement: Statement | None = None
+        self.loops: frozenset[Var] = frozenset()
+        self.checked: set[Scalar] = set()
+        self.indices: set[Index] = set()
+        self.binders: dict[Scalar, frozenset[Var]] = {}
+        self.unsafe: dict[Scalar, bool] = {}
+
+    def fail(self, code: str, fact: str) -> NoReturn:
+        """Raise, naming the statement."""
+        s = self.statement
+        where, facts = self.source.name, []
+        if s is not None:
+            where = f"{where}: {', '.join(r.name for r in s.outs)}"
+            facts = [print_statement(s).splitlines()[0].strip()]
+        position = s.positions[0] if s is not None and s.positions else None
+        raise VerifyError(code, f"{where}: {fact}", position=position, facts=facts)
+
+    def program(self) -> None:
+        p = self.source
+        for r in p.inputs:
+            self.define(r)
+        for name in p.sizes:
+            if name not in self.dims:
+                self.fail("E315", f"the size {name} is not a dim")
+        for c in p.requires:
+            self.dim(c.index, f"the requirement {c}")
+        if p.output_names and len(p.output_names) != len(p.outputs):
+            self.fail("E312", f"{len(p.outputs)} outputs have {len(p.output_names)} names")
+        self.block(p.body)
+
+    # Scope and dims -----------------------------------------------------------------------------------------
+
+    def define(self, r: Ref) -> None:
+        if r in self.defined:
+            self.fail("E310", f"{r.name} is defined twice")
+        self.defined.add(r)
+        self.scope.add(r)
+        for d in r.shape:
+            self.dim(d, f"the shape of {r.name}")
+        if r.bounds is not None:
+            if not r.dtype.is_integer:
+                self.fail("E311", f"{r.name} is {r.dtype} and has bounds; only integers do")
+            for b in r.bounds:
+                self.dim(b, f"the bounds of {r.name}")
+
+    def dim(self, d: Index, what: str) -> None:
+        """A dim of the program: symbols that a call determines, and nothing that varies."""
+        if not d.is_dim:
+            self.fail("E315", f"{what}: {d} is not a dim")
+        self.symbols(d, what)
+
+    def symbols(self, i: Index, what: str) -> None:
+        if i in self.indices:
+            return
+        self.indices.add(i)
+        for s in i.symbols:
+            if s.name not in self.dims:
+                self.fail("E315", f"{what}: no input or size determines the dim {s.name}")
+
+    def visible(self, refs: Iterable[Ref]) -> None:
+        for r in refs:
+            if r not in self.scope:
+                later = "is defined later or in another block" if r in self.defined else "is not defined"
+                self.fail("E310", f"{r.name} is read and {later}")
+
+    def same_shape(self, found: Sequence[Index], expected: Sequence[Index], what: str) -> None:
+        same = len(found) == len(expected) and all(
+            a is b or prove(cond("==", a - b), self.known) for a, b in zip(found, expected, strict=True))
+        if not same:
+            self.fail("E312", f"{what} has shape {list(found)}, not {list(expected)}")
+
+    def same_type(self, found: Ref, expected: Ref, what: str) -> None:
+        if found.dtype is not expected.dtype:
+            self.fail("E311", f"{what} {found.name} is {found.dtype}, not {expected.dtype}")
+        self.same_shape(found.shape, expected.shape, f"{what} {found.name}")
+
+    def bind(self, variables: Sequence[Var]) -> None:
+        if len(set(variables)) < len(variables) or not self.loops.isdisjoint(variables):
+            self.fail("E314", f"an index is bound twice among {', '.join(v.name for v in variables)}")
+        for v in variables:
+            self.dim(v.extent, f"the extent of {v.name}")
+
+    # Statements ---------------------------------------------------------------------------------------------
+
+    def block(self, b: Block) -> None:
+        """Check a block; what it defines is out of scope again after it."""
+        outer = self.statement
+        for s in b.statements:
+            self.statement = s
+            self.check(s)
+        self.statement = outer
+        self.visible(b.results)
+        for s in b.statements:
+            self.scope.difference_update(s.outs)
+
+    def check(self, s: Statement) -> None:
+        match s:
+            case Build():
+                if len(s.values) != len(s.outs) or not s.outs:
+                    self.fail("E312", f"{len(s.outs)} arrays are built from {len(s.values)} values")
+                self.bind(s.vars)
+                for r, v in zip(s.outs, s.values, strict=True):
+                    self.value(v, r.dtype, s.vars)
+                    self.same_shape(r.shape, [v.extent for v in s.vars], r.name)
+            case Scatter():
+                self.scatter(s)
+            case Fold():
+                self.bind((s.var,))
+                self.states(s)
+                before = self.loops
+                self.loops |= {s.var}
+                self.block(s.body)
+                self.loops = before
+                self.results(s.body.results, s)
+            case While():
+                self.states(s)
+                self.block(s.test)
+                if len(s.test.results) != 1 or s.test.results[0].dtype is not types.bool_ or s.test.results[0].rank:
+                    self.fail("E311", "the test of a while loop gives one bool")
+                self.block(s.body)
+                self.results(s.body.results, s)
+                if s.max_trips is not None:
+                    self.dim(s.max_trips, "the most trips")
+            case Choose():
+                self.visible((s.test,))
+                if s.test.dtype is not types.bool_ or s.test.rank:
+                    self.fail("E311", f"the test {s.test.name} is {s.test.dtype} of rank {s.test.rank}, not one bool")
+                for b in (s.then, s.otherwise):
+                    self.block(b)
+                    if len(b.results) != len(s.outs):
+                        self.fail("E312", f"a branch gives {len(b.results)} arrays, not {len(s.outs)}")
+                    for found, out in zip(b.results, s.outs, strict=True):
+                        self.same_type(found, out, "the result")
+            case _:
+                assert_never(s)
+        for r in s.outs:
+            self.define(r)
+
+    def states(self, s: Fold | While) -> None:
+        if len(s.states) != len(s.inits):
+            self.fail("E312", f"{len(s.states)} states have {len(s.inits)} initial values")
+        self.visible(s.inits)
+        for state, init in zip(s.states, s.inits, strict=True):
+            self.same_type(init, state, "the initial value")
+            self.define(state)
+
+    def results(self, results: Sequence[Ref], s: Fold | While) -> None:
+        """Results against states and outs; the states leave the scope."""
+        count = len(s.states)
+        if len(results) != len(s.outs) or len(results) < count or (isinstance(s, While) and len(results) > count):
+            self.fail("E312", f"the body gives {len(results)} arrays for {count} states and {len(s.outs)} results")
+        for found, state, out in zip(results, s.states, s.outs, strict=False):
+            self.same_type(found, state, "the new state")
+            self.same_type(out, state, "the result")
+        if isinstance(s, Fold):
+            for row, out in zip(results[count:], s.outs[count:], strict=True):
+                if row.dtype is not out.dtype:
+                    self.fail("E311", f"rows {row.name} are {row.dtype}, {out.name} is {out.dtype}")
+                self.same_shape(out.shape, (s.var.extent, *row.shape), out.name)
+        self.scope.difference_update(s.states)
+
+    def scatter(self, s: Scatter) -> None:
+        self.bind(s.vars)
+        for d in s.out.shape:
+            self.dim(d, f"the shape of {s.out.name}")
+        if len(s.indices) != s.out.rank:
+            self.fail("E312", f"{s.out.name} has rank {s.out.rank}, got {len(s.indices)} indices")
+        self.value(s.value, s.out.dtype, s.vars)
+        known, value = self.known, s.value
+        while True:
+            if isinstance(value, Bracket):
+                known, value = _with(known, value.conds), value.arg
+            elif isinstance(value, Select) and isinstance(value.otherwise, Zero):
+                known, value = _with(known, implied(value.test, True)), value.then
+            else:
+                break
+        for i, extent in zip(s.indices, s.out.shape, strict=True):
+            if not i.free <= self.loops | set(s.vars):
+                self.fail("E310", f"the index {i} has an unbound variable")
+            self.symbols(i, f"the index {i}")
+            for a in i.every_atom:
+                if isinstance(a, Data):
+                    self.value(a.scalar, a.scalar.dtype, s.vars)
+            self.in_range(i, extent, known, f"{s.out.name}[{', '.join(map(str, s.indices))}]")
+
+    # Scalars ------------------------------------------------------------------------------------------------
+
+    def value(self, e: Scalar, dtype: types.DType, variables: Sequence[Var]) -> None:
+        """What a statement computes for each element."""
+        if e.dtype is not dtype:
+            self.fail("E311", f"the value is {e.dtype}, the array {dtype}")
+        unbound = e.free - self.loops - set(variables)
+        if unbound:
+            self.fail("E310", f"no binder for {', '.join(sorted(v.name for v in unbound))} in {print_scalar(e)}")
+        self.visible(e.refs)
+        for node in walk(e):
+            if node not in self.checked:
+                self.node(cast(Node, node))
+                self.checked.add(node)
+        twice = self.binders[e] & (self.loops | set(variables))
+        if twice:
+            self.fail("E314", f"{', '.join(sorted(v.name for v in twice))} is bound again inside its own scope")
+        self.ranges(e)
+
+    def node(self, e: Node) -> None:
+        """Types of one node over operands already checked, and what is known of it: binders, whether it is safe."""
+        indices = indices_of(e)
+        parts = [*children(e), *(a.scalar for i in indices for a in i.every_atom if isinstance(a, Data))]
+        for i in indices:
+            self.symbols(i, print_scalar(e))
+            for a in i.every_atom:
+                if isinstance(a, Data) and not a.scalar.dtype.is_integer:
+                    self.fail("E311", f"{print_scalar(a.scalar)} is {a.scalar.dtype} and used as an index")
+        self.dtypes(e)
+        inside = frozenset[Var]().union(*(self.binders[p] for p in parts))
+        if isinstance(e, Reduce):
+            for v in e.vars:
+                self.dim(v.extent, f"the extent of {v.name}")
+            if len(set(e.vars)) < len(e.vars) or not inside.isdisjoint(e.vars):
+                self.fail("E314", f"an index is bound twice in {print_scalar(e)}")
+            inside |= frozenset(e.vars)
+        self.binders[e] = inside
+        safe = all(not self.unsafe[p] for p in parts)
+        if isinstance(e, Get) and safe:
+            safe = all(prove_nonnegative(i, self.known) and prove_nonnegative(n - 1 - i, self.known)
+                       for i, n in zip(e.indices, e.ref.shape, strict=True))
+        self.unsafe[e] = not safe
+
+    def dtypes(self, e: Node) -> None:
+        """The dtypes and rank of one node."""
+        match e:
+            case Const():
+                good = isinstance(e.value, bool) == e.dtype.is_bool and const(e.value, e.dtype) is e
+                good = good and isinstance(e.value, float) == e.dtype.is_floating
+            case Zero():
+                good = True
+            case FromIndex():
+                good = not e.dtype.is_bool
+            case Get():
+                if len(e.indices) != e.ref.rank:
+                    self.fail("E312", f"{e.ref.name} has rank {e.ref.rank}, got {len(e.indices)} indices")
+                good = e.dtype is e.ref.dtype
+            case Apply():
+                row = e.primitive
+                result = types.bool_ if row.result == "bool" else e.args[0].dtype
+                good = len(e.args) == row.arity and all(a.dtype is e.args[0].dtype for a in e.args)
+                good = good and e.args[0].dtype.kind in row.kinds and e.dtype is result
+            case Cast():
+                good = e.dtype is not e.arg.dtype
+            case Add() | Mul():
+                good = len(e.args) > 1 and all(a.dtype is e.dtype for a in e.args) and not e.dtype.is_bool
+            case Bracket():
+                good = bool(e.conds) and e.arg.dtype is e.dtype
+            case Select():
+                good = e.test.dtype is types.bool_ and e.then.dtype is e.dtype and e.otherwise.dtype is e.dtype
+            case Reduce():
+                if e.op in ("argmax", "argmin"):
+                    good = e.dtype is types.i64 and not e.arg.dtype.is_bool
+                else:
+                    good = e.dtype is e.arg.dtype and e.dtype.is_bool == (e.op in _BOOLEAN_REDUCTIONS)
+            case _:
+                assert_never(e)
+        if not good:
+            operands = ", ".join(str(c.dtype) for c in children(e))
+            self.fail("E311", f"{print_scalar(e)} is {e.dtype} over operands of dtypes ({operands})")
+
+    def ranges(self, root: Scalar) -> None:
+        """Every element under `root` that is not in range by itself is so under the guards around it."""
+        seen: set[tuple[Scalar, Known]] = set()
+        stack: list[tuple[Scalar, Known]] = [(root, self.known)]
+        while stack:
+            e, known = stack.pop()
+            if not self.unsafe[e] or (e, known) in seen:
+                continue
+            seen.add((e, known))
+            if isinstance(e, Get):
+                for i, extent in zip(e.indices, e.ref.shape, strict=True):
+                    self.in_range(i, extent, known, print_scalar(e))
+            elif isinstance(e, Bracket):
+                stack.append((e.arg, _with(known, e.conds)))
+            elif isinstance(e, Select):
+                stack.append((e.test, known))
+                stack.append((e.then, _with(known, implied(e.test, True))))
+                stack.append((e.otherwise, _with(known, implied(e.test, False))))
+            else:
+                stack.extend((c, known) for c in children(e))
+            stack.extend((a.scalar, known) for i in indices_of(e) for a in i.every_atom if isinstance(a, Data))
+
+    def in_range(self, i: Index, extent: Index, known: Known, what: str) -> None:
+        """0 <= i < extent wherever the known conditions hold."""
+        for fact, holds in ((f"{i} >= 0", prove_nonnegative(i, known)),
+                            (f"{i} < {extent}", prove_nonnegative(extent - 1 - i, known))):
+            if not holds:
+                guards = f" under {', '.join(map(str, known))}" if known else ""
+                self.fail("E313", f"{what}: {fact} is not provable{guards}")
+
+
+def _with(known: Known, conds: Iterable[Cond]) -> Known:
+    return tuple(dict.fromkeys((*known, *conds)))
+
+
+def implied(test: Scalar, outcome: bool) -> tuple[Cond, ...]:
+    """The index conditions that hold where a bool scalar has this value."""
+    match test:
+        case Bracket():
+            inner = test.arg
+            if outcome:
+                return (*test.conds, *implied(inner, True))
+            if isinstance(inner, Const) and inner.value and len(test.conds) == 1:
+                negated = test.conds[0].negate()
+                return () if isinstance(negated, bool) else (negated,)
+        case Apply() if test.primitive.name == "logical_not":
+            return implied(test.args[0], not outcome)
+        case Apply() if test.primitive.name == ("logical_and" if outcome else "logical_or"):
+            return (*implied(test.args[0], outcome), *implied(test.args[1], outcome))
+        case _:
+            pass
+    return ()
