@@ -1,0 +1,118 @@
+"""Blocks that networks are made of, each for any rank and size that makes sense.
+
+They are plain functions: called inside a traced function they write their index notation into it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pullback as pb
+from pullback import Array
+
+__all__ = ["average_pool", "convolution", "half_squared_error", "log_softmax", "max_pool", "one_hot"]
+
+
+def convolution(x: Array, k: Array, b: Array) -> Array:
+    """Slide every window of `k` over `x`, without padding, and add its bias.
+
+        y[o, i…] = b[o] + Σ w… x[i + w, …] k[o, w…]
+
+    A window as large as `x` makes a fully connected layer, whose result has extent 1 along every axis of `x`.
+
+    Args:
+        x: the image, of any rank and with a channel axis like any other.
+        k: (O, *window), the window of the rank of `x`.
+        b: (O,).
+    Returns:
+        (O, *extents of x less those of the window, plus 1).
+    """
+    window = k.shape[1:]
+    extents = tuple(n - w + 1 for n, w in zip(x.shape, window, strict=True))
+
+    def at(o: Any, *i: Any) -> Any:
+        return b[o] + pb.sum_over(window, lambda *w: x[tuple(a + c for a, c in zip(i, w))] * k[(o, *w)])
+
+    return pb.build((k.shape[0], *extents), at)
+
+
+def average_pool(x: Array, size: int = 2) -> Array:
+    """Means over blocks of `size` × `size` of the last two axes.
+
+    Args:
+        x: (..., H, W).
+        size: the side of a block; what does not fill a block is left out.
+    Returns:
+        (..., H // size, W // size).
+    """
+    *lead, height, width = x.shape
+
+    def at(*i: Any) -> Any:
+        *front, u, v = i
+        total = pb.sum_over((size, size), lambda p, q: x[(*front, size * u + p, size * v + q)])
+        return total / (size * size)
+
+    return pb.build((*lead, height // size, width // size), at)
+
+
+def max_pool(x: Array, size: int = 2) -> Array:
+    """Largest elements of blocks of `size` × `size` of the last two axes.
+
+    Args:
+        x: (..., H, W).
+        size: the side of a block; what does not fill a block is left out.
+    Returns:
+        (..., H // size, W // size).
+    """
+    *lead, height, width = x.shape
+
+    def at(*i: Any) -> Any:
+        *front, u, v = i
+        return pb.max_over((size, size), lambda p, q: x[(*front, size * u + p, size * v + q)])
+
+    return pb.build((*lead, height // size, width // size), at)
+
+
+def one_hot(label: Array, shape: tuple[int, ...]) -> Array:
+    """1 where the first index equals the label, 0 elsewhere.
+
+    Args:
+        label: an integer.
+        shape: of the result, the classes along its first axis.
+    Returns:
+        An array of that shape, of the default floating type.
+    """
+    return pb.build(shape, lambda k, *rest: pb.where(k == label, 1.0, 0.0))
+
+
+def half_squared_error(y: Array, label: Array) -> Array:
+    """Half the squared distance between `y` and the one-hot array of its shape for `label`.
+
+    Args:
+        y: (K, 1, …), a score for each class.
+        label: the class, an integer.
+    Returns:
+        A scalar.
+    """
+    zeros = (0,) * (len(y.shape) - 1)
+
+    def term(k: Any) -> Any:
+        difference = pb.where(k == label, y[(k, *zeros)] - 1, y[(k, *zeros)])
+        return difference * difference
+
+    return pb.sum_over(y.shape[0], term) / 2
+
+
+def log_softmax(z: Array) -> Array:
+    """Logarithm of the softmax along the last of two axes: z - log Σ exp z, with the largest element taken out first.
+
+    Args:
+        z: (N, K).
+    Returns:
+        (N, K).
+    """
+    rows, classes = z.shape
+    largest = pb.build(rows, lambda n: pb.max_over(classes, lambda k: z[n, k]))
+    total = pb.build(rows, lambda n: pb.sum_over(classes, lambda k: pb.exp(z[n, k] - largest[n])))
+    scale = pb.build(rows, lambda n: largest[n] + pb.log(total[n]))
+    return pb.build((rows, classes), lambda n, k: z[n, k] - scale[n])

@@ -1,0 +1,124 @@
+"""LeNet as the deep-learning frameworks know it, on batches.
+
+    images  N 28 28
+    c1      N 20 24 24    20 convolutions with 5 × 5 windows
+    s1      N 20 12 12    largest of 2 × 2 blocks
+    c2      N 50 8 8      50 convolutions with 20 × 5 × 5 windows
+    s2      N 50 4 4      largest of 2 × 2 blocks
+    h       N 500         fully connected, negative values cut off
+    z       N 10          fully connected: the scores
+
+The loss is the mean over the batch of the negative log-softmax at the label.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from jaxtyping import Float, UInt8
+
+import pullback as pb
+from pullback import Array
+from pullback.nn.blocks import log_softmax, max_pool
+from pullback.nn.network import Network
+from pullback.nn.optimisers import sgd
+
+__all__ = ["NETWORK", "Parameters", "Training", "loss", "recognise", "scores", "train"]
+
+
+class Parameters(NamedTuple):
+    """Windows, weights and biases of the four layers."""
+
+    k1: Float[Array, "20 5 5"]
+    b1: Float[Array, "20"]
+    k2: Float[Array, "50 20 5 5"]
+    b2: Float[Array, "50"]
+    w3: Float[Array, "500 50 4 4"]
+    b3: Float[Array, "500"]
+    w4: Float[Array, "10 500"]
+    b4: Float[Array, "10"]
+
+
+class Training(NamedTuple):
+    """What training carries from batch to batch: the parameters and the sum of the losses."""
+
+    parameters: Parameters
+    loss: Float[Array, ""]
+
+
+@pb.function
+def scores(parameters: Parameters, images: Float[Array, "N 28 28"]) -> Float[Array, "N 10"]:
+    """A score for every class of every image."""
+    k1, b1, k2, b2, w3, b3, w4, b4 = parameters
+    count = images.shape[0]
+    c1 = pb.build(
+        (count, 20, 24, 24),
+        lambda n, o, i, j: b1[o] + pb.sum_over((5, 5), lambda p, q: images[n, i + p, j + q] * k1[o, p, q]),
+    )
+    s1 = max_pool(c1)
+    c2 = pb.build(
+        (count, 50, 8, 8),
+        lambda n, o, i, j: b2[o] + pb.sum_over((20, 5, 5), lambda c, p, q: s1[n, c, i + p, j + q] * k2[o, c, p, q]),
+    )
+    s2 = max_pool(c2)
+    a3 = pb.build(
+        (count, 500),
+        lambda n, o: b3[o] + pb.sum_over((50, 4, 4), lambda c, i, j: s2[n, c, i, j] * w3[o, c, i, j]),
+    )
+    h = pb.build((count, 500), lambda n, o: pb.where(a3[n, o] > 0, a3[n, o], 0))
+    return pb.build((count, 10), lambda n, k: b4[k] + pb.sum_over(500, lambda o: h[n, o] * w4[k, o]))
+
+
+@pb.function
+def loss(parameters: Parameters, images: Float[Array, "N 28 28"], labels: UInt8[Array, "N"]) -> Float[Array, ""]:
+    """Mean negative log-likelihood of the labels."""
+    count = images.shape[0]
+    likely = log_softmax(scores(parameters, images))
+    total = pb.sum_over((count, 10), lambda n, k: pb.where(k == labels[n], likely[n, k], 0))
+    return -total / count
+
+
+@pb.function(donate=("state",))
+def train(
+    state: Training, images: Float[Array, "S B 28 28"], labels: UInt8[Array, "S B"], rate: Float[Array, ""]
+) -> Training:
+    """One pass over S batches in their order, with an update after each."""
+    steps, batch = labels.shape
+
+    def step(state: Training, s: Any) -> Training:
+        value, gradient = pb.value_and_grad(loss, wrt="parameters")(state.parameters, images[s], labels[s])
+        return Training(sgd(state.parameters, gradient, rate), state.loss + value * batch)
+
+    return pb.fold(steps, state, step)
+
+
+@pb.function
+def recognise(parameters: Parameters, images: Float[Array, "N 28 28"]) -> Any:
+    """The most likely digit of each image."""
+    z = scores(parameters, images)
+    return pb.build(images.shape[0], lambda n: pb.argmax_over(10, lambda k: z[n, k]))
+
+
+NETWORK = Network(
+    name="lenet",
+    parameters=Parameters,
+    shapes={
+        "k1": (20, 5, 5),
+        "b1": (20,),
+        "k2": (50, 20, 5, 5),
+        "b2": (50,),
+        "w3": (500, 50, 4, 4),
+        "b3": (500,),
+        "w4": (10, 500),
+        "b4": (10,),
+    },
+    fans={"k1": (25, 500), "k2": (500, 1250), "w3": (800, 500), "w4": (500, 10)},
+    image=(28, 28),
+    train=train,
+    recognise=recognise,
+    state=Training,
+    batch=64,
+    rate=0.1,
+    chunk=4,
+    images_per_call=100,
+)
