@@ -367,12 +367,12 @@ def _merge_constants(terms: list[Scalar]) -> list[Scalar]:
 
 def _merge_like_terms(terms: list[Scalar]) -> list[Scalar]:
     """x + x as 2 * x: exact in floating point, where n equal terms are at most 2; and for integers."""
-    if len(set(terms)) == len(terms):
-        return terms
-    counts: dict[Scalar, int] = {}
-    for t in terms:
-        counts[t] = counts.get(t, 0) + 1
-    return [t if n == 1 else mul(const(n, t.dtype), t) for t, n in counts.items()]
+    while len(set(terms)) < len(terms):  # 2 * x made here may meet a 2 * x that was there
+        counts: dict[Scalar, int] = {}
+        for t in terms:
+            counts[t] = counts.get(t, 0) + 1
+        terms = [t if n == 1 else mul(const(n, t.dtype), t) for t, n in counts.items()]
+    return terms
 
 
 def mul(*factors: Scalar) -> Scalar:
@@ -429,7 +429,7 @@ def _is_power_of_two(value: bool | int | float) -> bool:
 
 
 def bracket(conds: Iterable[Cond | bool], x: Scalar) -> Scalar:
-    """x where all conditions hold, else structural zero."""
+    """x where all conditions hold, else structural zero; conditions that read data stand inside the others."""
     kept: dict[Cond, None] = {}
     for c in conds:
         if c is False:
@@ -441,9 +441,12 @@ def bracket(conds: Iterable[Cond | bool], x: Scalar) -> Scalar:
     while isinstance(x, Bracket):
         kept.update(dict.fromkeys(x.conds))
         x = x.arg
-    if not kept:
-        return x
-    return intern(Bracket, tuple(sorted(kept, key=_cond_key)), x, x.dtype)
+    data = [c for c in kept if any(isinstance(a, Data) for a in c.index.every_atom)]
+    plain = [c for c in kept if c not in data]
+    for group in (data, plain):  # data is read only where the plain conditions hold: its bracket is the inner one
+        if group:
+            x = intern(Bracket, tuple(sorted(group, key=_cond_key)), x, x.dtype)
+    return x
 
 
 def _cond_key(c: Cond) -> Key:
@@ -464,6 +467,8 @@ def select(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
         return otherwise
     if then is otherwise:
         return then
+    if isinstance(then, Select) and then.test is condition:
+        return select(condition, then.then, otherwise)
     if isinstance(condition, Bracket) and isinstance(condition.arg, Const):
         if isinstance(otherwise, Zero):
             return bracket(condition.conds, then)
@@ -474,8 +479,8 @@ def select(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
 
 def reduce(op: ReduceOp, variables: Sequence[Var], x: Scalar) -> Scalar:
     """op over the variables. Sums: structural zero vanishes, a sum over no variables is its argument."""
-    if not variables and op not in ("argmax", "argmin"):
-        return x
+    if not variables:
+        return const(0, types.i64) if op in ("argmax", "argmin") else x
     if op == "sum" and isinstance(x, Zero):
         return x
     if op == "sum" and isinstance(x, Reduce) and x.op == "sum":

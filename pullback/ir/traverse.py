@@ -16,7 +16,7 @@ from pullback.ir.expr import (
     Add, Apply, Bracket, Cast, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Select, Zero,
 )
 from pullback.ir.index import (
-    Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var, ZERO_INDEX, as_index, cond, floor_divide, modulo, polynomial,
+    Atom, Cond, Data, DimSymbol, Floor, Index, Mod, ONE_INDEX, Var, ZERO_INDEX, as_index, cond, floor_divide, modulo, polynomial,
 )
 from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While
 
@@ -127,7 +127,8 @@ class Substitution:
                 return expr.select(self.scalar(e.test), self.scalar(e.then), self.scalar(e.otherwise))
             case Reduce():
                 inner, variables = self.under(e.vars)
-                return expr.reduce(e.op, variables, inner.scalar(e.arg))
+                kept = [v for v in variables if v.extent is not ONE_INDEX]
+                return expr.reduce(e.op, kept, inner.scalar(e.arg))
             case _:
                 raise AssertionError(f"not a scalar node: {type(e).__name__}")
 
@@ -145,15 +146,16 @@ class Substitution:
         return out
 
     def under(self, variables: tuple[Var, ...]) -> tuple[Substitution, tuple[Var, ...]]:
-        """This map under a binder, and the binder's variables as they are there."""
+        """This map under a binder, and the binder's variables as they are there; one of extent 1 is 0 inside."""
         renamed: dict[Var, Var] = {}
         for v in variables:
             extent = self.index(v.extent)
-            if extent is not v.extent or v in self._incoming or v in self.variables:
+            if extent is not v.extent or extent is ONE_INDEX or v in self._incoming or v in self.variables:
                 renamed[v] = Var(v.name, extent)
         if not renamed:
             return self, variables
-        inner = Substitution({**self.variables, **{v: as_index(w) for v, w in renamed.items()}}, self.dims, None, self.get)
+        pairs = {v: ZERO_INDEX if w.extent is ONE_INDEX else as_index(w) for v, w in renamed.items()}
+        inner = Substitution({**self.variables, **pairs}, self.dims, None, self.get)
         inner.refs = self.refs
         inner._touches_refs = self._touches_refs
         return inner, tuple(renamed.get(v, v) for v in variables)

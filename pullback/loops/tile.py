@@ -32,17 +32,20 @@ from pullback.ir.expr import (
     Add, Bracket, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Zero,
 )
 from pullback.ir.index import Cond, Data, Floor, Index, Mod, Var, ZERO_INDEX, as_index
-from pullback.ir.program import Build
+from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution, indices_of, walk
 from pullback.ir.types import DType
+from pullback.loops.lower import KernelBuilder, plain_build
 from pullback.loops.nodes import (
-    Across, Apply, Assign, Binary, Broadcast, Buffer, For, Gather, Holds, If, IndexValue, Invoke, Let, Literal, Load,
+    Across, Apply, Assign, Binary, Broadcast, Buffer, For, Gather, Holds, If, IndexValue, Invoke, Kernel, Let, Literal, Load,
     Read, Stmt, Store, Temp, Type, Value,
 )
 
 REGISTERS = 16
 ACCUMULATORS = 12
 LATENCY = 4  # cycles of a multiply-add
+FUNCTION = 12  # cycles of a transcendental, a vector or a single element
+ACROSS = 3  # cycles to add the lanes of one accumulator, others in flight
 
 Address = Callable[[Ref, tuple[Index, ...]], tuple[Buffer, Index]]
 _FOLD: Mapping[str, tuple[str, float]] = {"sum": ("+", 0.0), "max": ("max", -float("inf")), "min": ("min", float("inf"))}
@@ -109,7 +112,7 @@ class _Nest:
 
         single = {v: ZERO_INDEX for v in s.vars if v.extent.constant == 1}
         m = Substitution(variables=single, get=element)
-        values = tuple(_drop_single(m.scalar(v)) for v in s.values)
+        values = tuple(m.scalar(v) for v in s.values)
         indices = tuple(single.get(v, as_index(v)) for v in s.vars)
         outs = tuple(address(o, indices) for o in s.outs)
         dtypes = {o.dtype for o in s.outs}
@@ -271,11 +274,11 @@ class _Nest:
                 loads += distinct * (1.0 if stride in (0, 1) else 1.5 * lanes)
             multiplies = count * max(1, terms - 1)
             cycles += trips * max(loads / 2, multiplies / 2, LATENCY if not reduced or trips > 1 else 0.0)
-        epilogue = sum(1.0 if _stride(g.indices[0], axis) in (0, 1) else 1.5 * lanes for g in self.gets()) * count
-        epilogue += 5.0 * count  # the value and its store
-        if reduced:
-            epilogue += 7.0 * count + lanes * len(self.outs) * count / lanes
-            epilogue *= 1.5
+        width = 1 if reduced else lanes
+        epilogue = sum(1.0 if reduced or _stride(g.indices[0], axis) in (0, 1) else 1.5 * lanes for g in self.gets())
+        epilogue += 2.0 + sum(FUNCTION * (1 if width > 1 else 2) for v in self.values for n in walk(v)
+                              if isinstance(n, expr.Apply) and n.primitive.transcendental)
+        epilogue = (epilogue + ACROSS * reduced) * count
         return _Plan(axis, lanes, reduced, vectors, tiles, blocks * (cycles + epilogue + 4.0))
 
 
@@ -288,20 +291,6 @@ def _tilings(others: list[Var], vectors: int) -> list[tuple[tuple[Var, int], ...
     out += [((v, t),) for v in others for t in sizes[v] if t <= room]
     out += [((a, s), (b, t)) for a, b in combinations(others, 2) for s in sizes[a] for t in sizes[b] if s * t <= room]
     return out
-
-
-def _drop_single(e: Scalar) -> Scalar:
-    """Reductions without the variables of extent 1."""
-    found = [n for n in walk(e) if isinstance(n, Reduce) and any(v.extent.constant == 1 for v in n.vars)]
-    if not found:
-        return e
-    return _map_reductions(e, lambda r: _without_single(r))
-
-
-def _without_single(r: Reduce) -> Scalar:
-    single = {v: ZERO_INDEX for v in r.vars if v.extent.constant == 1}
-    arg = Substitution(variables=single).scalar(r.arg)
-    return expr.reduce(r.op, [v for v in r.vars if v not in single], arg)
 
 
 def _merge_reduction(e: Scalar, outer: Var, inner: Var, joint: Var) -> Scalar:
@@ -631,3 +620,18 @@ class _Writer:
         if isinstance(value, Literal):
             return Literal(value.value, Type(value.type.dtype, lanes))
         return Broadcast(value, Type(value.type.dtype, lanes))
+
+
+def specialist(s: Statement, builder: KernelBuilder) -> Kernel | None:
+    """The vector kernel of a statement, for `loops.lower`; None where the plain lowering does it."""
+    if not isinstance(s, Build):
+        return None
+
+    def address(ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+        offset = ZERO_INDEX
+        for i, d in zip(indices, ref.shape, strict=True):
+            offset = offset * d + i
+        return builder.parameter(ref), offset
+
+    body = tile(s, address)
+    return None if body is None else builder.kernel(body, portable=plain_build(s, builder))

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 
 from pullback.ir import expr
 from pullback.ir.expr import Get, Ref, Scalar
-from pullback.ir.index import Index, Var
+from pullback.ir.index import Index, ONE_INDEX, Var, ZERO_INDEX
 from pullback.ir.program import Block, Build, Choose, Fold, Program, Statement, While, statement_reads
 from pullback.ir.traverse import Substitution, walk
 from pullback.passes.cost import (
@@ -140,8 +140,10 @@ def _decide(s: Build, readers: list[Build]) -> str | None:
 
 def _same_space(reader: Build, g: Get) -> bool:
     """Whether the element read is the reader's own: its indices are the reader's variables, each once."""
-    atoms = [i.single for i in g.indices]
-    return len(atoms) == len(reader.vars) and set(atoms) == set(reader.vars)
+    indices = [i for i in g.indices if i is not ZERO_INDEX]
+    atoms = [i.single for i in indices]
+    wide = {v for v in reader.vars if v.extent is not ONE_INDEX}
+    return len(atoms) == len(wide) and set(atoms) == wide
 
 
 def inline(s: Build, reader: Build) -> Build:

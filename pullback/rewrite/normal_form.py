@@ -77,8 +77,17 @@ class _Lift:
             return out
         if isinstance(core, Apply) and core.primitive.transcendental:
             kept = [g if isinstance(g, Cond) else self.inner(g, ()) for g in guards]
-            return _guard(expr.apply(core.primitive, *(self.inner(a, tuple(kept)) for a in core.args)), kept)
+            return _guard(expr.apply(core.primitive, *(self.argument(a, tuple(kept)) for a in core.args)), kept)
         return self.inner(e, ())
+
+    def argument(self, e: Scalar, path: tuple[Guard, ...]) -> Scalar:
+        """An operand of a transcendental: an element or a number, so that its cotangent is computed once.
+
+        Without this, the derivative of tanh(a + b) would carry the factor 1 - tanh^2 into both a's and b's sums.
+        """
+        if isinstance(e, Get | Const) or not e.refs:
+            return self.inner(e, path)
+        return self.lift(e, path, "in")
 
     def inner(self, e: Scalar, path: tuple[Guard, ...]) -> Scalar:
         """An expression below the top: reductions and transcendentals become elements of new arrays."""
