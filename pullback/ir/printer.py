@@ -60,7 +60,7 @@ INFIX: Final = {
 
 _SHARED: Final = 8  # a scalar of at least this many nodes that is used twice gets a name
 _WIDTH: Final = 90
-_TALL: Final = 40  # as does what would nest deeper than this
+_TALL: Final = 24  # as does what would nest deeper than this
 
 
 class _Printer:
@@ -448,10 +448,16 @@ def print_program(p: Program, *, canonical: bool = False) -> str:
     lines = printer.block(p.body, "  ", "return")
     if p.output_names and not canonical:
         names = [printer.ref(r) for r in p.outputs]
-        outs = [n if n == o else f"{o} = {n}" for n, o in zip(names, p.output_names, strict=True)]
+        outs = [n if n == o else f"{_word(o)} = {n}" for n, o in zip(names, p.output_names, strict=True)]
         lines[-1] = f"  return {', '.join(outs)}".rstrip()
-    name = "program" if canonical else re.sub(r"[^\w.]", "_", p.name, flags=re.ASCII)
+    name = "program" if canonical else ".".join(map(_word, p.name.split(".")))
     return "\n".join([f"{name}{parameters}{where} {{", *lines]) + " }\n"
+
+
+def _word(text: str) -> str:
+    """A name of the text form near `text`."""
+    word = re.sub(r"\W", "_", text, flags=re.ASCII) or "_"
+    return "_" + word if word[0].isdigit() else word
 
 
 def print_type(p: Program) -> str:

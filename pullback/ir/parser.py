@@ -1,0 +1,238 @@
+"""Read the text form that `printer` writes; see there for the language.
+
+Codes: E301 characters, E302 grammar, E303 names, E304 dtypes and ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pullback.ir.expr import Ref, Scalar
+from pullback.ir.index import Cond, Index
+from pullback.ir.lexer import Source, Token
+from pullback.ir.parse_expression import ExpressionParser
+from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While
+from pullback.ir.types import DType
+
+Bounds = tuple[Index, Index] | None
+Target = tuple[Token, Bounds]
+
+
+def parse_program(text: str, file: str = "<text>") -> Program:
+    """The one program in a text.
+
+    Raises:
+        ParseError: with line and column.
+    """
+    programs = parse_programs(text, file)
+    if len(programs) != 1:
+        source = Source(text, file)
+        raise source.error(source.tokens[-1], f"expected one program, found {len(programs)}")
+    return programs[0]
+
+
+def parse_programs(text: str, file: str = "<text>") -> list[Program]:
+    """All programs in a text, in order.
+
+    Raises:
+        ParseError: with line and column.
+    """
+    parser = _Parser(Source(text, file))
+    out = []
+    while parser.token.kind != "end":
+        out.append(parser.program())
+    return out
+
+
+class _Parser(ExpressionParser):
+    def program(self) -> Program:
+        self.dims, self.scope = {}, {}
+        name = self.word("the name of a program").text
+        while self.take("."):
+            name += "." + self.word("a name").text
+        inputs: list[Ref] = []
+        sizes: list[str] = []
+        self.open_dims = True
+        self.expect("(")
+        self.separated(lambda: self.parameter(inputs, sizes), ")")
+        requires: list[Cond] = []
+        if self.take("where"):
+            requires.extend(self.conditions())
+            while self.take(","):
+                requires.extend(self.conditions())
+        self.open_dims = False
+        self.expect("{")
+        statements = self.statements()
+        self.expect("return")
+        results: list[Ref] = []
+        names: list[str] = []
+        while self.token.kind == "name":
+            token = self.word("an array")
+            names.append(token.text)
+            results.append(self.ref(self.name("an array") if self.take("=") else token))
+            if not self.take(","):
+                break
+        self.expect("}")
+        return Program(name, tuple(inputs), Block(tuple(statements), tuple(results)), tuple(names), tuple(requires),
+                       tuple(sizes))
+
+    def parameter(self, inputs: list[Ref], sizes: list[str]) -> None:
+        name = self.name("a parameter")
+        bounds = self.bounds()
+        self.expect(":")
+        if self.take("size"):
+            self.dims[name.text] = None
+            sizes.append(name.text)
+        else:
+            dtype, shape = self.type()
+            inputs.append(self.define(name, dtype, shape, bounds))
+
+    def type(self) -> tuple[DType, list[Index]]:
+        dtype, shape = self.dtype(), list[Index]()
+        if self.take("["):
+            self.separated(lambda: shape.append(self.index()), "]")
+        return dtype, shape
+
+    def bounds(self) -> Bounds:
+        if not self.take("in"):
+            return None
+        self.expect("[")
+        low = self.index()
+        self.expect(",")
+        high = self.index()
+        self.expect(")")
+        return low, high
+
+    def define(self, name: Token, dtype: DType, shape: Sequence[Index], bounds: Bounds) -> Ref:
+        """A new array; a name may be given once."""
+        if name.text in self.scope or name.text in self.dims:
+            raise self.source.error(name, f"{name.text} is already defined", "E303")
+        ref = Ref(name.text, dtype, shape, bounds)
+        self.scope[name.text] = ref
+        return ref
+
+    def ref(self, name: Token) -> Ref:
+        found = self.scope.get(name.text)
+        if not isinstance(found, Ref):
+            raise self.source.error(name, f"no array is called {name.text}", "E303")
+        return found
+
+    def statements(self) -> list[Statement]:
+        out: list[Statement] = []
+        while not self.sees("return", "yield"):
+            out.append(self.statement())
+        return out
+
+    def block(self) -> Block:
+        """Statements and `yield`, up to the closing brace; what they define ends with them."""
+        before = set(self.scope)
+        statements = self.statements()
+        self.expect("yield")
+        results: list[Ref] = []
+        self.separated(lambda: results.append(self.ref(self.name("an array"))), "}")
+        for name in [n for n in self.scope if n not in before]:
+            del self.scope[name]
+        return Block(tuple(statements), tuple(results))
+
+    def statement(self) -> Statement:
+        targets: list[Target] = []
+        declared: tuple[DType, list[Index]] | None = None
+        while True:
+            targets.append((self.name("a statement"), self.bounds()))
+            if not self.take(","):
+                break
+        if self.take(":"):
+            declared = self.type()
+        self.expect("=")
+        word = self.token
+        if self.take("build"):
+            variables = self.binder()
+            values: list[Scalar] = []
+            self.expect("{")
+            names = self.lets()
+            while True:
+                values.append(self.typed(self.expression()))
+                if not self.take(";"):
+                    break
+            self.expect("}")
+            self.leave(variables, names)
+            kinds = [(v.dtype, tuple(x.extent for x in variables)) for v in values]
+            return Build(self.outs(targets, kinds, word), variables, tuple(values))
+        if self.take("scatter"):
+            return self.scatter(targets, declared, word)
+        if self.take("fold"):
+            return self.fold(targets, word)
+        if self.take("while"):
+            return self.loop(targets, word)
+        if self.take("if"):
+            test = self.ref(self.name("an array"))
+            self.expect("{")
+            then = self.block()
+            self.expect("else", "{")
+            otherwise = self.block()
+            return Choose(self.outs(targets, [(r.dtype, r.shape) for r in then.results], word), test, then, otherwise)
+        raise self.source.error(word, f"expected build, scatter, fold, while or if, found {word.text!r}")
+
+    def outs(self, targets: Sequence[Target],
+             kinds: Sequence[tuple[DType, tuple[Index, ...]]], word: Token) -> tuple[Ref, ...]:
+        """Define what a statement yields."""
+        if len(targets) != len(kinds):
+            raise self.source.error(word, f"{word.text} gives {len(kinds)} arrays, {len(targets)} are named", "E304")
+        return tuple(self.define(name, dtype, shape, bounds)
+                     for (name, bounds), (dtype, shape) in zip(targets, kinds, strict=True))
+
+    def scatter(self, targets: Sequence[Target],
+                declared: tuple[DType, list[Index]] | None, word: Token) -> Statement:
+        if declared is None:
+            raise self.source.error(word, "scatter needs the type of its array", "E304", "`name: f32[N] = scatter …`")
+        variables, indices = self.binder(), list[Index]()
+        self.expect("{")
+        names = self.lets()
+        self.expect("[")
+        self.separated(lambda: indices.append(self.index()), "]")
+        self.expect("+=")
+        value = self.built(self.expression(), declared[0])
+        self.expect("}")
+        self.leave(variables, names)
+        (out,) = self.outs(targets, [(declared[0], tuple(declared[1]))], word)
+        return Scatter(out, variables, tuple(indices), value)
+
+    def states(self) -> tuple[tuple[Ref, ...], tuple[Ref, ...]]:
+        """`(state = init, …)`: the initial values are those of the surrounding scope."""
+        pairs: list[tuple[Token, Bounds, Ref]] = []
+
+        def state() -> None:
+            name, bounds = self.name("a state"), self.bounds()
+            self.expect("=")
+            pairs.append((name, bounds, self.ref(self.name("an array"))))
+
+        self.expect("(")
+        self.separated(state, ")")
+        return (tuple(self.define(name, init.dtype, init.shape, bounds) for name, bounds, init in pairs),
+                tuple(init for *_, init in pairs))
+
+    def fold(self, targets: Sequence[Target], word: Token) -> Statement:
+        variables = self.binder()
+        if len(variables) != 1:
+            raise self.source.error(word, "fold has one index", "E302")
+        states, inits = self.states()
+        self.expect("{")
+        body = self.block()
+        self.leave(variables, [r.name for r in states])
+        kinds = [(r.dtype, r.shape) for r in states]
+        kinds += [(r.dtype, (variables[0].extent, *r.shape)) for r in body.results[len(states):]]
+        return Fold(self.outs(targets, kinds, word), variables[0], states, inits, body)
+
+    def loop(self, targets: Sequence[Target], word: Token) -> Statement:
+        states, inits = self.states()
+        trips = None
+        if self.take("at"):
+            self.expect("most")
+            trips = self.index()
+        self.expect("{")
+        test = self.block()
+        self.expect("do", "{")
+        body = self.block()
+        self.leave((), [r.name for r in states])
+        outs = self.outs(targets, [(r.dtype, r.shape) for r in states], word)
+        return While(outs, states, inits, test, body, trips)
