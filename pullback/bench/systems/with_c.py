@@ -28,20 +28,20 @@ def compiler() -> str:
     """The C compiler: `CC`, or the first of cc, gcc and clang that is installed.
 
     Raises:
-        CompilerError: [E411] there is none.
+        CompilerError: [E606] there is none.
     """
     for name in (os.environ.get("CC"), "cc", "gcc", "clang"):
         path = shutil.which(name) if name else None
         if path:
             return path
-    raise CompilerError("E411", "no C compiler for the reference program", remedy="install gcc, or set CC")
+    raise CompilerError("E606", "no C compiler for the reference program", remedy="install gcc, or set CC")
 
 
 def library(dtype: str) -> ctypes.CDLL:
     """Compile and load the reference program for float32 or float64.
 
     Raises:
-        CompilerError: [E411] there is no compiler, or it failed.
+        CompilerError: [E606] there is no compiler, or it failed.
     """
     command = compiler()
     with (
@@ -58,7 +58,7 @@ def library(dtype: str) -> ctypes.CDLL:
         )
         if done.returncode != 0:
             raise CompilerError(
-                "E411", f"{command} could not compile the reference program", facts=(done.stderr[:400],)
+                "E606", f"{command} could not compile the reference program", facts=(done.stderr[:400],)
             )
         loaded = ctypes.CDLL(str(target))
     loaded.zhang_train.restype = ctypes.c_double

@@ -1,0 +1,152 @@
+"""Options that several commands share, and finding a function in a user's file."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import math
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pullback.errors import PullbackError, UsageError
+
+__all__ = ["add_dims", "add_json", "at_least", "dims_of", "find_function", "import_file", "positive"]
+
+
+def add_json(command: argparse.ArgumentParser) -> None:
+    """`--json`."""
+    command.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+
+
+def add_dims(command: argparse.ArgumentParser) -> None:
+    """`--dim N=500`, any number of times."""
+    command.add_argument(
+        "--dim", action="append", default=[], metavar="NAME=VALUE", help="the value of a dimension; repeat for each"
+    )
+
+
+def dims_of(options: argparse.Namespace) -> dict[str, int]:
+    """The dims given with `--dim`.
+
+    Raises:
+        UsageError: [E603] one is not of the form NAME=VALUE, or is given twice.
+    """
+    dims: dict[str, int] = {}
+    for text in options.dim:
+        name, equals, value = text.partition("=")
+        if not (equals and name.isidentifier() and value.isdecimal()):
+            raise UsageError("E603", f"--dim {text}: not a dimension and its value", remedy="--dim N=500")
+        if name in dims:
+            raise UsageError("E603", f"--dim {text}: {name} is already {dims[name]}", remedy=f"give {name} once")
+        dims[name] = int(value)
+    return dims
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """An argument type: whole numbers from `least`."""
+
+    def whole(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text}: a whole number of at least {least} is needed")
+        return value
+
+    return whole
+
+
+def positive(text: str) -> float:
+    """An argument type: finite numbers above zero."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(f"{text}: a number above 0 is needed")
+    return value
+
+
+def import_file(path: Path) -> ModuleType:
+    """Import a Python file under its own name, with its folder on the path as when it is run.
+
+    Raises:
+        UsageError: [E602] there is no such file, or it fails to import. Errors of Pullback pass through.
+    """
+    if not path.is_file():
+        raise UsageError("E602", f"{path}: no such file", remedy="the path of a Python file")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise UsageError("E602", f"{path}: not a Python file", remedy="a file whose name ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))
+    before = sys.modules.get(path.stem)
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except PullbackError:
+        raise
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise UsageError(
+            "E602",
+            f"{path} could not be imported: {type(error).__name__}: {error}",
+            facts=_last_place(error, path),
+            remedy=f"python {path}",
+        ) from error
+    finally:
+        sys.path.pop(0)
+        if before is not None:
+            sys.modules[path.stem] = before
+    return module
+
+
+def _last_place(error: BaseException, path: Path) -> tuple[str, ...]:
+    """The last line of the user's file that was running."""
+    if isinstance(error, SyntaxError) and error.lineno is not None:
+        return (f"line {error.lineno}",)
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+    return (f"line {lines[-1]}",) if lines else ()
+
+
+def find_function(target: str) -> Any:
+    """The traced function that FILE.py:FUNCTION names.
+
+    Raises:
+        UsageError: [E602] the file cannot be imported, [E604] it has no such traced function.
+    """
+    file, colon, name = target.rpartition(":")
+    if not colon:
+        raise UsageError("E604", f"{target}: no function named", remedy=f"{target}:FUNCTION")
+    module = import_file(Path(file))
+    names = traced_functions(module)
+    if name not in names:
+        known = ", ".join(names) or "none"
+        what = "is not a traced function" if hasattr(module, name) else "does not exist"
+        raise UsageError(
+            "E604",
+            f"{file}: {name} {what}",
+            facts=(f"traced functions: {known}",),
+            remedy=f"{file}:{next(iter(names))}" if names else "decorate the function with @pb.function",
+        )
+    return names[name]
+
+
+def traced_functions(module: ModuleType) -> dict[str, Any]:
+    """The functions of a module that Pullback traces, by name."""
+    return {name: value for name, value in vars(module).items() if is_traced(value)}
+
+
+def is_traced(value: Any) -> bool:
+    """Whether a value is what `pullback.function` makes."""
+    import pullback
+
+    kind = getattr(pullback, "Function", None)
+    return isinstance(value, kind) if isinstance(kind, type) else all(hasattr(value, a) for a in ("ir", "c_source"))
