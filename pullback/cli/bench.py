@@ -51,8 +51,10 @@ def run(options: argparse.Namespace) -> int:
     )
     head = ("case", "dtype", "system", "form", "median ms", "min", "max", "first call")
     cells = [
-        (row["case"], row["dtype"], row["system"], row["form"])
-        + tuple(f"{1e3 * row[key]:.2f}" for key in ("median", "minimum", "maximum", "first_call"))  # type: ignore[literal-required]
+        (
+            *(row["case"], row["dtype"], row["system"], row["form"]),
+            *(f"{1e3 * t:.2f}" for t in (row["median"], row["minimum"], row["maximum"], row["first_call"])),
+        )
         for row in rows
     ]
     print(table([head, *cells], right=[False] * 4 + [True] * 4))

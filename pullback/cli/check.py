@@ -42,13 +42,13 @@ def run(options: argparse.Namespace) -> int:
         # it has failed says nothing new.
         if not (errors and error.code == "E602"):
             errors.append(error)
-    single = [part for error in errors for part in _parts(error)]
-    for error in single:
-        print(error, file=sys.stderr)
+    single = [part for found in errors for part in _parts(found)]
+    for one in single:
+        print(one, file=sys.stderr)
     if not single:
         print(f"{path}: {len(names)} functions, no errors")
     if options.json:
-        print_json({"errors": [_row(error, path) for error in single]})
+        print_json({"errors": [_row(one, path) for one in single]})
     return 1 if single else 0
 
 

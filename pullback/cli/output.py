@@ -78,7 +78,7 @@ class _Rich:
 
 @contextmanager
 def progress_bar() -> Iterator[Bar]:
-    """A progress bar on the error stream: rich's where it is installed and the stream is a terminal, else a plain one."""
+    """A progress bar on the error stream: rich's on a terminal where it is installed, else a plain one."""
     terminal = sys.stderr.isatty()
     if terminal:
         try:

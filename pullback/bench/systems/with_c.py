@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from functools import lru_cache
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ def compiler() -> str:
     raise CompilerError("E606", "no C compiler for the reference program", remedy="install gcc, or set CC")
 
 
+@lru_cache
 def library(dtype: str) -> ctypes.CDLL:
     """Compile and load the reference program for float32 or float64.
 
