@@ -1,7 +1,7 @@
 """Programs to the loop IR: every statement becomes a kernel of plain loops, in the order of the program.
 
 `lower` assigns storage, writes the kernels and gives a `Function` whose body calls them. Dims must be numbers by
-now. Vector kernels for contractions are another lowering of the same statements; see `Lowering.kernels`.
+now. Specialists lower single statements in another way: `tile` gives explicit vector kernels.
 
     y = build n < N, k < K { sum m < M { x[n, m] * w[k, m] } }
     -->  for n, for k: float sum = 0; for m: sum += x[n * M + m] * w[k * M + m]; y[n * K + k] = sum
@@ -14,8 +14,8 @@ from typing import assert_never
 
 from pullback.ir.expr import Bracket, Const, Get, Ref, Scalar, Zero
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, prove_nonnegative
-from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While
-from pullback.ir.types import bool_, i64
+from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While, statement_reads
+from pullback.ir.types import bool_
 from pullback.loops import nodes
 from pullback.loops.nodes import (
     Bound,
@@ -70,15 +70,28 @@ def lower(program: Program, comment: Printer | None = None, specialists: tuple[S
 
 
 class KernelBuilder:
-    """What is needed to write one kernel: parameters for views, in order of first use, outputs marked as written."""
+    """What is needed to write one kernel: parameters for views, those it writes marked and last."""
 
-    def __init__(self, views: Mapping[Ref, View], statement: Statement) -> None:
+    def __init__(self, views: Mapping[Ref, View], statement: Statement, comment: tuple[str, ...] = ()) -> None:
         self.views = views
         self.statement = statement
+        self.comment = comment
         self.params: dict[tuple[Buffer, Index], Buffer] = {}
         self.arguments: list[View] = []
         for out in statement.outs:
-            self.parameter(out, written=True)
+            self.parameter(self._old(out), written=True)
+
+    def _old(self, out: Ref) -> Ref:
+        """The array that `out` overwrites element by element, where there is one: its name says more."""
+        view = self.views[out]
+        return next((r for r in statement_reads(self.statement) if self.views[r].same_place(view)), out)
+
+    def address(self, ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+        """Where an element lies: the parameter buffer and the flat index."""
+        flat = ZERO_INDEX
+        for i, extent in zip(indices, ref.shape, strict=True):
+            flat = flat * extent + i
+        return self.parameter(ref), flat
 
     def parameter(self, ref: Ref, written: bool = False) -> Buffer:
         """The parameter buffer that stands for an array; arrays in the same place share one."""
@@ -105,11 +118,13 @@ class KernelBuilder:
         names = ", ".join(r.name for r in self.statement.outs)
         return Site(array, axis, names, positions[0] if positions else None)
 
-    def kernel(self, body: tuple[Stmt, ...], comment: tuple[str, ...] = (),
-               portable: tuple[Stmt, ...] | None = None) -> Kernel:
+    def kernel(self, body: tuple[Stmt, ...], portable: tuple[Stmt, ...] | None = None) -> Kernel:
         """The kernel with this body; its index parameters are the variables the body leaves free."""
         used = free_variables((*body, *(portable or ())))
-        return Kernel(self.statement.outs[0].name, tuple(self.params.values()), used, body, comment, portable)
+        pairs = sorted(zip(self.params.values(), self.arguments, strict=True), key=lambda p: p[0].written)
+        self.arguments = [view for _, view in pairs]
+        params = tuple(b for b, _ in pairs)
+        return Kernel(self.statement.outs[0].name, params, used, body, self.comment, portable)
 
 
 class Lowering:
@@ -148,14 +163,16 @@ class Lowering:
             copy = self._as_copy(s)
             if copy is not None:
                 return copy
+        comment = self.comment(s)
         for specialist in self.specialists:
-            builder = KernelBuilder(self.views, s)
+            builder = KernelBuilder(self.views, s, comment)
             kernel = specialist(s, builder)
             if kernel is not None:
                 return [Call(kernel, tuple(builder.arguments))]
-        builder = KernelBuilder(self.views, s)
+        builder = KernelBuilder(self.views, s, comment)
         body = plain_build(s, builder) if isinstance(s, Build) else plain_scatter(s, builder)
-        return [Call(builder.kernel(body, self.comment(s)), tuple(builder.arguments))]
+        kernel = builder.kernel(body)
+        return [Call(kernel, tuple(builder.arguments))]
 
     def _as_copy(self, s: Build) -> list[Stmt] | None:
         """A build that repeats an array: a copy, or nothing where it is in place already."""
@@ -369,5 +386,3 @@ def free_variables(body: tuple[Stmt, ...]) -> tuple[Var, ...]:
             used.update(dict.fromkeys(sorted(i.free, key=lambda v: v.serial)))
     return tuple(v for v in used if v not in bound)
 
-
-_ = i64

@@ -1,0 +1,430 @@
+"""The C printer: a loop program with its memory plan as one C99 translation unit.
+
+The text is standalone: what it needs beyond libc and libm stands at its top. The function takes its inputs, its
+outputs, an arena of the planned size aligned to 64 bytes, and, where indices are checked at run time, a pointer to
+two numbers (index and extent) that describe a failure; it returns 0 or the code of the check that failed.
+
+Kernels become static functions whose parameters are `restrict`, equal ones are printed once. A program of a single
+kernel is printed as one function, and so are kernels without loops inside their caller.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final, assert_never
+
+from pullback.codegen.expressions import Expressions
+from pullback.codegen.helpers import Helpers
+from pullback.codegen.names import Names, Style, identifier, unique
+from pullback.ir.index import Index
+from pullback.loops import nodes
+from pullback.loops.memory import MemoryPlan
+from pullback.loops.nodes import (
+    Assign,
+    Binary,
+    Break,
+    Buffer,
+    Call,
+    Check,
+    Comment,
+    Copy,
+    Extreme,
+    Fill,
+    For,
+    Function,
+    If,
+    Kernel,
+    Let,
+    LetIndex,
+    Loop,
+    Read,
+    Site,
+    Stmt,
+    Store,
+)
+
+WIDTH: Final = 120
+VECTORS: Final = "#if defined(__GNUC__) || defined(__clang__)"
+_MATH: Final = re.compile(
+    r"\b(?:exp|expm1|log|log1p|log2|log10|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|asinh|acosh|atanh|sqrt|pow|fabs|"
+    r"floor|ceil|rint|trunc|fmod|copysign|hypot|erf|isnan|isinf|isfinite|fma|fmax|fmin|ldexp)f?\(|\bNAN\b|\bINFINITY\b")
+
+
+@dataclass(frozen=True)
+class CSource:
+    """A printed program.
+
+    Attributes:
+        text: the translation unit.   name: the C name of its function.   declaration: its prototype.
+        sites: what each return code (from 1) means.
+        arena_bytes: what `arena` must have.
+        kernels: how many static functions it has.
+    """
+
+    text: str
+    name: str
+    declaration: str
+    sites: tuple[Site, ...]
+    arena_bytes: int
+    kernels: int
+
+
+def print_c(function: Function, plan: MemoryPlan, *, names: Style = "user", comments: bool = True) -> CSource:
+    """The C of a loop program.
+
+    Args:
+        names: "user" for the user's names, "canonical" for numbered ones, by which programs are compared.
+        comments: whether to print the header and the mathematics of each kernel.
+    """
+    return _Unit(function, plan, names, comments).print()
+
+
+@dataclass
+class _Writer:
+    """Prints the statements of one C function."""
+
+    unit: _Unit
+    names: Names
+    fails: bool = False
+    lines: list[str] = field(default_factory=list)
+    depth: int = 1
+
+    def __post_init__(self) -> None:
+        self.expressions = Expressions(self.names, self.unit.helpers)
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text if text else "")
+
+    def comment(self, texts: tuple[str, ...]) -> None:
+        if not self.unit.comments or not texts:
+            return
+        safe = [t.replace("*/", "* /").replace("/*", "/ *").rstrip() for t in texts]
+        if len(safe) == 1:
+            self.line(f"/* {safe[0]} */")
+            return
+        for k, t in enumerate(safe):
+            self.line(("/* " if k == 0 else "   ") + t + (" */" if k == len(safe) - 1 else ""))
+
+    def body(self, statements: tuple[Stmt, ...]) -> None:
+        for s in statements:
+            self.statement(s)
+
+    def block(self, head: str, statements: tuple[Stmt, ...], tail: str = "}") -> None:
+        self.line(head + " {")
+        self.depth += 1
+        self.body(statements)
+        self.depth -= 1
+        self.line(tail)
+
+    def statement(self, s: Stmt) -> None:
+        e = self.expressions
+        match s:
+            case For():
+                v = self.names(s.var, s.var.name)
+                step = f"++{v}" if s.step == 1 else f"{v} += {s.step}"
+                self.block(f"for (int64_t {v} = {e.bound(s.lower)}; {v} < {e.bound(s.upper)}; {step})", s.body)
+            case Loop():
+                self.block("for (;;)", s.body)
+            case If():
+                self.block(f"if ({e.value(s.test)})", s.then, "} else {" if s.otherwise else "}")
+                if s.otherwise:
+                    self.depth += 1
+                    self.body(s.otherwise)
+                    self.depth -= 1
+                    self.line("}")
+            case Break():
+                self.line("break;")
+            case Let():
+                const = "" if s.mutable else "const "
+                value = e.value(s.value)
+                self.line(f"{const}{self.type(s.temp.type)} {self.names(s.temp, s.temp.name)} = {value};")
+            case LetIndex():
+                value = e.bound(s.value) if isinstance(s.value, Index | Extreme) else e.value(s.value)
+                if not isinstance(s.value, Index | Extreme) and s.value.type.dtype.name != "i64":
+                    value = f"(int64_t){e.value(s.value, 14)}"
+                self.line(f"const int64_t {self.names(s.var, s.var.name)} = {value};")
+            case Assign():
+                self.line(self._assign(s) + ";")
+            case Store():
+                self._store(s)
+            case Check():
+                self._check(s)
+            case Copy():
+                self._copy(s)
+            case Fill():
+                size = self.expressions.index(s.count * s.buffer.dtype.size)
+                self.line(f"memset({e.pointer(s.buffer, s.offset)}, 0, {_size(size, s.count)});")
+            case Comment():
+                self.comment((s.text,))
+            case Call():
+                self._call(s)
+            case _:
+                assert_never(s)
+
+    def type(self, t: nodes.Type) -> str:
+        return t.dtype.c if t.lanes == 1 else self.unit.helpers.type(t)
+
+    def _assign(self, s: Assign) -> str:
+        name = self.names(s.temp, s.temp.name)
+        v = s.value
+        if isinstance(v, Binary) and v.op in ("+", "-", "*") and isinstance(v.a, Read) and v.a.temp is s.temp:
+            if v.type.dtype.is_floating:
+                b = v.b.value if isinstance(v.b, nodes.Broadcast) else v.b
+                return f"{name} {v.op}= {self.expressions.value(b)}"
+        return f"{name} = {self.expressions.value(v)}"
+
+    def _store(self, s: Store) -> None:
+        e = self.expressions
+        t = s.value.type
+        if t.lanes > 1:
+            target = f"*({self.unit.helpers.type(t)}u *)({e.pointer(s.buffer, s.offset)})"
+            self.line(f"{target} {'+=' if s.accumulate else '='} {e.value(s.value)};")
+            return
+        name, where = e.place(s.buffer, s.offset)
+        target = f"{name}[{e.index(where)}]"
+        if not s.accumulate:
+            self.line(f"{target} = {e.value(s.value)};")
+        elif t.dtype.is_floating:
+            self.line(f"{target} += {e.value(s.value)};")
+        else:
+            total = Binary("+", nodes.Load(s.buffer, s.offset, t), s.value, t)
+            self.line(f"{target} = {e.value(total)};")
+
+    def _check(self, s: Check) -> None:
+        self.fails = True
+        e = self.expressions
+        i, low, high = e.index(s.index, 11), e.index(s.lower, 11), e.index(s.extent, 11)
+        self.line(f"if ({i} < {low} || {i} >= {high}) {{")
+        self.line(f"    if (fault) fault[0] = {e.index(s.index)}, fault[1] = {e.index(s.extent)};")
+        self.line(f"    return {self.unit.site(s.site)};")
+        self.line("}")
+
+    def _copy(self, s: Copy) -> None:
+        e = self.expressions
+        target = e.pointer(s.target.buffer, s.target.offset)
+        source = e.pointer(s.source.buffer, s.source.offset)
+        dtype = s.target.buffer.dtype
+        if s.count.constant == 1:
+            to, at = e.place(s.target.buffer, s.target.offset)
+            origin, whence = e.place(s.source.buffer, s.source.offset)
+            self.line(f"{to}[{e.index(at)}] = {origin}[{e.index(whence)}];")
+            return
+        size = _size(e.index(s.count * dtype.size), s.count)
+        guard = f"if ({target} != {source}) " if s.maybe_same else ""
+        self.line(f"{guard}memcpy({target}, {source}, {size});")
+
+    def _call(self, s: Call) -> None:
+        if self.unit.inlined(s.kernel):
+            e = self.expressions
+            for param, view in zip(s.kernel.params, s.arguments, strict=True):
+                home, base = e.places.get(view.buffer, (view.buffer, None))
+                e.places[param] = (home, view.offset if base is None else base + view.offset)
+            self.comment(s.kernel.comment)
+            self.kernel_body(s.kernel)
+            return
+        name = self.unit.kernel(s.kernel)
+        arguments = [self.expressions.pointer(v.buffer, v.offset) for v in s.arguments]
+        arguments += [self.names(v, v.name) for v in s.kernel.indices]
+        if s.kernel.checks:
+            self.fails = True
+            arguments.append("fault")
+            self.line(f"if ((status = {name}({', '.join(arguments)}))) return status;")
+        else:
+            self.line(f"{name}({', '.join(arguments)});")
+
+    def kernel_body(self, k: Kernel) -> None:
+        """The statements of a kernel, in both forms where it has two."""
+        if k.portable is None:
+            self.body(k.body)
+            return
+        self.lines.append(VECTORS)
+        self.body(k.body)
+        self.lines.append("#else")
+        self.body(k.portable)
+        self.lines.append("#endif")
+
+
+class _Unit:
+    """One translation unit being printed."""
+
+    def __init__(self, function: Function, plan: MemoryPlan, style: Style, comments: bool) -> None:
+        self.function = function
+        self.plan = plan
+        self.style = style
+        self.comments = comments
+        self.helpers = Helpers()
+        self.sites: dict[Site, int] = {}
+        self.kernel_texts: list[str] = []
+        self.name = unique(function.name, lambda n: False) if style == "user" else "program"
+        self._by_text: dict[str, str] = {}
+        self._by_kernel: dict[Kernel, str] = {}
+        self._taken: set[str] = {self.name}
+        calls = [s for s in nodes.walk(function.body) if isinstance(s, Call)]
+        top = [s for s in function.body if not isinstance(s, Comment)]
+        self._single = len(calls) == 1 and calls[0] in top and not _loops(function.body)
+
+    def site(self, site: Site) -> int:
+        """The return code of a check."""
+        return self.sites.setdefault(site, len(self.sites) + 1)
+
+    def inlined(self, k: Kernel) -> bool:
+        """Whether a kernel is printed where it is called: the only one, or one without loops."""
+        return self._single or not (k.portable or any(isinstance(s, For | Fill) for s in nodes.walk(k.body)))
+
+    def kernel(self, k: Kernel) -> str:
+        """The name of the static function for a kernel, printed when first needed; equal ones are one."""
+        known = self._by_kernel.get(k)
+        if known is not None:
+            return known
+        names = Names()
+        writer = _Writer(self, names)
+        params = [self._parameter(b, names) for b in k.params]
+        params += [f"int64_t {names(v, v.name)}" for v in k.indices]
+        writer.kernel_body(k)
+        if k.checks:
+            params.append("int64_t *fault")
+            writer.line("return 0;")
+        result = "int" if k.checks else "void"
+        signature = ", ".join(params)
+        raw = f"({signature}) {{\n" + "\n".join(writer.lines) + "\n}\n"
+        key = result + names.numbered(raw)
+        name = self._by_text.get(key)
+        if name is None:
+            wish = f"kernel{len(self._by_text)}" if self.style == "canonical" else f"{self.name}_{identifier(k.name)}"
+            name = unique(wish, self._taken.__contains__)
+            self._taken.add(name)
+            self._by_text[key] = name
+            comment = _Writer(self, names, depth=0)
+            comment.comment(k.comment)
+            resolved = names.resolve(raw, self.style)
+            self.kernel_texts.append("".join(f"{t}\n" for t in comment.lines) + _wrap(f"static {result} {name}", resolved))
+        self._by_kernel[k] = name
+        return name
+
+    def _parameter(self, b: Buffer, names: Names) -> str:
+        const = "" if b.written else "const "
+        return f"{const}{b.dtype.c} *restrict {names(b, b.name)}"
+
+    def print(self) -> CSource:
+        """The whole text."""
+        f = self.function
+        names = Names()
+        writer = _Writer(self, names)
+        params: list[str] = []
+        shared = {f.inputs[j] for _, j in f.in_place}
+        for b in f.inputs:
+            restrict = "" if b in shared else "restrict "
+            params.append(f"const {b.dtype.c} *{restrict}{names(b, b.name)}")
+        params += [f"{b.dtype.c} *restrict {names(b, b.name)}" for b in f.outputs]
+        body = _Writer(self, names)
+        body.expressions = writer.expressions
+        body.body(f.body)
+        params.append("void *restrict arena")
+        if body.fails:
+            params.append("int64_t *fault")
+        text = "\n".join(body.lines)
+        if not self.plan.bytes:
+            writer.line("(void)arena;")
+        for b, offset in self.plan.offsets.items():
+            token = names(b, b.name)
+            if token in text:
+                place = "arena" if offset == 0 else f"((char *)arena + {offset})"
+                shape = f" /* {_shape(b)} */" if self.comments else ""
+                writer.line(f"{b.dtype.c} *const {token} = ({b.dtype.c} *){place};{shape}")
+        for b in f.inputs:
+            if names(b, b.name) not in text:
+                writer.line(f"(void){names(b, b.name)};")
+        if re.search(r"\bstatus\b", text):
+            writer.line("int status;")
+        if writer.lines:
+            writer.line("")
+        raw = f"({', '.join(params)}) {{\n" + "\n".join([*writer.lines, text, "    return 0;"]) + "\n}\n"
+        reserved = frozenset(self._taken | {"status"})
+        resolved = names.resolve(raw, self.style, reserved)
+        definition = _wrap(f"int {self.name}", resolved)
+        declaration = definition[: definition.index(" {\n")] + ";"
+        parts = [self._header(), self._preamble("\n".join([*self.kernel_texts, definition])), *self.kernel_texts]
+        entry = self._entry_comment() + definition
+        return CSource("\n".join([*(p for p in parts if p), entry]), self.name, declaration, tuple(self.sites),
+                       self.plan.bytes, len(self.kernel_texts))
+
+    def _header(self) -> str:
+        """What the function is, for the reader: the user's words, shapes and counts."""
+        if not self.comments:
+            return ""
+        f = self.function
+        lines = [f.name]
+        if f.doc:
+            lines += ["", *(line.strip() for line in f.doc.strip().splitlines())]
+        lines += ["", "inputs   " + ", ".join(f"{b.name}: {_shape(b)}" for b in f.inputs),
+                  "outputs  " + ", ".join(f"{b.name}: {_shape(b)}" for b in f.outputs)]
+        n = len(self.plan.offsets)
+        lines += ["", f"{_thousands(f.operations)} multiply-adds, {n} buffer{'' if n == 1 else 's'}, "
+                  f"peak {_thousands(self.plan.bytes)} bytes"]
+        safe = [line.replace("*/", "* /").replace("/*", "/ *") for line in lines]
+        return "/* " + "\n".join(f" * {line}".rstrip() if k else line for k, line in enumerate(safe)) + "\n */\n"
+
+    def _entry_comment(self) -> str:
+        if not self.comments:
+            return ""
+        text = f"/* Returns 0. `arena` has {_thousands(self.plan.bytes)} bytes, aligned to 64."
+        if not self.plan.bytes:
+            text = "/* Returns 0. `arena` is not used and may be null."
+        if self.sites:
+            text = text.replace("Returns 0.", "Returns 0, or the number of the range check that failed; `fault` may be "
+                                "null, else it gets\n   the index and its bound.")
+        return text + " */\n"
+
+    def _preamble(self, text: str) -> str:
+        helpers = "\n".join(self.helpers.scalar.values())
+        vectors = "\n".join(self.helpers.vector.values())
+        everything = helpers + vectors + text
+        includes = []
+        if _MATH.search(everything):
+            includes.append("math.h")
+        if re.search(r"\b(bool|true|false)\b", everything):
+            includes.append("stdbool.h")
+        includes.append("stdint.h")
+        if "memcpy(" in text or "memset(" in text:
+            includes.append("string.h")
+        out = "".join(f"#include <{i}>\n" for i in includes)
+        if helpers:
+            out += "\n" + helpers
+        if vectors:
+            pragma = ('#if defined(__GNUC__) && !defined(__clang__)\n#pragma GCC diagnostic ignored "-Wpsabi"\n#endif\n')
+            out += f"\n{VECTORS}\n{pragma}{vectors}#endif\n"
+        return out
+
+
+def _loops(body: tuple[Stmt, ...]) -> bool:
+    return any(isinstance(s, For | Loop | If) for s in body)
+
+
+def _shape(b: Buffer) -> str:
+    return f"{b.dtype.name}[{', '.join(str(d) for d in b.shape)}]"
+
+
+def _thousands(n: int) -> str:
+    return f"{n:,}".replace(",", " ")
+
+
+def _size(text: str, count: Index) -> str:
+    return text if count.constant is not None else f"(size_t)({text})"
+
+
+def _wrap(head: str, rest: str) -> str:
+    """A function whose parameters are broken into lines of at most WIDTH."""
+    signature, brace, body = rest.partition(") {\n")
+    line = head
+    out = []
+    indent = " " * (len(head) + 1)
+    for k, p in enumerate(signature[1:].split(", ")):
+        piece = ("(" if k == 0 else ", ") + p
+        if len(line) + len(piece) + 3 > WIDTH:
+            out.append(line + ",")
+            line = indent + p
+        else:
+            line += piece
+    return "\n".join([*out, line]) + brace + body
+

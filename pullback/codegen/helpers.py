@@ -1,0 +1,141 @@
+"""Small static functions and vector types that generated C brings along when it uses them.
+
+Each `Helpers` collects sources by name, dependencies first. Vector types are those of gcc and clang; a vector
+`pb_f32x8u` is the same type without alignment, for loads and stores.
+"""
+
+from __future__ import annotations
+
+from pullback.ir.types import DType, dtype_named
+from pullback.loops.nodes import Type
+
+INDEX_EXTREME = {
+    "max": "static inline int64_t pb_max(int64_t a, int64_t b) {\n    return a > b ? a : b;\n}\n",
+    "min": "static inline int64_t pb_min(int64_t a, int64_t b) {\n    return a < b ? a : b;\n}\n",
+}
+INDEX_DIVISION = {
+    "floor": """\
+static inline int64_t pb_floor(int64_t a, int64_t b) { /* floor(a / b) for b > 0 */
+    return a / b - (a % b < 0);
+}
+""",
+    "mod": """\
+static inline int64_t pb_mod(int64_t a, int64_t b) { /* a - b * floor(a / b) for b > 0 */
+    int64_t r = a % b;
+    return r < 0 ? r + b : r;
+}
+""",
+}
+
+
+def limit(dtype: DType, end: str) -> str:
+    """The C name of the smallest or largest value of an integer type."""
+    if end == "MIN" and dtype.kind == "unsigned":
+        return "0"
+    return f"{'U' if dtype.kind == 'unsigned' else ''}INT{dtype.bits}_{end}"
+
+
+def mask_type(t: Type) -> Type:
+    """The integer vector that a comparison of vectors of this type gives."""
+    return Type(dtype_named(f"i{t.dtype.size * 8}"), t.lanes)
+
+
+def vector_name(t: Type) -> str:
+    """The typedef of a vector type."""
+    return f"pb_{t.dtype.name}x{t.lanes}"
+
+
+class Helpers:
+    """The helpers of one C file, in an order in which they can be printed."""
+
+    def __init__(self) -> None:
+        self.scalar: dict[str, str] = {}
+        self.vector: dict[str, str] = {}
+
+    def index_extreme(self, op: str) -> str:
+        """pb_max or pb_min of indices."""
+        self.scalar.setdefault(f"pb_{op}", INDEX_EXTREME[op])
+        return f"pb_{op}"
+
+    def index_division(self, which: str) -> str:
+        """pb_floor or pb_mod of indices."""
+        self.scalar.setdefault(f"pb_{which}", INDEX_DIVISION[which])
+        return f"pb_{which}"
+
+    def own(self, name: str, source: str, vector: bool = False) -> None:
+        """A function somebody else wrote."""
+        (self.vector if vector else self.scalar).setdefault(name, source)
+
+    def saturate(self, to: DType) -> str:
+        """Conversion of a double to an integer type: saturates, NaN gives 0."""
+        name = f"pb_saturate_{to.name}"
+        low, high = limit(to, "MIN"), limit(to, "MAX")
+        self.scalar.setdefault(name, f"""\
+static inline {to.c} {name}(double x) {{
+    if (x != x) return 0;
+    return x <= (double){low} ? {low} : x >= (double){high} ? {high} : ({to.c})x;
+}}
+""")
+        return name
+
+    # Vectors ------------------------------------------------------------------------------------------------------
+
+    def type(self, t: Type) -> str:
+        """The typedef of a vector type, with its unaligned form."""
+        name = vector_name(t)
+        if name not in self.vector:
+            size = t.lanes * t.dtype.size
+            self.vector[name] = (
+                f"typedef {t.dtype.c} {name} __attribute__((vector_size({size})));\n"
+                f"typedef {t.dtype.c} {name}u __attribute__((vector_size({size}), aligned({t.dtype.size}), may_alias));\n")
+        return name
+
+    def splat(self, t: Type) -> str:
+        """A scalar in all lanes."""
+        c = self.type(t)
+        name = f"pb_splat_{c[3:]}"
+        lanes = ", ".join(["x"] * t.lanes)
+        self.vector.setdefault(name, f"static inline {c} {name}({t.dtype.c} x) {{\n    return ({c}){{{lanes}}};\n}}\n")
+        return name
+
+    def choose(self, t: Type) -> str:
+        """A where the mask is set, else b."""
+        c, m = self.type(t), self.type(mask_type(t))
+        name = f"pb_choose_{c[3:]}"
+        self.vector.setdefault(name, f"""\
+static inline {c} {name}({m} mask, {c} a, {c} b) {{
+    return ({c})((mask & ({m})a) | (~mask & ({m})b));
+}}
+""")
+        return name
+
+    def extreme(self, op: str, t: Type) -> str:
+        """Max or min lane by lane, NaN where either is."""
+        c, choose = self.type(t), self.choose(t)
+        name = f"pb_{op}_{c[3:]}"
+        test = "a < b" if op == "max" else "b < a"
+        if t.dtype.is_floating:
+            test = f"({test}) | (b != b)"
+        self.vector.setdefault(name, f"""\
+static inline {c} {name}({c} a, {c} b) {{
+    return {choose}({test}, b, a);
+}}
+""")
+        return name
+
+    def across(self, op: str, t: Type, combine: str) -> str:
+        """All lanes combined, pairwise; `combine` is a C template of two operands."""
+        c = self.type(t)
+        word = {"+": "sum", "*": "product"}.get(op, op)
+        name = f"pb_{word}_across_{c[3:]}"
+        lines = []
+        parts = [f"v[{k}]" for k in range(t.lanes)]
+        while len(parts) > 1:
+            half = len(parts) // 2
+            step = [combine.format(a, b) for a, b in zip(parts[:half], parts[half:], strict=True)]
+            names = [f"s{half}_{k}" for k in range(half)]
+            lines += [f"    {t.dtype.c} {n} = {s};" for n, s in zip(names, step, strict=True)]
+            parts = names
+        body = "\n".join(lines)
+        self.vector.setdefault(name, f"static inline {t.dtype.c} {name}({c} v) {{\n{body}\n    return {parts[0]};\n}}\n")
+        return name

@@ -1,0 +1,92 @@
+"""Readable unique names for C.
+
+While text is written every name is a token; `resolve` numbers the tokens by first occurrence and puts names in.
+So the text before that is the same for pieces that differ only in names, which is how equal kernels are found, and
+`canonical` names (p0, p1, ...) are another way to resolve.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from typing import Final, Literal
+
+Style = Literal["user", "canonical"]
+
+KEYWORDS: Final = frozenset(
+    ["auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "bool", "true", "false", "asm", "typeof", "main", "errno", "assert", "stdin", "stdout", "stderr", "linux", "unix", "i386", "near", "far", "huge", "interrupt", "and", "or", "not", "xor", "this", "new", "delete", "class", "template", "namespace", "operator", "private", "public", "virtual", "using", "throw", "try", "catch", "fault", "arena", "memcpy", "memset", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "size_t", "abs", "exp", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sqrt", "pow", "fabs", "floor", "ceil", "rint", "trunc", "fmod", "copysign", "hypot", "erf", "erfc", "tgamma", "lgamma", "round", "cbrt", "fma", "fmin", "fmax", "isnan", "isinf", "isfinite", "signbit", "ldexp", "frexp", "modf", "exp2", "nan"]
+)
+_MACRO: Final = re.compile(r"(U?INT|FP|M|SIZE|PTRDIFF|HUGE|MATH|WCHAR|SIG|FLT|DBL)_\w*|NULL|EOF|NAN|INFINITY|BUFSIZ|"
+                           r"HUGE_VALF?|pb_\w*|_\w*")
+_TOKEN: Final = re.compile("\x01(\\d+)\x02")
+
+
+def identifier(wish: str) -> str:
+    """`wish` as a C identifier: Greek letters by their names, anything else foreign as an underscore."""
+    out = []
+    for ch in wish:
+        if ch.isascii():
+            out.append(ch if ch.isalnum() or ch == "_" else "_")
+            continue
+        name = unicodedata.name(ch, "")
+        letter = name.rpartition(" LETTER ")[2]
+        if name.startswith("GREEK") and letter.isalpha():
+            out.append(letter.lower() if "SMALL" in name else letter.capitalize())
+        else:
+            plain = unicodedata.normalize("NFKD", ch)[0]
+            out.append(plain if plain.isascii() and plain.isalnum() else "_")
+    text = "".join(out).strip("_") or "x"
+    text = re.sub("__+", "_", text)
+    return f"n{text}" if text[0].isdigit() else text
+
+
+class Names:
+    """Tokens for the named things of one C function."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[object, str] = {}
+        self._wishes: list[str] = []
+
+    def __call__(self, thing: object, wish: str) -> str:
+        """The token of a thing; `wish` is heard the first time."""
+        token = self._tokens.get(thing)
+        if token is None:
+            token = self._tokens[thing] = f"\x01{len(self._wishes)}\x02"
+            self._wishes.append(wish)
+        return token
+
+    def resolve(self, text: str, style: Style = "user", reserved: frozenset[str] = frozenset()) -> str:
+        """The text with names in place of tokens, given by first occurrence."""
+        chosen: dict[str, str] = {}
+        taken: set[str] = set()
+
+        def name(match: re.Match[str]) -> str:
+            key = match[1]
+            if key not in chosen:
+                if style == "canonical":
+                    chosen[key] = f"v{len(chosen)}"
+                else:
+                    chosen[key] = unique(self._wishes[int(key)], lambda n: n in taken or n in reserved)
+                    taken.add(chosen[key])
+            return chosen[key]
+
+        return _TOKEN.sub(name, text)
+
+    def numbered(self, text: str) -> str:
+        """The text with tokens numbered by first occurrence: equal for pieces that differ in names only."""
+        return self.resolve(text, "canonical")
+
+
+def unique(wish: str, taken: Callable[[str], bool]) -> str:
+    """`wish` as an identifier, with a number behind it where it is taken or reserved."""
+    base = identifier(wish)
+    if base in KEYWORDS or _MACRO.fullmatch(base):
+        base += "_"
+    if not taken(base):
+        return base
+    base = base if base[-1] == "_" else base + "_" if base[-1].isdigit() else base
+    k = 2
+    while taken(f"{base}{k}"):
+        k += 1
+    return f"{base}{k}"

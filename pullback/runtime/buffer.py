@@ -1,0 +1,51 @@
+"""NumPy arrays as C sees them: contiguous, aligned, in native byte order, and their addresses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.errors import DTypeError, ShapeError
+from pullback.loops.nodes import Buffer
+
+NDArray = np.ndarray[Any, Any]
+ALIGNMENT = 64
+
+
+def address(a: NDArray) -> int:
+    """Where the first element is."""
+    return a.__array_interface__["data"][0]  # type: ignore[no-any-return]
+
+
+def aligned_bytes(count: int) -> NDArray:
+    """`count` bytes that begin at a multiple of 64, not initialised."""
+    raw = np.empty(count + ALIGNMENT, np.uint8)
+    start = -address(raw) % ALIGNMENT
+    return raw[start : start + count]
+
+
+def extents(b: Buffer) -> tuple[int, ...]:
+    """The shape of a buffer whose dims are numbers."""
+    out = []
+    for d in b.shape:
+        n = d.constant
+        assert n is not None, f"{b.name} has the symbolic dim {d}"
+        out.append(n)
+    return tuple(out)
+
+
+def prepared(a: NDArray, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray:
+    """The array itself where C can read it, a copy where only its layout differs.
+
+    Raises:
+        DTypeError: [E110] another element type or byte order.   ShapeError: [E111] another shape.
+    """
+    if a.dtype != dtype:
+        order = "" if a.dtype.isnative else " in foreign byte order"
+        raise DTypeError("E110", f"{name} has dtype {a.dtype.name}{order}, not {dtype.name}",
+                         remedy=f"{name}.astype(np.{dtype.name})")
+    if a.shape != shape:
+        raise ShapeError("E111", f"{name} has shape {a.shape}, not {shape}")
+    flags = a.flags
+    return a if flags.c_contiguous and flags.aligned else np.array(a, order="C", copy=True)

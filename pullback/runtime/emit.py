@@ -1,0 +1,72 @@
+"""What a program becomes before any compiler runs: its loop program, memory plan and C."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pullback.codegen.c import CSource, print_c
+from pullback.codegen.names import Style
+from pullback.ir.printer import print_statement
+from pullback.ir.program import Program, Statement
+from pullback.loops.lower import Specialist, lower
+from pullback.loops.memory import MemoryPlan, MemoryTable, memory_table, plan
+from pullback.loops.nodes import Function
+from pullback.passes.pipeline import optimise
+
+SHIPPED_VECTOR_BYTES = 32  # what any compiler with vector extensions splits where the processor has less
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """An optimised program with its loops and its memory."""
+
+    program: Program
+    function: Function
+    memory: MemoryPlan
+
+
+def specialists(vector_bytes: int, portable: bool) -> tuple[Specialist, ...]:
+    """The lowerings to try before plain loops."""
+    return ()
+
+
+def mathematics(s: Statement) -> tuple[str, ...]:
+    """A statement as lines of program text, for the comment on its kernel."""
+    return tuple(print_statement(s).splitlines())
+
+
+def lower_program(program: Program, dims: Mapping[str, int], comments: bool = True,
+                  vector_bytes: int = SHIPPED_VECTOR_BYTES, portable: bool = True) -> Lowered:
+    """Optimise, lower and plan a program for the given dims.
+
+    Args:
+        comments: whether kernels carry their mathematics.
+        vector_bytes, portable: as for `loops.lower`.
+    """
+    optimised = optimise(program, dims)
+    function = lower(optimised, mathematics if comments else None, specialists(vector_bytes, portable))
+    return Lowered(optimised, function, plan(function))
+
+
+def emit_c(program: Program, dims: Mapping[str, int], *, names: Style = "user", comments: bool = True,
+           vector_bytes: int = SHIPPED_VECTOR_BYTES) -> CSource:
+    """The C of a program with what is known about it."""
+    lowered = lower_program(program, dims, comments, vector_bytes)
+    return print_c(lowered.function, lowered.memory, names=names, comments=comments)
+
+
+def c_source(program: Program, dims: Mapping[str, int], names: Style = "user", comments: bool = True) -> str:
+    """Standalone C99 of a program for the given dims.
+
+    Args:
+        names: "user" keeps the user's names; "canonical" numbers them, for comparing programs.
+        comments: whether to keep the header and the mathematics.
+    """
+    return emit_c(program, dims, names=names, comments=comments).text
+
+
+def memory(program: Program, dims: Mapping[str, int]) -> MemoryTable:
+    """The memory the C of a program needs: every buffer, when it lives, and the peak."""
+    lowered = lower_program(program, dims, comments=False)
+    return memory_table(lowered.function, lowered.memory)

@@ -1,0 +1,167 @@
+"""Compiled programs as callables on NumPy arrays.
+
+An `Executable` owns a pool of arenas: a call takes one and gives it back, so calls from several threads run at the
+same time, each in its own memory. The call itself runs without the interpreter lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pullback.codegen.c import CSource, print_c
+from pullback.errors import IndexRangeError
+from pullback.ir.program import Program
+from pullback.loops.memory import MemoryPlan, MemoryTable, memory_table
+from pullback.loops.nodes import Function, Site
+from pullback.runtime.buffer import NDArray, address, aligned_bytes, extents, prepared
+from pullback.runtime.compile import native_vector_bytes
+from pullback.runtime.emit import lower_program
+from pullback.runtime.load import compiled_entry
+
+POISON = 0xA5
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """One parameter: its name, dtype and shape."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+class Executable:
+    """A compiled program for fixed dims.
+
+    Attributes:
+        source: the C it was made from.   function, plan: its loops and memory.
+        in_place: output position -> input position that may be the same array.
+    """
+
+    def __init__(self, function: Function, plan: MemoryPlan, source: CSource, entry: Callable[..., int]) -> None:
+        self.function = function
+        self.plan = plan
+        self.source = source
+        self.in_place = dict(function.in_place)
+        self._entry = entry
+        self._inputs = tuple(_Slot(b.name, b.dtype.numpy, extents(b)) for b in function.inputs)
+        self._outputs = tuple(_Slot(b.name, b.dtype.numpy, extents(b)) for b in function.outputs)
+        self._arenas: list[NDArray] = []
+        self._checks = bool(source.sites)
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of working memory a call uses."""
+        return self.plan.bytes
+
+    @property
+    def memory(self) -> MemoryTable:
+        """The memory table."""
+        return memory_table(self.function, self.plan)
+
+    def empty_outputs(self) -> list[NDArray]:
+        """Arrays for the outputs, not initialised."""
+        return [np.empty(s.shape, s.dtype) for s in self._outputs]
+
+    def run(self, inputs: Sequence[NDArray], outputs: Sequence[NDArray] | None = None) -> list[NDArray]:
+        """Call the program.
+
+        Args:
+            inputs: arrays in order; what is not contiguous is copied once.
+            outputs: arrays to write, contiguous; new ones where None. An output may be the very array of the input
+                that `in_place` names for it; if it overlaps an input otherwise, it is written after the call.
+
+        Raises:
+            IndexRangeError: [E401] a data-dependent index left its range.
+        """
+        ready = [prepared(a, s.name, s.dtype, s.shape) for a, s in zip(inputs, self._inputs, strict=True)]
+        if outputs is None:
+            results = targets = self.empty_outputs()
+        else:
+            results = list(outputs)
+            targets = [self._target(k, a, ready) for k, a in enumerate(results)]
+        self._call([address(a) for a in ready], [address(a) for a in targets])
+        for target, result in zip(targets, results, strict=True):
+            if target is not result:
+                result[...] = target
+        return results
+
+    def _target(self, k: int, a: NDArray, inputs: Sequence[NDArray]) -> NDArray:
+        """The array the program writes for output k: the given one, or another where that will not do."""
+        slot = self._outputs[k]
+        usable = prepared(a, slot.name, slot.dtype, slot.shape) is a
+        for j, x in enumerate(inputs):
+            if usable and np.may_share_memory(a, x):
+                usable = self.in_place.get(k) == j and address(a) == address(x)
+        return a if usable else np.empty(slot.shape, slot.dtype)
+
+    def _call(self, inputs: list[int], outputs: list[int]) -> None:
+        arena = None
+        memory = 0
+        if self.plan.bytes:
+            arena = self._arenas.pop() if self._arenas else aligned_bytes(self.plan.bytes)
+            memory = address(arena)
+        try:
+            if not self._checks:
+                self._entry(*inputs, *outputs, memory)
+                return
+            fault = np.zeros(2, np.int64)
+            code = self._entry(*inputs, *outputs, memory, address(fault))
+            if code:
+                raise range_error(self.source.sites[code - 1], int(fault[0]), int(fault[1]))
+        finally:
+            if arena is not None:
+                self._arenas.append(arena)
+
+    def run_poisoned(self, inputs: Sequence[NDArray], beyond: int = 4096) -> tuple[list[NDArray], bool, bool]:
+        """Run in an oversized arena filled with a pattern, for tests of the memory plan.
+
+        Returns:
+            The outputs (which would show a read of memory that was not written), whether everything beyond the
+            planned size is untouched, and whether the buffer that ends last was written (True without buffers).
+        """
+        arena = aligned_bytes(self.plan.bytes + beyond)
+        arena[:] = POISON
+        outputs = self.empty_outputs()
+        for o in outputs:
+            o.view(np.uint8).reshape(-1)[:] = POISON if o.ndim else 0
+        ready = [prepared(a, s.name, s.dtype, s.shape) for a, s in zip(inputs, self._inputs, strict=True)]
+        arguments = [address(a) for a in (*ready, *outputs, arena)]
+        if self._checks:
+            arguments.append(0)
+        code = self._entry(*arguments)
+        assert code == 0, f"range check {code} failed"
+        untouched = bool((arena[self.plan.bytes :] == POISON).all())
+        written = True
+        if self.plan.offsets:
+            last, start = max(self.plan.offsets.items(), key=lambda item: item[1] + item[0].bytes)
+            written = bool((arena[start : start + last.bytes] != POISON).any())
+        return outputs, untouched, written
+
+
+def range_error(site: Site, index: int, extent: int) -> IndexRangeError:
+    """The error for a failed check."""
+    where = site.array if site.axis is None else f"axis {site.axis} of {site.array}"
+    return IndexRangeError("E401", f"index {index} is out of range for {where} with extent {extent}",
+                           position=site.position, facts=(f"in the statement that gives {site.statement}",),
+                           remedy="check the indices before the call, or read with `.at(..., fill=...)`")
+
+
+def compile_program(program: Program, dims: Mapping[str, int], threads: int = 1) -> Executable:
+    """Compile a program for the given dims, or find it in the cache.
+
+    Args:
+        threads: how many threads a call may use; one, for now.
+
+    Raises:
+        CompilerError: [E402] no compiler. [E403] it failed.
+    """
+    del threads
+    lowered = lower_program(program, dims, False, native_vector_bytes(), False)
+    source = print_c(lowered.function, lowered.memory, comments=False)
+    arity = len(lowered.function.inputs) + len(lowered.function.outputs) + 1 + bool(source.sites)
+    return Executable(lowered.function, lowered.memory, source, compiled_entry(source.text, source.name, arity))

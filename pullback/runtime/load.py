@@ -1,0 +1,39 @@
+"""Shared libraries as callables: ctypes with addresses, which releases the interpreter lock during the call."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+
+from pullback.errors import CompilerError
+from pullback.runtime.compile import build_library, library_path
+
+Entry = Callable[..., int]
+
+
+def open_entry(path: Path, name: str, arity: int) -> Entry:
+    """The function `name` of a library, taking `arity` addresses as integers and returning int."""
+    library = ctypes.CDLL(str(path))
+    entry = getattr(library, name)
+    entry.argtypes = [ctypes.c_void_p] * arity
+    entry.restype = ctypes.c_int
+    return entry  # type: ignore[no-any-return]
+
+
+def compiled_entry(text: str, name: str, arity: int) -> Entry:
+    """The function `name` of the text, compiled or cached; a damaged library in the cache is made anew.
+
+    Raises:
+        CompilerError: [E402] no compiler. [E403] it failed, or what it made cannot be loaded.
+    """
+    path = library_path(text)
+    try:
+        return open_entry(path, name, arity)
+    except (OSError, AttributeError):
+        pass
+    try:
+        return open_entry(build_library(text), name, arity)
+    except (OSError, AttributeError) as error:
+        raise CompilerError("E403", f"a compiled library cannot be loaded: {error}",
+                            remedy="delete the cache folder, or set CC to another compiler") from error
