@@ -61,8 +61,8 @@ _TEXT: Final[dict[str, str]] = {
     "exp": """\
 static inline {V} pb_exp_{S}({V} x)
 {{
-    x = pb_select_{S}(x > {largest}, {V_one} * {largest}, x);
-    x = pb_select_{S}(x < {smallest}, {V_one} * {smallest}, x);
+    x = pb_choose_{S}(x > {largest}, {V_one} * {largest}, x);
+    x = pb_choose_{S}(x < {smallest}, {V_one} * {smallest}, x);
 {exp_parts}    {I} half = k >> 1;
     {V} p = 1.0{suffix} + (r + r * r * q);
     return p * ({V})((half + {bias}) << {mantissa}) * ({V})((k - half + {bias}) << {mantissa});
@@ -72,8 +72,8 @@ static inline {V} pb_exp_{S}({V} x)
 static inline {V} pb_logistic_{S}({V} x)
 {{
     {I} negative = x < 0.0{suffix};
-    {V} e = pb_exp_{S}(pb_select_{S}(negative, x, -x));           /* exp(-|x|): never overflows */
-    return pb_select_{S}(negative, e, pb_select_{S}(x == x, {V_one}, x)) / (1.0{suffix} + e);
+    {V} e = pb_exp_{S}(pb_choose_{S}(negative, x, -x));           /* exp(-|x|): never overflows */
+    return pb_choose_{S}(negative, e, pb_choose_{S}(x == x, {V_one}, x)) / (1.0{suffix} + e);
 }}
 """,
     "tanh": """\
@@ -81,7 +81,7 @@ static inline {V} pb_tanh_{S}({V} y)
 {{
     {I} sign = ({I})y & ({I})(-0.0{suffix} * {V_one});
     {V} x = ({V})(({I})y ^ sign);
-    x = 2.0{suffix} * pb_select_{S}(x > {tanh_limit}, {V_one} * {tanh_limit}, x);
+    x = 2.0{suffix} * pb_choose_{S}(x > {tanh_limit}, {V_one} * {tanh_limit}, x);
 {exp_parts}    {V} scale = ({V})((k + {bias}) << {mantissa});
     {V} m = scale * (r + r * r * q) + (scale - 1.0{suffix});      /* expm1(2 |y|) */
     return ({V})(({I})(m / (m + 2.0{suffix})) | sign);
@@ -91,7 +91,7 @@ static inline {V} pb_tanh_{S}({V} y)
 static inline {V} pb_log_{S}({V} x)
 {{
     {I} small = x < {tiny};
-    {V} y = pb_select_{S}(small, x * {lift}, x);
+    {V} y = pb_choose_{S}(small, x * {lift}, x);
     {I} bits = ({I})y - {sqrt_half_bits};
     {I} k = bits >> {mantissa};                                   /* arithmetic shift: floor */
     {V} f = ({V})((bits & {mantissa_mask}) + {sqrt_half_bits}) - 1.0{suffix};
@@ -102,9 +102,9 @@ static inline {V} pb_log_{S}({V} x)
     {V} h = 0.5{suffix} * f * f;
     {V} out = e * {ln2_high} + (f - (h - (s * (h + z * 2.0{suffix} * w) + e * {ln2_low})));
     {V} infinity = {V_one} * (1.0{suffix} / 0.0{suffix});
-    out = pb_select_{S}(x == infinity, infinity, out);
-    out = pb_select_{S}(x == 0.0{suffix}, -infinity, out);
-    return pb_select_{S}((x < 0.0{suffix}) | (x != x), infinity - infinity, out);
+    out = pb_choose_{S}(x == infinity, infinity, out);
+    out = pb_choose_{S}(x == 0.0{suffix}, -infinity, out);
+    return pb_choose_{S}((x < 0.0{suffix}) | (x != x), infinity - infinity, out);
 }}
 """,
 }
@@ -122,7 +122,7 @@ def _horner(coefficients: str, variable: str) -> str:
 
 
 def vector_function(name: str, dtype: DType, lanes: int) -> str:
-    """The C definition of pb_<name>_<dtype>x<lanes>; the types and pb_select of that width must be declared."""
+    """The C definition of pb_<name>_<dtype>x<lanes>; the types and pb_choose of that width must be declared."""
     column = 0 if dtype.name == "f32" else 1
     parts = {k: v[column] for k, v in _PARTS.items()}
     s = f"{dtype.name}x{lanes}"
@@ -135,15 +135,10 @@ def vector_function(name: str, dtype: DType, lanes: int) -> str:
     return _TEXT[name].format(**parts)
 
 
-def select_function(dtype: DType, lanes: int) -> str:
-    """The C definition of pb_select_<dtype>x<lanes>(mask, a, b): lane by lane a where the mask is set, else b."""
-    s, i = f"{dtype.name}x{lanes}", f"{'i32' if dtype.bits == 32 else 'i64'}x{lanes}"
-    return (f"static inline pb_{s} pb_select_{s}(pb_{i} mask, pb_{s} a, pb_{s} b)\n{{\n"
-            f"    return (pb_{s})((mask & (pb_{i})a) | (~mask & (pb_{i})b));\n}}\n")
+def vector_source(name: str, dtype: DType, lanes: int) -> tuple[tuple[str, str], ...]:
+    """The definitions that pb_<name>_<dtype>x<lanes> consists of, (name, text), in an order to print them in.
 
-
-def vector_source(name: str, dtype: DType, lanes: int) -> tuple[str, ...]:
-    """The C definitions that pb_<name>_<dtype>x<lanes> consists of, in an order in which they may be printed."""
-    needed = [vector_source(n, dtype, lanes) for n in NEEDS.get(name, ())]
-    before = dict.fromkeys([select_function(dtype, lanes), *(text for texts in needed for text in texts)])
-    return (*before, vector_function(name, dtype, lanes))
+    They use the vector type, its mask type and pb_choose of the same width.
+    """
+    needed = [d for n in NEEDS.get(name, ()) for d in vector_source(n, dtype, lanes)]
+    return (*needed, (f"pb_{name}_{dtype.name}x{lanes}", vector_function(name, dtype, lanes)))

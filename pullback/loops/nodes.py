@@ -193,12 +193,15 @@ class Apply:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Invoke:
-    """A C function by name, with its source, which is printed once: for what no row has, as vector mathematics."""
+    """A C function by name: for what no row has, as vector mathematics.
+
+    `source` holds the definitions it needs as (name, text), each printed once, in order.
+    """
 
     function: str
     args: tuple[Value, ...]
     type: Type
-    source: str | None = None
+    source: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -22,6 +22,7 @@ from pullback.ir.program import Block, Build, Choose, Fold, Program, Statement, 
 from pullback.passes.cost import size
 from pullback.rewrite.fired import fired
 
+KEEP = 0.75  # a border is worth it on an axis when at least this share of the terms is inside
 WORTH = 4  # a copy must be this many times smaller than the number of terms
 
 
@@ -80,6 +81,7 @@ def _pad(r: Reduce, b: Bracket, product: Mul, s: Build, copies: list[Statement])
         if not isinstance(f, Get):
             continue
         mine = [_range_axis(c, f) for c in conds]
+        mine = [None if a is not None and _mostly_outside(f, a, s, r) else a for a in mine]
         axes = {a for a in mine if a is not None}
         if not axes:
             continue
@@ -100,6 +102,32 @@ def _range_axis(c: Cond, g: Get) -> int | None:
         if c in (cond(">=", i), cond(">=", d - 1 - i)):
             return axis
     return None
+
+
+def _mostly_outside(g: Get, axis: int, s: Build, r: Reduce) -> bool:
+    """Whether loop bounds on this axis would skip a good part of the terms, so that a border would add work.
+
+    The last axis is the one that vectors run along: its conditions always become a border.
+    """
+    i, d = g.indices[axis], g.ref.shape[axis]
+    if s.vars and s.vars[-1] in i.free:
+        return False
+    if not any(v in i.free for v in r.vars):
+        return False
+    bounds, extent = _bounds(i), d.constant
+    if bounds is None or extent is None:
+        return False
+    counts = [1]  # how many combinations of the variables give each value, from the least on
+    for m, c in i.terms:
+        if m:
+            n = m[0].extent.constant or 1  # type: ignore[union-attr]
+            wide = [0] * (len(counts) + abs(c) * (n - 1))
+            for k, count in enumerate(counts):
+                for step in range(n):
+                    wide[k + abs(c) * step] += count
+            counts = wide
+    inside = sum(count for k, count in enumerate(counts) if 0 <= bounds[0] + k < extent)
+    return inside < KEEP * sum(counts)
 
 
 def _bounds(i: Index) -> tuple[int, int] | None:
