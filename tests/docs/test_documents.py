@@ -1,0 +1,64 @@
+"""The code in the README and in the documents runs as it stands; links lead somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    return [body for kind, body in FENCE.findall(path.read_text(encoding="utf-8")) if kind == language]
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+WITH_PYTHON = [path for path in DOCUMENTS if blocks(path, "python")]
+
+
+@pytest.mark.parametrize("path", WITH_PYTHON, ids=name)
+def test_python_blocks_run(path: Path, tmp_path: Path) -> None:
+    program = tmp_path / (path.stem + ".py")
+    program.write_text("\n".join(blocks(path, "python")), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(program)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+def test_the_readme_example_is_about_ten_lines() -> None:
+    (example,) = blocks(ROOT / "README.md", "python")
+    assert len([line for line in example.splitlines() if line.strip()]) <= 12
+
+
+def test_the_readme_has_the_two_commands() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for marker, last in (("run command", "pullback train zhang"), ("test command", "pytest -n auto")):
+        found = re.search(rf"<!-- {marker} -->\n```sh\n(.*)\n```", text)
+        assert found, f"no one-line block after <!-- {marker} -->"
+        assert found[1].startswith("python3 -m venv .venv && ")
+        assert found[1].endswith(last)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_links_lead_somewhere(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
+        if not target.startswith(("http:", "https:")):
+            assert (path.parent / target).exists(), f"{name(path)} links to {target}"
