@@ -1,0 +1,262 @@
+"""A C project that stands alone: header, source, CMakeLists.txt and an example that checks itself.
+
+The example fills the inputs by a formula (or holds the given reference inputs, where they are small), calls the
+function in a static arena and compares sampled results with numbers that the interpreter computed.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from pullback.codegen.c import CSource
+from pullback.codegen.expressions import literal
+from pullback.errors import IndexRangeError
+from pullback.ir.interpret import interpret
+from pullback.ir.program import Program
+from pullback.ir.traverse import specialise
+from pullback.ir.types import f64
+from pullback.loops.nodes import Buffer
+from pullback.loops.storage import make_buffer
+from pullback.runtime.buffer import NDArray, extents, prepared
+from pullback.runtime.emit import emit_c
+
+SAMPLES: Final = 32
+EMBEDDED: Final = 4096  # elements of reference inputs that the example may hold
+TOLERANCE: Final = {"f32": 2e-3, "f64": 1e-7}
+_MULTIPLIER: Final = 2654435761
+
+
+def export(program: Program, dims: Mapping[str, int], directory: str | os.PathLike[str],
+           reference_inputs: Sequence[NDArray] | None = None) -> dict[str, Any]:
+    """Write the C project of a program for the given dims.
+
+    Args:
+        directory: made where it does not exist; files of the same names are replaced.
+        reference_inputs: what the example calls the function with; made up where None or more than 4096 elements.
+
+    Returns:
+        `files`, the paths written, and `peak_bytes`, the size of the arena.
+    """
+    source = emit_c(program, dims)
+    fixed = specialise(program, dims)
+    inputs, rules = _reference_inputs(fixed, reference_inputs)
+    outputs = interpret(fixed, inputs)
+    name = source.name
+    texts = {
+        f"{name}.h": _header(program, source),
+        f"{name}.c": source.text,
+        "CMakeLists.txt": _cmake(name),
+        "main.c": _example(fixed, source, inputs, rules, outputs),
+    }
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, text in texts.items():
+        _write(folder / file, text)
+    return {"files": [str(folder / file) for file in texts], "peak_bytes": source.arena_bytes}
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file in one step."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "w", encoding="utf-8") as f:
+        f.write(text)
+    os.chmod(temporary, 0o644)
+    os.replace(temporary, path)
+
+
+# Reference numbers ----------------------------------------------------------------------------------------------
+
+
+def _made_up(b: Buffer, seed: int, modulus: int | None, low: int) -> NDArray:
+    """The same numbers as the example's `fill`: a hash of the position, in [-1, 1) or low .. low + modulus - 1."""
+    shape = extents(b)
+    count = int(np.prod(shape, dtype=np.int64))
+    mixed = (np.arange(count, dtype=np.uint64) + np.uint64(seed)) * np.uint64(_MULTIPLIER) & np.uint64(0xFFFFFFFF)
+    if modulus is None:
+        values = mixed.astype(np.float64) / 2147483648.0 - 1.0
+    else:
+        values = (mixed >> np.uint64(8)) % np.uint64(modulus) + np.uint64(low)
+    return values.astype(b.dtype.numpy).reshape(shape)
+
+
+Rule = tuple[int, int | None, int] | None  # seed, modulus, lowest; None: embedded
+
+
+def _reference_inputs(program: Program, given: Sequence[NDArray] | None) -> tuple[list[NDArray], list[Rule]]:
+    buffers = [make_buffer(r, "input") for r in program.inputs]
+    if given is not None and sum(a.size for a in given) <= EMBEDDED:
+        arrays = [prepared(np.asarray(a), b.name, b.dtype.numpy, extents(b))
+                  for a, b in zip(given, buffers, strict=True)]
+        return arrays, [None] * len(arrays)
+    for modulus in (5, 1):
+        rules: list[Rule] = []
+        for k, r in enumerate(program.inputs):
+            low, width = 0, modulus
+            if r.bounds is not None and r.bounds[0].constant is not None and r.bounds[1].constant is not None:
+                low = r.bounds[0].constant
+                width = max(1, r.bounds[1].constant - low)
+            rules.append((1000 * k + 1, None if r.dtype.is_floating else 2 if r.dtype.is_bool else width, low))
+        arrays = [_made_up(b, *rule) for b, rule in zip(buffers, rules, strict=True) if rule is not None]
+        try:
+            interpret(program, arrays)
+        except IndexRangeError:
+            continue
+        break
+    return arrays, rules
+
+
+# Files ----------------------------------------------------------------------------------------------------------
+
+
+def _header(program: Program, source: CSource) -> str:
+    macro = source.name.upper()
+    about = " ".join(program.doc.split()) if program.doc else program.name
+    about = about.replace("*/", "* /")
+    codes = "".join(
+        f"     {k}  an index left the range of {site.array} (in {site.statement})\n"
+        for k, site in enumerate(source.sites, 1))
+    failures = f"   Returns 0, or\n{codes}" if codes else "   Returns 0.\n"
+    return f"""\
+/* {about}
+
+   One line builds the example:  cc -std=c99 -O2 {source.name}.c main.c -o example -lm
+   The best code comes from:     cc -std=gnu99 -O3 -march=native -ffp-contract=fast -fno-math-errno -fno-trapping-math
+*/
+#ifndef {macro}_H
+#define {macro}_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#define restrict
+#endif
+
+/* Bytes of working memory for one call. The function allocates nothing and keeps no state: calls that have
+   arenas of their own may run at the same time. */
+#define {macro}_ARENA_BYTES {source.arena_bytes}
+
+/* Static working memory, for programs that make one call at a time: {macro}_STATIC_ARENA(memory); then pass
+   {macro}_ALIGNED(memory). */
+#define {macro}_STATIC_ARENA(name) static unsigned char name[{macro}_ARENA_BYTES + 64]
+#define {macro}_ALIGNED(name) ((void *)((name) + (64 - (uintptr_t)(name) % 64) % 64))
+
+/* `arena` must be aligned to 64 bytes.
+{failures}*/
+{source.declaration}
+
+#ifdef __cplusplus
+#undef restrict
+}}
+#endif
+
+#endif
+"""
+
+
+def _cmake(name: str) -> str:
+    return f"""\
+cmake_minimum_required(VERSION 3.10)
+project({name} C)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+add_library({name} {name}.c)
+set_target_properties({name} PROPERTIES C_STANDARD 99)
+target_include_directories({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
+if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
+  target_compile_options({name} PRIVATE -ffp-contract=fast -fno-math-errno -fno-trapping-math)
+endif()
+if(UNIX)
+  target_link_libraries({name} PUBLIC m)
+endif()
+
+add_executable(example main.c)
+target_link_libraries(example {name})
+
+enable_testing()
+add_test(NAME example COMMAND example)
+"""
+
+
+def _example(program: Program, source: CSource, inputs: Sequence[NDArray], rules: Sequence[Rule],
+             outputs: Sequence[NDArray]) -> str:
+    name, macro = source.name, source.name.upper()
+    lines = [f"/* Calls {name} and compares its results with numbers computed by the reference interpreter. */",
+             "#include <math.h>", "#include <stdio.h>", f'#include "{name}.h"', "",
+             f"{macro}_STATIC_ARENA(arena);", ""]
+    body: list[str] = []
+    arguments = []
+    for k, (r, a, rule) in enumerate(zip(program.inputs, inputs, rules, strict=True)):
+        variable = f"input{k}"
+        arguments.append(variable)
+        count = max(a.size, 1)
+        if rule is None:
+            numbers = ", ".join(literal(v.item(), r.dtype)[0] for v in a.reshape(-1)) or "0"
+            lines.append(f"static const {r.dtype.c} {variable}[{count}] = {{{_folded(numbers)}}}; /* {r.name} */")
+            continue
+        lines.append(f"static {r.dtype.c} {variable}[{count}]; /* {r.name} */")
+        seed, modulus, low = rule
+        value = f"mixed(i + {seed})"
+        value = f"{value} / 2147483648.0 - 1.0" if modulus is None else f"({value} >> 8) % {modulus} + {low}"
+        body.append(f"for (uint32_t i = 0; i < {a.size}; ++i) {variable}[i] = ({r.dtype.c})({value});")
+    checks: list[str] = []
+    for k, (r, a) in enumerate(zip(program.outputs, outputs, strict=True)):
+        variable = f"output{k}"
+        arguments.append(variable)
+        lines.append(f"static {r.dtype.c} {variable}[{max(a.size, 1)}]; /* {r.name} */")
+        flat = a.reshape(-1)
+        picked = sorted({int(i) for i in np.linspace(0, flat.size - 1, min(SAMPLES, flat.size))}) if flat.size else []
+        if not picked:
+            continue
+        tolerance = TOLERANCE.get(r.dtype.name, 0)
+        positions = ", ".join(str(i) for i in picked)
+        wanted = ", ".join(literal(float(flat[i]), f64)[0] for i in picked)
+        lines.append(f"static const uint32_t position{k}[{len(picked)}] = {{{_folded(positions)}}};")
+        lines.append(f"static const double wanted{k}[{len(picked)}] = {{{_folded(wanted)}}};")
+        checks.append(f"for (int i = 0; i < {len(picked)}; ++i) {{")
+        checks.append(f"    double got = (double){variable}[position{k}[i]];")
+        checks.append(f"    if (!close_to(got, wanted{k}[i], {tolerance})) {{")
+        checks.append(f'        printf("{r.name}[%u] is %.9g, not %.9g\\n", (unsigned)position{k}[i], got, wanted{k}[i]);')
+        checks.append("        ++wrong;")
+        checks.append("    }")
+        checks.append("}")
+    arguments.append(f"{macro}_ALIGNED(arena)")
+    if source.sites:
+        arguments.append("0")
+    lines.append("")
+    if any(rule is not None for rule in rules):
+        lines += ["static uint32_t mixed(uint32_t i) {", f"    return i * {_MULTIPLIER}u;", "}", ""]
+    lines += ["static int close_to(double got, double wanted, double tolerance) {",
+              "    if (got == wanted || (got != got && wanted != wanted)) return 1;",
+              "    return fabs(got - wanted) <= tolerance * (1 + fabs(wanted));", "}", ""]
+    call = f"{name}({', '.join(arguments)})"
+    lines += ["int main(void) {", "    int wrong = 0;", *(f"    {t}" for t in body),
+              f"    int status = {call};", "    if (status) {",
+              '        printf("range check %d failed\\n", status);', "        return 1;", "    }",
+              *(f"    {t}" for t in checks),
+              f'    printf("{name}: %d numbers differ from the reference\\n", wrong);',
+              "    return wrong != 0;", "}", ""]
+    return "\n".join(lines)
+
+
+def _folded(text: str, width: int = 100) -> str:
+    """A list of numbers over several lines where it is long."""
+    if len(text) <= width:
+        return text
+    lines, line = [], ""
+    for part in text.split(", "):
+        if len(line) + len(part) + 2 > width:
+            lines.append(line)
+            line = ""
+        line += part + ", "
+    return "\n    " + "\n    ".join([*lines, line.rstrip(", ")])
