@@ -1,0 +1,210 @@
+"""Calls: a traced function inside another becomes part of its program; with NumPy arguments it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pullback.api.traced import Traced
+from pullback.errors import DTypeError, ShapeError
+from pullback.ir import expr
+from pullback.ir.expr import Bracket, Const, Get, Ref, Scalar
+from pullback.ir.index import Cond, DimSymbol, Index, as_index, divide_exactly, prove
+from pullback.ir.program import Fold, Program, While, walk_statements
+from pullback.ir.program import Choose as Choose_
+from pullback.ir.traverse import Substitution
+from pullback.lang import tree
+from pullback.lang.annotations import Leaf, parse_dim, wrong_dtype
+from pullback.lang.array import Array
+from pullback.lang.elementwise import convert
+from pullback.lang.handle import Handle, Indices, as_array, axes_for, extent_of, from_ref, ref_of, shape_text, view
+from pullback.lang.ranges import RangeChecker
+from pullback.lang.trace import current
+from pullback.source import Position, user_position
+
+
+def inline(name: str, traced: Traced, leaves: Sequence[Leaf], values: Sequence[Any]) -> Any:
+    """The results of a call on traced values: the callee's statements join the program being traced."""
+    tracer = current()
+    position = user_position()
+    program = traced.program
+    handles: list[Array] = []
+    dims: dict[DimSymbol, Index] = {}
+    for leaf, value in zip(leaves, values):
+        if leaf.kind == "size":
+            dims[DimSymbol(leaf.size)] = extent_of(value, leaf.path)
+        elif leaf.kind != "static":
+            handles.append(_fitting(leaf, value, position))
+    inputs = program.inputs[:len(handles)]
+    unify(name, inputs, handles, dims, position)
+    handles += [view(r.shape, r.dtype, lambda i, r=r: expr.get(r, *i)) for r in traced.foreign]  # type: ignore[misc]
+    handles += [from_ref(tracer.capture(a)) for a in traced.captured]
+    sub = Substitution(dims=dims)
+    for c in program.requires:
+        mapped = sub.condition(c)
+        if mapped is False:
+            raise ShapeError("E114", f"{name} requires {c}, which these shapes never fulfil", position=position,
+                             facts=[f"{s.name} = {dims[s]}" for s in c.index.symbols if s in dims])
+        tracer.require(mapped)
+    block, results = _instantiate(program, handles, dims)
+    adopted = tracer.adopt(block)
+    made = [handles[r] if isinstance(r, int) else from_ref(adopted[k]) for k, r in enumerate(results)]
+    return tree.unflatten(traced.structure, made)
+
+
+def _fitting(leaf: Leaf, value: Any, position: Position | None) -> Array:
+    """An argument with the dtype of its leaf; weak values take it."""
+    h = as_array(value, leaf.path)
+    assert leaf.dtype is not None
+    if h.strong is leaf.dtype:
+        return h
+    if h.weak is not None:
+        fits = {"bool": leaf.dtype.is_bool, "integer": not leaf.dtype.is_bool, "floating": leaf.dtype.is_floating}
+        if fits[h.weak]:
+            return convert(h, leaf.dtype)
+    elif leaf.kind in ("int", "float") and h.rank == 0 and h.settled.is_floating == leaf.dtype.is_floating:
+        return convert(h, leaf.dtype)
+    error = wrong_dtype(leaf.path, [leaf.dtype], h.settled, h)
+    raise DTypeError(error.code, error.what, position=position, remedy=error.remedy)
+
+
+def unify(name: str, inputs: Sequence[Ref], handles: Sequence[Handle], dims: dict[DimSymbol, Index],
+          position: Position | None) -> None:
+    """The callee's dims from the shapes of the arguments; ShapeError in the caller's words where they disagree."""
+    origin: dict[DimSymbol, str] = {}
+    pending: list[tuple[Ref, int, Index, Index]] = []
+    for ref, h in zip(inputs, handles):
+        if ref.rank != h.rank:
+            raise ShapeError("E110", f"{name}: {ref.name} has {ref.rank} axes, the argument {_called(h, ref)} has {h.rank}",
+                             position=position, facts=_facts(inputs, handles))
+        pending += [(ref, axis, pattern, actual)
+                    for axis, (pattern, actual) in enumerate(zip(ref.shape, h.extents))]
+    while pending:
+        left = []
+        for item in pending:
+            ref, axis, pattern, actual = item
+            unknown = [s for s in pattern.symbols if s not in dims]
+            if len(unknown) == 1:
+                factor = pattern.coefficient(unknown[0])
+                if factor is None:
+                    left.append(item)
+                    continue
+                sub = Substitution(dims=dims)
+                rest = sub.index(pattern - factor * as_index(unknown[0]))
+                value = divide_exactly(actual - rest, sub.index(factor))
+                if value is None:
+                    raise ShapeError("E101", f"{name}: axis {axis} of {ref.name} is {pattern}, the argument has {actual}",
+                                     position=position, facts=_facts(inputs, handles))
+                dims[unknown[0]] = value
+                origin[unknown[0]] = f"axis {axis} of {ref.name}"
+            elif unknown:
+                left.append(item)
+            else:
+                expected = Substitution(dims=dims).index(pattern)
+                if expected is not actual:
+                    came = [f"{s.name} = {dims[s]} from {origin[s]}" for s in pattern.symbols if s in origin]
+                    raise ShapeError(
+                        "E101", f"{name}: axis {axis} of {ref.name} must be {pattern} = {expected}, "
+                        f"the argument has {actual}", position=position, facts=[*came, *_facts(inputs, handles)],
+                        remedy="pass arrays whose dims agree, or give equal dims one name in the caller's annotations")
+        if len(left) == len(pending):
+            ref, axis, pattern, actual = left[0]
+            raise ShapeError("E106", f"{name}: the extent {pattern} of {ref.name} does not determine its dims",
+                             position=position, facts=_facts(inputs, handles))
+        pending = left
+
+
+def _called(h: Handle, ref: Ref) -> str:
+    return h.name or ref.name
+
+
+def _facts(inputs: Sequence[Ref], handles: Sequence[Handle]) -> list[str]:
+    return [f"{r.name} : {shape_text(r.shape)} got {shape_text(h.extents)}" for r, h in zip(inputs, handles)]
+
+
+def _instantiate(p: Program, handles: Sequence[Array], dims: dict[DimSymbol, Index]) -> tuple[Any, list[int | None]]:
+    """The body over these arguments, and for each result which argument it is, if it is one.
+
+    Views that only move data are read where the callee reads its input, so that passing `images[i]` copies nothing;
+    what the callee uses as a whole array, and what computes something, becomes an array first.
+    """
+    whole: set[Ref] = set()
+    for s in walk_statements(p.body):
+        if isinstance(s, Fold | While):
+            whole.update(s.inits)
+            for b in ((s.body,) if isinstance(s, Fold) else (s.test, s.body)):
+                whole.update(b.results)
+        elif isinstance(s, Choose_):
+            whole.add(s.test)
+            whole.update(s.then.results + s.otherwise.results)
+    refs: dict[Ref, Ref] = {}
+    rules: dict[Ref, Array] = {}
+    for r, h in zip(p.inputs, handles):
+        if r not in whole and _moves_data(h):
+            stand_in = Ref(r.name, r.dtype, h.extents)
+            refs[r] = stand_in
+            rules[stand_in] = h
+        else:
+            whole_ref = ref_of(h, r.name)
+            stand_in = Ref(r.name, r.dtype, h.extents)
+            if r in whole:
+                refs[r] = whole_ref
+            else:
+                refs[r] = stand_in
+                rules[stand_in] = from_ref(whole_ref)
+        if r.bounds is not None:
+            _pass_bounds(r, h, dims)
+
+    tracer = current()
+
+    def get(ref: Ref, indices: Indices) -> Scalar:
+        h = rules.get(ref)
+        if h is not None:
+            return h.element(indices)
+        return tracer.read(ref, indices) if tracer.is_view(ref) else expr.get(ref, *indices)
+
+    positions = {r: k for k, r in enumerate(p.inputs)}
+    results = [positions.get(r) for r in p.outputs]
+    block = Substitution(dims=dims, refs=refs, get=get).block(p.body)
+    return block, results
+
+
+def _pass_bounds(r: Ref, h: Array, dims: dict[DimSymbol, Index]) -> None:
+    """The range that the callee declared for an argument holds for the caller's array too."""
+    assert r.bounds is not None
+    low, high = (Substitution(dims=dims).index(b) for b in r.bounds)
+    if h.ref is not None:
+        if h.ref.bounds is not None and prove_within(h.ref.bounds, (low, high)):
+            return
+        if h.ref in current().inputs:
+            h.ref.bounds = (low, high)
+            return
+    raise ShapeError("E109", f"{r.name} must lie in [{low}, {high}), and the values passed are not known to",
+                     position=user_position(),
+                     remedy="declare it where the array enters: `pb.in_range(x, n)` on the caller's argument")
+
+
+def prove_within(inner: tuple[Index, Index], outer: tuple[Index, Index]) -> bool:
+    """Whether one half-open range lies in another."""
+    from pullback.ir.index import cond
+
+    known: tuple[Cond, ...] = current().known
+    return prove(cond(">=", inner[0] - outer[0]), known) and prove(cond(">=", outer[1] - inner[1]), known)
+
+
+def _moves_data(h: Array) -> bool:
+    """Whether reading an element of h is one plain read that is in range as it stands."""
+    if h.weak is not None:
+        return False
+    variables = axes_for(h.extents)
+    e = h.element(tuple(as_index(v) for v in variables))
+    inner = e.arg if isinstance(e, Bracket) else e
+    if not isinstance(inner, Get | Const):
+        return False
+    tracer = current()
+    checker = RangeChecker(tracer, frozenset(variables))
+    before = len(tracer.errors)
+    checked = checker.scalar(e, ())
+    clean = checked is e and not checker.obligations and len(tracer.errors) == before
+    del tracer.errors[before:]
+    return clean

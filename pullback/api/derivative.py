@@ -1,0 +1,201 @@
+"""grad and value_and_grad: derivatives as traced functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pullback.api.function import Function, function
+from pullback.api.signature import Parameter, Signature
+from pullback.api.traced import Traced
+from pullback.errors import DerivativeError, TraceError
+from pullback.ir import expr
+from pullback.ir.expr import Ref, Scalar
+from pullback.ir.index import Index, Var
+from pullback.ir.program import Block, Build, Program
+from pullback.ir.traverse import Substitution
+from pullback.lang import tree
+from pullback.lang.handle import shape_text
+from pullback.lang.tree import Structure
+from pullback.source import Position, user_position
+
+Wrt = str | int | tuple[str | int, ...]
+
+
+class Gradient(Function):
+    """The gradient of a function whose result is one floating-point number."""
+
+    def __init__(self, base: Function, wrt: Wrt | None, has_aux: bool, with_value: bool, position: Position | None) -> None:
+        super().__init__(base.python)
+        self.base = base
+        self.name = f"{base.name}_{'value_and_grad' if with_value else 'grad'}"
+        self.wrt = wrt
+        self.has_aux = has_aux
+        self.with_value = with_value
+        self.position = position
+
+    def _find_parameters(self) -> list[Parameter]:
+        return self.base.parameters
+
+    def _chosen(self) -> tuple[list[int], bool]:
+        """Positions of the parameters of `wrt`, and whether they were given as a tuple."""
+        parameters = self.parameters
+        given: Sequence[str | int] = (self.wrt if isinstance(self.wrt, tuple) else (0 if self.wrt is None else self.wrt,))
+        out = []
+        for w in given:
+            found = next((k for k, p in enumerate(parameters) if p.name == w), None) if isinstance(w, str) else (
+                w if -len(parameters) <= w < len(parameters) else None)
+            if found is None:
+                raise TraceError("E108", f"grad({self.base.name}): wrt={w!r} names no parameter", position=self.position,
+                                 remedy="one of " + ", ".join(p.name for p in parameters))
+            out.append(found % len(parameters))
+        return out, isinstance(self.wrt, tuple)
+
+    def _trace(self, signature: Signature) -> Traced:
+        from pullback.ad.reverse import vjp
+
+        chosen, several = self._chosen()
+        positions, structures = self._sources(signature, chosen)
+        base = self.base.traced(signature)
+        program = base.program
+        value, aux = self._value(base)
+        derived = vjp(program, positions)
+        seeded = _seed(derived, program, value)
+        count = len(program.outputs)
+        cotangents = list(seeded[1][count:])
+        wrt_structure = structures[0] if not several else Structure(
+            "tuple", None, tuple(range(len(structures))), tuple(structures))
+        results, structure = cotangents, wrt_structure
+        names = [f"{program.inputs[k].name}_bar" for k in positions]
+        if self.has_aux or self.with_value:
+            primal = list(seeded[1][:count])
+            primal_names = list(program.output_names) or [r.name for r in program.outputs]
+            if self.with_value:
+                results, names = [*primal, *cotangents], [*primal_names, *names]
+                structure = _pair(base.structure, wrt_structure)
+            else:
+                rest = [r for k, r in enumerate(primal) if k != value]
+                results = [*cotangents, *rest]
+                names += [n for k, n in enumerate(primal_names) if k != value]
+                structure = _pair(wrt_structure, aux)
+        names = [n if names.index(n) == k else f"{n}_{k}" for k, n in enumerate(names)]
+        out = replace(derived, name=self.name, inputs=program.inputs, body=Block(seeded[0], tuple(results)),
+                      output_names=tuple(names), requires=program.requires, sizes=program.sizes, doc=program.doc,
+                      notes=program.notes)
+        from pullback.rewrite.cse import eliminate_dead
+
+        return Traced(eliminate_dead(out), structure, base.leaves, base.foreign)
+
+    def _sources(self, signature: Signature, chosen: Sequence[int]) -> tuple[list[int], list[Structure]]:
+        """Positions of the inputs to differentiate by; integers are refused."""
+        starts, at = [], 0
+        for group in signature.leaves:
+            starts.append(at)
+            at += sum(leaf.kind not in ("static", "size") for leaf in group)
+        positions, structures = [], []
+        for k in chosen:
+            for offset, leaf in enumerate(signature.leaves[k]):
+                if leaf.dtype is None or not leaf.dtype.is_floating:
+                    kind = leaf.kind if leaf.dtype is None else str(leaf.dtype)
+                    raise DerivativeError("E202", f"grad({self.base.name}): {leaf.path} is {kind}, and only floating-point "
+                                          "values have a derivative", position=self.position,
+                                          remedy="choose other parameters with `wrt=`, or convert the argument")
+                positions.append(starts[k] + offset)
+            structures.append(signature.structures[k])
+        return positions, structures
+
+    def _value(self, base: Traced) -> tuple[int, Structure]:
+        """Which output is differentiated, and the structure of the auxiliary results."""
+        name = self.base.name
+        structure, aux = base.structure, tree.NONE
+        if self.has_aux:
+            if structure.kind != "tuple" or len(structure.children) != 2 or structure.children[0] != tree.LEAF:
+                raise DerivativeError("E201", f"grad({name}, has_aux=True): the result is {structure}, not a pair "
+                                      "(value, aux)", position=self.position, remedy="return `value, aux`")
+            aux = structure.children[1]
+        elif structure != tree.LEAF:
+            raise DerivativeError("E201", f"grad({name}): the result is {structure}, and a gradient is that of one number",
+                                  position=self.position, remedy="`has_aux=True` for results besides the first")
+        out = base.program.outputs[0]
+        if out.rank or not out.dtype.is_floating:
+            shape = shape_text(out.shape) if out.rank else ""
+            raise DerivativeError("E201", f"grad({name}): the result is {out.dtype}{shape}, and a gradient is that of one "
+                                  "floating-point number", position=self.position,
+                                  remedy="reduce it, e.g. with `pb.sum`" if out.rank else "return a floating-point value")
+        return 0, aux
+
+
+def _pair(a: Structure, b: Structure) -> Structure:
+    return Structure("tuple", None, (0, 1), (a, b))
+
+
+def _seed(derived: Program, program: Program, value: int) -> tuple[tuple[Any, ...], tuple[Ref, ...]]:
+    """The derivative's body with cotangent 1 for the value and 0 for other outputs."""
+    cotangents = derived.inputs[len(program.inputs):]
+    floating = [k for k, r in enumerate(program.outputs) if r.dtype.is_floating]
+    refs = dict(zip(derived.inputs, program.inputs))
+    seeds: dict[Ref, Scalar] = {}
+    before = []
+    for k, r in zip(floating, cotangents):
+        seed = expr.const(1.0, r.dtype) if k == value else expr.zero(r.dtype)
+        stand_in = Ref(r.name, r.dtype, r.shape)
+        refs[r] = stand_in
+        seeds[stand_in] = seed
+        before.append(Build((stand_in,), tuple(Var("i", e) for e in r.shape), (seed,)))
+
+    def get(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+        return seeds[ref] if ref in seeds else expr.get(ref, *indices)
+
+    block = Substitution(refs=refs, get=get).block(derived.body)
+    return (*before, *block.statements), block.results
+
+
+def _as_function(f: Callable[..., Any]) -> Function:
+    return f if isinstance(f, Function) else function(f)
+
+
+def _gradient(f: Callable[..., Any], wrt: Wrt | None, has_aux: bool, with_value: bool) -> Function:
+    base = _as_function(f)
+    key = (wrt if not isinstance(wrt, list) else tuple(wrt), has_aux, with_value)
+    found = base.derivatives.get(key)
+    if found is None:
+        found = base.derivatives[key] = Gradient(base, key[0], has_aux, with_value, user_position())
+    return found
+
+
+def grad(f: Callable[..., Any], wrt: Wrt | None = None, has_aux: bool = False) -> Function:
+    """The gradient of a function whose result is one number, as a traced function of the same arguments.
+
+    Args:
+        f: the function.
+        wrt: name or position of the parameter to differentiate by, or a tuple of these; the first by default.
+        has_aux: f gives `(value, aux)`; the result is then `(gradient, aux)`.
+    Returns:
+        A function whose result is shaped like the parameter: a tree for a tree, a tuple for a tuple of parameters.
+    Raises:
+        DerivativeError: [E201] the result of f is not one floating-point number. [E202] a parameter is not floating.
+
+    >>> import numpy as np, pullback as pb
+    >>> from jaxtyping import Float64
+    >>> from pullback import Array
+    >>> @pb.function
+    ... def energy(x: Float64[Array, "N"]):
+    ...     return pb.sum_over(x.shape[0], lambda n: x[n] ** 2)
+    >>> pb.grad(energy)(np.array([1.0, 2.0])).tolist()
+    [2.0, 4.0]
+    """
+    return _gradient(f, wrt, has_aux, False)
+
+
+def value_and_grad(f: Callable[..., Any], wrt: Wrt | None = None, has_aux: bool = False) -> Function:
+    """Value and gradient of a function together: `(value, gradient)`, or `((value, aux), gradient)`.
+
+    Args:
+        f: the function; its result is one number, or `(value, aux)` with `has_aux`.
+        wrt: name or position of the parameter to differentiate by, or a tuple of these; the first by default.
+        has_aux: whether f gives auxiliary results.
+    Raises:
+        DerivativeError: [E201] the result of f is not one floating-point number. [E202] a parameter is not floating.
+    """
+    return _gradient(f, wrt, has_aux, True)

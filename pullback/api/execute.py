@@ -1,0 +1,139 @@
+"""Running a traced function on NumPy arrays: checks, the compiled program or the interpreter, results as trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.api import policy
+from pullback.api.traced import Traced
+from pullback.errors import CompilerError, DTypeError, ShapeError
+from pullback.ir.dims import evaluate, solve_dims
+from pullback.ir.interpret import interpret
+from pullback.lang import tree
+from pullback.lang.annotations import Leaf, as_numpy, numpy_dtype, wrong_dtype
+
+NDArray = np.ndarray[Any, Any]
+
+
+def prepare(leaves: Sequence[Leaf], values: Sequence[Any]) -> tuple[list[NDArray], dict[str, int]]:
+    """The arguments as C-contiguous arrays of the right element type, and the sizes."""
+    arrays: list[NDArray] = []
+    sizes: dict[str, int] = {}
+    for leaf, value in zip(leaves, values):
+        if leaf.kind == "static":
+            continue
+        if leaf.kind == "size":
+            if leaf.size in sizes and sizes[leaf.size] != int(value):
+                raise ShapeError("E111", f"{leaf.path} = {int(value)}, but {leaf.size} = {sizes[leaf.size]}")
+            sizes[leaf.size] = int(value)
+            continue
+        arrays.append(_array(leaf, value))
+    return arrays, sizes
+
+
+def _array(leaf: Leaf, value: Any) -> NDArray:
+    assert leaf.dtype is not None
+    wanted = leaf.dtype.numpy
+    if leaf.kind != "array" or (isinstance(value, bool | int | float) and not isinstance(value, np.generic)):
+        return _number(leaf, value)
+    array = as_numpy(value, leaf.path)
+    if array.dtype != wanted:
+        raise wrong_dtype(leaf.path, [leaf.dtype], numpy_dtype(array, leaf.path), value)
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        array = np.array(array, order="C", copy=True).reshape(array.shape)
+    return array
+
+
+def _number(leaf: Leaf, value: Any) -> NDArray:
+    assert leaf.dtype is not None
+    array = as_numpy(value, leaf.path)
+    if array.ndim:
+        raise ShapeError("E110", f"{leaf.path} is a number, and an array of shape {array.shape} was given")
+    found = numpy_dtype(array, leaf.path)
+    allowed = {"bool": found.is_bool, "signed": found.is_integer, "unsigned": found.is_integer,
+               "floating": found.is_integer or found.is_floating}
+    if not allowed[leaf.dtype.kind]:
+        raise wrong_dtype(leaf.path, [leaf.dtype], found, value)
+    if leaf.dtype.is_integer and not leaf.dtype.minimum <= int(array) <= leaf.dtype.maximum:
+        raise DTypeError("E124", f"{leaf.path} = {int(array)} does not fit {leaf.dtype}")
+    return array.astype(leaf.dtype.numpy)
+
+
+class Runner:
+    """A traced function for arrays of given shapes."""
+
+    def __init__(self, name: str, traced: Traced, arrays: Sequence[NDArray], sizes: dict[str, int], threads: int,
+                 backend: str | None = None) -> None:
+        self.name = name
+        self.traced = traced
+        self.program = traced.program
+        self.sizes = sizes
+        self.dims = solve_dims(self.program, [a.shape for a in arrays], sizes)
+        self.single = traced.structure == tree.LEAF
+        self.dtypes = [r.dtype.numpy for r in self.program.inputs]
+        self.executable: Any = None
+        if (backend or policy.backend()) == "c":
+            self.executable = self._compile(threads)
+
+    def _compile(self, threads: int) -> Any:
+        try:
+            from pullback.runtime.executor import compile_program
+        except ImportError as error:
+            policy.warn_without_compiler(error)
+            return None
+        try:
+            return compile_program(self.program, self.dims, threads)
+        except CompilerError as error:
+            if error.code != "E401":  # no compiler at all
+                raise
+            policy.warn_without_compiler(error.what)
+            return None
+
+    def call_fast(self, args: Sequence[NDArray]) -> Any:
+        """A call whose arguments have the shapes and element types of this runner."""
+        arrays = [a if a.flags.c_contiguous and a.flags.aligned else np.ascontiguousarray(a) for a in args]
+        results = self._run(arrays, None)
+        if self.single:
+            r = results[0]
+            return r[()] if r.ndim == 0 else r
+        return self._tree(results)
+
+    def call(self, arrays: list[NDArray], out: Any) -> Any:
+        """The results as the function's tree; written into `out` where it is given."""
+        outputs = None if out is None else self._outputs(out)
+        results = self._run(arrays, outputs)
+        return out if out is not None else self._tree(results)
+
+    def _tree(self, results: Sequence[NDArray]) -> Any:
+        return tree.unflatten(self.traced.structure, [r[()] if r.ndim == 0 else r for r in results])
+
+    def _run(self, arrays: list[NDArray], outputs: list[NDArray] | None) -> list[NDArray]:
+        if self.executable is not None:
+            results: list[NDArray] = self.executable.run(arrays, outputs)
+            return results
+        results = interpret(self.program, arrays, self.sizes)
+        if outputs is not None:
+            for target, r in zip(outputs, results):
+                target[...] = r
+            return outputs
+        return results
+
+    def _outputs(self, out: Any) -> list[NDArray]:
+        leaves, structure = tree.flatten(out)
+        if structure != self.traced.structure:
+            raise ShapeError("E139", f"{self.name}: out is {structure}, the result is {self.traced.structure}",
+                             remedy="pass arrays in the structure of the result")
+        for leaf, ref, path in zip(leaves, self.program.outputs, tree.leaf_paths(structure, "out")):
+            shape = tuple(evaluate(d, self.dims) for d in ref.shape)
+            if not isinstance(leaf, np.ndarray) or leaf.shape != shape:
+                raise ShapeError("E110", f"{self.name}: {path} must be an array of shape {shape}",
+                                 facts=[f"got {getattr(leaf, 'shape', type(leaf).__name__)}"])
+            if leaf.dtype != ref.dtype.numpy:
+                raise DTypeError("E122", f"{self.name}: {path} has dtype {leaf.dtype}, the result is {ref.dtype.numpy}")
+            if not leaf.flags.c_contiguous or not leaf.flags.writeable:
+                raise ShapeError("E141", f"{self.name}: {path} must be writeable and contiguous in row-major order",
+                                 remedy="`np.empty(shape, dtype)` makes such an array")
+        return leaves

@@ -1,0 +1,276 @@
+"""`function`: a Python function as a program that is checked, called, compiled and exported."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from pullback.api import policy
+from pullback.api.call import inline
+from pullback.api.execute import Runner, prepare
+from pullback.api.signature import Parameter, Signature, bind, parameters_of, signature_of
+from pullback.api.traced import Traced, trace
+from pullback.api.typetext import program_type
+from pullback.errors import ShapeError, TraceError
+from pullback.ir.dims import check_requirements, determined_dims
+from pullback.ir.program import Program
+from pullback.lang import tree
+from pullback.lang.annotations import Undetermined
+from pullback.lang.trace import is_tracing
+
+Specialise = Literal["auto", "always", "never"]
+
+
+class Function:
+    """A traced function. Call it with NumPy arrays, or inside another traced function.
+
+    Attributes:
+        name: the Python function's name.
+    """
+
+    def __init__(self, f: Callable[..., Any], *, threads: int | None = None, specialise: Specialise = "auto",
+                 donate: Sequence[str] = ()) -> None:
+        self.python = f
+        self.name: str = getattr(f, "__name__", "function").strip("<>")
+        self._threads = threads
+        self._notes: dict[str, Any] = {"specialise": specialise} if specialise != "auto" else {}
+        self._donate = tuple(donate)
+        self._own_parameters: list[Parameter] | None = None
+        self._traces: dict[Signature, Traced] = {}
+        self._runners: dict[Any, Runner] = {}
+        self._fast: dict[Any, Runner] = {}
+        self._last: Signature | None = None
+        self.derivatives: dict[Any, Function] = {}
+        functools.update_wrapper(self, f, updated=())
+
+    # Tracing ------------------------------------------------------------------------------------------------
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """The parameters with what their annotations say."""
+        if self._own_parameters is None:
+            self._own_parameters = self._find_parameters()
+        return self._own_parameters
+
+    def _find_parameters(self) -> list[Parameter]:
+        found = parameters_of(self.python)
+        for name in self._donate:
+            if all(p.name != name for p in found):
+                raise TraceError("E108", f"{self.name}: donate names {name!r}, which is no parameter",
+                                 remedy="one of " + ", ".join(p.name for p in found))
+        if self._donate:
+            self._notes["donate"] = self._donate
+        return found
+
+    def define(self) -> None:
+        """Trace now where the annotations say enough, so that errors appear where the function is defined."""
+        try:
+            signature, _ = signature_of(self.parameters, None)
+            self.traced(signature)
+        except Undetermined:
+            pass
+        except NameError as error:
+            if isinstance(error, UnboundLocalError):
+                raise
+            # a global that is bound later: the check moves to the first use
+
+    def traced(self, signature: Signature) -> Traced:
+        """The function traced for a signature, once."""
+        found = self._traces.get(signature)
+        if found is None:
+            found = self._trace(signature)
+            if not found.foreign and not (is_tracing() and self._closes_over_indices(found)):
+                self._traces[signature] = found
+        self._last = signature
+        return found
+
+    def _closes_over_indices(self, found: Traced) -> bool:
+        from pullback.lang.lift import free_variables
+
+        return any(free_variables(s, {}) for s in found.program.body.statements)
+
+    def _trace(self, signature: Signature) -> Traced:
+        return trace(self.python, self.name, signature, dict(self._notes))
+
+    def _determined(self) -> Traced:
+        """The trace that the annotations determine, else the one of the last call."""
+        try:
+            signature, _ = signature_of(self.parameters, None)
+        except Undetermined:
+            if self._last is None:
+                raise TraceError(
+                    "E140", f"{self.name}: its annotations leave element types, ranks or static values open",
+                    remedy=f"call {self.name} once, or use {self.name}.program(...) with arguments") from None
+            signature = self._last
+        return self.traced(signature)
+
+    def program(self, *args: Any, **keywords: Any) -> Program:
+        """The program for these arguments; without arguments what the annotations determine."""
+        if not args and not keywords:
+            return self._determined().program
+        signature, _ = signature_of(self.parameters, bind(self.name, self.parameters, args, keywords))
+        return self.traced(signature).program
+
+    # Calling ------------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
+        if not keywords and out is None and not is_tracing():
+            try:
+                key = tuple([(a.dtype, a.shape) for a in args])
+            except AttributeError:
+                key = None
+            runner = self._fast.get(key)
+            if runner is not None and all(type(a) is np.ndarray for a in args):
+                return runner.call_fast(args)
+        values = bind(self.name, self.parameters, args, keywords)
+        signature, flat = signature_of(self.parameters, values)
+        traced = self.traced(signature)
+        if is_tracing():
+            return inline(self.name, traced, signature.flat, flat)
+        runner, arrays = self._runner(signature, traced, flat)
+        if (not keywords and out is None and len(arrays) == len(args) == len(signature.flat) == len(runner.program.inputs)
+                and all(type(a) is np.ndarray for a in args)):
+            self._fast[tuple([(a.dtype, a.shape) for a in args])] = runner
+        return runner.call(arrays, out)
+
+    def _runner(self, signature: Signature, traced: Traced, flat: Sequence[Any]) -> tuple[Runner, list[np.ndarray[Any, Any]]]:
+        """What runs this call, and the arrays to give it."""
+        arrays, sizes = prepare(signature.flat, flat)
+        arrays += traced.captured
+        threads = policy.thread_count(self._threads)
+        key = (signature, tuple(a.shape for a in arrays), tuple(sizes.items()), threads, policy.backend())
+        runner = self._runners.get(key)
+        if runner is None:
+            runner = self._runners[key] = Runner(self.name, traced, arrays, sizes, threads)
+        return runner, arrays
+
+    def interpret(self, *args: Any, **keywords: Any) -> Any:
+        """The result by the reference interpreter in NumPy."""
+        values = bind(self.name, self.parameters, args, keywords)
+        signature, flat = signature_of(self.parameters, values)
+        traced = self.traced(signature)
+        arrays, sizes = prepare(signature.flat, flat)
+        arrays += traced.captured
+        return Runner(self.name, traced, arrays, sizes, 1, backend="interpreter").call(arrays, None)
+
+    # Looking ------------------------------------------------------------------------------------------------
+
+    @property
+    def type(self) -> str:
+        """The type with its dims: `(x: f32[N, M], w: f32[M]) -> f32[N]`, and what the dims must fulfil."""
+        traced = self._determined()
+        signature = next((s for s, t in self._traces.items() if t is traced), self._last)
+        assert signature is not None
+        return program_type(self.parameters, signature, traced)
+
+    @property
+    def ir(self) -> str:
+        """The program as text."""
+        from pullback.ir.printer import print_program
+
+        return print_program(self._determined().program)
+
+    def _dims(self, program: Program, dims: dict[str, Any]) -> dict[str, int]:
+        wanted = determined_dims(program)
+        for name in dims:
+            if name not in wanted:
+                raise ShapeError("E106", f"{self.name} has no dim {name}", facts=[self.type],
+                                 remedy="its dims are " + ", ".join(wanted) if wanted else "it has no dims")
+        for name in wanted:
+            if name not in dims:
+                raise ShapeError("E115", f"{self.name}: the dim {name} is not given", facts=[self.type],
+                                 remedy=", ".join(f"{n}=…" for n in wanted))
+        found = {n: int(dims[n]) for n in wanted}
+        check_requirements(program, found)
+        return found
+
+    def memory(self, **dims: int) -> Any:
+        """The table of buffers for given dims: statement, dims, bytes, live, peak. Nothing runs."""
+        from pullback.runtime import emit
+
+        program = self._determined().program
+        return emit.memory(program, self._dims(program, dims))
+
+    def c_source(self, *, names: str = "readable", comments: bool = True, **dims: int) -> str:
+        """The C of the function for given dims."""
+        from pullback.runtime import emit
+
+        program = self._determined().program
+        return emit.c_source(program, self._dims(program, dims), names=names, comments=comments)
+
+    def export(self, directory: Any, **dims: int) -> Any:
+        """Write a standalone C project for given dims: header, source, CMakeLists.txt and an example main."""
+        from pullback.runtime.export import export
+
+        program = self._determined().program
+        return export(program, self._dims(program, dims), directory)
+
+    def explain(self, **dims: int) -> Any:
+        """Every stage from the program to C, and the rules that fired."""
+        from pullback.runtime import emit
+
+        program = self._determined().program
+        return emit.explain(program, self._dims(program, dims) if dims else None)
+
+    def __repr__(self) -> str:
+        try:
+            return f"<pullback function {self.name}{self.type}>"
+        except Exception:
+            return f"<pullback function {self.name}>"
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+
+@overload
+def function(f: Callable[..., Any], /) -> Function: ...
+@overload
+def function(*, threads: int | None = None, specialise: Specialise = "auto", donate: Sequence[str] = ()
+             ) -> Callable[[Callable[..., Any]], Function]: ...
+def function(f: Callable[..., Any] | None = None, /, *, threads: int | None = None, specialise: Specialise = "auto",
+             donate: Sequence[str] = ()) -> Any:
+    """Make a Python function a traced one: checked when it is defined, compiled when it is called.
+
+    Args:
+        f: the function; its annotations give element types and dims of the arguments.
+        threads: how many threads a call may use; by default what `pb.threads` or PULLBACK_THREADS says, else 1.
+        specialise: whether C is made for the dims of a call: "auto", "always" or "never".
+        donate: names of arguments whose memory the result may overwrite.
+    Returns:
+        The function, or a decorator where only options are given.
+    Raises:
+        ShapeError: shapes in it disagree, or an index may leave its range.
+        DTypeError: element types in it do not fit.
+        TraceError: it uses Python control flow on traced values.
+
+    >>> import numpy as np, pullback as pb
+    >>> from jaxtyping import Float64
+    >>> from pullback import Array
+    >>> @pb.function
+    ... def double(x: Float64[Array, "N"]):
+    ...     return pb.build(x.shape[0], lambda n: 2 * x[n])
+    >>> double(np.array([1.0, 2.0])).tolist()
+    [2.0, 4.0]
+    >>> double.type
+    '(x: f64[N]) -> f64[N]'
+    """
+    if specialise not in ("auto", "always", "never"):
+        raise ValueError(f'specialise={specialise!r}: "auto", "always" or "never"')
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise ValueError(f"threads={threads!r}: the number of threads is an int of at least 1")
+    names = (donate,) if isinstance(donate, str) else tuple(donate)
+
+    def make(g: Callable[..., Any]) -> Function:
+        if isinstance(g, Function):
+            return g
+        made = Function(g, threads=threads, specialise=specialise, donate=names)
+        made.define()
+        return made
+
+    return make if f is None else make(f)
+
+
+__all__ = ["Function", "function", "tree"]

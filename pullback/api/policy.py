@@ -1,0 +1,77 @@
+"""Settings around calls: threads, exactness, which backend runs."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from pullback.errors import UsageError
+
+_THREADS: ContextVar[int | None] = ContextVar("threads", default=None)
+_EXACT: ContextVar[bool] = ContextVar("exact", default=False)
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Calls inside use at most `count` threads.
+
+    >>> import pullback as pb
+    >>> with pb.threads(1):
+    ...     pass
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ValueError(f"threads({count!r}): the number of threads is an int of at least 1")
+    token = _THREADS.set(count)
+    try:
+        yield
+    finally:
+        _THREADS.reset(token)
+
+
+@contextmanager
+def exact() -> Iterator[None]:
+    """Functions traced inside keep the order of every sum: no reassociation, results are the same bit for bit."""
+    token = _EXACT.set(True)
+    try:
+        yield
+    finally:
+        _EXACT.reset(token)
+
+
+def is_exact() -> bool:
+    """Whether `exact` is in force."""
+    return _EXACT.get()
+
+
+def thread_count(own: int | None) -> int:
+    """The number of threads of a call: the block around it, then the function's own setting, then the environment."""
+    found = _THREADS.get() or own
+    if found is not None:
+        return found
+    text = os.environ.get("PULLBACK_THREADS", "1")
+    if not text.isdigit() or int(text) < 1:
+        raise UsageError("E601", f"PULLBACK_THREADS={text} is not a number of threads", remedy="a whole number from 1 up")
+    return int(text)
+
+
+def backend() -> str:
+    """`c` or `interpreter`, as the environment says."""
+    name = os.environ.get("PULLBACK_BACKEND", "c")
+    if name not in ("c", "interpreter"):
+        raise UsageError("E602", f"PULLBACK_BACKEND={name} is no backend", remedy="c or interpreter")
+    return name
+
+
+_warned = False
+
+
+def warn_without_compiler(reason: object) -> None:
+    """Say once that calls run in the interpreter."""
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn(f"no C compiler: functions run in the interpreter, which is slow ({reason})", RuntimeWarning,
+                      stacklevel=4)

@@ -1,0 +1,116 @@
+"""A Python function traced for one signature: its program, and how results are put together."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pullback.api.policy import is_exact
+from pullback.api.signature import Signature
+from pullback.errors import PullbackError, ShapeError, together
+from pullback.ir.expr import Ref
+from pullback.ir.index import symbol
+from pullback.ir.program import Program
+from pullback.lang import tree
+from pullback.lang.annotations import Leaf, check_solvable, parse_dim
+from pullback.lang.array import Array
+from pullback.lang.handle import Weak, as_array, from_index, from_ref, ref_of, weak_input
+from pullback.lang.trace import Tracer, current, default_float, is_tracing, tracing
+from pullback.lang.tree import Structure
+
+
+@dataclass
+class Traced:
+    """A program with the structure of its results; `leaves` are the arguments that are inputs, in order.
+
+    `foreign` are arrays of the function around a closure: inputs between the arguments and the captured arrays.
+    """
+
+    program: Program
+    structure: Structure
+    leaves: tuple[Leaf, ...]
+    foreign: tuple[Ref, ...] = ()
+
+    @property
+    def captured(self) -> list[Any]:
+        """The NumPy arrays that the function reads from around itself: the last inputs of the program."""
+        return list(self.program.notes.get("captured", ()))
+
+
+def trace(f: Callable[..., Any], name: str, signature: Signature, notes: dict[str, Any]) -> Traced:
+    """Run f on handles and write down what it does."""
+    inputs = [leaf for leaf in signature.flat if leaf.kind not in ("static", "size")]
+    arrays = [leaf.dtype for leaf in inputs if leaf.kind == "array" and leaf.dtype is not None]
+    parent = current() if is_tracing() else None
+    tracer = Tracer(name, default_float(arrays) if arrays or parent is None else parent.default_float, parent)
+    values: list[list[Any]] = []
+    with tracing(tracer):
+        sizes = [leaf.size for leaf in signature.flat if leaf.kind == "size"]
+        shapes = [(leaf.path, tuple(parse_dim(t, leaf.path) for t in leaf.dims)) for leaf in inputs]
+        error = check_solvable(shapes, sizes)
+        if error is not None:
+            raise error
+        extents = dict(shapes)
+        for group in signature.leaves:
+            values.append([_argument(tracer, leaf, extents.get(leaf.path, ())) for leaf in group])
+        arguments = [tree.unflatten(s, v) for s, v in zip(signature.structures, values)]
+        program, structure = run(tracer, lambda: f(*arguments), inspect.getdoc(f) or "", notes)
+    return Traced(program, structure, tuple(inputs), tuple(tracer.foreign))
+
+
+def run(tracer: Tracer, body: Callable[[], Any], doc: str, notes: dict[str, Any]) -> tuple[Program, Structure]:
+    """The program of `body` under the active tracer, and the structure of its result."""
+    try:
+        result = body()
+        leaves, structure = tree.flatten(result)
+        names = tree.leaf_names(structure)
+        if not leaves:
+            raise ShapeError("E104", f"{tracer.name} returns nothing that could be computed",
+                             remedy="return an array or a tree of arrays")
+        handles = [as_array(leaf, "result") for leaf in leaves]
+        refs = [ref_of(h, n) for h, n in zip(handles, names)]
+    except PullbackError as error:
+        if tracer.errors and error not in tracer.errors:
+            raise together([*tracer.errors, error]) from None
+        raise
+    program = tracer.finish(refs, _unique(names), doc, {**notes, **({"exact": True} if is_exact() else {})})
+    return program, structure
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    out: list[str] = []
+    for n in names:
+        while n in out:
+            n += "_"
+        out.append(n)
+    return out
+
+
+def _argument(tracer: Tracer, leaf: Leaf, extents: tuple[Any, ...]) -> Any:
+    if leaf.kind == "static":
+        return leaf.value
+    if leaf.kind == "size":
+        tracer.sizes[leaf.size] = None
+        return from_index(symbol(leaf.size))
+    assert leaf.dtype is not None
+    for e in extents:
+        if e.constant is None:
+            tracer.extent(e, leaf.path)
+    ref = tracer.input(_identifier(leaf.path), leaf.dtype, extents)
+    if leaf.kind == "array":
+        return from_ref(ref)
+    kinds: dict[str, Weak] = {"int": "integer", "float": "floating", "bool": "bool"}
+    return weak_input(ref, kinds[leaf.kind])
+
+
+def _identifier(path: str) -> str:
+    """`params['w'][0]` as `params_w_0`."""
+    text = "".join(c if c.isalnum() else "_" for c in path)
+    while "__" in text:
+        text = text.replace("__", "_")
+    return text.strip("_")
+
+
+__all__ = ["Array", "Traced", "run", "trace"]

@@ -1,0 +1,55 @@
+"""The type of a traced function as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pullback.api.signature import Parameter, Signature
+from pullback.api.traced import Traced
+from pullback.ir.expr import Ref
+from pullback.ir.index import cond
+from pullback.lang.annotations import Leaf
+from pullback.lang.tree import Structure
+
+
+def program_type(parameters: Sequence[Parameter], signature: Signature, traced: Traced) -> str:
+    """`(x: f32[N, M], n: N) -> f32[N] where N >= M`."""
+    refs = iter(traced.program.inputs)
+    parts = []
+    for p, structure, leaves in zip(parameters, signature.structures, signature.leaves):
+        parts.append(f"{p.name}: {_tree(structure, iter([_leaf(leaf, refs) for leaf in leaves]))}")
+    result = _tree(traced.structure, iter([ref_type(r) for r in traced.program.outputs]))
+    own = [c for c in traced.program.requires if c not in {cond('>=', e - 1) for r in traced.program.inputs for e in r.shape}]
+    where = " where " + ", ".join(map(str, own)) if own else ""
+    return f"({', '.join(parts)}) -> {result}{where}"
+
+
+def ref_type(r: Ref) -> str:
+    """`f32[N, M]`; `f32` for rank 0."""
+    return f"{r.dtype}[{', '.join(map(str, r.shape))}]" if r.shape else str(r.dtype)
+
+
+def _leaf(leaf: Leaf, refs: Iterator[Ref]) -> str:
+    if leaf.kind == "static":
+        return f"static {leaf.value!r}"
+    if leaf.kind == "size":
+        return leaf.size
+    return ref_type(next(refs))
+
+
+def _tree(s: Structure, leaves: Iterator[str]) -> str:
+    match s.kind:
+        case "leaf":
+            return next(leaves)
+        case "none":
+            return "None"
+        case "dict":
+            return "{" + ", ".join(f"{k}: {_tree(c, leaves)}" for k, c in zip(s.keys, s.children)) + "}"
+        case "list":
+            return "[" + ", ".join(_tree(c, leaves) for c in s.children) + "]"
+        case "tuple":
+            inner = ", ".join(_tree(c, leaves) for c in s.children)
+            return f"({inner}{',' if len(s.children) == 1 else ''})"
+        case _:
+            inner = ", ".join(f"{k}: {_tree(c, leaves)}" for k, c in zip(s.keys, s.children))
+            return f"{s.type.__name__ if s.type else ''}({inner})"

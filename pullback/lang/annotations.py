@@ -1,0 +1,465 @@
+"""What the annotations of a function say about its arguments.
+
+jaxtyping's array types are recognised by what they carry (`array_type`, `dim_str`, `dtypes`), so the package need not
+be imported. A parameter's annotation becomes a `Spec`; a spec together with an argument (or alone, where it says
+enough) becomes a list of `Leaf`s: the arrays of the program, with element type and dims. Leaves are hashable: they are
+the signature by which a function is traced.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import sys
+import types as python_types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from pullback.errors import DTypeError, PullbackError, ShapeError, TraceError
+from pullback.ir import types
+from pullback.ir.index import DimSymbol, Index, as_index, symbol
+from pullback.ir.types import DType
+from pullback.lang import tree
+from pullback.lang.handle import Handle, type_text
+from pullback.lang.tree import Structure
+
+
+class Static:
+    """Annotation of an argument that is a Python value, fixed when the function is traced.
+
+    >>> import pullback as pb
+    >>> @pb.function
+    ... def powers(n: pb.Static):
+    ...     return pb.stack([2 ** k for k in range(n)])
+    >>> powers(4).tolist()
+    [1, 2, 4, 8]
+    """
+
+    def __class_getitem__(cls, item: object) -> type[Static]:
+        return cls
+
+
+class Size:
+    """Annotation of an integer argument that binds a dim: `steps: pb.Size["S"]`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __class_getitem__(cls, name: str) -> Size:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise TraceError("E107", f"Size[{name!r}]: the name of a dim is an identifier in quotes",
+                             remedy="`pb.Size[\"S\"]`")
+        return cls(name)
+
+    def __repr__(self) -> str:
+        return f"Size[{self.name!r}]"
+
+
+LeafKind = Literal["array", "int", "float", "bool", "size", "static"]
+Token = str | Index
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One argument of the program: its path in the user's spelling, dtype and dims; or a static value."""
+
+    path: str
+    kind: LeafKind
+    dtype: DType | None = None
+    dims: tuple[Token, ...] = ()
+    value: Any = None
+    size: str = ""
+
+
+class Undetermined(Exception):
+    """The annotation does not say enough; an argument is needed."""
+
+
+MISSING: Any = object()
+
+
+class Spec:
+    """What an annotation says. `leaves` gives the structure and leaves for an argument, or for MISSING."""
+
+    def leaves(self, value: Any, path: str) -> tuple[Structure, list[Leaf], list[Any]]:
+        raise NotImplementedError
+
+
+@dataclass
+class StaticSpec(Spec):
+    """A Python value."""
+
+    def leaves(self, value: Any, path: str) -> tuple[Structure, list[Leaf], list[Any]]:
+        if value is MISSING:
+            raise Undetermined
+        if isinstance(value, Handle):
+            raise TraceError("E108", f"{path} is static, and a traced value ({type_text(value)}) was given",
+                             remedy="pass a Python value, or drop `pb.Static` from the annotation")
+        try:
+            hash(value)
+        except TypeError:
+            raise TraceError("E108", f"{path} is static, and a {type(value).__name__} cannot be hashed",
+                             remedy="pass a tuple, a frozen dataclass or a function") from None
+        return tree.LEAF, [Leaf(path, "static", value=value)], [value]
+
+
+@dataclass
+class SizeSpec(Spec):
+    """An integer that binds a dim."""
+
+    name: str
+
+    def leaves(self, value: Any, path: str) -> tuple[Structure, list[Leaf], list[Any]]:
+        if value is not MISSING and not (isinstance(value, Handle) and value.index is not None) and (
+                isinstance(value, bool) or not isinstance(value, int | np.integer)):
+            raise TraceError("E108", f"{path} binds the dim {self.name}, and {_found(value)} was given",
+                             remedy="pass a Python int or a dim")
+        return tree.LEAF, [Leaf(path, "size", size=self.name)], [value]
+
+
+@dataclass
+class NumberSpec(Spec):
+    """A plain `int`, `float` or `bool`."""
+
+    kind: Literal["int", "float", "bool"]
+
+    def leaves(self, value: Any, path: str) -> tuple[Structure, list[Leaf], list[Any]]:
+        dtype = {"int": types.i64, "float": types.f64, "bool": types.bool_}[self.kind]
+        return tree.LEAF, [Leaf(path, self.kind, dtype)], [value]
+
+
+@dataclass
+class ArraySpec(Spec):
+    """A jaxtyping array type: the dtypes it admits and the tokens of its dims."""
+
+    text: str
+    dtypes: tuple[DType, ...]
+    dims: tuple[str, ...]
+
+    @property
+    def variadic(self) -> int | None:
+        return next((k for k, t in enumerate(self.dims) if t == "..." or t.startswith("*")), None)
+
+    def leaves(self, value: Any, path: str) -> tuple[Structure, list[Leaf], list[Any]]:
+        if value is MISSING:
+            if self.variadic is not None or (len(self.dtypes) != 1 and set(self.dtypes) != {types.f32, types.f64}):
+                raise Undetermined  # `Float` alone is shown and checked as f32
+            dtype, rank = self.dtypes[0], len(self.dims)
+        else:
+            found, rank = argument_type(value, path, self.dtypes)
+            if found is None:
+                found = self.dtypes[0] if len(self.dtypes) == 1 else None
+            if found is None:
+                found = types.f64 if types.f64 in self.dtypes else self.dtypes[-1]
+            if found not in self.dtypes:
+                raise wrong_dtype(path, self.dtypes, found, value)
+            dtype = found
+        return tree.LEAF, [Leaf(path, "array", dtype, self._tokens(rank, path, value))], [value]
+
+    def _tokens(self, rank: int, path: str, value: Any) -> tuple[str, ...]:
+        name = "".join(c if c.isalnum() else "_" for c in path).strip("_")
+        at = self.variadic
+        fits = rank == len(self.dims) if at is None else rank >= len(self.dims) - 1
+        if not fits:
+            raise ShapeError("E110", f"{path} has {rank} axes, its annotation {self.text} has "
+                             f"{len(self.dims)}", remedy="pass an array with the axes of the annotation")
+        tokens = list(self.dims)
+        if at is not None:
+            label = tokens[at].lstrip("*") if tokens[at] != "..." else f"{name}_d"
+            tokens[at:at + 1] = [f"{label}{k}" for k in range(rank - len(self.dims) + 1)]
+        return tuple(f"{name}_{k}" if t.startswith("_") else t for k, t in enumerate(tokens))
+
+
+@dataclass
+class TreeSpec(Spec):
+    """A NamedTuple, dataclass, TypedDict or tuple whose fields are annotated."""
+
+    kind: Literal["namedtuple", "dataclass", "dict", "tuple"]
+    type: type | None
+    fields: tuple[tuple[Any, Spec], ...]
+
+    def leaves(self, value: Any, path: str) -> tuple[Structure, list[Leaf], list[Any]]:
+        keys = tuple(k for k, _ in self.fields)
+        children: list[Any] = [MISSING] * len(keys)
+        if value is not MISSING:
+            node = tree.open_node(value)
+            if node is None or node[0].kind != self.kind or set(node[0].keys) != set(keys):
+                raise TraceError("E139", f"{path}: {_found(value)} was given where the annotation has "
+                                 f"{self.type.__name__ if self.type else self.kind} with {', '.join(map(str, keys))}",
+                                 remedy="pass a tree of the annotated structure")
+            by_key = dict(zip(node[0].keys, node[1]))
+            children = [by_key[k] for k in keys]
+        structures, leaves, values = [], [], []
+        for (key, spec), child in zip(self.fields, children):
+            step = f".{key}" if self.kind in ("namedtuple", "dataclass") else f"[{key!r}]"
+            s, more, v = spec.leaves(child, path + step)
+            structures.append(s)
+            leaves += more
+            values += v
+        return Structure(self.kind, self.type, keys, tuple(structures)), leaves, values
+
+
+@dataclass
+class AnySpec(Spec):
+    """No annotation, or a container of unknown length: the argument decides."""
+
+    item: Spec | None = None
+
+    def leaves(self, value: Any, path: str) -> tuple[Structure, list[Leaf], list[Any]]:
+        if value is MISSING:
+            raise Undetermined
+        values, structure = tree.flatten(value)
+        paths = tree.leaf_paths(structure, path)
+        leaves: list[Leaf] = []
+        for v, p in zip(values, paths):
+            if self.item is not None:
+                _, more, _ = self.item.leaves(v, p)
+                leaves += more
+            else:
+                leaves.append(_unannotated(v, p))
+        return structure, leaves, values
+
+
+def _unannotated(value: Any, path: str) -> Leaf:
+    if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
+        kind: LeafKind = "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "float"
+        return Leaf(path, kind, {"int": types.i64, "float": types.f64, "bool": types.bool_}[kind])
+    if isinstance(value, Handle):
+        if value.weak is not None:
+            kind = {"bool": "bool", "integer": "int", "floating": "float"}[value.weak]  # type: ignore[assignment]
+            return Leaf(path, kind, value.settled)
+        return Leaf(path, "array", value.strong, tuple(value.extents))
+    if callable(value) or isinstance(value, str):
+        return Leaf(path, "static", value=value)
+    array = as_numpy(value, path)
+    return Leaf(path, "array", numpy_dtype(array, path), tuple(as_index(n) for n in array.shape))
+
+
+# Reading annotations --------------------------------------------------------------------------------------------
+
+
+def spec_of(annotation: Any, owner: str) -> Spec:
+    """The Spec of an annotation.
+
+    Raises:
+        TraceError: [E107] it is nothing the language knows.
+    """
+    if annotation is inspect.Parameter.empty or annotation is Any:
+        return AnySpec()
+    if isinstance(annotation, Size):
+        return SizeSpec(annotation.name)
+    if annotation is Static:
+        return StaticSpec()
+    if annotation in (int, float, bool):
+        return NumberSpec(annotation.__name__)
+    if hasattr(annotation, "dim_str") and hasattr(annotation, "dtypes") and hasattr(annotation, "array_type"):
+        return _array_spec(annotation, owner)
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return spec_of(typing.get_args(annotation)[0], owner)
+    if origin is tuple:
+        items = typing.get_args(annotation)
+        if len(items) == 2 and items[1] is Ellipsis:
+            return AnySpec(spec_of(items[0], owner))
+        return TreeSpec("tuple", None, tuple((k, spec_of(a, f"{owner}[{k}]")) for k, a in enumerate(items)))
+    if origin in (list, dict):
+        return AnySpec(spec_of(typing.get_args(annotation)[-1], owner))
+    if isinstance(annotation, type):
+        return _class_spec(annotation, owner)
+    raise TraceError("E107", f"{owner}: the annotation {annotation!r} is not understood",
+                     remedy="`Float32[Array, \"N M\"]` of jaxtyping, int, float, bool, pb.Static, pb.Size[\"S\"], "
+                     "or a NamedTuple, dataclass or TypedDict of these")
+
+
+def _class_spec(cls: type, owner: str) -> Spec:
+    if typing.is_typeddict(cls):
+        hints = _hints(cls)
+        return TreeSpec("dict", dict, tuple((k, spec_of(hints[k], f"{owner}[{k!r}]")) for k in sorted(hints)))
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        hints = _hints(cls)
+        return TreeSpec("namedtuple", cls, tuple(
+            (k, spec_of(hints.get(k, Any), f"{owner}.{k}")) for k in cls._fields))
+    if dataclasses.is_dataclass(cls):
+        hints = _hints(cls)
+        return TreeSpec("dataclass", cls, tuple(
+            (f.name, spec_of(hints[f.name], f"{owner}.{f.name}")) for f in dataclasses.fields(cls)))
+    return AnySpec()
+
+
+def _hints(cls: type) -> dict[str, Any]:
+    module = sys.modules.get(cls.__module__)
+    names = dict(vars(module)) if module else {}
+    return {k: evaluated(a, names) for base in reversed(cls.__mro__) for k, a in getattr(base, "__annotations__", {}).items()}
+
+
+def evaluated(annotation: Any, names: Mapping[str, Any]) -> Any:
+    """An annotation written as a string (PEP 563), evaluated."""
+    if isinstance(annotation, str):
+        return eval(annotation, dict(names))
+    if isinstance(annotation, typing.ForwardRef):
+        return eval(annotation.__forward_arg__, dict(names))
+    return annotation
+
+
+def function_annotations(f: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a function, strings evaluated in its globals and closure."""
+    names = dict(getattr(f, "__globals__", {}))
+    code, cells = getattr(f, "__code__", None), getattr(f, "__closure__", None) or ()
+    if isinstance(code, python_types.CodeType):
+        for name, cell in zip(code.co_freevars, cells):
+            try:
+                names[name] = cell.cell_contents
+            except ValueError:
+                pass  # not bound yet
+    return {k: evaluated(a, names) for k, a in getattr(f, "__annotations__", {}).items()}
+
+
+def _array_spec(annotation: Any, owner: str) -> ArraySpec:
+    text = f"{getattr(annotation.dtype, '__name__', 'Shaped')}[{annotation.dim_str!r}]".replace("'", '"')
+    names = annotation.dtypes if isinstance(annotation.dtypes, tuple | list) else None
+    known = {str(d.numpy): d for d in types.DTYPES}
+    dtypes = tuple(d for n, d in known.items() if names is None or n in names)
+    if not dtypes:
+        raise DTypeError("E122", f"{owner}: {text} admits no element type of the language",
+                         remedy="one of " + ", ".join(known))
+    tokens: list[str] = []
+    for token in annotation.dim_str.split():
+        if token.startswith("#") or token.startswith("?"):
+            raise TraceError("E107", f"{owner}: the dim {token!r} of {text} is not supported",
+                             remedy="a name, a number, arithmetic on names, `_`, `...` or `*names`")
+        tokens.append(token.split("=")[-1])
+    if sum(t == "..." or t.startswith("*") for t in tokens) > 1:
+        raise TraceError("E107", f"{owner}: {text} has more than one variadic dim")
+    return ArraySpec(text, dtypes, tuple(tokens))
+
+
+# Dims -----------------------------------------------------------------------------------------------------------
+
+
+def parse_dim(token: Token, owner: str) -> Index:
+    """A dim of an annotation: a name, a number, or + - * // % on these."""
+    if isinstance(token, Index):
+        return token
+    try:
+        return _dim(ast.parse(token, mode="eval").body)
+    except (SyntaxError, ValueError):
+        raise TraceError("E107", f"{owner}: {token!r} is not a dim",
+                         remedy="a name, a number, or arithmetic on names without spaces, e.g. \"N+1\"") from None
+
+
+def _dim(node: ast.expr) -> Index:
+    match node:
+        case ast.Name(id=name):
+            return symbol(name)
+        case ast.Constant(value=int(value)):
+            return as_index(value)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_dim(operand)
+        case ast.BinOp(left=left, op=op, right=right):
+            a, b = _dim(left), _dim(right)
+            match op:
+                case ast.Add():
+                    return a + b
+                case ast.Sub():
+                    return a - b
+                case ast.Mult():
+                    return a * b
+                case ast.FloorDiv():
+                    return a // b
+                case ast.Mod():
+                    return a % b
+    raise ValueError
+
+
+def check_solvable(inputs: Sequence[tuple[str, tuple[Index, ...]]], sizes: Sequence[str]) -> PullbackError | None:
+    """The error of dims that no call could determine, None if every dim follows from the shapes.
+
+    Each extent must be known from those before it, or linear in one dim that it then determines.
+    """
+    known = {DimSymbol(n) for n in sizes}
+    pending = [(name, e) for name, extents in inputs for e in extents]
+    while True:
+        left = []
+        for name, e in pending:
+            unknown = [s for s in e.symbols if s not in known]
+            if len(unknown) == 1:
+                factor = e.coefficient(unknown[0])
+                inside = any(unknown[0] in a.numerator.symbols for a in e.every_atom if hasattr(a, "numerator"))
+                if factor is not None and not inside:
+                    known.add(unknown[0])
+                    continue
+            if unknown:
+                left.append((name, e))
+        if not left:
+            return None
+        if len(left) == len(pending):
+            name, e = left[0]
+            missing = ", ".join(s.name for s in e.symbols if s not in known)
+            return ShapeError("E106", f"{name}: the extent {e} does not determine {missing}",
+                              facts=[f"{n} : {x}" for n, x in left[1:]],
+                              remedy=f"let an argument have {missing} as an extent, or add `{missing.lower()}: "
+                              f"pb.Size[\"{missing}\"]`")
+        pending = left
+
+
+# Arguments ------------------------------------------------------------------------------------------------------
+
+
+def as_numpy(value: Any, path: str) -> np.ndarray[Any, Any]:
+    """An argument as a NumPy array, without a copy where its memory can be shared."""
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, np.generic | bool | int | float | list | tuple | memoryview | bytearray | bytes):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value)
+    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+        return np.asarray(value)
+    try:
+        return np.asarray(memoryview(value))
+    except TypeError:
+        raise TraceError("E138", f"{path}: {_found(value)} was given where an array is needed",
+                         remedy="pass a NumPy array, or an object with DLPack or the buffer protocol") from None
+
+
+def numpy_dtype(array: np.ndarray[Any, Any], path: str) -> DType:
+    """The dtype of a NumPy argument; foreign byte order and types without counterpart are errors."""
+    found = types.dtype_of(array.dtype)
+    if found is not None:
+        return found
+    native = array.dtype.newbyteorder("=")
+    if types.dtype_of(native) is not None:
+        raise DTypeError("E123", f"{path} has foreign byte order ({array.dtype.str})",
+                         remedy=f"`{path}.astype(np.{native})` converts it")
+    raise DTypeError("E122", f"{path} has NumPy dtype {array.dtype}, which has no counterpart in the language",
+                     remedy="convert it in NumPy first")
+
+
+def argument_type(value: Any, path: str, allowed: Sequence[DType]) -> tuple[DType | None, int]:
+    """dtype and rank of an argument; the dtype is None for Python numbers and weak values."""
+    if isinstance(value, Handle):
+        return value.strong, value.rank
+    if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
+        return None, 0
+    array = as_numpy(value, path)
+    return numpy_dtype(array, path), array.ndim
+
+
+def wrong_dtype(path: str, allowed: Sequence[DType], found: DType, value: Any) -> DTypeError:
+    """An argument of another element type than annotated."""
+    wanted = " or ".join(str(d.numpy) for d in allowed)
+    how = f"`{path}.astype(pb.{allowed[-1].numpy})`" if isinstance(value, Handle) else \
+        f"`{path}.astype(np.{allowed[-1].numpy})`"
+    return DTypeError("E122", f"{path} has dtype {found.numpy}, its annotation says {wanted}",
+                      remedy=f"{how} converts it")
+
+
+def _found(value: Any) -> str:
+    if isinstance(value, Handle):
+        return f"a traced {type_text(value)}"
+    return f"a {type(value).__name__}"

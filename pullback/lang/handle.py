@@ -1,0 +1,264 @@
+"""What the user holds while tracing: an array given by a rule for its elements.
+
+A `Handle` is one of
+    an array of the program       a Ref, and reading is an element of it
+    a view                        slices, transposes, broadcasts, rows: a rule over another handle, no statement
+    a scalar                      rank 0: the expression of one element
+    a weak scalar                 a Python number, an index or dim, a plain `int` or `float` argument, or arithmetic
+                                  on these: it takes the dtype of what it meets
+Reading is `element(indices)`. `ref_of` makes any of them an array of the program.
+`Array` (pullback.lang.array) adds the operators; the two are apart so that operators may be written over handles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+
+import numpy as np
+
+from pullback.errors import DTypeError, ShapeError, TraceError
+from pullback.ir import expr, types
+from pullback.ir.expr import Get, Ref, Scalar
+from pullback.ir.index import DimSymbol, Index, Var, as_index
+from pullback.ir.types import DType
+from pullback.lang.naming import assigned_name, axis_names
+from pullback.lang.trace import current
+from pullback.source import Position, user_position
+
+if TYPE_CHECKING:
+    from pullback.lang.array import Array
+
+Weak = Literal["bool", "integer", "floating"]
+Indices = tuple[Index, ...]
+Rule = Callable[[Indices], Scalar]
+Extent = Any  # int, dim, index handle, or None
+
+
+class Handle:
+    """An array while tracing. `extents` is its shape as dims; see the module for the rest."""
+
+    __slots__ = ("_dtype", "_rule", "extents", "index", "literal", "make", "name", "ref", "weak")
+    kind: ClassVar[type[Handle]]
+
+    extents: Indices
+    ref: Ref | None
+    weak: Weak | None
+    make: Callable[[DType], Scalar] | None
+    index: Index | None
+    literal: bool | int | float | None
+    name: str | None
+    _dtype: DType | None
+    _rule: Rule
+
+    @property
+    def rank(self) -> int:
+        return len(self.extents)
+
+    @property
+    def strong(self) -> DType | None:
+        """The dtype, None where it depends on what the value meets."""
+        return None if self.weak else self._dtype
+
+    @property
+    def settled(self) -> DType:
+        """The dtype it has when it meets nothing."""
+        if self.weak is None:
+            assert self._dtype is not None
+            return self._dtype
+        return {"bool": types.bool_, "integer": types.i64}.get(self.weak) or current().default_float
+
+    def element(self, indices: Indices = (), dtype: DType | None = None) -> Scalar:
+        """The element at these indices; `dtype` is what a weak value becomes."""
+        if self.make is not None:
+            return self.make(dtype or self.settled)
+        return self._rule(indices)
+
+
+def _blank() -> Array:
+    h = object.__new__(Handle.kind)
+    h.ref = h.weak = h.make = h.index = h.literal = h.name = None
+    return cast("Array", h)
+
+
+def from_ref(ref: Ref) -> Array:
+    """The handle of an array of the program."""
+    h = _blank()
+    h.extents, h._dtype, h.ref, h.name = ref.shape, ref.dtype, ref, ref.name
+    h._rule = lambda indices: current().read(ref, indices)
+    return h
+
+
+def view(extents: Sequence[Index], dtype: DType, rule: Rule, position: Position | None = None,
+         name: str | None = None) -> Array:
+    """An array given by a rule for its elements. `position` is where an element it reads is written."""
+    h = _blank()
+    h.extents, h._dtype, h.name = tuple(extents), dtype, name
+
+    def read(indices: Indices) -> Scalar:
+        e = rule(indices)
+        if position is not None and isinstance(e, Get):
+            current().positions.setdefault(e, position)
+        return e
+
+    h._rule = read
+    return h
+
+
+def scalar(e: Scalar) -> Array:
+    """A value of rank 0."""
+    h = _blank()
+    h.extents, h._dtype = (), e.dtype
+    h._rule = lambda indices: e
+    return h
+
+
+def weak(kind: Weak, make: Callable[[DType], Scalar]) -> Array:
+    """A value of rank 0 that takes the dtype of what it meets."""
+    h = _blank()
+    h.extents, h._dtype, h.weak, h.make = (), None, kind, make
+    return h
+
+
+def from_index(index: Index | Var | int) -> Array:
+    """An index or dim as a value."""
+    index = as_index(index)
+    h = weak("integer", lambda dtype: expr.from_index(index, dtype))
+    h.index = index
+    return h
+
+
+def from_number(value: bool | int | float) -> Array:
+    """A Python number: a constant of the dtype it meets."""
+    if isinstance(value, bool):
+        h = weak("bool", lambda dtype: expr.const(value, dtype))
+    elif isinstance(value, int):
+        h = weak("integer", lambda dtype: _integer(value, dtype))
+        h.index = as_index(int(value))
+    else:
+        number = float(value)
+        h = weak("floating", lambda dtype: expr.const(number, dtype))
+    h.literal = value
+    return h
+
+
+def _integer(value: int, dtype: DType) -> Scalar:
+    if dtype.is_integer and not dtype.minimum <= value <= dtype.maximum:
+        raise DTypeError("E124", f"{value} does not fit {dtype}, which holds {dtype.minimum} to {dtype.maximum}",
+                         position=user_position(), remedy="convert the other operand with `astype`")
+    return expr.const(value, dtype)
+
+
+def weak_input(ref: Ref, kind: Weak) -> Array:
+    """A plain `int`, `float` or `bool` argument: an input that takes the dtype of what it meets."""
+    h = weak(kind, lambda dtype: expr.cast(current().read(ref, ()), dtype))
+    h.ref, h.name = ref, ref.name
+    return h
+
+
+def as_array(x: object, what: str = "operand") -> Array:
+    """Anything an operation accepts, as a handle."""
+    if isinstance(x, Handle):
+        return cast("Array", x)
+    if isinstance(x, bool | int | float):
+        return from_number(x)
+    if isinstance(x, np.generic):
+        dtype = types.dtype_of(x.dtype)
+        if dtype is not None:
+            return scalar(expr.const(x.item(), dtype))
+    if isinstance(x, np.ndarray):
+        dtype = types.dtype_of(x.dtype)
+        if dtype is not None:
+            if x.ndim == 0:
+                return scalar(expr.const(x.item(), dtype))
+            return from_ref(current().capture(x))
+        raise DTypeError("E122", f"{what}: NumPy dtype {x.dtype!s} has no counterpart in the language",
+                         position=user_position(), remedy="convert the array with `astype` in NumPy first")
+    if isinstance(x, Index | Var):
+        return from_index(x)
+    raise TraceError("E135", f"{what}: a {type(x).__name__} is neither an array nor a number",
+                     position=user_position(), remedy="pass an array, or build one with `stack` or `build`")
+
+
+def extent_of(x: object, what: str) -> Index:
+    """An extent the user gave: an int, a dim or an index."""
+    if isinstance(x, bool):
+        pass
+    elif isinstance(x, int | np.integer):
+        return as_index(int(x))
+    elif isinstance(x, Handle):
+        if x.index is not None:
+            return x.index
+        raise ShapeError("E106", f"{what}: an extent must be known when the function is defined, "
+                         "and this one is computed from data", position=user_position(),
+                         remedy="declare it as a dim (`pb.Size[\"S\"]` for an integer argument)")
+    elif isinstance(x, Index | Var):
+        return as_index(x)
+    raise TraceError("E135", f"{what}: {x!r} is not an extent", position=user_position(),
+                     remedy="give an int, a dim such as x.shape[0], or a tuple of them")
+
+
+def shape_value(extent: Index) -> Any:
+    """An extent as the user sees it in `x.shape`: an int where it is fixed, else a dim."""
+    value = extent.constant
+    return from_index(extent) if value is None else value
+
+
+def axes_for(extents: Sequence[Index]) -> tuple[Var, ...]:
+    """Fresh index variables for an array of this shape, named after its dims where that reads well."""
+    names: list[str] = []
+    symbols = {s.name for e in extents for s in e.symbols}
+    for fallback, extent in zip(axis_names(len(extents)), extents):
+        atom = extent.single
+        name = atom.name.lower() if isinstance(atom, DimSymbol) else fallback
+        if name in symbols or name in names or not name.isidentifier():
+            name = fallback
+        while name in names:
+            name += "_"
+        names.append(name)
+    return tuple(Var(n, e) for n, e in zip(names, extents))
+
+
+def emit(extents: Sequence[Index], rule: Rule, fallback: str, position: Position | None = None,
+         bounds: tuple[Index, Index] | None = None) -> Array:
+    """The array with these elements, as a statement of its own."""
+    tracer = current()
+    position = position or user_position()
+    variables = axes_for(extents)
+    value = rule(tuple(as_index(v) for v in variables))
+    name = assigned_name(position) or fallback
+    return from_ref(tracer.build(variables, [value], [name], position, [bounds])[0])
+
+
+def ref_of(h: Handle, name: str | None = None) -> Ref:
+    """The handle as an array of the program; a view becomes a statement."""
+    if h.ref is not None and (h.weak is None or h.ref.dtype is h.settled):
+        if not current().is_foreign(h.ref):
+            current().visible(h.ref)
+            return h.ref
+    made = emit(h.extents, lambda indices: h.element(indices), name or h.name or "value", user_position())
+    assert made.ref is not None
+    return made.ref
+
+
+def shape_text(extents: Sequence[Index]) -> str:
+    """A shape in messages: [N, M]."""
+    return "[" + ", ".join(map(str, extents)) + "]"
+
+
+def type_text(h: Handle) -> str:
+    """A type in messages: f32[N, M]; a weak value by its kind."""
+    name = {"bool": "a Python bool", "integer": "an index or Python int", "floating": "a Python float"}
+    if h.weak is not None:
+        return name[h.weak]
+    return f"{h.settled}{shape_text(h.extents) if h.extents else ''}"
+
+
+def describe(h: Handle, fallback: str) -> str:
+    """name : type, for the facts of a message."""
+    return f"{h.name or fallback} : {type_text(h)}"
+
+
+def operands_text(position: Position | None, count: int) -> list[str]:
+    """Names for operands without one."""
+    return ["left operand", "right operand"][:count] if count == 2 else [f"operand {k + 1}" for k in range(count)]

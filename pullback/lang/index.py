@@ -1,0 +1,259 @@
+"""Index notation: build, and reductions over index variables."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.errors import DTypeError, ShapeError, TraceError
+from pullback.ir import expr, types
+from pullback.ir.expr import ReduceOp, Scalar
+from pullback.ir.index import Cond, Index, Var, as_index, cond, prove
+from pullback.ir.traverse import Substitution
+from pullback.ir.types import DType
+from pullback.lang import tree
+from pullback.lang.array import Array
+from pullback.lang.elementwise import choose
+from pullback.lang.handle import Handle, Indices, as_array, axes_for, emit, extent_of, from_index, from_ref, scalar, type_text
+from pullback.lang.naming import assigned_name, parameter_names
+from pullback.lang.ranges import extreme
+from pullback.lang.reduction import empty_error, reduced
+from pullback.lang.trace import current
+from pullback.source import user_position
+
+
+def build(shape: Any, f: Callable[..., Any]) -> Any:
+    """The array whose element at (i, j, ...) is f(i, j, ...).
+
+    Args:
+        shape: an extent, or a tuple of them: ints, dims such as `x.shape[0]`, arithmetic on these.
+        f: gives an element from as many indices as `shape` has extents. An array gives further axes;
+            a tuple or dict gives one array for each of its leaves.
+    Returns:
+        The array, or the tree of arrays.
+    Raises:
+        ShapeError: [E103] an element that f reads is not known to be in range. [E106] an extent depends on data.
+
+    >>> import numpy as np, pullback as pb
+    >>> @pb.function
+    ... def table(x: pb.Static):
+    ...     return pb.build((2, 3), lambda i, j: i * 10 + j)
+    >>> table(0).tolist()
+    [[0, 1, 2], [10, 11, 12]]
+    """
+    tracer = current()
+    position = user_position()
+    extents = [tracer.extent(e, "build") for e in _extents(shape, "build")]
+    for e in extents:
+        if e.free:
+            raise ShapeError("E106", f"build: the extent {e} depends on an index, so rows would differ in length",
+                             position=position, remedy="build the largest extent, with `where` for the rest")
+    variables = [Var(n, e) for n, e in zip(parameter_names(f, len(extents)), extents)]
+    with tracer.under(variables):
+        result = _call(f, variables, "build")
+        leaves, structure = tree.flatten(result)
+        handles = [as_array(leaf, "build") for leaf in leaves]
+    default = assigned_name(position) or "value"
+    names = [default] if structure == tree.LEAF else tree.leaf_names(structure, default)
+    made: list[Array] = []
+    if all(h.rank == 0 for h in handles) and handles:
+        refs = tracer.build(variables, [h.element() for h in handles], names, position)
+        made = [from_ref(r) for r in refs]
+    else:
+        for h, name in zip(handles, names):
+            own = tuple(Var(v.name, v.extent) for v in variables)
+            inner = axes_for(h.extents)
+            s = Substitution({v: as_index(w) for v, w in zip(variables, own)})
+            with tracer.under(variables):
+                value = h.element(tuple(as_index(v) for v in inner))
+            made.append(from_ref(tracer.build((*own, *inner), [s.scalar(value)], [name], position)[0]))
+    return tree.unflatten(structure, made)
+
+
+def _extents(shape: Any, what: str) -> list[Index]:
+    items = shape if isinstance(shape, tuple | list) else (shape,)
+    return [extent_of(e, what) for e in items]
+
+
+def _call(f: Callable[..., Any], variables: Sequence[Var], what: str) -> Any:
+    """f on the index variables, the number of its parameters checked first."""
+    try:
+        inspect.signature(f).bind(*variables)
+    except TypeError:
+        raise TraceError("E137", f"{what}: {len(variables)} extents were given, and the function does not take "
+                         f"{len(variables)} {'index' if len(variables) == 1 else 'indices'}", position=user_position(),
+                         remedy="one parameter for each extent, in the same order") from None
+    except ValueError:
+        pass  # a builtin without a signature
+    return f(*(from_index(v) for v in variables))
+
+
+def _over(op: ReduceOp, extents: Any, f: Callable[..., Any]) -> Any:
+    tracer = current()
+    position = user_position()
+    what = f"{op}_over"
+    wanted = _extents(extents, what)
+    names = parameter_names(f, len(wanted))
+    variables: list[Var] = []
+    guards: list[Cond | bool] = []
+    for name, extent in zip(names, wanted):
+        largest = _largest(extent, what)
+        v = Var(name, largest)
+        if largest is not extent:
+            guards.append(cond(">=", extent - 1 - as_index(v)))
+        elif extent.constant == 0 and op in ("max", "min", "argmax", "argmin"):
+            raise empty_error(what)
+        variables.append(v)
+    with tracer.under(variables):
+        result = _call(f, variables, what)
+        leaves, structure = tree.flatten(result)
+        handles = [as_array(leaf, what) for leaf in leaves]
+        made = [_reduce_leaf(op, variables, guards, h, position) for h in handles]
+    if not tracer.inside:
+        made = [_settle(op, h, position) for h in made]
+    return tree.unflatten(structure, made)
+
+
+def _largest(extent: Index, what: str) -> Index:
+    """The extent, or a bound over the ranges of the indices it depends on."""
+    tracer = current()
+    if not extent.free and extent.is_dim:
+        return tracer.extent(extent, what)
+    bound = extreme(extent, upper=True)
+    if bound is None:
+        raise ShapeError("E106", f"{what}: the extent {extent} has no bound known at definition",
+                         position=user_position(), remedy="sum over a dim, with the condition in `where`")
+    if not prove(cond(">=", bound - 1), tracer.known):
+        bound = bound + 1  # the largest value may be 0: one more keeps the axis at 1, the guard leaves it out
+    return tracer.extent(bound, what)
+
+
+def _reduce_leaf(op: ReduceOp, variables: Sequence[Var], guards: Sequence[Cond | bool], h: Handle,
+                 position: Any) -> Any:
+    dtype = h.settled
+    check_reduction(op, h)
+
+    def rule(indices: Indices) -> Scalar:
+        return expr.reduce(op, variables, _guarded(op, guards, h.element(indices), dtype))
+
+    if h.rank == 0:
+        return scalar(rule(()))
+    return emit(h.extents, rule, op, position)
+
+
+def check_reduction(op: ReduceOp, h: Handle) -> None:
+    """Refuse element types that a reduction has no meaning for."""
+    dtype = h.settled
+    if (op in ("any", "all")) != dtype.is_bool and (op in ("any", "all", "sum", "prod")):
+        takes = "bool" if op in ("any", "all") else "numbers"
+        remedy = "compare the elements, e.g. `x != 0`" if takes == "bool" else "`astype(pb.int64)` counts true values"
+        raise DTypeError("E121", f"{op} takes {takes}, not {type_text(h)}", position=user_position(), remedy=remedy)
+
+
+def _guarded(op: ReduceOp, guards: Sequence[Cond | bool], e: Scalar, dtype: DType) -> Scalar:
+    """e where the guards hold, elsewhere what leaves the reduction as it is."""
+    if not guards or op in ("sum", "any"):
+        return expr.bracket(guards, e)
+    return expr.select(expr.test(guards), e, neutral(op, dtype))
+
+
+def neutral(op: ReduceOp, dtype: DType) -> Scalar:
+    """The element that a reduction ignores."""
+    if op in ("prod", "all"):
+        return expr.const(1, dtype)
+    if dtype.is_floating:
+        return expr.const(float("-inf") if op in ("max", "argmax") else float("inf"), dtype)
+    return expr.const(dtype.minimum if op in ("max", "argmax") else dtype.maximum, dtype)
+
+
+def _settle(op: ReduceOp, h: Any, position: Any) -> Any:
+    """At the level of statements a reduction is one."""
+    return h if h.ref is not None else reduced(op, h, position)
+
+
+def _document(op: str, what: str, empty: str) -> str:
+    return f"""{what} over index variables.
+
+    Args:
+        extents: an extent or a tuple of them. An extent may depend on the indices around it.
+        f: gives the element from as many indices. An array or a tree is reduced elementwise.
+    Returns:
+        The value, of rank 0 where f gives elements. {empty}
+    Raises:
+        ShapeError: [E103] an element that f reads is not known to be in range.
+    """
+
+
+def sum_over(extents: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
+    return _over("sum", extents, f)
+
+
+def prod_over(extents: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
+    return _over("prod", extents, f)
+
+
+def max_over(extents: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
+    return _over("max", extents, f)
+
+
+def min_over(extents: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
+    return _over("min", extents, f)
+
+
+def argmax_over(extents: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
+    return _over("argmax", extents, f)
+
+
+def argmin_over(extents: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
+    return _over("argmin", extents, f)
+
+
+def any_over(extents: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
+    return _over("any", extents, f)
+
+
+def all_over(extents: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
+    return _over("all", extents, f)
+
+
+sum_over.__doc__ = _document("sum", "Sum", "An empty sum is 0.")
+prod_over.__doc__ = _document("prod", "Product", "An empty product is 1.")
+max_over.__doc__ = _document("max", "Largest value", "NaN if any is; an empty maximum is an error.")
+min_over.__doc__ = _document("min", "Smallest value", "NaN if any is; an empty minimum is an error.")
+argmax_over.__doc__ = _document("argmax", "Row-major position of the largest value", "The first on ties.")
+argmin_over.__doc__ = _document("argmin", "Row-major position of the smallest value", "The first on ties.")
+any_over.__doc__ = _document("any", "Whether any is true", "False where there are none.")
+all_over.__doc__ = _document("all", "Whether all are true", "True where there are none.")
+
+
+def where(condition: Any, x1: Any, x2: Any, /) -> Array:
+    """Elements of x1 where the condition holds, else those of x2.
+
+    Only the side taken is evaluated, and its derivative too: the gradient of `where(x > 0, log(x), 0)` at 0 is 0.
+    A condition on indices alone counts in the proof that an index is in range.
+    """
+    return choose(condition, x1, x2)
+
+
+def in_range(indices: Any, extent: Any) -> Array:
+    """Declare that 0 <= indices < extent for all elements of an argument; every call checks it once.
+
+    Args:
+        indices: an integer array that is an argument of the function.
+        extent: an int or dim.
+    Returns:
+        The same array; reading another array at its elements then needs no check while the program runs.
+    """
+    h = as_array(indices, "in_range")
+    tracer = current()
+    if not h.settled.is_integer:
+        raise DTypeError("E121", f"in_range takes integers, not {type_text(h)}", position=user_position())
+    limit = extent_of(extent, "in_range")
+    if h.ref is not None and h.ref in tracer.inputs and h.weak is None:
+        h.ref.bounds = (as_index(0), limit)
+    return h
+
+
+__all__ = ["all_over", "any_over", "argmax_over", "argmin_over", "build", "in_range", "max_over", "min_over",
+           "prod_over", "sum_over", "types", "where"]

@@ -1,0 +1,164 @@
+"""Lifting a statement: the index variables it depends on become leading axes of all it defines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pullback.errors import TraceError
+from pullback.ir import expr
+from pullback.ir.expr import Ref, Scalar
+from pullback.ir.index import Index, Var, as_index
+from pullback.ir.program import Block, Build, Choose, Fold, Scatter, Statement, While, statement_reads
+from pullback.ir.traverse import Substitution
+
+Views = Mapping[Ref, tuple[Ref, tuple[Var, ...]]]
+
+
+def lift_statement(statement: Statement, variables: tuple[Var, ...], mapping: dict[Ref, Ref],
+                   views: Views) -> list[Statement]:
+    """Statements that compute `statement` for all values of `variables`.
+
+    Args:
+        statement: the statement; `variables` occur free in it.
+        variables: what becomes the leading axes, outermost first.
+        mapping: filled with array -> lifted array for everything the statement defines.
+        views: arrays lifted earlier, as (array, the variables of its leading axes).
+    """
+    return _Lift(variables, mapping, views).statement(statement)
+
+
+def free_variables(statement: Statement, views: Views) -> frozenset[Var]:
+    """The index variables of the surroundings that a statement depends on."""
+    free: set[Var] = set()
+    blocks: tuple[Block, ...] = ()
+    whole: tuple[Ref, ...] = ()
+    bound: tuple[Var, ...] = ()
+    match statement:
+        case Build():
+            free.update(*(v.free for v in statement.values), *(v.extent.free for v in statement.vars))
+            bound = statement.vars
+        case Scatter():
+            free.update(statement.value.free, *(i.free for i in statement.indices))
+            bound = statement.vars
+        case Fold():
+            blocks, whole, bound = (statement.body,), statement.inits, (statement.var,)
+            free |= statement.var.extent.free
+        case While():
+            blocks, whole = (statement.test, statement.body), statement.inits
+        case Choose():
+            blocks, whole = (statement.then, statement.otherwise), (statement.test,)
+    for block in blocks:
+        whole += block.results
+        for s in block.statements:
+            free |= free_variables(s, views)
+    for ref in whole:
+        if ref in views:
+            free.update(views[ref][1])
+    return frozenset(free.difference(bound))
+
+
+class _Lift:
+    def __init__(self, variables: tuple[Var, ...], mapping: dict[Ref, Ref], views: Views) -> None:
+        self.variables = variables
+        self.mapping = mapping
+        self.views = views
+
+    def _copies(self) -> tuple[tuple[Var, ...], Substitution]:
+        copies = tuple(Var(v.name, v.extent) for v in self.variables)
+        lead = tuple(as_index(c) for c in copies)
+
+        def get(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+            lifted = self.mapping.get(ref)
+            return expr.get(ref, *indices) if lifted is None else expr.get(lifted, *lead, *indices)
+
+        return copies, Substitution(dict(zip(self.variables, lead)), get=get)
+
+    def define(self, ref: Ref) -> Ref:
+        out = Ref(ref.name, ref.dtype, (*(v.extent for v in self.variables), *ref.shape), ref.bounds)
+        self.mapping[ref] = out
+        return out
+
+    def _depends(self, s: Statement) -> bool:
+        return (not free_variables(s, self.views).isdisjoint(self.variables)
+                or any(r in self.mapping for r in statement_reads(s)))
+
+    def statement(self, s: Statement) -> list[Statement]:
+        match s:
+            case Build():
+                copies, sub = self._copies()
+                inner, own = sub.under(s.vars)
+                values = tuple(inner.scalar(v) for v in s.values)
+                return [replace(s, outs=tuple(self.define(r) for r in s.outs), vars=(*copies, *own), values=values)]
+            case Scatter():
+                copies, sub = self._copies()
+                inner, own = sub.under(s.vars)
+                indices = (*(as_index(c) for c in copies), *(inner.index(i) for i in s.indices))
+                value = inner.scalar(s.value)
+                return [replace(s, out=self.define(s.out), vars=(*copies, *own), indices=indices, value=value)]
+            case Fold():
+                before: list[Statement] = []
+                inits = tuple(self.whole(r, before) for r in s.inits)
+                states = tuple(self.define(r) for r in s.states)
+                body = self.block(s.body)
+                outs = []
+                for k, r in enumerate(s.outs):
+                    if k < len(states):
+                        outs.append(self.define(r))
+                    else:  # rows are stacked in front of the lifted axes; give them back in the lifted order
+                        outs.append(Ref(r.name, r.dtype, (s.var.extent, *(v.extent for v in self.variables), *r.shape[1:])))
+                made: list[Statement] = [*before, replace(s, outs=tuple(outs), states=states, inits=inits, body=body)]
+                for r, stacked in zip(s.outs[len(states):], outs[len(states):]):
+                    made.append(self._rows_last(r, stacked))
+                return made
+            case Choose():
+                return self._both(s)
+            case While():
+                raise TraceError(
+                    "E133", "while_loop inside `build` or a reduction: each element would need its own number of steps",
+                    position=s.positions[0] if s.positions else None,
+                    remedy="use `fold` with a fixed number of steps and `where`, or move the loop outside")
+
+    def block(self, b: Block) -> Block:
+        statements: list[Statement] = []
+        for s in b.statements:
+            statements.extend(self.statement(s) if self._depends(s) else [s])
+        results = tuple(self.whole(r, statements) for r in b.results)
+        return Block(tuple(statements), results)
+
+    def whole(self, r: Ref, before: list[Statement]) -> Ref:
+        """r with all leading axes; a copy where it lacks some."""
+        if r in self.mapping:
+            return self.mapping[r]
+        source, theirs = self.views.get(r, (r, ()))
+        if theirs == self.variables:
+            return source
+        copies, sub = self._copies()
+        axes = tuple(Var(n, d) for n, d in zip("ijklmnpqrs", r.shape))
+        value = expr.get(source, *(sub.index(as_index(v)) for v in theirs), *(as_index(a) for a in axes))
+        out = Ref(r.name, r.dtype, (*(v.extent for v in self.variables), *r.shape), r.bounds)
+        before.append(Build((out,), (*copies, *axes), (value,)))
+        return out
+
+    def _rows_last(self, r: Ref, stacked: Ref) -> Statement:
+        copies, _ = self._copies()
+        axes = tuple(Var(n, d) for n, d in zip("tijklmnpqrs", r.shape))
+        value = expr.get(stacked, as_index(axes[0]), *(as_index(c) for c in copies), *(as_index(a) for a in axes[1:]))
+        return Build((self.define(r),), (*copies, *axes), (value,))
+
+    def _both(self, s: Choose) -> list[Statement]:
+        """cond for all values of the variables: both blocks, and an elementwise choice."""
+        made: list[Statement] = []
+        sides: list[Sequence[Ref]] = []
+        for b in (s.then, s.otherwise):
+            for inner in b.statements:
+                made.extend(self.statement(inner) if self._depends(inner) else [inner])
+            sides.append([self.whole(r, made) for r in b.results])
+        test = self.whole(s.test, made)
+        for out, a, b in zip(s.outs, *sides):
+            copies, _ = self._copies()
+            axes = tuple(Var(n, d) for n, d in zip("ijklmnpqrs", out.shape))
+            lead, rest = [as_index(c) for c in copies], [as_index(v) for v in axes]
+            value = expr.select(expr.get(test, *lead), expr.get(a, *lead, *rest), expr.get(b, *lead, *rest))
+            made.append(Build((self.define(out),), (*copies, *axes), (value,), s.positions))
+        return made

@@ -1,0 +1,286 @@
+"""Moving data: reshape, transpose, broadcast, flip, roll are views; concat and stack make an array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pullback.errors import ShapeError
+from pullback.ir import expr
+from pullback.ir.expr import Scalar
+from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, as_index, cond, divide_exactly
+from pullback.lang.elementwise import aligned, broadcast_extents, common_dtype, common_settled
+from pullback.lang.handle import Handle, Indices, as_array, describe, emit, extent_of, shape_text, view
+from pullback.lang.reduction import normal_axes
+from pullback.source import user_position
+
+if TYPE_CHECKING:
+    from pullback.lang.array import Array
+
+
+def product(extents: Sequence[Index]) -> Index:
+    """The number of elements of a shape."""
+    total = ONE_INDEX
+    for e in extents:
+        total = total * e
+    return total
+
+
+def reshape(x: Any, /, shape: Any) -> Array:
+    """The elements in row-major order in another shape; one extent may be -1."""
+    h = as_array(x, "reshape")
+    position = user_position()
+    wanted = list(shape) if isinstance(shape, tuple | list) else [shape]
+    given = [None if isinstance(e, int) and e == -1 else extent_of(e, "reshape") for e in wanted]
+    total = product(h.extents)
+    if given.count(None) > 1:
+        raise ShapeError("E104", "reshape: only one extent may be -1", position=position)
+    if None in given:
+        rest = divide_exactly(total, product([e for e in given if e is not None]))
+        if rest is None:
+            raise ShapeError("E104", f"reshape: {total} elements cannot be divided by the other extents {wanted}",
+                             position=position, facts=[describe(h, "array")])
+        given[given.index(None)] = rest
+    extents = tuple(e for e in given if e is not None)
+    if product(extents) is not total:
+        raise ShapeError("E104", f"reshape: {shape_text(h.extents)} holds {total} elements, {shape_text(extents)} "
+                         f"holds {product(extents)}", position=position, facts=[describe(h, "array")],
+                         remedy="one extent may be -1, which takes what is left")
+
+    def rule(indices: Indices) -> Scalar:
+        return h.element(split(join(indices, extents), h.extents))
+
+    return view(extents, h.settled, rule, position, h.name)
+
+
+def join(indices: Sequence[Index], extents: Sequence[Index]) -> Index:
+    """The row-major position of an element."""
+    flat = ZERO_INDEX
+    for i, e in zip(indices, extents):
+        flat = flat * e + i
+    return flat
+
+
+def split(flat: Index, extents: Sequence[Index]) -> Indices:
+    """The indices of the element at a row-major position."""
+    out: list[Index] = []
+    for axis, e in enumerate(extents):
+        stride = product(extents[axis + 1:])
+        if e.constant == 1:
+            out.append(ZERO_INDEX)
+        elif axis == 0:
+            out.append(flat // stride)
+        else:
+            out.append(flat // stride % e)
+    return tuple(out)
+
+
+def permute_dims(x: Any, /, axes: Sequence[int]) -> Array:
+    """Axis k of the result is axis axes[k] of x."""
+    h = as_array(x, "permute_dims")
+    order = normal_axes(h, tuple(axes), "permute_dims")
+    if len(order) != h.rank:
+        raise ShapeError("E104", f"permute_dims: {len(order)} axes for an array of {h.rank}", position=user_position(),
+                         facts=[describe(h, "array")])
+
+    def rule(indices: Indices) -> Scalar:
+        own = [ZERO_INDEX] * h.rank
+        for a, i in zip(order, indices):
+            own[a] = i
+        return h.element(tuple(own))
+
+    return view([h.extents[a] for a in order], h.settled, rule, user_position(), h.name)
+
+
+def matrix_transpose(x: Any, /) -> Array:
+    """The last two axes exchanged."""
+    h = as_array(x, "matrix_transpose")
+    if h.rank < 2:
+        raise ShapeError("E104", "matrix_transpose: the array has fewer than two axes", position=user_position(),
+                         facts=[describe(h, "array")])
+    return permute_dims(h, (*range(h.rank - 2), h.rank - 1, h.rank - 2))
+
+
+def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
+    """Axes moved to other places, the rest in order."""
+    h = as_array(x, "moveaxis")
+    source, destination = normal_axes(h, source, "moveaxis"), normal_axes(h, destination, "moveaxis")
+    rest = iter(a for a in range(h.rank) if a not in source)
+    placed = dict(zip(destination, source))
+    return permute_dims(h, [placed[a] if a in placed else next(rest) for a in range(h.rank)])
+
+
+def expand_dims(x: Any, /, *, axis: int = 0) -> Array:
+    """A new axis of extent 1 at `axis`."""
+    h = as_array(x, "expand_dims")
+    if not -h.rank - 1 <= axis <= h.rank:
+        raise ShapeError("E104", f"expand_dims: axis {axis} for an array of {h.rank} axes", position=user_position())
+    at = axis % (h.rank + 1)
+    extents = (*h.extents[:at], ONE_INDEX, *h.extents[at:])
+    return view(extents, h.settled, lambda i: h.element((*i[:at], *i[at + 1:])), user_position(), h.name)
+
+
+def squeeze(x: Any, /, axis: Any) -> Array:
+    """The given axes, which must have extent 1, removed."""
+    h = as_array(x, "squeeze")
+    axes = normal_axes(h, axis, "squeeze")
+    for a in axes:
+        if h.extents[a].constant != 1:
+            raise ShapeError("E104", f"squeeze: axis {a} has extent {h.extents[a]}, not 1", position=user_position(),
+                             facts=[describe(h, "array")])
+    kept = [a for a in range(h.rank) if a not in axes]
+
+    def rule(indices: Indices) -> Scalar:
+        own = [ZERO_INDEX] * h.rank
+        for a, i in zip(kept, indices):
+            own[a] = i
+        return h.element(tuple(own))
+
+    return view([h.extents[a] for a in kept], h.settled, rule, user_position(), h.name)
+
+
+def broadcast_to(x: Any, /, shape: Any) -> Array:
+    """x repeated along axes of extent 1 and new leading axes."""
+    h = as_array(x, "broadcast_to")
+    wanted = tuple(extent_of(e, "broadcast_to") for e in (shape if isinstance(shape, tuple | list) else (shape,)))
+    target = view(wanted, h.settled, lambda i: expr.zero(h.settled))
+    if broadcast_extents("broadcast_to", [h, target], user_position()) != wanted:
+        raise ShapeError("E101", f"broadcast_to: {shape_text(h.extents)} does not broadcast to {shape_text(wanted)}",
+                         position=user_position(), facts=[describe(h, "array")])
+    return view(wanted, h.settled, lambda indices: aligned(h, indices), user_position(), h.name)
+
+
+def flip(x: Any, /, *, axis: Any = None) -> Array:
+    """The order of elements reversed along all or the given axes."""
+    h = as_array(x, "flip")
+    axes = normal_axes(h, axis, "flip")
+    rule = lambda indices: h.element(tuple(
+        h.extents[a] - 1 - i if a in axes else i for a, i in enumerate(indices)))
+    return view(h.extents, h.settled, rule, user_position(), h.name)
+
+
+def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
+    """Elements moved up by `shift` along an axis, those that leave coming in at the other end."""
+    h = as_array(x, "roll")
+    if axis is None:
+        return reshape(roll(reshape(h, (-1,)), shift, axis=0), tuple(h.extents))
+    axes = normal_axes(h, axis, "roll")
+    shifts = dict(zip(axes, [extent_of(s, "roll") for s in (shift if isinstance(shift, tuple) else (shift,) * len(axes))]))
+    rule = lambda indices: h.element(tuple(
+        (i - shifts[a]) % h.extents[a] if a in shifts else i for a, i in enumerate(indices)))
+    return view(h.extents, h.settled, rule, user_position(), h.name)
+
+
+def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Array:
+    """Arrays joined along an axis; None joins them flattened."""
+    handles: list[Array] = [as_array(a, "concat") for a in arrays]
+    position = user_position()
+    if not handles:
+        raise ShapeError("E104", "concat: no arrays were given", position=position)
+    if axis is None:
+        handles, axis = [reshape(h, (-1,)) for h in handles], 0
+    first = handles[0]
+    (at,) = normal_axes(first, axis, "concat")
+    for h in handles[1:]:
+        same = h.rank == first.rank and all(
+            a == at or e is f for a, (e, f) in enumerate(zip(h.extents, first.extents)))
+        if not same:
+            raise ShapeError("E101", f"concat: {shape_text(first.extents)} and {shape_text(h.extents)} differ in an "
+                             f"axis other than {at}", position=position,
+                             facts=[describe(first, "first"), describe(h, "other")])
+    dtype = common_dtype("concat", handles, position) or common_settled(*handles)
+    starts = [ZERO_INDEX]
+    for h in handles:
+        starts.append(starts[-1] + h.extents[at])
+
+    def rule(indices: Indices) -> Scalar:
+        i = indices[at]
+        parts: list[tuple[list[Cond | bool], Scalar]] = []
+        for k, h in enumerate(handles):
+            conds: list[Cond | bool] = [cond(">=", i - starts[k]), cond(">=", starts[k + 1] - 1 - i)]
+            own = (*indices[:at], i - starts[k], *indices[at + 1:])
+            parts.append((conds, expr.cast(h.element(own, dtype), dtype)))
+        return disjoint(parts, dtype)
+
+    return emit((*first.extents[:at], starts[-1], *first.extents[at + 1:]), rule, "concat", position)
+
+
+def disjoint(parts: Sequence[tuple[list[Cond | bool], Scalar]], dtype: Any) -> Scalar:
+    """The part whose conditions hold; no two hold at once."""
+    if not dtype.is_bool:
+        return expr.add(*(expr.bracket(c, e) for c, e in parts))
+    out = expr.zero(dtype)
+    for conds, e in reversed(parts):
+        out = expr.select(expr.test(conds), e, out)
+    return out
+
+
+def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Array:
+    """Arrays of one shape along a new axis; scalars make a vector."""
+    handles: list[Handle] = [as_array(a, "stack") for a in arrays]
+    position = user_position()
+    if not handles:
+        raise ShapeError("E104", "stack: no arrays were given", position=position)
+    first = handles[0]
+    for h in handles[1:]:
+        if h.extents != first.extents:
+            raise ShapeError("E101", f"stack: shapes {shape_text(first.extents)} and {shape_text(h.extents)} differ",
+                             position=position, facts=[describe(first, "first"), describe(h, "other")])
+    at = axis % (first.rank + 1)
+    dtype = common_dtype("stack", handles, position) or common_settled(*handles)
+
+    def rule(indices: Indices) -> Scalar:
+        own = (*indices[:at], *indices[at + 1:])
+        return disjoint([([cond("==", indices[at] - k)], expr.cast(h.element(own, dtype), dtype))
+                         for k, h in enumerate(handles)], dtype)
+
+    return emit((*first.extents[:at], as_index(len(handles)), *first.extents[at:]), rule, "stack", position)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """The slices of x along an axis of fixed extent."""
+    h = as_array(x, "unstack")
+    (at,) = normal_axes(h, axis, "unstack")
+    return tuple(as_array(row) for row in moveaxis(h, at, 0))
+
+
+def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
+    """Elements or slices of x at integer positions along an axis."""
+    h = as_array(x, "take")
+    if axis is None and h.rank != 1:
+        raise ShapeError("E104", "take: the axis is needed for an array of more than one", position=user_position(),
+                         facts=[describe(h, "array")])
+    (at,) = normal_axes(h, axis or 0, "take")
+    from pullback.lang.subscript import subscript
+
+    return subscript(h, (*(slice(None),) * at, indices))
+
+
+def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
+    """Elements of x at positions along an axis that an integer array of the same rank gives."""
+    from pullback.lang.ranges import to_index
+
+    h, i = as_array(x, "take_along_axis"), as_array(indices, "take_along_axis")
+    (at,) = normal_axes(h, axis, "take_along_axis")
+    rule = lambda own: h.element((*own[:at], to_index(i.element(own)), *own[at + 1:]))
+    return view(i.extents, h.settled, rule, user_position(), h.name)
+
+
+def repeat(x: Any, repeats: int, /, *, axis: int) -> Array:
+    """Every slice along the axis `repeats` times in a row."""
+    h = as_array(x, "repeat")
+    (at,) = normal_axes(h, axis, "repeat")
+    times = extent_of(repeats, "repeat")
+    extents = (*h.extents[:at], h.extents[at] * times, *h.extents[at + 1:])
+    return view(extents, h.settled, lambda i: h.element((*i[:at], i[at] // times, *i[at + 1:])), user_position(), h.name)
+
+
+def tile(x: Any, repetitions: Sequence[Any], /) -> Array:
+    """x repeated side by side, as often along each axis as given."""
+    h = as_array(x, "tile")
+    counts = [extent_of(r, "tile") for r in repetitions]
+    while len(counts) < h.rank:
+        counts.insert(0, ONE_INDEX)
+    own = (*(ONE_INDEX,) * (len(counts) - h.rank), *h.extents)
+    rule = lambda i: aligned(h, tuple(k % e for k, e in zip(i, own)))
+    return view([c * e for c, e in zip(counts, own)], h.settled, rule, user_position(), h.name)

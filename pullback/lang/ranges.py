@@ -1,0 +1,367 @@
+"""Every element that is read exists: proofs at definition, checks at run time where data decides.
+
+An index is proven under the conditions that hold on its path: brackets, and the tests of `where`. Python evaluates
+`x[i - 1]` before `where(i > 0, ..., 0)` sees it, so proofs wait until the body of a statement is complete.
+
+A statement that was lifted out of a `where` cannot know its guard. What it reads out of range is replaced by zero,
+and an `Obligation` stays with the array it makes: wherever an element of that array is read, the condition must hold
+for the indices it is read with. At the end of the block an obligation that nobody discharged is the user's error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pullback.errors import PullbackError, ShapeError
+from pullback.ir import expr, types
+from pullback.ir.expr import (
+    Add, Apply, Bracket, Cast, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Select, Zero,
+)
+from pullback.ir.index import (
+    Cond, Data, DimSymbol, Floor, Index, Mod, Var, as_index, cond, floor_divide, modulo, prove, prove_nonnegative,
+)
+from pullback.ir.traverse import Substitution
+from pullback.source import Position
+
+if TYPE_CHECKING:
+    from pullback.lang.trace import Tracer
+
+Known = tuple[Cond, ...]
+
+
+@dataclass(frozen=True)
+class Access:
+    """One index of one element that is read, for messages."""
+
+    ref: Ref
+    axis: int
+    indices: tuple[Index, ...]
+    upper: bool
+    position: Position | None
+
+
+@dataclass(frozen=True)
+class Obligation:
+    """`condition` must hold wherever the array that owes it is read; `known` held where it arose."""
+
+    condition: Cond | bool
+    known: Known
+    access: Access
+
+    def substitute(self, s: Substitution) -> Obligation:
+        """The obligation with variables mapped."""
+        condition = self.condition if isinstance(self.condition, bool) else s.condition(self.condition)
+        known = tuple(c for c in (s.condition(k) for k in self.known) if isinstance(c, Cond))
+        return Obligation(condition, known, self.access)
+
+
+class RangeChecker:
+    """Walks the body of a statement and settles every element it reads."""
+
+    def __init__(self, tracer: Tracer, own: frozenset[Var]) -> None:
+        self.tracer = tracer
+        self.assumed = tracer.known
+        self.guardable = tracer.guardable - own
+        self.obligations: list[Obligation] = []
+        self._memo: dict[tuple[Scalar, Known], Scalar] = {}
+
+    def scalar(self, e: Scalar, known: Known) -> Scalar:
+        """`e` with run-time checks where they are needed; obligations and errors are collected."""
+        if not e.refs:
+            return e
+        key = (e, known)
+        out = self._memo.get(key)
+        if out is None:
+            out = self._memo[key] = self._scalar(e, known)
+        return out
+
+    def _scalar(self, e: Scalar, known: Known) -> Scalar:
+        match e:
+            case Get():
+                return self._get(e, known)
+            case FromIndex():
+                index = self.index(e.index, known)
+                return e if index is e.index else expr.from_index(index, e.dtype)
+            case Apply():
+                args = tuple(self.scalar(a, known) for a in e.args)
+                return e if args == e.args else expr.apply(e.primitive, *args)
+            case Add():
+                args = tuple(self.scalar(a, known) for a in e.args)
+                return e if args == e.args else expr.add(*args)
+            case Mul():
+                args = tuple(self.scalar(a, known) for a in e.args)
+                return e if args == e.args else expr.mul(*args)
+            case Cast():
+                arg = self.scalar(e.arg, known)
+                return e if arg is e.arg else expr.cast(arg, e.dtype)
+            case Bracket():
+                conds: list[Cond | bool] = []
+                for c in e.conds:
+                    index = self.index(c.index, known)
+                    conds.append(c if index is c.index else cond(c.op, index))
+                arg = self.scalar(e.arg, _join(known, e.conds))
+                return e if arg is e.arg and tuple(conds) == e.conds else expr.bracket(conds, arg)
+            case Select():
+                test = self.scalar(e.test, known)
+                then = self.scalar(e.then, _join(known, conditions(e.test, True)))
+                otherwise = self.scalar(e.otherwise, _join(known, conditions(e.test, False)))
+                if test is e.test and then is e.then and otherwise is e.otherwise:
+                    return e
+                return expr.select(test, then, otherwise)
+            case Reduce():
+                arg = self.scalar(e.arg, known)
+                return e if arg is e.arg else expr.reduce(e.op, e.vars, arg)
+            case _:
+                return e
+
+    def index(self, e: Index, known: Known) -> Index:
+        """`e` with the elements read inside it settled."""
+        if not any(isinstance(a, Data | Floor | Mod) for a in e.atoms):
+            return e
+        out = as_index(0)
+        changed = False
+        for monomial, coefficient in e.terms:
+            term = as_index(coefficient)
+            for atom in monomial:
+                factor = self._atom(atom, known) if isinstance(atom, Data | Floor | Mod) else as_index(atom)
+                changed = changed or factor.single is not atom
+                term = term * factor
+            out = out + term
+        return out if changed else e
+
+    def _atom(self, atom: Data | Floor | Mod, known: Known) -> Index:
+        if isinstance(atom, Data):
+            scalar = self.scalar(atom.scalar, known)
+            return as_index(atom) if scalar is atom.scalar else expr.data_index(scalar, atom.extent, atom.checked)
+        n, d = self.index(atom.numerator, known), self.index(atom.denominator, known)
+        if n is atom.numerator and d is atom.denominator:
+            return as_index(atom)
+        return floor_divide(n, d) if isinstance(atom, Floor) else modulo(n, d)
+
+    def _get(self, e: Get, known: Known) -> Scalar:
+        position = self.tracer.positions.get(e)
+        indices: list[Index] = []
+        guards: list[Cond | bool] = []
+        facts = (*self.assumed, *known)
+        for axis, (plain, extent) in enumerate(zip(e.indices, e.ref.shape)):
+            index = self.index(plain, known)
+            bounds = [(cond(">=", index), False), (cond(">=", extent - 1 - index), True)]
+            failing = [(c, upper) for c, upper in bounds if not prove(c, facts)]
+            if failing and any(isinstance(a, Data) for a in index.every_atom):
+                index = expr.data_index(expr.from_index(index, types.i64), extent, checked=True)
+                failing = []
+            for c, upper in failing:
+                access = Access(e.ref, axis, e.indices, upper, position)
+                guards.append(c)
+                if isinstance(c, Cond) and not c.free.isdisjoint(self.guardable):
+                    self.obligations.append(Obligation(c, known, access))
+                else:
+                    self.tracer.report(range_error(access))
+            indices.append(index)
+        self._owed(e.ref, indices, known, facts)
+        out = e if tuple(indices) == e.indices else expr.get(e.ref, *indices)
+        return expr.bracket(guards, out) if guards else out
+
+    def _owed(self, ref: Ref, indices: list[Index], known: Known, facts: Known) -> None:
+        """What the array read owes, for these indices."""
+        lead, owed = self.tracer.obligations(ref)
+        if not owed:
+            return
+        s = Substitution(dict(zip(lead, indices)))
+        for o in owed:
+            o = o.substitute(s)
+            if prove(o.condition, (*facts, *o.known)):
+                continue
+            if isinstance(o.condition, Cond) and not o.condition.free.isdisjoint(self.guardable):
+                self.obligations.append(Obligation(o.condition, _join(o.known, known), o.access))
+            else:
+                self.tracer.report(range_error(o.access))
+
+
+def _join(known: Known, more: tuple[Cond, ...] | list[Cond]) -> Known:
+    fresh = [c for c in more if c not in known]
+    return (*known, *fresh) if fresh else known
+
+
+# Conditions that a test implies ---------------------------------------------------------------------------------
+
+_COMPARISONS = {"greater_equal", "greater", "less_equal", "less", "equal", "not_equal"}
+
+
+def conditions(test: Scalar, truth: bool) -> list[Cond]:
+    """Index conditions that hold where the bool scalar `test` is `truth`."""
+    match test:
+        case Bracket(conds=conds, arg=arg):
+            if truth:
+                return [*conds, *conditions(arg, True)]
+            if len(conds) == 1 and isinstance(arg, Const) and arg.value:
+                negated = conds[0].negate()
+                return [negated] if isinstance(negated, Cond) else []
+        case Apply(primitive=p, args=args):
+            if p.name == "logical_not":
+                return conditions(args[0], not truth)
+            if p.name == ("logical_and" if truth else "logical_or"):
+                return [c for a in args for c in conditions(a, truth)]
+            if p.name in _COMPARISONS and args[0].dtype.is_integer:
+                c = compare(p.name, to_index(args[0]), to_index(args[1]))
+                if isinstance(c, Cond):
+                    c = c if truth else c.negate()
+                return [c] if isinstance(c, Cond) else []
+        case Select(test=inner, then=then, otherwise=otherwise):
+            if truth and isinstance(otherwise, Zero | Const) and not getattr(otherwise, "value", False):
+                return [*conditions(inner, True), *conditions(then, True)]
+            if not truth and isinstance(then, Const) and then.value:
+                return [*conditions(inner, False), *conditions(otherwise, False)]
+        case _:
+            pass
+    return []
+
+
+def compare(name: str, a: Index, b: Index) -> Cond | bool:
+    """The condition that a comparison of two indices is."""
+    match name:
+        case "greater_equal":
+            return cond(">=", a - b)
+        case "greater":
+            return cond(">=", a - b - 1)
+        case "less_equal":
+            return cond(">=", b - a)
+        case "less":
+            return cond(">=", b - a - 1)
+        case "equal":
+            return cond("==", a - b)
+        case _:
+            return cond("!=", a - b)
+
+
+def to_index(e: Scalar) -> Index:
+    """An integer scalar as an index: its arithmetic as index arithmetic, what it reads as data with its bounds."""
+    match e:
+        case Const():
+            return as_index(int(e.value))
+        case FromIndex():
+            return e.index
+        case Zero():
+            return as_index(0)
+        case Cast() if e.arg.dtype.is_integer and e.dtype.bits >= e.arg.dtype.bits and e.dtype.kind == "signed":
+            return to_index(e.arg)
+        case Add():
+            total = as_index(0)
+            for a in e.args:
+                total = total + to_index(a)
+            return total
+        case Mul():
+            product = as_index(1)
+            for a in e.args:
+                product = product * to_index(a)
+            return product
+        case Apply() if e.primitive.name in ("floor_divide", "remainder"):
+            n, d = to_index(e.args[0]), to_index(e.args[1])
+            if prove_nonnegative(d - 1):
+                return floor_divide(n, d) if e.primitive.name == "floor_divide" else modulo(n, d)
+        case Get() if e.ref.bounds is not None:
+            low, high = e.ref.bounds
+            if low.constant == 0:
+                return expr.data_index(e, high)
+        case Reduce() if e.op in ("argmax", "argmin"):
+            extent = as_index(1)
+            for v in e.vars:
+                extent = extent * v.extent
+            return expr.data_index(e, extent)
+        case _:
+            pass
+    limit = _clipped(e)
+    return expr.data_index(e, limit)
+
+
+def _clipped(e: Scalar) -> Index | None:
+    """The extent of minimum(maximum(x, 0), n - 1), in either order."""
+    if not (isinstance(e, Apply) and e.primitive.name in ("minimum", "maximum")):
+        return None
+    high = _upper(e)
+    return high + 1 if high is not None and _nonnegative(e) else None
+
+
+def _upper(e: Scalar) -> Index | None:
+    match e:
+        case Apply(primitive=p, args=args) if p.name == "minimum":
+            return next((b for b in map(_upper, args) if b is not None), None)
+        case Apply(primitive=p, args=args) if p.name == "maximum":
+            highs = [_upper(a) for a in args]
+            if highs[0] is not None and highs[1] is not None:
+                for high, other in (highs, highs[::-1]):
+                    if high is not None and other is not None and prove_nonnegative(high - other):
+                        return high
+            return None
+        case Const() | FromIndex():
+            index = to_index(e)
+            return index if index.is_dim else None
+        case _:
+            return None
+
+
+def _nonnegative(e: Scalar) -> bool:
+    match e:
+        case Apply(primitive=p, args=args) if p.name == "maximum":
+            return any(map(_nonnegative, args))
+        case Apply(primitive=p, args=args) if p.name == "minimum":
+            return all(map(_nonnegative, args))
+        case Const() | FromIndex():
+            return prove_nonnegative(to_index(e))
+        case _:
+            return False
+
+
+# Messages -------------------------------------------------------------------------------------------------------
+
+
+def extreme(e: Index, upper: bool, depth: int = 12) -> Index | None:
+    """The largest (or smallest) value of an index over the ranges of its variables, as a dim; None if not found."""
+    if e.is_dim or depth == 0:
+        return e if e.is_dim else None
+    for atom in sorted(e.atoms, key=lambda a: a.key, reverse=True):
+        if isinstance(atom, DimSymbol):
+            continue
+        factor = e.coefficient(atom)
+        if factor is None or not factor.is_dim:
+            return None
+        rising = prove_nonnegative(factor)
+        if not rising and not prove_nonnegative(-factor):
+            return None
+        top = rising == upper
+        if isinstance(atom, Var):
+            value = atom.extent - 1 if top else as_index(0)
+        elif isinstance(atom, Mod):
+            value = atom.denominator - 1 if top else as_index(0)
+        elif isinstance(atom, Floor):
+            inner = extreme(atom.numerator, top, depth - 1)
+            if inner is None or not atom.denominator.is_dim:
+                return None
+            value = floor_divide(inner, atom.denominator)
+        elif isinstance(atom, Data) and atom.extent is not None:
+            value = atom.extent - 1 if top else as_index(0)
+        else:
+            return None
+        return extreme(e - factor * as_index(atom) + factor * value, upper, depth - 1)
+    return e
+
+
+def range_error(access: Access) -> PullbackError:
+    """What an index that is not proven in range is told."""
+    index, extent = access.indices[access.axis], access.ref.shape[access.axis]
+    text = ", ".join(map(str, access.indices))
+    reach = extreme(index, access.upper)
+    name = access.ref.name
+    if access.upper:
+        found = f"reaches {reach}" if reach is not None else "is not known to stay below the extent"
+        bound = f"the last is {extent - 1}"
+    else:
+        found = f"goes down to {reach}" if reach is not None else "is not known to stay at or above 0"
+        bound = "the first is 0"
+    ranges = [f"0 <= {v.name} < {v.extent}" for v in sorted(index.free, key=lambda v: v.serial)]
+    shape = ", ".join(map(str, access.ref.shape))
+    return ShapeError(
+        "E103", f"{name}[{text}]: index {index} of axis {access.axis} {found}, {bound}",
+        position=access.position, facts=[f"{name} : {access.ref.dtype}[{shape}]", *ranges],
+        remedy=f"`{name}.at({text}, fill=0)` reads 0 outside, or put the condition in `where`")

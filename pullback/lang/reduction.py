@@ -1,0 +1,172 @@
+"""Reductions over axes: sum, prod, mean, max, min, any, all, argmax, argmin."""
+
+from __future__ import annotations
+
+import builtins
+from typing import TYPE_CHECKING, Any
+
+from pullback.errors import DTypeError, ShapeError
+from pullback.ir import expr, types
+from pullback.ir.expr import ReduceOp, Scalar
+from pullback.ir.index import ONE_INDEX, Index, Var, as_index
+from pullback.ir.types import DType
+from pullback.lang.elementwise import elementwise
+from pullback.lang.handle import Handle, Indices, as_array, axes_for, describe, emit, from_index, scalar, type_text
+from pullback.lang.trace import current
+from pullback.source import Position, user_position
+
+if TYPE_CHECKING:
+    from pullback.lang.array import Array
+
+
+def empty_error(what: str) -> ShapeError:
+    """The largest of nothing."""
+    return ShapeError("E105", f"{what}: the extent is 0, and there is no largest or smallest of nothing",
+                      position=user_position())
+
+
+def normal_axes(h: Handle, axis: Any, what: str) -> tuple[int, ...]:
+    """The axes meant, non-negative; all of them for None."""
+    if axis is None:
+        return tuple(range(h.rank))
+    given = axis if isinstance(axis, tuple | list) else (axis,)
+    out = []
+    for a in given:
+        if isinstance(a, bool) or not isinstance(a, int) or not -h.rank <= a < h.rank:
+            raise ShapeError("E104", f"{what}: axis {a!r} of an array with {h.rank} axes", position=user_position(),
+                             facts=[describe(h, "array")])
+        out.append(a % h.rank)
+    if len(set(out)) != len(out):
+        raise ShapeError("E104", f"{what}: an axis is given twice in {axis!r}", position=user_position())
+    return tuple(out)
+
+
+def reduced(op: ReduceOp, h: Array, position: Position | None) -> Array:
+    """A scalar that is a reduction, as a statement of its own; argmax and argmin know their range."""
+    e = h.element()
+    bounds = None
+    if isinstance(e, expr.Reduce) and op in ("argmax", "argmin"):
+        total = ONE_INDEX
+        for v in e.vars:
+            total = total * v.extent
+        bounds = (as_index(0), total)
+    return emit((), lambda _: e, op, position, bounds)
+
+
+def reduce_axes(op: ReduceOp, x: object, axis: Any, keepdims: bool, dtype: DType | None = None) -> Array:
+    """`op` over the axes of x."""
+    h = as_array(x, op)
+    position = user_position()
+    axes = normal_axes(h, axis, op)
+    source = dtype or h.settled
+    if op in ("any", "all") and not source.is_bool or op in ("sum", "prod") and source.is_bool:
+        raise DTypeError("E121", f"{op} takes {'bool' if op in ('any', 'all') else 'numbers'}, not {type_text(h)}",
+                         position=position, facts=[describe(h, "array")],
+                         remedy="compare the elements, e.g. `x != 0`" if op in ("any", "all")
+                         else "`astype(pb.int64)` counts true values")
+    if op in ("max", "min", "argmax", "argmin") and builtins.any(h.extents[a].constant == 0 for a in axes):
+        raise empty_error(op)
+    names = axes_for(h.extents)
+    variables = tuple(Var(names[a].name, h.extents[a]) for a in axes)
+    kept = [a for a in range(h.rank) if a not in axes]
+    extents: list[Index] = [h.extents[a] for a in kept] if not keepdims else [
+        ONE_INDEX if a in axes else e for a, e in enumerate(h.extents)]
+
+    def rule(indices: Indices) -> Scalar:
+        full: list[Index] = [as_index(0)] * h.rank
+        for a, v in zip(axes, variables):
+            full[a] = as_index(v)
+        for position_, a in enumerate(kept):
+            full[a] = indices[a if keepdims else position_]
+        return expr.reduce(op, variables, expr.cast(h.element(tuple(full), source), source))
+
+    if not extents:
+        result = scalar(rule(()))
+        return result if current().inside else reduced(op, result, position)
+    bounds = None
+    if op in ("argmax", "argmin"):
+        total = ONE_INDEX
+        for a in axes:
+            total = total * h.extents[a]
+        bounds = (as_index(0), total)
+    return emit(extents, rule, op, position, bounds)
+
+
+def _accumulator(x: object, dtype: Any) -> DType:
+    """The dtype of a sum: floating as it is, integers in 64 bits."""
+    from pullback.lang.elementwise import dtype_from
+
+    if dtype is not None:
+        return dtype_from(dtype)
+    own = as_array(x).settled
+    return {"signed": types.i64, "unsigned": types.u64}.get(own.kind, own)
+
+
+def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
+    """Sum of the elements over all or the given axes; integers are added in 64 bits."""
+    return reduce_axes("sum", x, axis, keepdims, _accumulator(x, dtype))
+
+
+def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
+    """Product of the elements over all or the given axes; integers are multiplied in 64 bits."""
+    return reduce_axes("prod", x, axis, keepdims, _accumulator(x, dtype))
+
+
+def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+    """Largest element over all or the given axes; NaN if any is."""
+    return reduce_axes("max", x, axis, keepdims)
+
+
+def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+    """Smallest element over all or the given axes; NaN if any is."""
+    return reduce_axes("min", x, axis, keepdims)
+
+
+def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+    """Whether any element is true."""
+    return reduce_axes("any", x, axis, keepdims)
+
+
+def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+    """Whether all elements are true."""
+    return reduce_axes("all", x, axis, keepdims)
+
+
+def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+    """Position of the largest element along an axis, or in row-major order; the first on ties."""
+    return reduce_axes("argmax", x, axis, keepdims)
+
+
+def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+    """Position of the smallest element along an axis, or in row-major order; the first on ties."""
+    return reduce_axes("argmin", x, axis, keepdims)
+
+
+def count(x: Handle, axis: Any, what: str) -> Array:
+    """The number of elements a reduction runs over, as an index."""
+    total = ONE_INDEX
+    for a in normal_axes(x, axis, what):
+        total = total * x.extents[a]
+    return from_index(total)
+
+
+def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+    """Arithmetic mean over all or the given axes."""
+    h = as_array(x, "mean")
+    if not h.settled.is_floating:
+        raise DTypeError("E121", f"mean takes floating-point values, not {type_text(h)}", position=user_position(),
+                         facts=[describe(h, "array")], remedy="convert with `astype(pb.float32)` first")
+    return elementwise("divide", sum(h, axis=axis, keepdims=keepdims), count(h, axis, "mean"))
+
+
+def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Array:
+    """Variance over all or the given axes; the divisor is the number of elements less `correction`."""
+    h = as_array(x, "var")
+    centred = elementwise("subtract", h, mean(h, axis=axis, keepdims=True))
+    total = sum(elementwise("square", centred), axis=axis, keepdims=keepdims)
+    return elementwise("divide", total, elementwise("subtract", count(h, axis, "var"), correction))
+
+
+def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Array:
+    """Standard deviation over all or the given axes."""
+    return elementwise("sqrt", var(x, axis=axis, correction=correction, keepdims=keepdims))

@@ -1,0 +1,384 @@
+"""Tracing: what the user's Python does, written down as a program.
+
+A `Tracer` collects statements while the user's function runs on handles (`pullback.lang.array`). It knows the block
+under construction and the index variables in scope.
+
+Lifting. The core has no local arrays. A statement made inside the function given to `build` or `sum_over` may depend
+on the index variables there; it is emitted at the level of the enclosing block with those variables as leading axes,
+and reading it supplies them again:
+
+    build(N, lambda n: sum(exp(x[n])))   -->   e = build n < N, m < M { exp(x[n, m]) }
+                                               build n < N { sum m < M { e[n, m] } }
+
+Only the variables that a statement really depends on are added. Blocks of fold, while and cond are blocks of their
+own: the variables around them are fixed while they run, and the finished statement is lifted as a whole.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import numpy as np
+
+from pullback.errors import PullbackError, ShapeError, TraceError, together
+from pullback.ir import expr
+from pullback.ir.expr import Get, Ref, Scalar
+from pullback.ir.index import Cond, Index, Var, as_index, cond, prove
+from pullback.ir.program import Block, Build, Program, Statement, statement_reads, walk_statements
+from pullback.ir.traverse import Substitution
+from pullback.ir.types import DType, dtype_of, f32, f64
+from pullback.lang.lift import free_variables, lift_statement
+from pullback.lang.ranges import Obligation, RangeChecker, range_error
+from pullback.source import Position, user_position
+
+NDArray = np.ndarray[Any, Any]
+
+
+class Scope:
+    """A block under construction.
+
+    `lifted` are the variables of the builds and reductions around the current expression, outermost first;
+    `parameters` those that are fixed while the block runs (the variables around it, and its own loop variable).
+    """
+
+    def __init__(self, parameters: frozenset[Var] = frozenset()) -> None:
+        self.statements: list[Statement] = []
+        self.lifted: list[Var] = []
+        self.parameters = parameters
+
+
+class Tracer:
+    """The program being written. One is active per thread; see `current`.
+
+    A function traced inside another may be a closure over values of the outer one. What it reads of `parent` becomes
+    a further input (`foreign`: the parent's array -> the input), and indices in scope there are fixed here.
+    """
+
+    def __init__(self, name: str, default_float: DType = f64, parent: Tracer | None = None) -> None:
+        self.name = name
+        self.default_float = default_float
+        self.parent = parent
+        self.foreign: dict[Ref, Ref] = {}
+        self.scopes = [Scope(parent.guardable if parent else frozenset())]
+        self.inputs: list[Ref] = []
+        self.requires: dict[Cond, None] = {}
+        self.positions: dict[Scalar, Position] = {}
+        self.origins: dict[Ref, Position] = {}
+        self.captured: dict[int, tuple[Ref, NDArray]] = {}
+        self.errors: list[PullbackError] = []
+        self.sizes: dict[str, None] = {}
+        self._owner: dict[Ref, Scope] = {}
+        self._views: dict[Ref, tuple[Ref, tuple[Var, ...]]] = {}
+        self._obligations: dict[Ref, tuple[tuple[Var, ...], tuple[Obligation, ...]]] = {}
+
+    # Scopes -------------------------------------------------------------------------------------------------
+
+    @property
+    def scope(self) -> Scope:
+        return self.scopes[-1]
+
+    @property
+    def inside(self) -> bool:
+        """Whether an index variable of a build or a reduction of this block is in scope."""
+        return bool(self.scope.lifted)
+
+    @property
+    def guardable(self) -> frozenset[Var]:
+        """The variables in scope: a condition on one of them may be known where a value is used."""
+        return self.scope.parameters.union(self.scope.lifted)
+
+    @contextmanager
+    def under(self, variables: Sequence[Var]) -> Iterator[None]:
+        """The variables are in scope while the body of their binder is traced."""
+        scope = self.scope
+        depth = len(scope.lifted)
+        scope.lifted.extend(variables)
+        try:
+            yield
+        finally:
+            del scope.lifted[depth:]
+
+    @contextmanager
+    def block(self, *variables: Var) -> Iterator[Scope]:
+        """A new block; the variables around it are its parameters, `variables` are its own."""
+        scope = Scope(self.guardable.union(variables))
+        self.scopes.append(scope)
+        try:
+            yield scope
+        finally:
+            self.scopes.pop()
+
+    # Arrays -------------------------------------------------------------------------------------------------
+
+    def define(self, name: str, dtype: DType, shape: Sequence[Index], bounds: tuple[Index, Index] | None = None) -> Ref:
+        """A new array of the current block."""
+        return self.own(Ref(name, dtype, shape, bounds))
+
+    def own(self, ref: Ref) -> Ref:
+        """`ref` as an array of the current block."""
+        self._owner[ref] = self.scope
+        return ref
+
+    def input(self, name: str, dtype: DType, shape: Sequence[Index]) -> Ref:
+        """A new input of the program."""
+        ref = self.define(name, dtype, shape)
+        self.inputs.append(ref)
+        return ref
+
+    def capture(self, array: NDArray) -> Ref:
+        """A NumPy array from around the function, as a further input."""
+        found = self.captured.get(id(array))
+        if found is None:
+            dtype = dtype_of(array.dtype)
+            assert dtype is not None
+            ref = Ref(f"captured_{len(self.captured)}", dtype, [as_index(int(n)) for n in array.shape])
+            self._owner[ref] = self.scopes[0]
+            found = self.captured[id(array)] = (ref, array)
+        return found[0]
+
+    def read(self, ref: Ref, indices: Sequence[Index]) -> Scalar:
+        """An element of an array, the axes that lifting added supplied."""
+        if self.is_foreign(ref):
+            return self._read_foreign(ref, indices)
+        self.visible(ref)
+        view = self._views.get(ref)
+        if view is None:
+            return expr.get(ref, *indices)
+        lifted, variables = view
+        return expr.get(lifted, *(as_index(v) for v in variables), *indices)
+
+    def is_foreign(self, ref: Ref) -> bool:
+        """Whether the array belongs to the function around this one."""
+        return self.parent is not None and ref not in self._owner
+
+    def _read_foreign(self, ref: Ref, indices: Sequence[Index]) -> Scalar:
+        assert self.parent is not None
+        e = self.parent.read(ref, indices)
+        assert isinstance(e, Get)
+        mine = self.foreign.get(e.ref)
+        if mine is None:
+            mine = self.foreign[e.ref] = Ref(e.ref.name, e.ref.dtype, e.ref.shape, e.ref.bounds)
+            self._owner[mine] = self.scopes[0]
+            self._obligations[mine] = self.parent.obligations(e.ref)
+        return expr.get(mine, *e.indices)
+
+    def is_view(self, ref: Ref) -> bool:
+        """Whether lifting gave the array more axes than the user sees."""
+        return ref in self._views
+
+    def visible(self, ref: Ref) -> None:
+        """Refuse an array of a block that is finished, and one that an index out of scope selects from."""
+        view = self._views.get(ref)
+        if view is not None and not self.guardable.issuperset(view[1]):
+            self._foreign([v for v in view[1] if v not in self.guardable], user_position())
+        owner = self._owner.get(ref)
+        if owner is None or not any(owner is s for s in self.scopes):
+            raise TraceError(
+                "E130", f"{ref.name} is used outside of the function that computed it", position=user_position(),
+                remedy="return it: `fold`, `scan`, `cond` and `while_loop` hand out what their functions return")
+
+    # Statements ---------------------------------------------------------------------------------------------
+
+    def build(self, variables: Sequence[Var], values: Sequence[Scalar], names: Sequence[str],
+              position: Position | None, bounds: Sequence[tuple[Index, Index] | None] | None = None) -> list[Ref]:
+        """The arrays with these elements, as one statement."""
+        checker = RangeChecker(self, frozenset(variables))
+        checked = tuple(checker.scalar(v, ()) for v in values)
+        shape = tuple(v.extent for v in variables)
+        outs = tuple(Ref(n, v.dtype, shape, b) for n, v, b in zip(names, checked, bounds or [None] * len(checked)))
+        if position is not None:
+            for out in outs:
+                self.origins[out] = position
+        self.emit(Build(outs, tuple(variables), checked, () if position is None else (position,)), checker.obligations)
+        return list(outs)
+
+    def emit(self, statement: Statement, obligations: Sequence[Obligation] = ()) -> None:
+        """Add a statement to the current block, with an axis for each variable in scope that it depends on."""
+        scope = self.scope
+        free = free_variables(statement, self._views)
+        needed = tuple(v for v in scope.lifted if v in free)
+        foreign = free - frozenset(needed) - scope.parameters
+        if foreign:
+            self._foreign(foreign, statement.positions[0] if statement.positions else user_position())
+        for out in statement.outs:
+            self._owner[out] = scope
+        if not needed:
+            scope.statements.append(statement)
+            self._owe(statement.outs, (), obligations)
+            return
+        mapping: dict[Ref, Ref] = {}
+        scope.statements.extend(lift_statement(statement, needed, mapping, self._views))
+        for old, new in mapping.items():
+            self._owner[new] = scope
+        copies = tuple(Var(v.name, v.extent) for v in needed)
+        s = Substitution({v: as_index(c) for v, c in zip(needed, copies)})
+        moved = [o.substitute(s) for o in obligations]
+        for out in statement.outs:
+            self._views[out] = (mapping[out], needed)
+            if out in self.origins:
+                self.origins[mapping[out]] = self.origins[out]
+            self._owe((mapping[out],), copies, moved)
+
+    def _foreign(self, variables: Iterable[Var], position: Position | None) -> NoReturn:
+        names = ", ".join(sorted(v.name for v in variables))
+        raise TraceError("E131", f"index {names} is used outside of the function it belongs to", position=position,
+                         remedy="use an index only inside the function given to `build`, `sum_over` or `fold`")
+
+    def adopt(self, block: Block) -> tuple[Ref, ...]:
+        """Add the statements of an instantiated block (a call) to the current one."""
+        if not self.inside:
+            for s in block.statements:
+                for out in s.outs:
+                    self._owner[out] = self.scope
+                self.scope.statements.append(s)
+            return block.results
+        s = Substitution(get=lambda ref, indices: self.read(ref, indices) if ref in self._views else expr.get(ref, *indices))
+        for statement in block.statements:
+            self.emit(s.statement(statement))
+        return tuple(s.ref(r) for r in block.results)
+
+    # Ranges and assumptions ---------------------------------------------------------------------------------
+
+    def require(self, condition: Cond | bool) -> None:
+        """Assume a condition on dims from here on; every call checks it."""
+        if isinstance(condition, Cond) and not prove(condition, self.known):
+            self.requires[condition] = None
+
+    @property
+    def known(self) -> tuple[Cond, ...]:
+        """What may be assumed about the dims."""
+        return tuple(self.requires)
+
+    def extent(self, extent: Index, what: str) -> Index:
+        """`extent` as that of an axis: at least 1 from here on."""
+        if extent.constant is not None and extent.constant < 0:
+            raise ShapeError("E105", f"{what}: the extent {extent} is negative", position=user_position())
+        if extent.constant is None:
+            condition = cond(">=", extent - 1)
+            if condition is False:
+                raise ShapeError("E105", f"{what}: the extent {extent} is never positive", position=user_position())
+            self.require(condition)
+        return extent
+
+    def obligations(self, ref: Ref) -> tuple[tuple[Var, ...], tuple[Obligation, ...]]:
+        """What must hold where `ref` is read: variables that stand for its leading indices, and conditions."""
+        return self._obligations.get(ref, ((), ()))
+
+    def _owe(self, outs: Sequence[Ref], lead: tuple[Var, ...], obligations: Sequence[Obligation]) -> None:
+        if obligations:
+            for out in outs:
+                self._obligations[out] = (lead, tuple(obligations))
+
+    def settle(self, *refs: Ref) -> list[Obligation]:
+        """What is owed for using whole arrays: proven, reported, or left to where the result is used."""
+        left: list[Obligation] = []
+        for ref in refs:
+            view = self._views.get(ref)
+            lead, owed = self.obligations(view[0] if view else ref)
+            s = Substitution({a: as_index(v) for a, v in zip(lead, view[1])}) if view else None
+            for o in owed:
+                o = o.substitute(s) if s else o
+                if prove(o.condition, (*self.known, *o.known)):
+                    continue
+                if isinstance(o.condition, Cond) and o.condition.free & self.guardable:
+                    left.append(o)
+                else:
+                    self.report(range_error(o.access))
+        return left
+
+    def settle_block(self, results: Sequence[Ref]) -> list[Obligation]:
+        """At the end of a block: what its arrays still owe, as far as the variables around the block decide it.
+
+        An obligation on a variable of the block itself, or on none, is an error: nothing is left that could hold.
+        """
+        self.settle_own(results)
+        around = self.scopes[-2].parameters.union(self.scopes[-2].lifted)
+        left: list[Obligation] = []
+        for s in self.scope.statements:
+            for out in s.outs:
+                lead, owed = self.obligations(out)
+                if not lead:
+                    left += [o for o in owed if isinstance(o.condition, Cond) and o.condition.free
+                             and o.condition.free <= around]
+        return left
+
+    def settle_own(self, results: Sequence[Ref]) -> None:
+        """Report what results owe and only the variables of this block could decide."""
+        around = self.scopes[-2].parameters.union(self.scopes[-2].lifted)
+        for o in self.settle(*results):
+            if isinstance(o.condition, Cond) and not o.condition.free <= around:
+                self.report(range_error(o.access))
+
+    def report(self, error: PullbackError) -> None:
+        """Keep an error and go on: what one function gets wrong is shown together."""
+        if all(error.message != e.message for e in self.errors):
+            self.errors.append(error)
+
+    # The end ------------------------------------------------------------------------------------------------
+
+    def finish(self, results: Sequence[Ref], output_names: Sequence[str] = (), doc: str = "",
+               notes: dict[str, Any] | None = None) -> Program:
+        """The program."""
+        for o in self.settle(*results):
+            self.report(range_error(o.access))
+        if self.errors:
+            raise together(self.errors)
+        captured = list(self.captured.values())
+        statements = _live(self.scope.statements, results)
+        return Program(
+            self.name, (*self.inputs, *self.foreign.values(), *(ref for ref, _ in captured)), Block(statements, tuple(results)),
+            tuple(output_names), tuple(self.requires), tuple(self.sizes), doc,
+            {**(notes or {}), **({"captured": [array for _, array in captured]} if captured else {})})
+
+
+def _live(statements: list[Statement], results: Sequence[Ref]) -> tuple[Statement, ...]:
+    """The statements that the results depend on."""
+    needed = set(results)
+    kept: list[Statement] = []
+    for s in reversed(statements):
+        if needed.intersection(s.outs):
+            kept.append(s)
+            needed.update(statement_reads(s))
+            for inner in walk_statements(Block((s,), ())):
+                needed.update(statement_reads(inner))
+    return tuple(reversed(kept))
+
+
+class _Active(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Tracer] = []
+
+
+_ACTIVE = _Active()
+
+
+def current() -> Tracer:
+    """The active tracer."""
+    if not _ACTIVE.stack:
+        raise TraceError("E132", "this is part of the language, and no function is being traced",
+                         position=user_position(), remedy="put it inside a function marked `@pullback.function`")
+    return _ACTIVE.stack[-1]
+
+
+def is_tracing() -> bool:
+    """Whether a function is being traced in this thread."""
+    return bool(_ACTIVE.stack)
+
+
+@contextmanager
+def tracing(tracer: Tracer) -> Iterator[Tracer]:
+    """`tracer` is the active one."""
+    _ACTIVE.stack.append(tracer)
+    try:
+        yield tracer
+    finally:
+        _ACTIVE.stack.pop()
+
+
+def default_float(dtypes: Sequence[DType]) -> DType:
+    """The dtype of a Python float that meets no other: f32 where all floating inputs are f32, else f64."""
+    floating = {d for d in dtypes if d.is_floating}
+    return f32 if floating == {f32} else f64

@@ -1,0 +1,170 @@
+"""Trees of values at the surface: dict, list, tuple, NamedTuple and dataclass, with arrays at the leaves.
+
+The core knows lists of arrays only. A `Structure` remembers how a list of leaves is put together again; it is
+hashable and compares by value, so it serves in signatures. Dicts are ordered by key, None is a tree without leaves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Kind = Literal["leaf", "none", "dict", "list", "tuple", "namedtuple", "dataclass"]
+
+
+@dataclass(frozen=True)
+class Structure:
+    """How leaves are put together. `keys` name the children, `kind` and `type` say what holds them."""
+
+    kind: Kind
+    type: type | None = None
+    keys: tuple[Any, ...] = ()
+    children: tuple[Structure, ...] = ()
+
+    def __str__(self) -> str:
+        match self.kind:
+            case "leaf":
+                return "*"
+            case "none":
+                return "None"
+            case "dict":
+                return "{" + ", ".join(f"{k!r}: {c}" for k, c in zip(self.keys, self.children)) + "}"
+            case "list":
+                return "[" + ", ".join(map(str, self.children)) + "]"
+            case "tuple":
+                return "(" + ", ".join(map(str, self.children)) + ("," if len(self.children) == 1 else "") + ")"
+            case _:
+                inner = ", ".join(f"{k}={c}" for k, c in zip(self.keys, self.children))
+                return f"{self.type.__name__ if self.type else '?'}({inner})"
+
+
+LEAF = Structure("leaf")
+NONE = Structure("none")
+
+
+def is_namedtuple(x: object) -> bool:
+    """Whether x is an instance of a NamedTuple class."""
+    return isinstance(x, tuple) and hasattr(type(x), "_fields")
+
+
+def open_node(x: object) -> tuple[Structure, Sequence[Any]] | None:
+    """The node of x with its children, None where x is a leaf."""
+    if isinstance(x, dict):
+        keys = tuple(sorted(x, key=lambda k: (type(k).__name__, k)))
+        return Structure("dict", type(x), keys), [x[k] for k in keys]
+    if isinstance(x, list):
+        return Structure("list", None, tuple(range(len(x)))), x
+    if is_namedtuple(x):
+        return Structure("namedtuple", type(x), type(x)._fields), list(x)  # type: ignore[attr-defined, call-overload]
+    if isinstance(x, tuple):
+        return Structure("tuple", None, tuple(range(len(x)))), x
+    if x is None:
+        return NONE, []
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        keys = tuple(f.name for f in dataclasses.fields(x))
+        return Structure("dataclass", type(x), keys), [getattr(x, k) for k in keys]
+    return None
+
+
+def flatten(x: object) -> tuple[list[Any], Structure]:
+    """The leaves of x in order, and its structure.
+
+    >>> flatten({"b": 2, "a": [1, (3,)]})[0]
+    [1, 3, 2]
+    """
+    leaves: list[Any] = []
+    return leaves, _flatten(x, leaves)
+
+
+def _flatten(x: object, leaves: list[Any]) -> Structure:
+    node = open_node(x)
+    if node is None:
+        leaves.append(x)
+        return LEAF
+    structure, children = node
+    if structure.kind == "none":
+        return NONE
+    return dataclasses.replace(structure, children=tuple(_flatten(c, leaves) for c in children))
+
+
+def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
+    """The tree of this structure with these leaves.
+
+    >>> unflatten(flatten({"b": 2, "a": [1, (3,)]})[1], "xyz")
+    {'a': ['x', ('y',)], 'b': 'z'}
+    """
+    rest = iter(leaves)
+    return _unflatten(structure, rest)
+
+
+def _unflatten(s: Structure, leaves: Iterator[Any]) -> Any:
+    if s.kind == "leaf":
+        return next(leaves)
+    if s.kind == "none":
+        return None
+    children = [_unflatten(c, leaves) for c in s.children]
+    match s.kind:
+        case "dict":
+            return dict(zip(s.keys, children))
+        case "list":
+            return children
+        case "tuple":
+            return tuple(children)
+        case "namedtuple":
+            assert s.type is not None
+            return s.type(*children)
+        case _:
+            return _new_dataclass(s, children)
+
+
+def _new_dataclass(s: Structure, children: list[Any]) -> Any:
+    assert s.type is not None
+    made = object.__new__(s.type)  # the class's own __init__ may refuse traced values
+    for key, child in zip(s.keys, children):
+        object.__setattr__(made, key, child)
+    return made
+
+
+def leaf_paths(s: Structure, name: str = "") -> list[str]:
+    """A name for each leaf: `params.w`, `layers[0]`, `net['a']` in the user's spelling.
+
+    >>> leaf_paths(flatten({"w": 1, "b": (2, 3)})[1], "params")
+    ["params['b'][0]", "params['b'][1]", "params['w']"]
+    """
+    if s.kind == "leaf":
+        return [name]
+    out: list[str] = []
+    for key, child in zip(s.keys, s.children):
+        step = f".{key}" if s.kind in ("namedtuple", "dataclass") else f"[{key!r}]"
+        out += leaf_paths(child, name + step)
+    return out
+
+
+def leaf_names(s: Structure, name: str = "out") -> list[str]:
+    """An identifier for each leaf: the keys on the way to it, joined by underscores."""
+    if s.kind == "leaf":
+        return [name]
+    out: list[str] = []
+    for key, child in zip(s.keys, s.children):
+        text = str(key)
+        step = f"{name}_{text}" if text.isdigit() or not text.isidentifier() else text
+        out += leaf_names(child, step if step.isidentifier() else f"{name}_{len(out)}")
+    return out
+
+
+def map_leaves(f: Callable[..., Any], x: object, *others: object) -> Any:
+    """f over the leaves of trees of one structure.
+
+    >>> map_leaves(lambda a, b: a + b, {"a": 1, "b": [2]}, {"a": 10, "b": [20]})
+    {'a': 11, 'b': [22]}
+    """
+    leaves, structure = flatten(x)
+    columns = [leaves]
+    for other in others:
+        more, theirs = flatten(other)
+        if theirs != structure:
+            raise ValueError(f"trees of different structure: {structure} and {theirs}")
+        columns.append(more)
+    return unflatten(structure, [f(*row) for row in zip(*columns)])
