@@ -25,11 +25,12 @@ from pullback.codegen.vector_math import vector_source
 from pullback.ir import expr
 from pullback.ir.expr import Add, Bracket, Const, FromIndex, Get, Mul, Reduce, Scalar, Zero
 from pullback.ir.index import Cond, Index, Var, ZERO_INDEX, as_index, floor_divide
-from pullback.ir.program import Build
+from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution
+from pullback.loops.lower import KernelBuilder, Specialist, plain_build
 from pullback.loops.nest import Address, Nest, Phase, Plan, best_plan, narrower, stride
 from pullback.loops.nodes import (
-    Across, Apply, Assign, Binary, Bound, Broadcast, Buffer, For, Gather, Holds, If, IndexValue, Invoke, Let,
+    Across, Apply, Assign, Binary, Bound, Broadcast, Buffer, For, Gather, Holds, If, IndexValue, Invoke, Kernel, Let,
     Literal, Load, Read, Stmt, Store, Temp, Type, Value, largest, smallest,
 )
 
@@ -350,3 +351,21 @@ class _Writer:
         if isinstance(value, Literal):
             return Literal(value.value, Type(value.type.dtype, lanes))
         return Broadcast(value, Type(value.type.dtype, lanes))
+
+
+def vector_kernels(vector_bytes: int, portable: bool) -> Specialist:
+    """The lowering of single statements to vector kernels, for `loops.lower`.
+
+    Args:
+        vector_bytes: size of a vector register: 16, 32 or 64.
+        portable: whether each kernel brings its plain form too, for compilers without vector extensions.
+    """
+
+    def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
+        body = tile(s, builder.address, vector_bytes) if isinstance(s, Build) else None
+        if body is None:
+            return None
+        assert isinstance(s, Build)
+        return builder.kernel(body, plain_build(s, builder) if portable else None)
+
+    return kernel

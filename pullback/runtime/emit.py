@@ -12,6 +12,7 @@ from pullback.ir.program import Program, Statement
 from pullback.loops.lower import Specialist, lower
 from pullback.loops.memory import MemoryPlan, MemoryTable, memory_table, plan
 from pullback.loops.nodes import Function
+from pullback.loops.tile import vector_kernels
 from pullback.passes.pipeline import optimise
 
 SHIPPED_VECTOR_BYTES = 32  # what any compiler with vector extensions splits where the processor has less
@@ -28,7 +29,7 @@ class Lowered:
 
 def specialists(vector_bytes: int, portable: bool) -> tuple[Specialist, ...]:
     """The lowerings to try before plain loops."""
-    return ()
+    return (vector_kernels(vector_bytes, portable),) if vector_bytes else ()
 
 
 def mathematics(s: Statement) -> tuple[str, ...]:
