@@ -1,0 +1,148 @@
+"""Šinkarovs, Bernecky and Scholz, Convolutional Neural Networks in APL (2019): the claims about Zhang's network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pullback.data import Split, load_folder
+from pullback.nn import accuracy, fit, initialise
+from pullback.nn.models import zhang, zhang_by_hand
+
+# Mean loss over 1,000 MNIST images in each of ten epochs from the published constants, rate 0.05, computed
+# independently in float32 with PyTorch. The images are the first of the training files these tests look for.
+LOSSES = [0.46033, 0.45321, 0.45226, 0.45175, 0.45141, 0.45115, 0.45092, 0.45072, 0.45053, 0.45033]
+
+
+@pytest.fixture(scope="module")
+def mnist(mnist_folder: Path) -> tuple[Split, Split]:
+    dataset = load_folder(mnist_folder)
+    return dataset.train, dataset.test
+
+
+def some_image(dtype: str = "float64") -> tuple[Any, Any]:
+    return np.random.default_rng(2).random((28, 28)).astype(dtype), np.uint8(3)
+
+
+def test_a20_shapes_of_the_layers() -> None:
+    parameters = initialise(zhang.NETWORK, "constant", dtype=np.float64)
+    out = zhang.layers(parameters, some_image()[0])
+    assert out.c1.shape == (6, 24, 24)
+    assert out.s1.shape == (6, 12, 12)
+    assert out.c2.shape == (12, 1, 8, 8)
+    assert out.s2.shape == (12, 1, 4, 4)
+    assert out.y.shape == (10, 1, 1, 1, 1)
+
+
+def test_a20_the_shape_checker_prints_them() -> None:
+    text = str(zhang.layers.type)
+    result = text.split("->")[-1]
+    for shape in ("[6, 24, 24]", "[6, 12, 12]", "[12, 1, 8, 8]", "[12, 1, 4, 4]", "[10, 1, 1, 1, 1]"):
+        assert shape in result, text
+
+
+@pytest.mark.parametrize("start", ["constant", "uniform"])
+def test_a21_the_derived_gradient_is_the_hand_written_one(start: Any) -> None:
+    import pullback as pb
+
+    derived = pb.value_and_grad(zhang.loss, wrt="parameters")
+    for seed in range(3):
+        parameters = initialise(zhang.NETWORK, start, seed=seed, dtype=np.float64)
+        image = np.random.default_rng(seed).random((28, 28))
+        label = np.uint8(seed * 4 % 10)
+        value, gradient = derived(parameters, image, label)
+        by_hand = zhang_by_hand.gradient(parameters, image, label)
+        assert value == pytest.approx(float(by_hand.loss), abs=1e-12)
+        for name in zhang.Parameters._fields:
+            ours, theirs = getattr(gradient, name), getattr(by_hand.gradient, name)
+            assert ours.shape == theirs.shape
+            scale = max(1.0, float(np.abs(theirs).max()))
+            assert np.abs(ours - theirs).max() <= 1e-12 * scale, name
+            assert np.abs(theirs).max() > 0, name
+
+
+def test_the_hand_written_gradient_agrees_with_finite_differences() -> None:
+    parameters = initialise(zhang.NETWORK, "uniform", seed=4, dtype=np.float64)
+    image, label = some_image()
+    gradient = zhang_by_hand.gradient(parameters, image, label).gradient
+    random = np.random.default_rng(0)
+    step = 1e-5
+    for name, array in parameters._asdict().items():
+        flat = array.reshape(-1)
+        for n in random.choice(flat.size, min(flat.size, 4), replace=False):
+            kept = flat[n]
+            values = []
+            for sign in (1, -1):
+                flat[n] = kept + sign * step
+                values.append(float(zhang.loss(parameters, image, label)))
+            flat[n] = kept
+            expected = (values[0] - values[1]) / (2 * step)
+            assert getattr(gradient, name).reshape(-1)[n] == pytest.approx(expected, abs=1e-9), name
+
+
+def test_a22_a23_losses_of_ten_epochs(mnist: tuple[Split, Split]) -> None:
+    train = mnist[0].first(1000)
+    parameters = initialise(zhang.NETWORK, "constant")
+    history = fit(zhang.NETWORK, parameters, train.images, train.labels, epochs=10, rate=0.05)
+    assert np.abs(np.array(history.losses) - LOSSES).max() <= 1e-4, history.losses
+
+
+def test_a23_the_run_is_deterministic(mnist: tuple[Split, Split]) -> None:
+    train = mnist[0].first(200)
+    runs = []
+    for _ in range(2):
+        parameters = initialise(zhang.NETWORK, "constant")
+        fit(zhang.NETWORK, parameters, train.images, train.labels, epochs=1, rate=0.05)
+        runs.append(parameters)
+    for one, two in zip(*runs, strict=True):
+        assert np.array_equal(one, two)
+
+
+def test_interpreter_and_c_agree_on_fifty_updates(mnist: tuple[Split, Split]) -> None:
+    images = mnist[0].images[:50].astype(np.float64)
+    labels = mnist[0].labels[:50]
+    parameters = initialise(zhang.NETWORK, "uniform", seed=1, dtype=np.float64)
+    start = zhang.Training(parameters, np.zeros(()))
+    rate = np.array(0.5)
+    meaning = zhang.train.interpret(start, images, labels, rate)
+    compiled = zhang.train(start, images, labels, rate)
+    assert float(compiled.loss) == pytest.approx(float(meaning.loss), abs=1e-10)
+    for name in zhang.Parameters._fields:
+        one, two = getattr(meaning.parameters, name), getattr(compiled.parameters, name)
+        assert np.abs(one - two).max() <= 1e-10, name
+
+
+def test_batches_of_one_are_single_images(mnist: tuple[Split, Split]) -> None:
+    images, labels = mnist[0].images[:40].astype(np.float64), mnist[0].labels[:40]
+    rate = np.array(0.5)
+    start = zhang.Training(initialise(zhang.NETWORK, seed=1, dtype=np.float64), np.zeros(()))
+    single = zhang.train(start, images, labels, rate)
+    batches = zhang.train_batches(start, images[:, None], labels[:, None], rate)
+    for one, two in zip(single.parameters, batches.parameters, strict=True):
+        assert np.abs(one - two).max() <= 1e-12
+    assert float(single.loss) == pytest.approx(float(batches.loss), abs=1e-12)
+
+
+def test_batches_step_by_the_mean_gradient(mnist: tuple[Split, Split]) -> None:
+    import pullback as pb
+
+    images, labels = mnist[0].images[:4].astype(np.float64), mnist[0].labels[:4]
+    parameters = initialise(zhang.NETWORK, seed=1, dtype=np.float64)
+    state = zhang.train_batches(zhang.Training(parameters, np.zeros(())), images[None], labels[None], np.array(1.0))
+    derived = pb.grad(zhang.loss, wrt="parameters")
+    gradients = [derived(parameters, image, label) for image, label in zip(images, labels, strict=True)]
+    for name in zhang.Parameters._fields:
+        mean = sum(getattr(g, name) for g in gradients) / 4
+        expected = getattr(parameters, name) - mean
+        assert np.abs(getattr(state.parameters, name) - expected).max() <= 1e-12, name
+
+
+def test_a_trained_network_recognises_digits(mnist: tuple[Split, Split]) -> None:
+    train, test = mnist
+    parameters = initialise(zhang.NETWORK, "uniform")
+    history = fit(zhang.NETWORK, parameters, train.images, train.labels, epochs=3, rate=0.5)
+    assert history.losses[0] > history.losses[1] > history.losses[2]
+    assert accuracy(zhang.NETWORK, parameters, test.images, test.labels) > 0.95

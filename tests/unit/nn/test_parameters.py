@@ -1,0 +1,128 @@
+"""Parameter files: whole or not at all, checked when read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from pullback.errors import DataError
+from pullback.nn.network import Network
+from pullback.nn.parameters import check_writable, load_parameters, save_parameters
+
+
+class Parameters(NamedTuple):
+    k: Any
+    b: Any
+
+
+def nothing(*arguments: Any) -> Any:
+    raise AssertionError("not to be called")
+
+
+NETWORK = Network(
+    "small", Parameters, {"k": (2, 3), "b": (2,)}, {"k": (3, 2)}, (1, 1), nothing, nothing, nothing, 1, 0.1, 1, 1
+)
+
+
+def some(dtype: str = "float32") -> Parameters:
+    random = np.random.default_rng(0)
+    return Parameters(random.random((2, 3)).astype(dtype), random.random(2).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_save_then_load(tmp_path: Path, dtype: str) -> None:
+    path = tmp_path / "p.safetensors"
+    save_parameters(path, NETWORK, some(dtype))
+    again = load_parameters(path, NETWORK, dtype)
+    assert isinstance(again, Parameters)
+    for new, old in zip(again, some(dtype), strict=True):
+        assert new.dtype == old.dtype
+        assert np.array_equal(new, old)
+        new[...] = 0  # writable, to be trained on
+    assert [p.name for p in tmp_path.iterdir()] == ["p.safetensors"]
+    with safe_open(path, "numpy") as file:
+        assert file.metadata() == {"network": "small", "program": "pullback"}
+
+
+def test_the_order_in_memory_does_not_matter(tmp_path: Path) -> None:
+    columns = Parameters(np.asfortranarray(some().k), some().b[::-1][::-1])
+    save_parameters(tmp_path / "p", NETWORK, columns)
+    assert np.array_equal(load_parameters(tmp_path / "p", NETWORK).k, some().k)
+
+
+def test_file_permissions_follow_the_mask(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        save_parameters(tmp_path / "p", NETWORK, some())
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "p").stat().st_mode) == 0o640
+
+
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "p"
+    save_parameters(path, NETWORK, some())
+    old = path.read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DataError, match=r"E511.*No space left"):
+        save_parameters(path, NETWORK, some("float64"))
+    assert path.read_bytes() == old
+    assert [p.name for p in tmp_path.iterdir()] == ["p"]
+
+
+def test_unwritable_places_are_found_beforehand(tmp_path: Path) -> None:
+    check_writable(tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
+    for path in (tmp_path, tmp_path / "missing" / "p"):
+        with pytest.raises(DataError, match="E511"):
+            check_writable(path)
+        with pytest.raises(DataError, match="E511"):
+            save_parameters(path, NETWORK, some())
+
+
+@pytest.mark.parametrize(
+    ("arrays", "fact"),
+    [
+        ({"k": np.zeros((2, 3), "f4")}, "b : (2,) is missing"),
+        ({"k": np.zeros((3, 3), "f4"), "b": np.zeros(2, "f4")}, "k : (3, 3) in the file, (2, 3) in small"),
+        ({"k": np.zeros((2, 3), "i4"), "b": np.zeros(2, "f4")}, "k holds int32"),
+        ({"k": np.zeros((2, 3), "f4"), "b": np.zeros(2, "f4"), "z": np.zeros(5, "f4")}, "z : (5,) is not known"),
+    ],
+)
+def test_parameters_of_another_network(tmp_path: Path, arrays: dict[str, Any], fact: str) -> None:
+    save_file(arrays, tmp_path / "p")
+    with pytest.raises(DataError, match="E510") as caught:
+        load_parameters(tmp_path / "p", NETWORK)
+    assert "not the parameters of small" in str(caught.value)
+    assert fact in str(caught.value)
+
+
+def test_truncated_and_foreign_files(tmp_path: Path) -> None:
+    path = tmp_path / "p"
+    save_parameters(path, NETWORK, some())
+    whole = path.read_bytes()
+    for content in (b"", b"not a parameter file", whole[:7], whole[:40], whole[:-1], b"\xff" * 64):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match="E509"):
+            load_parameters(path, NETWORK)
+    with pytest.raises(DataError, match="E501"):
+        load_parameters(tmp_path / "missing", NETWORK)
+
+
+def test_values_that_are_not_finite(tmp_path: Path) -> None:
+    broken = some()
+    broken.k[0, 0] = np.nan
+    save_parameters(tmp_path / "p", NETWORK, broken)
+    with pytest.raises(DataError, match=r"E509.*k holds values that are not finite"):
+        load_parameters(tmp_path / "p", NETWORK)
