@@ -1,0 +1,180 @@
+"""`export`, `explain`, `check`, `primitives`, `bench`: their JSON and their errors."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pullback.cli.main import main
+
+GOOD = """
+import pullback as pb
+from jaxtyping import Float32
+from pullback import Array
+
+
+@pb.function
+def dense(x: Float32[Array, "N M"], w: Float32[Array, "K M"], b: Float32[Array, "K"]):
+    (N, M), K = x.shape, b.shape[0]
+    return pb.build((N, K), lambda n, k: pb.sum_over(M, lambda m: x[n, m] * w[k, m]) + b[k])
+
+
+@pb.function
+def twice(x: Float32[Array, "N"]):
+    return x + x
+
+
+def plain(x):
+    raise AssertionError("not to be called")
+"""
+
+BAD = """
+import pullback as pb
+from jaxtyping import Float32
+from pullback import Array
+
+
+@pb.function
+def first(x: Float32[Array, "N M"]):
+    return pb.build(x.shape[0], lambda n: x[n, n])
+
+
+@pb.function
+def fine(x: Float32[Array, "N"]):
+    return x * 2
+
+
+@pb.function
+def second(x: Float32[Array, "N"]):
+    if x[0] > 0:
+        return x
+    return -x
+"""
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    path = tmp_path / "layer.py"
+    path.write_text(GOOD)
+    return path
+
+
+def last_object(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text.splitlines()[-1])
+    return found
+
+
+DIMS = ["--dim", "N=5", "--dim", "M=4", "--dim", "K=3"]
+
+
+@pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler installed")
+def test_export(good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "out"
+    assert main(["export", f"{good}:dense", *DIMS, "--out", str(folder), "--json"]) == 0
+    result = last_object(capsys.readouterr().out)
+    assert list(result) == ["files", "peak_bytes"]
+    assert isinstance(result["peak_bytes"], int)
+    assert result["peak_bytes"] >= 0
+    on_disk = {path.name for path in folder.rglob("*") if path.is_file()}
+    assert {Path(file).name for file in result["files"]} == on_disk
+    assert {"CMakeLists.txt"} < on_disk
+
+
+def test_explain(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", f"{good}:dense", *DIMS, "--json"]) == 0
+    stages = last_object(capsys.readouterr().out)["stages"]
+    assert len(stages) >= 2
+    for stage in stages:
+        assert list(stage) == ["name", "text", "rules"]
+        assert isinstance(stage["rules"], list)
+        assert stage["text"].strip()
+
+
+def test_an_unknown_function_names_those_there_are(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", f"{good}:danse"]) == 1
+    assert "traced functions: dense, twice" in capsys.readouterr().err
+    assert main(["explain", f"{good}:plain"]) == 1
+    assert "plain is not a traced function" in capsys.readouterr().err
+
+
+def test_check_without_errors(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(good), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert "2 functions, no errors" in out
+    assert last_object(out) == {"errors": []}
+    assert err == ""
+
+
+def test_check_reports_all_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "bad.py"
+    path.write_text(BAD)
+    assert main(["check", str(path), "--json"]) == 1
+    out, err = capsys.readouterr()
+    errors = last_object(out)["errors"]
+    assert [list(error) for error in errors] == [["code", "file", "line", "column", "message"]] * 2
+    assert [error["line"] for error in errors] == [9, 19]
+    assert all(Path(error["file"]).name == "bad.py" for error in errors)
+    assert all(error["column"] >= 1 for error in errors)
+    assert err.count("bad.py:9") >= 1
+    assert err.count("bad.py:19") >= 1
+
+
+def test_check_does_not_run_as_main(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(GOOD + '\nif __name__ == "__main__":\n    raise SystemExit("ran")\n')
+    assert main(["check", str(path)]) == 0
+    capsys.readouterr()
+
+
+def test_check_of_a_missing_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "missing.py", "--json"]) == 1
+    out, _ = capsys.readouterr()
+    assert [error["code"] for error in last_object(out)["errors"]] == ["E602"]
+
+
+def test_check_leaves_the_decorator_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import pullback
+
+    before = pullback.function
+    path = tmp_path / "bad.py"
+    path.write_text(BAD + "\n1 / 0\n")
+    assert main(["check", str(path)]) == 1
+    assert pullback.function is before
+    capsys.readouterr()
+
+
+def test_primitives(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["primitives", "--json"]) == 0
+    rows = last_object(capsys.readouterr().out)["primitives"]
+    names = [row["name"] for row in rows]
+    assert len(set(names)) == len(names)
+    assert {"exp", "log", "tanh", "logistic"} <= set(names)
+    for row in rows:
+        assert row["doc"]
+        assert row["derivative"] or row["no_derivative"], row["name"]
+
+
+def test_bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from pullback.bench import zhang
+
+    monkeypatch.setattr(zhang, "TRAINING", 5)
+    monkeypatch.setattr(zhang, "limit_threads", lambda threads: None)
+    arguments = ["bench", "zhang", "--cases", "train-1000", "--dtypes", "float64", "--systems", "c", "pullback"]
+    assert main([*arguments, "--rounds", "2", "--json"]) == 0
+    rows = last_object(capsys.readouterr().out)["rows"]
+    assert "pullback" in [row["system"] for row in rows]
+    for row in rows:
+        assert list(row) == [
+            *("case", "system", "form", "dtype", "threads"),
+            *("median", "minimum", "maximum", "first_call"),
+        ]
+        assert row["threads"] == 1
+
+
+def test_bench_of_an_unknown_case(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "zhang", "--cases", "train-7"]) == 1
+    assert "E605" in capsys.readouterr().err

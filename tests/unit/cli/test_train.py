@@ -1,0 +1,157 @@
+"""`pullback train`: results, files, errors, interruption."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pullback.cli.main import main
+from pullback.data import write_idx
+from pullback.nn import initialise, load_parameters
+from pullback.nn.models import network
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A small data set of bars: class k has its k-th pair of rows bright."""
+    random = np.random.default_rng(0)
+    path = tmp_path / "bars"
+    path.mkdir()
+    for name, count in (("train", 60), ("test", 30)):
+        labels = (np.arange(count) % 10).astype(np.uint8)
+        images = random.integers(0, 60, (count, 28, 28)).astype(np.uint8)
+        for image, label in zip(images, labels, strict=True):
+            image[4 + 2 * label : 6 + 2 * label] = 250
+        write_idx(path / f"{name}-images.gz", images)
+        write_idx(path / f"{name}-labels", labels)
+    return path
+
+
+def run(*arguments: object) -> int:
+    return main(["train", *map(str, arguments)])
+
+
+def last_object(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("name", ["zhang", "lenet"])
+def test_train_json(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(name, "--data", folder, "--epochs", 2, "--images", 50, "--batch", 5, "--json") == 0
+    out, err = capsys.readouterr()
+    result = last_object(out)
+    assert list(result) == ["losses", "accuracy", "seconds"]
+    assert len(result["losses"]) == 2
+    assert all(np.isfinite(loss) for loss in result["losses"])
+    assert 0 <= result["accuracy"] <= 1
+    assert result["seconds"] > 0
+    assert "epoch   2  loss" in err
+    assert "accuracy" in out
+
+
+def test_training_learns_and_the_seed_repeats_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = []
+    for seed in (1, 1, 2):
+        assert run("zhang", "--data", folder, "--epochs", 4, "--seed", seed, "--json") == 0
+        results.append(last_object(capsys.readouterr().out)["losses"])
+    assert results[0] == results[1] != results[2]
+    assert results[0][-1] < results[0][0]
+
+
+def test_save_then_load_goes_on(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "p.safetensors"
+    common = ("--data", folder, "--rate", 0.1, "--json")
+    assert run("zhang", *common, "--epochs", 3) == 0
+    straight = last_object(capsys.readouterr().out)["losses"]
+    assert run("zhang", *common, "--epochs", 1, "--save", file) == 0
+    first = last_object(capsys.readouterr().out)["losses"]
+    assert run("zhang", *common, "--epochs", 2, "--load", file, "--save", file) == 0
+    rest = last_object(capsys.readouterr().out)["losses"]
+    assert first + rest == straight
+
+
+def test_no_epochs_measures_what_was_loaded(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("zhang", "--data", folder, "--epochs", 0, "--json") == 0
+    assert last_object(capsys.readouterr().out)["losses"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("--data", "nowhere"), "E505"),
+        (("--images", "61"), "E508"),
+        (("--save", "missing/p"), "E511"),
+        (("--load", "missing"), "E501"),
+    ],
+)
+def test_errors(folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: str) -> None:
+    data = () if "--data" in arguments else ("--data", folder)
+    assert run("zhang", *data, *arguments) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"DataError [{code}]" in err
+
+
+def test_parameters_of_another_network(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "p"
+    assert run("zhang", "--data", folder, "--epochs", 0, "--save", file) == 0
+    before = file.read_bytes()
+    assert run("lenet", "--data", folder, "--load", file, "--save", file) == 1
+    assert "DataError [E510]" in capsys.readouterr().err
+    assert file.read_bytes() == before
+
+
+def test_images_of_another_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("train", "test"):
+        write_idx(tmp_path / f"{name}-images", np.zeros((4, 8, 8), np.uint8))
+        write_idx(tmp_path / f"{name}-labels", np.zeros(4, np.uint8))
+    assert run("zhang", "--data", tmp_path) == 1
+    assert "E508" in capsys.readouterr().err
+
+
+def test_interruption_saves(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "p.safetensors"
+    command = [sys.executable, "-m", "pullback.cli.main", "train", "zhang", "--data", str(folder)]
+    command += ["--epochs", "1000000", "--save", str(file), "--json"]
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:  # the first epoch is over: the loop is compiled and runs
+        if line.startswith("epoch"):
+            break
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert f"parameters saved to {file}" in err
+    assert out == ""
+    trained = load_parameters(file, network("zhang"))
+    assert not np.array_equal(trained.k1, initialise(network("zhang")).k1)
+
+
+def test_digits_are_the_default(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sklearn")
+    assert run("zhang", "--epochs", 3, "--json") == 0
+    out, err = capsys.readouterr()
+    assert "on 1,437 images of digits" in err
+    assert "on 360 test images" in out
+    assert last_object(out)["losses"][-1] < 0.3
