@@ -327,7 +327,7 @@ def cast(x: Scalar, dtype: DType) -> Scalar:
             return const(convert(np.asarray(x.value, x.dtype.numpy), dtype).item(), dtype)
         case Zero():
             return zero(dtype)
-        case FromIndex() if x.dtype is types.i64:
+        case FromIndex() if x.dtype is types.i64 and not dtype.is_bool:
             return intern(FromIndex, x.index, dtype)
         case Bracket():
             return bracket(x.conds, cast(x.arg, dtype))

@@ -466,12 +466,13 @@ def cond(op: CondOp, index: Index | int) -> Cond | bool:
 # For floor: s * floor(E / s) lies in [E - s + 1, E]. Sound, not complete; the depth bound keeps it linear in use.
 
 _DEPTH: Final = 10
+_STEPS: Final = 500
 
 
 @lru_cache(maxsize=65536)
 def prove_nonnegative(index: Index, known: tuple[Cond, ...] = ()) -> bool:
     """Whether index >= 0 for all values in range for which the `known` conditions hold."""
-    return _prove(index, tuple(k for k in known if k.op != "!="), _DEPTH)
+    return _prove(index, tuple(k for k in known if k.op != "!="), _DEPTH, [_STEPS])
 
 
 def prove(condition: Cond | bool, known: tuple[Cond, ...] = ()) -> bool:
@@ -490,22 +491,23 @@ def prove(condition: Cond | bool, known: tuple[Cond, ...] = ()) -> bool:
             return prove_nonnegative(index - 1, known) or prove_nonnegative(-index - 1, known)
 
 
-def _prove(e: Index, known: tuple[Cond, ...], depth: int) -> bool:
+def _prove(e: Index, known: tuple[Cond, ...], depth: int, steps: list[int]) -> bool:
     if e.constant is not None:
         return e.constant >= 0
     if _shifted_nonnegative(e):
         return True
-    if depth == 0:
+    steps[0] -= 1
+    if depth <= 0 or steps[0] < 0:
         return False
     for atom in sorted(e.atoms, key=_atom_key, reverse=True):
         if isinstance(atom, DimSymbol):
             continue
-        return any(_prove(smaller, known, depth - 1) for smaller in _bounded(e, atom, known))
+        return any(_prove(smaller, known, depth - 1, steps) for smaller in _bounded(e, atom, known, depth, steps))
     for k in known:
         if not k.free and k.index.symbols.keys() & e.symbols.keys():
             for index in (k.index, -k.index) if k.op == "==" else (k.index,):
                 scale = _matching_scale(e, index)
-                if scale and _prove(e - index * scale, known, depth - 3 if depth > 3 else 0):
+                if scale and _prove(e - index * scale, known, depth - 3, steps):
                     return True
     return False
 
@@ -529,7 +531,7 @@ def _sign(e: Index) -> int:
     return 0
 
 
-def _bounded(e: Index, atom: Atom, known: tuple[Cond, ...]) -> list[Index]:
+def _bounded(e: Index, atom: Atom, known: tuple[Cond, ...], depth: int, steps: list[int]) -> list[Index]:
     """Indices not above (a positive multiple of) e with `atom` replaced by one of its bounds."""
     factor = e.coefficient(atom)
     if factor is None:
@@ -539,13 +541,14 @@ def _bounded(e: Index, atom: Atom, known: tuple[Cond, ...]) -> list[Index]:
         return []
     rest = e - factor * as_index(atom)
     out = []
-    for scale, bound in _bounds(atom, sign, known):
+    for scale, bound in _bounds(atom, sign, known, depth, steps):
         # scale * atom >= bound (sign 1) or <= bound (sign -1), scale > 0
         out.append(rest * scale + factor * bound + (scale - 1))  # integers: s * e >= 1 - s is enough
     return out
 
 
-def _bounds(atom: Atom, sign: int, known: tuple[Cond, ...]) -> list[tuple[Index, Index]]:
+def _bounds(atom: Atom, sign: int, known: tuple[Cond, ...], depth: int, steps: list[int]
+            ) -> list[tuple[Index, Index]]:
     """Pairs (s, B), s > 0, with s * atom >= B for sign 1 and s * atom <= B for sign -1."""
     out: list[tuple[Index, Index]] = []
     for k in known:
@@ -562,7 +565,7 @@ def _bounds(atom: Atom, sign: int, known: tuple[Cond, ...]) -> list[tuple[Index,
         case Floor():
             d, n = atom.denominator, atom.numerator
             out.append((d, n - d + 1 if sign > 0 else n))
-            if sign > 0 and prove_nonnegative(n, known):
+            if sign > 0 and _prove(n, known, depth - 2, steps):
                 out.insert(0, (ONE_INDEX, ZERO_INDEX))
         case Data() if atom.extent is not None:
             out.append((ONE_INDEX, ZERO_INDEX if sign > 0 else atom.extent - 1))

@@ -274,8 +274,9 @@ class _Printer:
         """Operands of one dtype: one of them says which, unless it is known."""
         if not typed and all(isinstance(a, Const | Zero) for a in args):
             return [self.scalar(a, level, k > 0) for k, (a, level) in enumerate(zip(args, levels, strict=True))]
-        first = next((a for a in args if not isinstance(a, Const | Zero)), None)
-        return [self.scalar(a, level, typed or a is not first) for a, level in zip(args, levels, strict=True)]
+        first = next((k for k, a in enumerate(args) if not isinstance(a, Const | Zero)), -1)
+        pairs = zip(args, levels, strict=True)
+        return [self.scalar(a, level, typed or k != first) for k, (a, level) in enumerate(pairs)]
 
     def _apply(self, e: Apply, typed: bool) -> tuple[str, int]:
         row = e.primitive
