@@ -104,7 +104,7 @@ def unify(name: str, inputs: Sequence[Ref], handles: Sequence[Handle], dims: dic
                 if expected is not actual:
                     came = [f"{s.name} = {dims[s]} from {origin[s]}" for s in pattern.symbols if s in origin]
                     raise ShapeError(
-                        "E101", f"{name}: axis {axis} of {ref.name} must be {pattern} = {expected}, "
+                        "E101", f"{name}: axis {axis} of {ref.name} must be {_equation(pattern, expected)}, "
                         f"the argument has {actual}", position=position, facts=[*came, *_facts(inputs, handles)],
                         remedy="pass arrays whose dims agree, or give equal dims one name in the caller's annotations")
         if len(left) == len(pending):
@@ -112,6 +112,10 @@ def unify(name: str, inputs: Sequence[Ref], handles: Sequence[Handle], dims: dic
             raise ShapeError("E106", f"{name}: the extent {pattern} of {ref.name} does not determine its dims",
                              position=position, facts=_facts(inputs, handles))
         pending = left
+
+
+def _equation(pattern: Index, expected: Index) -> str:
+    return str(pattern) if pattern is expected else f"{pattern} = {expected}"
 
 
 def _called(h: Handle, ref: Ref) -> str:

@@ -11,9 +11,9 @@ from pullback.api.signature import Parameter, Signature
 from pullback.api.traced import Traced
 from pullback.errors import DerivativeError, TraceError
 from pullback.ir import expr
-from pullback.ir.expr import Ref, Scalar
+from pullback.ir.expr import Const, Ref, Scalar, Zero
 from pullback.ir.index import Index, Var
-from pullback.ir.program import Block, Build, Program
+from pullback.ir.program import Block, Build, Program, Statement
 from pullback.ir.traverse import Substitution
 from pullback.lang import tree
 from pullback.lang.handle import shape_text
@@ -130,25 +130,30 @@ def _pair(a: Structure, b: Structure) -> Structure:
     return Structure("tuple", None, (0, 1), (a, b))
 
 
-def _seed(derived: Program, program: Program, value: int) -> tuple[tuple[Any, ...], tuple[Ref, ...]]:
+def _seed(derived: Program, program: Program, value: int) -> tuple[tuple[Statement, ...], tuple[Ref, ...]]:
     """The derivative's body with cotangent 1 for the value and 0 for other outputs."""
     cotangents = derived.inputs[len(program.inputs):]
     floating = [k for k, r in enumerate(program.outputs) if r.dtype.is_floating]
     refs = dict(zip(derived.inputs, program.inputs))
-    seeds: dict[Ref, Scalar] = {}
-    before = []
+    constants: dict[Ref, Scalar] = {}
+    made: list[Statement] = []
     for k, r in zip(floating, cotangents):
         seed = expr.const(1.0, r.dtype) if k == value else expr.zero(r.dtype)
         stand_in = Ref(r.name, r.dtype, r.shape)
         refs[r] = stand_in
-        seeds[stand_in] = seed
-        before.append(Build((stand_in,), tuple(Var("i", e) for e in r.shape), (seed,)))
+        constants[stand_in] = seed
+        made.append(Build((stand_in,), tuple(Var("i", e) for e in r.shape), (seed,)))
 
     def get(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
-        return seeds[ref] if ref in seeds else expr.get(ref, *indices)
+        return constants.get(ref) or expr.get(ref, *indices)
 
-    block = Substitution(refs=refs, get=get).block(derived.body)
-    return (*before, *block.statements), block.results
+    sub = Substitution(refs=refs, get=get)
+    for s in derived.body.statements:  # constants spread: a cotangent of 1 or 0 is seen by all that read it
+        s = sub.statement(s)
+        if isinstance(s, Build):
+            constants.update((r, v) for r, v in zip(s.outs, s.values) if isinstance(v, Const | Zero))
+        made.append(s)
+    return tuple(made), tuple(sub.ref(r) for r in derived.body.results)
 
 
 def _as_function(f: Callable[..., Any]) -> Function:

@@ -271,6 +271,10 @@ class Array(Handle):
         raise TraceError("E136", f"numpy.{ufunc.__name__} was given a traced array, whose values it needs",
                          position=user_position(), remedy="use the function of pullback that does this")
 
+    def __array_function__(self, function: Any, *arguments: Any) -> NoReturn:
+        raise TraceError("E136", f"numpy.{function.__name__} was given a traced array, whose values it needs",
+                         position=user_position(), remedy="use the function of pullback that does this")
+
     def __repr__(self) -> str:
         name = f"{self.name} : " if self.name else ""
         return f"<{name}{self.index if self.index is not None else type_text(self)}>"

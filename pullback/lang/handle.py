@@ -38,7 +38,7 @@ Extent = Any  # int, dim, index handle, or None
 class Handle:
     """An array while tracing. `extents` is its shape as dims; see the module for the rest."""
 
-    __slots__ = ("_dtype", "_rule", "extents", "index", "literal", "make", "name", "ref", "weak")
+    __slots__ = ("_dtype", "_rule", "extents", "index", "literal", "make", "name", "position", "ref", "weak")
     kind: ClassVar[type[Handle]]
 
     extents: Indices
@@ -48,6 +48,7 @@ class Handle:
     index: Index | None
     literal: bool | int | float | None
     name: str | None
+    position: Position | None
     _dtype: DType | None
     _rule: Rule
 
@@ -77,7 +78,7 @@ class Handle:
 
 def _blank() -> Array:
     h = object.__new__(Handle.kind)
-    h.ref = h.weak = h.make = h.index = h.literal = h.name = None
+    h.ref = h.weak = h.make = h.index = h.literal = h.name = h.position = None
     return cast("Array", h)
 
 
@@ -93,7 +94,7 @@ def view(extents: Sequence[Index], dtype: DType, rule: Rule, position: Position 
          name: str | None = None) -> Array:
     """An array given by a rule for its elements. `position` is where an element it reads is written."""
     h = _blank()
-    h.extents, h._dtype, h.name = tuple(extents), dtype, name
+    h.extents, h._dtype, h.name, h.position = tuple(extents), dtype, name, position
 
     def read(indices: Indices) -> Scalar:
         e = rule(indices)
@@ -236,7 +237,7 @@ def ref_of(h: Handle, name: str | None = None) -> Ref:
         if not current().is_foreign(h.ref):
             current().visible(h.ref)
             return h.ref
-    made = emit(h.extents, lambda indices: h.element(indices), name or h.name or "value", user_position())
+    made = emit(h.extents, lambda indices: h.element(indices), name or h.name or "value", h.position or user_position())
     assert made.ref is not None
     return made.ref
 

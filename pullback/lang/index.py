@@ -54,11 +54,12 @@ def build(shape: Any, f: Callable[..., Any]) -> Any:
         result = _call(f, variables, "build")
         leaves, structure = tree.flatten(result)
         handles = [as_array(leaf, "build") for leaf in leaves]
+        elements = [h.element() for h in handles if h.rank == 0]
     default = assigned_name(position) or "value"
     names = [default] if structure == tree.LEAF else tree.leaf_names(structure, default)
     made: list[Array] = []
-    if all(h.rank == 0 for h in handles) and handles:
-        refs = tracer.build(variables, [h.element() for h in handles], names, position)
+    if elements and len(elements) == len(handles):
+        refs = tracer.build(variables, elements, names, position)
         made = [from_ref(r) for r in refs]
     else:
         for h, name in zip(handles, names):
