@@ -45,7 +45,7 @@ from pullback.loops.nodes import (
 )
 
 WIDTH: Final = 120
-VECTORS: Final = "#if defined(__GNUC__) || defined(__clang__)"
+VECTORS: Final = "#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)"
 _MATH: Final = re.compile(
     r"\b(?:exp|expm1|log|log1p|log2|log10|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|asinh|acosh|atanh|sqrt|pow|fabs|"
     r"floor|ceil|rint|trunc|fmod|copysign|hypot|erf|isnan|isinf|isfinite|fma|fmax|fmin|ldexp)f?\(|\bNAN\b|\bINFINITY\b")

@@ -128,7 +128,7 @@ class Executable:
         arena[:] = POISON
         outputs = self.empty_outputs()
         for o in outputs:
-            o.view(np.uint8).reshape(-1)[:] = POISON if o.ndim else 0
+            o.reshape(-1).view(np.uint8)[:] = POISON
         ready = [prepared(a, s.name, s.dtype, s.shape) for a, s in zip(inputs, self._inputs, strict=True)]
         arguments = [address(a) for a in (*ready, *outputs, arena)]
         if self._checks:

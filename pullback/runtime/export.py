@@ -50,7 +50,7 @@ def export(program: Program, dims: Mapping[str, int], directory: str | os.PathLi
     name = source.name
     texts = {
         f"{name}.h": _header(program, source),
-        f"{name}.c": source.text,
+        f"{name}.c": source.text.replace("#include <", f'#include "{name}.h"\n\n#include <', 1),
         "CMakeLists.txt": _cmake(name),
         "main.c": _example(fixed, source, inputs, rules, outputs),
     }
@@ -256,7 +256,7 @@ def _folded(text: str, width: int = 100) -> str:
     lines, line = [], ""
     for part in text.split(", "):
         if len(line) + len(part) + 2 > width:
-            lines.append(line)
+            lines.append(line.rstrip())
             line = ""
         line += part + ", "
-    return "\n    " + "\n    ".join([*lines, line.rstrip(", ")])
+    return "\n    " + "\n    ".join([*lines, line]).rstrip(", ")
