@@ -586,7 +586,7 @@ def _index_name(e: Scalar) -> str:
 
 def reads_only_elementwise(e: Scalar, ref: Ref, variables: Sequence[Var]) -> bool:
     """Whether `ref` is read in `e` only as ref[variables]."""
-    here = tuple(as_index(v) for v in variables)
+    here = tuple(ZERO_INDEX if v.extent is ONE_INDEX else as_index(v) for v in variables)
     for node in walk(e):
         if isinstance(node, Get) and node.ref is ref and node.indices != here:
             return False
