@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from pullback.cli.options import add_dims, add_json, dims_of, find_function
 from pullback.cli.output import print_json
+from pullback.errors import UsageError
 
 __all__ = ["register", "run"]
 
@@ -29,11 +29,16 @@ def register(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Export and list the files."""
     function = find_function(options.function)
-    project = function.export(options.out, **dims_of(options))
-    files = sorted(str(Path(file)) for file in project.files)
+    try:
+        project = function.export(options.out, **dims_of(options))
+    except OSError as error:
+        raise UsageError(
+            "E607", f"{options.out}: cannot be written: {error.strerror or error}", remedy="a folder you may write to"
+        ) from error
+    files, peak_bytes = sorted(project["files"]), project["peak_bytes"]
     for file in files:
         print(file)
-    print(f"peak memory beside inputs and outputs: {project.peak_bytes:,} bytes")
+    print(f"peak memory beside inputs and outputs: {peak_bytes:,} bytes")
     if options.json:
-        print_json({"files": files, "peak_bytes": project.peak_bytes})
+        print_json({"files": files, "peak_bytes": peak_bytes})
     return 0

@@ -22,9 +22,9 @@ class _Training:
         self.inputs = inputs
         self.program = zhang.train
         dtype = inputs.images.dtype.type
-        self.images = inputs.images[:, None]
-        self.labels = inputs.labels[:, None]
-        self.rate = dtype(inputs.rate)
+        self.images = inputs.images
+        self.labels = inputs.labels
+        self.rate = np.array(inputs.rate, dtype)
         self.state = zhang.Training(zhang.Parameters(*inputs.fresh()), np.zeros((), dtype))
 
     def reset(self) -> None:

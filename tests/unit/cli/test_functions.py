@@ -84,6 +84,17 @@ def test_export(good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert {"CMakeLists.txt"} < on_disk
 
 
+def test_export_to_a_place_that_cannot_be_written(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", f"{good}:dense", *DIMS, "--out", str(good)]) == 1
+    assert "UsageError [E607]" in capsys.readouterr().err
+
+
+def test_export_without_a_dim(good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", f"{good}:dense", "--dim", "N=5", "--out", str(tmp_path / "out")]) == 1
+    assert "the dim" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_explain(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", f"{good}:dense", *DIMS, "--json"]) == 0
     stages = last_object(capsys.readouterr().out)["stages"]
