@@ -10,11 +10,11 @@ from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Const, Get, Ref, Scalar
 from pullback.ir.index import Cond, DimSymbol, Index, as_index, divide_exactly, prove
-from pullback.ir.program import Fold, Program, While, walk_statements
 from pullback.ir.program import Choose as Choose_
+from pullback.ir.program import Fold, Program, While, walk_statements
 from pullback.ir.traverse import Substitution
 from pullback.lang import tree
-from pullback.lang.annotations import Leaf, parse_dim, wrong_dtype
+from pullback.lang.annotations import Leaf, wrong_dtype
 from pullback.lang.array import Array
 from pullback.lang.elementwise import convert
 from pullback.lang.handle import Handle, Indices, as_array, axes_for, extent_of, from_ref, ref_of, shape_text, view
@@ -35,7 +35,7 @@ def inline(name: str, traced: Traced, leaves: Sequence[Leaf], values: Sequence[A
             dims[DimSymbol(leaf.size)] = extent_of(value, leaf.path)
         elif leaf.kind != "static":
             handles.append(_fitting(leaf, value, position))
-    inputs = program.inputs[:len(handles)]
+    inputs = program.inputs[: len(handles)]
     unify(name, inputs, handles, dims, position)
     handles += [view(r.shape, r.dtype, lambda i, r=r: expr.get(r, *i)) for r in traced.foreign]  # type: ignore[misc]
     handles += [from_ref(tracer.capture(a)) for a in traced.captured]
@@ -43,8 +43,12 @@ def inline(name: str, traced: Traced, leaves: Sequence[Leaf], values: Sequence[A
     for c in program.requires:
         mapped = sub.condition(c)
         if mapped is False:
-            raise ShapeError("E114", f"{name} requires {c}, which these shapes never fulfil", position=position,
-                             facts=[f"{s.name} = {dims[s]}" for s in c.index.symbols if s in dims])
+            raise ShapeError(
+                "E114",
+                f"{name} requires {c}, which these shapes never fulfil",
+                position=position,
+                facts=[f"{s.name} = {dims[s]}" for s in c.index.symbols if s in dims],
+            )
         tracer.require(mapped)
     block, results = _instantiate(program, handles, dims)
     adopted = tracer.adopt(block)
@@ -68,17 +72,21 @@ def _fitting(leaf: Leaf, value: Any, position: Position | None) -> Array:
     raise DTypeError(error.code, error.what, position=position, remedy=error.remedy)
 
 
-def unify(name: str, inputs: Sequence[Ref], handles: Sequence[Handle], dims: dict[DimSymbol, Index],
-          position: Position | None) -> None:
+def unify(
+    name: str, inputs: Sequence[Ref], handles: Sequence[Handle], dims: dict[DimSymbol, Index], position: Position | None
+) -> None:
     """The callee's dims from the shapes of the arguments; ShapeError in the caller's words where they disagree."""
     origin: dict[DimSymbol, str] = {}
     pending: list[tuple[Ref, int, Index, Index]] = []
     for ref, h in zip(inputs, handles):
         if ref.rank != h.rank:
-            raise ShapeError("E110", f"{name}: {ref.name} has {ref.rank} axes, the argument {_called(h, ref)} has {h.rank}",
-                             position=position, facts=_facts(inputs, handles))
-        pending += [(ref, axis, pattern, actual)
-                    for axis, (pattern, actual) in enumerate(zip(ref.shape, h.extents))]
+            raise ShapeError(
+                "E110",
+                f"{name}: {ref.name} has {ref.rank} axes, the argument {_called(h, ref)} has {h.rank}",
+                position=position,
+                facts=_facts(inputs, handles),
+            )
+        pending += [(ref, axis, pattern, actual) for axis, (pattern, actual) in enumerate(zip(ref.shape, h.extents))]
     while pending:
         left = []
         for item in pending:
@@ -93,8 +101,12 @@ def unify(name: str, inputs: Sequence[Ref], handles: Sequence[Handle], dims: dic
                 rest = sub.index(pattern - factor * as_index(unknown[0]))
                 value = divide_exactly(actual - rest, sub.index(factor))
                 if value is None:
-                    raise ShapeError("E101", f"{name}: axis {axis} of {ref.name} is {pattern}, the argument has {actual}",
-                                     position=position, facts=_facts(inputs, handles))
+                    raise ShapeError(
+                        "E101",
+                        f"{name}: axis {axis} of {ref.name} is {pattern}, the argument has {actual}",
+                        position=position,
+                        facts=_facts(inputs, handles),
+                    )
                 dims[unknown[0]] = value
                 origin[unknown[0]] = f"axis {axis} of {ref.name}"
             elif unknown:
@@ -104,13 +116,21 @@ def unify(name: str, inputs: Sequence[Ref], handles: Sequence[Handle], dims: dic
                 if expected is not actual:
                     came = [f"{s.name} = {dims[s]} from {origin[s]}" for s in pattern.symbols if s in origin]
                     raise ShapeError(
-                        "E101", f"{name}: axis {axis} of {ref.name} must be {_equation(pattern, expected)}, "
-                        f"the argument has {actual}", position=position, facts=[*came, *_facts(inputs, handles)],
-                        remedy="pass arrays whose dims agree, or give equal dims one name in the caller's annotations")
+                        "E101",
+                        f"{name}: axis {axis} of {ref.name} must be {_equation(pattern, expected)}, "
+                        f"the argument has {actual}",
+                        position=position,
+                        facts=[*came, *_facts(inputs, handles)],
+                        remedy="pass arrays whose dims agree, or give equal dims one name in the caller's annotations",
+                    )
         if len(left) == len(pending):
             ref, axis, pattern, actual = left[0]
-            raise ShapeError("E106", f"{name}: the extent {pattern} of {ref.name} does not determine its dims",
-                             position=position, facts=_facts(inputs, handles))
+            raise ShapeError(
+                "E106",
+                f"{name}: the extent {pattern} of {ref.name} does not determine its dims",
+                position=position,
+                facts=_facts(inputs, handles),
+            )
         pending = left
 
 
@@ -136,7 +156,7 @@ def _instantiate(p: Program, handles: Sequence[Array], dims: dict[DimSymbol, Ind
     for s in walk_statements(p.body):
         if isinstance(s, Fold | While):
             whole.update(s.inits)
-            for b in ((s.body,) if isinstance(s, Fold) else (s.test, s.body)):
+            for b in (s.body,) if isinstance(s, Fold) else (s.test, s.body):
                 whole.update(b.results)
         elif isinstance(s, Choose_):
             whole.add(s.test)
@@ -183,9 +203,12 @@ def _pass_bounds(r: Ref, h: Array, dims: dict[DimSymbol, Index]) -> None:
         if h.ref in current().inputs:
             h.ref.bounds = (low, high)
             return
-    raise ShapeError("E109", f"{r.name} must lie in [{low}, {high}), and the values passed are not known to",
-                     position=user_position(),
-                     remedy="declare it where the array enters: `pb.in_range(x, n)` on the caller's argument")
+    raise ShapeError(
+        "E109",
+        f"{r.name} must lie in [{low}, {high}), and the values passed are not known to",
+        position=user_position(),
+        remedy="declare it where the array enters: `pb.in_range(x, n)` on the caller's argument",
+    )
 
 
 def prove_within(inner: tuple[Index, Index], outer: tuple[Index, Index]) -> bool:

@@ -26,7 +26,9 @@ Wrt = str | int | tuple[str | int, ...]
 class Gradient(Function):
     """The gradient of a function whose result is one floating-point number."""
 
-    def __init__(self, base: Function, wrt: Wrt | None, has_aux: bool, with_value: bool, position: Position | None) -> None:
+    def __init__(
+        self, base: Function, wrt: Wrt | None, has_aux: bool, with_value: bool, position: Position | None
+    ) -> None:
         super().__init__(base.python)
         self.base = base
         self.name = f"{base.name}_{'value_and_grad' if with_value else 'grad'}"
@@ -41,14 +43,21 @@ class Gradient(Function):
     def _chosen(self) -> tuple[list[int], bool]:
         """Positions of the parameters of `wrt`, and whether they were given as a tuple."""
         parameters = self.parameters
-        given: Sequence[str | int] = (self.wrt if isinstance(self.wrt, tuple) else (0 if self.wrt is None else self.wrt,))
+        given: Sequence[str | int] = self.wrt if isinstance(self.wrt, tuple) else (0 if self.wrt is None else self.wrt,)
         out = []
         for w in given:
-            found = next((k for k, p in enumerate(parameters) if p.name == w), None) if isinstance(w, str) else (
-                w if -len(parameters) <= w < len(parameters) else None)
+            found = (
+                next((k for k, p in enumerate(parameters) if p.name == w), None)
+                if isinstance(w, str)
+                else (w if -len(parameters) <= w < len(parameters) else None)
+            )
             if found is None:
-                raise TraceError("E108", f"grad({self.base.name}): wrt={w!r} names no parameter", position=self.position,
-                                 remedy="one of " + ", ".join(p.name for p in parameters))
+                raise TraceError(
+                    "E108",
+                    f"grad({self.base.name}): wrt={w!r} names no parameter",
+                    position=self.position,
+                    remedy="one of " + ", ".join(p.name for p in parameters),
+                )
             out.append(found % len(parameters))
         return out, isinstance(self.wrt, tuple)
 
@@ -64,8 +73,9 @@ class Gradient(Function):
         seeded = _seed(derived, program, value)
         count = len(program.outputs)
         cotangents = list(seeded[1][count:])
-        wrt_structure = structures[0] if not several else Structure(
-            "tuple", None, tuple(range(len(structures))), tuple(structures))
+        wrt_structure = (
+            structures[0] if not several else Structure("tuple", None, tuple(range(len(structures))), tuple(structures))
+        )
         results, structure = cotangents, wrt_structure
         names = [f"{program.inputs[k].name}_bar" for k in positions]
         if self.has_aux or self.with_value:
@@ -80,9 +90,17 @@ class Gradient(Function):
                 names += [n for k, n in enumerate(primal_names) if k != value]
                 structure = _pair(wrt_structure, aux)
         names = [n if names.index(n) == k else f"{n}_{k}" for k, n in enumerate(names)]
-        out = replace(derived, name=self.name, inputs=program.inputs, body=Block(seeded[0], tuple(results)),
-                      output_names=tuple(names), requires=program.requires, sizes=program.sizes, doc=program.doc,
-                      notes=program.notes)
+        out = replace(
+            derived,
+            name=self.name,
+            inputs=program.inputs,
+            body=Block(seeded[0], tuple(results)),
+            output_names=tuple(names),
+            requires=program.requires,
+            sizes=program.sizes,
+            doc=program.doc,
+            notes=program.notes,
+        )
         from pullback.rewrite.cse import eliminate_dead
 
         return Traced(eliminate_dead(out), structure, base.leaves, base.foreign)
@@ -98,9 +116,13 @@ class Gradient(Function):
             for offset, leaf in enumerate(signature.leaves[k]):
                 if leaf.dtype is None or not leaf.dtype.is_floating:
                     kind = leaf.kind if leaf.dtype is None else str(leaf.dtype)
-                    raise DerivativeError("E202", f"grad({self.base.name}): {leaf.path} is {kind}, and only floating-point "
-                                          "values have a derivative", position=self.position,
-                                          remedy="choose other parameters with `wrt=`, or convert the argument")
+                    raise DerivativeError(
+                        "E202",
+                        f"grad({self.base.name}): {leaf.path} is {kind}, and only floating-point "
+                        "values have a derivative",
+                        position=self.position,
+                        remedy="choose other parameters with `wrt=`, or convert the argument",
+                    )
                 positions.append(starts[k] + offset)
             structures.append(signature.structures[k])
         return positions, structures
@@ -111,18 +133,29 @@ class Gradient(Function):
         structure, aux = base.structure, tree.NONE
         if self.has_aux:
             if structure.kind != "tuple" or len(structure.children) != 2 or structure.children[0] != tree.LEAF:
-                raise DerivativeError("E201", f"grad({name}, has_aux=True): the result is {structure}, not a pair "
-                                      "(value, aux)", position=self.position, remedy="return `value, aux`")
+                raise DerivativeError(
+                    "E201",
+                    f"grad({name}, has_aux=True): the result is {structure}, not a pair (value, aux)",
+                    position=self.position,
+                    remedy="return `value, aux`",
+                )
             aux = structure.children[1]
         elif structure != tree.LEAF:
-            raise DerivativeError("E201", f"grad({name}): the result is {structure}, and a gradient is that of one number",
-                                  position=self.position, remedy="`has_aux=True` for results besides the first")
+            raise DerivativeError(
+                "E201",
+                f"grad({name}): the result is {structure}, and a gradient is that of one number",
+                position=self.position,
+                remedy="`has_aux=True` for results besides the first",
+            )
         out = base.program.outputs[0]
         if out.rank or not out.dtype.is_floating:
             shape = shape_text(out.shape) if out.rank else ""
-            raise DerivativeError("E201", f"grad({name}): the result is {out.dtype}{shape}, and a gradient is that of one "
-                                  "floating-point number", position=self.position,
-                                  remedy="reduce it, e.g. with `pb.sum`" if out.rank else "return a floating-point value")
+            raise DerivativeError(
+                "E201",
+                f"grad({name}): the result is {out.dtype}{shape}, and a gradient is that of one floating-point number",
+                position=self.position,
+                remedy="reduce it, e.g. with `pb.sum`" if out.rank else "return a floating-point value",
+            )
         return 0, aux
 
 
@@ -132,7 +165,7 @@ def _pair(a: Structure, b: Structure) -> Structure:
 
 def _seed(derived: Program, program: Program, value: int) -> tuple[tuple[Statement, ...], tuple[Ref, ...]]:
     """The derivative's body with cotangent 1 for the value and 0 for other outputs."""
-    cotangents = derived.inputs[len(program.inputs):]
+    cotangents = derived.inputs[len(program.inputs) :]
     floating = [k for k, r in enumerate(program.outputs) if r.dtype.is_floating]
     refs = dict(zip(derived.inputs, program.inputs))
     constants: dict[Ref, Scalar] = {}
@@ -162,10 +195,10 @@ def _as_function(f: Callable[..., Any]) -> Function:
 
 def _gradient(f: Callable[..., Any], wrt: Wrt | None, has_aux: bool, with_value: bool) -> Function:
     base = _as_function(f)
-    key = (wrt if not isinstance(wrt, list) else tuple(wrt), has_aux, with_value)
+    key = (wrt, has_aux, with_value)
     found = base.derivatives.get(key)
     if found is None:
-        found = base.derivatives[key] = Gradient(base, key[0], has_aux, with_value, user_position())
+        found = base.derivatives[key] = Gradient(base, wrt, has_aux, with_value, user_position())
     return found
 
 

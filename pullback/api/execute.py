@@ -53,8 +53,12 @@ def _number(leaf: Leaf, value: Any) -> NDArray:
     if array.ndim:
         raise ShapeError("E110", f"{leaf.path} is a number, and an array of shape {array.shape} was given")
     found = numpy_dtype(array, leaf.path)
-    allowed = {"bool": found.is_bool, "signed": found.is_integer, "unsigned": found.is_integer,
-               "floating": found.is_integer or found.is_floating}
+    allowed = {
+        "bool": found.is_bool,
+        "signed": found.is_integer,
+        "unsigned": found.is_integer,
+        "floating": found.is_integer or found.is_floating,
+    }
     if not allowed[leaf.dtype.kind]:
         raise wrong_dtype(leaf.path, [leaf.dtype], found, value)
     if leaf.dtype.is_integer and not leaf.dtype.minimum <= int(array) <= leaf.dtype.maximum:
@@ -65,8 +69,15 @@ def _number(leaf: Leaf, value: Any) -> NDArray:
 class Runner:
     """A traced function for arrays of given shapes."""
 
-    def __init__(self, name: str, traced: Traced, arrays: Sequence[NDArray], sizes: dict[str, int], threads: int,
-                 backend: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        traced: Traced,
+        arrays: Sequence[NDArray],
+        sizes: dict[str, int],
+        threads: int,
+        backend: str | None = None,
+    ) -> None:
         self.name = name
         self.traced = traced
         self.program = traced.program
@@ -87,7 +98,7 @@ class Runner:
         try:
             return compile_program(self.program, self.dims, threads)
         except CompilerError as error:
-            if error.code != "E401":  # no compiler at all
+            if error.code != "E402":  # no compiler at all
                 raise
             policy.warn_without_compiler(error.what)
             return None
@@ -124,16 +135,25 @@ class Runner:
     def _outputs(self, out: Any) -> list[NDArray]:
         leaves, structure = tree.flatten(out)
         if structure != self.traced.structure:
-            raise ShapeError("E139", f"{self.name}: out is {structure}, the result is {self.traced.structure}",
-                             remedy="pass arrays in the structure of the result")
+            raise ShapeError(
+                "E139",
+                f"{self.name}: out is {structure}, the result is {self.traced.structure}",
+                remedy="pass arrays in the structure of the result",
+            )
         for leaf, ref, path in zip(leaves, self.program.outputs, tree.leaf_paths(structure, "out")):
             shape = tuple(evaluate(d, self.dims) for d in ref.shape)
             if not isinstance(leaf, np.ndarray) or leaf.shape != shape:
-                raise ShapeError("E110", f"{self.name}: {path} must be an array of shape {shape}",
-                                 facts=[f"got {getattr(leaf, 'shape', type(leaf).__name__)}"])
+                raise ShapeError(
+                    "E110",
+                    f"{self.name}: {path} must be an array of shape {shape}",
+                    facts=[f"got {getattr(leaf, 'shape', type(leaf).__name__)}"],
+                )
             if leaf.dtype != ref.dtype.numpy:
                 raise DTypeError("E122", f"{self.name}: {path} has dtype {leaf.dtype}, the result is {ref.dtype.numpy}")
             if not leaf.flags.c_contiguous or not leaf.flags.writeable:
-                raise ShapeError("E141", f"{self.name}: {path} must be writeable and contiguous in row-major order",
-                                 remedy="`np.empty(shape, dtype)` makes such an array")
+                raise ShapeError(
+                    "E141",
+                    f"{self.name}: {path} must be writeable and contiguous in row-major order",
+                    remedy="`np.empty(shape, dtype)` makes such an array",
+                )
         return leaves

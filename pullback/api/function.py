@@ -31,8 +31,14 @@ class Function:
         name: the Python function's name.
     """
 
-    def __init__(self, f: Callable[..., Any], *, threads: int | None = None, specialise: Specialise = "auto",
-                 donate: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        *,
+        threads: int | None = None,
+        specialise: Specialise = "auto",
+        donate: Sequence[str] = (),
+    ) -> None:
         self.python = f
         self.name: str = getattr(f, "__name__", "function").strip("<>")
         self._threads = threads
@@ -59,8 +65,11 @@ class Function:
         found = parameters_of(self.python)
         for name in self._donate:
             if all(p.name != name for p in found):
-                raise TraceError("E108", f"{self.name}: donate names {name!r}, which is no parameter",
-                                 remedy="one of " + ", ".join(p.name for p in found))
+                raise TraceError(
+                    "E108",
+                    f"{self.name}: donate names {name!r}, which is no parameter",
+                    remedy="one of " + ", ".join(p.name for p in found),
+                )
         if self._donate:
             self._notes["donate"] = self._donate
         return found
@@ -102,8 +111,10 @@ class Function:
         except Undetermined:
             if self._last is None:
                 raise TraceError(
-                    "E140", f"{self.name}: its annotations leave element types, ranks or static values open",
-                    remedy=f"call {self.name} once, or use {self.name}.program(...) with arguments") from None
+                    "E140",
+                    f"{self.name}: its annotations leave element types, ranks or static values open",
+                    remedy=f"call {self.name} once, or use {self.name}.program(...) with arguments",
+                ) from None
             signature = self._last
         return self.traced(signature)
 
@@ -116,7 +127,7 @@ class Function:
 
     # Calling ------------------------------------------------------------------------------------------------
 
-    def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
+    def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:  # noqa: D102
         if not keywords and out is None and not is_tracing():
             try:
                 key = tuple([(a.dtype, a.shape) for a in args])
@@ -131,12 +142,18 @@ class Function:
         if is_tracing():
             return inline(self.name, traced, signature.flat, flat)
         runner, arrays = self._runner(signature, traced, flat)
-        if (not keywords and out is None and len(arrays) == len(args) == len(signature.flat) == len(runner.program.inputs)
-                and all(type(a) is np.ndarray for a in args)):
+        if (
+            not keywords
+            and out is None
+            and len(arrays) == len(args) == len(signature.flat) == len(runner.program.inputs)
+            and all(type(a) is np.ndarray for a in args)
+        ):
             self._fast[tuple([(a.dtype, a.shape) for a in args])] = runner
         return runner.call(arrays, out)
 
-    def _runner(self, signature: Signature, traced: Traced, flat: Sequence[Any]) -> tuple[Runner, list[np.ndarray[Any, Any]]]:
+    def _runner(
+        self, signature: Signature, traced: Traced, flat: Sequence[Any]
+    ) -> tuple[Runner, list[np.ndarray[Any, Any]]]:
         """What runs this call, and the arrays to give it."""
         arrays, sizes = prepare(signature.flat, flat)
         arrays += traced.captured
@@ -177,12 +194,20 @@ class Function:
         wanted = determined_dims(program)
         for name in dims:
             if name not in wanted:
-                raise ShapeError("E106", f"{self.name} has no dim {name}", facts=[self.type],
-                                 remedy="its dims are " + ", ".join(wanted) if wanted else "it has no dims")
+                raise ShapeError(
+                    "E106",
+                    f"{self.name} has no dim {name}",
+                    facts=[self.type],
+                    remedy="its dims are " + ", ".join(wanted) if wanted else "it has no dims",
+                )
         for name in wanted:
             if name not in dims:
-                raise ShapeError("E115", f"{self.name}: the dim {name} is not given", facts=[self.type],
-                                 remedy=", ".join(f"{n}=…" for n in wanted))
+                raise ShapeError(
+                    "E115",
+                    f"{self.name}: the dim {name} is not given",
+                    facts=[self.type],
+                    remedy=", ".join(f"{n}=…" for n in wanted),
+                )
         found = {n: int(dims[n]) for n in wanted}
         check_requirements(program, found)
         return found
@@ -194,7 +219,7 @@ class Function:
         program = self._determined().program
         return emit.memory(program, self._dims(program, dims))
 
-    def c_source(self, *, names: str = "readable", comments: bool = True, **dims: int) -> str:
+    def c_source(self, *, names: Literal["user", "canonical"] = "user", comments: bool = True, **dims: int) -> str:
         """The C of the function for given dims."""
         from pullback.runtime import emit
 
@@ -210,10 +235,10 @@ class Function:
 
     def explain(self, **dims: int) -> Any:
         """Every stage from the program to C, and the rules that fired."""
-        from pullback.runtime import emit
+        from pullback.runtime import explain
 
         program = self._determined().program
-        return emit.explain(program, self._dims(program, dims) if dims else None)
+        return explain.explain(program, self._dims(program, dims) if dims else None)
 
     def __repr__(self) -> str:
         try:
@@ -221,17 +246,24 @@ class Function:
         except Exception:
             return f"<pullback function {self.name}>"
 
-    def __get__(self, instance: object, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
 
 @overload
 def function(f: Callable[..., Any], /) -> Function: ...
 @overload
-def function(*, threads: int | None = None, specialise: Specialise = "auto", donate: Sequence[str] = ()
-             ) -> Callable[[Callable[..., Any]], Function]: ...
-def function(f: Callable[..., Any] | None = None, /, *, threads: int | None = None, specialise: Specialise = "auto",
-             donate: Sequence[str] = ()) -> Any:
+def function(
+    *, threads: int | None = None, specialise: Specialise = "auto", donate: Sequence[str] = ()
+) -> Callable[[Callable[..., Any]], Function]: ...
+def function(
+    f: Callable[..., Any] | None = None,
+    /,
+    *,
+    threads: int | None = None,
+    specialise: Specialise = "auto",
+    donate: Sequence[str] = (),
+) -> Any:
     """Make a Python function a traced one: checked when it is defined, compiled when it is called.
 
     Args:
@@ -259,7 +291,7 @@ def function(f: Callable[..., Any] | None = None, /, *, threads: int | None = No
     """
     if specialise not in ("auto", "always", "never"):
         raise ValueError(f'specialise={specialise!r}: "auto", "always" or "never"')
-    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+    if threads is not None and not policy.is_count(threads):
         raise ValueError(f"threads={threads!r}: the number of threads is an int of at least 1")
     names = (donate,) if isinstance(donate, str) else tuple(donate)
 

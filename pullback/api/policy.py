@@ -14,6 +14,11 @@ _THREADS: ContextVar[int | None] = ContextVar("threads", default=None)
 _EXACT: ContextVar[bool] = ContextVar("exact", default=False)
 
 
+def is_count(x: object) -> bool:
+    """Whether x is an int of at least 1."""
+    return isinstance(x, int) and not isinstance(x, bool) and x >= 1
+
+
 @contextmanager
 def threads(count: int) -> Iterator[None]:
     """Calls inside use at most `count` threads.
@@ -22,7 +27,7 @@ def threads(count: int) -> Iterator[None]:
     >>> with pb.threads(1):
     ...     pass
     """
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+    if not is_count(count):
         raise ValueError(f"threads({count!r}): the number of threads is an int of at least 1")
     token = _THREADS.set(count)
     try:
@@ -48,12 +53,14 @@ def is_exact() -> bool:
 
 def thread_count(own: int | None) -> int:
     """The number of threads of a call: the block around it, then the function's own setting, then the environment."""
-    found = _THREADS.get() or own
+    found = _THREADS.get() if _THREADS.get() is not None else own
     if found is not None:
         return found
     text = os.environ.get("PULLBACK_THREADS", "1")
     if not text.isdigit() or int(text) < 1:
-        raise UsageError("E601", f"PULLBACK_THREADS={text} is not a number of threads", remedy="a whole number from 1 up")
+        raise UsageError(
+            "E601", f"PULLBACK_THREADS={text} is not a number of threads", remedy="a whole number from 1 up"
+        )
     return int(text)
 
 
@@ -73,5 +80,6 @@ def warn_without_compiler(reason: object) -> None:
     global _warned
     if not _warned:
         _warned = True
-        warnings.warn(f"no C compiler: functions run in the interpreter, which is slow ({reason})", RuntimeWarning,
-                      stacklevel=4)
+        warnings.warn(
+            f"no C compiler: functions run in the interpreter, which is slow ({reason})", RuntimeWarning, stacklevel=4
+        )

@@ -43,8 +43,11 @@ def parameters_of(f: Callable[..., Any]) -> list[Parameter]:
     out = []
     for p in inspect.signature(f).parameters.values():
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-            raise TraceError("E107", f"{f.__name__}: a parameter `{p}` of unknown length cannot be traced",
-                             remedy="pass one tuple or dict")
+            raise TraceError(
+                "E107",
+                f"{f.__name__}: a parameter `{p}` of unknown length cannot be traced",
+                remedy="pass one tuple or dict",
+            )
         default = MISSING if p.default is p.empty else p.default
         out.append(Parameter(p.name, spec_of(annotations.get(p.name, p.empty), p.name), default))
     return out
@@ -56,7 +59,7 @@ def bind(name: str, parameters: Sequence[Parameter], args: Sequence[Any], keywor
         raise TypeError(f"{name}() takes {len(parameters)} arguments but {len(args)} were given")
     values = list(args)
     rest = dict(keywords)
-    for p in parameters[len(args):]:
+    for p in parameters[len(args) :]:
         if p.name in rest:
             values.append(rest.pop(p.name))
         elif p.default is not MISSING:

@@ -45,7 +45,6 @@ def trace(f: Callable[..., Any], name: str, signature: Signature, notes: dict[st
     arrays = [leaf.dtype for leaf in inputs if leaf.kind == "array" and leaf.dtype is not None]
     parent = current() if is_tracing() else None
     tracer = Tracer(name, default_float(arrays) if arrays or parent is None else parent.default_float, parent)
-    values: list[list[Any]] = []
     with tracing(tracer):
         sizes = [leaf.size for leaf in signature.flat if leaf.kind == "size"]
         shapes = [(leaf.path, tuple(parse_dim(t, leaf.path) for t in leaf.dims)) for leaf in inputs]
@@ -53,8 +52,7 @@ def trace(f: Callable[..., Any], name: str, signature: Signature, notes: dict[st
         if error is not None:
             raise error
         extents = dict(shapes)
-        for group in signature.leaves:
-            values.append([_argument(tracer, leaf, extents.get(leaf.path, ())) for leaf in group])
+        values = [[_argument(tracer, leaf, extents.get(leaf.path, ())) for leaf in g] for g in signature.leaves]
         arguments = [tree.unflatten(s, v) for s, v in zip(signature.structures, values)]
         program, structure = run(tracer, lambda: f(*arguments), inspect.getdoc(f) or "", notes)
     return Traced(program, structure, tuple(inputs), tuple(tracer.foreign))
@@ -67,8 +65,11 @@ def run(tracer: Tracer, body: Callable[[], Any], doc: str, notes: dict[str, Any]
         leaves, structure = tree.flatten(result)
         names = tree.leaf_names(structure)
         if not leaves:
-            raise ShapeError("E104", f"{tracer.name} returns nothing that could be computed",
-                             remedy="return an array or a tree of arrays")
+            raise ShapeError(
+                "E104",
+                f"{tracer.name} returns nothing that could be computed",
+                remedy="return an array or a tree of arrays",
+            )
         handles = [as_array(leaf, "result") for leaf in leaves]
         refs = [ref_of(h, n) for h, n in zip(handles, names)]
     except PullbackError as error:

@@ -19,7 +19,11 @@ def program_type(parameters: Sequence[Parameter], signature: Signature, traced: 
     for p, structure, leaves in zip(parameters, signature.structures, signature.leaves):
         parts.append(f"{p.name}: {_tree(structure, iter([_leaf(leaf, refs) for leaf in leaves]))}")
     result = _tree(traced.structure, iter([ref_type(r) for r in traced.program.outputs]))
-    own = [c for c in traced.program.requires if c not in {cond('>=', e - 1) for r in traced.program.inputs for e in r.shape}]
+    own = [
+        c
+        for c in traced.program.requires
+        if c not in {cond(">=", e - 1) for r in traced.program.inputs for e in r.shape}
+    ]
     where = " where " + ", ".join(map(str, own)) if own else ""
     return f"({', '.join(parts)}) -> {result}{where}"
 

@@ -50,10 +50,11 @@ class Size:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __class_getitem__(cls, name: str) -> Size:
+    def __class_getitem__(cls, name: Any) -> Size:
         if not isinstance(name, str) or not name.isidentifier():
-            raise TraceError("E107", f"Size[{name!r}]: the name of a dim is an identifier in quotes",
-                             remedy="`pb.Size[\"S\"]`")
+            raise TraceError(
+                "E107", f"Size[{name!r}]: the name of a dim is an identifier in quotes", remedy='`pb.Size["S"]`'
+            )
         return cls(name)
 
     def __repr__(self) -> str:
@@ -83,10 +84,14 @@ class Undetermined(Exception):
 MISSING: Any = object()
 
 
+Leaves = tuple[Structure, list[Leaf], list[Any]]
+
+
 class Spec:
     """What an annotation says. `leaves` gives the structure and leaves for an argument, or for MISSING."""
 
-    def leaves(self, value: Any, path: str) -> tuple[Structure, list[Leaf], list[Any]]:
+    def leaves(self, value: Any, path: str) -> Leaves:
+        """The structure, leaves and leaf values of an argument; of MISSING where the annotation says enough."""
         raise NotImplementedError
 
 
@@ -94,17 +99,23 @@ class Spec:
 class StaticSpec(Spec):
     """A Python value."""
 
-    def leaves(self, value: Any, path: str) -> tuple[Structure, list[Leaf], list[Any]]:
+    def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102
         if value is MISSING:
             raise Undetermined
         if isinstance(value, Handle):
-            raise TraceError("E108", f"{path} is static, and a traced value ({type_text(value)}) was given",
-                             remedy="pass a Python value, or drop `pb.Static` from the annotation")
+            raise TraceError(
+                "E108",
+                f"{path} is static, and a traced value ({type_text(value)}) was given",
+                remedy="pass a Python value, or drop `pb.Static` from the annotation",
+            )
         try:
             hash(value)
         except TypeError:
-            raise TraceError("E108", f"{path} is static, and a {type(value).__name__} cannot be hashed",
-                             remedy="pass a tuple, a frozen dataclass or a function") from None
+            raise TraceError(
+                "E108",
+                f"{path} is static, and a {type(value).__name__} cannot be hashed",
+                remedy="pass a tuple, a frozen dataclass or a function",
+            ) from None
         return tree.LEAF, [Leaf(path, "static", value=value)], [value]
 
 
@@ -114,11 +125,17 @@ class SizeSpec(Spec):
 
     name: str
 
-    def leaves(self, value: Any, path: str) -> tuple[Structure, list[Leaf], list[Any]]:
-        if value is not MISSING and not (isinstance(value, Handle) and value.index is not None) and (
-                isinstance(value, bool) or not isinstance(value, int | np.integer)):
-            raise TraceError("E108", f"{path} binds the dim {self.name}, and {_found(value)} was given",
-                             remedy="pass a Python int or a dim")
+    def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102
+        if (
+            value is not MISSING
+            and not (isinstance(value, Handle) and value.index is not None)
+            and (isinstance(value, bool) or not isinstance(value, int | np.integer))
+        ):
+            raise TraceError(
+                "E108",
+                f"{path} binds the dim {self.name}, and {_found(value)} was given",
+                remedy="pass a Python int or a dim",
+            )
         return tree.LEAF, [Leaf(path, "size", size=self.name)], [value]
 
 
@@ -128,7 +145,7 @@ class NumberSpec(Spec):
 
     kind: Literal["int", "float", "bool"]
 
-    def leaves(self, value: Any, path: str) -> tuple[Structure, list[Leaf], list[Any]]:
+    def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102
         dtype = {"int": types.i64, "float": types.f64, "bool": types.bool_}[self.kind]
         return tree.LEAF, [Leaf(path, self.kind, dtype)], [value]
 
@@ -143,9 +160,10 @@ class ArraySpec(Spec):
 
     @property
     def variadic(self) -> int | None:
+        """The position of `...` or `*names`."""
         return next((k for k, t in enumerate(self.dims) if t == "..." or t.startswith("*")), None)
 
-    def leaves(self, value: Any, path: str) -> tuple[Structure, list[Leaf], list[Any]]:
+    def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102
         if value is MISSING:
             if self.variadic is not None or (len(self.dtypes) != 1 and set(self.dtypes) != {types.f32, types.f64}):
                 raise Undetermined  # `Float` alone is shown and checked as f32
@@ -166,12 +184,15 @@ class ArraySpec(Spec):
         at = self.variadic
         fits = rank == len(self.dims) if at is None else rank >= len(self.dims) - 1
         if not fits:
-            raise ShapeError("E110", f"{path} has {rank} axes, its annotation {self.text} has "
-                             f"{len(self.dims)}", remedy="pass an array with the axes of the annotation")
+            raise ShapeError(
+                "E110",
+                f"{path} has {rank} axes, its annotation {self.text} has {len(self.dims)}",
+                remedy="pass an array with the axes of the annotation",
+            )
         tokens = list(self.dims)
         if at is not None:
             label = tokens[at].lstrip("*") if tokens[at] != "..." else f"{name}_d"
-            tokens[at:at + 1] = [f"{label}{k}" for k in range(rank - len(self.dims) + 1)]
+            tokens[at : at + 1] = [f"{label}{k}" for k in range(rank - len(self.dims) + 1)]
         return tuple(f"{name}_{k}" if t.startswith("_") else t for k, t in enumerate(tokens))
 
 
@@ -183,15 +204,18 @@ class TreeSpec(Spec):
     type: type | None
     fields: tuple[tuple[Any, Spec], ...]
 
-    def leaves(self, value: Any, path: str) -> tuple[Structure, list[Leaf], list[Any]]:
+    def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102
         keys = tuple(k for k, _ in self.fields)
         children: list[Any] = [MISSING] * len(keys)
         if value is not MISSING:
             node = tree.open_node(value)
             if node is None or node[0].kind != self.kind or set(node[0].keys) != set(keys):
-                raise TraceError("E139", f"{path}: {_found(value)} was given where the annotation has "
-                                 f"{self.type.__name__ if self.type else self.kind} with {', '.join(map(str, keys))}",
-                                 remedy="pass a tree of the annotated structure")
+                raise TraceError(
+                    "E139",
+                    f"{path}: {_found(value)} was given where the annotation has "
+                    f"{self.type.__name__ if self.type else self.kind} with {', '.join(map(str, keys))}",
+                    remedy="pass a tree of the annotated structure",
+                )
             by_key = dict(zip(node[0].keys, node[1]))
             children = [by_key[k] for k in keys]
         structures, leaves, values = [], [], []
@@ -210,7 +234,7 @@ class AnySpec(Spec):
 
     item: Spec | None = None
 
-    def leaves(self, value: Any, path: str) -> tuple[Structure, list[Leaf], list[Any]]:
+    def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102
         if value is MISSING:
             raise Undetermined
         values, structure = tree.flatten(value)
@@ -271,9 +295,12 @@ def spec_of(annotation: Any, owner: str) -> Spec:
         return AnySpec(spec_of(typing.get_args(annotation)[-1], owner))
     if isinstance(annotation, type):
         return _class_spec(annotation, owner)
-    raise TraceError("E107", f"{owner}: the annotation {annotation!r} is not understood",
-                     remedy="`Float32[Array, \"N M\"]` of jaxtyping, int, float, bool, pb.Static, pb.Size[\"S\"], "
-                     "or a NamedTuple, dataclass or TypedDict of these")
+    raise TraceError(
+        "E107",
+        f"{owner}: the annotation {annotation!r} is not understood",
+        remedy='`Float32[Array, "N M"]` of jaxtyping, int, float, bool, pb.Static, pb.Size["S"], '
+        "or a NamedTuple, dataclass or TypedDict of these",
+    )
 
 
 def _class_spec(cls: type, owner: str) -> Spec:
@@ -282,19 +309,25 @@ def _class_spec(cls: type, owner: str) -> Spec:
         return TreeSpec("dict", dict, tuple((k, spec_of(hints[k], f"{owner}[{k!r}]")) for k in sorted(hints)))
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         hints = _hints(cls)
-        return TreeSpec("namedtuple", cls, tuple(
-            (k, spec_of(hints.get(k, Any), f"{owner}.{k}")) for k in cls._fields))
+        return TreeSpec("namedtuple", cls, tuple((k, spec_of(hints.get(k, Any), f"{owner}.{k}")) for k in cls._fields))
     if dataclasses.is_dataclass(cls):
         hints = _hints(cls)
-        return TreeSpec("dataclass", cls, tuple(
-            (f.name, spec_of(hints[f.name], f"{owner}.{f.name}")) for f in dataclasses.fields(cls)))
+        return TreeSpec(
+            "dataclass",
+            cls,
+            tuple((f.name, spec_of(hints[f.name], f"{owner}.{f.name}")) for f in dataclasses.fields(cls)),
+        )
     return AnySpec()
 
 
 def _hints(cls: type) -> dict[str, Any]:
     module = sys.modules.get(cls.__module__)
     names = dict(vars(module)) if module else {}
-    return {k: evaluated(a, names) for base in reversed(cls.__mro__) for k, a in getattr(base, "__annotations__", {}).items()}
+    return {
+        k: evaluated(a, names)
+        for base in reversed(cls.__mro__)
+        for k, a in getattr(base, "__annotations__", {}).items()
+    }
 
 
 def evaluated(annotation: Any, names: Mapping[str, Any]) -> Any:
@@ -325,13 +358,17 @@ def _array_spec(annotation: Any, owner: str) -> ArraySpec:
     known = {str(d.numpy): d for d in types.DTYPES}
     dtypes = tuple(d for n, d in known.items() if names is None or n in names)
     if not dtypes:
-        raise DTypeError("E122", f"{owner}: {text} admits no element type of the language",
-                         remedy="one of " + ", ".join(known))
+        raise DTypeError(
+            "E122", f"{owner}: {text} admits no element type of the language", remedy="one of " + ", ".join(known)
+        )
     tokens: list[str] = []
     for token in annotation.dim_str.split():
-        if token.startswith("#") or token.startswith("?"):
-            raise TraceError("E107", f"{owner}: the dim {token!r} of {text} is not supported",
-                             remedy="a name, a number, arithmetic on names, `_`, `...` or `*names`")
+        if token.startswith(("#", "?")):
+            raise TraceError(
+                "E107",
+                f"{owner}: the dim {token!r} of {text} is not supported",
+                remedy="a name, a number, arithmetic on names, `_`, `...` or `*names`",
+            )
         tokens.append(token.split("=")[-1])
     if sum(t == "..." or t.startswith("*") for t in tokens) > 1:
         raise TraceError("E107", f"{owner}: {text} has more than one variadic dim")
@@ -348,8 +385,11 @@ def parse_dim(token: Token, owner: str) -> Index:
     try:
         return _dim(ast.parse(token, mode="eval").body)
     except (SyntaxError, ValueError):
-        raise TraceError("E107", f"{owner}: {token!r} is not a dim",
-                         remedy="a name, a number, or arithmetic on names without spaces, e.g. \"N+1\"") from None
+        raise TraceError(
+            "E107",
+            f"{owner}: {token!r} is not a dim",
+            remedy='a name, a number, or arithmetic on names without spaces, e.g. "N+1"',
+        ) from None
 
 
 def _dim(node: ast.expr) -> Index:
@@ -400,10 +440,12 @@ def check_solvable(inputs: Sequence[tuple[str, tuple[Index, ...]]], sizes: Seque
         if len(left) == len(pending):
             name, e = left[0]
             missing = ", ".join(s.name for s in e.symbols if s not in known)
-            return ShapeError("E106", f"{name}: the extent {e} does not determine {missing}",
-                              facts=[f"{n} : {x}" for n, x in left[1:]],
-                              remedy=f"let an argument have {missing} as an extent, or add `{missing.lower()}: "
-                              f"pb.Size[\"{missing}\"]`")
+            return ShapeError(
+                "E106",
+                f"{name}: the extent {e} does not determine {missing}",
+                facts=[f"{n} : {x}" for n, x in left[1:]],
+                remedy=f'let an argument have {missing} as an extent, or add `{missing.lower()}: pb.Size["{missing}"]`',
+            )
         pending = left
 
 
@@ -423,8 +465,11 @@ def as_numpy(value: Any, path: str) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(memoryview(value))
     except TypeError:
-        raise TraceError("E138", f"{path}: {_found(value)} was given where an array is needed",
-                         remedy="pass a NumPy array, or an object with DLPack or the buffer protocol") from None
+        raise TraceError(
+            "E138",
+            f"{path}: {_found(value)} was given where an array is needed",
+            remedy="pass a NumPy array, or an object with DLPack or the buffer protocol",
+        ) from None
 
 
 def numpy_dtype(array: np.ndarray[Any, Any], path: str) -> DType:
@@ -434,14 +479,20 @@ def numpy_dtype(array: np.ndarray[Any, Any], path: str) -> DType:
         return found
     native = array.dtype.newbyteorder("=")
     if types.dtype_of(native) is not None:
-        raise DTypeError("E123", f"{path} has foreign byte order ({array.dtype.str})",
-                         remedy=f"`{path}.astype(np.{native})` converts it")
-    raise DTypeError("E122", f"{path} has NumPy dtype {array.dtype}, which has no counterpart in the language",
-                     remedy="convert it in NumPy first")
+        raise DTypeError(
+            "E123",
+            f"{path} has foreign byte order ({array.dtype.str})",
+            remedy=f"`{path}.astype(np.{native})` converts it",
+        )
+    raise DTypeError(
+        "E122",
+        f"{path} has NumPy dtype {array.dtype}, which has no counterpart in the language",
+        remedy="convert it in NumPy first",
+    )
 
 
 def argument_type(value: Any, path: str, allowed: Sequence[DType]) -> tuple[DType | None, int]:
-    """dtype and rank of an argument; the dtype is None for Python numbers and weak values."""
+    """Dtype and rank of an argument; the dtype is None for Python numbers and weak values."""
     if isinstance(value, Handle):
         return value.strong, value.rank
     if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
@@ -453,10 +504,14 @@ def argument_type(value: Any, path: str, allowed: Sequence[DType]) -> tuple[DTyp
 def wrong_dtype(path: str, allowed: Sequence[DType], found: DType, value: Any) -> DTypeError:
     """An argument of another element type than annotated."""
     wanted = " or ".join(str(d.numpy) for d in allowed)
-    how = f"`{path}.astype(pb.{allowed[-1].numpy})`" if isinstance(value, Handle) else \
-        f"`{path}.astype(np.{allowed[-1].numpy})`"
-    return DTypeError("E122", f"{path} has dtype {found.numpy}, its annotation says {wanted}",
-                      remedy=f"{how} converts it")
+    how = (
+        f"`{path}.astype(pb.{allowed[-1].numpy})`"
+        if isinstance(value, Handle)
+        else f"`{path}.astype(np.{allowed[-1].numpy})`"
+    )
+    return DTypeError(
+        "E122", f"{path} has dtype {found.numpy}, its annotation says {wanted}", remedy=f"{how} converts it"
+    )
 
 
 def _found(value: Any) -> str:

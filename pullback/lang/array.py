@@ -226,21 +226,28 @@ class Array(Handle):
 
     def __bool__(self) -> NoReturn:
         raise TraceError(
-            "E134", f"the truth of a traced value ({type_text(self)}) is not known when the function is defined",
+            "E134",
+            f"the truth of a traced value ({type_text(self)}) is not known when the function is defined",
             position=user_position(),
             remedy="`where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, "
-            "`(0 <= i) & (i < n)` for a chain")
+            "`(0 <= i) & (i < n)` for a chain",
+        )
 
     def __index__(self) -> NoReturn:
         raise TraceError(
-            "E134", f"a traced value ({type_text(self)}) is no Python int, so `range` and the like cannot use it",
-            position=user_position(), remedy="`fold`, `build` or `sum_over` run over an extent; "
-            "`pb.Static` makes an argument a Python value")
+            "E134",
+            f"a traced value ({type_text(self)}) is no Python int, so `range` and the like cannot use it",
+            position=user_position(),
+            remedy="`fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value",
+        )
 
     def _number(self, what: str) -> NoReturn:
-        raise TraceError("E134", f"{what}() of a traced value ({type_text(self)}): its value is not known "
-                         "when the function is defined", position=user_position(),
-                         remedy="`astype` converts; `pb.Static` makes an argument a Python value")
+        raise TraceError(
+            "E134",
+            f"{what}() of a traced value ({type_text(self)}): its value is not known when the function is defined",
+            position=user_position(),
+            remedy="`astype` converts; `pb.Static` makes an argument a Python value",
+        )
 
     def __float__(self) -> NoReturn:
         self._number("float")
@@ -255,12 +262,20 @@ class Array(Handle):
         return len(_s.rows(self))
 
     def __contains__(self, item: object) -> NoReturn:
-        raise TraceError("E134", "`in` on a traced value is not known when the function is defined",
-                         position=user_position(), remedy="`any_over(n, lambda i: x[i] == value)`")
+        raise TraceError(
+            "E134",
+            "`in` on a traced value is not known when the function is defined",
+            position=user_position(),
+            remedy="`any_over(n, lambda i: x[i] == value)`",
+        )
 
     def __array__(self, *args: Any, **keywords: Any) -> NoReturn:
-        raise TraceError("E136", "a traced array was given to NumPy, which needs its values", position=user_position(),
-                         remedy="use the function of the same name in pullback, or call NumPy outside")
+        raise TraceError(
+            "E136",
+            "a traced array was given to NumPy, which needs its values",
+            position=user_position(),
+            remedy="use the function of the same name in pullback, or call NumPy outside",
+        )
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Array:
         name = _UFUNCS.get(ufunc.__name__, ufunc.__name__)
@@ -268,20 +283,35 @@ class Array(Handle):
             return _e.elementwise(name, *inputs)
         if method == "__call__" and name == "matmul":
             return _l.matmul(*inputs)
-        raise TraceError("E136", f"numpy.{ufunc.__name__} was given a traced array, whose values it needs",
-                         position=user_position(), remedy="use the function of pullback that does this")
+        raise TraceError(
+            "E136",
+            f"numpy.{ufunc.__name__} was given a traced array, whose values it needs",
+            position=user_position(),
+            remedy="use the function of pullback that does this",
+        )
 
     def __array_function__(self, function: Any, *arguments: Any) -> NoReturn:
-        raise TraceError("E136", f"numpy.{function.__name__} was given a traced array, whose values it needs",
-                         position=user_position(), remedy="use the function of pullback that does this")
+        raise TraceError(
+            "E136",
+            f"numpy.{function.__name__} was given a traced array, whose values it needs",
+            position=user_position(),
+            remedy="use the function of pullback that does this",
+        )
 
     def __repr__(self) -> str:
         name = f"{self.name} : " if self.name else ""
         return f"<{name}{self.index if self.index is not None else type_text(self)}>"
 
 
-_UFUNCS = {"true_divide": "divide", "absolute": "abs", "invert": "bitwise_invert", "mod": "remainder", "rint": "round",
-           "bitwise_count": "", "float_power": "power"}
+_UFUNCS = {
+    "true_divide": "divide",
+    "absolute": "abs",
+    "invert": "bitwise_invert",
+    "mod": "remainder",
+    "rint": "round",
+    "bitwise_count": "",
+    "float_power": "power",
+}
 
 Handle.kind = Array
 

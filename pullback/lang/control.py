@@ -8,14 +8,24 @@ from typing import Any, cast
 from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import expr, types
 from pullback.ir.expr import Ref
-from pullback.ir.index import Index, Var, as_index, cond as condition
+from pullback.ir.index import Index, Var, as_index
+from pullback.ir.index import cond as condition
 from pullback.ir.program import Block, Choose, Fold, While
 from pullback.ir.types import DType
 from pullback.lang import tree
 from pullback.lang.array import Array
 from pullback.lang.elementwise import choose, common_settled, convert
 from pullback.lang.handle import (
-    Handle, as_array, extent_of, from_index, from_ref, ref_of, scalar, shape_text, type_text, weak,
+    Handle,
+    as_array,
+    extent_of,
+    from_index,
+    from_ref,
+    ref_of,
+    scalar,
+    shape_text,
+    type_text,
+    weak,
 )
 from pullback.lang.naming import assigned_name, parameter_names
 from pullback.lang.ranges import Obligation, extreme
@@ -70,24 +80,39 @@ class _State:
     def check(self, structure: Structure, results: Sequence[Array], position: Position | None) -> list[Array]:
         """The results with the dtypes of the states; errors where structure, shape or dtype changed."""
         if structure != self.structure:
-            raise ShapeError("E139", f"{self.what}: the state is {self.structure}, the function gives {structure}",
-                             position=position, remedy="return a state of the same structure as the initial one")
+            raise ShapeError(
+                "E139",
+                f"{self.what}: the state is {self.structure}, the function gives {structure}",
+                position=position,
+                remedy="return a state of the same structure as the initial one",
+            )
         out: list[Array] = []
         for h, start, dtype, path in zip(results, self.handles, self.dtypes, self.paths):
             if h.extents != start.extents:
                 raise ShapeError(
-                    "E139", f"{self.what}: {path} starts as {shape_text(start.extents)}, the function gives "
-                    f"{shape_text(h.extents)}", position=position,
+                    "E139",
+                    f"{self.what}: {path} starts as {shape_text(start.extents)}, the function gives "
+                    f"{shape_text(h.extents)}",
+                    position=position,
                     facts=[f"start : {type_text(start)}", f"result : {type_text(h)}"],
-                    remedy="keep the shape of every state; grow by indexing into an array of the final size")
+                    remedy="keep the shape of every state; grow by indexing into an array of the final size",
+                )
             assert dtype is not None
             if h.weak is not None:
-                ok = dtype.is_floating or (h.weak == "integer" and dtype.is_integer) or dtype.is_bool and h.weak == "bool"
+                ok = (
+                    dtype.is_floating
+                    or (h.weak == "integer" and dtype.is_integer)
+                    or (dtype.is_bool and h.weak == "bool")
+                )
             else:
                 ok = h.strong is dtype
             if not ok:
-                raise DTypeError("E139", f"{self.what}: {path} starts as {dtype}, the function gives {type_text(h)}",
-                                 position=position, remedy="convert the initial state or the result with `astype`")
+                raise DTypeError(
+                    "E139",
+                    f"{self.what}: {path} starts as {dtype}, the function gives {type_text(h)}",
+                    position=position,
+                    remedy="convert the initial state or the result with `astype`",
+                )
             out.append(h if h.strong is dtype else convert(h, dtype))
         return out
 
@@ -103,8 +128,12 @@ def _trips(n: Any, what: str) -> tuple[Index, Index]:
         return current().extent(extent, what), extent
     bound = extreme(extent, upper=True)
     if bound is None:
-        raise ShapeError("E106", f"{what}: the number of steps {extent} has no bound known at definition",
-                         position=user_position(), remedy="`while_loop` with `max_trips`")
+        raise ShapeError(
+            "E106",
+            f"{what}: the number of steps {extent} has no bound known at definition",
+            position=user_position(),
+            remedy="`while_loop` with `max_trips`",
+        )
     return current().extent(bound, what), extent
 
 
@@ -138,7 +167,7 @@ def _loop(what: str, n: Any, init: Any, f: Callable[..., Any], rows: bool) -> tu
         break
     inits = state.inits()
     outs = [Ref(name, r.dtype, r.shape) for name, r in zip(state.names, refs)]
-    stacked = [Ref(name, r.dtype, (room, *r.shape), r.bounds) for name, r in zip(row_names, results[len(refs):])]
+    stacked = [Ref(name, r.dtype, (room, *r.shape), r.bounds) for name, r in zip(row_names, results[len(refs) :])]
     owed += tracer.settle(*inits)
     statement = Fold((*outs, *stacked), var, tuple(refs), tuple(inits), body, () if position is None else (position,))
     tracer.emit(statement, owed)
@@ -150,8 +179,12 @@ def _split(what: str, result: Any, rows: bool, position: Position | None) -> tup
     if not rows:
         return result, ()
     if not isinstance(result, tuple) or len(result) != 2:
-        raise TraceError("E139", f"{what}: the function gives {type(result).__name__}, not a pair (state, row)",
-                         position=position, remedy="return `state, row`")
+        raise TraceError(
+            "E139",
+            f"{what}: the function gives {type(result).__name__}, not a pair (state, row)",
+            position=position,
+            remedy="return `state, row`",
+        )
     return result
 
 
@@ -213,9 +246,12 @@ def while_loop(test: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     position = user_position()
     state = _State("while_loop", init, position)
     if tracer.inside:
-        raise TraceError("E133", "while_loop inside `build` or a reduction: each element would need its own number of "
-                         "steps", position=position,
-                         remedy="use `fold` with a fixed number of steps and `where`, or move the loop outside")
+        raise TraceError(
+            "E133",
+            "while_loop inside `build` or a reduction: each element would need its own number of steps",
+            position=position,
+            remedy="use `fold` with a fixed number of steps and `where`, or move the loop outside",
+        )
     limit = None if max_trips is None else _trips(max_trips, "while_loop")[0]
     for _ in range(2):
         refs = state.refs(tracer)
@@ -241,16 +277,30 @@ def while_loop(test: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
         break
     inits = state.inits()
     outs = [Ref(name, r.dtype, r.shape) for name, r in zip(state.names, refs)]
-    tracer.emit(While(tuple(outs), tuple(refs), tuple(inits), test_block, body_block, limit,
-                      () if position is None else (position,)), owed)
+    tracer.emit(
+        While(
+            tuple(outs),
+            tuple(refs),
+            tuple(inits),
+            test_block,
+            body_block,
+            limit,
+            () if position is None else (position,),
+        ),
+        owed,
+    )
     return tree.unflatten(state.structure, [from_ref(r) for r in outs])
 
 
 def _bool(value: Any, what: str) -> Array:
     h = as_array(value, what)
     if h.settled is not types.bool_ or h.rank:
-        raise DTypeError("E121", f"{what}: the test is {type_text(h)}, not a single bool", position=user_position(),
-                         remedy="compare, e.g. `x > 0`, or reduce with `any` or `all`")
+        raise DTypeError(
+            "E121",
+            f"{what}: the test is {type_text(h)}, not a single bool",
+            position=user_position(),
+            remedy="compare, e.g. `x > 0`, or reduce with `any` or `all`",
+        )
     return h
 
 
@@ -296,17 +346,29 @@ def _common(results: list[tuple[Structure, list[Array]]], position: Position | N
     """The dtypes of both sides of a cond, which must agree in structure and shapes."""
     (first, a), (second, b) = results
     if first != second:
-        raise ShapeError("E139", f"cond: one function gives {first}, the other {second}", position=position,
-                         remedy="return the same structure from both")
+        raise ShapeError(
+            "E139",
+            f"cond: one function gives {first}, the other {second}",
+            position=position,
+            remedy="return the same structure from both",
+        )
     dtypes = []
     for h, g in zip(a, b):
         if h.extents != g.extents:
-            raise ShapeError("E139", f"cond: one function gives {shape_text(h.extents)}, the other "
-                             f"{shape_text(g.extents)}", position=position, remedy="return the same shapes from both")
+            raise ShapeError(
+                "E139",
+                f"cond: one function gives {shape_text(h.extents)}, the other {shape_text(g.extents)}",
+                position=position,
+                remedy="return the same shapes from both",
+            )
         found = h.strong or g.strong or common_settled(h, g)
         if any(x.strong not in (None, found) for x in (h, g)):
-            raise DTypeError("E139", f"cond: one function gives {type_text(h)}, the other {type_text(g)}",
-                             position=position, remedy="convert one with `astype`")
+            raise DTypeError(
+                "E139",
+                f"cond: one function gives {type_text(h)}, the other {type_text(g)}",
+                position=position,
+                remedy="convert one with `astype`",
+            )
         dtypes.append(found)
     return dtypes
 

@@ -92,13 +92,17 @@ def eye(n_rows: Any, n_cols: Any = None, /, *, k: int = 0, dtype: Any = None) ->
 def tril(x: Any, /, *, k: int = 0) -> Array:
     """The lower triangle of x, zeros above diagonal k."""
     h = as_array(x, "tril")
-    return view(h.extents, h.settled, lambda i: expr.bracket([cond(">=", i[-2] + k - i[-1])], h.element(i)), None, h.name)
+    return view(
+        h.extents, h.settled, lambda i: expr.bracket([cond(">=", i[-2] + k - i[-1])], h.element(i)), None, h.name
+    )
 
 
 def triu(x: Any, /, *, k: int = 0) -> Array:
     """The upper triangle of x, zeros below diagonal k."""
     h = as_array(x, "triu")
-    return view(h.extents, h.settled, lambda i: expr.bracket([cond(">=", i[-1] - i[-2] - k)], h.element(i)), None, h.name)
+    return view(
+        h.extents, h.settled, lambda i: expr.bracket([cond(">=", i[-1] - i[-2] - k)], h.element(i)), None, h.name
+    )
 
 
 def asarray(x: Any, /, *, dtype: Any = None) -> Array:

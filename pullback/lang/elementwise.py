@@ -15,7 +15,18 @@ from pullback.ir.index import ZERO_INDEX, Index, prove_nonnegative
 from pullback.ir.primitive import PRIMITIVES
 from pullback.ir.types import DType, promote
 from pullback.lang.handle import (
-    Handle, Indices, as_array, describe, emit, from_index, operands_text, scalar, shape_text, type_text, weak,
+    Handle,
+    Indices,
+    Rule,
+    as_array,
+    describe,
+    emit,
+    from_index,
+    operands_text,
+    scalar,
+    shape_text,
+    type_text,
+    weak,
 )
 from pullback.lang.ranges import compare, to_index
 from pullback.lang.trace import current
@@ -25,8 +36,9 @@ if TYPE_CHECKING:
     from pullback.lang.array import Array
 
 _COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
-_ARITHMETIC: dict[str, tuple[str, ...]] = {
-    name: ("floating", "signed", "unsigned") for name in ("add", "subtract", "multiply", "negative", "positive", "square")}
+_ARITHMETIC: dict[str, tuple[str, ...]] = dict.fromkeys(
+    ("add", "subtract", "multiply", "negative", "positive", "square"), ("floating", "signed", "unsigned")
+)
 NAMES = frozenset((*_ARITHMETIC, *(p.name for p in PRIMITIVES)))
 
 
@@ -87,9 +99,12 @@ def _on_indices(name: str, a: Index, b: Index) -> Array | None:
 
 def _meets_index(operands: Sequence[Handle]) -> bool:
     """Whether an index is compared with an integer scalar of the program."""
-    return (len(operands) == 2 and all(h.rank == 0 for h in operands)
-            and any(h.index is not None and not h.index.is_dim for h in operands)
-            and all(h.index is not None or (h.strong is not None and h.strong.is_integer) for h in operands))
+    return (
+        len(operands) == 2
+        and all(h.rank == 0 for h in operands)
+        and any(h.index is not None and not h.index.is_dim for h in operands)
+        and all(h.index is not None or (h.strong is not None and h.strong.is_integer) for h in operands)
+    )
 
 
 def index_of(h: Handle) -> Index:
@@ -110,8 +125,11 @@ def common_dtype(name: str, operands: Sequence[Handle], position: Position | Non
     if common is None:
         return None
     for h in operands:
-        if (h.weak == "floating" and not common.is_floating) or (h.weak == "integer" and common.is_bool) or (
-                h.weak == "bool" and not common.is_bool):
+        if (
+            (h.weak == "floating" and not common.is_floating)
+            or (h.weak == "integer" and common.is_bool)
+            or (h.weak == "bool" and not common.is_bool)
+        ):
             raise _mixed(name, operands, position)
     return common
 
@@ -119,9 +137,12 @@ def common_dtype(name: str, operands: Sequence[Handle], position: Position | Non
 def _mixed(name: str, operands: Sequence[Handle], position: Position | None) -> DTypeError:
     names = operands_text(position, len(operands))
     return DTypeError(
-        "E120", f"{name}: {' and '.join(type_text(h) for h in operands)} have no common element type",
-        position=position, facts=[describe(h, n) for h, n in zip(operands, names)],
-        remedy="convert one side with `astype`, e.g. `x.astype(pb.float32)`")
+        "E120",
+        f"{name}: {' and '.join(type_text(h) for h in operands)} have no common element type",
+        position=position,
+        facts=[describe(h, n) for h, n in zip(operands, names)],
+        remedy="convert one side with `astype`, e.g. `x.astype(pb.float32)`",
+    )
 
 
 def _check_kind(name: str, dtype: DType, operands: Sequence[Handle], position: Position | None) -> None:
@@ -134,8 +155,13 @@ def _check_kind(name: str, dtype: DType, operands: Sequence[Handle], position: P
     names = operands_text(position, len(operands))
     wanted = {"floating": "floating-point", "signed": "integer", "unsigned": "integer", "bool": "bool"}
     accepted = " or ".join(dict.fromkeys(wanted[k] for k in kinds))
-    raise DTypeError("E121", f"{name} takes {accepted} values, not {dtype}", position=position,
-                     facts=[describe(h, n) for h, n in zip(operands, names)], remedy=remedy)
+    raise DTypeError(
+        "E121",
+        f"{name} takes {accepted} values, not {dtype}",
+        position=position,
+        facts=[describe(h, n) for h, n in zip(operands, names)],
+        remedy=remedy,
+    )
 
 
 def broadcast_extents(name: str, operands: Sequence[Handle], position: Position | None) -> Indices:
@@ -159,20 +185,24 @@ def broadcast_extents(name: str, operands: Sequence[Handle], position: Position 
     return tuple(out)
 
 
-def _disagree(name: str, operands: Sequence[Handle], a: Handle, b: Handle, axis: int,
-              position: Position | None) -> ShapeError:
+def _disagree(
+    name: str, operands: Sequence[Handle], a: Handle, b: Handle, axis: int, position: Position | None
+) -> ShapeError:
     names = dict(zip(map(id, operands), operands_text(position, len(operands))))
     first, second = a.name or names[id(a)], b.name or names[id(b)]
     return ShapeError(
-        "E101", f"{name}: shapes {shape_text(a.extents)} and {shape_text(b.extents)} do not broadcast: "
+        "E101",
+        f"{name}: shapes {shape_text(a.extents)} and {shape_text(b.extents)} do not broadcast: "
         f"axis {axis + a.rank} of {first} = {a.extents[axis]}, axis {axis + b.rank} of {second} = {b.extents[axis]}",
-        position=position, facts=[describe(a, names[id(a)]), describe(b, names[id(b)])],
-        remedy="give both the same dim name in the annotations if they are equal, or reshape one of them")
+        position=position,
+        facts=[describe(a, names[id(a)]), describe(b, names[id(b)])],
+        remedy="give both the same dim name in the annotations if they are equal, or reshape one of them",
+    )
 
 
 def aligned(h: Handle, indices: Indices, dtype: DType | None = None) -> Scalar:
     """The element of h that broadcasting puts at `indices`."""
-    own = indices[len(indices) - h.rank:]
+    own = indices[len(indices) - h.rank :]
     return h.element(tuple(ZERO_INDEX if e.constant == 1 else i for i, e in zip(own, h.extents)), dtype)
 
 
@@ -230,16 +260,22 @@ def choose(condition: object, then: object, otherwise: object, position: Positio
     position = position or user_position()
     test, a, b = as_array(condition, "where"), as_array(then, "where"), as_array(otherwise, "where")
     if test.settled is not types.bool_:
-        raise DTypeError("E121", f"where: the condition is {type_text(test)}, not bool", position=position,
-                         facts=[describe(test, "condition")], remedy="compare it, e.g. `x != 0`")
+        raise DTypeError(
+            "E121",
+            f"where: the condition is {type_text(test)}, not bool",
+            position=position,
+            facts=[describe(test, "condition")],
+            remedy="compare it, e.g. `x != 0`",
+        )
     dtype = common_dtype("where", [a, b], position)
     extents = broadcast_extents("where", [test, a, b], position)
 
     def rule(indices: Indices, dtype: DType) -> Scalar:
         guard = aligned(test, indices)
         pure = isinstance(guard, Bracket) and isinstance(guard.arg, Const)
-        sides = [expr.zero(dtype) if pure and _is_zero(h) else expr.cast(aligned(h, indices, dtype), dtype)
-                 for h in (a, b)]
+        sides = [
+            expr.zero(dtype) if pure and _is_zero(h) else expr.cast(aligned(h, indices, dtype), dtype) for h in (a, b)
+        ]
         return expr.select(guard, *sides)
 
     if dtype is None and not extents:
@@ -266,12 +302,12 @@ def convert(value: object, dtype: object) -> Array:
     """`astype`: every element converted."""
     h, target = as_array(value, "astype"), dtype_from(dtype)
     if h.weak is not None:
-        if target.is_floating or h.weak == "integer" and target.is_integer:
+        if target.is_floating or (h.weak == "integer" and target.is_integer):
             return scalar(h.element((), target))
         return scalar(expr.cast(h.element(()), target))
     if h.strong is target:
         return as_array(h)
-    rule = lambda indices: expr.cast(h.element(indices), target)
+    rule: Rule = lambda indices: expr.cast(h.element(indices), target)
     return scalar(rule(())) if h.rank == 0 else emit(h.extents, rule, "astype")
 
 
@@ -289,30 +325,43 @@ def dtype_from(x: object) -> DType:
     except TypeError:
         found = None
     if found is None:
-        raise DTypeError("E122", f"{x!r} is not an element type of the language", position=user_position(),
-                         remedy="one of " + ", ".join(str(d.numpy) for d in types.DTYPES))
+        raise DTypeError(
+            "E122",
+            f"{x!r} is not an element type of the language",
+            position=user_position(),
+            remedy="one of " + ", ".join(str(d.numpy) for d in types.DTYPES),
+        )
     return found
 
 
 def unary(name: str) -> Callable[[Any], Array]:
     """The public function of a primitive of one operand."""
+
     def function(x: Any, /) -> Array:
         return elementwise(name, x)
 
-    return _named(function, name)
+    _describe(function, name)
+    return function
 
 
 def binary(name: str) -> Callable[[Any, Any], Array]:
     """The public function of a primitive of two operands."""
+
     def function(x1: Any, x2: Any, /) -> Array:
         return elementwise(name, x1, x2)
 
-    return _named(function, name)
-
-
-def _named(function: Any, name: str) -> Any:
-    function.__name__ = function.__qualname__ = name
-    doc = {"add": "Sum x1 + x2.", "subtract": "Difference x1 - x2.", "multiply": "Product x1 * x2.",
-           "negative": "-x.", "positive": "x itself.", "square": "x * x."}.get(name)
-    function.__doc__ = (doc or PRIMITIVES[name].doc) + " Elementwise; operands broadcast."
+    _describe(function, name)
     return function
+
+
+def _describe(function: Any, name: str) -> None:
+    function.__name__ = function.__qualname__ = name
+    doc = {
+        "add": "Sum x1 + x2.",
+        "subtract": "Difference x1 - x2.",
+        "multiply": "Product x1 * x2.",
+        "negative": "-x.",
+        "positive": "x itself.",
+        "square": "x * x.",
+    }.get(name)
+    function.__doc__ = (doc or PRIMITIVES[name].doc) + " Elementwise; operands broadcast."

@@ -75,7 +75,7 @@ subtract = binary("subtract")
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
-    """x no smaller than min and no larger than max. An index clipped to an axis is known to be in range."""
+    """X no smaller than min and no larger than max. An index clipped to an axis is known to be in range."""
     out = as_array(x, "clip")
     if min is not None:
         out = elementwise("maximum", out, min)
@@ -85,6 +85,6 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
 
 
 def relu(x: Any, /) -> Array:
-    """x where it is positive, else 0; its derivative at 0 is 0."""
+    """X where it is positive, else 0; its derivative at 0 is 0."""
     h = as_array(x, "relu")
     return choose(elementwise("greater", h, 0), h, 0)

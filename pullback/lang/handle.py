@@ -54,6 +54,7 @@ class Handle:
 
     @property
     def rank(self) -> int:
+        """The number of axes."""
         return len(self.extents)
 
     @property
@@ -90,8 +91,9 @@ def from_ref(ref: Ref) -> Array:
     return h
 
 
-def view(extents: Sequence[Index], dtype: DType, rule: Rule, position: Position | None = None,
-         name: str | None = None) -> Array:
+def view(
+    extents: Sequence[Index], dtype: DType, rule: Rule, position: Position | None = None, name: str | None = None
+) -> Array:
     """An array given by a rule for its elements. `position` is where an element it reads is written."""
     h = _blank()
     h.extents, h._dtype, h.name, h.position = tuple(extents), dtype, name, position
@@ -145,8 +147,12 @@ def from_number(value: bool | int | float) -> Array:
 
 def _integer(value: int, dtype: DType) -> Scalar:
     if dtype.is_integer and not dtype.minimum <= value <= dtype.maximum:
-        raise DTypeError("E124", f"{value} does not fit {dtype}, which holds {dtype.minimum} to {dtype.maximum}",
-                         position=user_position(), remedy="convert the other operand with `astype`")
+        raise DTypeError(
+            "E124",
+            f"{value} does not fit {dtype}, which holds {dtype.minimum} to {dtype.maximum}",
+            position=user_position(),
+            remedy="convert the other operand with `astype`",
+        )
     return expr.const(value, dtype)
 
 
@@ -173,12 +179,20 @@ def as_array(x: object, what: str = "operand") -> Array:
             if x.ndim == 0:
                 return scalar(expr.const(x.item(), dtype))
             return from_ref(current().capture(x))
-        raise DTypeError("E122", f"{what}: NumPy dtype {x.dtype!s} has no counterpart in the language",
-                         position=user_position(), remedy="convert the array with `astype` in NumPy first")
+        raise DTypeError(
+            "E122",
+            f"{what}: NumPy dtype {x.dtype!s} has no counterpart in the language",
+            position=user_position(),
+            remedy="convert the array with `astype` in NumPy first",
+        )
     if isinstance(x, Index | Var):
         return from_index(x)
-    raise TraceError("E135", f"{what}: a {type(x).__name__} is neither an array nor a number",
-                     position=user_position(), remedy="pass an array, or build one with `stack` or `build`")
+    raise TraceError(
+        "E135",
+        f"{what}: a {type(x).__name__} is neither an array nor a number",
+        position=user_position(),
+        remedy="pass an array, or build one with `stack` or `build`",
+    )
 
 
 def extent_of(x: object, what: str) -> Index:
@@ -190,13 +204,20 @@ def extent_of(x: object, what: str) -> Index:
     elif isinstance(x, Handle):
         if x.index is not None:
             return x.index
-        raise ShapeError("E106", f"{what}: an extent must be known when the function is defined, "
-                         "and this one is computed from data", position=user_position(),
-                         remedy="declare it as a dim (`pb.Size[\"S\"]` for an integer argument)")
+        raise ShapeError(
+            "E106",
+            f"{what}: an extent must be known when the function is defined, and this one is computed from data",
+            position=user_position(),
+            remedy='declare it as a dim (`pb.Size["S"]` for an integer argument)',
+        )
     elif isinstance(x, Index | Var):
         return as_index(x)
-    raise TraceError("E135", f"{what}: {x!r} is not an extent", position=user_position(),
-                     remedy="give an int, a dim such as x.shape[0], or a tuple of them")
+    raise TraceError(
+        "E135",
+        f"{what}: {x!r} is not an extent",
+        position=user_position(),
+        remedy="give an int, a dim such as x.shape[0], or a tuple of them",
+    )
 
 
 def shape_value(extent: Index) -> Any:
@@ -220,8 +241,13 @@ def axes_for(extents: Sequence[Index]) -> tuple[Var, ...]:
     return tuple(Var(n, e) for n, e in zip(names, extents))
 
 
-def emit(extents: Sequence[Index], rule: Rule, fallback: str, position: Position | None = None,
-         bounds: tuple[Index, Index] | None = None) -> Array:
+def emit(
+    extents: Sequence[Index],
+    rule: Rule,
+    fallback: str,
+    position: Position | None = None,
+    bounds: tuple[Index, Index] | None = None,
+) -> Array:
     """The array with these elements, as a statement of its own."""
     tracer = current()
     position = position or user_position()
@@ -256,7 +282,7 @@ def type_text(h: Handle) -> str:
 
 
 def describe(h: Handle, fallback: str) -> str:
-    """name : type, for the facts of a message."""
+    """Name : type, for the facts of a message."""
     return f"{h.name or fallback} : {type_text(h)}"
 
 

@@ -15,7 +15,18 @@ from pullback.ir.types import DType
 from pullback.lang import tree
 from pullback.lang.array import Array
 from pullback.lang.elementwise import choose
-from pullback.lang.handle import Handle, Indices, as_array, axes_for, emit, extent_of, from_index, from_ref, scalar, type_text
+from pullback.lang.handle import (
+    Handle,
+    Indices,
+    as_array,
+    axes_for,
+    emit,
+    extent_of,
+    from_index,
+    from_ref,
+    scalar,
+    type_text,
+)
 from pullback.lang.naming import assigned_name, parameter_names
 from pullback.lang.ranges import extreme
 from pullback.lang.reduction import empty_error, reduced
@@ -47,8 +58,12 @@ def build(shape: Any, f: Callable[..., Any]) -> Any:
     extents = [tracer.extent(e, "build") for e in _extents(shape, "build")]
     for e in extents:
         if e.free:
-            raise ShapeError("E106", f"build: the extent {e} depends on an index, so rows would differ in length",
-                             position=position, remedy="build the largest extent, with `where` for the rest")
+            raise ShapeError(
+                "E106",
+                f"build: the extent {e} depends on an index, so rows would differ in length",
+                position=position,
+                remedy="build the largest extent, with `where` for the rest",
+            )
     variables = [Var(n, e) for n, e in zip(parameter_names(f, len(extents)), extents)]
     with tracer.under(variables):
         result = _call(f, variables, "build")
@@ -78,13 +93,17 @@ def _extents(shape: Any, what: str) -> list[Index]:
 
 
 def _call(f: Callable[..., Any], variables: Sequence[Var], what: str) -> Any:
-    """f on the index variables, the number of its parameters checked first."""
+    """F on the index variables, the number of its parameters checked first."""
     try:
         inspect.signature(f).bind(*variables)
     except TypeError:
-        raise TraceError("E137", f"{what}: {len(variables)} extents were given, and the function does not take "
-                         f"{len(variables)} {'index' if len(variables) == 1 else 'indices'}", position=user_position(),
-                         remedy="one parameter for each extent, in the same order") from None
+        raise TraceError(
+            "E137",
+            f"{what}: {len(variables)} extents were given, and the function does not take "
+            f"{len(variables)} {'index' if len(variables) == 1 else 'indices'}",
+            position=user_position(),
+            remedy="one parameter for each extent, in the same order",
+        ) from None
     except ValueError:
         pass  # a builtin without a signature
     return f(*(from_index(v) for v in variables))
@@ -123,15 +142,20 @@ def _largest(extent: Index, what: str) -> Index:
         return tracer.extent(extent, what)
     bound = extreme(extent, upper=True)
     if bound is None:
-        raise ShapeError("E106", f"{what}: the extent {extent} has no bound known at definition",
-                         position=user_position(), remedy="sum over a dim, with the condition in `where`")
+        raise ShapeError(
+            "E106",
+            f"{what}: the extent {extent} has no bound known at definition",
+            position=user_position(),
+            remedy="sum over a dim, with the condition in `where`",
+        )
     if not prove(cond(">=", bound - 1), tracer.known):
         bound = bound + 1  # the largest value may be 0: one more keeps the axis at 1, the guard leaves it out
     return tracer.extent(bound, what)
 
 
-def _reduce_leaf(op: ReduceOp, variables: Sequence[Var], guards: Sequence[Cond | bool], h: Handle,
-                 position: Any) -> Any:
+def _reduce_leaf(
+    op: ReduceOp, variables: Sequence[Var], guards: Sequence[Cond | bool], h: Handle, position: Any
+) -> Any:
     dtype = h.settled
     check_reduction(op, h)
 
@@ -153,7 +177,7 @@ def check_reduction(op: ReduceOp, h: Handle) -> None:
 
 
 def _guarded(op: ReduceOp, guards: Sequence[Cond | bool], e: Scalar, dtype: DType) -> Scalar:
-    """e where the guards hold, elsewhere what leaves the reduction as it is."""
+    """E where the guards hold, elsewhere what leaves the reduction as it is."""
     if not guards or op in ("sum", "any"):
         return expr.bracket(guards, e)
     return expr.select(expr.test(guards), e, neutral(op, dtype))
@@ -256,5 +280,17 @@ def in_range(indices: Any, extent: Any) -> Array:
     return h
 
 
-__all__ = ["all_over", "any_over", "argmax_over", "argmin_over", "build", "in_range", "max_over", "min_over",
-           "prod_over", "sum_over", "types", "where"]
+__all__ = [
+    "all_over",
+    "any_over",
+    "argmax_over",
+    "argmin_over",
+    "build",
+    "in_range",
+    "max_over",
+    "min_over",
+    "prod_over",
+    "sum_over",
+    "types",
+    "where",
+]

@@ -15,8 +15,9 @@ from pullback.ir.traverse import Substitution
 Views = Mapping[Ref, tuple[Ref, tuple[Var, ...]]]
 
 
-def lift_statement(statement: Statement, variables: tuple[Var, ...], mapping: dict[Ref, Ref],
-                   views: Views) -> list[Statement]:
+def lift_statement(
+    statement: Statement, variables: tuple[Var, ...], mapping: dict[Ref, Ref], views: Views
+) -> list[Statement]:
     """Statements that compute `statement` for all values of `variables`.
 
     Args:
@@ -80,8 +81,9 @@ class _Lift:
         return out
 
     def _depends(self, s: Statement) -> bool:
-        return (not free_variables(s, self.views).isdisjoint(self.variables)
-                or any(r in self.mapping for r in statement_reads(s)))
+        return not free_variables(s, self.views).isdisjoint(self.variables) or any(
+            r in self.mapping for r in statement_reads(s)
+        )
 
     def statement(self, s: Statement) -> list[Statement]:
         match s:
@@ -106,18 +108,22 @@ class _Lift:
                     if k < len(states):
                         outs.append(self.define(r))
                     else:  # rows are stacked in front of the lifted axes; give them back in the lifted order
-                        outs.append(Ref(r.name, r.dtype, (s.var.extent, *(v.extent for v in self.variables), *r.shape[1:])))
+                        outs.append(
+                            Ref(r.name, r.dtype, (s.var.extent, *(v.extent for v in self.variables), *r.shape[1:]))
+                        )
                 made: list[Statement] = [*before, replace(s, outs=tuple(outs), states=states, inits=inits, body=body)]
-                for r, stacked in zip(s.outs[len(states):], outs[len(states):]):
+                for r, stacked in zip(s.outs[len(states) :], outs[len(states) :]):
                     made.append(self._rows_last(r, stacked))
                 return made
             case Choose():
                 return self._both(s)
             case While():
                 raise TraceError(
-                    "E133", "while_loop inside `build` or a reduction: each element would need its own number of steps",
+                    "E133",
+                    "while_loop inside `build` or a reduction: each element would need its own number of steps",
                     position=s.positions[0] if s.positions else None,
-                    remedy="use `fold` with a fixed number of steps and `where`, or move the loop outside")
+                    remedy="use `fold` with a fixed number of steps and `where`, or move the loop outside",
+                )
 
     def block(self, b: Block) -> Block:
         statements: list[Statement] = []
@@ -127,7 +133,7 @@ class _Lift:
         return Block(tuple(statements), results)
 
     def whole(self, r: Ref, before: list[Statement]) -> Ref:
-        """r with all leading axes; a copy where it lacks some."""
+        """R with all leading axes; a copy where it lacks some."""
         if r in self.mapping:
             return self.mapping[r]
         source, theirs = self.views.get(r, (r, ()))
@@ -147,7 +153,7 @@ class _Lift:
         return Build((self.define(r),), (*copies, *axes), (value,))
 
     def _both(self, s: Choose) -> list[Statement]:
-        """cond for all values of the variables: both blocks, and an elementwise choice."""
+        """Cond for all values of the variables: both blocks, and an elementwise choice."""
         made: list[Statement] = []
         sides: list[Sequence[Ref]] = []
         for b in (s.then, s.otherwise):

@@ -40,27 +40,41 @@ def matmul(x1: Any, x2: Any, /) -> Array:
     a, b = as_array(x1, "matmul"), as_array(x2, "matmul")
     position = user_position()
     if not a.rank or not b.rank:
-        raise ShapeError("E104", "matmul takes arrays of at least one axis", position=position,
-                         facts=[describe(a, "left"), describe(b, "right")], remedy="`*` multiplies by a scalar")
+        raise ShapeError(
+            "E104",
+            "matmul takes arrays of at least one axis",
+            position=position,
+            facts=[describe(a, "left"), describe(b, "right")],
+            remedy="`*` multiplies by a scalar",
+        )
     inner, other = a.extents[-1], b.extents[-2 if b.rank > 1 else -1]
     if inner is not other:
         first = f"columns of {a.name or 'the left'}" if a.rank > 1 else f"extent of {a.name or 'the left'}"
         second = f"rows of {b.name or 'the right'}" if b.rank > 1 else f"extent of {b.name or 'the right'}"
-        raise ShapeError("E102", f"matmul: the inner extents differ: {first} = {inner}, {second} = {other}",
-                         position=position, facts=[describe(a, "left"), describe(b, "right")],
-                         remedy="transpose one side (`w.T`), or give equal dims one name in the annotations")
+        raise ShapeError(
+            "E102",
+            f"matmul: the inner extents differ: {first} = {inner}, {second} = {other}",
+            position=position,
+            facts=[describe(a, "left"), describe(b, "right")],
+            remedy="transpose one side (`w.T`), or give equal dims one name in the annotations",
+        )
     dtype = common_dtype("matmul", [a, b], position)
     assert dtype is not None
     nothing = lambda indices: expr.zero(dtype)
-    lead = list(broadcast_extents("matmul", [view(a.extents[:-2], dtype, nothing, name=a.name),
-                                             view(b.extents[:-2], dtype, nothing, name=b.name)], position))
+    lead = list(
+        broadcast_extents(
+            "matmul",
+            [view(a.extents[:-2], dtype, nothing, name=a.name), view(b.extents[:-2], dtype, nothing, name=b.name)],
+            position,
+        )
+    )
     rows = [a.extents[-2]] if a.rank > 1 else []
     columns = [b.extents[-1]] if b.rank > 1 else []
     (named,) = axes_for([inner])
     k = Var(named.name, inner)
 
     def rule(indices: Indices) -> Scalar:
-        batch, rest = indices[:len(lead)], list(indices[len(lead):])
+        batch, rest = indices[: len(lead)], list(indices[len(lead) :])
         row = [rest.pop(0)] if rows else []
         left = h_element(a, batch, (*row, as_index(k)), dtype)
         right = h_element(b, batch, (as_index(k), *rest), dtype)
@@ -72,7 +86,7 @@ def matmul(x1: Any, x2: Any, /) -> Array:
 def h_element(h: Handle, batch: Indices, own: Indices, dtype: Any) -> Scalar:
     """The element of h at broadcast batch indices and its own last ones."""
     count = max(h.rank - len(own), 0)
-    lead = batch[len(batch) - count:]
+    lead = batch[len(batch) - count :]
     lead = tuple(ZERO_INDEX if e.constant == 1 else i for i, e in zip(lead, h.extents))
     return expr.cast(h.element((*lead, *own), dtype), dtype)
 
@@ -93,9 +107,13 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
         first, second = (normal_axes(h, t, "tensordot") for h, t in zip((a, b), axes))
     for s, t in zip(first, second):
         if a.extents[s] is not b.extents[t]:
-            raise ShapeError("E102", f"tensordot: the inner extents differ: axis {s} of {a.name or 'the left'} = "
-                             f"{a.extents[s]}, axis {t} of {b.name or 'the right'} = {b.extents[t]}",
-                             position=position, facts=[describe(a, "left"), describe(b, "right")])
+            raise ShapeError(
+                "E102",
+                f"tensordot: the inner extents differ: axis {s} of {a.name or 'the left'} = "
+                f"{a.extents[s]}, axis {t} of {b.name or 'the right'} = {b.extents[t]}",
+                position=position,
+                facts=[describe(a, "left"), describe(b, "right")],
+            )
     dtype = common_dtype("tensordot", [a, b], position)
     assert dtype is not None
     names = axes_for([a.extents[s] for s in first])
@@ -109,9 +127,11 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
             left[s] = right[t] = as_index(v)
         for t, i in zip(keep_a, indices):
             left[t] = i
-        for t, i in zip(keep_b, indices[len(keep_a):]):
+        for t, i in zip(keep_b, indices[len(keep_a) :]):
             right[t] = i
-        product = expr.mul(expr.cast(a.element(tuple(left), dtype), dtype), expr.cast(b.element(tuple(right), dtype), dtype))
+        product = expr.mul(
+            expr.cast(a.element(tuple(left), dtype), dtype), expr.cast(b.element(tuple(right), dtype), dtype)
+        )
         return expr.reduce("sum", variables, product)
 
     extents = [a.extents[t] for t in keep_a] + [b.extents[t] for t in keep_b]
@@ -125,8 +145,12 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
 
     a, b = as_array(x1, "vecdot"), as_array(x2, "vecdot")
     if not a.rank or not b.rank or a.extents[axis] is not b.extents[axis]:
-        raise ShapeError("E102", "vecdot: the extents along the axis differ", position=user_position(),
-                         facts=[describe(a, "left"), describe(b, "right")])
+        raise ShapeError(
+            "E102",
+            "vecdot: the extents along the axis differ",
+            position=user_position(),
+            facts=[describe(a, "left"), describe(b, "right")],
+        )
     return sum_axes(elementwise("multiply", a, b), axis=axis)
 
 

@@ -38,14 +38,22 @@ def reshape(x: Any, /, shape: Any) -> Array:
     if None in given:
         rest = divide_exactly(total, product([e for e in given if e is not None]))
         if rest is None:
-            raise ShapeError("E104", f"reshape: {total} elements cannot be divided by the other extents {wanted}",
-                             position=position, facts=[describe(h, "array")])
+            raise ShapeError(
+                "E104",
+                f"reshape: {total} elements cannot be divided by the other extents {wanted}",
+                position=position,
+                facts=[describe(h, "array")],
+            )
         given[given.index(None)] = rest
     extents = tuple(e for e in given if e is not None)
     if product(extents) is not total:
-        raise ShapeError("E104", f"reshape: {shape_text(h.extents)} holds {total} elements, {shape_text(extents)} "
-                         f"holds {product(extents)}", position=position, facts=[describe(h, "array")],
-                         remedy="one extent may be -1, which takes what is left")
+        raise ShapeError(
+            "E104",
+            f"reshape: {shape_text(h.extents)} holds {total} elements, {shape_text(extents)} holds {product(extents)}",
+            position=position,
+            facts=[describe(h, "array")],
+            remedy="one extent may be -1, which takes what is left",
+        )
 
     def rule(indices: Indices) -> Scalar:
         return h.element(split(join(indices, extents), h.extents))
@@ -65,7 +73,7 @@ def split(flat: Index, extents: Sequence[Index]) -> Indices:
     """The indices of the element at a row-major position."""
     out: list[Index] = []
     for axis, e in enumerate(extents):
-        stride = product(extents[axis + 1:])
+        stride = product(extents[axis + 1 :])
         if e.constant == 1:
             out.append(ZERO_INDEX)
         elif axis == 0:
@@ -80,8 +88,12 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> Array:
     h = as_array(x, "permute_dims")
     order = normal_axes(h, tuple(axes), "permute_dims")
     if len(order) != h.rank:
-        raise ShapeError("E104", f"permute_dims: {len(order)} axes for an array of {h.rank}", position=user_position(),
-                         facts=[describe(h, "array")])
+        raise ShapeError(
+            "E104",
+            f"permute_dims: {len(order)} axes for an array of {h.rank}",
+            position=user_position(),
+            facts=[describe(h, "array")],
+        )
 
     def rule(indices: Indices) -> Scalar:
         own = [ZERO_INDEX] * h.rank
@@ -96,8 +108,12 @@ def matrix_transpose(x: Any, /) -> Array:
     """The last two axes exchanged."""
     h = as_array(x, "matrix_transpose")
     if h.rank < 2:
-        raise ShapeError("E104", "matrix_transpose: the array has fewer than two axes", position=user_position(),
-                         facts=[describe(h, "array")])
+        raise ShapeError(
+            "E104",
+            "matrix_transpose: the array has fewer than two axes",
+            position=user_position(),
+            facts=[describe(h, "array")],
+        )
     return permute_dims(h, (*range(h.rank - 2), h.rank - 1, h.rank - 2))
 
 
@@ -117,7 +133,7 @@ def expand_dims(x: Any, /, *, axis: int = 0) -> Array:
         raise ShapeError("E104", f"expand_dims: axis {axis} for an array of {h.rank} axes", position=user_position())
     at = axis % (h.rank + 1)
     extents = (*h.extents[:at], ONE_INDEX, *h.extents[at:])
-    return view(extents, h.settled, lambda i: h.element((*i[:at], *i[at + 1:])), user_position(), h.name)
+    return view(extents, h.settled, lambda i: h.element((*i[:at], *i[at + 1 :])), user_position(), h.name)
 
 
 def squeeze(x: Any, /, axis: Any) -> Array:
@@ -126,8 +142,12 @@ def squeeze(x: Any, /, axis: Any) -> Array:
     axes = normal_axes(h, axis, "squeeze")
     for a in axes:
         if h.extents[a].constant != 1:
-            raise ShapeError("E104", f"squeeze: axis {a} has extent {h.extents[a]}, not 1", position=user_position(),
-                             facts=[describe(h, "array")])
+            raise ShapeError(
+                "E104",
+                f"squeeze: axis {a} has extent {h.extents[a]}, not 1",
+                position=user_position(),
+                facts=[describe(h, "array")],
+            )
     kept = [a for a in range(h.rank) if a not in axes]
 
     def rule(indices: Indices) -> Scalar:
@@ -140,13 +160,17 @@ def squeeze(x: Any, /, axis: Any) -> Array:
 
 
 def broadcast_to(x: Any, /, shape: Any) -> Array:
-    """x repeated along axes of extent 1 and new leading axes."""
+    """X repeated along axes of extent 1 and new leading axes."""
     h = as_array(x, "broadcast_to")
     wanted = tuple(extent_of(e, "broadcast_to") for e in (shape if isinstance(shape, tuple | list) else (shape,)))
     target = view(wanted, h.settled, lambda i: expr.zero(h.settled))
     if broadcast_extents("broadcast_to", [h, target], user_position()) != wanted:
-        raise ShapeError("E101", f"broadcast_to: {shape_text(h.extents)} does not broadcast to {shape_text(wanted)}",
-                         position=user_position(), facts=[describe(h, "array")])
+        raise ShapeError(
+            "E101",
+            f"broadcast_to: {shape_text(h.extents)} does not broadcast to {shape_text(wanted)}",
+            position=user_position(),
+            facts=[describe(h, "array")],
+        )
     return view(wanted, h.settled, lambda indices: aligned(h, indices), user_position(), h.name)
 
 
@@ -154,8 +178,7 @@ def flip(x: Any, /, *, axis: Any = None) -> Array:
     """The order of elements reversed along all or the given axes."""
     h = as_array(x, "flip")
     axes = normal_axes(h, axis, "flip")
-    rule = lambda indices: h.element(tuple(
-        h.extents[a] - 1 - i if a in axes else i for a, i in enumerate(indices)))
+    rule = lambda indices: h.element(tuple(h.extents[a] - 1 - i if a in axes else i for a, i in enumerate(indices)))
     return view(h.extents, h.settled, rule, user_position(), h.name)
 
 
@@ -165,9 +188,12 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
     if axis is None:
         return reshape(roll(reshape(h, (-1,)), shift, axis=0), tuple(h.extents))
     axes = normal_axes(h, axis, "roll")
-    shifts = dict(zip(axes, [extent_of(s, "roll") for s in (shift if isinstance(shift, tuple) else (shift,) * len(axes))]))
-    rule = lambda indices: h.element(tuple(
-        (i - shifts[a]) % h.extents[a] if a in shifts else i for a, i in enumerate(indices)))
+    shifts = dict(
+        zip(axes, [extent_of(s, "roll") for s in (shift if isinstance(shift, tuple) else (shift,) * len(axes))])
+    )
+    rule = lambda indices: h.element(
+        tuple((i - shifts[a]) % h.extents[a] if a in shifts else i for a, i in enumerate(indices))
+    )
     return view(h.extents, h.settled, rule, user_position(), h.name)
 
 
@@ -182,12 +208,14 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Array:
     first = handles[0]
     (at,) = normal_axes(first, axis, "concat")
     for h in handles[1:]:
-        same = h.rank == first.rank and all(
-            a == at or e is f for a, (e, f) in enumerate(zip(h.extents, first.extents)))
+        same = h.rank == first.rank and all(a == at or e is f for a, (e, f) in enumerate(zip(h.extents, first.extents)))
         if not same:
-            raise ShapeError("E101", f"concat: {shape_text(first.extents)} and {shape_text(h.extents)} differ in an "
-                             f"axis other than {at}", position=position,
-                             facts=[describe(first, "first"), describe(h, "other")])
+            raise ShapeError(
+                "E101",
+                f"concat: {shape_text(first.extents)} and {shape_text(h.extents)} differ in an axis other than {at}",
+                position=position,
+                facts=[describe(first, "first"), describe(h, "other")],
+            )
     dtype = common_dtype("concat", handles, position) or common_settled(*handles)
     starts = [ZERO_INDEX]
     for h in handles:
@@ -198,11 +226,11 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Array:
         parts: list[tuple[list[Cond | bool], Scalar]] = []
         for k, h in enumerate(handles):
             conds: list[Cond | bool] = [cond(">=", i - starts[k]), cond(">=", starts[k + 1] - 1 - i)]
-            own = (*indices[:at], i - starts[k], *indices[at + 1:])
+            own = (*indices[:at], i - starts[k], *indices[at + 1 :])
             parts.append((conds, expr.cast(h.element(own, dtype), dtype)))
         return disjoint(parts, dtype)
 
-    return emit((*first.extents[:at], starts[-1], *first.extents[at + 1:]), rule, "concat", position)
+    return emit((*first.extents[:at], starts[-1], *first.extents[at + 1 :]), rule, "concat", position)
 
 
 def disjoint(parts: Sequence[tuple[list[Cond | bool], Scalar]], dtype: Any) -> Scalar:
@@ -224,15 +252,21 @@ def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Array:
     first = handles[0]
     for h in handles[1:]:
         if h.extents != first.extents:
-            raise ShapeError("E101", f"stack: shapes {shape_text(first.extents)} and {shape_text(h.extents)} differ",
-                             position=position, facts=[describe(first, "first"), describe(h, "other")])
+            raise ShapeError(
+                "E101",
+                f"stack: shapes {shape_text(first.extents)} and {shape_text(h.extents)} differ",
+                position=position,
+                facts=[describe(first, "first"), describe(h, "other")],
+            )
     at = axis % (first.rank + 1)
     dtype = common_dtype("stack", handles, position) or common_settled(*handles)
 
     def rule(indices: Indices) -> Scalar:
-        own = (*indices[:at], *indices[at + 1:])
-        return disjoint([([cond("==", indices[at] - k)], expr.cast(h.element(own, dtype), dtype))
-                         for k, h in enumerate(handles)], dtype)
+        own = (*indices[:at], *indices[at + 1 :])
+        return disjoint(
+            [([cond("==", indices[at] - k)], expr.cast(h.element(own, dtype), dtype)) for k, h in enumerate(handles)],
+            dtype,
+        )
 
     return emit((*first.extents[:at], as_index(len(handles)), *first.extents[at:]), rule, "stack", position)
 
@@ -248,8 +282,12 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
     """Elements or slices of x at integer positions along an axis."""
     h = as_array(x, "take")
     if axis is None and h.rank != 1:
-        raise ShapeError("E104", "take: the axis is needed for an array of more than one", position=user_position(),
-                         facts=[describe(h, "array")])
+        raise ShapeError(
+            "E104",
+            "take: the axis is needed for an array of more than one",
+            position=user_position(),
+            facts=[describe(h, "array")],
+        )
     (at,) = normal_axes(h, axis or 0, "take")
     from pullback.lang.subscript import subscript
 
@@ -262,7 +300,7 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
 
     h, i = as_array(x, "take_along_axis"), as_array(indices, "take_along_axis")
     (at,) = normal_axes(h, axis, "take_along_axis")
-    rule = lambda own: h.element((*own[:at], to_index(i.element(own)), *own[at + 1:]))
+    rule = lambda own: h.element((*own[:at], to_index(i.element(own)), *own[at + 1 :]))
     return view(i.extents, h.settled, rule, user_position(), h.name)
 
 
@@ -271,12 +309,14 @@ def repeat(x: Any, repeats: int, /, *, axis: int) -> Array:
     h = as_array(x, "repeat")
     (at,) = normal_axes(h, axis, "repeat")
     times = extent_of(repeats, "repeat")
-    extents = (*h.extents[:at], h.extents[at] * times, *h.extents[at + 1:])
-    return view(extents, h.settled, lambda i: h.element((*i[:at], i[at] // times, *i[at + 1:])), user_position(), h.name)
+    extents = (*h.extents[:at], h.extents[at] * times, *h.extents[at + 1 :])
+    return view(
+        extents, h.settled, lambda i: h.element((*i[:at], i[at] // times, *i[at + 1 :])), user_position(), h.name
+    )
 
 
 def tile(x: Any, repetitions: Sequence[Any], /) -> Array:
-    """x repeated side by side, as often along each axis as given."""
+    """X repeated side by side, as often along each axis as given."""
     h = as_array(x, "tile")
     counts = [extent_of(r, "tile") for r in repetitions]
     while len(counts) < h.rank:

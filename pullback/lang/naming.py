@@ -45,7 +45,7 @@ def parameter_names(f: Callable[..., Any], count: int, taken: Iterable[str] = ()
         parameters = []
     positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     names.extend(n if n.isidentifier() and not n.startswith("_") else "i" for n in positional[:count])
-    return names + axis_names(count)[len(names):]
+    return names + axis_names(count)[len(names) :]
 
 
 def axis_names(count: int) -> list[str]:

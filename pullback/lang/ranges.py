@@ -16,10 +16,34 @@ from typing import TYPE_CHECKING
 from pullback.errors import PullbackError, ShapeError
 from pullback.ir import expr, types
 from pullback.ir.expr import (
-    Add, Apply, Bracket, Cast, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Select, Zero,
+    Add,
+    Apply,
+    Bracket,
+    Cast,
+    Const,
+    FromIndex,
+    Get,
+    Mul,
+    Reduce,
+    Ref,
+    Scalar,
+    Select,
+    Zero,
 )
 from pullback.ir.index import (
-    Cond, Data, DimSymbol, Floor, Index, Mod, Var, as_index, cond, floor_divide, modulo, prove, prove_nonnegative,
+    Cond,
+    Data,
+    DimSymbol,
+    Floor,
+    Index,
+    Mod,
+    Var,
+    as_index,
+    cond,
+    floor_divide,
+    modulo,
+    prove,
+    prove_nonnegative,
 )
 from pullback.ir.traverse import Substitution
 from pullback.source import Position
@@ -339,7 +363,7 @@ def extreme(e: Index, upper: bool, depth: int = 12) -> Index | None:
             if inner is None or not atom.denominator.is_dim:
                 return None
             value = floor_divide(inner, atom.denominator)
-        elif isinstance(atom, Data) and atom.extent is not None:
+        elif atom.extent is not None:  # data with a known range
             value = atom.extent - 1 if top else as_index(0)
         else:
             return None
@@ -362,6 +386,9 @@ def range_error(access: Access) -> PullbackError:
     ranges = [f"0 <= {v.name} < {v.extent}" for v in sorted(index.free, key=lambda v: v.serial)]
     shape = ", ".join(map(str, access.ref.shape))
     return ShapeError(
-        "E103", f"{name}[{text}]: index {index} of axis {access.axis} {found}, {bound}",
-        position=access.position, facts=[f"{name} : {access.ref.dtype}[{shape}]", *ranges],
-        remedy=f"`{name}.at({text}, fill=0)` reads 0 outside, or put the condition in `where`")
+        "E103",
+        f"{name}[{text}]: index {index} of axis {access.axis} {found}, {bound}",
+        position=access.position,
+        facts=[f"{name} : {access.ref.dtype}[{shape}]", *ranges],
+        remedy=f"`{name}.at({text}, fill=0)` reads 0 outside, or put the condition in `where`",
+    )

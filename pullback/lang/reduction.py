@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 def empty_error(what: str) -> ShapeError:
     """The largest of nothing."""
-    return ShapeError("E105", f"{what}: the extent is 0, and there is no largest or smallest of nothing",
-                      position=user_position())
+    return ShapeError(
+        "E105", f"{what}: the extent is 0, and there is no largest or smallest of nothing", position=user_position()
+    )
 
 
 def normal_axes(h: Handle, axis: Any, what: str) -> tuple[int, ...]:
@@ -33,8 +34,12 @@ def normal_axes(h: Handle, axis: Any, what: str) -> tuple[int, ...]:
     out = []
     for a in given:
         if isinstance(a, bool) or not isinstance(a, int) or not -h.rank <= a < h.rank:
-            raise ShapeError("E104", f"{what}: axis {a!r} of an array with {h.rank} axes", position=user_position(),
-                             facts=[describe(h, "array")])
+            raise ShapeError(
+                "E104",
+                f"{what}: axis {a!r} of an array with {h.rank} axes",
+                position=user_position(),
+                facts=[describe(h, "array")],
+            )
         out.append(a % h.rank)
     if len(set(out)) != len(out):
         raise ShapeError("E104", f"{what}: an axis is given twice in {axis!r}", position=user_position())
@@ -59,18 +64,26 @@ def reduce_axes(op: ReduceOp, x: object, axis: Any, keepdims: bool, dtype: DType
     position = user_position()
     axes = normal_axes(h, axis, op)
     source = dtype or h.settled
-    if op in ("any", "all") and not source.is_bool or op in ("sum", "prod") and source.is_bool:
-        raise DTypeError("E121", f"{op} takes {'bool' if op in ('any', 'all') else 'numbers'}, not {type_text(h)}",
-                         position=position, facts=[describe(h, "array")],
-                         remedy="compare the elements, e.g. `x != 0`" if op in ("any", "all")
-                         else "`astype(pb.int64)` counts true values")
+    if (op in ("any", "all") and not source.is_bool) or (op in ("sum", "prod") and source.is_bool):
+        raise DTypeError(
+            "E121",
+            f"{op} takes {'bool' if op in ('any', 'all') else 'numbers'}, not {type_text(h)}",
+            position=position,
+            facts=[describe(h, "array")],
+            remedy="compare the elements, e.g. `x != 0`"
+            if op in ("any", "all")
+            else "`astype(pb.int64)` counts true values",
+        )
     if op in ("max", "min", "argmax", "argmin") and builtins.any(h.extents[a].constant == 0 for a in axes):
         raise empty_error(op)
     names = axes_for(h.extents)
     variables = tuple(Var(names[a].name, h.extents[a]) for a in axes)
     kept = [a for a in range(h.rank) if a not in axes]
-    extents: list[Index] = [h.extents[a] for a in kept] if not keepdims else [
-        ONE_INDEX if a in axes else e for a, e in enumerate(h.extents)]
+    extents: list[Index] = (
+        [h.extents[a] for a in kept]
+        if not keepdims
+        else [ONE_INDEX if a in axes else e for a, e in enumerate(h.extents)]
+    )
 
     def rule(indices: Indices) -> Scalar:
         full: list[Index] = [as_index(0)] * h.rank
@@ -154,8 +167,13 @@ def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
     """Arithmetic mean over all or the given axes."""
     h = as_array(x, "mean")
     if not h.settled.is_floating:
-        raise DTypeError("E121", f"mean takes floating-point values, not {type_text(h)}", position=user_position(),
-                         facts=[describe(h, "array")], remedy="convert with `astype(pb.float32)` first")
+        raise DTypeError(
+            "E121",
+            f"mean takes floating-point values, not {type_text(h)}",
+            position=user_position(),
+            facts=[describe(h, "array")],
+            remedy="convert with `astype(pb.float32)` first",
+        )
     return elementwise("divide", sum(h, axis=axis, keepdims=keepdims), count(h, axis, "mean"))
 
 

@@ -14,7 +14,16 @@ from pullback.ir.expr import Scalar
 from pullback.ir.index import Cond, Index, as_index, cond, prove, prove_nonnegative
 from pullback.lang.elementwise import index_of
 from pullback.lang.handle import (
-    Handle, Indices, as_array, describe, extent_of, from_number, scalar, shape_text, type_text, view,
+    Handle,
+    Indices,
+    as_array,
+    describe,
+    extent_of,
+    from_number,
+    scalar,
+    shape_text,
+    type_text,
+    view,
 )
 from pullback.lang.trace import current
 from pullback.source import Position, user_position
@@ -31,7 +40,7 @@ def subscript(h: Handle, key: object) -> Array:
     items = _expand(h, key, position)
     extents: list[Index] = []
     parts: list[Any] = []  # per axis of h: an index, (start, step, axis of the result), or a gather
-    gathers: list[Array] = []
+    gathers: list[Handle] = []
     gather_at: int | None = None
     axis = 0
     for item in items:
@@ -67,14 +76,18 @@ def _expand(h: Handle, key: object, position: Position | None) -> list[Any]:
     items = list(key) if isinstance(key, tuple) else [key]
     used = sum(1 for i in items if i is not None and i is not Ellipsis)
     if used > h.rank:
-        raise ShapeError("E104", f"{h.name or 'the array'} has {h.rank} axes, and {used} indices were given",
-                         position=position, facts=[describe(h, "array")])
+        raise ShapeError(
+            "E104",
+            f"{h.name or 'the array'} has {h.rank} axes, and {used} indices were given",
+            position=position,
+            facts=[describe(h, "array")],
+        )
     missing = [slice(None)] * (h.rank - used)
     dots = [k for k, i in enumerate(items) if isinstance(i, EllipsisType)]
     if len(dots) > 1:
         raise ShapeError("E104", "an index may hold one `...` only", position=position)
     if dots:
-        return [*items[:dots[0]], *missing, *items[dots[0] + 1:]]
+        return [*items[: dots[0]], *missing, *items[dots[0] + 1 :]]
     return items + missing
 
 
@@ -82,8 +95,12 @@ def _index(h: Handle, axis: int, item: object, position: Position | None) -> Any
     """An index for one axis: an Index, or a handle of rank 1 or more for a gather."""
     extent = h.extents[axis]
     if isinstance(item, bool | np.bool_):
-        raise DTypeError("E121", "an index is an integer, not a bool", position=position,
-                         remedy="`where(mask, x, 0)` keeps the shape; shapes never depend on data")
+        raise DTypeError(
+            "E121",
+            "an index is an integer, not a bool",
+            position=position,
+            remedy="`where(mask, x, 0)` keeps the shape; shapes never depend on data",
+        )
     if isinstance(item, int | np.integer):
         value = int(item)
         return extent + value if value < 0 else as_index(value)
@@ -92,14 +109,20 @@ def _index(h: Handle, axis: int, item: object, position: Position | None) -> Any
         return i.index
     if not i.settled.is_integer:
         remedy = "`where(mask, x, 0)` keeps the shape" if i.settled.is_bool else "convert it with `astype(pb.int64)`"
-        raise DTypeError("E121", f"an index is an integer, not {type_text(i)}", position=position,
-                         facts=[describe(i, "index")], remedy=remedy)
+        raise DTypeError(
+            "E121",
+            f"an index is an integer, not {type_text(i)}",
+            position=position,
+            facts=[describe(i, "index")],
+            remedy=remedy,
+        )
     return index_of(i) if i.rank == 0 else i
 
 
-def _gather(h: Handle, parts: list[Any], extents: list[Index], gathers: list[Array], at: int,
-            position: Position | None) -> Array:
-    """h with integer arrays among the indices: their common shape takes the place of the axes they index."""
+def _gather(
+    h: Handle, parts: list[Any], extents: list[Index], gathers: Sequence[Handle], at: int, position: Position | None
+) -> Array:
+    """H with integer arrays among the indices: their common shape takes the place of the axes they index."""
     from pullback.lang.elementwise import aligned, broadcast_extents
     from pullback.lang.ranges import to_index
 
@@ -107,7 +130,7 @@ def _gather(h: Handle, parts: list[Any], extents: list[Index], gathers: list[Arr
     rank = len(shape)
 
     def rule(indices: Indices) -> Scalar:
-        own, rest = indices[at:at + rank], (*indices[:at], *indices[at + rank:])
+        own, rest = indices[at : at + rank], (*indices[:at], *indices[at + rank :])
         full = []
         for p in parts:
             if isinstance(p, Index):
@@ -139,19 +162,30 @@ def _slice(h: Handle, axis: int, s: slice, position: Position | None) -> tuple[I
     stop = _bound(fixed[1], extent) if fixed[1] is not None else (extent if step > 0 else as_index(-1))
     count = (stop - start + (step - 1)) // step if step > 0 else (start - stop + (-step - 1)) // -step
     if count.free or not count.is_dim:
-        raise ShapeError("E106", f"slice: the extent {count} depends on an index", position=position,
-                         facts=[describe(h, "array")], remedy="use `build` with a fixed extent and `x.at(i, fill=0)`")
+        raise ShapeError(
+            "E106",
+            f"slice: the extent {count} depends on an index",
+            position=position,
+            facts=[describe(h, "array")],
+            remedy="use `build` with a fixed extent and `x.at(i, fill=0)`",
+        )
     tracer = current()
     tracer.extent(count, "slice")
     first, last = (start, start + (count - 1) * step)
     low, high = (first, last) if step > 0 else (last, first)
     if not low.free:
-        for c, bound in ((cond(">=", low), "starts at " + str(low)),
-                         (cond(">=", extent - 1 - high), f"reaches {high}, the last index is {extent - 1}")):
+        for c, bound in (
+            (cond(">=", low), "starts at " + str(low)),
+            (cond(">=", extent - 1 - high), f"reaches {high}, the last index is {extent - 1}"),
+        ):
             if not prove(c, tracer.known):
-                raise ShapeError("E103", f"slice of axis {axis} {bound}: not known to be in range", position=position,
-                                 facts=[describe(h, "array")],
-                                 remedy="state the extent in the annotation, e.g. \"N+3\", or read with `x.at(i, fill=0)`")
+                raise ShapeError(
+                    "E103",
+                    f"slice of axis {axis} {bound}: not known to be in range",
+                    position=position,
+                    facts=[describe(h, "array")],
+                    remedy='state the extent in the annotation, e.g. "N+3", or read with `x.at(i, fill=0)`',
+                )
     return start, as_index(step), count
 
 
@@ -164,8 +198,12 @@ def at(h: Handle, indices: Sequence[object], fill: object = 0) -> Array:
     """x.at(i, j, fill=0): the element where the indices are in range, the fill elsewhere."""
     position = user_position()
     if len(indices) > h.rank:
-        raise ShapeError("E104", f"{h.name or 'the array'} has {h.rank} axes, and {len(indices)} indices were given",
-                         position=position, facts=[describe(h, "array")])
+        raise ShapeError(
+            "E104",
+            f"{h.name or 'the array'} has {h.rank} axes, and {len(indices)} indices were given",
+            position=position,
+            facts=[describe(h, "array")],
+        )
     plain: list[Index] = []
     for axis, item in enumerate(indices):
         if isinstance(item, int | np.integer) and not isinstance(item, bool):
@@ -173,17 +211,23 @@ def at(h: Handle, indices: Sequence[object], fill: object = 0) -> Array:
             continue
         found = _index(h, axis, item, position)
         if not isinstance(found, Index):
-            raise ShapeError("E104", "at takes single indices", position=position,
-                             remedy="use `build` and index with its variables")
+            raise ShapeError(
+                "E104", "at takes single indices", position=position, remedy="use `build` and index with its variables"
+            )
         plain.append(found)
     conds: list[Cond | bool] = []
     for i, extent in zip(plain, h.extents):
         conds += [c for c in (cond(">=", i), cond(">=", extent - 1 - i)) if not prove(c, current().known)]
     other = as_array(fill, "fill")
     dtype = h.settled
-    if other.strong is not None and other.strong is not dtype or other.rank:
-        raise DTypeError("E120", f"at: the fill is {type_text(other)}, the elements are {dtype}", position=position,
-                         facts=[describe(h, "array")], remedy="convert the fill with `astype`")
+    if (other.strong is not None and other.strong is not dtype) or other.rank:
+        raise DTypeError(
+            "E120",
+            f"at: the fill is {type_text(other)}, the elements are {dtype}",
+            position=position,
+            facts=[describe(h, "array")],
+            remedy="convert the fill with `astype`",
+        )
     zero_fill = other.literal is not None and other.literal == 0
     if not zero_fill:
         from pullback.lang.elementwise import common_dtype
@@ -197,7 +241,7 @@ def at(h: Handle, indices: Sequence[object], fill: object = 0) -> Array:
             return expr.bracket(conds, element)
         return expr.select(expr.test(conds), element, other.element((), dtype))
 
-    out = view(h.extents[len(plain):], dtype, rule, None, h.name)
+    out = view(h.extents[len(plain) :], dtype, rule, None, h.name)
     return out if out.rank else scalar(out.element())
 
 
@@ -205,9 +249,13 @@ def rows(h: Handle) -> list[Array]:
     """What iteration over a handle gives: its rows, where their number is fixed."""
     if not h.rank or h.extents[0].constant is None:
         what = f"{h.name or 'the array'} has {h.extents[0]} rows" if h.rank else f"{type_text(h)} has no rows"
-        raise TraceError("E134", f"iteration over a traced value: {what}, not a number known at definition",
-                         position=user_position(), facts=[describe(h, "value")],
-                         remedy="`build`, `sum_over` or `fold` run over an extent")
+        raise TraceError(
+            "E134",
+            f"iteration over a traced value: {what}, not a number known at definition",
+            position=user_position(),
+            facts=[describe(h, "value")],
+            remedy="`build`, `sum_over` or `fold` run over an extent",
+        )
     return [subscript(h, k) for k in range(h.extents[0].constant)]
 
 

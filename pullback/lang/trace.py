@@ -78,6 +78,7 @@ class Tracer:
 
     @property
     def scope(self) -> Scope:
+        """The block under construction."""
         return self.scopes[-1]
 
     @property
@@ -177,13 +178,22 @@ class Tracer:
         owner = self._owner.get(ref)
         if owner is None or not any(owner is s for s in self.scopes):
             raise TraceError(
-                "E130", f"{ref.name} is used outside of the function that computed it", position=user_position(),
-                remedy="return it: `fold`, `scan`, `cond` and `while_loop` hand out what their functions return")
+                "E130",
+                f"{ref.name} is used outside of the function that computed it",
+                position=user_position(),
+                remedy="return it: `fold`, `scan`, `cond` and `while_loop` hand out what their functions return",
+            )
 
     # Statements ---------------------------------------------------------------------------------------------
 
-    def build(self, variables: Sequence[Var], values: Sequence[Scalar], names: Sequence[str],
-              position: Position | None, bounds: Sequence[tuple[Index, Index] | None] | None = None) -> list[Ref]:
+    def build(
+        self,
+        variables: Sequence[Var],
+        values: Sequence[Scalar],
+        names: Sequence[str],
+        position: Position | None,
+        bounds: Sequence[tuple[Index, Index] | None] | None = None,
+    ) -> list[Ref]:
         """The arrays with these elements, as one statement."""
         checker = RangeChecker(self, frozenset(variables))
         checked = tuple(checker.scalar(v, ()) for v in values)
@@ -211,7 +221,7 @@ class Tracer:
             return
         mapping: dict[Ref, Ref] = {}
         scope.statements.extend(lift_statement(statement, needed, mapping, self._views))
-        for old, new in mapping.items():
+        for new in mapping.values():
             self._owner[new] = scope
         copies = tuple(Var(v.name, v.extent) for v in needed)
         s = Substitution({v: as_index(c) for v, c in zip(needed, copies)})
@@ -224,8 +234,12 @@ class Tracer:
 
     def _foreign(self, variables: Iterable[Var], position: Position | None) -> NoReturn:
         names = ", ".join(sorted(v.name for v in variables))
-        raise TraceError("E131", f"index {names} is used outside of the function it belongs to", position=position,
-                         remedy="use an index only inside the function given to `build`, `sum_over` or `fold`")
+        raise TraceError(
+            "E131",
+            f"index {names} is used outside of the function it belongs to",
+            position=position,
+            remedy="use an index only inside the function given to `build`, `sum_over` or `fold`",
+        )
 
     def adopt(self, block: Block) -> tuple[Ref, ...]:
         """Add the statements of an instantiated block (a call) to the current one."""
@@ -235,10 +249,14 @@ class Tracer:
                     self._owner[out] = self.scope
                 self.scope.statements.append(s)
             return block.results
-        s = Substitution(get=lambda ref, indices: self.read(ref, indices) if ref in self._views else expr.get(ref, *indices))
+
+        def get(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+            return self.read(ref, indices) if ref in self._views else expr.get(ref, *indices)
+
+        sub = Substitution(get=get)
         for statement in block.statements:
-            self.emit(s.statement(statement))
-        return tuple(s.ref(r) for r in block.results)
+            self.emit(sub.statement(statement))
+        return tuple(sub.ref(r) for r in block.results)
 
     # Ranges and assumptions ---------------------------------------------------------------------------------
 
@@ -301,8 +319,11 @@ class Tracer:
             for out in s.outs:
                 lead, owed = self.obligations(out)
                 if not lead:
-                    left += [o for o in owed if isinstance(o.condition, Cond) and o.condition.free
-                             and o.condition.free <= around]
+                    left += [
+                        o
+                        for o in owed
+                        if isinstance(o.condition, Cond) and o.condition.free and o.condition.free <= around
+                    ]
         return left
 
     def settle_own(self, results: Sequence[Ref]) -> None:
@@ -319,8 +340,13 @@ class Tracer:
 
     # The end ------------------------------------------------------------------------------------------------
 
-    def finish(self, results: Sequence[Ref], output_names: Sequence[str] = (), doc: str = "",
-               notes: dict[str, Any] | None = None) -> Program:
+    def finish(
+        self,
+        results: Sequence[Ref],
+        output_names: Sequence[str] = (),
+        doc: str = "",
+        notes: dict[str, Any] | None = None,
+    ) -> Program:
         """The program."""
         for o in self.settle(*results):
             self.report(range_error(o.access))
@@ -329,9 +355,15 @@ class Tracer:
         captured = list(self.captured.values())
         statements = _live(self.scope.statements, results)
         return Program(
-            self.name, (*self.inputs, *self.foreign.values(), *(ref for ref, _ in captured)), Block(statements, tuple(results)),
-            tuple(output_names), tuple(self.requires), tuple(self.sizes), doc,
-            {**(notes or {}), **({"captured": [array for _, array in captured]} if captured else {})})
+            self.name,
+            (*self.inputs, *self.foreign.values(), *(ref for ref, _ in captured)),
+            Block(statements, tuple(results)),
+            tuple(output_names),
+            tuple(self.requires),
+            tuple(self.sizes),
+            doc,
+            {**(notes or {}), **({"captured": [array for _, array in captured]} if captured else {})},
+        )
 
 
 def _live(statements: list[Statement], results: Sequence[Ref]) -> tuple[Statement, ...]:
@@ -358,8 +390,12 @@ _ACTIVE = _Active()
 def current() -> Tracer:
     """The active tracer."""
     if not _ACTIVE.stack:
-        raise TraceError("E132", "this is part of the language, and no function is being traced",
-                         position=user_position(), remedy="put it inside a function marked `@pullback.function`")
+        raise TraceError(
+            "E132",
+            "this is part of the language, and no function is being traced",
+            position=user_position(),
+            remedy="put it inside a function marked `@pullback.function`",
+        )
     return _ACTIVE.stack[-1]
 
 

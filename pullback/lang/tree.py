@@ -121,7 +121,7 @@ def _unflatten(s: Structure, leaves: Iterator[Any]) -> Any:
 
 def _new_dataclass(s: Structure, children: list[Any]) -> Any:
     assert s.type is not None
-    made = object.__new__(s.type)  # the class's own __init__ may refuse traced values
+    made: Any = object.__new__(s.type)  # the class's own __init__ may refuse traced values
     for key, child in zip(s.keys, children):
         object.__setattr__(made, key, child)
     return made
@@ -155,7 +155,7 @@ def leaf_names(s: Structure, name: str = "out") -> list[str]:
 
 
 def map_leaves(f: Callable[..., Any], x: object, *others: object) -> Any:
-    """f over the leaves of trees of one structure.
+    """Apply f to the leaves of trees of one structure.
 
     >>> map_leaves(lambda a, b: a + b, {"a": 1, "b": [2]}, {"a": 10, "b": [20]})
     {'a': 11, 'b': [22]}
