@@ -6,14 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from pullback.ir.expr import REDUCE_OPS
 from pullback.ir.types import DTYPES
 
+# Words that stand where a name could; all others (build, sum, size, in, ...) are known by their place.
 RESERVED: Final = frozenset({
-    *REDUCE_OPS, *(d.name for d in DTYPES), *(f"as_{d.name}" for d in DTYPES), "build", "scatter", "fold", "while",
-    "do",
-    "at", "most", "if", "else", "yield", "return", "let", "where", "in", "size", "zero", "true", "false", "inf",
-    "nan", "data", "check",
+    *(d.name for d in DTYPES), *(f"as_{d.name}" for d in DTYPES),
+    "yield", "return", "let", "true", "false", "inf", "nan",
 })
 
 

@@ -64,6 +64,11 @@ class ExpressionParser:
         self.at += found
         return found
 
+    def follows(self, *texts: str, kind: str = "") -> bool:
+        """Whether the token after the next is one of these or of this kind."""
+        after = self.source.tokens[min(self.at + 1, len(self.source.tokens) - 1)]
+        return after.kind == kind or (after.kind != "end" and after.text in texts)
+
     def expect(self, *texts: str) -> None:
         """Step over these tokens."""
         for text in texts:
@@ -177,8 +182,8 @@ class ExpressionParser:
             out = self.index()
             self.expect(")")
             return out
-        if self.take("data", "check"):
-            self.expect("(")
+        if self.sees("data", "check") and self.follows("("):
+            self.expect(token.text, "(")
             scalar = self.typed(self.expression())
             extent = self.index() if self.take(",") else None
             self.expect(")")
@@ -357,6 +362,9 @@ class ExpressionParser:
             inner = self.expression()
             self.expect(")")
             return Term(inner.token, inner.dtype, inner.build)
+        if self.sees("{") and self.follows("}"):
+            self.expect("{", "}")
+            return Term(token, None, expr.zero)
         if token.kind != "name":
             found = repr(token.text) if token.kind != "end" else "the end of the text"
             raise self.source.error(token, f"expected an expression, found {found}")
@@ -364,11 +372,9 @@ class ExpressionParser:
             return self.known(token, expr.const(token.text == "true", types.bool_))
         if self.take("inf", "nan"):
             return self.literal(token, float(token.text))
-        if self.take("zero"):
-            return Term(token, None, expr.zero)
         if token.text in _DTYPES:
             return self.cast()
-        if token.text in REDUCE_OPS:
+        if token.text in REDUCE_OPS and self.follows("{", kind="name"):
             return self.reduction()
         if token.text.startswith("as_") and token.text[3:] in _DTYPES:
             self.at += 1

@@ -9,6 +9,7 @@
     f64(x[i])                          cast               as_f32(i + 1)       an index as a number
     x[check(j[i], N)]                  data-dependent index, checked; data(j[i], N) holds by construction
     let t = exp(x[i]); t / (1.0 + t)   a scalar used more than once
+    {}                                 structural zero
     a: f32[N] = scatter i < M { [data(j[i], N)] += x[i] }
     h, ys = fold t < T (s = h0) { r = build { s + x[t] } yield r, r }
     s = while (a = a0) at most 10 { c = build { a < 9 } yield c } do { b = build { a * 2 } yield b }
@@ -244,7 +245,7 @@ class _Printer:
             case Const():
                 return _number(e, typed)
             case Zero():
-                return ("zero" if typed else f"{e.dtype}(zero)"), PRIMARY
+                return ("{}" if typed else f"{e.dtype}({{}})"), PRIMARY
             case FromIndex():
                 return f"as_{e.dtype}({self.index(e.index)})", PRIMARY
             case Get():

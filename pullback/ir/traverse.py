@@ -203,9 +203,9 @@ class Substitution:
                 return replace(s, inits=inits, states=states, test=test, body=body, max_trips=trips,
                                outs=tuple(self.define(r) for r in s.outs))
             case Choose():
-                test = self.ref(s.test)
+                chosen_by = self.ref(s.test)
                 then, otherwise = self.block(s.then), self.block(s.otherwise)
-                return replace(s, test=test, then=then, otherwise=otherwise, outs=tuple(self.define(r) for r in s.outs))
+                return replace(s, test=chosen_by, then=then, otherwise=otherwise, outs=tuple(self.define(r) for r in s.outs))
             case _:
                 assert_never(s)
 
