@@ -11,6 +11,7 @@ import numpy as np
 from pullback.api import policy
 from pullback.api.call import inline
 from pullback.api.execute import Runner, prepare
+from pullback.api.explain import Explanation, explain
 from pullback.api.signature import Parameter, Signature, bind, parameters_of, signature_of
 from pullback.api.traced import Traced, trace
 from pullback.api.typetext import program_type
@@ -233,12 +234,11 @@ class Function:
         program = self._determined().program
         return export(program, self._dims(program, dims), directory)
 
-    def explain(self, **dims: int) -> Any:
+    def explain(self, **dims: int) -> Explanation:
         """Every stage from the program to C, and the rules that fired."""
-        from pullback.runtime import explain
-
         program = self._determined().program
-        return explain.explain(program, self._dims(program, dims) if dims else None)
+        complete = bool(dims) or not determined_dims(program)
+        return explain(program, self._dims(program, dims) if complete else None)
 
     def __repr__(self) -> str:
         try:
