@@ -11,6 +11,7 @@ kernel is printed as one function, and so are kernels without loops inside their
 from __future__ import annotations
 
 import re
+import textwrap
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
@@ -46,6 +47,7 @@ from pullback.loops.nodes import (
 
 WIDTH: Final = 120
 VECTORS: Final = "#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)"
+QUIET: Final = '#if defined(__GNUC__) && !defined(__clang__)\n#pragma GCC diagnostic ignored "-Wpsabi"\n#endif\n'
 _MATH: Final = re.compile(
     r"\b(?:exp|expm1|log|log1p|log2|log10|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|asinh|acosh|atanh|sqrt|pow|fabs|"
     r"floor|ceil|rint|trunc|fmod|copysign|hypot|erf|isnan|isinf|isfinite|fma|fmax|fmin|ldexp)f?\(|\bNAN\b|\bINFINITY\b")
@@ -99,7 +101,8 @@ class _Writer:
     def comment(self, texts: tuple[str, ...]) -> None:
         if not self.unit.comments or not texts:
             return
-        safe = [t.replace("*/", "* /").replace("/*", "/ *").rstrip() for t in texts]
+        room = WIDTH - 4 * self.depth - 6
+        safe = [piece for t in texts for piece in _folded(t, room)]
         if len(safe) == 1:
             self.line(f"/* {safe[0]} */")
             return
@@ -298,7 +301,8 @@ class _Unit:
             comment = _Writer(self, names, depth=0)
             comment.comment(k.comment)
             resolved = names.resolve(raw, self.style)
-            self.kernel_texts.append("".join(f"{t}\n" for t in comment.lines) + _wrap(f"static {result} {name}", resolved))
+            head = "".join(f"{t}\n" for t in comment.lines)
+            self.kernel_texts.append(head + _wrap(f"static {result} {name}", resolved))
         self._by_kernel[k] = name
         return name
 
@@ -357,12 +361,13 @@ class _Unit:
         lines = [f.name]
         if f.doc:
             lines += ["", *(line.strip() for line in f.doc.strip().splitlines())]
-        lines += ["", "inputs   " + ", ".join(f"{b.name}: {_shape(b)}" for b in f.inputs),
-                  "outputs  " + ", ".join(f"{b.name}: {_shape(b)}" for b in f.outputs)]
+        for title, buffers in (("inputs", f.inputs), ("outputs", f.outputs)):
+            text = f"{title:9}" + ", ".join(f"{b.name}: {_shape(b)}" for b in buffers)
+            lines += ["", *_folded(text, WIDTH - 3, 9)]
         n = len(self.plan.offsets)
         lines += ["", f"{_thousands(f.operations)} multiply-adds, {n} buffer{'' if n == 1 else 's'}, "
                   f"peak {_thousands(self.plan.bytes)} bytes"]
-        safe = [line.replace("*/", "* /").replace("/*", "/ *") for line in lines]
+        safe = [piece for line in lines for piece in _folded(line, WIDTH - 3)]
         return "/* " + "\n".join(f" * {line}".rstrip() if k else line for k, line in enumerate(safe)) + "\n */\n"
 
     def _entry_comment(self) -> str:
@@ -392,9 +397,16 @@ class _Unit:
         if helpers:
             out += "\n" + helpers
         if vectors:
-            pragma = ('#if defined(__GNUC__) && !defined(__clang__)\n#pragma GCC diagnostic ignored "-Wpsabi"\n#endif\n')
-            out += f"\n{VECTORS}\n{pragma}{vectors}#endif\n"
+            out += f"\n{VECTORS}\n{QUIET}{vectors}#endif\n"
         return out
+
+
+def _folded(text: str, width: int, indent: int = 4) -> list[str]:
+    """Text for a comment: nothing that ends it, and lines of limited width."""
+    safe = text.replace("*/", "* /").replace("/*", "/ *").rstrip()
+    start = len(safe) - len(safe.lstrip())
+    return textwrap.wrap(safe, width, subsequent_indent=" " * (start + indent), break_long_words=False,
+                         break_on_hyphens=False, drop_whitespace=True) or [""]
 
 
 def _loops(body: tuple[Stmt, ...]) -> bool:

@@ -53,7 +53,8 @@ def literal(value: bool | int | float, dtype: DType) -> Text:
         return _float(float(value), dtype)
     n = int(value)
     if dtype.kind == "unsigned":
-        return (f"UINT64_C({n})" if dtype.bits == 64 and n > 0x7FFFFFFF else f"{n}u" if dtype.bits >= 32 else str(n)), ATOM
+        wide = dtype.bits == 64 and n > 0x7FFFFFFF
+        return (f"UINT64_C({n})" if wide else f"{n}u" if dtype.bits >= 32 else str(n)), ATOM
     if n == dtype.minimum and dtype.bits >= 32:
         return limit(dtype, "MIN"), ATOM
     text = f"INT64_C({n})" if abs(n) > 0x7FFFFFFF else str(n)
@@ -106,9 +107,9 @@ class Expressions:
             inside = parts[0] + "".join(f" - {p[1:]}" if p[0] == "-" else f" + {p}" for p in parts[1:])
             if len(parts) > 1:
                 inside = f"({inside})"
-            terms.append((1 if c > 0 else -1, f"{inside} * {number(abs(c))}"))
+            terms.append((1 if c > 0 else -1, f"{inside} * {positive(abs(c))}"))
         if i.offset:
-            terms.append((1 if i.offset > 0 else -1, number(abs(i.offset))))
+            terms.append((1 if i.offset > 0 else -1, positive(abs(i.offset))))
         if terms[0][0] < 0:
             terms.sort(key=lambda t: t[0] < 0)  # a positive term first where there is one
         sign, text = terms[0]
@@ -172,8 +173,8 @@ class Expressions:
     def _value(self, v: Value) -> Text:
         match v:
             case Literal():
-                text = literal(v.value, v.type.dtype)
-                return self._splat(text[0], v.type) if v.type.lanes > 1 else text
+                number = literal(v.value, v.type.dtype)
+                return self._splat(number[0], v.type) if v.type.lanes > 1 else number
             case Load():
                 return self._load(v)
             case Gather():
@@ -202,8 +203,8 @@ class Expressions:
             case Invoke():
                 if v.type.lanes > 1:
                     self.helpers.choose(v.type)  # brings the vector type, its mask and the choice by mask
-                for name, text in v.source:
-                    self.helpers.own(name, text, v.type.lanes > 1)
+                for function, definition in v.source:
+                    self.helpers.own(function, definition, v.type.lanes > 1)
                 return f"{v.function}({', '.join(self.value(a) for a in v.args)})", POSTFIX
             case Choice():
                 if v.type.lanes > 1:
@@ -313,7 +314,7 @@ class Expressions:
         return f"({target.c}){self.value(v.value, UNARY)}", UNARY
 
 
-def number(n: int) -> str:
+def positive(n: int) -> str:
     """A positive number of index type."""
     return str(n) if n <= 0x7FFFFFFF else f"INT64_C({n})"
 

@@ -87,7 +87,8 @@ static inline {to.c} {name}(double x) {{
             size = t.lanes * t.dtype.size
             self.vector[name] = (
                 f"typedef {t.dtype.c} {name} __attribute__((vector_size({size})));\n"
-                f"typedef {t.dtype.c} {name}u __attribute__((vector_size({size}), aligned({t.dtype.size}), may_alias));\n")
+                f"typedef {t.dtype.c} {name}u __attribute__((vector_size({size}), aligned({t.dtype.size}), "
+                "may_alias));\n")
         return name
 
     def splat(self, t: Type) -> str:
@@ -137,5 +138,6 @@ static inline {c} {name}({c} a, {c} b) {{
             lines += [f"    {t.dtype.c} {n} = {s};" for n, s in zip(names, step, strict=True)]
             parts = names
         body = "\n".join(lines)
-        self.vector.setdefault(name, f"static inline {t.dtype.c} {name}({c} v) {{\n{body}\n    return {parts[0]};\n}}\n")
+        head = f"static inline {t.dtype.c} {name}({c} v)"
+        self.vector.setdefault(name, f"{head} {{\n{body}\n    return {parts[0]};\n}}\n")
         return name

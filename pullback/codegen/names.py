@@ -14,9 +14,17 @@ from typing import Final, Literal
 
 Style = Literal["user", "canonical"]
 
-KEYWORDS: Final = frozenset(
-    ["auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "bool", "true", "false", "asm", "typeof", "main", "errno", "assert", "stdin", "stdout", "stderr", "linux", "unix", "i386", "near", "far", "huge", "interrupt", "and", "or", "not", "xor", "this", "new", "delete", "class", "template", "namespace", "operator", "private", "public", "virtual", "using", "throw", "try", "catch", "fault", "arena", "memcpy", "memset", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "size_t", "abs", "exp", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sqrt", "pow", "fabs", "floor", "ceil", "rint", "trunc", "fmod", "copysign", "hypot", "erf", "erfc", "tgamma", "lgamma", "round", "cbrt", "fma", "fmin", "fmax", "isnan", "isinf", "isfinite", "signbit", "ldexp", "frexp", "modf", "exp2", "nan"]
-)
+_WORDS: Final = """
+    auto break case char const continue default do double else enum extern float for goto if inline int long
+    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile
+    while bool true false asm typeof main errno assert stdin stdout stderr linux unix i386 near far huge
+    interrupt and or not xor this new delete class template namespace operator private public virtual using
+    throw try catch fault arena memcpy memset int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t
+    uint64_t size_t abs exp expm1 log log1p log2 log10 sin cos tan asin acos atan atan2 sinh cosh tanh asinh
+    acosh atanh sqrt pow fabs floor ceil rint trunc fmod copysign hypot erf erfc tgamma lgamma round cbrt fma
+    fmin fmax isnan isinf isfinite signbit ldexp frexp modf exp2 nan
+"""
+KEYWORDS: Final = frozenset(_WORDS.split())
 _MACRO: Final = re.compile(r"(U?INT|FP|M|SIZE|PTRDIFF|HUGE|MATH|WCHAR|SIG|FLT|DBL)_\w*|NULL|EOF|NAN|INFINITY|BUFSIZ|"
                            r"HUGE_VALF?|pb_\w*|_\w*")
 _TOKEN: Final = re.compile("\x01(\\d+)\x02")
@@ -57,9 +65,20 @@ class Names:
         return token
 
     def resolve(self, text: str, style: Style = "user", reserved: frozenset[str] = frozenset()) -> str:
-        """The text with names in place of tokens, given by first occurrence."""
+        """The text with names in place of tokens, given by first occurrence and free again after their block.
+
+        The text is one C function as `c` prints it: a name that first occurs in a line that opens a block belongs to
+        that block, and what was declared after `#if` ends at `#else`.
+        """
         chosen: dict[str, str] = {}
+        declared: list[tuple[int, str]] = []  # depth and token, in order
         taken: set[str] = set()
+        depth, here = 0, 0
+        condition = 0  # how many were declared before the last #if
+
+        def release(count: int) -> None:
+            while len(declared) > count:
+                taken.discard(chosen.pop(declared.pop()[1]))
 
         def name(match: re.Match[str]) -> str:
             key = match[1]
@@ -68,10 +87,26 @@ class Names:
                     chosen[key] = f"v{len(chosen)}"
                 else:
                     chosen[key] = unique(self._wishes[int(key)], lambda n: n in taken or n in reserved)
-                    taken.add(chosen[key])
+                taken.add(chosen[key])
+                declared.append((here, key))
             return chosen[key]
 
-        return _TOKEN.sub(name, text)
+        lines = text.split("\n")
+        for k, line in enumerate(lines):
+            bare = line.strip()
+            if bare.startswith("}"):
+                depth -= 1
+                release(next((n for n, (d, _) in enumerate(declared) if d > depth), len(declared)))
+            elif bare.startswith("#if"):
+                condition = len(declared)
+            elif bare == "#else":
+                release(condition)
+            opens = bare.endswith("{")
+            here = depth + opens
+            if "\x01" in line:
+                lines[k] = _TOKEN.sub(name, line)
+            depth += opens
+        return "\n".join(lines)
 
     def numbered(self, text: str) -> str:
         """The text with tokens numbered by first occurrence: equal for pieces that differ in names only."""

@@ -10,11 +10,13 @@ now. Specialists lower single statements in another way: `tile` gives explicit v
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import assert_never
 
 from pullback.ir.expr import Bracket, Const, Get, Ref, Scalar, Zero
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, prove_nonnegative
 from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While, statement_reads
+from pullback.ir.traverse import Substitution
 from pullback.ir.types import bool_
 from pullback.loops import nodes
 from pullback.loops.nodes import (
@@ -233,7 +235,8 @@ def _headline(lines: tuple[str, ...]) -> list[Stmt]:
 
 
 def plain_build(s: Build, builder: KernelBuilder) -> tuple[Stmt, ...]:
-    """Loops over the variables of a Build, in order."""
+    """Loops over the variables of a Build, in order; those of extent 1 are just 0."""
+    s = without_units(s)
     lowering = ScalarLowering(builder.parameter, builder.site, s.values)
     root = Scope()
     if len(s.outs) == 1:
@@ -249,6 +252,15 @@ def plain_build(s: Build, builder: KernelBuilder) -> tuple[Stmt, ...]:
     _store_all(s, builder, lowering, inner)
     nest.close()
     return tuple(root.statements)
+
+
+def without_units(s: Build) -> Build:
+    """The build without the variables of extent 1, its outs as they were: only flat positions are used from here."""
+    single: dict[Var, Index] = {v: ZERO_INDEX for v in s.vars if v.extent.constant == 1}
+    if not single:
+        return s
+    m = Substitution(variables=single)
+    return replace(s, vars=tuple(v for v in s.vars if v not in single), values=tuple(m.scalar(v) for v in s.values))
 
 
 def _is_negative_zero(c: Const) -> bool:
@@ -364,9 +376,10 @@ def plain_scatter(s: Scatter, builder: KernelBuilder) -> tuple[Stmt, ...]:
     out = builder.parameter(s.out)
     root = Scope()
     root.statements.append(Fill(out, ZERO_INDEX, out.elements))
-    value, conds = s.value, ()
-    if isinstance(value, Bracket):
-        value, conds = value.arg, value.conds
+    value = s.value
+    conds: tuple[Cond, ...] = ()
+    if isinstance(s.value, Bracket):
+        value, conds = s.value.arg, s.value.conds
     nest = LoopNest(lowering, root, s.vars, conds)
     inner = nest.innermost
     position = lowering.flat(s.out, s.indices, inner)

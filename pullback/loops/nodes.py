@@ -133,6 +133,7 @@ class Read:
 
     @property
     def type(self) -> Type:
+        """The type of the value."""
         return self.temp.type
 
 
@@ -152,6 +153,7 @@ class Holds:
 
     @property
     def type(self) -> Type:
+        """The type of the value."""
         return scalar(bool_)
 
 
@@ -231,6 +233,7 @@ class Across:
 
     @property
     def type(self) -> Type:
+        """The type of the value."""
         return scalar(self.value.type.dtype)
 
 

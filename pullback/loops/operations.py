@@ -9,7 +9,7 @@ from pullback.ir.traverse import children
 
 
 def count_operations(block: Block) -> int:
-    """Operations of one run; a product that is summed counts as one multiply-add. Loops of unknown length count once."""
+    """Operations of one run; a product that is summed counts as one, loops of unknown length run once."""
     total = 0
     for s in block.statements:
         match s:

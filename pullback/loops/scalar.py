@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import assert_never
 
 from pullback.ir import expr
 from pullback.ir.expr import (
@@ -33,7 +32,6 @@ from pullback.ir.expr import (
     Scalar,
     Select,
     Zero,
-    index_refs,
 )
 from pullback.ir.index import (
     ONE_INDEX,
@@ -286,9 +284,10 @@ class ScalarLowering:
         type_ = nodes.scalar(e.dtype)
         total = Temp(_REDUCED[e.op], type_)
         scope.statements.append(Let(total, Literal(_initial(e.op, e.dtype), type_), mutable=True))
-        arg, conds = e.arg, ()
-        if e.op in ("sum", "any") and isinstance(arg, Bracket):
-            arg, conds = arg.arg, arg.conds
+        arg = e.arg
+        conds: tuple[Cond, ...] = ()
+        if e.op in ("sum", "any") and isinstance(e.arg, Bracket):
+            arg, conds = e.arg.arg, e.arg.conds
         nest = LoopNest(self, scope, e.vars, conds)
         inner = nest.innermost
         value = self.value(arg, inner)
@@ -587,12 +586,7 @@ def _index_name(e: Scalar) -> str:
 def reads_only_elementwise(e: Scalar, ref: Ref, variables: Sequence[Var]) -> bool:
     """Whether `ref` is read in `e` only as ref[variables]."""
     here = tuple(ZERO_INDEX if v.extent is ONE_INDEX else as_index(v) for v in variables)
-    for node in walk(e):
-        if isinstance(node, Get) and node.ref is ref and node.indices != here:
-            return False
-    return True
+    return all(node.indices == here for node in walk(e) if isinstance(node, Get) and node.ref is ref)
 
 
 __all__ = ["LoopNest", "ScalarLowering", "Scope", "narrowed", "reads_only_elementwise", "replace_atoms"]
-
-_ = (assert_never, index_refs)

@@ -39,11 +39,11 @@ def prepared(a: NDArray, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]
     """The array itself where C can read it, a copy where only its layout differs.
 
     Raises:
-        DTypeError: [E110] another element type or byte order.   ShapeError: [E111] another shape.
+        DTypeError: [E122] another element type or byte order.   ShapeError: [E111] another shape.
     """
     if a.dtype != dtype:
         order = "" if a.dtype.isnative else " in foreign byte order"
-        raise DTypeError("E110", f"{name} has dtype {a.dtype.name}{order}, not {dtype.name}",
+        raise DTypeError("E122", f"{name} has dtype {a.dtype.name}{order}, not {dtype.name}",
                          remedy=f"{name}.astype(np.{dtype.name})")
     if a.shape != shape:
         raise ShapeError("E111", f"{name} has shape {a.shape}, not {shape}")

@@ -76,13 +76,13 @@ def find_compiler() -> Compiler:
     """The compiler with its version.
 
     Raises:
-        CompilerError: [E402] there is none.
+        CompilerError: [E410] there is none.
     """
     command = compiler_command()
     if command is None:
         cc = os.environ.get("CC")
         what = f"no C compiler: CC={cc} does not exist" if cc else "no C compiler: tried CC, cc, gcc, clang and ziglang"
-        raise CompilerError("E402", what, remedy="install gcc or clang, or `pip install ziglang`")
+        raise CompilerError("E410", what, remedy="install gcc or clang, or `pip install ziglang`")
     return Compiler(command, _version(command))
 
 
@@ -130,7 +130,7 @@ def library_path(text: str, flags: tuple[str, ...] = FLAGS) -> Path:
     """The shared library made from C text, compiled now or found in the cache.
 
     Raises:
-        CompilerError: [E402] there is no compiler. [E403] the compiler failed.
+        CompilerError: [E410] there is no compiler. [E411] the compiler failed.
     """
     compiler = find_compiler()
     digest = _digest(text, compiler, flags)
@@ -155,9 +155,9 @@ def build_library(text: str, flags: tuple[str, ...] = FLAGS) -> Path:
         result = _run(command)
         if result.returncode != 0 or not library.is_file():
             raise CompilerError(
-                "E403", f"the C compiler failed with status {result.returncode}: {shlex.join(compiler.command)}",
+                "E411", f"the C compiler failed with status {result.returncode}: {shlex.join(compiler.command)}",
                 facts=(_excerpt(result.stderr),),
-                remedy="report this with the C text, which `c_source` shows; meanwhile set PULLBACK_BACKEND=interpreter")
+                remedy="report this with the text of `c_source`; meanwhile set PULLBACK_BACKEND=interpreter")
         os.replace(library, target)
     return target
 
@@ -207,7 +207,7 @@ def _run(command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT, check=False,
                               stdin=subprocess.DEVNULL)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise CompilerError("E403", f"the C compiler could not be run: {shlex.join(command[:3])}: {error}",
+        raise CompilerError("E411", f"the C compiler could not be run: {shlex.join(command[:3])}: {error}",
                             remedy="set CC to a working compiler") from error
 
 

@@ -76,7 +76,7 @@ class Executable:
                 that `in_place` names for it; if it overlaps an input otherwise, it is written after the call.
 
         Raises:
-            IndexRangeError: [E401] a data-dependent index left its range.
+            IndexRangeError: [E401] a data-dependent index left its range. [E402] an input left its bounds.
         """
         ready = [prepared(a, s.name, s.dtype, s.shape) for a, s in zip(inputs, self._inputs, strict=True)]
         if outputs is None:
@@ -145,10 +145,12 @@ class Executable:
 
 def range_error(site: Site, index: int, extent: int) -> IndexRangeError:
     """The error for a failed check."""
-    where = site.array if site.axis is None else f"axis {site.axis} of {site.array}"
-    return IndexRangeError("E401", f"index {index} is out of range for {where} with extent {extent}",
-                           position=site.position, facts=(f"in the statement that gives {site.statement}",),
-                           remedy="check the indices before the call, or read with `.at(..., fill=...)`")
+    if site.axis is None:
+        return IndexRangeError("E402", f"{site.array} holds {index}, which is not below {extent} or negative",
+                               facts=("its values were declared with in_range",), remedy="check it before the call")
+    return IndexRangeError(
+        "E401", f"{site.statement}: the index {index} on axis {site.axis} of {site.array} is outside 0 … {extent - 1}",
+        position=site.position, remedy="read with `.at(..., fill=...)` where an index may lie outside")
 
 
 def compile_program(program: Program, dims: Mapping[str, int], threads: int = 1) -> Executable:
@@ -158,7 +160,7 @@ def compile_program(program: Program, dims: Mapping[str, int], threads: int = 1)
         threads: how many threads a call may use; one, for now.
 
     Raises:
-        CompilerError: [E402] no compiler. [E403] it failed.
+        CompilerError: [E410] no compiler. [E411] it failed.
     """
     del threads
     lowered = lower_program(program, dims, False, native_vector_bytes(), False)

@@ -78,6 +78,7 @@ def _made_up(b: Buffer, seed: int, modulus: int | None, low: int) -> NDArray:
     shape = extents(b)
     count = int(np.prod(shape, dtype=np.int64))
     mixed = (np.arange(count, dtype=np.uint64) + np.uint64(seed)) * np.uint64(_MULTIPLIER) & np.uint64(0xFFFFFFFF)
+    values: NDArray
     if modulus is None:
         values = mixed.astype(np.float64) / 2147483648.0 - 1.0
     else:
@@ -226,7 +227,8 @@ def _example(program: Program, source: CSource, inputs: Sequence[NDArray], rules
         checks.append(f"for (int i = 0; i < {len(picked)}; ++i) {{")
         checks.append(f"    double got = (double){variable}[position{k}[i]];")
         checks.append(f"    if (!close_to(got, wanted{k}[i], {tolerance})) {{")
-        checks.append(f'        printf("{r.name}[%u] is %.9g, not %.9g\\n", (unsigned)position{k}[i], got, wanted{k}[i]);')
+        checks.append(f'        printf("{r.name}[%u] is %.9g, not %.9g\\n",')
+        checks.append(f"               (unsigned)position{k}[i], got, wanted{k}[i]);")
         checks.append("        ++wrong;")
         checks.append("    }")
         checks.append("}")

@@ -25,7 +25,7 @@ def compiled_entry(text: str, name: str, arity: int) -> Entry:
     """The function `name` of the text, compiled or cached; a damaged library in the cache is made anew.
 
     Raises:
-        CompilerError: [E402] no compiler. [E403] it failed, or what it made cannot be loaded.
+        CompilerError: [E410] no compiler. [E411] it failed, or what it made cannot be loaded.
     """
     path = library_path(text)
     try:
@@ -35,5 +35,5 @@ def compiled_entry(text: str, name: str, arity: int) -> Entry:
     try:
         return open_entry(build_library(text), name, arity)
     except (OSError, AttributeError) as error:
-        raise CompilerError("E403", f"a compiled library cannot be loaded: {error}",
+        raise CompilerError("E411", f"a compiled library cannot be loaded: {error}",
                             remedy="delete the cache folder, or set CC to another compiler") from error

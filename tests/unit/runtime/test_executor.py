@@ -59,18 +59,18 @@ def test_a_failed_range_check_names_array_index_and_extent() -> None:
     x, j, w = sample_inputs(program, dims)
     for bad in (5, -1):
         j[3] = bad
-        with pytest.raises(IndexRangeError, match=rf"E401.*index {bad} .*axis 0 of x with extent 5"):
+        with pytest.raises(IndexRangeError, match=rf"E401.*y: the index {bad} on axis 0 of x is outside 0 … 4"):
             executable.run([x, j, w])
     j[3] = 0
     executable.run([x, j, w])
 
 
 def test_declared_bounds_are_checked_at_entry() -> None:
-    program, executable = compiled("f(j in [0, 4): i32[K], x: f64[4]) { y = build k < K { x[data(j[k], 4)] } return y }",
-                                   K=3)
+    text = "f(j in [0, 4): i32[K], x: f64[4]) { y = build k < K { x[data(j[k], 4)] } return y }"
+    _, executable = compiled(text, K=3)
     x = np.arange(4.0)
     np.testing.assert_array_equal(executable.run([np.array([3, 0, 1], np.int32), x])[0], [3, 0, 1])
-    with pytest.raises(IndexRangeError, match="index 4 is out of range for j"):
+    with pytest.raises(IndexRangeError, match=r"E402.*j holds 4"):
         executable.run([np.array([3, 4, 1], np.int32), x])
 
 
@@ -102,7 +102,7 @@ def test_strided_inputs_are_copied_and_strided_outputs_filled() -> None:
 
 def test_wrong_arrays_are_refused() -> None:
     _, executable = compiled("twice(x: f64[N]) { y = build n < N { 2.0 * x[n] } return y }", N=3)
-    with pytest.raises(DTypeError, match="E110"):
+    with pytest.raises(DTypeError, match="E122"):
         executable.run([np.zeros(3, np.float32)])
     with pytest.raises(DTypeError, match="byte order"):
         executable.run([np.zeros(3, ">f8")])
@@ -118,9 +118,7 @@ def test_calls_from_several_threads() -> None:
     failures: list[int] = []
 
     def work(k: int) -> None:
-        for _ in range(200):
-            if not np.array_equal(executable.run(inputs[k])[0], wanted[k]):
-                failures.append(k)
+        failures.extend(k for _ in range(200) if not np.array_equal(executable.run(inputs[k])[0], wanted[k]))
 
     threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
     for t in threads:
