@@ -1,1 +1,1 @@
-
+"""Derivatives: edges, bracket solving and elimination orders."""

@@ -26,7 +26,17 @@ from math import gcd
 from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.index import (
-    Cond, Data, Floor, Index, Mod, Var, ZERO_INDEX, as_index, cond, floor_divide, modulo,
+    ZERO_INDEX,
+    Cond,
+    Data,
+    Floor,
+    Index,
+    Mod,
+    Var,
+    as_index,
+    cond,
+    floor_divide,
+    modulo,
     prove_nonnegative,
 )
 from pullback.ir.traverse import Substitution
@@ -44,8 +54,7 @@ class Solution:
 def solve(variables: tuple[Var, ...], equations: list[Index], term: Scalar) -> Solution | None:
     """The sum over `variables` of `term` where all equations are zero; None where only a scatter can do it."""
     state = _State(list(variables), list(equations))
-    while state.step():
-        pass
+    state.run()
     if state.impossible:
         return Solution((), expr.zero(term.dtype))
     if any(_hidden_in_data(e, state.variables) for e in state.equations):
@@ -69,15 +78,13 @@ class _State:
         self.solved: dict[Var, Index] = {}
         self.impossible = False
 
-    def step(self) -> bool:
-        """Apply the first rule that fits; False when none does."""
-        if self.impossible:
-            return False
-        self._settle()
-        if self.impossible:
-            return False
-        return any(rule(e) for rule in (self._mixed_radix, self._unit, self._common_factor, self._divided, self._split)
-                   for e in self.equations)
+    def run(self) -> None:
+        """Apply the first rule that fits, until none does or a range has shown that nothing is left."""
+        rules = (self._mixed_radix, self._unit, self._common_factor, self._divided, self._split)
+        while True:
+            self._settle()
+            if self.impossible or not any(rule(e) for rule in rules for e in self.equations):
+                return
 
     def _settle(self) -> None:
         """Equations without a variable become conditions; those that ranges decide vanish or end it all."""
@@ -109,7 +116,7 @@ class _State:
         return e
 
     def _mixed_radix(self, e: Index) -> bool:
-        """c * v + r = m with 0 <= r < c, r over the other variables: v = m // c, r = m % c."""
+        """C * v + r = m with 0 <= r < c, r over the other variables: v = m // c, r = m % c."""
         linear = self._linear(e)
         if len(linear) < 2:
             return False
@@ -170,7 +177,7 @@ class _State:
         return True
 
     def _divided(self, e: Index) -> bool:
-        """c * v + rest = 0 for a coefficient of known sign: the one variable left, or the largest."""
+        """C * v + rest = 0 for a coefficient of known sign: the one variable left, or the largest."""
         linear = {v: c for v, c in self._linear(e).items() if prove_nonnegative(c - 1) or prove_nonnegative(-c - 1)}
         if not linear:
             return False
@@ -209,8 +216,10 @@ class _State:
             self.variables += [q, r]
             m = {Floor: as_index(q), Mod: as_index(r)}
             self.equations = [_replace_radix(x, n, d, m[Floor], m[Mod]) for x in self.equations]
-            self.conds = [c if isinstance(c, bool) else cond(c.op, _replace_radix(c.index, n, d, m[Floor], m[Mod]))
-                          for c in self.conds]
+            self.conds = [
+                c if isinstance(c, bool) else cond(c.op, _replace_radix(c.index, n, d, m[Floor], m[Mod]))
+                for c in self.conds
+            ]
             self.equations.append(n - whole)
             return True
         return False
@@ -233,7 +242,7 @@ class _State:
 
 
 def _replace_radix(e: Index, n: Index, d: Index, q: Index, r: Index) -> Index:
-    """e with floor(n / d) and n mod d written with q and r, also where the quotient was reduced by a factor."""
+    """E with floor(n / d) and n mod d written with q and r, also where the quotient was reduced by a factor."""
     floor_atom, mod_atom = floor_divide(n, d).single, modulo(n, d).single
     for atom, by in ((floor_atom, q), (mod_atom, r)):
         if atom is not None:
@@ -253,7 +262,7 @@ def _larger(a: Index, b: Index) -> bool:
 
 
 def _upper_bound(n: Index, variables: list[Var]) -> Index | None:
-    """n with its variables at their largest, where it rises in each of them."""
+    """N with its variables at their largest, where it rises in each of them."""
     for v in variables:
         if v in n.free:
             c = n.coefficient(v)
@@ -266,5 +275,3 @@ def _upper_bound(n: Index, variables: list[Var]) -> Index | None:
             return None
         n = n - c * as_index(v) + c * (v.extent - 1)
     return n if n.is_dim else None
-
-

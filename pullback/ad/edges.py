@@ -20,9 +20,18 @@ from dataclasses import dataclass
 
 from pullback.ir import expr, types
 from pullback.ir.expr import (
-    Add, Apply, Bracket, Cast, Get, Mul, Reduce, Ref, Scalar, Select,
+    Add,
+    Apply,
+    Bracket,
+    Cast,
+    Get,
+    Mul,
+    Reduce,
+    Ref,
+    Scalar,
+    Select,
 )
-from pullback.ir.index import Data, Index, Var, ZERO_INDEX, as_index, cond
+from pullback.ir.index import ZERO_INDEX, Data, Index, Var, as_index, cond
 from pullback.ir.program import Build, Scatter, Statement
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.normal_form import peel_guards
@@ -71,7 +80,7 @@ def edges_of(s: Build | Scatter, active: set[Ref]) -> Edges:
 
 
 def _reduction_weight(value: Reduce, s: Build, out: Ref, helpers: list[Statement]) -> Scalar | None:
-    """d out / d argument for one argument of the reduction; None for a sum, where it is one."""
+    """D out / d argument for one argument of the reduction; None for a sum, where it is one."""
     dtype = value.dtype
     match value.op:
         case "sum":
@@ -137,7 +146,7 @@ def partials(e: Scalar, active: set[Ref], result: Scalar | None) -> dict[Get, Sc
                     give(a, w)
             case Mul():
                 for k, a in enumerate(node.args):
-                    give(a, expr.mul(w, *node.args[:k], *node.args[k + 1:]))
+                    give(a, expr.mul(w, *node.args[:k], *node.args[k + 1 :]))
             case Bracket():
                 give(node.arg, expr.bracket(node.conds, w))
             case Select():

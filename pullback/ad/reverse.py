@@ -17,11 +17,20 @@ from pullback.ir import expr
 from pullback.ir.expr import Ref, Scalar, Select, Zero
 from pullback.ir.index import Index, Var, as_index
 from pullback.ir.program import (
-    Block, Build, Choose, Fold, Program, Scatter, Statement, While, statement_reads,
+    Block,
+    Build,
+    Choose,
+    Fold,
+    Program,
+    Scatter,
+    Statement,
+    While,
+    statement_reads,
 )
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.normal_form import normalise
+from pullback.source import Position
 
 
 def vjp(program: Program, wrt: Sequence[int]) -> Program:
@@ -79,11 +88,12 @@ class _Sweep:
         if isinstance(s, Fold | While | Choose):
             kind = {Fold: "fold or scan", While: "while_loop", Choose: "cond"}[type(s)]
             raise DerivativeError(
-                "E203", f"reverse mode through {kind} is not available yet: {s.outs[0].name} depends on "
-                        f"{', '.join(r.name for r in self.sources)}",
+                "E203",
+                f"reverse mode through {kind} is not available yet: {s.outs[0].name} depends on "
+                f"{', '.join(r.name for r in self.sources)}",
                 position=s.positions[0] if s.positions else None,
                 remedy="write the loop as sum_over, prod_over or a build where its steps are independent, "
-                       "or take the gradient inside the loop body",
+                "or take the gradient inside the loop body",
             )
         found = edges_of(s, self.active)
         self.backward += found.helpers
@@ -149,9 +159,8 @@ class _Sweep:
 class _Part:
     """A summand of a cotangent: value over the operand's index variables."""
 
-    def __init__(self, variables: tuple[Var, ...], value: Scalar, positions: tuple[object, ...]) -> None:
-        self.variables, self.value = variables, value
-        self.positions: tuple[object, ...] = positions
+    def __init__(self, variables: tuple[Var, ...], value: Scalar, positions: tuple[Position, ...]) -> None:
+        self.variables, self.value, self.positions = variables, value, positions
 
 
 class _Guard:

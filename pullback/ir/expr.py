@@ -51,6 +51,7 @@ class Ref:
 
     @property
     def rank(self) -> int:
+        """Number of axes."""
         return len(self.shape)
 
     def __repr__(self) -> str:
@@ -223,7 +224,7 @@ class Select(Scalar):
 
 
 class Reduce(Scalar):
-    """op over all values of the variables in row-major order; argmax and argmin give the flat position, first on ties."""
+    """op over all values of the variables, row-major; argmax and argmin give the flat position, first on ties."""
 
     __slots__ = ("arg", "op", "vars")
     _fields = ("op", "vars", "arg", "dtype")
@@ -317,7 +318,7 @@ def apply(primitive: Primitive | str, *args: Scalar) -> Scalar:
 
 
 def cast(x: Scalar, dtype: DType) -> Scalar:
-    """x converted to dtype."""
+    """X converted to dtype."""
     match x:
         case _ if x.dtype is dtype:
             return x
@@ -366,7 +367,7 @@ def _merge_constants(terms: list[Scalar]) -> list[Scalar]:
 
 
 def _merge_like_terms(terms: list[Scalar]) -> list[Scalar]:
-    """x + x as 2 * x: exact in floating point, where n equal terms are at most 2; and for integers."""
+    """X + x as 2 * x: exact in floating point, where n equal terms are at most 2; and for integers."""
     while len(set(terms)) < len(terms):  # 2 * x made here may meet a 2 * x that was there
         counts: dict[Scalar, int] = {}
         for t in terms:
@@ -429,7 +430,7 @@ def _is_power_of_two(value: bool | int | float) -> bool:
 
 
 def bracket(conds: Iterable[Cond | bool], x: Scalar) -> Scalar:
-    """x where all conditions hold, else structural zero; conditions that read data stand inside the others."""
+    """X where all conditions hold, else structural zero; conditions that read data stand inside the others."""
     kept: dict[Cond, None] = {}
     for c in conds:
         if c is False:
@@ -459,7 +460,7 @@ def test(conds: Iterable[Cond | bool]) -> Scalar:
 
 
 def select(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
-    """then where the condition is true, else otherwise; a condition on indices alone becomes a bracket."""
+    """Then where the condition is true, else otherwise; a condition on indices alone becomes a bracket."""
     assert condition.dtype is types.bool_ and then.dtype is otherwise.dtype
     if isinstance(condition, Const):
         return then if condition.value else otherwise
@@ -478,7 +479,7 @@ def select(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
 
 
 def reduce(op: ReduceOp, variables: Sequence[Var], x: Scalar) -> Scalar:
-    """op over the variables. Sums: structural zero vanishes, a sum over no variables is its argument."""
+    """Op over the variables. Sums: structural zero vanishes, a sum over no variables is its argument."""
     if not variables:
         return const(0, types.i64) if op in ("argmax", "argmin") else x
     if op == "sum" and isinstance(x, Zero):

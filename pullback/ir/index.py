@@ -38,7 +38,7 @@ class DimSymbol(Interned):
     key: Key
     free: frozenset[Var]
 
-    def __new__(cls, name: str) -> DimSymbol:
+    def __new__(cls, name: str) -> DimSymbol:  # noqa: D102
         return intern(cls, name)
 
     def _prepare(self) -> None:
@@ -117,7 +117,7 @@ class Data(Interned):
     free: frozenset[Var]
     serial: int
 
-    def __new__(cls, scalar: Scalar, extent: Index | None = None, checked: bool = False) -> Data:
+    def __new__(cls, scalar: Scalar, extent: Index | None = None, checked: bool = False) -> Data:  # noqa: D102
         return intern(cls, scalar, extent, checked)
 
     def _prepare(self) -> None:
@@ -326,7 +326,7 @@ def symbol(name: str) -> Index:
 
 
 def divide_exactly(a: Index, b: Index) -> Index | None:
-    """a / b where b is one term that divides every term of a; else None."""
+    """A / b where b is one term that divides every term of a; else None."""
     if len(b.terms) != 1:
         return ONE_INDEX if a is b else (ZERO_INDEX if not a.terms else None)
     (monomial, factor), = b.terms
@@ -378,7 +378,7 @@ def floor_divide(a: Index, d: Index) -> Index:
 
 
 def modulo(a: Index, d: Index) -> Index:
-    """a - d * floor(a / d) for d > 0."""
+    """A - d * floor(a / d) for d > 0."""
     if d is ONE_INDEX:
         return ZERO_INDEX
     if a.constant is not None and d.constant is not None:

@@ -49,6 +49,7 @@ class Scatter:
 
     @property
     def outs(self) -> tuple[Ref, ...]:
+        """What it defines, as other statements say it."""
         return (self.out,)
 
 
@@ -129,10 +130,12 @@ class Program:
     notes: dict[str, Any] = field(default_factory=dict)
 
     def with_body(self, body: Block) -> Program:
+        """The program with other statements."""
         return replace(self, body=body)
 
     @property
     def outputs(self) -> tuple[Ref, ...]:
+        """The arrays it gives, in order."""
         return self.body.results
 
 

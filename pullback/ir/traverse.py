@@ -13,10 +13,36 @@ from typing import assert_never
 
 from pullback.ir import expr
 from pullback.ir.expr import (
-    Add, Apply, Bracket, Cast, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Select, Zero,
+    Add,
+    Apply,
+    Bracket,
+    Cast,
+    Const,
+    FromIndex,
+    Get,
+    Mul,
+    Reduce,
+    Ref,
+    Scalar,
+    Select,
+    Zero,
 )
 from pullback.ir.index import (
-    Atom, Cond, Data, DimSymbol, Floor, Index, Mod, ONE_INDEX, Var, ZERO_INDEX, as_index, cond, floor_divide, modulo, polynomial,
+    ONE_INDEX,
+    ZERO_INDEX,
+    Atom,
+    Cond,
+    Data,
+    DimSymbol,
+    Floor,
+    Index,
+    Mod,
+    Var,
+    as_index,
+    cond,
+    floor_divide,
+    modulo,
+    polynomial,
 )
 from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While
 
@@ -146,7 +172,7 @@ class Substitution:
         return out
 
     def under(self, variables: tuple[Var, ...]) -> tuple[Substitution, tuple[Var, ...]]:
-        """This map under a binder, and the binder's variables as they are there; one of extent 1 is 0 inside."""
+        """The map under a binder, and the binder's variables as they are there; one of extent 1 is 0 inside."""
         renamed: dict[Var, Var] = {}
         for v in variables:
             extent = self.index(v.extent)
@@ -194,7 +220,8 @@ class Substitution:
                 states = tuple(self.define(r) for r in s.states)
                 inner, (var,) = self._under_block((s.var,))
                 body = inner.block(s.body)
-                return replace(s, inits=inits, states=states, var=var, body=body, outs=tuple(self.define(r) for r in s.outs))
+                outs = tuple(self.define(r) for r in s.outs)
+                return replace(s, inits=inits, states=states, var=var, body=body, outs=outs)
             case While():
                 inits = tuple(self.ref(r) for r in s.inits)
                 states = tuple(self.define(r) for r in s.states)

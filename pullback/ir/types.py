@@ -37,14 +37,17 @@ class DType:
 
     @property
     def is_floating(self) -> bool:
+        """Whether it is f32 or f64."""
         return self.kind == "floating"
 
     @property
     def is_integer(self) -> bool:
+        """Whether it is a signed or unsigned integer type."""
         return self.kind in ("signed", "unsigned")
 
     @property
     def is_bool(self) -> bool:
+        """Whether it is bool."""
         return self.kind == "bool"
 
     @property
@@ -105,7 +108,7 @@ def promote(a: DType, b: DType) -> DType | None:
     """The common dtype of two operands by the array API's table; None where the table has none."""
     if a is b:
         return a
-    if a.is_floating and b.is_floating or a.kind == b.kind:
+    if (a.is_floating and b.is_floating) or a.kind == b.kind:
         return a if a.bits >= b.bits else b
     if a.is_integer and b.is_integer:
         signed, unsigned = (a, b) if a.kind == "signed" else (b, a)

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 
-from pullback.codegen.vector_math import VECTOR_FUNCTIONS
 from pullback.ir import expr
 from pullback.ir.expr import Add, Bracket, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Zero
-from pullback.ir.index import Data, Floor, Index, Mod, Var, ZERO_INDEX, as_index
+from pullback.ir.index import ZERO_INDEX, Data, Floor, Index, Mod, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, indices_of, walk
 from pullback.ir.types import DType
 from pullback.loops.nodes import Buffer
+from pullback.loops.vector_math import VECTOR_FUNCTIONS
 
 ACCUMULATORS = 12  # of 16 vector registers
 LATENCY = 4  # cycles of a multiply-add
@@ -40,6 +40,7 @@ class Phase:
 
     @property
     def step(self) -> int:
+        """Elements one step covers."""
         return sum(self.lanes)
 
 
@@ -163,6 +164,7 @@ class Nest:
         return out
 
     def gets(self) -> Iterator[Get]:
+        """The elements the values read, each once."""
         seen: set[Get] = set()
         for v in self.values:
             for n in walk(v):
@@ -171,14 +173,17 @@ class Nest:
                     yield n
 
     def gets_indices(self) -> list[Index]:
+        """The flat addresses that are read."""
         return [g.indices[0] for g in self.gets()]
 
     @property
     def elements(self) -> int:
+        """Number of elements of an output."""
         return prod(v.extent.constant or 1 for v in self.variables)
 
     @property
     def trips(self) -> int:
+        """Terms of the longest reduction."""
         return max((prod(v.extent.constant or 1 for v in r.vars) for r in self.reductions), default=1)
 
     def vector_axes(self, widest: int) -> list[tuple[Var, bool]]:
@@ -189,13 +194,20 @@ class Nest:
                 if isinstance(n, Bracket | FromIndex):
                     for i in indices_of(n):
                         tested |= i.free
-        out = [(v, False) for v in self.variables
-               if v not in tested and all(stride(i, v) == 1 for _, i in self.outs)
-               and all(stride(i, v) is not None or _patterned(i, v) for i in self.gets_indices())]
+        out = [
+            (v, False)
+            for v in self.variables
+            if v not in tested
+            and all(stride(i, v) == 1 for _, i in self.outs)
+            and all(stride(i, v) is not None or _patterned(i, v) for i in self.gets_indices())
+        ]
         if len(self.reductions) == 1:
             r = self.reductions[0]
-            out += [(v, True) for v in r.vars if v not in tested
-                    and all(stride(i, v) in (0, 1) for i in self.gets_indices())]
+            out += [
+                (v, True)
+                for v in r.vars
+                if v not in tested and all(stride(i, v) in (0, 1) for i in self.gets_indices())
+            ]
         return [(v, reduced) for v, reduced in out if (v.extent.constant or 0) >= 2 and widest > 1]
 
     def plans(self, choice: tuple[Var, bool], widest: int) -> Iterator[Plan]:
@@ -218,8 +230,9 @@ class Nest:
         """Variables that a condition is about."""
         return {v for e in self.values for n in walk(e) if isinstance(n, Bracket) for c in n.conds for v in c.free}
 
-    def _score(self, axis: Var, lanes: int, reduced: bool, phases: tuple[Phase, ...], tiles: tuple[tuple[Var, int], ...]
-               ) -> Plan:
+    def _score(
+        self, axis: Var, lanes: int, reduced: bool, phases: tuple[Phase, ...], tiles: tuple[tuple[Var, int], ...]
+    ) -> Plan:
         blocks = 1.0
         for v in self.variables:
             if reduced or v is not axis:
@@ -230,8 +243,9 @@ class Nest:
             cycles = sum(p.trips * self._block_cycles(axis, lanes, False, len(p.lanes), tiles) for p in phases)
         return Plan(axis, lanes, reduced, phases, tiles, blocks * cycles)
 
-    def _block_cycles(self, axis: Var, lanes: int, reduced: bool, vectors: int, tiles: tuple[tuple[Var, int], ...]
-                      ) -> float:
+    def _block_cycles(
+        self, axis: Var, lanes: int, reduced: bool, vectors: int, tiles: tuple[tuple[Var, int], ...]
+    ) -> float:
         """Cycles of one tile: the sum's loops, then values and stores."""
         count = vectors * prod(t for _, t in tiles)
         extent = axis.extent.constant or 1
@@ -249,8 +263,12 @@ class Nest:
             multiplies = count * max(1, len(gets) - 1)
             cycles += trips * max(loads / 2, multiplies / 2, LATENCY if not reduced or trips > 1 else 0.0)
         epilogue = sum(1.0 if reduced or stride(g.indices[0], axis) in (0, 1) else 1.5 * lanes for g in self.gets())
-        epilogue += 2.0 + sum(FUNCTION * (2 if reduced else 1) for v in self.values for n in walk(v)
-                              if isinstance(n, expr.Apply) and n.primitive.transcendental)
+        epilogue += 2.0 + sum(
+            FUNCTION * (2 if reduced else 1)
+            for v in self.values
+            for n in walk(v)
+            if isinstance(n, expr.Apply) and n.primitive.transcendental
+        )
         return cycles + (epilogue + ACROSS * reduced) * count
 
 
@@ -289,8 +307,15 @@ def _tilings(others: list[Var], vectors: int) -> list[tuple[tuple[Var, int], ...
     """Choices of at most two tiled axes and their sizes, within the accumulators there are."""
     room = ACCUMULATORS // vectors
     out: list[tuple[tuple[Var, int], ...]] = [()]
-    sizes = {v: [t for t in range(2, 13) if t <= (v.extent.constant or 1) and (
-        (v.extent.constant or 1) % t == 0 or (v.extent.constant or 1) >= 4 * t)] for v in others}
+    sizes = {
+        v: [
+            t
+            for t in range(2, 13)
+            if t <= (v.extent.constant or 1)
+            and ((v.extent.constant or 1) % t == 0 or (v.extent.constant or 1) >= 4 * t)
+        ]
+        for v in others
+    }
     out += [((v, t),) for v in others for t in sizes[v] if t <= room]
     out += [((a, s), (b, t)) for a, b in combinations(others, 2) for s in sizes[a] for t in sizes[b] if s * t <= room]
     return out
@@ -307,7 +332,7 @@ def _merge_reduction(e: Scalar, outer: Var, inner: Var, joint: Var) -> Scalar:
 
 
 def _map_reductions(e: Scalar, rule: Callable[[Reduce], Scalar]) -> Scalar:
-    """e with each reduction replaced; reductions are not nested."""
+    """E with each reduction replaced; reductions are not nested."""
     memo: dict[Scalar, Scalar] = {}
     for n in walk(e, into_indices=False):
         match n:
@@ -339,8 +364,11 @@ def stride(i: Index, v: Var) -> int | None:
 
 def _patterned(i: Index, v: Var) -> bool:
     """Whether v occurs under div and mod by numbers only, so that lanes of a full vector have known offsets."""
-    return all(isinstance(a, Floor | Mod) and a.denominator.constant is not None and v in a.free
-               for a in i.atoms if v in a.free and a is not v)
+    return all(
+        isinstance(a, Floor | Mod) and a.denominator.constant is not None and v in a.free
+        for a in i.atoms
+        if v in a.free and a is not v
+    )
 
 
 def narrower(rest: int, lanes: int) -> Iterator[int]:

@@ -19,24 +19,50 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Final, Literal as Lit
+from typing import Final
+from typing import Literal as Lit
 
-from pullback.codegen.vector_math import vector_source
 from pullback.ir import expr
 from pullback.ir.expr import Add, Bracket, Const, FromIndex, Get, Mul, Reduce, Scalar, Zero
-from pullback.ir.index import Cond, Index, Var, ZERO_INDEX, as_index, floor_divide
+from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, floor_divide
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution
 from pullback.loops.lower import KernelBuilder, Specialist, plain_build
 from pullback.loops.nest import Address, Nest, Phase, Plan, best_plan, narrower, stride
 from pullback.loops.nodes import (
-    Across, Apply, Assign, Binary, Bound, Broadcast, Buffer, For, Gather, Holds, If, IndexValue, Invoke, Kernel, Let,
-    Literal, Load, Read, Stmt, Store, Temp, Type, Value, largest, smallest,
+    Across,
+    Apply,
+    Assign,
+    Binary,
+    Bound,
+    Broadcast,
+    Buffer,
+    For,
+    Gather,
+    Holds,
+    If,
+    IndexValue,
+    Invoke,
+    Kernel,
+    Let,
+    Literal,
+    Load,
+    Read,
+    Stmt,
+    Store,
+    Temp,
+    Type,
+    Value,
+    largest,
+    smallest,
 )
+from pullback.loops.vector_math import vector_source
 
 Op = Lit["+", "max", "min"]
 _FOLD: Final[Mapping[str, tuple[Op, float]]] = {
-    "sum": ("+", 0.0), "max": ("max", -float("inf")), "min": ("min", float("inf")),
+    "sum": ("+", 0.0),
+    "max": ("max", -float("inf")),
+    "min": ("min", float("inf")),
 }
 SMALL = 8  # element evaluations below which plain code does
 
@@ -143,9 +169,9 @@ class _Emitter:
         writer = _Writer(self.nest, self.plan.axis)
         stores: list[Stmt] = []
         for e, known in zip(elements, results, strict=True):
-            for (buffer, offset), value in zip(self.nest.outs, self.nest.values, strict=True):
+            for (buffer, offset), wanted in zip(self.nest.outs, self.nest.values, strict=True):
                 at = Substitution(variables=e.at).index(offset)
-                got = writer.value(value, e, known, stores)
+                got = writer.value(wanted, e, known, stores)
                 stores.append(Store(buffer, at, writer.widen(got, e.lanes)))
         return out + stores
 
@@ -168,7 +194,9 @@ class _Emitter:
         axis, widest = self.plan.axis, self.plan.lanes
         extent = axis.extent.constant or 1
         full = extent - extent % widest
-        pieces = [(full + sum(rest[:k]), n) for rest in [list(narrower(extent - full, widest))] for k, n in enumerate(rest)]
+        pieces = [
+            (full + sum(rest[:k]), n) for rest in [list(narrower(extent - full, widest))] for k, n in enumerate(rest)
+        ]
         conds, body = _conditions(r, elements[0])
         inner: list[Stmt] = []
         temps: dict[int, list[Temp]] = {}
@@ -201,7 +229,7 @@ class _Emitter:
         return Read(result)
 
     def _accumulate(self, r: Reduce, body: Scalar, elements: list[_Element], temps: list[Temp]) -> list[Stmt]:
-        """acc = acc op body, for each element."""
+        """Acc = acc op body, for each element."""
         op = _FOLD[r.op][0]
         writer = _Writer(self.nest, self.plan.axis)
         out: list[Stmt] = []
@@ -336,7 +364,9 @@ class _Writer:
 
     def _gather(self, e: Get, buffer: Buffer, at: _Element, lanes: int) -> Value:
         start = at.at[self.axis]
-        offsets = tuple(Substitution(variables={**at.at, self.axis: start + k}).index(e.indices[0]) for k in range(lanes))
+        offsets = tuple(
+            Substitution(variables={**at.at, self.axis: start + k}).index(e.indices[0]) for k in range(lanes)
+        )
         if all(o is offsets[0] for o in offsets):
             return Broadcast(Load(buffer, offsets[0], Type(self.nest.dtype)), Type(self.nest.dtype, lanes))
         if all(o is offsets[0] + k for k, o in enumerate(offsets)):

@@ -35,8 +35,23 @@ _PARTS: Final[dict[str, tuple[str, str]]] = {
     "tanh_limit": ("9.1f", "19.1"),
     "exp_q": (
         "0.0013814611f, 0.008368710035f, 0.0416683874f, 0.1666652069f, 0.49999993450f",
-        ", ".join(f"1.0 / {k}" for k in ("6227020800.0", "479001600.0", "39916800.0", "3628800.0", "362880.0",
-                                         "40320.0", "5040.0", "720.0", "120.0", "24.0", "6.0", "2.0")),
+        ", ".join(
+            f"1.0 / {k}"
+            for k in (
+                "6227020800.0",
+                "479001600.0",
+                "39916800.0",
+                "3628800.0",
+                "362880.0",
+                "40320.0",
+                "5040.0",
+                "720.0",
+                "120.0",
+                "24.0",
+                "6.0",
+                "2.0",
+            )
+        ),
     ),
     "log_series": (
         ", ".join(f"1.0f / {k}.0f" for k in (9, 7, 5, 3)),
@@ -127,8 +142,12 @@ def vector_function(name: str, dtype: DType, lanes: int) -> str:
     parts = {k: v[column] for k, v in _PARTS.items()}
     s = f"{dtype.name}x{lanes}"
     parts |= {
-        "S": s, "V": f"pb_{s}", "I": f"pb_{parts['int']}x{lanes}", "V_one": f"(pb_{s}){{{', '.join(['1'] * lanes)}}}",
-        "exp_poly": _horner(parts["exp_q"], "r"), "guard": "9" if column == 0 else "12",
+        "S": s,
+        "V": f"pb_{s}",
+        "I": f"pb_{parts['int']}x{lanes}",
+        "V_one": f"(pb_{s}){{{', '.join(['1'] * lanes)}}}",
+        "exp_poly": _horner(parts["exp_q"], "r"),
+        "guard": "9" if column == 0 else "12",
         "log_poly": _horner(parts["log_series"], "z"),
     }
     parts["exp_parts"] = _EXP_PARTS.format(**parts)

@@ -1,1 +1,1 @@
-
+"""Passes from an elaborated program to one ready to be lowered."""

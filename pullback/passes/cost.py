@@ -24,18 +24,22 @@ def operations(e: Scalar) -> int:
 
 
 def has_reduction(e: Scalar) -> bool:
+    """Whether a reduction occurs."""
     return any(isinstance(n, Reduce) for n in walk(e))
 
 
 def has_transcendental(e: Scalar) -> bool:
+    """Whether exp, log, tanh and the like occur."""
     return any(isinstance(n, Apply) and n.primitive.transcendental for n in walk(e))
 
 
 def has_guard(e: Scalar) -> bool:
+    """Whether a bracket or a choice occurs."""
     return any(isinstance(n, Bracket | Select) for n in walk(e))
 
 
 def has_data_index(e: Scalar) -> bool:
+    """Whether an index depends on data."""
     return any(isinstance(a, Data) for n in walk(e) for i in indices_of(n) for a in i.every_atom)
 
 

@@ -21,11 +21,17 @@ from dataclasses import dataclass, field, replace
 
 from pullback.ir import expr
 from pullback.ir.expr import Get, Ref, Scalar
-from pullback.ir.index import Index, ONE_INDEX, Var, ZERO_INDEX
+from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var
 from pullback.ir.program import Block, Build, Choose, Fold, Program, Statement, While, statement_reads
 from pullback.ir.traverse import Substitution, walk
 from pullback.passes.cost import (
-    has_data_index, has_guard, has_reduction, has_transcendental, is_movement, operations, size,
+    has_data_index,
+    has_guard,
+    has_reduction,
+    has_transcendental,
+    is_movement,
+    operations,
+    size,
 )
 from pullback.rewrite.fired import fired
 
@@ -129,7 +135,11 @@ def _decide(s: Build, readers: list[Build]) -> str | None:
     evaluations = [size(tuple(v.extent for v in r.vars)) for r in readers]
     own = size(out.shape)
     if own is None or any(n is None for n in evaluations):
-        return "elementwise" if len(readers) == 1 and len(gets) == 1 and _same_space(readers[0], next(iter(gets))) else None
+        return (
+            "elementwise"
+            if len(readers) == 1 and len(gets) == 1 and _same_space(readers[0], next(iter(gets)))
+            else None
+        )
     total = sum(n for n in evaluations if n is not None) * max(1, len(gets) // len(readers))
     if len(readers) == 1 and total <= own:
         return "elementwise"

@@ -84,11 +84,16 @@ def rename_reads(s: Statement, refs: Mapping[Ref, Ref]) -> Statement:
         case Fold():
             return replace(s, inits=tuple(m.ref(r) for r in s.inits), body=_rename_block(s.body, refs))
         case While():
-            return replace(s, inits=tuple(m.ref(r) for r in s.inits), test=_rename_block(s.test, refs),
-                           body=_rename_block(s.body, refs))
+            return replace(
+                s,
+                inits=tuple(m.ref(r) for r in s.inits),
+                test=_rename_block(s.test, refs),
+                body=_rename_block(s.body, refs),
+            )
         case Choose():
-            return replace(s, test=m.ref(s.test), then=_rename_block(s.then, refs),
-                           otherwise=_rename_block(s.otherwise, refs))
+            return replace(
+                s, test=m.ref(s.test), then=_rename_block(s.then, refs), otherwise=_rename_block(s.otherwise, refs)
+            )
         case _:
             return replace(s, indices=tuple(m.index(i) for i in s.indices), value=m.scalar(s.value))
 
@@ -147,5 +152,10 @@ def _live_fold(s: Fold, live: set[Ref]) -> Fold:
             break
         keep = sorted([*keep, *more])
     states = [k for k in keep if k < n]
-    return replace(s, outs=tuple(s.outs[k] for k in keep), states=tuple(s.states[k] for k in states),
-                   inits=tuple(s.inits[k] for k in states), body=body)
+    return replace(
+        s,
+        outs=tuple(s.outs[k] for k in keep),
+        states=tuple(s.states[k] for k in states),
+        inits=tuple(s.inits[k] for k in states),
+        body=body,
+    )

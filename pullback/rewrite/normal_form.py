@@ -16,12 +16,25 @@ from dataclasses import replace
 
 from pullback.ir import expr
 from pullback.ir.expr import (
-    Add, Apply, Bracket, Cast, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Select, Zero,
+    Add,
+    Apply,
+    Bracket,
+    Cast,
+    Const,
+    FromIndex,
+    Get,
+    Mul,
+    Reduce,
+    Ref,
+    Scalar,
+    Select,
+    Zero,
 )
 from pullback.ir.index import Cond, Data, Index, Var, as_index
 from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.fired import fired
+from pullback.source import Position
 
 
 def normalise(program: Program) -> Program:
@@ -57,7 +70,7 @@ Guard = Cond | Scalar  # a condition on indices, or a bool scalar that must be t
 class _Lift:
     """Lifts what normal form wants apart out of one statement. `path` is the guards around an expression."""
 
-    def __init__(self, variables: tuple[Var, ...], name: str, positions: tuple[object, ...]) -> None:
+    def __init__(self, variables: tuple[Var, ...], name: str, positions: tuple[Position, ...]) -> None:
         self.order = list(variables)
         self.name = name
         self.positions = positions
@@ -73,7 +86,7 @@ class _Lift:
         if isinstance(core, Reduce):
             self.order += core.vars
             out = expr.reduce(core.op, core.vars, self.inner(_guard(core.arg, guards), ()))
-            del self.order[-len(core.vars):]
+            del self.order[-len(core.vars) :]
             return out
         if isinstance(core, Apply) and core.primitive.transcendental:
             kept = [g if isinstance(g, Cond) else self.inner(g, ()) for g in guards]
@@ -162,7 +175,7 @@ class _Lift:
                 total = total * v.extent
             bounds = (as_index(0), total)
         ref = Ref(f"{self.name}_{suffix}", e.dtype, [v.extent for v in fresh], bounds)
-        self.statements.append(Build((ref,), tuple(fresh), (value,), self.positions))  # type: ignore[arg-type]
+        self.statements.append(Build((ref,), tuple(fresh), (value,), self.positions))
         return expr.get(ref, *variables)
 
 

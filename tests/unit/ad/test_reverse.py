@@ -68,7 +68,9 @@ def transpose(p: Maker) -> Program:
 
 def max_pool(p: Maker) -> Program:
     x = p.input("x", N * 2, M * 2)
-    return p.done(p.build("y", (N, M), lambda i, j: over("max", (2, 2), lambda u, v: get(x, i * 2 + u, j * 2 + v) * 2.0)))
+    return p.done(
+        p.build("y", (N, M), lambda i, j: over("max", (2, 2), lambda u, v: get(x, i * 2 + u, j * 2 + v) * 2.0))
+    )
 
 
 def overlapping_max(p: Maker) -> Program:
@@ -79,8 +81,13 @@ def overlapping_max(p: Maker) -> Program:
 def log_sum_exp(p: Maker) -> Program:
     x = p.input("x", N, M)
     m = p.build("m", (N,), lambda i: over("max", (M,), lambda u: get(x, i, u)))
-    return p.done(p.build("y", (N,), lambda i: apply("log", over("sum", (M,), lambda u: apply("exp", get(x, i, u) - get(m, i))))
-                          + get(m, i)))
+    return p.done(
+        p.build(
+            "y",
+            (N,),
+            lambda i: apply("log", over("sum", (M,), lambda u: apply("exp", get(x, i, u) - get(m, i)))) + get(m, i),
+        )
+    )
 
 
 def product(p: Maker) -> Program:
@@ -100,14 +107,33 @@ def triangle(p: Maker) -> Program:
 
 def choice(p: Maker) -> Program:
     x = p.input("x", N)
-    return p.done(p.build("y", (N,), lambda i: select(
-        apply("greater", get(x, i), const(0, F64)), apply("log", get(x, i) * get(x, i)), apply("sin", get(x, i)))))
+    return p.done(
+        p.build(
+            "y",
+            (N,),
+            lambda i: select(
+                apply("greater", get(x, i), const(0, F64)), apply("log", get(x, i) * get(x, i)), apply("sin", get(x, i))
+            ),
+        )
+    )
 
 
 def nested_sums(p: Maker) -> Program:
     x = p.input("x", N, M)
-    return p.done(p.build("y", (N,), lambda i: apply("tanh", over("sum", (M,), lambda u: apply("exp", get(x, i, u))
-                          * over("sum", (N,), lambda v: get(x, v, u) * get(x, v, u))))))
+    return p.done(
+        p.build(
+            "y",
+            (N,),
+            lambda i: apply(
+                "tanh",
+                over(
+                    "sum",
+                    (M,),
+                    lambda u: apply("exp", get(x, i, u)) * over("sum", (N,), lambda v: get(x, v, u) * get(x, v, u)),
+                ),
+            ),
+        )
+    )
 
 
 def strided(p: Maker) -> Program:
@@ -117,8 +143,15 @@ def strided(p: Maker) -> Program:
 
 def reversed_quotient(p: Maker) -> Program:
     x = p.input("x", N)
-    return p.done(p.build("y", (N, 2), lambda i, j: apply(
-        "divide", get(x, i), get(x, N - 1 - i) * get(x, N - 1 - i) + 1.0) * from_index(j + 1, F64)))
+    return p.done(
+        p.build(
+            "y",
+            (N, 2),
+            lambda i, j: (
+                apply("divide", get(x, i), get(x, N - 1 - i) * get(x, N - 1 - i) + 1.0) * from_index(j + 1, F64)
+            ),
+        )
+    )
 
 
 def rolled(p: Maker) -> Program:
@@ -128,8 +161,15 @@ def rolled(p: Maker) -> Program:
 
 def powers(p: Maker) -> Program:
     x = p.input("x", N)
-    return p.done(p.build("y", (N,), lambda i: apply("power", get(x, i), const(2.0, F64))
-                          + apply("power", apply("abs", get(x, i)) + 0.5, get(x, 0))))
+    return p.done(
+        p.build(
+            "y",
+            (N,),
+            lambda i: (
+                apply("power", get(x, i), const(2.0, F64)) + apply("power", apply("abs", get(x, i)) + 0.5, get(x, 0))
+            ),
+        )
+    )
 
 
 def depth_to_space(p: Maker) -> Program:
@@ -137,14 +177,34 @@ def depth_to_space(p: Maker) -> Program:
     return p.done(p.build("y", (N * 2, 2), lambda i, j: get(x, i // 2, (i % 2) * 2 + j) * get(x, i // 2, 0)))
 
 
-AFFINE = (upsample, reshape, transpose, max_pool, overlapping_max, log_sum_exp, product, diagonal, triangle, choice,
-          nested_sums, strided, reversed_quotient, rolled, powers, depth_to_space)
+AFFINE = (
+    upsample,
+    reshape,
+    transpose,
+    max_pool,
+    overlapping_max,
+    log_sum_exp,
+    product,
+    diagonal,
+    triangle,
+    choice,
+    nested_sums,
+    strided,
+    reversed_quotient,
+    rolled,
+    powers,
+    depth_to_space,
+)
 
 
 def gather(p: Maker) -> Program:
     x = p.input("x", N, M)
     rows = p.input("rows", 5, dtype=types.i64, below=N)
-    return p.done(p.build("y", (5, M), lambda i, j: get(x, data_index(get(rows, i), N), j) * get(x, data_index(get(rows, i), N), j)))
+    return p.done(
+        p.build(
+            "y", (5, M), lambda i, j: get(x, data_index(get(rows, i), N), j) * get(x, data_index(get(rows, i), N), j)
+        )
+    )
 
 
 @pytest.mark.parametrize("optimised", [False, True])
@@ -157,7 +217,7 @@ def test_vjp_equals_finite_differences(make: Callable[[Maker], Program], optimis
     for r in program.inputs:
         shape = tuple(dims.index(d).constant or 0 for d in r.shape)
         inputs.append(rng.standard_normal(shape) if r.dtype is F64 else rng.integers(0, 4, shape))
-    y, = interpret(program, inputs)
+    (y,) = interpret(program, inputs)
     g = rng.standard_normal(y.shape)
     derived = vjp(program, [0])
     if optimised:
@@ -185,8 +245,11 @@ def test_the_guard_of_where_travels_with_the_cotangent(split: bool) -> None:
         log = p.build("log", (N,), lambda i: apply("log", get(x, i)))
         y = p.build("y", (N,), lambda i: select(apply("greater", get(x, i), const(0, F64)), get(log, i), const(0, F64)))
     else:
-        y = p.build("y", (N,), lambda i: select(
-            apply("greater", get(x, i), const(0, F64)), apply("log", get(x, i)), const(0, F64)))
+        y = p.build(
+            "y",
+            (N,),
+            lambda i: select(apply("greater", get(x, i), const(0, F64)), apply("log", get(x, i)), const(0, F64)),
+        )
     _, x_bar = interpret(vjp(p.done(y), [0]), [np.array([0.0, 2.0, -1.0]), np.ones(3)])
     assert x_bar.tolist() == [0.0, 0.5, 0.0]
 
@@ -226,7 +289,9 @@ def test_a_fold_on_the_path_is_refused_for_now() -> None:
     step = Build((new,), (), (get(state) * get(state),))
     fold = Fold((out,), Var("t", 3), (state,), (x,), Block((step,), (new,)))
     program = Program("f", (x,), Block((fold,), (out,)), ("y",))
-    with pytest.raises(DerivativeError, match=r"E203.*reverse mode through fold or scan is not available yet: y depends on x"):
+    with pytest.raises(
+        DerivativeError, match=r"E203.*reverse mode through fold or scan is not available yet: y depends on x"
+    ):
         vjp(program, [0])
 
 
