@@ -33,7 +33,7 @@ def inline(name: str, traced: Traced, leaves: Sequence[Leaf], values: Sequence[A
     for leaf, value in zip(leaves, values):
         if leaf.kind == "size":
             dims[DimSymbol(leaf.size)] = extent_of(value, leaf.path)
-        elif leaf.kind != "static":
+        elif leaf.is_input:
             handles.append(_fitting(leaf, value, position))
     inputs = program.inputs[: len(handles)]
     unify(name, inputs, handles, dims, position)

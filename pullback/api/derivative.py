@@ -110,7 +110,7 @@ class Gradient(Function):
         starts, at = [], 0
         for group in signature.leaves:
             starts.append(at)
-            at += sum(leaf.kind not in ("static", "size") for leaf in group)
+            at += sum(leaf.is_input for leaf in group)
         positions, structures = [], []
         for k in chosen:
             for offset, leaf in enumerate(signature.leaves[k]):

@@ -41,7 +41,7 @@ class Traced:
 
 def trace(f: Callable[..., Any], name: str, signature: Signature, notes: dict[str, Any]) -> Traced:
     """Run f on handles and write down what it does."""
-    inputs = [leaf for leaf in signature.flat if leaf.kind not in ("static", "size")]
+    inputs = [leaf for leaf in signature.flat if leaf.is_input]
     arrays = [leaf.dtype for leaf in inputs if leaf.kind == "array" and leaf.dtype is not None]
     parent = current() if is_tracing() else None
     tracer = Tracer(name, default_float(arrays) if arrays or parent is None else parent.default_float, parent)
@@ -92,6 +92,8 @@ def _unique(names: Sequence[str]) -> list[str]:
 def _argument(tracer: Tracer, leaf: Leaf, extents: tuple[Any, ...]) -> Any:
     if leaf.kind == "static":
         return leaf.value
+    if leaf.kind == "index":
+        return from_index(leaf.value)
     if leaf.kind == "size":
         tracer.sizes[leaf.size] = None
         return from_index(symbol(leaf.size))

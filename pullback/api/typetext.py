@@ -36,6 +36,8 @@ def ref_type(r: Ref) -> str:
 def _leaf(leaf: Leaf, refs: Iterator[Ref]) -> str:
     if leaf.kind == "static":
         return f"static {leaf.value!r}"
+    if leaf.kind == "index":
+        return f"index {leaf.value}"
     if leaf.kind == "size":
         return leaf.size
     return ref_type(next(refs))

@@ -61,13 +61,16 @@ class Size:
         return f"Size[{self.name!r}]"
 
 
-LeafKind = Literal["array", "int", "float", "bool", "size", "static"]
+LeafKind = Literal["array", "int", "float", "bool", "size", "static", "index"]
 Token = str | Index
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """One argument of the program: its path in the user's spelling, dtype and dims; or a static value."""
+    """One argument of the program: its path in the user's spelling, dtype and dims.
+
+    Not in the program are a static value, and an index of the function around the call, known as it is there.
+    """
 
     path: str
     kind: LeafKind
@@ -75,6 +78,11 @@ class Leaf:
     dims: tuple[Token, ...] = ()
     value: Any = None
     size: str = ""
+
+    @property
+    def is_input(self) -> bool:
+        """Whether it is an array of the program; sizes, static values and indices are not."""
+        return self.kind not in ("static", "size", "index")
 
 
 class Undetermined(Exception):
@@ -146,6 +154,8 @@ class NumberSpec(Spec):
     kind: Literal["int", "float", "bool"]
 
     def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102
+        if self.kind == "int" and isinstance(value, Handle) and value.index is not None:
+            return tree.LEAF, [Leaf(path, "index", value=value.index)], [value]
         dtype = {"int": types.i64, "float": types.f64, "bool": types.bool_}[self.kind]
         return tree.LEAF, [Leaf(path, self.kind, dtype)], [value]
 
@@ -254,6 +264,8 @@ def _unannotated(value: Any, path: str) -> Leaf:
         kind: LeafKind = "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "float"
         return Leaf(path, kind, {"int": types.i64, "float": types.f64, "bool": types.bool_}[kind])
     if isinstance(value, Handle):
+        if value.index is not None:
+            return Leaf(path, "index", value=value.index)
         if value.weak is not None:
             kind = {"bool": "bool", "integer": "int", "floating": "float"}[value.weak]  # type: ignore[assignment]
             return Leaf(path, kind, value.settled)
