@@ -119,6 +119,6 @@ NETWORK = Network(
     state=Training,
     batch=64,
     rate=0.1,
-    chunk=4,
+    chunk=1,
     images_per_call=100,
 )
