@@ -33,7 +33,8 @@ def convolution(x: Array, k: Array, b: Array) -> Array:
     def at(o: Any, *i: Any) -> Any:
         return b[o] + pb.sum_over(window, lambda *w: x[tuple(a + c for a, c in zip(i, w))] * k[(o, *w)])
 
-    return pb.build((k.shape[0], *extents), at)
+    y: Array = pb.build((k.shape[0], *extents), at)
+    return y
 
 
 def average_pool(x: Array, size: int = 2) -> Array:
@@ -52,7 +53,8 @@ def average_pool(x: Array, size: int = 2) -> Array:
         total = pb.sum_over((size, size), lambda p, q: x[(*front, size * u + p, size * v + q)])
         return total / (size * size)
 
-    return pb.build((*lead, height // size, width // size), at)
+    pooled: Array = pb.build((*lead, height // size, width // size), at)
+    return pooled
 
 
 def max_pool(x: Array, size: int = 2) -> Array:
@@ -70,7 +72,8 @@ def max_pool(x: Array, size: int = 2) -> Array:
         *front, u, v = i
         return pb.max_over((size, size), lambda p, q: x[(*front, size * u + p, size * v + q)])
 
-    return pb.build((*lead, height // size, width // size), at)
+    pooled: Array = pb.build((*lead, height // size, width // size), at)
+    return pooled
 
 
 def one_hot(label: Array, shape: tuple[int, ...]) -> Array:
@@ -82,7 +85,8 @@ def one_hot(label: Array, shape: tuple[int, ...]) -> Array:
     Returns:
         An array of that shape, of the default floating type.
     """
-    return pb.build(shape, lambda k, *rest: pb.where(k == label, 1.0, 0.0))
+    target: Array = pb.build(shape, lambda k, *rest: pb.where(k == label, 1.0, 0.0))
+    return target
 
 
 def half_squared_error(y: Array, label: Array) -> Array:
@@ -100,7 +104,8 @@ def half_squared_error(y: Array, label: Array) -> Array:
         difference = pb.where(k == label, y[(k, *zeros)] - 1, y[(k, *zeros)])
         return difference * difference
 
-    return pb.sum_over(y.shape[0], term) / 2
+    error: Array = pb.sum_over(y.shape[0], term) / 2
+    return error
 
 
 def log_softmax(z: Array) -> Array:
@@ -115,4 +120,5 @@ def log_softmax(z: Array) -> Array:
     largest = pb.build(rows, lambda n: pb.max_over(classes, lambda k: z[n, k]))
     total = pb.build(rows, lambda n: pb.sum_over(classes, lambda k: pb.exp(z[n, k] - largest[n])))
     scale = pb.build(rows, lambda n: largest[n] + pb.log(total[n]))
-    return pb.build((rows, classes), lambda n, k: z[n, k] - scale[n])
+    likely: Array = pb.build((rows, classes), lambda n, k: z[n, k] - scale[n])
+    return likely

@@ -25,7 +25,10 @@ class _Training:
         self.images = inputs.images
         self.labels = inputs.labels
         self.rate = np.array(inputs.rate, dtype)
-        self.state = zhang.Training(zhang.Parameters(*inputs.fresh()), np.zeros((), dtype))
+        # The fields are annotated for traced arrays; here they hold NumPy's.
+        parameters: Any = zhang.Parameters
+        state: Any = zhang.Training
+        self.state: Any = state(parameters(*inputs.fresh()), np.zeros((), dtype))
 
     def reset(self) -> None:
         for own, initial in zip(self.state.parameters, self.inputs.parameters, strict=True):
@@ -43,7 +46,8 @@ class _Recognition:
 
         self.program = zhang.recognise
         self.images = inputs.images
-        self.parameters = zhang.Parameters(*inputs.fresh())
+        parameters: Any = zhang.Parameters
+        self.parameters = parameters(*inputs.fresh())
 
     def reset(self) -> None:
         pass

@@ -66,7 +66,8 @@ def scores(parameters: Parameters, images: Float[Array, "N 28 28"]) -> Float[Arr
         lambda n, o: b3[o] + pb.sum_over((50, 4, 4), lambda c, i, j: s2[n, c, i, j] * w3[o, c, i, j]),
     )
     h = pb.build((count, 500), lambda n, o: pb.where(a3[n, o] > 0, a3[n, o], 0))
-    return pb.build((count, 10), lambda n, k: b4[k] + pb.sum_over(500, lambda o: h[n, o] * w4[k, o]))
+    z: Array = pb.build((count, 10), lambda n, k: b4[k] + pb.sum_over(500, lambda o: h[n, o] * w4[k, o]))
+    return z
 
 
 @pb.function
@@ -75,7 +76,8 @@ def loss(parameters: Parameters, images: Float[Array, "N 28 28"], labels: UInt8[
     count = images.shape[0]
     likely = log_softmax(scores(parameters, images))
     total = pb.sum_over((count, 10), lambda n, k: pb.where(k == labels[n], likely[n, k], 0))
-    return -total / count
+    mean: Array = -total / count
+    return mean
 
 
 @pb.function(donate=("state",))
@@ -89,7 +91,8 @@ def train(
         value, gradient = pb.value_and_grad(loss, wrt="parameters")(state.parameters, images[s], labels[s])
         return Training(sgd(state.parameters, gradient, rate), state.loss + value * batch)
 
-    return pb.fold(steps, state, step)
+    trained: Training = pb.fold(steps, state, step)
+    return trained
 
 
 @pb.function

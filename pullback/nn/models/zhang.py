@@ -81,7 +81,8 @@ def train(
         value, gradient = pb.value_and_grad(loss, wrt="parameters")(state.parameters, images[n], labels[n])
         return Training(sgd(state.parameters, gradient, rate), state.loss + value)
 
-    return pb.fold(images.shape[0], state, step)
+    trained: Training = pb.fold(images.shape[0], state, step)
+    return trained
 
 
 @pb.function(donate=("state",))
@@ -98,7 +99,8 @@ def train_batches(
         value, gradient = pb.value_and_grad(batch_loss, wrt="parameters")(state.parameters, s)
         return Training(sgd(state.parameters, gradient, rate), state.loss + value * batch)
 
-    return pb.fold(steps, state, step)
+    trained: Training = pb.fold(steps, state, step)
+    return trained
 
 
 @pb.function

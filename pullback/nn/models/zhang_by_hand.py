@@ -38,7 +38,8 @@ def back_average_pool(cotangent: Array, size: int = 2) -> Array:
         *front, u, v = i
         return cotangent[(*front, u // size, v // size)] / (size * size)
 
-    return pb.build((*lead, height * size, width * size), at)
+    spread: Array = pb.build((*lead, height * size, width * size), at)
+    return spread
 
 
 def back_convolution(cotangent: Array, k: Array, x: Array) -> tuple[Array, Array, Array]:
