@@ -160,8 +160,10 @@ class _Printer:
     def leave(self, variables: Sequence[Var]) -> None:
         """The end of the scope of these variables."""
         for v in variables:
-            self.names.release((self.vars.pop(v),))
-            del self.order[v]
+            name = self.vars.pop(v, None)  # a program that binds a variable twice is printed too, in errors
+            if name is not None:
+                self.names.release((name,))
+                del self.order[v]
 
     # Scalars ------------------------------------------------------------------------------------------------
 
@@ -351,13 +353,13 @@ class _Printer:
                 return [f"{indent}{head} {{{_joined(body, 1, indent)} }}"]
             case Fold():
                 inits = [self.ref(r) for r in s.inits]
-                states = ", ".join(f"{self.define(r)} = {i}" for r, i in zip(s.states, inits, strict=True))
+                states = ", ".join(f"{self.define(r)} = {i}" for r, i in zip(s.states, inits, strict=False))
                 binder = self.binder((s.var,))
                 head, lines = f"fold {binder} ({states}) {{", self.block(s.body, indent + "  ")
                 self.leave((s.var,))
             case While():
                 inits = [self.ref(r) for r in s.inits]
-                states = ", ".join(f"{self.define(r)} = {i}" for r, i in zip(s.states, inits, strict=True))
+                states = ", ".join(f"{self.define(r)} = {i}" for r, i in zip(s.states, inits, strict=False))
                 trips = "" if s.max_trips is None else f" at most {self.index(s.max_trips)}"
                 head = f"while ({states}){trips} {{"
                 lines = self.block(s.test, indent + "  ")
