@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pullback.errors import DTypeError, ShapeError
-from pullback.loops.nodes import Buffer
+
+if TYPE_CHECKING:
+    from pullback.loops.nodes import Buffer
 
 NDArray = np.ndarray[Any, Any]
 ALIGNMENT = 64

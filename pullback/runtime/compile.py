@@ -15,16 +15,17 @@ import os
 import platform
 import shlex
 import shutil
-import subprocess
 import sys
-import tempfile
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pullback.errors import CompilerError
+
+if TYPE_CHECKING:
+    import subprocess
 
 FLAGS: Final = ("-std=gnu99", "-O2", "-ftree-vectorize", "-march=native", "-ffp-contract=fast", "-fno-math-errno",
                 "-fno-trapping-math", "-fPIC", "-shared")
@@ -101,7 +102,7 @@ def _version(command: tuple[str, ...]) -> str:
     version = result.stdout.partition("\n")[0].strip() if result.returncode == 0 else "unknown"
     try:
         record.parent.mkdir(parents=True, exist_ok=True)
-        _put(record, version.encode())
+        put_file(record, version.encode())
     except OSError:
         pass
     return version
@@ -144,6 +145,8 @@ def library_path(text: str, flags: tuple[str, ...] = FLAGS) -> Path:
 
 def build_library(text: str, flags: tuple[str, ...] = FLAGS) -> Path:
     """Compile the text, whether or not the cache has it."""
+    import tempfile
+
     compiler = find_compiler()
     digest = _digest(text, compiler, flags)
     folder = _writable_folder(digest)
@@ -167,8 +170,10 @@ def _digest(text: str, compiler: Compiler, flags: tuple[str, ...]) -> str:
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=20).hexdigest()
 
 
-def _put(path: Path, data: bytes) -> None:
+def put_file(path: Path, data: bytes) -> None:
     """Write a file at once: readers see the old one or the new one."""
+    import tempfile
+
     handle, name = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(handle, "wb") as f:
         f.write(data)
@@ -180,6 +185,8 @@ _spare_folders: list[Path] = []
 
 def _writable_folder(digest: str) -> Path:
     """The folder a library goes to; a folder of this process where the cache cannot be written."""
+    import tempfile
+
     for root in (cache_folder(), *_spare_folders):
         folder = root / "libraries" / digest[:2]
         try:
@@ -199,10 +206,12 @@ def _writable_folder(digest: str) -> Path:
     return folder
 
 
-_keep: list[tempfile.TemporaryDirectory[str]] = []  # removed when the process ends
+_keep: list[object] = []  # removed when the process ends
 
 
 def _run(command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    import subprocess
+
     try:
         return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT, check=False,
                               stdin=subprocess.DEVNULL)

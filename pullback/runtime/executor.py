@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.codegen.c import CSource, print_c
 from pullback.errors import IndexRangeError
-from pullback.ir.program import Program
-from pullback.loops.memory import MemoryPlan, MemoryTable, memory_table
-from pullback.loops.nodes import Function, Site
-from pullback.runtime.buffer import NDArray, address, aligned_bytes, extents, prepared
+from pullback.ir.types import dtype_named
+from pullback.runtime.buffer import NDArray, address, aligned_bytes, prepared
 from pullback.runtime.compile import native_vector_bytes
-from pullback.runtime.emit import lower_program
-from pullback.runtime.load import compiled_entry
+from pullback.runtime.load import Entry, compiled_entry
+from pullback.runtime.record import Parameter, Record, find_record, keep_record, record_path
+
+if TYPE_CHECKING:  # the compiler itself is imported when a program is not in the cache
+    from pullback.ir.program import Program
+    from pullback.loops.memory import MemoryTable
+    from pullback.loops.nodes import Site
+    from pullback.runtime.emit import Lowered
 
 POISON = 0xA5
 
@@ -33,35 +37,44 @@ class _Slot:
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
 
+    @staticmethod
+    def of(p: Parameter) -> _Slot:
+        return _Slot(p.name, dtype_named(p.dtype).numpy, p.shape)
+
 
 class Executable:
     """A compiled program for fixed dims.
 
     Attributes:
-        source: the C it was made from.   function, plan: its loops and memory.
+        record: its C and what a call needs to know.
         in_place: output position -> input position that may be the same array.
     """
 
-    def __init__(self, function: Function, plan: MemoryPlan, source: CSource, entry: Callable[..., int]) -> None:
-        self.function = function
-        self.plan = plan
-        self.source = source
-        self.in_place = dict(function.in_place)
+    def __init__(self, record: Record, entry: Entry, lowered: Callable[[], Lowered]) -> None:
+        self.record = record
+        self.in_place = dict(record.in_place)
+        self._lowered = lowered
         self._entry = entry
-        self._inputs = tuple(_Slot(b.name, b.dtype.numpy, extents(b)) for b in function.inputs)
-        self._outputs = tuple(_Slot(b.name, b.dtype.numpy, extents(b)) for b in function.outputs)
+        self._inputs = tuple(_Slot.of(p) for p in record.inputs)
+        self._outputs = tuple(_Slot.of(p) for p in record.outputs)
         self._arenas: list[NDArray] = []
-        self._checks = bool(source.sites)
 
     @property
     def arena_bytes(self) -> int:
         """Bytes of working memory a call uses."""
-        return self.plan.bytes
+        return self.record.arena_bytes
+
+    @cached_property
+    def lowered(self) -> Lowered:
+        """The loops and the memory plan; lowered again where the C came from the cache."""
+        return self._lowered()
 
     @property
     def memory(self) -> MemoryTable:
         """The memory table."""
-        return memory_table(self.function, self.plan)
+        from pullback.loops.memory import memory_table
+
+        return memory_table(self.lowered.function, self.lowered.memory)
 
     def empty_outputs(self) -> list[NDArray]:
         """Arrays for the outputs, not initialised."""
@@ -102,20 +115,26 @@ class Executable:
     def _call(self, inputs: list[int], outputs: list[int]) -> None:
         arena = None
         memory = 0
-        if self.plan.bytes:
-            arena = self._arenas.pop() if self._arenas else aligned_bytes(self.plan.bytes)
+        if self.arena_bytes:
+            arena = self._arenas.pop() if self._arenas else aligned_bytes(self.arena_bytes)
             memory = address(arena)
         try:
-            if not self._checks:
+            if not self.record.sites:
                 self._entry(*inputs, *outputs, memory)
                 return
             fault = np.zeros(2, np.int64)
             code = self._entry(*inputs, *outputs, memory, address(fault))
             if code:
-                raise range_error(self.source.sites[code - 1], int(fault[0]), int(fault[1]))
+                raise range_error(self._site(code), int(fault[0]), int(fault[1]))
         finally:
             if arena is not None:
                 self._arenas.append(arena)
+
+    def _site(self, code: int) -> Site:
+        """What the check with this code is about."""
+        from pullback.codegen.c import print_c
+
+        return print_c(self.lowered.function, self.lowered.memory, comments=False).sites[code - 1]
 
     def run_poisoned(self, inputs: Sequence[NDArray], beyond: int = 4096) -> tuple[list[NDArray], bool, bool]:
         """Run in an oversized arena filled with a pattern, for tests of the memory plan.
@@ -124,21 +143,22 @@ class Executable:
             The outputs (which would show a read of memory that was not written), whether everything beyond the
             planned size is untouched, and whether the buffer that ends last was written (True without buffers).
         """
-        arena = aligned_bytes(self.plan.bytes + beyond)
+        arena = aligned_bytes(self.arena_bytes + beyond)
         arena[:] = POISON
         outputs = self.empty_outputs()
         for o in outputs:
             o.reshape(-1).view(np.uint8)[:] = POISON
         ready = [prepared(a, s.name, s.dtype, s.shape) for a, s in zip(inputs, self._inputs, strict=True)]
         arguments = [address(a) for a in (*ready, *outputs, arena)]
-        if self._checks:
+        if self.record.sites:
             arguments.append(0)
         code = self._entry(*arguments)
         assert code == 0, f"range check {code} failed"
-        untouched = bool((arena[self.plan.bytes :] == POISON).all())
+        untouched = bool((arena[self.arena_bytes :] == POISON).all())
         written = True
-        if self.plan.offsets:
-            last, start = max(self.plan.offsets.items(), key=lambda item: item[1] + item[0].bytes)
+        offsets = self.lowered.memory.offsets
+        if offsets:
+            last, start = max(offsets.items(), key=lambda item: item[1] + item[0].bytes)
             written = bool((arena[start : start + last.bytes] != POISON).any())
         return outputs, untouched, written
 
@@ -163,7 +183,20 @@ def compile_program(program: Program, dims: Mapping[str, int], threads: int = 1)
         CompilerError: [E410] no compiler. [E411] it failed.
     """
     del threads
-    lowered = lower_program(program, dims, False, native_vector_bytes(), False)
-    source = print_c(lowered.function, lowered.memory, comments=False)
-    arity = len(lowered.function.inputs) + len(lowered.function.outputs) + 1 + bool(source.sites)
-    return Executable(lowered.function, lowered.memory, source, compiled_entry(source.text, source.name, arity))
+
+    def lowered() -> Lowered:
+        from pullback.runtime.emit import lower_program
+
+        return lower_program(program, dims, False, native_vector_bytes(), False)
+
+    path = record_path(program, dims)
+    record = find_record(path)
+    if record is not None:
+        return Executable(record, compiled_entry(record.text, record.name, record.arity), lowered)
+    from pullback.codegen.c import print_c
+
+    made = lowered()
+    record = Record.of(made.function, print_c(made.function, made.memory, comments=False))
+    entry = compiled_entry(record.text, record.name, record.arity)
+    keep_record(path, record)
+    return Executable(record, entry, lambda: made)

@@ -1,0 +1,114 @@
+"""What is remembered of a compiled program, so that the next process neither lowers nor prints it again.
+
+A record is found by a digest of the program's text, its dims, the size of vectors and a fingerprint of this package:
+it holds the C text and what a call needs to know. Records are a cache: a missing, damaged or unwritable one costs
+time only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pullback.ir.printer import print_program
+from pullback.ir.program import Program
+from pullback.runtime.buffer import extents
+from pullback.runtime.compile import cache_folder, native_vector_bytes, put_file
+
+if TYPE_CHECKING:
+    from pullback.codegen.c import CSource
+    from pullback.loops.nodes import Buffer, Function
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One array of a compiled function."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @staticmethod
+    def of(b: Buffer) -> Parameter:
+        """The parameter for a buffer."""
+        return Parameter(b.name, b.dtype.name, extents(b))
+
+
+@dataclass(frozen=True)
+class Record:
+    """A compiled function without its loops.
+
+    Attributes:
+        text: its C.   name: its C name.
+        arena_bytes: what it needs.   sites: how many range checks it has.
+        in_place: output and input positions that may be one array.
+    """
+
+    text: str
+    name: str
+    arena_bytes: int
+    sites: int
+    inputs: tuple[Parameter, ...]
+    outputs: tuple[Parameter, ...]
+    in_place: tuple[tuple[int, int], ...]
+
+    @staticmethod
+    def of(function: Function, source: CSource) -> Record:
+        """The record of a printed function."""
+        return Record(source.text, source.name, source.arena_bytes, len(source.sites),
+                      tuple(Parameter.of(b) for b in function.inputs),
+                      tuple(Parameter.of(b) for b in function.outputs), function.in_place)
+
+    @property
+    def arity(self) -> int:
+        """The number of C arguments."""
+        return len(self.inputs) + len(self.outputs) + 1 + bool(self.sites)
+
+
+def record_path(program: Program, dims: Mapping[str, int]) -> Path:
+    """Where the record of a program is kept."""
+    parts = (print_program(program), json.dumps(sorted(dims.items())), str(native_vector_bytes()), fingerprint())
+    digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=20).hexdigest()
+    return cache_folder() / "programs" / digest[:2] / f"{digest}.json"
+
+
+def find_record(path: Path) -> Record | None:
+    """The record kept there, None where there is none that can be read."""
+    try:
+        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        inputs, outputs = ([Parameter(p["name"], p["dtype"], tuple(p["shape"])) for p in data[side]]
+                           for side in ("inputs", "outputs"))
+        pairs = tuple((int(o), int(i)) for o, i in data["in_place"])
+        return Record(data["text"], data["name"], data["arena_bytes"], data["sites"], tuple(inputs), tuple(outputs),
+                      pairs)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def keep_record(path: Path, record: Record) -> None:
+    """Write a record; a folder that cannot be written is no error."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        put_file(path, json.dumps(asdict(record)).encode())
+    except OSError:
+        pass
+
+
+@lru_cache(maxsize=1)
+def fingerprint() -> str:
+    """The state of this package: every source file with its size and time of change."""
+    root = Path(__file__).resolve().parents[1]
+    out = []
+    for folder in ("ir", "prim", "rewrite", "passes", "loops", "codegen", "runtime"):
+        with os.scandir(root / folder) as entries:
+            for e in entries:
+                if e.name.endswith(".py"):
+                    s = e.stat()
+                    out.append(f"{folder}/{e.name} {s.st_size} {s.st_mtime_ns}")
+    return hashlib.blake2b("\n".join(sorted(out)).encode(), digest_size=16).hexdigest()
