@@ -15,7 +15,7 @@ NDArray = np.ndarray[Any, Any]
 
 
 def convert(x: NDArray, dtype: DType) -> NDArray:
-    """x as `dtype`: saturating from floating to integer, wrapping between integers, != 0 for bool."""
+    """Convert x to `dtype`: saturating from floating to integer, wrapping between integers, != 0 for bool."""
     if dtype.is_bool:
         return np.asarray(x != 0)
     if dtype.is_integer and x.dtype.kind == "f":
@@ -38,7 +38,7 @@ def floor_divide(a: NDArray, b: NDArray) -> NDArray:
 
 
 def remainder(a: NDArray, b: NDArray) -> NDArray:
-    """a - b * floor(a / b); integers: 0 where b is 0."""
+    """Remainder a - b * floor(a / b); integers: 0 where b is 0."""
     with np.errstate(all="ignore"):
         if a.dtype.kind == "f":
             return np.asarray(np.remainder(a, b))
