@@ -1,0 +1,168 @@
+"""Rules a loop program and its memory plan must keep; tests call `verify_function` after lowering.
+
+Scope: index variables and temporaries are bound where they are used, only mutable ones are assigned, kernels see
+nothing but their parameters. Memory: offsets are aligned and inside the arena, local arrays stay below 4 KiB, and no
+buffer is read after another one was written over it. The last rule is checked by running the program in the
+abstract, every loop twice and every branch: a write makes a buffer valid and those that share bytes with it invalid.
+"""
+
+from __future__ import annotations
+
+from pullback.errors import VerifyError
+from pullback.ir.index import DimSymbol, Index, Var
+from pullback.loops import nodes
+from pullback.loops.memory import ALIGNMENT, MemoryPlan, accesses
+from pullback.loops.nodes import (
+    Assign,
+    Buffer,
+    Call,
+    For,
+    Function,
+    Gather,
+    If,
+    Kernel,
+    Let,
+    LetIndex,
+    Load,
+    Loop,
+    Read,
+    Stmt,
+    Store,
+    Temp,
+)
+
+
+def verify_function(function: Function, plan: MemoryPlan | None = None) -> None:
+    """Raise VerifyError [E310] for the first rule that is broken."""
+    _Scopes(frozenset((*function.inputs, *function.outputs)), arena=True).body(function.body, frozenset(), frozenset())
+    for s in nodes.walk(function.body):
+        if isinstance(s, Call):
+            _kernel(s.kernel)
+            _require(len(s.arguments) == len(s.kernel.params), f"{s.kernel.name}: {len(s.arguments)} arguments")
+            for p, a in zip(s.kernel.params, s.arguments, strict=True):
+                _require(p.dtype is a.buffer.dtype, f"{s.kernel.name}: {p} is {p.dtype}, {a.buffer} {a.buffer.dtype}")
+                _require(not (p.written and a.buffer.space == "input"), f"{s.kernel.name} writes the input {a.buffer}")
+    if plan is not None:
+        _offsets(plan)
+        _Memory(plan).body(function.body, {})
+
+
+def _require(condition: bool, what: str) -> None:
+    if not condition:
+        raise VerifyError("E310", what)
+
+
+def _kernel(k: Kernel) -> None:
+    """A kernel by itself."""
+    for body in (k.body, k.portable or ()):
+        _Scopes(frozenset(k.params), arena=False).body(body, frozenset(k.indices), frozenset())
+    written = {p for p in k.params if p.written}
+    for s in nodes.walk(k.body):
+        if isinstance(s, Store | nodes.Fill):
+            _require(s.buffer in written or s.buffer.space == "stack", f"{k.name} writes {s.buffer}, which is const")
+            if s.buffer.space == "stack":
+                _require(s.buffer.bytes <= nodes.STACK_LIMIT, f"{s.buffer} has {s.buffer.bytes} bytes on the stack")
+
+
+class _Scopes:
+    """Whether everything is bound where it is used."""
+
+    def __init__(self, buffers: frozenset[Buffer], arena: bool) -> None:
+        self.buffers = buffers
+        self.arena = arena
+        self._mutable: set[Temp] = set()
+
+    def body(self, statements: tuple[Stmt, ...], variables: frozenset[Var], temps: frozenset[Temp]) -> None:
+        """Check statements in which these variables and temporaries are bound."""
+        for s in statements:
+            self._uses(s, variables, temps)
+            match s:
+                case For():
+                    self.body(s.body, variables | {s.var}, temps)
+                case Loop():
+                    self.body(s.body, variables, temps)
+                case If():
+                    self.body(s.then, variables, temps)
+                    self.body(s.otherwise, variables, temps)
+                case Let():
+                    temps |= {s.temp}
+                    if s.mutable:
+                        self._mutable.add(s.temp)
+                case LetIndex():
+                    variables |= {s.var}
+                case Assign():
+                    _require(s.temp in temps, f"{s.temp.name} is assigned before it is declared")
+                    _require(s.temp in self._mutable, f"{s.temp.name} is assigned and not mutable")
+                    _require(s.temp.type == s.value.type, f"{s.temp.name}: {s.temp.type} = {s.value.type}")
+                case _:
+                    pass
+
+    def _uses(self, s: Stmt, variables: frozenset[Var], temps: frozenset[Temp]) -> None:
+        for i in nodes.statement_indices(s):
+            self._index(i, variables)
+        for v in nodes.values_of(s):
+            for n in nodes.walk_value(v):
+                if isinstance(n, Read):
+                    _require(n.temp in temps, f"{n.temp.name} is read before it is declared")
+                if isinstance(n, Load | Gather):
+                    self._buffer(n.buffer)
+        reads, writes = accesses(s)
+        for b in (*reads, *writes):
+            self._buffer(b)
+        if isinstance(s, Call):
+            for var in s.kernel.indices:
+                _require(var in variables, f"{s.kernel.name} takes {var.name}, which is not bound")
+
+    def _index(self, i: Index, variables: frozenset[Var]) -> None:
+        for v in i.free:
+            _require(v in variables, f"{v.name} in {i} is not bound")
+        for a in i.every_atom:
+            _require(not isinstance(a, DimSymbol), f"the dim {a} has no value")
+
+    def _buffer(self, b: Buffer) -> None:
+        known = b in self.buffers or b.space == "stack" or (self.arena and b.space == "arena")
+        _require(known, f"{b} ({b.space}) is not known here")
+
+
+def _offsets(plan: MemoryPlan) -> None:
+    for b, offset in plan.offsets.items():
+        _require(offset % ALIGNMENT == 0, f"{b} at {offset} is not aligned")
+        _require(offset >= 0 and offset + b.bytes <= plan.bytes, f"{b} at {offset} leaves the arena of {plan.bytes}")
+
+
+class _Memory:
+    """Runs a program in the abstract: which buffers hold what was last written to them."""
+
+    def __init__(self, plan: MemoryPlan) -> None:
+        spans = [(b, o, o + b.bytes) for b, o in plan.offsets.items()]
+        self.rivals: dict[Buffer, list[Buffer]] = {
+            b: [c for c, s, e in spans if c is not b and s < end and start < e] for b, start, end in spans}
+
+    def body(self, statements: tuple[Stmt, ...], valid: dict[Buffer, bool]) -> None:
+        """Run statements; `valid` is changed."""
+        for s in statements:
+            match s:
+                case For() | Loop():
+                    self._run(s, valid)
+                    for _ in range(2):
+                        self.body(s.body, valid)
+                case If():
+                    self._run(s, valid)
+                    other = dict(valid)
+                    self.body(s.then, valid)
+                    self.body(s.otherwise, other)
+                    for b in valid.keys() | other.keys():
+                        valid[b] = valid.get(b, False) and other.get(b, False)
+                case _:
+                    self._run(s, valid)
+
+    def _run(self, s: Stmt, valid: dict[Buffer, bool]) -> None:
+        reads, writes = accesses(s)
+        for b in reads:
+            if b.space == "arena":
+                _require(valid.get(b, False), f"{b} is read, but its memory holds something else")
+        for b in writes:
+            for c in self.rivals.get(b, ()):
+                _require(c not in reads and c not in writes, f"{b} and {c} share memory in one statement")
+                valid[c] = False
+            valid[b] = True

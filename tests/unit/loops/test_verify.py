@@ -1,0 +1,79 @@
+"""The verifier passes what lowering makes, and finds what is planted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pullback.errors import VerifyError
+from pullback.ir.parser import parse_program
+from pullback.ir.types import f32
+from pullback.loops.memory import MemoryPlan, plan
+from pullback.loops.nodes import Assign, Call, Function, Let, Literal, Temp, scalar, walk
+from pullback.loops.verify import verify_function
+from pullback.runtime.emit import lower_program
+from tests.unit.runtime.programs import CASES
+
+
+def lowered(name: str, vector_bytes: int = 32) -> tuple[Function, MemoryPlan]:
+    text, dims = CASES[name]
+    made = lower_program(parse_program(text), dims, False, vector_bytes)
+    return made.function, made.memory
+
+
+@pytest.mark.parametrize("vector_bytes", [0, 32])
+@pytest.mark.parametrize("name", CASES)
+def test_passes_what_lowering_makes(name: str, vector_bytes: int) -> None:
+    verify_function(*lowered(name, vector_bytes))
+
+
+def test_finds_buffers_that_share_memory_while_both_are_needed() -> None:
+    function, memory = lowered("same_init")
+    assert len(memory.offsets) > 1
+    together = MemoryPlan(dict.fromkeys(memory.offsets, 0), memory.bytes, memory.lives, memory.moments)
+    with pytest.raises(VerifyError, match=r"share memory|holds something else"):
+        verify_function(function, together)
+
+
+def test_finds_an_offset_outside_the_arena() -> None:
+    function, memory = lowered("same_init")
+    with pytest.raises(VerifyError, match="leaves the arena"):
+        verify_function(function, replace(memory, bytes=0))
+
+
+def test_finds_what_is_not_bound() -> None:
+    function, _ = lowered("dense", 0)
+    call = next(s for s in walk(function.body) if isinstance(s, Call))
+    loop = call.kernel.body[0]
+    stray = replace(call.kernel, body=loop.body)
+    with pytest.raises(VerifyError, match=r"n in .* is not bound"):
+        verify_function(replace(function, body=(Call(stray, call.arguments),)))
+    t = Temp("t", scalar(f32))
+    frozen = replace(call.kernel, body=(Let(t, Literal(0.0, t.type)), Assign(t, Literal(1.0, t.type))))
+    with pytest.raises(VerifyError, match="t is assigned and not mutable"):
+        verify_function(replace(function, body=(Call(frozen, call.arguments),)))
+
+
+def test_lives_of_a_plan_end_where_nothing_reads_any_more() -> None:
+    text = """chain(x: f64[N]) {
+      a = build n < N { sum m < N { x[m] * x[n] } }
+      b = build n < N { sum m < N { a[m] * a[n] } }
+      c = build n < N { sum m < N { b[m] * b[n] } }
+      d = build n < N { sum m < N { c[m] * c[n] } }
+      return d }"""
+    made = lower_program(parse_program(text), {"N": 100}, False)
+    assert [b.name for b in made.memory.offsets] == ["a", "b", "c"]
+    assert made.memory.bytes == 2 * 832
+    verify_function(made.function, plan(made.function))
+
+
+def test_state_carried_from_trip_to_trip_lives_through_the_loop() -> None:
+    text = """carried(x: f64[N]) {
+      s = fold t < 10 (a = x) { b = build n < N { a[n] + 1.0 } yield b }
+      y = build n < N { sum m < N { s[m] * s[n] } }
+      return y }"""
+    made = lower_program(parse_program(text), {"N": 8}, False)
+    (buffer,) = made.memory.offsets
+    first, last = made.memory.lives[buffer]
+    assert last - first >= 3
