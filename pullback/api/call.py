@@ -114,7 +114,7 @@ def unify(
             else:
                 expected = Substitution(dims=dims).index(pattern)
                 if expected is not actual:
-                    came = [f"{s.name} = {dims[s]} from {origin[s]}" for s in pattern.symbols if s in origin]
+                    came = [_came(s, dims, origin) for s in pattern.symbols if s in origin]
                     raise ShapeError(
                         "E101",
                         f"{name}: axis {axis} of {ref.name} must be {_equation(pattern, expected)}, "
@@ -132,6 +132,11 @@ def unify(
                 facts=_facts(inputs, handles),
             )
         pending = left
+
+
+def _came(s: DimSymbol, dims: dict[DimSymbol, Index], origin: dict[DimSymbol, str]) -> str:
+    value = str(dims[s])
+    return f"{s.name} {'' if value == s.name else f'= {value} '}comes from {origin[s]}"
 
 
 def _equation(pattern: Index, expected: Index) -> str:

@@ -15,14 +15,22 @@ from pullback.api.explain import Explanation, explain
 from pullback.api.signature import Parameter, Signature, bind, parameters_of, signature_of
 from pullback.api.traced import Traced, trace
 from pullback.api.typetext import program_type
-from pullback.errors import ShapeError, TraceError
+from pullback.errors import PullbackError, ShapeError, TraceError
 from pullback.ir.dims import check_requirements, determined_dims
 from pullback.ir.program import Program
 from pullback.lang import tree
 from pullback.lang.annotations import Undetermined
 from pullback.lang.trace import is_tracing
+from pullback.source import user_position
 
 Specialise = Literal["auto", "always", "never"]
+
+
+def _placed(error: PullbackError) -> PullbackError:
+    """The error with the place of the user's call or definition, where it has none of its own."""
+    if error.position is None:
+        error.position = user_position()
+    return error
 
 
 class Function:
@@ -50,6 +58,7 @@ class Function:
         self._runners: dict[Any, Runner] = {}
         self._fast: dict[Any, Runner] = {}
         self._last: Signature | None = None
+        self._under_way: set[Signature] = set()
         self.derivatives: dict[Any, Function] = {}
         functools.update_wrapper(self, f, updated=())
 
@@ -82,6 +91,8 @@ class Function:
             self.traced(signature)
         except Undetermined:
             pass
+        except PullbackError as error:
+            raise _placed(error) from error.__cause__
         except NameError as error:
             if isinstance(error, UnboundLocalError):
                 raise
@@ -91,7 +102,18 @@ class Function:
         """The function traced for a signature, once."""
         found = self._traces.get(signature)
         if found is None:
-            found = self._trace(signature)
+            if signature in self._under_way:
+                raise TraceError(
+                    "E142",
+                    f"{self.name} calls itself with the same static arguments, so its unrolling would not end",
+                    position=user_position(),
+                    remedy="recursion needs a `pb.Static` argument that changes; `fold` and `while_loop` repeat",
+                )
+            self._under_way.add(signature)
+            try:
+                found = self._trace(signature)
+            finally:
+                self._under_way.discard(signature)
             if not found.foreign and not (is_tracing() and self._closes_over_indices(found)):
                 self._traces[signature] = found
         self._last = signature
@@ -114,6 +136,7 @@ class Function:
                 raise TraceError(
                     "E140",
                     f"{self.name}: its annotations leave element types, ranks or static values open",
+                    position=user_position(),
                     remedy=f"call {self.name} once, or use {self.name}.program(...) with arguments",
                 ) from None
             signature = self._last
@@ -123,8 +146,11 @@ class Function:
         """The program for these arguments; without arguments what the annotations determine."""
         if not args and not keywords:
             return self._determined().program
-        signature, _ = signature_of(self.parameters, bind(self.name, self.parameters, args, keywords))
-        return self.traced(signature).program
+        try:
+            signature, _ = signature_of(self.parameters, bind(self.name, self.parameters, args, keywords))
+            return self.traced(signature).program
+        except PullbackError as error:
+            raise _placed(error) from error.__cause__
 
     # Calling ------------------------------------------------------------------------------------------------
 
@@ -137,12 +163,15 @@ class Function:
             runner = self._fast.get(key)
             if runner is not None and all(type(a) is np.ndarray for a in args):
                 return runner.call_fast(args)
-        values = bind(self.name, self.parameters, args, keywords)
-        signature, flat = signature_of(self.parameters, values)
-        traced = self.traced(signature)
-        if is_tracing():
-            return inline(self.name, traced, signature.flat, flat)
-        runner, arrays = self._runner(signature, traced, flat)
+        try:
+            values = bind(self.name, self.parameters, args, keywords)
+            signature, flat = signature_of(self.parameters, values)
+            traced = self.traced(signature)
+            if is_tracing():
+                return inline(self.name, traced, signature.flat, flat)
+            runner, arrays = self._runner(signature, traced, flat)
+        except PullbackError as error:
+            raise _placed(error) from error.__cause__
         if (
             not keywords
             and out is None
@@ -150,7 +179,10 @@ class Function:
             and all(type(a) is np.ndarray for a in args)
         ):
             self._fast[tuple([(a.dtype, a.shape) for a in args])] = runner
-        return runner.call(arrays, out)
+        try:
+            return runner.call(arrays, out)
+        except PullbackError as error:
+            raise _placed(error) from error.__cause__
 
     def _runner(
         self, signature: Signature, traced: Traced, flat: Sequence[Any]
@@ -198,6 +230,7 @@ class Function:
                 raise ShapeError(
                     "E106",
                     f"{self.name} has no dim {name}",
+                    position=user_position(),
                     facts=[self.type],
                     remedy="its dims are " + ", ".join(wanted) if wanted else "it has no dims",
                 )

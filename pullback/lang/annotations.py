@@ -214,6 +214,11 @@ class TreeSpec(Spec):
     type: type | None
     fields: tuple[tuple[Any, Spec], ...]
 
+    def _fields_text(self) -> str:
+        if self.kind == "tuple":
+            return f"{len(self.fields)} items"
+        return ", ".join(str(k) for k, _ in self.fields)
+
     def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102
         keys = tuple(k for k, _ in self.fields)
         children: list[Any] = [MISSING] * len(keys)
@@ -223,7 +228,7 @@ class TreeSpec(Spec):
                 raise TraceError(
                     "E139",
                     f"{path}: {_found(value)} was given where the annotation has "
-                    f"{self.type.__name__ if self.type else self.kind} with {', '.join(map(str, keys))}",
+                    f"{self.type.__name__ if self.type else self.kind} of {self._fields_text()}",
                     remedy="pass a tree of the annotated structure",
                 )
             by_key = dict(zip(node[0].keys, node[1]))
@@ -451,12 +456,13 @@ def check_solvable(inputs: Sequence[tuple[str, tuple[Index, ...]]], sizes: Seque
             return None
         if len(left) == len(pending):
             name, e = left[0]
-            missing = ", ".join(s.name for s in e.symbols if s not in known)
+            unknown = [s.name for s in e.symbols if s not in known]
             return ShapeError(
                 "E106",
-                f"{name}: the extent {e} does not determine {missing}",
+                f"{name}: the extent {e} does not determine {' and '.join(unknown)}",
                 facts=[f"{n} : {x}" for n, x in left[1:]],
-                remedy=f'let an argument have {missing} as an extent, or add `{missing.lower()}: pb.Size["{missing}"]`',
+                remedy=f"let an argument have {unknown[0]} as an extent, or add a parameter "
+                f'`{unknown[0].lower()}: pb.Size["{unknown[0]}"]`',
             )
         pending = left
 

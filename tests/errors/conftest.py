@@ -1,0 +1,37 @@
+"""Error messages are compared whole: each test holds the program a user wrote and the text they see."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from pullback.errors import PullbackError
+
+PREAMBLE = """\
+import numpy as np
+import pullback as pb
+from jaxtyping import Bool, Float, Float32, Float64, Int64, UInt8
+from pullback import Array
+"""
+
+
+@pytest.fixture
+def message(tmp_path: Path) -> Callable[[str], str]:
+    """The message that running a program ends with; lines count from the program's own first one."""
+
+    def run(source: str) -> str:
+        path = tmp_path / "user.py"
+        text = dedent(source).strip("\n") + "\n"
+        path.write_text(text, encoding="utf-8")
+        linecache.checkcache(str(path))
+        names: dict[str, object] = {"__name__": "user"}
+        exec(PREAMBLE, names)
+        with pytest.raises(PullbackError) as caught:
+            exec(compile(text, str(path), "exec"), names)
+        return str(caught.value).replace(str(path), "user.py") + "\n"
+
+    return run

@@ -1,0 +1,64 @@
+"""E122: the program, and the complete message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+def test_argument(message: Callable[[str], str]) -> None:
+    assert (
+        message("""
+@pb.function
+def double(x: Float32[Array, "N"]):
+    return 2 * x
+
+double(np.zeros(3))
+""")
+        == """\
+DTypeError [E122] x has dtype float64, its annotation says float32
+  --> user.py:5:1
+   | double(np.zeros(3))
+   | ^^^^^^^^^^^^^^^^^^^
+  try: `x.astype(np.float32)` converts it      See docs/reference/errors.md#E122
+"""
+    )
+
+
+def test_float_throughout(message: Callable[[str], str]) -> None:
+    assert (
+        message("""
+@pb.function
+def total(x: Float[Array, "N"], y: Float[Array, "N"]):
+    return x + y
+
+total(np.zeros(3), np.zeros(3, np.float32))
+""")
+        == """\
+DTypeError [E122] y has dtype float32, its annotation says float64
+  --> user.py:5:1
+   | total(np.zeros(3), np.zeros(3, np.float32))
+   | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  try: `y.astype(np.float64)` converts it      See docs/reference/errors.md#E122
+"""
+    )
+
+
+def test_inside(message: Callable[[str], str]) -> None:
+    assert (
+        message("""
+@pb.function
+def double(x: Float32[Array, "N"]):
+    return 2 * x
+
+@pb.function
+def use(x: Float64[Array, "N"]):
+    return double(x)
+""")
+        == """\
+DTypeError [E122] x has dtype float64, its annotation says float32
+  --> user.py:7:12
+   |     return double(x)
+   |            ^^^^^^^^^
+  try: `x.astype(pb.float32)` converts it      See docs/reference/errors.md#E122
+"""
+    )

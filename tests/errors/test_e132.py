@@ -1,0 +1,20 @@
+"""E132: the program, and the complete message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+def test_outside(message: Callable[[str], str]) -> None:
+    assert (
+        message("""
+pb.exp(np.zeros(3))
+""")
+        == """\
+TraceError [E132] this is part of the language, and no function is being traced
+  --> user.py:1:1
+   | pb.exp(np.zeros(3))
+   | ^^^^^^^^^^^^^^^^^^^
+  try: put it inside a function marked `@pullback.function`      See docs/reference/errors.md#E132
+"""
+    )

@@ -1,0 +1,39 @@
+"""E136: the program, and the complete message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+def test_numpy_function(message: Callable[[str], str]) -> None:
+    assert (
+        message("""
+@pb.function
+def total(x: Float64[Array, "N"]):
+    return np.cumsum(x)
+""")
+        == """\
+TraceError [E136] numpy.cumsum was given a traced array, whose values it needs
+  --> user.py:3:12
+   |     return np.cumsum(x)
+   |            ^^^^^^^^^^^^
+  try: use the function of pullback that does this      See docs/reference/errors.md#E136
+"""
+    )
+
+
+def test_ufunc(message: Callable[[str], str]) -> None:
+    assert (
+        message("""
+@pb.function
+def total(x: Float64[Array, "N"]):
+    return np.spacing(x)
+""")
+        == """\
+TraceError [E136] numpy.spacing was given a traced array, whose values it needs
+  --> user.py:3:12
+   |     return np.spacing(x)
+   |            ^^^^^^^^^^^^^
+  try: use the function of pullback that does this      See docs/reference/errors.md#E136
+"""
+    )

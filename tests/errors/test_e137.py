@@ -1,0 +1,22 @@
+"""E137: the program, and the complete message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+def test_parameters(message: Callable[[str], str]) -> None:
+    assert (
+        message("""
+@pb.function
+def table(x: Float64[Array, "N M"]):
+    return pb.build(x.shape, lambda n: x[n, 0])
+""")
+        == """\
+TraceError [E137] build: 2 extents were given, and the function does not take 2 indices
+  --> user.py:3:12
+   |     return pb.build(x.shape, lambda n: x[n, 0])
+   |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  try: one parameter for each extent, in the same order      See docs/reference/errors.md#E137
+"""
+    )
