@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pullback.ad.blocks import active_in, transpose_choose, transpose_fold, while_as_fold
 from pullback.ad.brackets import solve
 from pullback.ad.edges import Edge, data_dependent, edges_of
 from pullback.errors import DerivativeError
@@ -25,7 +26,6 @@ from pullback.ir.program import (
     Scatter,
     Statement,
     While,
-    statement_reads,
 )
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
@@ -43,7 +43,7 @@ def vjp(program: Program, wrt: Sequence[int]) -> Program:
         A program with inputs `program.inputs` and one cotangent for each floating output, in order; its outputs
         are those of `program`, then the cotangent of each input of `wrt`, shaped like that input.
     Raises:
-        DerivativeError: [E203] a fold, while or cond lies on the path from `wrt` to an output.
+        DerivativeError: [E203] a while loop without `max_trips` lies on the path from `wrt` to an output.
     """
     primal = normalise(program)
     sweep = _Sweep(primal, [primal.inputs[k] for k in wrt])
@@ -55,9 +55,10 @@ class _Sweep:
     """One backward walk over the statements of a program in normal form."""
 
     def __init__(self, primal: Program, sources: list[Ref]) -> None:
-        self.primal = primal
+        self.primal = primal.with_body(_bounded_loops(primal.body, active_in(primal.body, set(sources))))
         self.sources = sources
-        self.active = _active(primal.body, sources)
+        self.active = active_in(self.primal.body, set(sources))
+        self.primal_of: dict[Statement, tuple[Statement, ...]] = {}
         self.pending: dict[Ref, list[_Part]] = {}
         self.backward: list[Statement] = []
         self.guards: dict[Ref, _Guard] = {}
@@ -75,7 +76,8 @@ class _Sweep:
             self._statement(s)
         results = [self._cotangent(r) or self._zeros(r) for r in self.sources]
         names = (*(p.output_names or tuple(r.name for r in p.outputs)), *(f"{r.name}_bar" for r in self.sources))
-        body = Block((*p.body.statements, *self.backward), (*p.outputs, *results))
+        forward = [t for s in p.body.statements for t in self.primal_of.get(s, (s,))]
+        body = Block((*forward, *self.backward), (*p.outputs, *results))
         return replace(p, name=f"{p.name}_vjp", inputs=(*p.inputs, *seeds), body=body, output_names=tuple(names))
 
     def _give(self, r: Ref, variables: list[Var], seed: Ref) -> None:
@@ -85,22 +87,33 @@ class _Sweep:
     def _statement(self, s: Statement) -> None:
         if not any(o in self.pending for o in s.outs):
             return
-        if isinstance(s, Fold | While | Choose):
-            kind = {Fold: "fold or scan", While: "while_loop", Choose: "cond"}[type(s)]
+        if isinstance(s, While):
             raise DerivativeError(
                 "E203",
-                f"reverse mode through {kind} is not available yet: {s.outs[0].name} depends on "
+                f"reverse mode needs a bound on the trips of a while_loop: {s.outs[0].name} depends on "
                 f"{', '.join(r.name for r in self.sources)}",
                 position=s.positions[0] if s.positions else None,
-                remedy="write the loop as sum_over, prod_over or a build where its steps are independent, "
-                "or take the gradient inside the loop body",
+                remedy="`max_trips=n`, the most steps it may take: its states are stored for each",
             )
+        if isinstance(s, Fold | Choose):
+            self._loop(s)
+            return
         found = edges_of(s, self.active)
         self.backward += found.helpers
         cotangents = {o: c for o in s.outs if (c := self._cotangent(o)) is not None}
         for e in found.edges:
             if e.result in cotangents:
                 self._transpose(e, cotangents[e.result], s)
+
+    def _loop(self, s: Fold | Choose) -> None:
+        """A statement with blocks: its transpose is a statement with blocks too."""
+        cotangents = {o: c for o in s.outs if (c := self._cotangent(o)) is not None}
+        transpose = transpose_fold if isinstance(s, Fold) else transpose_choose
+        found = transpose(s, cotangents, self.active, vjp)  # type: ignore[arg-type]
+        self.primal_of[s] = found.primal
+        self.backward += found.backward
+        for r, cotangent in found.cotangents:
+            self._give(r, [Var(n, d) for n, d in zip(_names(r), r.shape, strict=True)], cotangent)
 
     def _transpose(self, e: Edge, cotangent: Ref, s: Statement) -> None:
         """Add  sum over V of [M = source] * weight * cotangent[target]  to the operand's cotangent."""
@@ -184,10 +197,10 @@ def _names(r: Ref, source: tuple[Index, ...] = ()) -> list[str]:
     return [n or next(letters, f"i{k}") for k, n in enumerate(used)]
 
 
-def _active(block: Block, sources: list[Ref]) -> set[Ref]:
-    """The floating arrays that depend on a source."""
-    active = set(sources)
+def _bounded_loops(block: Block, active: set[Ref]) -> Block:
+    """The block with while loops on the path that have a bound written as folds."""
+    statements: list[Statement] = []
     for s in block.statements:
-        if any(r in active for r in statement_reads(s)):
-            active.update(o for o in s.outs if o.dtype.is_floating)
-    return active
+        on_path = isinstance(s, While) and s.max_trips is not None and any(o in active for o in s.outs)
+        statements += while_as_fold(s) if on_path else (s,)  # type: ignore[arg-type]
+    return replace(block, statements=tuple(statements))

@@ -14,7 +14,7 @@ from pullback.ir import types
 from pullback.ir.expr import Get, Ref, Scalar, apply, bracket, const, data_index, from_index, get, reduce, select
 from pullback.ir.index import DimSymbol, Index, Var, as_index, cond, symbol
 from pullback.ir.interpret import interpret
-from pullback.ir.program import Block, Build, Fold, Program, Scatter, walk_statements
+from pullback.ir.program import Block, Build, Program, Scatter, While, walk_statements
 from pullback.ir.traverse import Substitution
 from pullback.passes.pipeline import optimise
 
@@ -283,16 +283,21 @@ def test_an_input_without_influence_has_a_zero_cotangent() -> None:
     assert [o.tolist() for o in out[1:]] == [[2.0, 2.0], [0.0, 0.0, 0.0]]
 
 
-def test_a_fold_on_the_path_is_refused_for_now() -> None:
+def test_an_unbounded_while_is_refused() -> None:
     x = Ref("x", F64, ())
     state, new, out = (Ref(n, F64, ()) for n in ("s", "t", "y"))
-    step = Build((new,), (), (get(state) * get(state),))
-    fold = Fold((out,), Var("t", 3), (state,), (x,), Block((step,), (new,)))
-    program = Program("f", (x,), Block((fold,), (out,)), ("y",))
-    with pytest.raises(
-        DerivativeError, match=r"E203.*reverse mode through fold or scan is not available yet: y depends on x"
-    ):
+    going = Ref("g", types.bool_, ())
+    test = Block((Build((going,), (), (apply("less", get(state), const(9, F64)),)),), (going,))
+    body = Block((Build((new,), (), (get(state) * get(state),)),), (new,))
+    loop = While((out,), (state,), (x,), test, body)
+    program = Program("f", (x,), Block((loop,), (out,)), ("y",))
+    with pytest.raises(DerivativeError) as error:
         vjp(program, [0])
+    assert str(error.value).splitlines() == [
+        "DerivativeError [E203] reverse mode needs a bound on the trips of a while_loop: y depends on x",
+        "  try: `max_trips=n`, the most steps it may take: its states are stored for each"
+        "      See docs/reference/errors.md#E203",
+    ]
 
 
 def test_matrix_calculus_identities() -> None:

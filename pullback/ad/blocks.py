@@ -1,0 +1,239 @@
+"""Statements with blocks in reverse: fold, scan, while and cond.
+
+A fold is one edge whose operator is itself a chain: its transpose runs the steps backwards. The forward fold also
+stacks the incoming states; step t of the backward fold reads them, recomputes what it needs of the body and applies
+the body's own vjp:
+
+    forward    s_{t+1} = f(s_t, x[t], w)                                 s_0 .. s_{T-1} are stacked
+    backward   (s_bar, x_bar[t], dw) = vjp f (s_t, x[t], w)(s_bar)        for t = T - 1 .. 0,  w_bar += dw
+
+An array read only as x[t, ..] has its cotangent written row by row, which is a scan; any other captured array
+accumulates. What the backward pass does not read is not stacked (dead code). A while loop with a bound on its
+trips is the fold that stops changing its states; a cond is transposed branch by branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pullback.ir import expr, types
+from pullback.ir.expr import Get, Ref, Scalar
+from pullback.ir.index import Index, Var, as_index, cond
+from pullback.ir.program import (
+    Block,
+    Build,
+    Choose,
+    Fold,
+    Program,
+    Scatter,
+    Statement,
+    While,
+    block_reads,
+    statement_reads,
+)
+from pullback.ir.traverse import Substitution, walk
+
+Vjp = Callable[[Program, Sequence[int]], Program]
+Cotangents = Mapping[Ref, Ref]
+
+
+@dataclass
+class Transposed:
+    """What takes the place of a statement, what runs backwards, and the cotangents of what the statement read."""
+
+    primal: tuple[Statement, ...]
+    backward: list[Statement]
+    cotangents: list[tuple[Ref, Ref]]
+
+
+def element_copy(name: str, source: Ref, leading: tuple[Index, ...]) -> Build:
+    """name[i..] = source[leading.., i..]: a row of an array as an array of its own."""
+    shape = source.shape[len(leading) :]
+    variables = tuple(Var(f"i{k}", d) for k, d in enumerate(shape))
+    return Build((Ref(name, source.dtype, shape),), variables, (expr.get(source, *leading, *variables),))
+
+
+def zeros(name: str, like: Ref) -> Build:
+    """An array of zeros shaped like another."""
+    variables = tuple(Var(f"i{k}", d) for k, d in enumerate(like.shape))
+    return Build((Ref(name, like.dtype, like.shape),), variables, (expr.const(0, like.dtype),))
+
+
+def active_in(block: Block, sources: set[Ref]) -> set[Ref]:
+    """The floating arrays of a block that depend on a source; loops included, to a fixed point."""
+    active = set(sources)
+    for s in block.statements:
+        if isinstance(s, Fold | While):
+            inner = loop_active(s, active)
+            active.update(
+                o
+                for k, o in enumerate(s.outs)
+                if s.body.results[k] in inner or (k < len(s.states) and s.states[k] in inner)
+            )
+        elif any(r in active for r in statement_reads(s)):
+            active.update(o for o in s.outs if o.dtype.is_floating)
+    return active
+
+
+def loop_active(s: Fold | While, outside: set[Ref]) -> set[Ref]:
+    """The arrays active inside a loop's body, its states included."""
+    states = {r for r, init in zip(s.states, s.inits, strict=True) if init in outside and r.dtype.is_floating}
+    while True:
+        inner = active_in(s.body, outside | states)
+        more = {r for r, new in zip(s.states, s.body.results, strict=False) if new in inner and r.dtype.is_floating}
+        if more <= states:
+            return inner
+        states |= more
+
+
+def transpose_fold(s: Fold, cotangents: Cotangents, active: set[Ref], vjp: Vjp) -> Transposed:
+    """The backward fold of a fold; see the module's header."""
+    count = len(s.states)
+    inside = loop_active(s, active)
+    captured = [r for r in block_reads(s.body) if r in active and r not in s.states]
+    sliced = [r for r in captured if _only_rows(s, r)]
+    shared = [r for r in captured if r not in sliced]
+    moving = [k for k in range(count) if s.states[k] in inside]
+    rows = {r: Ref(f"{r.name}_row", r.dtype, r.shape[1:]) for r in sliced}
+
+    def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+        return expr.get(rows[ref], *indices[1:]) if ref in rows else expr.get(ref, *indices)
+
+    body = Substitution(get=element).block(s.body) if rows else s.body
+    wrt = [*(s.states[k] for k in moving), *rows.values(), *shared]
+    step = Program("step", (*s.states, *rows.values(), *shared), body, tuple(r.name for r in body.results))
+    derived = vjp(step, [step.inputs.index(r) for r in wrt])
+
+    # the forward fold, with incoming states stacked
+    trips = s.var.extent
+    stacks = [Ref(f"{r.name}_steps", r.dtype, (trips, *r.shape)) for r in s.states]
+    forward = replace(s, outs=(*s.outs, *stacks), body=replace(s.body, results=(*s.body.results, *s.states)))
+
+    # the backward fold
+    var = Var(f"{s.var.name}_back", trips)
+    now = trips - 1 - as_index(var)
+    before: list[Statement] = []
+    inner: list[Statement] = []
+    refs: dict[Ref, Ref] = {r: r for r in shared}
+    for r, stack in zip(s.states, stacks, strict=True):
+        refs[r] = _emit(inner, element_copy(r.name, stack, (now,)))
+    for r, row in rows.items():
+        refs[row] = _emit(inner, element_copy(row.name, r, (now,)))
+
+    states: list[Ref] = []
+    inits: list[Ref] = []
+    for k in moving:
+        given = cotangents.get(s.outs[k])
+        inits.append(given if given is not None else _emit(before, zeros(f"{s.states[k].name}_bar0", s.states[k])))
+        states.append(Ref(f"{s.states[k].name}_bar", s.states[k].dtype, s.states[k].shape))
+    for r in shared:
+        inits.append(_emit(before, zeros(f"{r.name}_bar0", r)))
+        states.append(Ref(f"{r.name}_bar", r.dtype, r.shape))
+
+    seeds = iter(derived.inputs[len(step.inputs) :])
+    for k, result in enumerate(body.results):
+        if not result.dtype.is_floating:
+            continue
+        seed = next(seeds)
+        given = cotangents.get(s.outs[k])
+        if k < count:
+            known = states[moving.index(k)] if k in moving else None
+        else:
+            known = None if given is None else _emit(inner, element_copy(f"{result.name}_bar", given, (now,)))
+        refs[seed] = known if known is not None else _emit(inner, zeros(f"{result.name}_bar", result))
+
+    block = Substitution(variables={s.var: now}, refs=refs).block(derived.body)
+    inner += block.statements
+    found = dict(zip(wrt, block.results[len(body.results) :], strict=True))
+    results = [found[s.states[k]] for k in moving]
+    for r, total in zip(shared, states[len(moving) :], strict=True):
+        variables = tuple(Var(f"i{k}", d) for k, d in enumerate(r.shape))
+        value = expr.get(total, *variables) + expr.get(found[r], *variables)
+        results.append(_emit(inner, Build((Ref(f"{r.name}_bar", r.dtype, r.shape),), variables, (value,))))
+    results += [found[row] for row in rows.values()]
+    outs = [Ref(x.name, x.dtype, x.shape) for x in states]
+    outs += [Ref(f"{r.name}_bar_rows", r.dtype, (trips, *row.shape)) for r, row in rows.items()]
+    before.append(Fold(tuple(outs), var, tuple(states), tuple(inits), Block(tuple(inner), tuple(results)), s.positions))
+
+    given_to = [(s.inits[k], outs[j]) for j, k in enumerate(moving) if s.inits[k] in active]
+    given_to += [(r, outs[len(moving) + j]) for j, r in enumerate(shared)]
+    for r, out in zip(rows, outs[len(states) :], strict=True):
+        given_to.append((r, _emit(before, _reversed_rows(r, out, trips))))
+    return Transposed((forward,), before, given_to)
+
+
+def _reversed_rows(r: Ref, rows: Ref, trips: Index) -> Build:
+    """r_bar[t, ..] = rows[trips - 1 - t, ..], zero past the last step."""
+    variables = tuple(Var(f"i{k}", d) for k, d in enumerate(r.shape))
+    first, rest = as_index(variables[0]), variables[1:]
+    value = expr.bracket((cond(">=", trips - 1 - first),), expr.get(rows, trips - 1 - first, *rest))
+    return Build((Ref(f"{r.name}_bar", r.dtype, r.shape),), variables, (value,))
+
+
+def _emit(statements: list[Statement], s: Build) -> Ref:
+    statements.append(s)
+    return s.outs[0]
+
+
+def _only_rows(s: Fold, r: Ref) -> bool:
+    """Whether the body reads r only as r[t, ..], in its own statements, t the step."""
+    if r.rank == 0 or r in s.body.results:
+        return False
+    here = as_index(s.var)
+    for t in s.body.statements:
+        if r not in statement_reads(t):
+            continue
+        if not isinstance(t, Build | Scatter):
+            return False
+        values = t.values if isinstance(t, Build) else (t.value,)
+        for v in values:
+            for node in walk(v):
+                if isinstance(node, Get) and node.ref is r and node.indices[0] is not here:
+                    return False
+    return True
+
+
+def while_as_fold(s: While) -> tuple[Statement, ...]:
+    """A while loop of at most max_trips steps as a fold whose states stay once the test has failed."""
+    assert s.max_trips is not None
+    alive0, alive = Ref("alive", types.bool_, ()), Ref("alive", types.bool_, ())
+    first = Substitution(refs=dict(zip(s.states, s.inits, strict=True))).block(s.test)
+    going = Substitution().block(s.body)
+    again = Substitution(refs=dict(zip(s.states, going.results, strict=True))).block(s.test)
+    then = Block((*going.statements, *again.statements), (*going.results, again.results[0]))
+    outs = tuple(Ref(r.name, r.dtype, r.shape) for r in (*s.states, alive))
+    choose = Choose(outs, alive, then, Block((), (*s.states, alive)), s.positions)
+    left = Ref("alive", types.bool_, ())
+    start = Build((alive0,), (), (expr.get(first.results[0]),))
+    fold = Fold(
+        (*s.outs, left),
+        Var("trip", s.max_trips),
+        (*s.states, alive),
+        (*s.inits, alive0),
+        Block((choose,), outs),
+        s.positions,
+    )
+    return (*first.statements, start, fold)
+
+
+def transpose_choose(s: Choose, cotangents: Cotangents, active: set[Ref], vjp: Vjp) -> Transposed:
+    """The backward cond: the branch that ran, transposed; both give the cotangents of what either reads."""
+    captured = [r for r in {**block_reads(s.then), **block_reads(s.otherwise)} if r in active]
+    backward: list[Statement] = []
+    seeds = {}
+    for o in s.outs:
+        if o.dtype.is_floating:
+            given = cotangents.get(o)
+            seeds[o] = given if given is not None else _emit(backward, zeros(f"{o.name}_bar", o))
+    branches = []
+    for block in (s.then, s.otherwise):
+        program = Program("branch", tuple(captured), block, tuple(r.name for r in block.results))
+        derived = vjp(program, range(len(captured)))
+        refs = {r: r for r in captured}
+        refs |= dict(zip(derived.inputs[len(captured) :], seeds.values(), strict=True))
+        copy = Substitution(refs=refs).block(derived.body)
+        branches.append(replace(copy, results=copy.results[len(block.results) :]))
+    outs = tuple(Ref(f"{r.name}_bar", r.dtype, r.shape) for r in captured)
+    backward.append(Choose(outs, s.test, branches[0], branches[1], s.positions))
+    return Transposed((s,), backward, list(zip(captured, outs, strict=True)))
