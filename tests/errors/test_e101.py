@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """E101: the program, and the complete message."""
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ShapeError [E101] add: shapes [N, M] and [M, N] do not broadcast: axis 0 of a = 
    | a : f64[N, M]      b : f64[M, N]
   try: give both the same dim name in the annotations if they are equal, or reshape one of them      See docs/reference/errors.md#E101
 """
-    )  # noqa: E501
+    )
 
 
 def test_call(message: Callable[[str], str]) -> None:
@@ -42,7 +43,7 @@ ShapeError [E101] difference: axis 0 of b must be N, the argument has M
    | N comes from axis 0 of a      a : [N] got [N]      b : [N] got [M]
   try: pass arrays whose dims agree, or give equal dims one name in the caller's annotations      See docs/reference/errors.md#E101
 """
-    )  # noqa: E501
+    )
 
 
 def test_concat(message: Callable[[str], str]) -> None:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """E103: the program, and the complete message."""
 
 from __future__ import annotations
@@ -119,4 +120,4 @@ ShapeError [E103] slice of axis 0 reaches 2, the last index is N - 1: not known 
    | x : f64[N]
   try: state the extent in the annotation, e.g. "N+3", or read with `x.at(i, fill=0)`      See docs/reference/errors.md#E103
 """
-    )  # noqa: E501
+    )

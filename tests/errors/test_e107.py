@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """E107: the program, and the complete message."""
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ TraceError [E107] x: the annotation 3 is not understood
    |  ^^^^^^^^^^^
   try: `Float32[Array, "N M"]` of jaxtyping, int, float, bool, pb.Static, pb.Size["S"], or a NamedTuple, dataclass or TypedDict of these      See docs/reference/errors.md#E107
 """
-    )  # noqa: E501
+    )
 
 
 def test_dim(message: Callable[[str], str]) -> None:

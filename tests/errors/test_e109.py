@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """E109: the program, and the complete message."""
 
 from __future__ import annotations
@@ -23,4 +24,4 @@ ShapeError [E109] i must lie in [0, K), and the values passed are not known to
    |            ^^^^^^^^^^^^^^^^^^^^^
   try: declare it where the array enters: `pb.in_range(x, n)` on the caller's argument      See docs/reference/errors.md#E109
 """
-    )  # noqa: E501
+    )

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """E121: the program, and the complete message."""
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ DTypeError [E121] divide takes floating-point values, not i64
    | n : i64[N]      right operand : an index or Python int
   try: `//` divides integers; for a quotient convert with `astype(pb.float32)` first      See docs/reference/errors.md#E121
 """
-    )  # noqa: E501
+    )
 
 
 def test_mask_as_index(message: Callable[[str], str]) -> None:

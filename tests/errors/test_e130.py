@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """E130: the program, and the complete message."""
 
 from __future__ import annotations
@@ -26,4 +27,4 @@ TraceError [E130] exp is used outside of the function that computed it
    |  ^^^^^^^^^^^
   try: return it: `fold`, `scan`, `cond` and `while_loop` hand out what their functions return      See docs/reference/errors.md#E130
 """
-    )  # noqa: E501
+    )

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """E131: the program, and the complete message."""
 
 from __future__ import annotations
@@ -22,4 +23,4 @@ TraceError [E131] index i is used outside of the function it belongs to
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   try: use an index only inside the function given to `build`, `sum_over` or `fold`      See docs/reference/errors.md#E131
 """
-    )  # noqa: E501
+    )

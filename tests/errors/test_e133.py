@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """E133: the program, and the complete message."""
 
 from __future__ import annotations
@@ -19,4 +20,4 @@ TraceError [E133] while_loop inside `build` or a reduction: each element would n
    |                                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   try: use `fold` with a fixed number of steps and `where`, or move the loop outside      See docs/reference/errors.md#E133
 """
-    )  # noqa: E501
+    )

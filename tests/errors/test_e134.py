@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """E134: the program, and the complete message."""
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ TraceError [E134] the truth of a traced value (bool) is not known when the funct
    |                                                   ^^^^^^^^
   try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See docs/reference/errors.md#E134
 """
-    )  # noqa: E501
+    )
 
 
 def test_chained_comparison(message: Callable[[str], str]) -> None:
@@ -36,7 +37,7 @@ TraceError [E134] the truth of a traced value (bool) is not known when the funct
    |                                                    ^^^^^^^^^^
   try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See docs/reference/errors.md#E134
 """
-    )  # noqa: E501
+    )
 
 
 def test_and(message: Callable[[str], str]) -> None:
@@ -53,7 +54,7 @@ TraceError [E134] the truth of a traced value (bool) is not known when the funct
    |                                                    ^^^^^^^^^^^^^^^
   try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See docs/reference/errors.md#E134
 """
-    )  # noqa: E501
+    )
 
 
 def test_range(message: Callable[[str], str]) -> None:
@@ -70,7 +71,7 @@ TraceError [E134] a traced value (an index or Python int) is no Python int, so `
    |                              ^^^^^^^^^^^^^^^^^
   try: `fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value      See docs/reference/errors.md#E134
 """
-    )  # noqa: E501
+    )
 
 
 def test_iteration(message: Callable[[str], str]) -> None:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """E139: the program, and the complete message."""
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ShapeError [E139] fold: state starts as [N], the function gives [2 * N]
    | start : f64[N]      result : f64[2 * N]
   try: keep the shape of every state; grow by indexing into an array of the final size      See docs/reference/errors.md#E139
 """
-    )  # noqa: E501
+    )
 
 
 def test_dtype(message: Callable[[str], str]) -> None:

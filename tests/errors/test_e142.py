@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """E142: the program, and the complete message."""
 
 from __future__ import annotations
@@ -21,4 +22,4 @@ TraceError [E142] down calls itself with the same static arguments, so its unrol
    |            ^^^^^^^^^^^
   try: recursion needs a `pb.Static` argument that changes; `fold` and `while_loop` repeat      See docs/reference/errors.md#E142
 """
-    )  # noqa: E501
+    )
