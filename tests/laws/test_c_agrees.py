@@ -1,0 +1,52 @@
+"""The law of the backend: C gives what the interpreter gives, for random typed programs and the programs as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pullback.ir.interpret import interpret
+from pullback.ir.program import Program, walk_statements
+from pullback.ir.types import f32
+from pullback.loops.operations import count_operations
+from pullback.loops.verify import verify_function
+from pullback.runtime.executor import compile_program
+from pullback.testing.programs import random_program
+
+NDArray = np.ndarray[Any, Any]
+SEEDS = range(60)
+
+
+def bound(program: Program, wanted: NDArray) -> float:
+    """What rounding may do: some units in the last place per operation, relative to the largest number around."""
+    operations = max(8, count_operations(program.body))
+    refs = [*program.inputs, *(r for s in walk_statements(program.body) for r in s.outs)]
+    coarse = np.float32 if any(r.dtype is f32 for r in refs) else np.float64
+    finite = np.abs(wanted[np.isfinite(wanted)])
+    return float(np.finfo(coarse).eps) * 4 * operations * max(1.0, float(finite.max(initial=0.0)))
+
+
+def assert_agrees(program: Program, inputs: Sequence[NDArray], sizes: dict[str, int], dims: dict[str, int]) -> None:
+    wanted = interpret(program, inputs, sizes)
+    executable = compile_program(program, dims)
+    lowered = executable.lowered
+    verify_function(lowered.function, lowered.memory)
+    got, untouched, _ = executable.run_poisoned(inputs)
+    assert untouched, "written beyond the planned arena"
+    for w, g in zip(wanted, got, strict=True):
+        assert w.dtype == g.dtype
+        assert w.shape == g.shape
+        if w.dtype.kind == "f":
+            with np.errstate(over="ignore", invalid="ignore"):
+                np.testing.assert_allclose(g, w, rtol=0, atol=bound(lowered.program, w))
+        else:
+            np.testing.assert_array_equal(g, w)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_programs(seed: int) -> None:
+    case = random_program(np.random.default_rng(seed))
+    assert_agrees(case.program, case.inputs, case.sizes, case.dims)
