@@ -41,7 +41,7 @@ def interpret(program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, i
     machine = Machine(dims_.solve_dims(program, [a.shape for a in arrays], sizes), float64)
     for ref, a in zip(program.inputs, arrays, strict=True):
         if a.dtype != ref.dtype.numpy:
-            raise DTypeError("E120", f"{program.name}: {ref.name} is {ref.dtype}, got an array of {a.dtype}",
+            raise DTypeError("E122", f"{program.name}: {ref.name} is {ref.dtype}, got an array of {a.dtype}",
                              remedy=f"`.astype(\"{ref.dtype.numpy}\")`")
         _check_bounds(program, machine, ref, a)
         machine.arrays[ref] = a.astype(machine.dtype(ref.dtype).numpy, copy=False)
