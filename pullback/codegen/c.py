@@ -18,7 +18,7 @@ from typing import Final, assert_never
 from pullback.codegen.expressions import Expressions
 from pullback.codegen.helpers import Helpers
 from pullback.codegen.names import Names, Style, identifier, unique
-from pullback.ir.index import Index
+from pullback.ir.index import Data, Index
 from pullback.loops import nodes
 from pullback.loops.memory import MemoryPlan
 from pullback.loops.nodes import (
@@ -146,7 +146,8 @@ class _Writer:
                 value = e.bound(s.value) if isinstance(s.value, Index | Extreme) else e.value(s.value)
                 if not isinstance(s.value, Index | Extreme) and s.value.type.dtype.name != "i64":
                     value = f"(int64_t){e.value(s.value, 14)}"
-                self.line(f"const int64_t {self.names(s.var, s.var.name)} = {value};")
+                wish = nodes.loaded_name(s.var) if isinstance(s.var, Data) else s.var.name
+                self.line(f"const int64_t {self.names(s.var, wish)} = {value};")
             case Assign():
                 self.line(self._assign(s) + ";")
             case Store():

@@ -134,7 +134,7 @@ class Expressions:
                     return f"{self.index(n, PRODUCT)} {op} {self.index(d, UNARY)}", PRODUCT
                 return f"{self.helpers.index_division(which)}({self.index(n)}, {self.index(d)})", POSTFIX
             case Data():
-                raise AssertionError("a data-dependent index reached the printer")
+                return self.names(a, nodes.loaded_name(a)), ATOM
             case _:
                 assert_never(a)
 
@@ -325,4 +325,8 @@ def _wrap(text: Text, at_least: int) -> str:
 
 def _plainly_nonnegative(i: Index) -> bool:
     """Whether no term can be negative, so that C's division rounds as floor does."""
-    return all(c > 0 and all(isinstance(a, Var | DimSymbol | Mod) for a in m) for m, c in i.terms)
+    return all(c > 0 and all(_is_natural(a) for a in m) for m, c in i.terms)
+
+
+def _is_natural(a: Atom) -> bool:
+    return isinstance(a, Var | DimSymbol | Mod) or (isinstance(a, Data) and a.extent is not None)

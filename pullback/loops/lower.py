@@ -218,7 +218,7 @@ class Lowering:
                 continue
             low, high = ref.bounds
             param = Buffer(ref.name, ref.dtype, ref.shape, "parameter", buffer.elements, False)
-            i, v = Var("i", buffer.elements), Var("value", high)
+            i, v = Var("i", buffer.elements), nodes.loaded_index("value", None)
             load = LetIndex(v, Load(param, as_index(i), nodes.scalar(ref.dtype)))
             check = Check(as_index(v), high, Site(ref.name, None, "the call"), low)
             body = (For(i, ZERO_INDEX, buffer.elements, (load, check)),)
@@ -393,7 +393,7 @@ def free_variables(body: tuple[Stmt, ...]) -> tuple[Var, ...]:
     bound: set[Var] = set()
     used: dict[Var, None] = {}
     for s in nodes.walk(body):
-        if isinstance(s, For | LetIndex):
+        if isinstance(s, For | LetIndex) and isinstance(s.var, Var):
             bound.add(s.var)
         for i in nodes.statement_indices(s):
             used.update(dict.fromkeys(sorted(i.free, key=lambda v: v.serial)))

@@ -1,7 +1,8 @@
 """The loop IR: imperative programs over flat buffers, one step away from C.
 
-Indices are `ir.index.Index` polynomials whose variables are loop variables or are bound by `LetIndex`; the atoms
-`Data` of the array IR never occur here (a data-dependent index is loaded into a variable first). Values are a
+Indices are `ir.index.Index` polynomials whose variables are loop variables or are bound by `LetIndex`. A
+data-dependent index is loaded first: its atom is then a `Data` made by `loaded_index`, which has a name and no range
+but its extent. Values are a
 closed union of nodes, each with a `Type` (dtype, lanes); one lane is a scalar.
 
     Function      parameters, kernels and the statements of the whole program
@@ -21,7 +22,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal as Lit
 
-from pullback.ir.index import Cond, Index, Var, as_index
+from pullback.ir.expr import Get, Ref, get
+from pullback.ir.index import Cond, Data, Index, Var, as_index
 from pullback.ir.primitive import Primitive
 from pullback.ir.types import DType, bool_, i64
 from pullback.source import Position
@@ -300,9 +302,9 @@ class Let:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LetIndex:
-    """An index variable bound to a bound, or to a loaded integer."""
+    """An index variable bound to a bound, or an atom of `loaded_index` to an integer."""
 
-    var: Var
+    var: Var | Data
     value: Bound | Value
 
 
@@ -550,6 +552,17 @@ def walk_value(v: Value) -> Iterator[Value]:
         node = stack.pop()
         yield node
         stack.extend(reversed(operands(node)))
+
+
+def loaded_index(name: str, extent: Index | None) -> Data:
+    """A new atom for an index loaded from data: 0 <= it < extent where that is given, any integer otherwise."""
+    return Data(get(Ref(name, i64, ())), extent)
+
+
+def loaded_name(atom: Data) -> str:
+    """What a loaded index is called."""
+    assert isinstance(atom.scalar, Get)
+    return atom.scalar.ref.name
 
 
 def index_literal(value: int) -> Literal:

@@ -77,8 +77,6 @@ from pullback.loops.nodes import (
     smallest,
 )
 
-UNBOUNDED = as_index(1 << 62)
-
 
 @dataclass(eq=False)
 class Scope:
@@ -98,7 +96,7 @@ class Scope:
     loop: bool = False
     statements: list[Stmt] = field(default_factory=list)
     temps: dict[Scalar, Value] = field(default_factory=dict)
-    data: dict[Data, Var] = field(default_factory=dict)
+    data: dict[Data, Data] = field(default_factory=dict)
 
     def guard(self, conds: Iterable[Cond] = ()) -> Scope:
         """A scope inside this one that runs only sometimes."""
@@ -346,7 +344,8 @@ class ScalarLowering:
             return i
         return replace_atoms(i, {a: as_index(self._data(a, scope, what)) for a in data})
 
-    def _data(self, atom: Data, scope: Scope, what: tuple[str, int] | None) -> Var:
+    def _data(self, atom: Data, scope: Scope, what: tuple[str, int] | None) -> Data:
+        """The atom that stands for a data-dependent index once it is loaded."""
         s: Scope | None = scope
         while s is not None:
             if atom in s.data:
@@ -360,14 +359,14 @@ class ScalarLowering:
                 break
             target = target.parent
         value = self.value(atom.scalar, target)
-        extent = UNBOUNDED if atom.extent is None else self.index(atom.extent, target)
-        var = Var(_index_name(atom.scalar), extent)
-        target.statements.append(LetIndex(var, value))
-        if atom.checked:
+        extent = None if atom.extent is None else self.index(atom.extent, target)
+        loaded = nodes.loaded_index(_index_name(atom.scalar), extent)
+        target.statements.append(LetIndex(loaded, value))
+        if atom.checked and extent is not None:
             array, axis = what or ("index", None)
-            target.statements.append(Check(as_index(var), extent, self.site(array, axis)))
-        target.data[atom] = var
-        return var
+            target.statements.append(Check(as_index(loaded), extent, self.site(array, axis)))
+        target.data[atom] = loaded
+        return loaded
 
     def conditions(self, conds: Iterable[Cond], scope: Scope) -> tuple[Cond, ...]:
         """Conditions with data-dependent atoms loaded."""

@@ -9,7 +9,7 @@ abstract, every loop twice and every branch: a write makes a buffer valid and th
 from __future__ import annotations
 
 from pullback.errors import VerifyError
-from pullback.ir.index import DimSymbol, Index, Var
+from pullback.ir.index import Data, DimSymbol, Index, Var
 from pullback.loops import nodes
 from pullback.loops.memory import ALIGNMENT, MemoryPlan, accesses
 from pullback.loops.nodes import (
@@ -72,7 +72,7 @@ class _Scopes:
         self.arena = arena
         self._mutable: set[Temp] = set()
 
-    def body(self, statements: tuple[Stmt, ...], variables: frozenset[Var], temps: frozenset[Temp]) -> None:
+    def body(self, statements: tuple[Stmt, ...], variables: frozenset[Var | Data], temps: frozenset[Temp]) -> None:
         """Check statements in which these variables and temporaries are bound."""
         for s in statements:
             self._uses(s, variables, temps)
@@ -97,7 +97,7 @@ class _Scopes:
                 case _:
                     pass
 
-    def _uses(self, s: Stmt, variables: frozenset[Var], temps: frozenset[Temp]) -> None:
+    def _uses(self, s: Stmt, variables: frozenset[Var | Data], temps: frozenset[Temp]) -> None:
         for i in nodes.statement_indices(s):
             self._index(i, variables)
         for v in nodes.values_of(s):
@@ -113,11 +113,12 @@ class _Scopes:
             for var in s.kernel.indices:
                 _require(var in variables, f"{s.kernel.name} takes {var.name}, which is not bound")
 
-    def _index(self, i: Index, variables: frozenset[Var]) -> None:
+    def _index(self, i: Index, variables: frozenset[Var | Data]) -> None:
         for v in i.free:
             _require(v in variables, f"{v.name} in {i} is not bound")
         for a in i.every_atom:
             _require(not isinstance(a, DimSymbol), f"the dim {a} has no value")
+            _require(not isinstance(a, Data) or a in variables, f"{a} in {i} is not bound")
 
     def _buffer(self, b: Buffer) -> None:
         known = b in self.buffers or b.space == "stack" or (self.arena and b.space == "arena")

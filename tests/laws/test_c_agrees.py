@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pullback.errors import IndexRangeError, PullbackError
+from pullback.ir.dims import solve_dims
 from pullback.ir.interpret import interpret
+from pullback.ir.parser import parse_program
 from pullback.ir.program import Program, walk_statements
 from pullback.ir.types import f32
 from pullback.loops.operations import count_operations
 from pullback.loops.verify import verify_function
 from pullback.runtime.executor import compile_program
 from pullback.testing.programs import random_program
+from tests.programs.test_programs import FILES, cases, value
 
 NDArray = np.ndarray[Any, Any]
 SEEDS = range(60)
@@ -50,3 +56,26 @@ def assert_agrees(program: Program, inputs: Sequence[NDArray], sizes: dict[str, 
 def test_random_programs(seed: int) -> None:
     case = random_program(np.random.default_rng(seed))
     assert_agrees(case.program, case.inputs, case.sizes, case.dims)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_programs_as_text(file: Path) -> None:
+    text = file.read_text()
+    if re.search(r"^# (parse|verify) error", text, re.MULTILINE):
+        return
+    program = parse_program(text)
+    for case in cases(text):
+        inputs = [np.array(value(case[r.name]), r.dtype.numpy) for r in program.inputs]
+        inputs = [a.reshape((0,) * r.rank) if a.size == 0 else a for a, r in zip(inputs, program.inputs, strict=True)]
+        sizes = {name: value(case[name]) for name in program.sizes}
+        try:
+            dims = solve_dims(program, [a.shape for a in inputs], sizes)
+        except PullbackError as error:
+            assert error.code == case.get("error")
+            continue
+        if case.get("error") in ("E401", "E402"):
+            with pytest.raises(IndexRangeError) as caught:
+                compile_program(program, dims).run(inputs)
+            assert caught.value.code == case["error"]
+        elif "error" not in case:
+            assert_agrees(program, inputs, sizes, dims)
