@@ -16,6 +16,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 _PACKAGE = str(Path(__file__).parent)
+_MODELS = str(Path(__file__).parent / "nn" / "models")  # networks that come along are written as users write theirs
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +62,9 @@ class Position:
 def user_position() -> Position | None:
     """The innermost frame outside this package: where the user wrote the operation being traced."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(_PACKAGE) or file.startswith(_MODELS):
+            break
         frame = frame.f_back
     return None if frame is None else Position(frame.f_code, frame.f_lasti)

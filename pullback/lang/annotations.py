@@ -252,16 +252,24 @@ class AnySpec(Spec):
     def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102
         if value is MISSING:
             raise Undetermined
+        if self.item is not None:
+            return self._items(self.item, value, path)
         values, structure = tree.flatten(value)
         paths = tree.leaf_paths(structure, path)
-        leaves: list[Leaf] = []
-        for v, p in zip(values, paths):
-            if self.item is not None:
-                _, more, _ = self.item.leaves(v, p)
-                leaves += more
-            else:
-                leaves.append(_unannotated(v, p))
-        return structure, leaves, values
+        return structure, [_unannotated(v, p) for v, p in zip(values, paths)], values
+
+    def _items(self, item: Spec, value: Any, path: str) -> Leaves:
+        """A list, tuple or dict of any length whose items are annotated."""
+        node = tree.open_node(value)
+        if node is None or node[0].kind not in ("list", "tuple", "dict"):
+            raise TraceError(
+                "E139",
+                f"{path}: {_found(value)} was given where the annotation has a list, tuple or dict",
+                remedy="pass a container of the annotated items",
+            )
+        found = [item.leaves(child, f"{path}[{key!r}]") for key, child in zip(node[0].keys, node[1])]
+        structure = dataclasses.replace(node[0], children=tuple(s for s, _, _ in found))
+        return structure, [leaf for _, more, _ in found for leaf in more], [v for _, _, more in found for v in more]
 
 
 def _unannotated(value: Any, path: str) -> Leaf:

@@ -68,6 +68,8 @@ class Handle:
         if self.weak is None:
             assert self._dtype is not None
             return self._dtype
+        if self.ref is not None:
+            return self.ref.dtype
         return {"bool": types.bool_, "integer": types.i64}.get(self.weak) or current().default_float
 
     def element(self, indices: Indices = (), dtype: DType | None = None) -> Scalar:

@@ -9,7 +9,6 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-from pullback.ir.index import Index
 from pullback.source import Position
 
 
@@ -17,20 +16,17 @@ from pullback.source import Position
 def _stores(code: CodeType) -> dict[int, str]:
     """Offset of an instruction -> name of the variable that the next instruction stores its result in."""
     out: dict[int, str] = {}
-    previous: int | None = None
+    previous = 0
     for instruction in dis.get_instructions(code):
-        if instruction.opname.startswith("STORE_") and isinstance(instruction.argval, str) and previous is not None:
-            out[previous] = instruction.argval
-        if instruction.opname != "CACHE":
-            previous = instruction.offset
+        if instruction.opname.startswith("STORE_") and isinstance(instruction.argval, str):
+            # an offset may point at an inline cache of the instruction before
+            out.update(dict.fromkeys(range(previous, instruction.offset, 2), instruction.argval))
+        previous = instruction.offset
     return out
 
 
 def assigned_name(position: Position | None) -> str | None:
-    """The variable that the result of the instruction at `position` is stored in, where it is stored at once.
-
-    Offsets count in code units of two bytes and may point at an inline cache of the instruction.
-    """
+    """The variable that the result of the instruction at `position` is stored in, where it is stored at once."""
     if position is None:
         return None
     return _stores(position.code).get(position.offset)
@@ -52,8 +48,3 @@ def axis_names(count: int) -> list[str]:
     """i, j, k, ... for the axes of an array."""
     letters = "ijklmnpqrs"
     return [letters[a] if a < len(letters) else f"i{a}" for a in range(count)]
-
-
-def extent_name(extent: Index) -> str:
-    """The extent as the user sees it."""
-    return str(extent)

@@ -45,7 +45,7 @@ from pullback.ir.index import (
     prove,
     prove_nonnegative,
 )
-from pullback.ir.traverse import Substitution
+from pullback.ir.traverse import Substitution, walk
 from pullback.source import Position
 
 if TYPE_CHECKING:
@@ -128,8 +128,8 @@ class RangeChecker:
                 return e if arg is e.arg and tuple(conds) == e.conds else expr.bracket(conds, arg)
             case Select():
                 test = self.scalar(e.test, known)
-                then = self.scalar(e.then, _join(known, conditions(e.test, True)))
-                otherwise = self.scalar(e.otherwise, _join(known, conditions(e.test, False)))
+                then = self._side(e.then, e.test, True, known)
+                otherwise = self._side(e.otherwise, e.test, False, known)
                 if test is e.test and then is e.then and otherwise is e.otherwise:
                     return e
                 return expr.select(test, then, otherwise)
@@ -138,6 +138,16 @@ class RangeChecker:
                 return e if arg is e.arg else expr.reduce(e.op, e.vars, arg)
             case _:
                 return e
+
+    def _side(self, e: Scalar, test: Scalar, truth: bool, known: Known) -> Scalar:
+        """One side of a choice, under what the test says about indices.
+
+        Comparisons of data with an extent are conditions on indices too, written as a bracket where they count.
+        """
+        facts = conditions(test, truth)
+        out = self.scalar(e, _join(known, facts))
+        data = [c for c in facts if any(isinstance(a, Data) for a in c.index.every_atom)]
+        return expr.bracket(data, out) if data and _reads_at(out, data) else out
 
     def index(self, e: Index, known: Known) -> Index:
         """`e` with the elements read inside it settled."""
@@ -201,6 +211,12 @@ class RangeChecker:
                 self.obligations.append(Obligation(o.condition, _join(o.known, known), o.access))
             else:
                 self.tracer.report(range_error(o.access))
+
+
+def _reads_at(e: Scalar, conds: list[Cond]) -> bool:
+    """Whether an element is read at an index that holds data that the conditions are about."""
+    data = {a for c in conds for a in c.index.every_atom if isinstance(a, Data)}
+    return any(not data.isdisjoint(i.every_atom) for g in walk(e) if isinstance(g, Get) for i in g.indices)
 
 
 def _join(known: Known, more: tuple[Cond, ...] | list[Cond]) -> Known:
