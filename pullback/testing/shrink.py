@@ -1,0 +1,173 @@
+"""Shrink a program that shows a bug: fewer outputs, fewer statements, simpler scalars, while the bug stays.
+
+    small = shrink(program, lambda p: outputs_differ(p, inputs))
+
+Inputs are kept, so that the arguments of the first program fit all others. Greedy and deterministic: the
+candidates are tried in a fixed order until none of them shows the bug.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from pullback.errors import VerifyError
+from pullback.ir import expr, types
+from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Mul, Reduce, Scalar, Select
+from pullback.ir.program import (
+    Block,
+    Build,
+    Choose,
+    Fold,
+    Program,
+    Scatter,
+    Statement,
+    While,
+    statement_reads,
+)
+from pullback.ir.traverse import children, walk
+from pullback.ir.verify import verify
+
+
+def shrink(program: Program, fails: Callable[[Program], bool]) -> Program:
+    """The smallest program found for which `fails` still holds.
+
+    Args:
+        program: well formed, and `fails(program)` holds.
+        fails: whether a program shows the bug; it is asked for well-formed programs alone.
+    """
+    program = replace(program, output_names=())
+    while True:
+        for candidate in _candidates(program):
+            if _well_formed(candidate) and fails(candidate):
+                program = candidate
+                break
+        else:
+            return program
+
+
+def _well_formed(p: Program) -> bool:
+    try:
+        verify(p)
+    except VerifyError:
+        return False
+    return True
+
+
+def _candidates(p: Program) -> Iterator[Program]:
+    """Smaller programs, the boldest first."""
+    for k in range(len(p.outputs)):
+        if len(p.outputs) > 1:
+            yield p.with_body(Block(p.body.statements, p.outputs[:k] + p.outputs[k + 1:]))
+    used = _needed(p.body)
+    if len(used.statements) < len(p.body.statements):
+        yield p.with_body(used)
+    for statements in _blocks(p.body.statements):
+        yield p.with_body(Block(statements, p.outputs))
+
+
+def _needed(b: Block) -> Block:
+    """The block without statements that nothing reads."""
+    live = set(b.results)
+    kept: list[Statement] = []
+    for s in reversed(b.statements):
+        if not live.isdisjoint(s.outs):
+            kept.append(s)
+            live.update(statement_reads(s))
+    return Block(tuple(reversed(kept)), b.results)
+
+
+def _blocks(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:
+    """The statements with one of them made smaller."""
+    for k in reversed(range(len(statements))):
+        for smaller in _statement(statements[k]):
+            yield (*statements[:k], *smaller, *statements[k + 1:])
+
+
+def _statement(s: Statement) -> Iterator[tuple[Statement, ...]]:
+    """What a statement may become."""
+    match s:
+        case Build():
+            for k, v in enumerate(s.values):
+                for smaller in _scalars(v):
+                    yield (replace(s, values=(*s.values[:k], smaller, *s.values[k + 1:])),)
+        case Scatter():
+            for smaller in _scalars(s.value):
+                yield (replace(s, value=smaller),)
+        case Fold() | While():
+            yield from (() if isinstance(s, While) else _without_states(s))
+            for body in _block(s.body):
+                yield (replace(s, body=body),)
+        case Choose():
+            for then in _block(s.then):
+                yield (replace(s, then=then),)
+            for otherwise in _block(s.otherwise):
+                yield (replace(s, otherwise=otherwise),)
+
+
+def _block(b: Block) -> Iterator[Block]:
+    needed = _needed(b)
+    if len(needed.statements) < len(b.statements):
+        yield needed
+    for statements in _blocks(b.statements):
+        yield Block(statements, b.results)
+
+
+def _without_states(s: Fold) -> Iterator[tuple[Statement, ...]]:
+    """A fold with one state or row fewer; a state that is read elsewhere makes the candidate ill formed."""
+    count = len(s.states)
+    for k in range(len(s.outs)):
+        body = replace(s.body, results=s.body.results[:k] + s.body.results[k + 1:])
+        outs = s.outs[:k] + s.outs[k + 1:]
+        if not outs:
+            continue
+        if k < count:
+            yield (replace(s, outs=outs, body=body, states=s.states[:k] + s.states[k + 1:],
+                           inits=s.inits[:k] + s.inits[k + 1:]),)
+        else:
+            yield (replace(s, outs=outs, body=body),)
+
+
+def _scalars(e: Scalar) -> Iterator[Scalar]:
+    """Simpler scalars of the same dtype: one node replaced by an operand or a number."""
+    for node in reversed(list(walk(e, into_indices=False))):
+        if isinstance(node, Const):
+            continue
+        options = [c for c in children(node) if c.dtype is node.dtype and c.free <= node.free]
+        number: bool | int = True if node.dtype is types.bool_ else 1
+        for new in (*options, expr.const(number, node.dtype)):
+            smaller = _replaced(e, node, new)
+            if smaller is not e:
+                yield smaller
+
+
+def _replaced(e: Scalar, old: Scalar, new: Scalar) -> Scalar:
+    """`e` with one node replaced everywhere."""
+    table: dict[Scalar, Scalar] = {old: new}
+    for node in walk(e, into_indices=False):
+        if node not in table:
+            table[node] = _rebuilt(node, table)
+    return table[e]
+
+
+def _rebuilt(e: Scalar, table: dict[Scalar, Scalar]) -> Scalar:
+    match e:
+        case Apply():
+            return expr.apply(e.primitive, *(table[a] for a in e.args))
+        case Add():
+            return expr.add(*(table[a] for a in e.args))
+        case Mul():
+            return expr.mul(*(table[a] for a in e.args))
+        case Cast():
+            return expr.cast(table[e.arg], e.dtype)
+        case Bracket():
+            return expr.bracket(e.conds, table[e.arg])
+        case Select():
+            return expr.select(table[e.test], table[e.then], table[e.otherwise])
+        case Reduce():
+            return expr.reduce(e.op, e.vars, table[e.arg])
+        case _:
+            return e
+
+
+__all__ = ["shrink"]
