@@ -1,0 +1,96 @@
+"""The networks: what the training loop is told about them is true, and LeNet computes what it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.nn import fit, initialise
+from pullback.nn.models import NAMES, lenet, network
+
+Values = np.ndarray[Any, Any]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_description_of_a_network(name: str) -> None:
+    found = network(name)
+    assert found.name == name
+    assert tuple(found.shapes) == found.parameters._fields  # type: ignore[attr-defined]
+    assert set(found.fans) < set(found.shapes)
+    assert found.batch >= 1
+    assert found.chunk >= 1
+
+
+def images_and_labels(count: int) -> tuple[Values, Values]:
+    random = np.random.default_rng(3)
+    return random.random((count, 28, 28)), random.integers(0, 10, count).astype(np.uint8)
+
+
+def start() -> lenet.Parameters:
+    """Parameters in float64 with biases that are not zero, so that nothing is left out by symmetry."""
+    random = np.random.default_rng(1)
+    parameters = initialise(lenet.NETWORK, seed=2, dtype=np.float64)
+    return type(parameters)(*(p + 0.01 * random.standard_normal(p.shape) for p in parameters))
+
+
+def numpy_scores(parameters: lenet.Parameters, images: Values) -> Values:
+    p = parameters
+    windows = np.lib.stride_tricks.sliding_window_view
+
+    def pool(x: Values) -> Values:
+        n, c, h, w = x.shape
+        return x.reshape(n, c, h // 2, 2, w // 2, 2).max((3, 5))
+
+    c1 = np.einsum("nijpq,opq->noij", windows(images, (5, 5), (1, 2)), p.k1) + np.reshape(p.b1, (-1, 1, 1))
+    s1 = pool(c1)
+    c2 = np.einsum("ncijpq,ocpq->noij", windows(s1, (5, 5), (2, 3)), p.k2, optimize=True) + np.reshape(p.b2, (-1, 1, 1))
+    s2 = pool(c2)
+    h = np.maximum(np.einsum("ncij,ocij->no", s2, p.w3) + p.b3, 0)
+    scores: Values = h @ np.transpose(p.w4) + p.b4
+    return scores
+
+
+def numpy_loss(parameters: lenet.Parameters, images: Values, labels: Values) -> float:
+    z = numpy_scores(parameters, images)
+    z = z - z.max(1, keepdims=True)
+    likely = z - np.log(np.exp(z).sum(1, keepdims=True))
+    return float(-likely[np.arange(len(labels)), labels].mean())
+
+
+def test_lenet_scores_and_loss() -> None:
+    parameters = start()
+    images, labels = images_and_labels(3)
+    assert np.allclose(lenet.scores(parameters, images), numpy_scores(parameters, images), atol=1e-12)
+    assert float(lenet.loss(parameters, images, labels)) == pytest.approx(numpy_loss(parameters, images, labels))
+    assert lenet.recognise(parameters, images).tolist() == numpy_scores(parameters, images).argmax(1).tolist()
+
+
+def test_lenet_gradient_is_that_of_finite_differences() -> None:
+    parameters = start()
+    images, labels = images_and_labels(2)
+    gradient = pb.grad(lenet.loss, wrt="parameters")(parameters, images, labels)
+    random = np.random.default_rng(0)
+    step = 1e-6
+    for name, array in parameters._asdict().items():
+        flat = array.reshape(-1)
+        derived = getattr(gradient, name).reshape(-1)
+        assert derived.any(), name
+        for n in random.choice(flat.size, min(flat.size, 5), replace=False):
+            kept, values = flat[n], []
+            for sign in (1, -1):
+                flat[n] = kept + sign * step
+                values.append(numpy_loss(parameters, images, labels))
+            flat[n] = kept
+            assert derived[n] == pytest.approx((values[0] - values[1]) / (2 * step), abs=1e-7), name
+
+
+def test_lenet_learns_a_handful_of_images() -> None:
+    images, labels = images_and_labels(20)
+    for image, label in zip(images, labels, strict=True):
+        image[4 + 2 * label : 6 + 2 * label] += 2
+    parameters = initialise(lenet.NETWORK, seed=1)
+    history = fit(lenet.NETWORK, parameters, images.astype(np.float32), labels, epochs=12, batch=10, rate=0.05)
+    assert history.losses[-1] < history.losses[0] / 2
