@@ -6,7 +6,7 @@ An edge is the linear operator by which a change of one operand changes the resu
 
 `weight` is a scalar over the variables, `source` and `target` are indices over them. Forward mode applies edges,
 reverse mode transposes them: `transpose` gives  sum over V of [M = source] * weight * cotangent[target]  with the
-bracket solved for as many of V as it can be (`ad.brackets`).
+bracket solved for as many of V as it can be (`rewrite.brackets`).
 
 The weights are the partial derivatives of the scalar rules of DeepDSL (8 log, 9 exp, 10 +, 11 *, 12 power,
 14 sum, 15 element) and dF~ (D-Add, D-Mult, D-Div, D-Pow, D-Sin, ...), which the primitive table holds as rows.

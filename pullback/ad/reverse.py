@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pullback.ad.blocks import active_in, transpose_choose, transpose_fold, while_as_fold
-from pullback.ad.brackets import solve
 from pullback.ad.edges import Edge, data_dependent, edges_of
 from pullback.errors import DerivativeError
 from pullback.ir import expr
@@ -28,6 +27,7 @@ from pullback.ir.program import (
     While,
 )
 from pullback.ir.traverse import Substitution
+from pullback.rewrite.brackets import solve
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.normal_form import normalise
 from pullback.source import Position

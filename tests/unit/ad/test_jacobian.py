@@ -1,0 +1,85 @@
+"""Jacobians in both modes against central differences; deltas leave no identity array behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from jaxtyping import Float64
+
+import pullback as pb
+from pullback import Array
+from pullback.ad.jacobian import jacobian
+from pullback.ir.interpret import interpret
+from pullback.ir.printer import print_program
+from pullback.ir.verify import verify
+from tests.unit.ad.test_blocks import CASES
+
+RNG = np.random.default_rng(0)
+
+
+def add(v: Float64[Array, "N"], w: Float64[Array, "N"]) -> Any:
+    return v + w
+
+
+def scale(s: Float64[Array, ""], v: Float64[Array, "N"]) -> Any:
+    return s * v
+
+
+def layer(x: Float64[Array, "M"], w: Float64[Array, "N M"]) -> Any:
+    return pb.tanh(w @ x)
+
+
+def stencil(x: Float64[Array, "N"]) -> Any:
+    return pb.build(x.shape[0], lambda i: x.at(i - 1) - 2 * x[i] + x.at(i + 1) + x[i] * x[i])
+
+
+def flat(x: Float64[Array, "N M"]) -> Any:
+    return pb.reshape(x, (x.shape[0] * x.shape[1],)) * 2.0
+
+
+FUNCTIONS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+    (add, (RNG.standard_normal(4), RNG.standard_normal(4))),
+    (scale, (np.array(2.0), RNG.standard_normal(4))),
+    (layer, (RNG.standard_normal(3), RNG.standard_normal((4, 3)))),
+    (stencil, (RNG.standard_normal(5),)),
+    (flat, (RNG.standard_normal((2, 3)),)),
+    *CASES,
+]
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize(("f", "args"), FUNCTIONS, ids=lambda v: getattr(v, "__name__", ""))
+def test_equals_central_differences(
+    f: Callable[..., Any], args: tuple[Any, ...], mode: Literal["forward", "reverse"]
+) -> None:
+    traced = pb.function(f)
+    program = traced.program(*args)
+    for k in range(len(args)):
+        derived = jacobian(program, k, mode)
+        verify(derived)
+        (found,) = interpret(derived, list(args))
+        expected = np.zeros_like(found)
+        for at in np.ndindex(*args[k].shape):
+            up, down = args[k].copy(), args[k].copy()
+            up[at] += 1e-6
+            down[at] -= 1e-6
+            difference = np.asarray(traced(*args[:k], up, *args[k + 1 :])) - traced(*args[:k], down, *args[k + 1 :])
+            expected[(..., *at)] = difference / 2e-6
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("f", "wrt", "value"),
+    [
+        (add, 0, "[i == n] f64(1.0)"),
+        (layer, 0, "(1.0 - tanh[i] * tanh[i]) * w[i, m]"),
+        (layer, 1, "[i == n] (1.0 - tanh[n] * tanh[n]) * x[m]"),
+    ],
+)
+def test_the_text_is_the_textbook_s(f: Callable[..., Any], wrt: int, value: str) -> None:
+    program = pb.function(f).program(*(np.ones(tuple(3 for _ in range(r))) for r in {add: (1, 1), layer: (1, 2)}[f]))
+    lines = print_program(jacobian(program, wrt, "reverse")).splitlines()
+    assert any(value in line for line in lines), "\n".join(lines)
