@@ -26,3 +26,8 @@ def mnist_folder(data_folder: Path) -> Path:
     if not folder.is_dir():
         pytest.skip(f"no MNIST files at {folder}; set PULLBACK_DATA")
     return folder
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--update-golden` rewrites the expected texts instead of comparing with them."""
+    parser.addoption("--update-golden", action="store_true", help="rewrite the files of tests/golden, then read the diff")

@@ -1,0 +1,112 @@
+/* dense
+ *
+ * inputs   x: f32[5, 7], w: f32[3, 7], b: f32[3]
+ *
+ * outputs  y: f32[5, 3]
+ *
+ * 420 multiply-adds, 0 buffers, peak 0 bytes
+ */
+
+#include <math.h>
+#include <stdint.h>
+
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+typedef float pb_f32x2 __attribute__((vector_size(8)));
+typedef float pb_f32x2u __attribute__((vector_size(8), aligned(4), may_alias));
+
+typedef int32_t pb_i32x2 __attribute__((vector_size(8)));
+typedef int32_t pb_i32x2u __attribute__((vector_size(8), aligned(4), may_alias));
+
+static inline pb_f32x2 pb_choose_f32x2(pb_i32x2 mask, pb_f32x2 a, pb_f32x2 b) {
+    return (pb_f32x2)((mask & (pb_i32x2)a) | (~mask & (pb_i32x2)b));
+}
+
+static inline pb_f32x2 pb_exp_f32x2(pb_f32x2 x)
+{
+    x = pb_choose_f32x2(x > 89.0f, (pb_f32x2){1, 1} * 89.0f, x);
+    x = pb_choose_f32x2(x < -104.0f, (pb_f32x2){1, 1} * -104.0f, x);
+    pb_f32x2 t = x * 1.44269504f + 12582912.0f;
+    pb_f32x2 n = t - 12582912.0f;
+    pb_f32x2 r = x - n * 0.693359375f - n * -2.12194440e-4f;
+    pb_f32x2 q = ((((0.0013814611f) * r + 0.008368710035f) * r + 0.0416683874f) * r + 0.1666652069f) * r + 0.49999993450f;
+    pb_i32x2 k = ((pb_i32x2)t << 9) >> 9;                       /* n as an integer: the low bits of t */
+    pb_i32x2 half = k >> 1;
+    pb_f32x2 p = 1.0f + (r + r * r * q);
+    return p * (pb_f32x2)((half + 127) << 23) * (pb_f32x2)((k - half + 127) << 23);
+}
+#endif
+
+/* Returns 0. `arena` is not used and may be null. */
+int dense(const float *restrict x, const float *restrict w, const float *restrict b, float *restrict y,
+          void *restrict arena) {
+    (void)arena;
+
+    /* y = build n < 5, k < 3 { exp(sum m < 7 { x[n, m] * w[k, m] } + b[k]) } */
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+    pb_f32x2 sum = (pb_f32x2){0};
+    float sum2 = 0.0f;
+    pb_f32x2 sum3 = (pb_f32x2){0};
+    float sum4 = 0.0f;
+    pb_f32x2 sum5 = (pb_f32x2){0};
+    float sum6 = 0.0f;
+    pb_f32x2 sum7 = (pb_f32x2){0};
+    float sum8 = 0.0f;
+    pb_f32x2 sum9 = (pb_f32x2){0};
+    float sum10 = 0.0f;
+    for (int64_t m = 0; m < 7; ++m) {
+        const float x2 = x[m];
+        const pb_f32x2 w2 = (pb_f32x2){w[m], w[m + 7]};
+        sum += x2 * w2;
+        const float w3 = w[m + 14];
+        sum2 += x2 * w3;
+        const float x3 = x[m + 7];
+        sum3 += x3 * w2;
+        sum4 += x3 * w3;
+        const float x4 = x[m + 14];
+        sum5 += x4 * w2;
+        sum6 += x4 * w3;
+        const float x5 = x[m + 21];
+        sum7 += x5 * w2;
+        sum8 += x5 * w3;
+        const float x6 = x[m + 28];
+        sum9 += x6 * w2;
+        sum10 += x6 * w3;
+    }
+    const pb_f32x2 b2 = *(const pb_f32x2u *)(b);
+    const pb_f32x2 exp_ = pb_exp_f32x2(sum + b2);
+    *(pb_f32x2u *)(y) = exp_;
+    const float b3 = b[2];
+    const float exp_2 = expf(sum2 + b3);
+    y[2] = exp_2;
+    const pb_f32x2 exp_3 = pb_exp_f32x2(sum3 + b2);
+    *(pb_f32x2u *)(y + 3) = exp_3;
+    const float exp_4 = expf(sum4 + b3);
+    y[5] = exp_4;
+    const pb_f32x2 exp_5 = pb_exp_f32x2(sum5 + b2);
+    *(pb_f32x2u *)(y + 6) = exp_5;
+    const float exp_6 = expf(sum6 + b3);
+    y[8] = exp_6;
+    const pb_f32x2 exp_7 = pb_exp_f32x2(sum7 + b2);
+    *(pb_f32x2u *)(y + 9) = exp_7;
+    const float exp_8 = expf(sum8 + b3);
+    y[11] = exp_8;
+    const pb_f32x2 exp_9 = pb_exp_f32x2(sum9 + b2);
+    *(pb_f32x2u *)(y + 12) = exp_9;
+    const float exp_10 = expf(sum10 + b3);
+    y[14] = exp_10;
+#else
+    for (int64_t n = 0; n < 5; ++n) {
+        for (int64_t k = 0; k < 3; ++k) {
+            float sum = 0.0f;
+            for (int64_t m = 0; m < 7; ++m) {
+                sum += x[n * 7 + m] * w[k * 7 + m];
+            }
+            y[n * 3 + k] = expf(sum + b[k]);
+        }
+    }
+#endif
+    return 0;
+}

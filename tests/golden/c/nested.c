@@ -1,0 +1,71 @@
+/* nested
+ *
+ * inputs   a0: f64[6], x: f64[4, 6]
+ *
+ * outputs  a: f64[6]
+ *
+ * 324 multiply-adds, 3 buffers, peak 192 bytes
+ */
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline double pb_maximum_f64(double a, double b) {
+    return a < b || b != b ? b : a;
+}
+
+/* l = build { sum n < 6 { b[n] * x[t, n] } } */
+static void nested_l(const double *restrict b, const double *restrict x, double *restrict l, int64_t t) {
+    double sum = 0.0;
+    for (int64_t n = 0; n < 6; ++n) {
+        sum += b[n] * x[t * 6 + n];
+    }
+    l[0] = sum;
+}
+
+/* c = build n < 6 { b[n] - 0.1 * l * x[t, n] } */
+static void nested_c(const double *restrict l, const double *restrict x, double *restrict b, int64_t t) {
+    const double product = -0.1 * l[0];
+    for (int64_t n = 0; n < 6; ++n) {
+        b[n] = b[n] + product * x[t * 6 + n];
+    }
+}
+
+/* m = build { max s < 3 { ls[s] } } */
+static void nested_m(const double *restrict ls, double *restrict m) {
+    double largest = -(double)INFINITY;
+    for (int64_t s = 0; s < 3; ++s) {
+        largest = pb_maximum_f64(largest, ls[s]);
+    }
+    m[0] = largest;
+}
+
+/* d = build n < 6 { b[n] * m } */
+static void nested_d(const double *restrict b, const double *restrict m, double *restrict d) {
+    const double m2 = m[0];
+    for (int64_t n = 0; n < 6; ++n) {
+        d[n] = b[n] * m2;
+    }
+}
+
+/* Returns 0. `arena` has 192 bytes, aligned to 64. */
+int nested(const double *a0, const double *restrict x, double *restrict a, void *restrict arena) {
+    double *const b = (double *)arena; /* f64[6] */
+    double *const ls = (double *)((char *)arena + 64); /* f64[3] */
+    double *const m = (double *)((char *)arena + 128); /* f64[] */
+
+    /* a_1 = fold t < 4 (a = a0) { */
+    if (a != a0) memcpy(a, a0, 48);
+    for (int64_t t = 0; t < 4; ++t) {
+        /* b_1, ls = fold s < 3 (b = a) { */
+        memcpy(b, a, 48);
+        for (int64_t s = 0; s < 3; ++s) {
+            nested_l(b, x, ls + s, t);
+            nested_c(ls + s, x, b, t);
+        }
+        nested_m(ls, m);
+        nested_d(b, m, a);
+    }
+    return 0;
+}

@@ -1,0 +1,79 @@
+/* padded
+ *
+ * inputs   x: f64[20], w: f64[5]
+ *
+ * outputs  y: f64[20], z: f64[24]
+ *
+ * 100 multiply-adds, 1 buffer, peak 192 bytes
+ */
+
+#include <stdint.h>
+#include <string.h>
+
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+typedef double pb_f64x4 __attribute__((vector_size(32)));
+typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias));
+#endif
+
+/* x_padded = build p0 < 24 { [21 >= p0, p0 >= 2] x[p0 - 2] } */
+static void padded_x_padded(const double *restrict x, double *restrict x_padded) {
+    memset(x_padded, 0, 16);
+    for (int64_t p0 = 2; p0 < 22; ++p0) {
+        x_padded[p0] = x[p0 - 2];
+    }
+    memset(x_padded + 22, 0, 16);
+}
+
+/* y = build n < 20 { sum k < 5 { x_padded[n + k] * w[k] } } */
+static void padded_y(const double *restrict x_padded, const double *restrict w, double *restrict y) {
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+    pb_f64x4 sum = (pb_f64x4){0};
+    pb_f64x4 sum2 = (pb_f64x4){0};
+    pb_f64x4 sum3 = (pb_f64x4){0};
+    pb_f64x4 sum4 = (pb_f64x4){0};
+    for (int64_t k = 0; k < 5; ++k) {
+        const pb_f64x4 x_padded2 = *(const pb_f64x4u *)(x_padded + k);
+        const double w2 = w[k];
+        sum += w2 * x_padded2;
+        const pb_f64x4 x_padded3 = *(const pb_f64x4u *)(x_padded + k + 4);
+        sum2 += w2 * x_padded3;
+        const pb_f64x4 x_padded4 = *(const pb_f64x4u *)(x_padded + k + 8);
+        sum3 += w2 * x_padded4;
+        const pb_f64x4 x_padded5 = *(const pb_f64x4u *)(x_padded + k + 12);
+        sum4 += w2 * x_padded5;
+    }
+    *(pb_f64x4u *)(y) = sum;
+    *(pb_f64x4u *)(y + 4) = sum2;
+    *(pb_f64x4u *)(y + 8) = sum3;
+    *(pb_f64x4u *)(y + 12) = sum4;
+    pb_f64x4 sum5 = (pb_f64x4){0};
+    for (int64_t k = 0; k < 5; ++k) {
+        const pb_f64x4 x_padded2 = *(const pb_f64x4u *)(x_padded + k + 16);
+        const double w2 = w[k];
+        sum5 += w2 * x_padded2;
+    }
+    *(pb_f64x4u *)(y + 16) = sum5;
+#else
+    for (int64_t n = 0; n < 20; ++n) {
+        double sum = 0.0;
+        for (int64_t k = 0; k < 5; ++k) {
+            sum += x_padded[n + k] * w[k];
+        }
+        y[n] = sum;
+    }
+#endif
+}
+
+/* Returns 0. `arena` has 192 bytes, aligned to 64. */
+int padded(const double *restrict x, const double *restrict w, double *restrict y, double *restrict z,
+           void *restrict arena) {
+    double *const x_padded = (double *)arena; /* f64[24] */
+
+    padded_x_padded(x, x_padded);
+    padded_y(x_padded, w, y);
+    padded_x_padded(y, z);
+    return 0;
+}

@@ -1,0 +1,158 @@
+/* positions
+ *
+ * inputs   x: f64[6, 5]
+ *
+ * outputs  a: i64[6], b: i64[], c: f64[5], d: f64[5], e: f64[6], f: bool[6], g: bool[6]
+ *
+ * 300 multiply-adds, 0 buffers, peak 0 bytes
+ */
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+static inline double pb_maximum_f64(double a, double b) {
+    return a < b || b != b ? b : a;
+}
+
+static inline double pb_minimum_f64(double a, double b) {
+    return b < a || b != b ? b : a;
+}
+
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+typedef double pb_f64x4 __attribute__((vector_size(32)));
+typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias));
+
+static inline pb_f64x4 pb_splat_f64x4(double x) {
+    return (pb_f64x4){x, x, x, x};
+}
+
+typedef int64_t pb_i64x4 __attribute__((vector_size(32)));
+typedef int64_t pb_i64x4u __attribute__((vector_size(32), aligned(8), may_alias));
+
+static inline pb_f64x4 pb_choose_f64x4(pb_i64x4 mask, pb_f64x4 a, pb_f64x4 b) {
+    return (pb_f64x4)((mask & (pb_i64x4)a) | (~mask & (pb_i64x4)b));
+}
+
+static inline pb_f64x4 pb_max_f64x4(pb_f64x4 a, pb_f64x4 b) {
+    return pb_choose_f64x4((a < b) | (b != b), b, a);
+}
+#endif
+
+/* a = build n < 6 { argmax m < 5 { x[n, m] } } */
+static void positions_a(const double *restrict x, int64_t *restrict a) {
+    for (int64_t n = 0; n < 6; ++n) {
+        double best = -(double)INFINITY;
+        int64_t position = 0;
+        for (int64_t m = 0; m < 5; ++m) {
+            const double value = x[n * 5 + m];
+            if (value > best || (value != value && best == best)) {
+                best = value;
+                position = m;
+            }
+        }
+        a[n] = position;
+    }
+}
+
+/* b = build { argmin n < 6, m < 5 { x[n, m] } } */
+static void positions_b(const double *restrict x, int64_t *restrict b) {
+    double best = (double)INFINITY;
+    int64_t position = 0;
+    for (int64_t n = 0; n < 6; ++n) {
+        for (int64_t m = 0; m < 5; ++m) {
+            const double value = x[n * 5 + m];
+            if (value < best || (value != value && best == best)) {
+                best = value;
+                position = n * 5 + m;
+            }
+        }
+    }
+    b[0] = position;
+}
+
+/* c = build m < 5 { max n < 6 { x[n, m] } } */
+static void positions_c(const double *restrict x, double *restrict c) {
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+    pb_f64x4 max = pb_splat_f64x4(-(double)INFINITY);
+    double max2 = -(double)INFINITY;
+    for (int64_t n = 0; n < 6; ++n) {
+        const pb_f64x4 x2 = *(const pb_f64x4u *)(x + n * 5);
+        max = pb_max_f64x4(max, x2);
+        const double x3 = x[n * 5 + 4];
+        max2 = pb_maximum_f64(max2, x3);
+    }
+    *(pb_f64x4u *)(c) = max;
+    c[4] = max2;
+#else
+    for (int64_t m = 0; m < 5; ++m) {
+        double largest = -(double)INFINITY;
+        for (int64_t n = 0; n < 6; ++n) {
+            largest = pb_maximum_f64(largest, x[n * 5 + m]);
+        }
+        c[m] = largest;
+    }
+#endif
+}
+
+/* d = build m < 5 { min n < 6 { abs(x[n, m]) } } */
+static void positions_d(const double *restrict x, double *restrict d) {
+    for (int64_t m = 0; m < 5; ++m) {
+        double smallest = (double)INFINITY;
+        for (int64_t n = 0; n < 6; ++n) {
+            smallest = pb_minimum_f64(smallest, fabs(x[n * 5 + m]));
+        }
+        d[m] = smallest;
+    }
+}
+
+/* e = build n < 6 { prod m < 5 { x[n, m] } } */
+static void positions_e(const double *restrict x, double *restrict e) {
+    for (int64_t n = 0; n < 6; ++n) {
+        double product = 1.0;
+        for (int64_t m = 0; m < 5; ++m) {
+            product *= x[n * 5 + m];
+        }
+        e[n] = product;
+    }
+}
+
+/* f = build n < 6 { any m < 5 { x[n, m] > 1.0 } } */
+static void positions_f(const double *restrict x, bool *restrict f) {
+    for (int64_t n = 0; n < 6; ++n) {
+        bool any = false;
+        for (int64_t m = 0; m < 5; ++m) {
+            any = any || x[n * 5 + m] > 1.0;
+        }
+        f[n] = any;
+    }
+}
+
+/* g = build n < 6 { all m < 5 { x[n, m] > -1.0 } } */
+static void positions_g(const double *restrict x, bool *restrict g) {
+    for (int64_t n = 0; n < 6; ++n) {
+        bool all = true;
+        for (int64_t m = 0; m < 5; ++m) {
+            all = all && x[n * 5 + m] > -1.0;
+        }
+        g[n] = all;
+    }
+}
+
+/* Returns 0. `arena` is not used and may be null. */
+int positions(const double *restrict x, int64_t *restrict a, int64_t *restrict b, double *restrict c,
+              double *restrict d, double *restrict e, bool *restrict f, bool *restrict g, void *restrict arena) {
+    (void)arena;
+
+    positions_a(x, a);
+    positions_b(x, b);
+    positions_c(x, c);
+    positions_d(x, d);
+    positions_e(x, e);
+    positions_f(x, f);
+    positions_g(x, g);
+    return 0;
+}

@@ -1,0 +1,132 @@
+/* strided
+ *
+ * inputs   x: f32[3, 17], w: f32[4, 3, 3]
+ *
+ * outputs  z: f32[4], y: f32[4, 8]
+ *
+ * 320 multiply-adds, 0 buffers, peak 0 bytes
+ */
+
+#include <math.h>
+#include <stdint.h>
+
+static inline float pb_maximum_f32(float a, float b) {
+    return a < b || b != b ? b : a;
+}
+
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+typedef float pb_f32x8 __attribute__((vector_size(32)));
+typedef float pb_f32x8u __attribute__((vector_size(32), aligned(4), may_alias));
+
+static inline pb_f32x8 pb_splat_f32x8(float x) {
+    return (pb_f32x8){x, x, x, x, x, x, x, x};
+}
+
+typedef int32_t pb_i32x8 __attribute__((vector_size(32)));
+typedef int32_t pb_i32x8u __attribute__((vector_size(32), aligned(4), may_alias));
+
+static inline pb_f32x8 pb_choose_f32x8(pb_i32x8 mask, pb_f32x8 a, pb_f32x8 b) {
+    return (pb_f32x8)((mask & (pb_i32x8)a) | (~mask & (pb_i32x8)b));
+}
+
+static inline pb_f32x8 pb_max_f32x8(pb_f32x8 a, pb_f32x8 b) {
+    return pb_choose_f32x8((a < b) | (b != b), b, a);
+}
+
+static inline float pb_max_across_f32x8(pb_f32x8 v) {
+    float s4_0 = pb_maximum_f32(v[0], v[4]);
+    float s4_1 = pb_maximum_f32(v[1], v[5]);
+    float s4_2 = pb_maximum_f32(v[2], v[6]);
+    float s4_3 = pb_maximum_f32(v[3], v[7]);
+    float s2_0 = pb_maximum_f32(s4_0, s4_2);
+    float s2_1 = pb_maximum_f32(s4_1, s4_3);
+    float s1_0 = pb_maximum_f32(s2_0, s2_1);
+    return s1_0;
+}
+#endif
+
+/* y = build o < 4, h < 8 { sum c < 3, k < 3 { x[c, 2 * h + k] * w[o, c, k] } } */
+static void strided_y(const float *restrict x, const float *restrict w, float *restrict y) {
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+    pb_f32x8 sum = (pb_f32x8){0};
+    pb_f32x8 sum2 = (pb_f32x8){0};
+    pb_f32x8 sum3 = (pb_f32x8){0};
+    pb_f32x8 sum4 = (pb_f32x8){0};
+    for (int64_t c = 0; c < 3; ++c) {
+        for (int64_t k = 0; k < 3; ++k) {
+            const pb_f32x8 x2 = (pb_f32x8){x[c * 17 + k], x[c * 17 + k + 2], x[c * 17 + k + 4], x[c * 17 + k + 6], x[c * 17 + k + 8], x[c * 17 + k + 10], x[c * 17 + k + 12], x[c * 17 + k + 14]};
+            const float w2 = w[c * 3 + k];
+            sum += w2 * x2;
+            const float w3 = w[c * 3 + k + 9];
+            sum2 += w3 * x2;
+            const float w4 = w[c * 3 + k + 18];
+            sum3 += w4 * x2;
+            const float w5 = w[c * 3 + k + 27];
+            sum4 += w5 * x2;
+        }
+    }
+    *(pb_f32x8u *)(y) = sum;
+    *(pb_f32x8u *)(y + 8) = sum2;
+    *(pb_f32x8u *)(y + 16) = sum3;
+    *(pb_f32x8u *)(y + 24) = sum4;
+#else
+    for (int64_t o = 0; o < 4; ++o) {
+        for (int64_t h = 0; h < 8; ++h) {
+            float sum = 0.0f;
+            for (int64_t c = 0; c < 3; ++c) {
+                for (int64_t k = 0; k < 3; ++k) {
+                    sum += x[c * 17 + h * 2 + k] * w[o * 9 + c * 3 + k];
+                }
+            }
+            y[o * 8 + h] = sum;
+        }
+    }
+#endif
+}
+
+/* z = build o < 4 { max h < 8 { y[o, h] } } */
+static void strided_z(const float *restrict y, float *restrict z) {
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+    pb_f32x8 max = pb_splat_f32x8(-INFINITY);
+    pb_f32x8 max2 = pb_splat_f32x8(-INFINITY);
+    pb_f32x8 max3 = pb_splat_f32x8(-INFINITY);
+    pb_f32x8 max4 = pb_splat_f32x8(-INFINITY);
+    const pb_f32x8 y2 = *(const pb_f32x8u *)(y);
+    max = pb_max_f32x8(max, y2);
+    const pb_f32x8 y3 = *(const pb_f32x8u *)(y + 8);
+    max2 = pb_max_f32x8(max2, y3);
+    const pb_f32x8 y4 = *(const pb_f32x8u *)(y + 16);
+    max3 = pb_max_f32x8(max3, y4);
+    const pb_f32x8 y5 = *(const pb_f32x8u *)(y + 24);
+    max4 = pb_max_f32x8(max4, y5);
+    const float total = pb_max_across_f32x8(max);
+    const float total2 = pb_max_across_f32x8(max2);
+    const float total3 = pb_max_across_f32x8(max3);
+    const float total4 = pb_max_across_f32x8(max4);
+    z[0] = total;
+    z[1] = total2;
+    z[2] = total3;
+    z[3] = total4;
+#else
+    for (int64_t o = 0; o < 4; ++o) {
+        float largest = -INFINITY;
+        for (int64_t h = 0; h < 8; ++h) {
+            largest = pb_maximum_f32(largest, y[o * 8 + h]);
+        }
+        z[o] = largest;
+    }
+#endif
+}
+
+/* Returns 0. `arena` is not used and may be null. */
+int strided(const float *restrict x, const float *restrict w, float *restrict z, float *restrict y,
+            void *restrict arena) {
+    (void)arena;
+
+    strided_y(x, w, y);
+    strided_z(y, z);
+    return 0;
+}
