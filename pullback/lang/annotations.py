@@ -26,6 +26,7 @@ from pullback.ir.index import DimSymbol, Index, as_index, symbol
 from pullback.ir.types import DType
 from pullback.lang import tree
 from pullback.lang.handle import Handle, type_text
+from pullback.lang.trace import is_tracing
 from pullback.lang.tree import Structure
 
 
@@ -156,6 +157,8 @@ class NumberSpec(Spec):
     def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102
         if self.kind == "int" and isinstance(value, Handle) and value.index is not None:
             return tree.LEAF, [Leaf(path, "index", value=value.index)], [value]
+        if self.kind == "int" and type(value) is int and is_tracing():
+            return tree.LEAF, [Leaf(path, "index", value=as_index(value))], [value]
         dtype = {"int": types.i64, "float": types.f64, "bool": types.bool_}[self.kind]
         return tree.LEAF, [Leaf(path, self.kind, dtype)], [value]
 
