@@ -47,6 +47,7 @@ from pullback.loops.nodes import (
 
 WIDTH: Final = 120
 VECTORS: Final = "#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)"
+_CUT: Final = re.compile(r"(?<=,)( )|( )(?=(?:[-+*/?:]|&&|\|\|) )")
 QUIET: Final = '#if defined(__GNUC__) && !defined(__clang__)\n#pragma GCC diagnostic ignored "-Wpsabi"\n#endif\n'
 _MATH: Final = re.compile(
     r"\b(?:exp|expm1|log|log1p|log2|log10|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|asinh|acosh|atanh|sqrt|pow|fabs|"
@@ -114,7 +115,7 @@ class _Writer:
             self.statement(s)
 
     def block(self, head: str, statements: tuple[Stmt, ...], tail: str = "}") -> None:
-        self.line(head + " {")
+        self.line(f"{head} {{" if head else "{")
         self.depth += 1
         self.body(statements)
         self.depth -= 1
@@ -123,6 +124,9 @@ class _Writer:
     def statement(self, s: Stmt) -> None:
         e = self.expressions
         match s:
+            case For() if _once(s):
+                assert isinstance(s.lower, Index)
+                self.block("", (LetIndex(s.var, s.lower), *s.body))
             case For():
                 v = self.names(s.var, s.var.name)
                 step = f"++{v}" if s.step == 1 else f"{v} += {s.step}"
@@ -351,7 +355,7 @@ class _Unit:
         declaration = definition[: definition.index(" {\n")] + ";"
         parts = [self._header(), self._preamble("\n".join([*self.kernel_texts, definition])), *self.kernel_texts]
         entry = self._entry_comment() + definition
-        return CSource("\n".join([*(p for p in parts if p), entry]), self.name, declaration, tuple(self.sites),
+        return CSource(_fit("\n".join([*(p for p in parts if p), entry])), self.name, declaration, tuple(self.sites),
                        self.plan.bytes, len(self.kernel_texts))
 
     def _header(self) -> str:
@@ -410,6 +414,14 @@ def _folded(text: str, width: int, indent: int = 4) -> list[str]:
                          break_on_hyphens=False, drop_whitespace=True) or [""]
 
 
+def _once(s: For) -> bool:
+    """Whether a loop runs exactly once."""
+    if not (isinstance(s.lower, Index) and isinstance(s.upper, Index)):
+        return False
+    trips = (s.upper - s.lower).constant
+    return trips is not None and 0 < trips <= s.step and not any(isinstance(x, Break) for x in nodes.walk(s.body))
+
+
 def _loops(body: tuple[Stmt, ...]) -> bool:
     return any(isinstance(s, For | Loop | If) for s in body)
 
@@ -424,6 +436,24 @@ def _thousands(n: int) -> str:
 
 def _size(text: str, count: Index) -> str:
     return text if count.constant is not None else f"(size_t)({text})"
+
+
+def _fit(text: str) -> str:
+    """The text with long statements broken after a comma or before an operator."""
+    lines = text.split("\n")
+    if all(len(line) <= WIDTH for line in lines):
+        return text
+    out: list[str] = []
+    for line in lines:
+        indent = len(line) - len(line.lstrip()) + 4
+        while len(line) > WIDTH and line.lstrip()[:2] not in ("/*", "* "):
+            cuts = [m.start() for m in _CUT.finditer(line, indent + 20, WIDTH)]
+            if not cuts:
+                break
+            out.append(line[:cuts[-1]].rstrip())
+            line = " " * indent + line[cuts[-1]:].lstrip()
+        out.append(line)
+    return "\n".join(out)
 
 
 def _wrap(head: str, rest: str) -> str:

@@ -1,1 +1,1 @@
-
+"""The loop IR: lowering of programs, storage, memory plans, vector kernels, verification."""

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from pullback.ir.expr import Bracket, Const, Get, Ref, Scalar, Zero
+from pullback.ir.expr import Add, Bracket, Const, Get, Ref, Scalar, Zero
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, prove_nonnegative
 from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While, statement_reads
-from pullback.ir.traverse import Substitution
+from pullback.ir.traverse import Substitution, walk
 from pullback.ir.types import bool_
 from pullback.loops import nodes
 from pullback.loops.nodes import (
@@ -87,6 +87,10 @@ class KernelBuilder:
         """The array that `out` overwrites element by element, where there is one: its name says more."""
         view = self.views[out]
         return next((r for r in statement_reads(self.statement) if self.views[r].same_place(view)), out)
+
+    def holds(self, ref: Ref, out: Ref) -> bool:
+        """Whether two arrays are in one place."""
+        return ref in self.views and self.views[ref].same_place(self.views[out])
 
     def address(self, ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
         """Where an element lies: the parameter buffer and the flat index."""
@@ -166,6 +170,11 @@ class Lowering:
             if copy is not None:
                 return copy
         comment = self.comment(s)
+        if isinstance(s, Build):
+            builder = KernelBuilder(self.views, s, comment)
+            update = slice_update(s, builder)
+            if update is not None:
+                return [Call(builder.kernel(update), tuple(builder.arguments))]
         for specialist in self.specialists:
             builder = KernelBuilder(self.views, s, comment)
             kernel = specialist(s, builder)
@@ -228,7 +237,7 @@ class Lowering:
 
 
 def _headline(lines: tuple[str, ...]) -> list[Stmt]:
-    return [Comment(lines[0])] if lines else []
+    return [Comment(lines[0].removesuffix(" {"))] if lines else []
 
 
 # Build ----------------------------------------------------------------------------------------------------------
@@ -365,6 +374,43 @@ def _at_least(bound: Bound, limit: Bound, known: tuple[Cond, ...]) -> Bound:
     if isinstance(limit, Index) and all(prove_nonnegative(i - limit, known) for i in bound_indices(bound)):
         return bound
     return largest(bound, limit)
+
+
+# Updates of a part ------------------------------------------------------------------------------------------------
+
+
+def slice_update(s: Build, builder: KernelBuilder) -> tuple[Stmt, ...] | None:
+    """Loops over the changed part of an array that is overwritten in place; None where all of it changes.
+
+    a[i, j] + [i == t] g[j]                 -->  for j: a[t, j] += g[j]
+    [i == t] g[j] + [i != t] a[i, j]        -->  for j: a[t, j] = g[j]
+    """
+    if len(s.outs) != 1 or not isinstance(s.values[0], Add):
+        return None
+    out, here = builder.parameter(s.outs[0]), tuple(as_index(v) for v in s.vars)
+
+    def is_old(e: Scalar) -> bool:
+        return isinstance(e, Get) and e.indices == here and builder.holds(e.ref, s.outs[0])
+
+    terms = s.values[0].args
+    olds = [t for t in terms if is_old(t)]
+    changes = [t for t in terms if isinstance(t, Bracket) and not is_old(t.arg)]
+    kept = [t for t in terms if isinstance(t, Bracket) and is_old(t.arg)]
+    added = len(olds) == 1 and len(changes) == len(terms) - 1
+    replaced = (len(terms) == 2 and len(changes) == 1 and len(kept) == 1 and len(kept[0].conds) == 1
+                and len(changes[0].conds) == 1 and changes[0].conds[0].negate() is kept[0].conds[0])
+    if not (added or replaced):
+        return None
+    if any(is_old(node) for c in changes for node in walk(c)) and len(changes) > 1:
+        return None
+    root = Scope()
+    for change in changes:
+        lowering = ScalarLowering(builder.parameter, builder.site, (change.arg,))
+        nest = LoopNest(lowering, root, s.vars, change.conds)
+        inner = nest.innermost
+        inner.statements.append(Store(out, flat_position(s.vars), lowering.value(change.arg, inner), added))
+        nest.close()
+    return tuple(root.statements)
 
 
 # Scatter --------------------------------------------------------------------------------------------------------

@@ -137,10 +137,11 @@ class _Placer:
     # Blocks -----------------------------------------------------------------------------------------------------
 
     def block(self, block: Block, wanted: dict[Ref, View], occupants: dict[Place, Ref],
-              needed: frozenset[Ref]) -> None:
+              needed: frozenset[Ref], results: tuple[Ref, ...] | None = None) -> None:
         """Place what a block defines.
 
         Args:
+            results: what is read at the end of the block; its results unless given.
             wanted: where results should go.
             occupants: what a wanted place holds when the block begins.
             needed: arrays that must be intact after the block.
@@ -150,7 +151,7 @@ class _Placer:
         for i, s in enumerate(statements):
             for r in statement_reads(s):
                 last[r] = i
-        for r in (*block.results, *needed):
+        for r in (*(block.results if results is None else results), *needed):
             last[r] = len(statements)
         defined = {r for s in statements for r in s.outs}
         _want_inits(statements, wanted, last, defined)
@@ -242,7 +243,9 @@ class _Placer:
             if r in defined:
                 wanted.setdefault(r, place)
         self.storage.order[s.body] = _updates_last(s)
-        self.block(s.body, wanted, occupants, frozenset())
+        kept = s.body.results[n:]  # a row that is an old state is copied when the trip begins
+        self.block(s.body, wanted, occupants, frozenset(),
+                   (*s.body.results[:n], *(r for r in kept if r not in s.states)))
         last: list[Copy] = []
         for r, row in zip(s.body.results[n:], rows, strict=True):
             if not self.views[r].same_place(row):

@@ -55,7 +55,7 @@ int chosen(const double *restrict x, const double *restrict y, double *restrict 
     double *const t = (double *)arena; /* f64[5] */
 
     chosen_s(x, s);
-    /* a, b = if s { */
+    /* a, b = if s */
     if (s[0]) {
         chosen_c(x, y, a);
         memcpy(b, x, 40);
@@ -64,7 +64,7 @@ int chosen(const double *restrict x, const double *restrict y, double *restrict 
         memcpy(a, y, 40);
     }
     chosen_t(x, t);
-    /* z = if s { */
+    /* z = if s */
     if (s[0]) {
         chosen_e(t, z);
     } else {

@@ -26,7 +26,7 @@ static inline int64_t pb_floor_divide_i64(int64_t a, int64_t b) {
 int collatz(const int64_t *a0, const int64_t *n0, int64_t *restrict a, int64_t *restrict n, void *restrict arena) {
     bool *const c = (bool *)arena; /* bool[] */
 
-    /* a_1, n_1 = while (a = a0, n = n0) at most 1000 { */
+    /* a_1, n_1 = while (a = a0, n = n0) at most 1000 */
     a[0] = a0[0];
     n[0] = n0[0];
     for (int64_t trip = 0; trip < 1000; ++trip) {
@@ -37,7 +37,8 @@ int collatz(const int64_t *a0, const int64_t *n0, int64_t *restrict a, int64_t *
         }
         /* b = build { a % 2 == 0 ? a // 2 : 3 * a + 1 } */
         const int64_t a2 = a[0];
-        a[0] = pb_remainder_i64(a2, 2) == 0 ? pb_floor_divide_i64(a2, 2) : (int64_t)((uint64_t)(int64_t)((uint64_t)3 * (uint64_t)a2) + (uint64_t)1);
+        a[0] = pb_remainder_i64(a2, 2) == 0 ? pb_floor_divide_i64(a2, 2) : (int64_t)((uint64_t)(int64_t)((uint64_t)3
+            * (uint64_t)a2) + (uint64_t)1);
         /* m = build { n + 1 } */
         n[0] = (int64_t)((uint64_t)n[0] + (uint64_t)1);
     }

@@ -42,7 +42,7 @@ int descent(const double *p0, const double *q0, const double *restrict x, double
             double *restrict losses, void *restrict arena) {
     double *const p_new = (double *)arena; /* f64[6] */
 
-    /* p_1, q_1, losses = fold t < 4 (p = p0, q = q0) { */
+    /* p_1, q_1, losses = fold t < 4 (p = p0, q = q0) */
     if (p != p0) memcpy(p, p0, 48);
     if (q != q0) memcpy(q, q0, 48);
     for (int64_t t = 0; t < 4; ++t) {

@@ -55,10 +55,10 @@ int nested(const double *a0, const double *restrict x, double *restrict a, void 
     double *const ls = (double *)((char *)arena + 64); /* f64[3] */
     double *const m = (double *)((char *)arena + 128); /* f64[] */
 
-    /* a_1 = fold t < 4 (a = a0) { */
+    /* a_1 = fold t < 4 (a = a0) */
     if (a != a0) memcpy(a, a0, 48);
     for (int64_t t = 0; t < 4; ++t) {
-        /* b_1, ls = fold s < 3 (b = a) { */
+        /* b_1, ls = fold s < 3 (b = a) */
         memcpy(b, a, 48);
         for (int64_t s = 0; s < 3; ++s) {
             nested_l(b, x, ls + s, t);

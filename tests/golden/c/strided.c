@@ -57,7 +57,8 @@ static void strided_y(const float *restrict x, const float *restrict w, float *r
     pb_f32x8 sum4 = (pb_f32x8){0};
     for (int64_t c = 0; c < 3; ++c) {
         for (int64_t k = 0; k < 3; ++k) {
-            const pb_f32x8 x2 = (pb_f32x8){x[c * 17 + k], x[c * 17 + k + 2], x[c * 17 + k + 4], x[c * 17 + k + 6], x[c * 17 + k + 8], x[c * 17 + k + 10], x[c * 17 + k + 12], x[c * 17 + k + 14]};
+            const pb_f32x8 x2 = (pb_f32x8){x[c * 17 + k], x[c * 17 + k + 2], x[c * 17 + k + 4], x[c * 17 + k + 6],
+                x[c * 17 + k + 8], x[c * 17 + k + 10], x[c * 17 + k + 12], x[c * 17 + k + 14]};
             const float w2 = w[c * 3 + k];
             sum += w2 * x2;
             const float w3 = w[c * 3 + k + 9];

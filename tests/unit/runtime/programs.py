@@ -101,4 +101,11 @@ CASES: dict[str, tuple[str, dict[str, int]]] = {
       y = build i < M, j < N { x[(i * N + j) // M, (i * N + j) % M] }
       z = build i < N * M { y[i // N, i % N] * f32(as_i32(i)) }
       return z }""", {"N": 4, "M": 6}),
+    "slices": ("""slices(a0: f64[N, M], b0: f64[N], g: f64[M]) {
+      a, b, s = fold t < N (a = a0, b = b0, s = b0) {
+        c = build n < N, m < M { a[n, m] + [n == t] (g[m] * b[n]) + [n >= t + 1, m == 0] 1.0 }
+        d = build n < N { [n == N - 1 - t] (2.0 * b[n]) + [n != N - 1 - t] b[n] }
+        e = build n < N { s[n] + [n >= t] s[N - 1 - n] }
+        yield c, d, e }
+      return a, b, s }""", {"N": 4, "M": 3}),
 }
