@@ -33,6 +33,8 @@ class Lifetimes:
 
     lives: dict[Buffer, tuple[int, int]] = field(default_factory=dict)
     now: int = 0
+    open: list[int] = field(default_factory=list)  # the first moments of the loops around the present one
+    inside: dict[Buffer, tuple[int, ...]] = field(default_factory=dict)  # those around a buffer's first mention
 
     def body(self, statements: tuple[Stmt, ...]) -> None:
         """Walk a list of statements."""
@@ -52,7 +54,9 @@ class Lifetimes:
     def _loop(self, body: tuple[Stmt, ...]) -> None:
         before = set(self.lives)
         start = self.now
+        self.open.append(start)
         self.body(body)
+        self.open.pop()
         self.now += 1
         inside = [b for b, (_, last) in self.lives.items() if last > start]
         carried = read_before_written(body)
@@ -64,7 +68,14 @@ class Lifetimes:
     def _touch(self, s: Stmt) -> None:
         for b in mentioned(s):
             if b.space == "arena":
-                self.lives[b] = (self.lives.get(b, (self.now, 0))[0], self.now)
+                first = self.lives.get(b, (self.now, 0))[0]
+                around = self.inside.setdefault(b, tuple(self.open))
+                depth = next((k for k, (x, y) in enumerate(zip(around, self.open, strict=False)) if x != y),
+                             min(len(around), len(self.open)))
+                if depth < len(around):  # mentioned after the loop that filled it: later trips must not clobber it
+                    first = min(first, around[depth])
+                    self.inside[b] = around[:depth]
+                self.lives[b] = (first, self.now)
 
 
 def mentioned(s: Stmt) -> list[Buffer]:

@@ -1,4 +1,4 @@
-"""Run every `.pb` file beside this one: parse, verify, interpret each case, count nodes, print and parse again."""
+"""Run every `.pb` file beside this one: parse, verify, count nodes, print and parse again, run."""
 
 import re
 from collections import Counter
@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import pullback.prim  # noqa: F401  the rows the programs name
-from pullback.errors import ParseError, PullbackError, VerifyError
+from pullback.errors import IndexRangeError, ParseError, PullbackError, VerifyError
+from pullback.ir.dims import solve_dims
 from pullback.ir.expr import Reduce
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
@@ -16,6 +17,8 @@ from pullback.ir.printer import print_program, structurally_equal
 from pullback.ir.program import Build, Program, walk_statements
 from pullback.ir.traverse import walk
 from pullback.ir.verify import verify
+from pullback.runtime.compile import compiler_command
+from pullback.runtime.executor import compile_program
 
 FILES = sorted(Path(__file__).parent.glob("*.pb"))
 
@@ -89,8 +92,19 @@ def run(program: Program, case: dict[str, str]) -> None:
         with pytest.raises(PullbackError) as caught:
             interpret(program, inputs, sizes)
         assert caught.value.code == case["error"]
+        if case["error"] == "E401" and compiler_command() is not None:
+            with pytest.raises(IndexRangeError):
+                compile_program(program, solve_dims(program, [a.shape for a in inputs], sizes)).run(inputs)
         return
-    for name, out, ref in zip(program.output_names, interpret(program, inputs, sizes), program.outputs, strict=True):
+    compare(program, case, interpret(program, inputs, sizes))
+    if compiler_command() is not None:
+        dims = solve_dims(program, [a.shape for a in inputs], sizes)
+        if all(dims.values()):
+            compare(program, case, compile_program(program, dims).run(inputs))
+
+
+def compare(program: Program, case: dict[str, str], outs) -> None:
+    for name, out, ref in zip(program.output_names, outs, program.outputs, strict=True):
         expected = np.array(value(case[f"-> {name}"]), ref.dtype.numpy)
         assert out.dtype == ref.dtype.numpy
         if out.dtype.kind == "f":
