@@ -14,7 +14,8 @@ from pullback.ir.program import Choose as Choose_
 from pullback.ir.program import Fold, Program, While, walk_statements
 from pullback.ir.traverse import Substitution
 from pullback.lang import tree
-from pullback.lang.annotations import Leaf, wrong_dtype
+from pullback.lang.annotations import Leaf
+from pullback.lang.arguments import wrong_dtype
 from pullback.lang.array import Array
 from pullback.lang.elementwise import convert
 from pullback.lang.handle import Handle, Indices, as_array, axes_for, extent_of, from_ref, ref_of, shape_text, view

@@ -13,7 +13,8 @@ from pullback.errors import CompilerError, DTypeError, ShapeError
 from pullback.ir.dims import evaluate, solve_dims
 from pullback.ir.interpret import interpret
 from pullback.lang import tree
-from pullback.lang.annotations import Leaf, as_numpy, numpy_dtype, wrong_dtype
+from pullback.lang.annotations import Leaf
+from pullback.lang.arguments import as_numpy, numpy_dtype, wrong_dtype
 
 NDArray = np.ndarray[Any, Any]
 

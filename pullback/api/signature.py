@@ -10,7 +10,8 @@ from typing import Any
 from pullback.errors import TraceError
 from pullback.ir import types
 from pullback.ir.types import DType
-from pullback.lang.annotations import MISSING, ArraySpec, Leaf, Spec, function_annotations, spec_of, wrong_dtype
+from pullback.lang.annotations import MISSING, ArraySpec, Leaf, Spec, function_annotations, spec_of
+from pullback.lang.arguments import wrong_dtype
 from pullback.lang.handle import Handle
 from pullback.lang.tree import Structure
 

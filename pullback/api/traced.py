@@ -14,8 +14,9 @@ from pullback.ir.expr import Ref
 from pullback.ir.index import symbol
 from pullback.ir.program import Program
 from pullback.lang import tree
-from pullback.lang.annotations import Leaf, check_solvable, parse_dim
+from pullback.lang.annotations import Leaf
 from pullback.lang.array import Array
+from pullback.lang.extents import check_solvable, parse_dim
 from pullback.lang.handle import Weak, as_array, from_index, from_ref, ref_of, weak_input
 from pullback.lang.trace import Tracer, current, default_float, is_tracing, tracing
 from pullback.lang.tree import Structure

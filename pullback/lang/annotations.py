@@ -8,23 +8,24 @@ the signature by which a function is traced.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
 import sys
 import types as python_types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from pullback.errors import DTypeError, PullbackError, ShapeError, TraceError
+from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import types
-from pullback.ir.index import DimSymbol, Index, as_index, symbol
+from pullback.ir.index import as_index
 from pullback.ir.types import DType
 from pullback.lang import tree
+from pullback.lang.arguments import argument_type, as_numpy, found_text, numpy_dtype, wrong_dtype
+from pullback.lang.extents import Token
 from pullback.lang.handle import Handle, type_text
 from pullback.lang.trace import is_tracing
 from pullback.lang.tree import Structure
@@ -63,7 +64,6 @@ class Size:
 
 
 LeafKind = Literal["array", "int", "float", "bool", "size", "static", "index"]
-Token = str | Index
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class SizeSpec(Spec):
         ):
             raise TraceError(
                 "E108",
-                f"{path} binds the dim {self.name}, and {_found(value)} was given",
+                f"{path} binds the dim {self.name}, and {found_text(value)} was given",
                 remedy="pass a Python int or a dim",
             )
         return tree.LEAF, [Leaf(path, "size", size=self.name)], [value]
@@ -230,7 +230,7 @@ class TreeSpec(Spec):
             if node is None or node[0].kind != self.kind or set(node[0].keys) != set(keys):
                 raise TraceError(
                     "E139",
-                    f"{path}: {_found(value)} was given where the annotation has "
+                    f"{path}: {found_text(value)} was given where the annotation has "
                     f"{self.type.__name__ if self.type else self.kind} of {self._fields_text()}",
                     remedy="pass a tree of the annotated structure",
                 )
@@ -267,7 +267,7 @@ class AnySpec(Spec):
         if node is None or node[0].kind not in ("list", "tuple", "dict"):
             raise TraceError(
                 "E139",
-                f"{path}: {_found(value)} was given where the annotation has a list, tuple or dict",
+                f"{path}: {found_text(value)} was given where the annotation has a list, tuple or dict",
                 remedy="pass a container of the annotated items",
             )
         found = [item.leaves(child, f"{path}[{key!r}]") for key, child in zip(node[0].keys, node[1])]
@@ -401,149 +401,3 @@ def _array_spec(annotation: Any, owner: str) -> ArraySpec:
     if sum(t == "..." or t.startswith("*") for t in tokens) > 1:
         raise TraceError("E107", f"{owner}: {text} has more than one variadic dim")
     return ArraySpec(text, dtypes, tuple(tokens))
-
-
-# Dims -----------------------------------------------------------------------------------------------------------
-
-
-def parse_dim(token: Token, owner: str) -> Index:
-    """A dim of an annotation: a name, a number, or + - * // % on these."""
-    if isinstance(token, Index):
-        return token
-    try:
-        return _dim(ast.parse(token, mode="eval").body)
-    except (SyntaxError, ValueError):
-        raise TraceError(
-            "E107",
-            f"{owner}: {token!r} is not a dim",
-            remedy='a name, a number, or arithmetic on names without spaces, e.g. "N+1"',
-        ) from None
-
-
-def _dim(node: ast.expr) -> Index:
-    match node:
-        case ast.Name(id=name):
-            return symbol(name)
-        case ast.Constant(value=int(value)):
-            return as_index(value)
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_dim(operand)
-        case ast.BinOp(left=left, op=op, right=right):
-            a, b = _dim(left), _dim(right)
-            match op:
-                case ast.Add():
-                    return a + b
-                case ast.Sub():
-                    return a - b
-                case ast.Mult():
-                    return a * b
-                case ast.FloorDiv():
-                    return a // b
-                case ast.Mod():
-                    return a % b
-    raise ValueError
-
-
-def check_solvable(inputs: Sequence[tuple[str, tuple[Index, ...]]], sizes: Sequence[str]) -> PullbackError | None:
-    """The error of dims that no call could determine, None if every dim follows from the shapes.
-
-    Each extent must be known from those before it, or linear in one dim that it then determines.
-    """
-    known = {DimSymbol(n) for n in sizes}
-    pending = [(name, e) for name, extents in inputs for e in extents]
-    while True:
-        left = []
-        for name, e in pending:
-            unknown = [s for s in e.symbols if s not in known]
-            if len(unknown) == 1:
-                factor = e.coefficient(unknown[0])
-                inside = any(unknown[0] in a.numerator.symbols for a in e.every_atom if hasattr(a, "numerator"))
-                if factor is not None and not inside:
-                    known.add(unknown[0])
-                    continue
-            if unknown:
-                left.append((name, e))
-        if not left:
-            return None
-        if len(left) == len(pending):
-            name, e = left[0]
-            unknown = [s.name for s in e.symbols if s not in known]
-            return ShapeError(
-                "E106",
-                f"{name}: the extent {e} does not determine {' and '.join(unknown)}",
-                facts=[f"{n} : {x}" for n, x in left[1:]],
-                remedy=f"let an argument have {unknown[0]} as an extent, or add a parameter "
-                f'`{unknown[0].lower()}: pb.Size["{unknown[0]}"]`',
-            )
-        pending = left
-
-
-# Arguments ------------------------------------------------------------------------------------------------------
-
-
-def as_numpy(value: Any, path: str) -> np.ndarray[Any, Any]:
-    """An argument as a NumPy array, without a copy where its memory can be shared."""
-    if isinstance(value, np.ndarray):
-        return value
-    if isinstance(value, np.generic | bool | int | float | list | tuple | memoryview | bytearray | bytes):
-        return np.asarray(value)
-    if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
-    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
-        return np.asarray(value)
-    try:
-        return np.asarray(memoryview(value))
-    except TypeError:
-        raise TraceError(
-            "E138",
-            f"{path}: {_found(value)} was given where an array is needed",
-            remedy="pass a NumPy array, or an object with DLPack or the buffer protocol",
-        ) from None
-
-
-def numpy_dtype(array: np.ndarray[Any, Any], path: str) -> DType:
-    """The dtype of a NumPy argument; foreign byte order and types without counterpart are errors."""
-    found = types.dtype_of(array.dtype)
-    if found is not None:
-        return found
-    native = array.dtype.newbyteorder("=")
-    if types.dtype_of(native) is not None:
-        raise DTypeError(
-            "E123",
-            f"{path} has foreign byte order ({array.dtype.str})",
-            remedy=f"`{path}.astype(np.{native})` converts it",
-        )
-    raise DTypeError(
-        "E122",
-        f"{path} has NumPy dtype {array.dtype}, which has no counterpart in the language",
-        remedy="convert it in NumPy first",
-    )
-
-
-def argument_type(value: Any, path: str, allowed: Sequence[DType]) -> tuple[DType | None, int]:
-    """Dtype and rank of an argument; the dtype is None for Python numbers and weak values."""
-    if isinstance(value, Handle):
-        return value.strong, value.rank
-    if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
-        return None, 0
-    array = as_numpy(value, path)
-    return numpy_dtype(array, path), array.ndim
-
-
-def wrong_dtype(path: str, allowed: Sequence[DType], found: DType, value: Any) -> DTypeError:
-    """An argument of another element type than annotated."""
-    wanted = " or ".join(str(d.numpy) for d in allowed)
-    how = (
-        f"`{path}.astype(pb.{allowed[-1].numpy})`"
-        if isinstance(value, Handle)
-        else f"`{path}.astype(np.{allowed[-1].numpy})`"
-    )
-    return DTypeError(
-        "E122", f"{path} has dtype {found.numpy}, its annotation says {wanted}", remedy=f"{how} converts it"
-    )
-
-
-def _found(value: Any) -> str:
-    if isinstance(value, Handle):
-        return f"a traced {type_text(value)}"
-    return f"a {type(value).__name__}"

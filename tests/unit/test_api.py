@@ -163,7 +163,7 @@ def test_options():
     with pb.threads(1):
         assert f(np.zeros(1)).tolist() == [1.0]
     for bad in ({"threads": 0}, {"threads": True}, {"specialise": "sometimes"}):
-        with pytest.raises(ValueError, match="sometimes|number of threads"):
+        with pytest.raises(ValueError, match=r"sometimes|number of threads"):
             pb.function(**bad)
     with pytest.raises(ValueError, match="threads"), pb.threads(0):
         pass
