@@ -73,6 +73,7 @@ class _Printer:
         self.vars: dict[Var, str] = {}
         self.order: dict[Var, int] = {}
         self.lets: dict[Scalar, str] = {}
+        self.atoms: dict[Atom, str] = {}  # texts of compound atoms with the names now in scope
 
     # Indices ------------------------------------------------------------------------------------------------
 
@@ -114,15 +115,19 @@ class _Printer:
                 return a.name
             case Var():
                 return self.var(a)
-            case Floor() | Mod():
-                sign = "//" if isinstance(a, Floor) else "%"
-                text = f"{self._operand(a.numerator)} {sign} {self._operand(a.denominator)}"
-                return f"({text})" if nested else text
-            case Data():
-                extent = "" if a.extent is None else f", {self.index(a.extent)}"
-                return f"{'check' if a.checked else 'data'}({self.scalar(a.scalar)}{extent})"
+            case Floor() | Mod() | Data():
+                text = self.atoms.get(a)
+                if text is None:
+                    text = self.atoms[a] = self._compound(a)
+                return f"({text})" if nested and not isinstance(a, Data) else text
             case _:
                 assert_never(a)
+
+    def _compound(self, a: Floor | Mod | Data) -> str:
+        if isinstance(a, Data):
+            extent = "" if a.extent is None else f", {self.index(a.extent)}"
+            return f"{'check' if a.checked else 'data'}({self.scalar(a.scalar)}{extent})"
+        return f"{self._operand(a.numerator)} {'//' if isinstance(a, Floor) else '%'} {self._operand(a.denominator)}"
 
     def _operand(self, i: Index) -> str:
         text = self.index(i)
@@ -152,6 +157,7 @@ class _Printer:
     def binder(self, variables: Sequence[Var]) -> str:
         """`n < N, k < K`, bringing the variables into scope."""
         extents = [self.index(v.extent) for v in variables]
+        self.atoms.clear()
         for v in variables:
             self.vars[v] = self.names.fresh(v.name)
             self.order[v] = len(self.order)
@@ -159,6 +165,7 @@ class _Printer:
 
     def leave(self, variables: Sequence[Var]) -> None:
         """The end of the scope of these variables."""
+        self.atoms.clear()
         for v in variables:
             name = self.vars.pop(v, None)  # a program that binds a variable twice is printed too, in errors
             if name is not None:
@@ -173,11 +180,13 @@ class _Printer:
         for e in named:
             text = self._node(e, TERNARY, False)
             self.lets[e] = self.names.fresh("t")
+            self.atoms.clear()
             lines.append(f"let {self.lets[e]} = {text}")
         return lines, named
 
     def forget(self, named: Sequence[Scalar]) -> None:
         """The end of the scope of these names."""
+        self.atoms.clear()
         self.names.release([self.lets.pop(e) for e in named])
 
     def body(self, values: Sequence[Scalar], typed: bool = False) -> list[str]:

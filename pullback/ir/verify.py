@@ -107,7 +107,7 @@ class _Verifier:
             self.fail("E315", f"{what}: {d} is not a dim")
         self.symbols(d, what)
 
-    def symbols(self, i: Index, what: str) -> None:
+    def symbols(self, i: Index, what: str | Scalar) -> None:
         if i in self.indices:
             return
         self.indices.add(i)
@@ -239,7 +239,7 @@ class _Verifier:
             for a in i.every_atom:
                 if isinstance(a, Data):
                     self.value(a.scalar, a.scalar.dtype, s.vars)
-            self.in_range(i, extent, known, f"{s.out.name}[{', '.join(map(str, s.indices))}]")
+            self.in_range(i, extent, known, s.out.name)
 
     # Scalars ------------------------------------------------------------------------------------------------
 
@@ -265,7 +265,7 @@ class _Verifier:
         indices = indices_of(e)
         parts = [*children(e), *(a.scalar for i in indices for a in i.every_atom if isinstance(a, Data))]
         for i in indices:
-            self.symbols(i, print_scalar(e))
+            self.symbols(i, e)
             for a in i.every_atom:
                 if isinstance(a, Data) and not a.scalar.dtype.is_integer:
                     self.fail("E311", f"{print_scalar(a.scalar)} is {a.scalar.dtype} and used as an index")
@@ -333,7 +333,7 @@ class _Verifier:
             seen.add((e, known))
             if isinstance(e, Get):
                 for i, extent in zip(e.indices, e.ref.shape, strict=True):
-                    self.in_range(i, extent, known, print_scalar(e))
+                    self.in_range(i, extent, known, e)
             elif isinstance(e, Bracket):
                 stack.append((e.arg, _with(known, e.conds)))
             elif isinstance(e, Select):
@@ -344,13 +344,13 @@ class _Verifier:
                 stack.extend((c, known) for c in children(e))
             stack.extend((a.scalar, known) for i in indices_of(e) for a in i.every_atom if isinstance(a, Data))
 
-    def in_range(self, i: Index, extent: Index, known: Known, what: str) -> None:
+    def in_range(self, i: Index, extent: Index, known: Known, what: str | Scalar) -> None:
         """0 <= i < extent wherever the known conditions hold."""
-        for fact, holds in ((f"{i} >= 0", prove_nonnegative(i, known)),
-                            (f"{i} < {extent}", prove_nonnegative(extent - 1 - i, known))):
-            if not holds:
-                guards = f" under {', '.join(map(str, known))}" if known else ""
-                self.fail("E313", f"{what}: {fact} is not provable{guards}")
+        low, high = prove_nonnegative(i, known), prove_nonnegative(extent - 1 - i, known)
+        if not (low and high):
+            fact = f"{i} < {extent}" if low else f"{i} >= 0"
+            guards = f" under {', '.join(map(str, known))}" if known else ""
+            self.fail("E313", f"{what}: {fact} is not provable{guards}")
 
 
 def _with(known: Known, conds: Iterable[Cond]) -> Known:
