@@ -24,7 +24,7 @@ from pullback.ir import types
 from pullback.ir.index import as_index
 from pullback.ir.types import DType
 from pullback.lang import tree
-from pullback.lang.arguments import argument_type, as_numpy, found_text, numpy_dtype, wrong_dtype
+from pullback.lang.arguments import argument_type, as_numpy, found_text, is_array_like, numpy_dtype, wrong_dtype
 from pullback.lang.extents import Token
 from pullback.lang.handle import Handle, type_text
 from pullback.lang.trace import is_tracing
@@ -286,7 +286,8 @@ def _unannotated(value: Any, path: str) -> Leaf:
             kind = {"bool": "bool", "integer": "int", "floating": "float"}[value.weak]  # type: ignore[assignment]
             return Leaf(path, kind, value.settled)
         return Leaf(path, "array", value.strong, tuple(value.extents))
-    if callable(value) or isinstance(value, str):
+    if not is_array_like(value):
+        hash(value)  # a Python object that is no array is fixed, as `self` of a method is
         return Leaf(path, "static", value=value)
     array = as_numpy(value, path)
     return Leaf(path, "array", numpy_dtype(array, path), tuple(as_index(n) for n in array.shape))

@@ -33,6 +33,13 @@ def as_numpy(value: Any, path: str) -> np.ndarray[Any, Any]:
         ) from None
 
 
+def is_array_like(value: Any) -> bool:
+    """Whether an argument without annotation is an array rather than a Python object."""
+    if isinstance(value, np.ndarray | np.generic | list | tuple | memoryview | bytearray | bytes):
+        return True
+    return any(hasattr(value, name) for name in ("__dlpack__", "__array__", "__array_interface__"))
+
+
 def numpy_dtype(array: np.ndarray[Any, Any], path: str) -> DType:
     """The dtype of a NumPy argument; foreign byte order and types without counterpart are errors."""
     found = types.dtype_of(array.dtype)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import expr, types
-from pullback.ir.expr import ReduceOp, Scalar
+from pullback.ir.expr import Get, ReduceOp, Scalar, get
 from pullback.ir.index import Cond, Index, Var, as_index, cond, prove
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
@@ -26,6 +26,7 @@ from pullback.lang.handle import (
     from_ref,
     scalar,
     type_text,
+    view,
 )
 from pullback.lang.naming import assigned_name, parameter_names
 from pullback.lang.ranges import extreme
@@ -69,22 +70,41 @@ def build(shape: Any, f: Callable[..., Any]) -> Any:
         result = _call(f, variables, "build")
         leaves, structure = tree.flatten(result)
         handles = [as_array(leaf, "build") for leaf in leaves]
-        elements = [h.element() for h in handles if h.rank == 0]
+        axes = [axes_for(h.extents) for h in handles]
+        elements = [h.element(tuple(as_index(v) for v in inner)) for h, inner in zip(handles, axes)]
     default = assigned_name(position) or "value"
     names = [default] if structure == tree.LEAF else tree.leaf_names(structure, default)
-    made: list[Array] = []
-    if elements and len(elements) == len(handles):
-        refs = tracer.build(variables, elements, names, position)
-        made = [from_ref(r) for r in refs]
-    else:
-        for h, name in zip(handles, names):
+    made: dict[int, Array] = {}
+    shared: list[int] = []
+    for k, (inner, value, name) in enumerate(zip(axes, elements, names)):
+        array = _itself(value, (*variables, *inner))
+        if array is not None:
+            made[k] = array
+        elif inner:
             own = tuple(Var(v.name, v.extent) for v in variables)
-            inner = axes_for(h.extents)
-            s = Substitution({v: as_index(w) for v, w in zip(variables, own)})
-            with tracer.under(variables):
-                value = h.element(tuple(as_index(v) for v in inner))
-            made.append(from_ref(tracer.build((*own, *inner), [s.scalar(value)], [name], position)[0]))
-    return tree.unflatten(structure, made)
+            moved = Substitution({v: as_index(w) for v, w in zip(variables, own)}).scalar(value)
+            made[k] = from_ref(tracer.build((*own, *inner), [moved], [name], position)[0])
+        else:
+            shared.append(k)
+    if shared:
+        refs = tracer.build(variables, [elements[k] for k in shared], [names[k] for k in shared], position)
+        made.update(zip(shared, map(from_ref, refs)))
+    return tree.unflatten(structure, [made[k] for k in range(len(elements))])
+
+
+def _itself(value: Scalar, variables: tuple[Var, ...]) -> Array | None:
+    """The array whose elements in their own order are `value` over the variables, if it needs no statement."""
+    own = tuple(map(as_index, variables))
+    if not isinstance(value, Get) or value.indices[len(value.indices) - len(own) :] != own:
+        return None
+    ref, lead = value.ref, value.indices[: len(value.indices) - len(own)]
+    if any(not i.free.isdisjoint(variables) for i in lead):
+        return None
+    if not lead and current().holds(ref) and ref.shape == tuple(v.extent for v in variables):
+        return from_ref(ref)
+    if lead and current().inside:
+        return view([v.extent for v in variables], ref.dtype, lambda i: get(ref, *lead, *i), None, ref.name)
+    return None
 
 
 def _extents(shape: Any, what: str) -> list[Index]:

@@ -166,6 +166,10 @@ class Tracer:
             self._obligations[mine] = self.parent.obligations(e.ref)
         return expr.get(mine, *e.indices)
 
+    def holds(self, ref: Ref) -> bool:
+        """Whether the array belongs to the current block and owes nothing, so that it may stand for itself."""
+        return self._owner.get(ref) is self.scope and ref not in self._obligations and not self.inside
+
     def is_view(self, ref: Ref) -> bool:
         """Whether lifting gave the array more axes than the user sees."""
         return ref in self._views

@@ -159,7 +159,7 @@ def test_an_unbound_local_is_an_error_at_definition():
         @pb.function
         def f(x: Float64[Array, "N"]):
             y = y + x
-            return y
+            return y  # noqa: RET504
 
 
 def test_mutable_defaults_of_python_calls():

@@ -304,3 +304,27 @@ def test_captured_arrays_and_numbers(check):
 
     check(f, np.ones(3), expected=table * 3 + 1)
     assert f.type == "(x: f64[3]) -> f64[3]"
+
+
+def test_an_array_rebuilt_in_its_own_order_is_itself():
+    @pb.function
+    def f(x: Float64[Array, "N M"]):
+        N, M = x.shape
+        same = pb.build((N, M), lambda n, m: x[n, m])
+        rows = pb.build(N, lambda n: pb.build(M, lambda m: pb.build(2, lambda k: k * same[n, m])))
+        return rows
+
+    assert len(f.program().body.statements) == 1
+
+
+def test_a_part_of_an_array_is_not_the_array(check):
+    @pb.function
+    def f(x: Float64[Array, "5"], y: Float64[Array, "N N"]):
+        return (
+            pb.build(3, lambda i: x[i]),
+            pb.build(y.shape, lambda i, j: y[j, i]),
+            pb.build(y.shape[0], lambda i: y[i, i]),
+        )
+
+    x, y = np.arange(5.0), np.arange(4.0).reshape(2, 2)
+    check(f, x, y, expected=(x[:3], y.T, np.diag(y)))
