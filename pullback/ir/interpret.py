@@ -129,6 +129,9 @@ def _scatter(machine: Machine, s: Scatter) -> None:
     shape = tuple(machine.extent(d, f"axis {k} of {s.out.name}") for k, d in enumerate(s.out.shape))
     out = np.zeros(shape, machine.dtype(s.out.dtype).numpy)
     guards = _guards(s.value)
+    if guards is None:
+        machine.arrays[s.out] = out
+        return
     for block in grid.blocks():
         lengths = tuple(b.stop - b.start for b in block)
 
@@ -151,8 +154,8 @@ def _scatter(machine: Machine, s: Scatter) -> None:
     machine.arrays[s.out] = out
 
 
-def _guards(value: Scalar) -> Guards:
-    """What has to hold for a value to be there: its outermost brackets and selects with nothing."""
+def _guards(value: Scalar) -> Guards | None:
+    """What has to hold for a value to be there: its outermost brackets and selects; None where it never is."""
     guards: Guards = ()
     while True:
         if isinstance(value, Bracket):
@@ -162,7 +165,7 @@ def _guards(value: Scalar) -> Guards:
             guards += ((value.test, True),)
             value = value.then
         else:
-            return guards
+            return None if isinstance(value, Zero) else guards
 
 
 def _fold(machine: Machine, s: Fold) -> None:

@@ -232,7 +232,8 @@ class Substitution:
             case Choose():
                 chosen_by = self.ref(s.test)
                 then, otherwise = self.block(s.then), self.block(s.otherwise)
-                return replace(s, test=chosen_by, then=then, otherwise=otherwise, outs=tuple(self.define(r) for r in s.outs))
+                outs = tuple(self.define(r) for r in s.outs)
+                return replace(s, test=chosen_by, then=then, otherwise=otherwise, outs=outs)
             case _:
                 assert_never(s)
 

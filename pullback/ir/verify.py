@@ -239,7 +239,8 @@ class _Verifier:
             for a in i.every_atom:
                 if isinstance(a, Data):
                     self.value(a.scalar, a.scalar.dtype, s.vars)
-            self.in_range(i, extent, known, s.out.name)
+            if not isinstance(value, Zero):
+                self.in_range(i, extent, known, s.out.name)
 
     # Scalars ------------------------------------------------------------------------------------------------
 
