@@ -48,7 +48,12 @@ from pullback.loops.nodes import (
 WIDTH: Final = 120
 VECTORS: Final = "#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)"
 _CUT: Final = re.compile(r"(?<=,)( )|( )(?=(?:[-+*/?:]|&&|\|\|) )")
-QUIET: Final = '#if defined(__GNUC__) && !defined(__clang__)\n#pragma GCC diagnostic ignored "-Wpsabi"\n#endif\n'
+QUIET: Final = """\
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
+#endif
+#define PB_INLINE static inline __attribute__((always_inline))
+"""
 _MATH: Final = re.compile(
     r"\b(?:exp|expm1|log|log1p|log2|log10|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|asinh|acosh|atanh|sqrt|pow|fabs|"
     r"floor|ceil|rint|trunc|fmod|copysign|hypot|erf|isnan|isinf|isfinite|fma|fmax|fmin|ldexp)f?\(|\bNAN\b|\bINFINITY\b")
@@ -402,7 +407,8 @@ class _Unit:
         if helpers:
             out += "\n" + helpers
         if vectors:
-            out += f"\n{VECTORS}\n{QUIET}{vectors}#endif\n"
+            inlined = vectors.replace("static inline ", "PB_INLINE ")
+            out += f"\n{VECTORS}\n{QUIET}\n{inlined}#endif\n"
         return out
 
 

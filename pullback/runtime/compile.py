@@ -27,8 +27,9 @@ from pullback.errors import CompilerError
 if TYPE_CHECKING:
     import subprocess
 
-FLAGS: Final = ("-std=gnu99", "-O2", "-ftree-vectorize", "-march=native", "-ffp-contract=fast", "-fno-math-errno",
-                "-fno-trapping-math", "-fPIC", "-shared")
+FLAGS: Final = ("-std=gnu99", "-O2", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
+                "-fPIC", "-shared")
+GCC_FLAGS: Final = ("-ftree-vectorize", "-fvect-cost-model=dynamic")  # what clang's -O2 does by itself
 LIBRARIES: Final = ("-lm",)
 TIMEOUT: Final = 600
 
@@ -39,6 +40,12 @@ class Compiler:
 
     command: tuple[str, ...]
     version: str
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags a library is compiled with: fast to compile, and fast as kernels are vectors already."""
+        is_clang = "clang" in self.version.lower() or "zig" in " ".join(self.command)
+        return FLAGS if is_clang else FLAGS + GCC_FLAGS
 
 
 def cache_folder() -> Path:
@@ -127,13 +134,14 @@ def native_vector_bytes() -> int:
     return 64 if "avx512f" in words else 32 if words & {"avx", "avx2"} else 16
 
 
-def library_path(text: str, flags: tuple[str, ...] = FLAGS) -> Path:
+def library_path(text: str, flags: tuple[str, ...] | None = None) -> Path:
     """The shared library made from C text, compiled now or found in the cache.
 
     Raises:
         CompilerError: [E410] there is no compiler. [E411] the compiler failed.
     """
     compiler = find_compiler()
+    flags = flags or compiler.flags
     digest = _digest(text, compiler, flags)
     name = f"{digest}.so"
     for folder in (cache_folder(), *_spare_folders):
@@ -143,11 +151,12 @@ def library_path(text: str, flags: tuple[str, ...] = FLAGS) -> Path:
     return build_library(text, flags)
 
 
-def build_library(text: str, flags: tuple[str, ...] = FLAGS) -> Path:
+def build_library(text: str, flags: tuple[str, ...] | None = None) -> Path:
     """Compile the text, whether or not the cache has it."""
     import tempfile
 
     compiler = find_compiler()
+    flags = flags or compiler.flags
     digest = _digest(text, compiler, flags)
     folder = _writable_folder(digest)
     target = folder / f"{digest}.so"

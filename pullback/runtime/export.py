@@ -126,7 +126,7 @@ def _header(program: Program, source: CSource) -> str:
     return f"""\
 /* {about}
 
-   One line builds the example:  cc -std=c99 -O2 {source.name}.c main.c -o example -lm
+   One line builds the example:  cc -std=c99 -O2 -Wno-psabi {source.name}.c main.c -o example -lm
    The best code comes from:     cc -std=gnu99 -O3 -march=native -ffp-contract=fast -fno-math-errno -fno-trapping-math
 */
 #ifndef {macro}_H
@@ -175,7 +175,7 @@ add_library({name} {name}.c)
 set_target_properties({name} PROPERTIES C_STANDARD 99)
 target_include_directories({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
 if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
-  target_compile_options({name} PRIVATE -ffp-contract=fast -fno-math-errno -fno-trapping-math)
+  target_compile_options({name} PRIVATE -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wno-psabi)
 endif()
 if(UNIX)
   target_link_libraries({name} PUBLIC m)

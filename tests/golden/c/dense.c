@@ -12,19 +12,21 @@
 
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi"
+#pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
 #endif
+#define PB_INLINE static inline __attribute__((always_inline))
+
 typedef float pb_f32x2 __attribute__((vector_size(8)));
 typedef float pb_f32x2u __attribute__((vector_size(8), aligned(4), may_alias));
 
 typedef int32_t pb_i32x2 __attribute__((vector_size(8)));
 typedef int32_t pb_i32x2u __attribute__((vector_size(8), aligned(4), may_alias));
 
-static inline pb_f32x2 pb_choose_f32x2(pb_i32x2 mask, pb_f32x2 a, pb_f32x2 b) {
+PB_INLINE pb_f32x2 pb_choose_f32x2(pb_i32x2 mask, pb_f32x2 a, pb_f32x2 b) {
     return (pb_f32x2)((mask & (pb_i32x2)a) | (~mask & (pb_i32x2)b));
 }
 
-static inline pb_f32x2 pb_exp_f32x2(pb_f32x2 x)
+PB_INLINE pb_f32x2 pb_exp_f32x2(pb_f32x2 x)
 {
     x = pb_choose_f32x2(x > 89.0f, (pb_f32x2){1, 1} * 89.0f, x);
     x = pb_choose_f32x2(x < -104.0f, (pb_f32x2){1, 1} * -104.0f, x);

@@ -12,8 +12,10 @@
 
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi"
+#pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
 #endif
+#define PB_INLINE static inline __attribute__((always_inline))
+
 typedef double pb_f64x4 __attribute__((vector_size(32)));
 typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias));
 #endif

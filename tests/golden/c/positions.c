@@ -21,23 +21,25 @@ static inline double pb_minimum_f64(double a, double b) {
 
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi"
+#pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
 #endif
+#define PB_INLINE static inline __attribute__((always_inline))
+
 typedef double pb_f64x4 __attribute__((vector_size(32)));
 typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias));
 
-static inline pb_f64x4 pb_splat_f64x4(double x) {
+PB_INLINE pb_f64x4 pb_splat_f64x4(double x) {
     return (pb_f64x4){x, x, x, x};
 }
 
 typedef int64_t pb_i64x4 __attribute__((vector_size(32)));
 typedef int64_t pb_i64x4u __attribute__((vector_size(32), aligned(8), may_alias));
 
-static inline pb_f64x4 pb_choose_f64x4(pb_i64x4 mask, pb_f64x4 a, pb_f64x4 b) {
+PB_INLINE pb_f64x4 pb_choose_f64x4(pb_i64x4 mask, pb_f64x4 a, pb_f64x4 b) {
     return (pb_f64x4)((mask & (pb_i64x4)a) | (~mask & (pb_i64x4)b));
 }
 
-static inline pb_f64x4 pb_max_f64x4(pb_f64x4 a, pb_f64x4 b) {
+PB_INLINE pb_f64x4 pb_max_f64x4(pb_f64x4 a, pb_f64x4 b) {
     return pb_choose_f64x4((a < b) | (b != b), b, a);
 }
 #endif

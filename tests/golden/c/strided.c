@@ -16,27 +16,29 @@ static inline float pb_maximum_f32(float a, float b) {
 
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi"
+#pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
 #endif
+#define PB_INLINE static inline __attribute__((always_inline))
+
 typedef float pb_f32x8 __attribute__((vector_size(32)));
 typedef float pb_f32x8u __attribute__((vector_size(32), aligned(4), may_alias));
 
-static inline pb_f32x8 pb_splat_f32x8(float x) {
+PB_INLINE pb_f32x8 pb_splat_f32x8(float x) {
     return (pb_f32x8){x, x, x, x, x, x, x, x};
 }
 
 typedef int32_t pb_i32x8 __attribute__((vector_size(32)));
 typedef int32_t pb_i32x8u __attribute__((vector_size(32), aligned(4), may_alias));
 
-static inline pb_f32x8 pb_choose_f32x8(pb_i32x8 mask, pb_f32x8 a, pb_f32x8 b) {
+PB_INLINE pb_f32x8 pb_choose_f32x8(pb_i32x8 mask, pb_f32x8 a, pb_f32x8 b) {
     return (pb_f32x8)((mask & (pb_i32x8)a) | (~mask & (pb_i32x8)b));
 }
 
-static inline pb_f32x8 pb_max_f32x8(pb_f32x8 a, pb_f32x8 b) {
+PB_INLINE pb_f32x8 pb_max_f32x8(pb_f32x8 a, pb_f32x8 b) {
     return pb_choose_f32x8((a < b) | (b != b), b, a);
 }
 
-static inline float pb_max_across_f32x8(pb_f32x8 v) {
+PB_INLINE float pb_max_across_f32x8(pb_f32x8 v) {
     float s4_0 = pb_maximum_f32(v[0], v[4]);
     float s4_1 = pb_maximum_f32(v[1], v[5]);
     float s4_2 = pb_maximum_f32(v[2], v[6]);
