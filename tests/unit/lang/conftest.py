@@ -28,20 +28,19 @@ def _arrays(expected: Any) -> Any:
 
 @pytest.fixture
 def check() -> Check:
-    """check(f, *args, expected=...): f's program is well formed and the interpreter's results are the expected ones."""
+    """check(f, *args, expected=...): f's program is well formed, and interpreter and C give the expected results."""
 
-    def run(f: Function, *args: Any, expected: Any, tolerance: float = 1e-12) -> Any:
+    def run(f: Function, *args: Any, expected: Any, tolerance: float = 1e-12) -> None:
         program = f.program(*args)
         verify(program)
         text = print_program(program)
         assert print_program(parse_program(text)) == text
-        result = f.interpret(*args)
-        found, structure = tree.flatten(result)
-        wanted, other = tree.flatten(_arrays(expected))
-        assert structure == other
-        for a, b in zip(found, wanted, strict=True):
-            assert np.shape(a) == np.shape(b)
-            np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
-        return result
+        wanted, structure = tree.flatten(_arrays(expected))
+        for route in (f.interpret, f):
+            found, own = tree.flatten(route(*args))
+            assert own == structure
+            for a, b in zip(found, wanted, strict=True):
+                assert np.shape(a) == np.shape(b)
+                np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
     return run

@@ -311,8 +311,7 @@ def test_an_array_rebuilt_in_its_own_order_is_itself():
     def f(x: Float64[Array, "N M"]):
         N, M = x.shape
         same = pb.build((N, M), lambda n, m: x[n, m])
-        rows = pb.build(N, lambda n: pb.build(M, lambda m: pb.build(2, lambda k: k * same[n, m])))
-        return rows
+        return pb.build(N, lambda n: pb.build(M, lambda m: pb.build(2, lambda k: k * same[n, m])))
 
     assert len(f.program().body.statements) == 1
 
