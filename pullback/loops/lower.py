@@ -19,6 +19,7 @@ from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, St
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.types import bool_
 from pullback.loops import nodes
+from pullback.loops.bounds import LoopNest, narrowed
 from pullback.loops.nodes import (
     Bound,
     Break,
@@ -50,7 +51,8 @@ from pullback.loops.nodes import (
     smallest,
 )
 from pullback.loops.operations import count_operations
-from pullback.loops.scalar import LoopNest, ScalarLowering, Scope, narrowed
+from pullback.loops.scalar import ScalarLowering
+from pullback.loops.scope import Scope
 from pullback.loops.storage import Storage, assign_storage, elements
 
 Printer = Callable[[Statement], tuple[str, ...]]

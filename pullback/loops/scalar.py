@@ -8,14 +8,12 @@ empty only where every array access in it is proven in range without the guard.
     sum k < K { [n + k >= 2] x[n + k - 2] * w[k] }
     -->  float sum = 0;  for (k = max(0, 2 - n); k < K; ++k) sum += x[n + k - 2] * w[k];
 
-Conditions on reduction variables become loop bounds: c*v + r >= 0 is v >= ceil(-r / c) for c > 0 and
-v < floor(r / -c) + 1 for c < 0; what has no constant coefficient stays a test inside the loop.
+Conditions on reduction variables become loop bounds, see `bounds`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from pullback.ir import expr
 from pullback.ir.expr import (
@@ -36,31 +34,24 @@ from pullback.ir.expr import (
 from pullback.ir.index import (
     ONE_INDEX,
     ZERO_INDEX,
-    Atom,
     Cond,
     Data,
-    Floor,
     Index,
-    Mod,
     Var,
     as_index,
-    floor_divide,
-    modulo,
-    polynomial,
     prove_nonnegative,
 )
 from pullback.ir.index import cond as make_cond
 from pullback.ir.traverse import children, indices_of, walk
 from pullback.ir.types import DType, bool_, i64
 from pullback.loops import nodes
+from pullback.loops.bounds import LoopNest
 from pullback.loops.nodes import (
     Assign,
     Binary,
-    Bound,
     Buffer,
     Check,
     Choice,
-    For,
     Holds,
     If,
     IndexValue,
@@ -70,41 +61,10 @@ from pullback.loops.nodes import (
     Load,
     Read,
     Site,
-    Stmt,
     Temp,
     Value,
-    largest,
-    smallest,
 )
-
-
-@dataclass(eq=False)
-class Scope:
-    """Statements being written, inside the loops and guards of `parent`.
-
-    Attributes:
-        introduced: index variables bound by this scope itself.
-        known: all index conditions that hold here.
-        certain: whether the scope runs whenever its parent does (a loop of at least one trip).
-        loop: whether it is a loop body (else a guard, or the root).
-    """
-
-    parent: Scope | None = None
-    introduced: frozenset[Var] = frozenset()
-    known: tuple[Cond, ...] = ()
-    certain: bool = True
-    loop: bool = False
-    statements: list[Stmt] = field(default_factory=list)
-    temps: dict[Scalar, Value] = field(default_factory=dict)
-    data: dict[Data, Data] = field(default_factory=dict)
-
-    def guard(self, conds: Iterable[Cond] = ()) -> Scope:
-        """A scope inside this one that runs only sometimes."""
-        return Scope(self, known=(*self.known, *conds), certain=False)
-
-    def inside(self, var: Var, certain: bool, conds: Iterable[Cond] = ()) -> Scope:
-        """The body of a loop over `var`."""
-        return Scope(self, frozenset((var,)), (*self.known, *conds), certain, loop=True)
+from pullback.loops.scope import Scope, replace_atoms
 
 
 class ScalarLowering:
@@ -403,119 +363,6 @@ class ScalarLowering:
         return all(self.total(c, known) for c in children(e))
 
 
-class LoopNest:
-    """Loops over variables with conditions made into bounds; `close` writes them into the scope they began in.
-
-    A condition belongs to the innermost of the variables that occur in it. `levels[k]` is the body of the loop
-    over `vars[k]`; `bounds[k]` are its bounds.
-    """
-
-    def __init__(self, lowering: ScalarLowering, scope: Scope, variables: Sequence[Var], conds: Sequence[Cond],
-                 kind: nodes.Kind = "serial") -> None:
-        self.outer = scope
-        self.lowering = lowering
-        self.kind = kind
-        self.frames: list[tuple[Scope, Callable[[Scope], Stmt]]] = []  # parent, and what wraps a finished body
-        position = {v: k for k, v in enumerate(variables)}
-        levels: list[list[Cond]] = [[] for _ in range(len(variables) + 1)]
-        for c in conds:
-            levels[max((position[v] for v in c.free if v in position), default=-1) + 1].append(c)
-        self.scope = scope
-        self._guard(levels[0])
-        for v, own in zip(variables, levels[1:], strict=True):
-            self._loop(v, own)
-
-    @property
-    def innermost(self) -> Scope:
-        """The scope of the innermost body."""
-        return self.scope
-
-    def _guard(self, conds: Sequence[Cond]) -> None:
-        if not conds:
-            return
-        lowered = self.lowering.conditions(conds, self.scope)
-        inner = self.scope.guard(conds)
-        self.frames.append((inner, lambda body, test=lowered: If(Holds(test), tuple(body.statements))))  # type: ignore[misc]
-        self.scope = inner
-
-    def _loop(self, v: Var, conds: Sequence[Cond]) -> None:
-        lower, upper, rest = narrowed(self.lowering, self.scope, v, conds)
-        certain = len(rest) == len(conds) and (v.extent.constant or 0) >= 1
-        taken = [c for c in conds if c not in rest]
-        inner = self.scope.inside(v, certain, taken)
-
-        def wrap(body: Scope) -> Stmt:
-            return For(v, lower, upper, tuple(body.statements), kind=self.kind)
-
-        self.frames.append((inner, wrap))
-        self.scope = inner
-        self._guard(rest)
-
-    def close(self) -> None:
-        """Write the loops."""
-        for body, wrap in reversed(self.frames):
-            assert body.parent is not None
-            body.parent.statements.append(wrap(body))
-
-
-def narrowed(lowering: ScalarLowering, scope: Scope, v: Var,
-             conds: Sequence[Cond]) -> tuple[Bound, Bound, list[Cond]]:
-    """Bounds of the loop over v within 0 .. extent, and the conditions that could not become bounds."""
-    lowers: list[Index] = [ZERO_INDEX]
-    uppers: list[Index] = [lowering.index(v.extent, scope)]
-    rest: list[Cond] = []
-    for c in conds:
-        factor = c.index.coefficient(v)
-        n = None if factor is None else factor.constant
-        if not n or c.op == "!=":
-            rest.append(c)
-            continue
-        remainder = lowering.index(c.index - n * as_index(v), scope)
-        for sign, r in ((n, remainder), (-n, -remainder)) if c.op == "==" else ((n, remainder),):
-            if sign > 0:
-                lowers.append(floor_divide(-r + (sign - 1), as_index(sign)))
-            else:
-                uppers.append(floor_divide(r, as_index(-sign)) + 1)
-    known = scope.known
-    keep_low = [b for k, b in enumerate(lowers) if not _dominated(b, lowers[:k], lowers[k + 1:], known, -1)]
-    keep_high = [b for k, b in enumerate(uppers) if not _dominated(b, uppers[:k], uppers[k + 1:], known, 1)]
-    return largest(*keep_low), smallest(*keep_high), rest
-
-
-def _dominated(b: Index, before: Sequence[Index], after: Sequence[Index], known: tuple[Cond, ...], sign: int) -> bool:
-    """Whether another bound is at least as strict; of equal ones the first stays."""
-    for other in after:
-        if other is not b and prove_nonnegative((b - other) * sign, known):
-            return True
-    for other in before:
-        if other is b or (prove_nonnegative((b - other) * sign, known)
-                          and not prove_nonnegative((other - b) * sign, known)):
-            return True
-    return False
-
-
-def replace_atoms(i: Index, mapping: dict[Data, Index]) -> Index:
-    """The index with atoms replaced, those under floor and mod included."""
-    out = ZERO_INDEX
-    for monomial, coefficient in i.terms:
-        term = as_index(coefficient)
-        for a in monomial:
-            term = term * _replaced(a, mapping)
-        out = out + term
-    return out
-
-
-def _replaced(a: Atom, mapping: dict[Data, Index]) -> Index:
-    match a:
-        case Data():
-            return mapping.get(a, as_index(a))
-        case Floor() | Mod():
-            n, d = replace_atoms(a.numerator, mapping), replace_atoms(a.denominator, mapping)
-            return floor_divide(n, d) if isinstance(a, Floor) else modulo(n, d)
-        case _:
-            return polynomial({(a,): 1})
-
-
 def _never() -> Cond:
     """A condition that fails."""
     from pullback.ir.intern import intern
@@ -586,6 +433,3 @@ def reads_only_elementwise(e: Scalar, ref: Ref, variables: Sequence[Var]) -> boo
     """Whether `ref` is read in `e` only as ref[variables]."""
     here = tuple(ZERO_INDEX if v.extent is ONE_INDEX else as_index(v) for v in variables)
     return all(node.indices == here for node in walk(e) if isinstance(node, Get) and node.ref is ref)
-
-
-__all__ = ["LoopNest", "ScalarLowering", "Scope", "narrowed", "reads_only_elementwise", "replace_atoms"]
