@@ -1,0 +1,55 @@
+"""Arithmetic of elements, in which the structural zero and the identity cost nothing and need no support.
+
+Only here are they told from other elements; no element type has to know them. Beside a number the identity is 1, beside
+a square array an identity matrix.
+"""
+
+from __future__ import annotations
+
+from numbers import Number
+from operator import eq
+from typing import Any
+
+import numpy as np
+
+from pullback.operators.hooks import product
+from pullback.operators.operator import ZERO, I
+
+
+def is_zero(element: Any) -> bool:
+    """Whether a place is empty: it holds ZERO, None, or a number equal to 0."""
+    return element is ZERO or element is None or (isinstance(element, Number) and bool(eq(element, 0)))
+
+
+def is_one(element: Any) -> bool:
+    """Whether an element is the identity or the number 1. No other operator is ever taken for an identity."""
+    return element is I or (isinstance(element, Number) and bool(eq(element, 1)))
+
+
+def plus(left: Any, right: Any) -> Any:
+    """`left + right`."""
+    if left is ZERO or right is ZERO:
+        return right if left is ZERO else left
+    return _like(left, right) + _like(right, left)
+
+
+def minus(left: Any, right: Any) -> Any:
+    """`left - right`."""
+    if left is ZERO or right is ZERO:
+        return left if right is ZERO else -right
+    return _like(left, right) - _like(right, left)
+
+
+def times(left: Any, right: Any) -> Any:
+    """`product(left, right)`, in this order."""
+    if left is ZERO or right is ZERO:
+        return ZERO
+    return right if left is I else left if right is I else product(left, right)
+
+
+def _like(element: Any, other: Any) -> Any:
+    if element is I and isinstance(other, Number):
+        return 1
+    if element is I and isinstance(other, np.ndarray) and other.ndim == 2:
+        return np.eye(*other.shape)
+    return element

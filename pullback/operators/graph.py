@@ -1,0 +1,140 @@
+"""Weighted graphs as strictly lower triangular matrices: path weights, and the eliminations that keep them.
+
+Nodes are numbered so that every edge leads to a greater number. L[target, source] is the weight of an edge; the weight
+of a path is the product of its edges, the last edge leftmost, as functions compose; the path weight from one node to
+another is the sum over all paths. L^k holds those of length k, so
+
+    P = I + L + L² + ... = (I - L)⁻¹        (eq. 2 of the paper, which keeps sources in rows: its matrix is Pᵀ)
+
+Sections and equations: Edelman, Akyürek, Wang, Backpropagation through Back Substitution with a Backslash (2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pullback.errors import DerivativeError
+from pullback.operators.blocks import BlockMatrix, as_matrix, identity
+from pullback.operators.elements import plus, times
+from pullback.operators.operator import ZERO, I
+from pullback.operators.triangular import solve
+
+
+def strictly_lower(n: int, edges: Mapping[tuple[int, int], Any] | Iterable[tuple[int, int, Any]]) -> BlockMatrix:
+    """The matrix L of a graph with nodes 0 to n - 1.
+
+    Args:
+        n: the number of nodes.
+        edges: {(source, target): weight}, or (source, target, weight) one by one; parallel edges add.
+
+    Raises:
+        DerivativeError: [E214] an edge does not lead to a greater number below n.
+
+    >>> print(strictly_lower(3, {(0, 1): 2.0, (1, 2): 3.0}))
+    [  .    .  .]
+    [2.0    .  .]
+    [  .  3.0  .]
+    """
+    triples = [(*ends, weight) for ends, weight in edges.items()] if isinstance(edges, Mapping) else edges
+    entries: dict[tuple[int, int], Any] = {}
+    for source, target, weight in triples:
+        if not 0 <= source < target < n:
+            raise DerivativeError(
+                "E214",
+                f"the edge from node {source} to node {target} does not lead forward among {n} nodes",
+                remedy="number the nodes from 0, every one after those it depends on",
+            )
+        entries[target, source] = plus(entries.get((target, source), ZERO), weight)
+    return BlockMatrix((n, n), entries)
+
+
+def path_weights(graph: Any) -> BlockMatrix:
+    """P = (I - L)⁻¹: element (target, source) is the sum over all paths of the products of their weights.
+
+    For gradients prefer `solve((I - L).T, g)`, which needs one product per edge and not a column per node.
+
+    >>> print(path_weights(strictly_lower(3, {(0, 1): 2.0, (1, 2): 3.0, (0, 2): 1.0})))
+    [  I    .  .]
+    [2.0    I  .]
+    [7.0  3.0  I]
+    """
+    graph = as_matrix(graph)
+    weights: BlockMatrix = solve(I - graph, identity(graph.shape[0]))
+    return weights
+
+
+def eliminate_vertex(graph: BlockMatrix, vertex: int) -> BlockMatrix:
+    """Bypass a node: every pair of an edge into it and one out of it becomes an edge past it (section 3.1.3).
+
+    In L this is the rank-one update by the node's column and row, which are then empty; the node keeps its number.
+    Path weights among the other nodes stay as they are: in (I - L)⁻¹ merely its row and column go.
+
+    Cost:
+        One product for each pair.
+    """
+    entries = {at: e for at, e in graph.entries.items() if vertex not in at}
+    for source, into in graph.rows[vertex]:
+        for (target, node), out in graph.entries.items():
+            if node == vertex:
+                entries[target, source] = plus(entries.get((target, source), ZERO), times(out, into))
+    return BlockMatrix(graph.shape, entries)
+
+
+def eliminate_edge(graph: BlockMatrix, source: int, target: int, *, into: bool = True) -> BlockMatrix:
+    """Remove one edge and keep the path weights of the whole graph, except those from or to the node it is moved past.
+
+    With `into`, the weight moves to the edges that enter `source`: these then lead to `target` as well (figure 3 of the
+    paper), and path weights from every node but `source` stay. Otherwise it moves to the edges that leave `target`, and
+    path weights to every node but `target` stay.
+
+    Raises:
+        DerivativeError: [E214] there is no such edge.
+
+    >>> chain = strictly_lower(3, {(0, 1): 2.0, (1, 2): 3.0})
+    >>> print(eliminate_edge(chain, 1, 2))
+    [  .  .  .]
+    [2.0  .  .]
+    [6.0  .  .]
+    """
+    weight = graph[target, source]
+    if weight is ZERO:
+        raise DerivativeError("E214", f"there is no edge from node {source} to node {target}")
+    entries = dict(graph.entries)
+    del entries[target, source]
+    if into:
+        moved = {(target, node): times(weight, w) for node, w in graph.rows[source]}
+    else:
+        moved = {(node, source): times(w, weight) for (node, j), w in graph.entries.items() if j == target}
+    for at, w in moved.items():
+        entries[at] = plus(entries.get(at, ZERO), w)
+    return BlockMatrix(graph.shape, entries)
+
+
+def add_sink(graph: BlockMatrix, weights: Mapping[int, Any]) -> BlockMatrix:
+    """The graph with one more node at the end, and edges to it from the nodes given (section 3.1.4, eq. 4).
+
+    With g the column of adjoint weights, the path weights grow by one row:  [P, 0; gᵀ P, 1].
+
+    >>> print(add_sink(strictly_lower(2, {(0, 1): 2.0}), {1: 5.0}))
+    [  .    .  .]
+    [2.0    .  .]
+    [  .  5.0  .]
+    """
+    n = graph.shape[0]
+    edges = [(j, i, w) for (i, j), w in graph.entries.items()]
+    return strictly_lower(n + 1, [*edges, *((node, n, w) for node, w in weights.items())])
+
+
+def elementary_factors(graph: BlockMatrix) -> list[BlockMatrix]:
+    """P as a product of n - 1 matrices, leftmost first: I + column k of L in place, for k from n - 2 down to 0.
+
+    Each is the inverse of a factor of I - L, and stands for the edges that leave one node. Put between a row that picks
+    sinks and a column that picks sources, their product can be bracketed in a Catalan number of ways (section 3.1.2);
+    `chains` lists them.
+    """
+    n = graph.shape[0]
+    columns: list[dict[tuple[int, int], Any]] = [{(i, i): I for i in range(n)} for _ in range(n)]
+    for (i, j), weight in graph.entries.items():
+        columns[j][i, j] = weight
+    return [BlockMatrix((n, n), columns[k]) for k in range(n - 2, -1, -1)]

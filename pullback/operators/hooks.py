@@ -1,0 +1,173 @@
+"""How elements multiply, transpose and divide: functions open to every type by single dispatch.
+
+Matrices of this package hold elements of any kind: numbers, arrays, finite-field elements, quaternions, other matrices,
+operators. All that is asked of an element is `+`, `-` and these hooks. A type that follows the usual protocols needs to
+register nothing; another one does, once:
+
+>>> class Word(str):
+...     "Strings under concatenation."
+>>> _ = product.register(Word, lambda left, right: Word(left + right))
+>>> product(Word("ab"), Word("cd"))
+'abcd'
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from numbers import Complex, Number
+from typing import Any
+
+import numpy as np
+
+from pullback.errors import DerivativeError
+
+
+@singledispatch
+def product(left: Any, right: Any) -> Any:
+    """The product of two elements, in this order: `left @ right` where `left` defines `@`, else `left * right`.
+
+    Arrays multiply as matrices; a number times an array scales it.
+
+    >>> product(2, 3)
+    6
+    >>> product(np.array([[0, 1], [1, 0]]), np.array([5, 7])).tolist()
+    [7, 5]
+    """
+    return left @ right if hasattr(type(left), "__matmul__") else left * right
+
+
+@product.register
+def _(left: np.ndarray, right: Any) -> Any:
+    numbers = left.ndim == 0 or isinstance(right, Number) or (isinstance(right, np.ndarray) and right.ndim == 0)
+    return left * right if numbers else left @ right
+
+
+@product.register
+def _(left: np.generic, right: Any) -> Any:
+    return left * right
+
+
+@singledispatch
+def adjoint(element: Any) -> Any:
+    """The adjoint of an element.
+
+    Of a real it is itself, of a complex number or quaternion its conjugate, of a matrix of anything the transposed
+    matrix of adjoints. A one-dimensional array counts as a column. A type takes part
+    with an attribute `T` or a method `conjugate`; one that has neither is taken as real.
+
+    >>> adjoint(2 + 1j)
+    (2-1j)
+    >>> adjoint(np.array([[1.0, 2.0]])).tolist()
+    [[1.0], [2.0]]
+    """
+    if hasattr(element, "T"):
+        return element.T
+    return element.conjugate() if hasattr(element, "conjugate") else element
+
+
+@adjoint.register
+def _(element: Complex) -> Any:
+    return element.conjugate()
+
+
+@adjoint.register
+def _(element: np.ndarray) -> Any:
+    if element.dtype == object:
+        turned = element.reshape(1, -1) if element.ndim == 1 else element.T
+        return np.array([adjoint(e) for e in turned.ravel()] + [None], dtype=object)[:-1].reshape(turned.shape)
+    return element.conj().reshape(1, -1) if element.ndim == 1 else element.conj().T
+
+
+@singledispatch
+def inverse(element: Any) -> Any:
+    """The inverse of an element: its method `inverse()` where it has one, else `1 / element`.
+
+    Nothing is ever taken for an identity.
+
+    Raises:
+        DerivativeError: [E212] no inverse is known. [E213] the element is singular.
+
+    >>> inverse(4.0)
+    0.25
+    """
+    if hasattr(element, "inverse"):
+        return element.inverse()
+    try:
+        return 1 / element
+    except ZeroDivisionError:
+        raise singular(element) from None
+    except TypeError:
+        raise no_inverse(element) from None
+
+
+@inverse.register
+def _(element: Complex) -> Any:
+    if element == 0:
+        raise singular(element)
+    return 1 / element
+
+
+@inverse.register
+def _(element: np.ndarray) -> Any:
+    if element.ndim != 2 or element.shape[0] != element.shape[1]:
+        raise no_inverse(element)
+    try:
+        return np.linalg.inv(element)
+    except np.linalg.LinAlgError:
+        raise singular(element) from None
+
+
+@singledispatch
+def left_divide(divisor: Any, element: Any) -> Any:
+    """The backslash of elements: `divisor⁻¹ element`, the factor on the left.
+
+    Raises:
+        DerivativeError: as `inverse` does.
+
+    >>> left_divide(np.diag([2.0, 4.0]), np.array([2.0, 2.0])).tolist()
+    [1.0, 0.5]
+    """
+    return product(inverse(divisor), element)
+
+
+@left_divide.register
+def _(divisor: Complex, element: Any) -> Any:
+    if divisor == 0:
+        raise singular(divisor)
+    return element / divisor
+
+
+@left_divide.register
+def _(divisor: np.ndarray, element: Any) -> Any:
+    if not isinstance(element, np.ndarray):
+        return product(inverse(divisor), element)
+    try:
+        return np.linalg.solve(divisor, element)
+    except np.linalg.LinAlgError:
+        raise singular(divisor) from None
+
+
+def describe(element: Any) -> str:
+    """A short name for an element in messages."""
+    if isinstance(element, np.ndarray):
+        return f"an array of shape {element.shape}"
+    return str(element)
+
+
+def singular(element: Any) -> DerivativeError:
+    """The error of a divisor that is singular."""
+    return DerivativeError(
+        "E213",
+        f"{describe(element)} is singular: it has no inverse",
+        remedy="every element of the diagonal needs an inverse",
+    )
+
+
+def no_inverse(element: Any) -> DerivativeError:
+    """The error of a divisor whose inverse is not known."""
+    return DerivativeError(
+        "E212",
+        f"no inverse is known for {describe(element)}",
+        facts=(f"it is a {type(element).__name__}",),
+        remedy="give its type a method `inverse()`, or put the identity on the diagonal",
+    )

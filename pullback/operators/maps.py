@@ -1,0 +1,263 @@
+"""The maps of matrices: left and right multiplication, Kronecker, Hadamard and inner products, diagonals.
+
+    operator              acts as            adjoint                  dense form, on X with r rows and c columns
+    LeftMultiply(A)       X -> A X           LeftMultiply(Aᵀ)         I_c ⊗ A
+    RightMultiply(B)      X -> X B           RightMultiply(Bᵀ)        Bᵀ ⊗ I_r
+    Kronecker(A, B)       X -> B X Aᵀ        Kronecker(Aᵀ, Bᵀ)        A ⊗ B
+    Hadamard(B)           X -> B * X         Hadamard(B)              diag(vec B)
+    Diagonal(d)           X -> diag(d) X     Diagonal(d)              I_c ⊗ diag(d)
+    InnerProduct(G)       X -> tr(Gᵀ X)      Multiples(G)             vec(G)ᵀ
+    Multiples(G)          s -> s G           InnerProduct(G)          vec(G)
+
+For complex entries read the conjugate transpose, and the conjugate, for ᵀ and for B in the column of adjoints.
+Table 2 of Edelman, Akyürek, Wang, Backpropagation through Back Substitution with a Backslash (2023).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pullback.errors import ShapeError
+from pullback.operators.hooks import adjoint, inverse, singular
+from pullback.operators.operator import Done, Operator
+
+
+class _ByArray(Operator):
+    """An operator given by one array, with a name to print."""
+
+    def __init__(self, array: ArrayLike, name: str | None = None) -> None:
+        self.array = np.asarray(array)
+        self.name = name if name is not None else "×".join(map(str, self.array.shape)) or "1"
+
+    def _check(self, x: Any, fits: bool) -> None:
+        if not fits:
+            raise ShapeError(
+                "E210",
+                f"{self} does not act on an array of shape {np.shape(x)}",
+                facts=(f"its own array has shape {self.array.shape}",),
+                remedy="check the order of the composition; `.T` acts in the other direction",
+            )
+
+
+class _ByMatrix(_ByArray):
+    def __init__(self, matrix: ArrayLike, name: str | None = None) -> None:
+        super().__init__(matrix, name)
+        _check_matrix(type(self).__name__, self.array)
+
+
+class LeftMultiply(_ByMatrix):
+    """X -> A X, for a matrix or a vector X.
+
+    >>> left = LeftMultiply([[1.0, 2.0]], "A")
+    >>> left, left.T, left([[3.0], [4.0]]).tolist()
+    (L[A], L[Aᵀ], [[11.0]])
+    """
+
+    def _apply(self, x: Any, done: Done) -> Any:
+        self._check(x, np.ndim(x) > 0 and np.shape(x)[0] == self.array.shape[1])
+        return self.array @ x
+
+    @property
+    def T(self) -> LeftMultiply:
+        """Left multiplication by the adjoint matrix."""
+        return LeftMultiply(adjoint(self.array), _transposed(self.name))
+
+    def inverse(self) -> LeftMultiply:
+        """Left multiplication by the inverse matrix."""
+        return LeftMultiply(inverse(self.array), f"{self.name}⁻¹")
+
+    def __str__(self) -> str:
+        return f"L[{self.name}]"
+
+
+class RightMultiply(_ByMatrix):
+    """X -> X B.
+
+    >>> RightMultiply([[2.0], [1.0]], "B")([[3.0, 4.0]]).tolist()
+    [[10.0]]
+    """
+
+    def _apply(self, x: Any, done: Done) -> Any:
+        self._check(x, np.ndim(x) > 0 and np.shape(x)[-1] == self.array.shape[0])
+        return x @ self.array
+
+    @property
+    def T(self) -> RightMultiply:
+        """Right multiplication by the adjoint matrix."""
+        return RightMultiply(adjoint(self.array), _transposed(self.name))
+
+    def inverse(self) -> RightMultiply:
+        """Right multiplication by the inverse matrix."""
+        return RightMultiply(inverse(self.array), f"{self.name}⁻¹")
+
+    def __str__(self) -> str:
+        return f"R[{self.name}]"
+
+
+class Kronecker(Operator):
+    """X -> B X Aᵀ, the operator of the Kronecker product A ⊗ B.
+
+    >>> product = Kronecker(np.diag([1.0, 2.0]), [[3.0]], names=("A", "B"))
+    >>> product, product.domain, product.to_dense().tolist()
+    ((A ⊗ B), (1, 2), [[3.0, 0.0], [0.0, 6.0]])
+    """
+
+    def __init__(self, a: ArrayLike, b: ArrayLike, names: tuple[str | None, str | None] = (None, None)) -> None:
+        self.left = LeftMultiply(b, names[1])
+        self.right = LeftMultiply(a, names[0])
+
+    def _apply(self, x: Any, done: Done) -> Any:
+        self.left._check(x, np.shape(x) == self.domain)
+        return self.left.array @ x @ self.right.array.T
+
+    @property
+    def T(self) -> Kronecker:
+        """The Kronecker product of the adjoints."""
+        return _kronecker(self.right.T, self.left.T)
+
+    @property
+    def domain(self) -> tuple[int, ...]:
+        """Columns of B by columns of A."""
+        return (self.left.array.shape[1], self.right.array.shape[1])
+
+    def inverse(self) -> Kronecker:
+        """The Kronecker product of the inverses."""
+        return _kronecker(self.right.inverse(), self.left.inverse())
+
+    def __str__(self) -> str:
+        return f"({self.right.name} ⊗ {self.left.name})"
+
+
+class Hadamard(_ByArray):
+    """X -> B * X, element by element; B has any shape.
+
+    >>> Hadamard([2.0, 4.0], "B").inverse()([1.0, 1.0]).tolist()
+    [0.5, 0.25]
+    """
+
+    def _apply(self, x: Any, done: Done) -> Any:
+        self._check(x, np.shape(x) == self.array.shape)
+        return self.array * x
+
+    @property
+    def T(self) -> Hadamard:
+        """Itself, for a real B."""
+        return self if not np.iscomplexobj(self.array) else Hadamard(self.array.conj(), f"conj {self.name}")
+
+    @property
+    def domain(self) -> tuple[int, ...]:
+        """The shape of B."""
+        return self.array.shape
+
+    def inverse(self) -> Hadamard:
+        """Division by B."""
+        return Hadamard(_reciprocal(self), f"1/{self.name}")
+
+    def __str__(self) -> str:
+        return f"H[{self.name}]"
+
+
+class Diagonal(_ByArray):
+    """X -> diag(d) X, for a vector or matrix X with as many rows as d has elements; the matrix is not formed."""
+
+    def _apply(self, x: Any, done: Done) -> Any:
+        self._check(x, np.ndim(x) in (1, 2) and np.shape(x)[:1] == self.array.shape)
+        return self.array.reshape((-1,) + (1,) * (np.ndim(x) - 1)) * x
+
+    @property
+    def T(self) -> Diagonal:
+        """Itself, for a real d."""
+        return self if not np.iscomplexobj(self.array) else Diagonal(self.array.conj(), f"conj {self.name}")
+
+    def inverse(self) -> Diagonal:
+        """Division of the rows by d."""
+        return Diagonal(_reciprocal(self), f"1/{self.name}")
+
+    def __str__(self) -> str:
+        return f"diag({self.name})"
+
+
+class InnerProduct(_ByArray):
+    """X -> tr(Gᵀ X) = sum of G * X, written `Gᵀ·`: "G transpose dot".
+
+    A composition with any operator is again an inner product (lemma 4.1 of the paper): Gᵀ· op = (opᵀ G)ᵀ·,
+    the familiar transpose rule. Reading a chain from the left is therefore reverse mode.
+
+    >>> product = InnerProduct([[1.0], [2.0]], "G")
+    >>> product([[3.0], [4.0]])
+    np.float64(11.0)
+    >>> product @ LeftMultiply([[0.0, 1.0], [1.0, 0.0]], "A")
+    (L[Aᵀ] G)ᵀ·
+    """
+
+    def _apply(self, x: Any, done: Done) -> Any:
+        self._check(x, np.shape(x) == self.array.shape)
+        return np.sum(self.array.conj() * x)
+
+    def __matmul__(self, other: Any) -> Any:
+        if isinstance(other, Operator):
+            back = other.T
+            image = back(self.array)
+            if isinstance(image, np.ndarray):
+                return InnerProduct(image, f"({back} {self.name})")
+        return super().__matmul__(other)
+
+    @property
+    def T(self) -> Multiples:
+        """The map of s to s G."""
+        return Multiples(self.array, self.name)
+
+    @property
+    def domain(self) -> tuple[int, ...]:
+        """The shape of G."""
+        return self.array.shape
+
+    def __str__(self) -> str:
+        return f"{self.name}ᵀ·"
+
+
+class Multiples(_ByArray):
+    """s -> s G for numbers s: the adjoint of `InnerProduct(G)`."""
+
+    def _apply(self, x: Any, done: Done) -> Any:
+        self._check(x, np.ndim(x) == 0)
+        return x * self.array
+
+    @property
+    def T(self) -> InnerProduct:
+        """The inner product with G."""
+        return InnerProduct(self.array, self.name)
+
+    @property
+    def domain(self) -> tuple[int, ...]:
+        """Numbers."""
+        return ()
+
+    def __str__(self) -> str:
+        return f"({self.name}ᵀ·)ᵀ"
+
+
+def _check_matrix(kind: str, array: np.ndarray) -> None:
+    if array.ndim != 2:
+        raise ShapeError(
+            "E210",
+            f"{kind} takes a matrix, and was given an array of shape {array.shape}",
+            remedy="reshape it to two axes; `Hadamard` and `InnerProduct` take arrays of any shape",
+        )
+
+
+def _kronecker(a: LeftMultiply, b: LeftMultiply) -> Kronecker:
+    return Kronecker(a.array, b.array, (a.name, b.name))
+
+
+def _reciprocal(operator: _ByArray) -> np.ndarray:
+    if not np.all(operator.array != 0):
+        raise singular(operator)
+    return np.asarray(1 / operator.array)
+
+
+def _transposed(name: str) -> str:
+    return name[:-1] if name.endswith("ᵀ") else f"{name}ᵀ"
