@@ -91,7 +91,8 @@ class Executable:
         Raises:
             IndexRangeError: [E401] a data-dependent index left its range. [E402] an input left its bounds.
         """
-        ready = [prepared(a, s.name, s.dtype, s.shape) for a, s in zip(inputs, self._inputs, strict=True)]
+        ready = [a if a.dtype is s.dtype and a.shape == s.shape and (f := a.flags).c_contiguous and f.aligned
+                 else prepared(a, s.name, s.dtype, s.shape) for a, s in zip(inputs, self._inputs, strict=True)]
         if outputs is None:
             results = targets = self.empty_outputs()
         else:
