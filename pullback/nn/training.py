@@ -6,6 +6,7 @@ time, each at most about a tenth of a second, so that progress can be shown and 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from pullback.errors import DataError
 from pullback.nn.network import Network
+from pullback.runtime.compile import compiler_command
 
 __all__ = ["History", "Progress", "accuracy", "chunk_size", "fit"]
 
@@ -88,7 +90,7 @@ def fit(
     dtype = images.dtype
     state = network.state(parameters, np.zeros((), dtype))
     step = np.array(network.rate if rate is None else rate, dtype)
-    pace = _Pace(network.chunk)
+    pace = _Pace(network.chunk, compiled=_is_compiled())
     losses: list[float] = []
     start = time.perf_counter()
     for epoch in range(1, epochs + 1):
@@ -126,14 +128,21 @@ def check_images(network: Network, images: NDArray[Any]) -> None:
         )
 
 
+def _is_compiled() -> bool:
+    """Whether calls run compiled programs, as opposed to the interpreter."""
+    return os.environ.get("PULLBACK_BACKEND") != "interpreter" and compiler_command() is not None
+
+
 class _Pace:
     """Chooses how many updates one call makes. Used as a context, it times the call inside.
 
-    The first call of a size may compile, so it says nothing about the speed, unless it was quick anyway.
+    The first compiled call of a size may have compiled it, so it says nothing about the speed. The interpreter is
+    about a hundred times slower and needs no preparation.
     """
 
-    def __init__(self, updates: int) -> None:
-        self.limit = updates
+    def __init__(self, updates: int, *, compiled: bool = True) -> None:
+        self.limit = updates if compiled else max(1, updates // 100)
+        self.compiled = compiled
         self.size = 0
         self._known: set[int] = set()
         self._start = 0.0
@@ -143,7 +152,7 @@ class _Pace:
 
     def __exit__(self, *exception: object) -> None:
         seconds = time.perf_counter() - self._start
-        if self.size in self._known and seconds > 1.5 * CALL_SECONDS:
+        if (self.size in self._known or not self.compiled) and seconds > 1.5 * CALL_SECONDS:
             self.limit = max(1, int(self.limit * CALL_SECONDS / seconds))
         self._known.add(self.size)
 

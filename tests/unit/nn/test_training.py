@@ -44,6 +44,13 @@ class Watch:
         return images[:, 0, 0].astype(np.int64)
 
 
+@pytest.fixture(autouse=True)
+def with_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine need not have one for these tests."""
+    monkeypatch.delenv("PULLBACK_BACKEND", raising=False)
+    monkeypatch.setattr(training, "compiler_command", lambda: ("cc",))
+
+
 @pytest.fixture
 def watch() -> Watch:
     return Watch()
@@ -154,6 +161,12 @@ def test_slow_calls_become_shorter(watch: Watch, monkeypatch: pytest.MonkeyPatch
     assert steps[:2] == [100, 100]
     assert set(steps[2:]) == {10}
     assert watch.seen == list(range(100)) * 4
+
+
+def test_the_interpreter_gets_little_at_a_time(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")
+    fit(network(watch), Parameters(np.zeros((), np.float32)), *data(100), epochs=1)
+    assert set(watch.calls) == {(10, 1)}
 
 
 def test_accuracy(watch: Watch) -> None:
