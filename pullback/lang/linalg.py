@@ -138,7 +138,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
     return _sum_statement(extents, rule, "tensordot", position)
 
 
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
+def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Array:
     """Sum of products along one axis of both; the other axes broadcast."""
     from pullback.lang.elementwise import elementwise
     from pullback.lang.reduction import sum as sum_axes

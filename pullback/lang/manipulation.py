@@ -126,7 +126,7 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
     return permute_dims(h, [placed[a] if a in placed else next(rest) for a in range(h.rank)])
 
 
-def expand_dims(x: Any, /, *, axis: int = 0) -> Array:
+def expand_dims(x: Any, /, axis: int = 0) -> Array:
     """A new axis of extent 1 at `axis`."""
     h = as_array(x, "expand_dims")
     if not -h.rank - 1 <= axis <= h.rank:
@@ -174,7 +174,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Array:
     return view(wanted, h.settled, lambda indices: aligned(h, indices), user_position(), h.name)
 
 
-def flip(x: Any, /, *, axis: Any = None) -> Array:
+def flip(x: Any, /, axis: Any = None) -> Array:
     """The order of elements reversed along all or the given axes."""
     h = as_array(x, "flip")
     axes = normal_axes(h, axis, "flip")
@@ -197,7 +197,7 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
     return view(h.extents, h.settled, rule, user_position(), h.name)
 
 
-def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Array:
+def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Array:
     """Arrays joined along an axis; None joins them flattened."""
     handles: list[Array] = [as_array(a, "concat") for a in arrays]
     position = user_position()
@@ -243,7 +243,7 @@ def disjoint(parts: Sequence[tuple[list[Cond | bool], Scalar]], dtype: Any) -> S
     return out
 
 
-def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Array:
+def stack(arrays: Sequence[Any], /, axis: int = 0) -> Array:
     """Arrays of one shape along a new axis; scalars make a vector."""
     handles: list[Handle] = [as_array(a, "stack") for a in arrays]
     position = user_position()
@@ -271,14 +271,14 @@ def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Array:
     return emit((*first.extents[:at], as_index(len(handles)), *first.extents[at:]), rule, "stack", position)
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
+def unstack(x: Any, /, axis: int = 0) -> tuple[Array, ...]:
     """The slices of x along an axis of fixed extent."""
     h = as_array(x, "unstack")
     (at,) = normal_axes(h, axis, "unstack")
     return tuple(as_array(row) for row in moveaxis(h, at, 0))
 
 
-def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
+def take(x: Any, indices: Any, /, axis: int | None = None) -> Array:
     """Elements or slices of x at integer positions along an axis."""
     h = as_array(x, "take")
     if axis is None and h.rank != 1:
@@ -294,7 +294,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
     return subscript(h, (*(slice(None),) * at, indices))
 
 
-def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
+def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Array:
     """Elements of x at positions along an axis that an integer array of the same rank gives."""
     from pullback.lang.ranges import to_index
 
@@ -304,7 +304,7 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
     return view(i.extents, h.settled, rule, user_position(), h.name)
 
 
-def repeat(x: Any, repeats: int, /, *, axis: int) -> Array:
+def repeat(x: Any, repeats: int, /, axis: int) -> Array:
     """Every slice along the axis `repeats` times in a row."""
     h = as_array(x, "repeat")
     (at,) = normal_axes(h, axis, "repeat")

@@ -115,42 +115,42 @@ def _accumulator(x: object, dtype: Any) -> DType:
     return {"signed": types.i64, "unsigned": types.u64}.get(own.kind, own)
 
 
-def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
+def sum(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
     """Sum of the elements over all or the given axes; integers are added in 64 bits."""
     return reduce_axes("sum", x, axis, keepdims, _accumulator(x, dtype))
 
 
-def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
+def prod(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
     """Product of the elements over all or the given axes; integers are multiplied in 64 bits."""
     return reduce_axes("prod", x, axis, keepdims, _accumulator(x, dtype))
 
 
-def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+def max(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
     """Largest element over all or the given axes; NaN if any is."""
     return reduce_axes("max", x, axis, keepdims)
 
 
-def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+def min(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
     """Smallest element over all or the given axes; NaN if any is."""
     return reduce_axes("min", x, axis, keepdims)
 
 
-def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+def any(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
     """Whether any element is true."""
     return reduce_axes("any", x, axis, keepdims)
 
 
-def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+def all(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
     """Whether all elements are true."""
     return reduce_axes("all", x, axis, keepdims)
 
 
-def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+def argmax(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Array:
     """Position of the largest element along an axis, or in row-major order; the first on ties."""
     return reduce_axes("argmax", x, axis, keepdims)
 
 
-def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+def argmin(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Array:
     """Position of the smallest element along an axis, or in row-major order; the first on ties."""
     return reduce_axes("argmin", x, axis, keepdims)
 
@@ -163,7 +163,7 @@ def count(x: Handle, axis: Any, what: str) -> Array:
     return from_index(total)
 
 
-def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+def mean(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
     """Arithmetic mean over all or the given axes."""
     h = as_array(x, "mean")
     if not h.settled.is_floating:
@@ -177,7 +177,7 @@ def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
     return elementwise("divide", sum(h, axis=axis, keepdims=keepdims), count(h, axis, "mean"))
 
 
-def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Array:
+def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Array:
     """Variance over all or the given axes; the divisor is the number of elements less `correction`."""
     h = as_array(x, "var")
     centred = elementwise("subtract", h, mean(h, axis=axis, keepdims=True))
@@ -185,6 +185,6 @@ def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool 
     return elementwise("divide", total, elementwise("subtract", count(h, axis, "var"), correction))
 
 
-def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Array:
+def std(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Array:
     """Standard deviation over all or the given axes."""
     return elementwise("sqrt", var(x, axis=axis, correction=correction, keepdims=keepdims))

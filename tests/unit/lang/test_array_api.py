@@ -475,3 +475,45 @@ def test_numpy_ufuncs_on_traced_arrays_are_those_of_the_language(check):
         return np.exp(x), np.ones(4) * x, np.arange(4.0) @ x.T
 
     check(f, Y, expected=(np.exp(Y), Y, np.arange(4.0) @ Y.T))
+
+
+def test_composed_functions(check):
+    @pb.function
+    def f(x: Float64[Array, "N M"], s: Float64[Array, "N N"]):
+        return (
+            pb.reciprocal(x),
+            pb.logaddexp(x, 2.0),
+            pb.logsumexp(x, axis=1),
+            pb.copysign(x, -x),
+            pb.count_nonzero(x > 4),
+            pb.diff(x),
+            pb.diff(x, axis=0),
+            pb.cumulative_sum(x, axis=1),
+            pb.cumulative_prod(x[0]),
+            pb.diagonal(s),
+            pb.trace(s),
+            pb.softmax(x, axis=0),
+            pb.sum(x, 0) + pb.pi,
+        )
+
+    s, grown = np.arange(9.0).reshape(3, 3), np.exp(X - X.max(0))
+    check(
+        f,
+        X,
+        s,
+        expected=(
+            1 / X,
+            np.logaddexp(X, 2.0),
+            np.log(np.exp(X).sum(1)),
+            -X,
+            8,
+            np.diff(X),
+            np.diff(X, axis=0),
+            X.cumsum(1),
+            X[0].cumprod(),
+            np.diag(s),
+            np.trace(s),
+            grown / grown.sum(0),
+            X.sum(0) + np.pi,
+        ),
+    )

@@ -1,0 +1,135 @@
+"""Functions of the array API that are compositions of others."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from pullback.errors import DTypeError, ShapeError
+from pullback.lang.control import scan
+from pullback.lang.creation import ones, zeros
+from pullback.lang.elementwise import choose, convert, elementwise
+from pullback.lang.handle import as_array, describe, type_text, view
+from pullback.lang.manipulation import moveaxis
+from pullback.lang.reduction import max as largest
+from pullback.lang.reduction import normal_axes
+from pullback.lang.reduction import sum as total
+from pullback.lang.subscript import subscript
+from pullback.source import user_position
+
+if TYPE_CHECKING:
+    from pullback.lang.array import Array
+
+e: Final = math.e
+inf: Final = math.inf
+nan: Final = math.nan
+pi: Final = math.pi
+newaxis: Final = None
+
+
+def reciprocal(x: Any, /) -> Array:
+    """1 / x. Elementwise."""
+    return elementwise("divide", 1, x)
+
+
+def logaddexp(x1: Any, x2: Any, /) -> Array:
+    """log(exp(x1) + exp(x2)) without overflow. Elementwise; operands broadcast."""
+    high = elementwise("maximum", x1, x2)
+    distance = elementwise("abs", elementwise("subtract", x1, x2))
+    return elementwise("add", high, elementwise("log1p", elementwise("exp", elementwise("negative", distance))))
+
+
+def logsumexp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
+    """Log of the sum of exp(x) over all or the given axes, without overflow."""
+    h = as_array(x, "logsumexp")
+    high = largest(h, axis=axis, keepdims=True)
+    small = total(elementwise("exp", elementwise("subtract", h, high)), axis=axis, keepdims=keepdims)
+    top = high if keepdims else largest(h, axis=axis)
+    return elementwise("add", elementwise("log", small), top)
+
+
+def copysign(x1: Any, x2: Any, /) -> Array:
+    """The magnitude of x1 with the sign of x2, zero counting as positive. Elementwise; operands broadcast."""
+    magnitude = elementwise("abs", x1)
+    return choose(elementwise("less", x2, 0), elementwise("negative", magnitude), magnitude)
+
+
+def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
+    """How many elements are not zero, over all or the given axes."""
+    h = as_array(x, "count_nonzero")
+    return total(
+        convert(h if h.settled.is_bool else elementwise("not_equal", h, 0), "int64"), axis=axis, keepdims=keepdims
+    )
+
+
+def diff(x: Any, /, axis: int = -1) -> Array:
+    """Each element less the one before it along an axis."""
+    h = as_array(x, "diff")
+    (at,) = normal_axes(h, axis, "diff")
+    lead = (slice(None),) * at
+    return elementwise("subtract", subscript(h, (*lead, slice(1, None))), subscript(h, (*lead, slice(None, -1))))
+
+
+def _running(name: str, what: str, x: Any, axis: int | None) -> Array:
+    h = as_array(x, what)
+    if axis is None:
+        if h.rank != 1:
+            raise ShapeError(
+                "E104",
+                f"{what}: the axis is needed for an array of more than one",
+                position=user_position(),
+                facts=[describe(h, "array")],
+            )
+        axis = 0
+    if h.settled.is_bool:
+        raise DTypeError(
+            "E121",
+            f"{what} takes numbers, not {type_text(h)}",
+            position=user_position(),
+            facts=[describe(h, "array")],
+            remedy="convert with `astype` first",
+        )
+    rows = moveaxis(h, axis, 0)
+    start = (zeros if name == "add" else ones)(tuple(rows.extents[1:]), dtype=h.settled)
+
+    def step(state: Any, i: Any) -> tuple[Any, Any]:
+        state = elementwise(name, state, subscript(rows, i))
+        return state, state
+
+    made: Array = scan(rows.shape[0], start, step)[1]
+    return moveaxis(made, 0, axis)
+
+
+def cumulative_sum(x: Any, /, axis: int | None = None) -> Array:
+    """The sum of the elements so far along an axis, each included."""
+    return _running("add", "cumulative_sum", x, axis)
+
+
+def cumulative_prod(x: Any, /, axis: int | None = None) -> Array:
+    """The product of the elements so far along an axis, each included."""
+    return _running("multiply", "cumulative_prod", x, axis)
+
+
+def diagonal(x: Any, /) -> Array:
+    """The elements (..., i, i) of square matrices."""
+    h = as_array(x, "diagonal")
+    if h.rank < 2 or h.extents[-1] is not h.extents[-2]:
+        raise ShapeError(
+            "E104",
+            "diagonal: the last two axes are not those of a square matrix",
+            position=user_position(),
+            facts=[describe(h, "array")],
+        )
+    return view(h.extents[:-1], h.settled, lambda i: h.element((*i, i[-1])), user_position(), h.name)
+
+
+def trace(x: Any, /) -> Array:
+    """The sum of the diagonal of square matrices."""
+    return total(diagonal(x), axis=-1)
+
+
+def softmax(x: Any, /, axis: int = -1) -> Array:
+    """exp(x) divided by its sum along an axis, without overflow."""
+    h = as_array(x, "softmax")
+    grown = elementwise("exp", elementwise("subtract", h, largest(h, axis=axis, keepdims=True)))
+    return elementwise("divide", grown, total(grown, axis=axis, keepdims=True))
