@@ -1,0 +1,437 @@
+"""Derivatives of functions of any kind as traced functions: jvp, vjp, hvp, jacobian, hessian; stop_gradient.
+
+Each is a `Function`: it nests, prints, compiles, and may be called inside another traced function. What they have in
+common is in `direction`: all arguments as one tuple, and trees of tangents or cotangents checked against them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from pullback.api import direction
+from pullback.api.derivative import grad
+from pullback.api.direction import ArgumentsSpec, DirectionSpec, Slot, Wrt
+from pullback.api.function import Function, function
+from pullback.api.signature import Parameter, Signature, signature_of
+from pullback.api.traced import Traced
+from pullback.errors import DerivativeError
+from pullback.ir import expr
+from pullback.ir.expr import Ref, Scalar
+from pullback.ir.program import Block, Program, Statement
+from pullback.lang import tree
+from pullback.lang.annotations import MISSING, Leaf
+from pullback.lang.array import Array
+from pullback.lang.elementwise import elementwise
+from pullback.lang.handle import as_array
+from pullback.lang.tree import NONE, Structure
+from pullback.source import Position, user_position
+
+Mode = Literal["auto", "forward", "reverse", "mixed"]
+
+
+class Derived(Function):
+    """A function made of another's program.
+
+    Attributes:
+        base: the function it is the derivative of.
+    """
+
+    def __init__(self, base: Function, mode: str, position: Position | None) -> None:
+        super().__init__(base.python)
+        self.base = base
+        self.name = f"{base.name}_{mode}"
+        self.what = f"{mode}({base.name})"
+        self.position = position
+
+    def _find_parameters(self) -> list[Parameter]:
+        return self.base.parameters
+
+    def _result(
+        self,
+        base: Traced,
+        extra: Sequence[Ref],
+        body: Block,
+        structure: Structure,
+        leaves: Sequence[Leaf],
+        names: Sequence[str],
+    ) -> Traced:
+        """The traced function: the inputs of the base with `extra` after its arguments, and another body."""
+        from pullback.rewrite.cse import eliminate_common, eliminate_dead
+
+        program = base.program
+        count = len(base.leaves)
+        made = replace(
+            program,
+            name=self.name,
+            inputs=(*program.inputs[:count], *extra, *program.inputs[count:]),
+            body=body,
+            output_names=direction.unique(names),
+        )
+        made = eliminate_dead(eliminate_common(eliminate_dead(made)))
+        return Traced(made, structure, (*base.leaves, *leaves), base.foreign)
+
+
+class JacobianVector(Derived):
+    """`(primals, tangents) -> (out, tangent)`."""
+
+    def _find_parameters(self) -> list[Parameter]:
+        return [
+            Parameter("primals", ArgumentsSpec(self.base)),
+            Parameter("tangents", DirectionSpec(self._expected)),
+        ]
+
+    def _expected(self) -> tuple[Structure, list[Slot]]:
+        structure, leaves, _ = ArgumentsSpec(self.base).leaves(MISSING, "primals")
+        return structure, direction.argument_slots(leaves)
+
+    def _trace(self, signature: Signature) -> Traced:
+        from pullback.ad.forward import jvp
+
+        (arguments, given), (leaves, tangents) = signature.structures, signature.leaves
+        slots = direction.argument_slots(leaves)
+        matched = direction.match(self.what, arguments, slots, given, tangents, "tangents")
+        base = self.base.traced(direction.split(arguments, leaves))
+        program = base.program
+        at = _inputs(leaves)
+        derived = jvp(program, [at[k] for k in matched])
+        extra, first, refs = _enter(tangents, derived.inputs[len(program.inputs) :])
+        statements, results = direction.substituted(derived, refs, {})
+        outs = direction.result_slots(base.structure, program.outputs, "out")
+        structure = direction.pair(base.structure, direction.floating_only(base.structure, outs))
+        body = Block((*first, *statements), results)
+        return self._result(base, extra, body, structure, tangents, direction.result_names(derived))
+
+
+class VectorJacobian(Derived):
+    """`(*args, cotangent) -> (out, cotangents)`."""
+
+    def __init__(self, base: Function, wrt: Wrt | None, position: Position | None) -> None:
+        super().__init__(base, "vjp", position)
+        self.wrt = wrt
+
+    def _find_parameters(self) -> list[Parameter]:
+        return [*self.base.parameters, Parameter("cotangent", DirectionSpec(self._expected))]
+
+    def _expected(self) -> tuple[Structure, list[Slot]]:
+        base = self.base.traced(signature_of(self.base.parameters, None)[0])
+        return base.structure, direction.result_slots(base.structure, base.program.outputs, "out")
+
+    def _trace(self, signature: Signature) -> Traced:
+        from pullback.ad.reverse import vjp
+
+        own = Signature(signature.structures[:-1], signature.leaves[:-1])
+        base = self.base.traced(own)
+        program = base.program
+        slots = direction.result_slots(base.structure, program.outputs, "the result")
+        given, cotangents = signature.structures[-1], signature.leaves[-1]
+        matched = direction.match(self.what, base.structure, slots, given, cotangents, "cotangent")
+        positions, wanted = self._wanted(own)
+        derived = vjp(program, positions)
+        floating = [k for k, s in enumerate(slots) if s.is_floating]
+        seeds = dict(zip(floating, derived.inputs[len(program.inputs) :], strict=True))
+        extra, first, refs = _enter(cotangents, [seeds.pop(k) for k in matched])
+        nothing: dict[Ref, Scalar] = {r: expr.zero(r.dtype) for r in seeds.values()}
+        statements, results = direction.substituted(derived, refs, nothing)
+        body = Block((*first, *statements), results)
+        structure = direction.pair(base.structure, wanted)
+        return self._result(base, extra, body, structure, cotangents, direction.result_names(derived))
+
+    def _wanted(self, signature: Signature) -> tuple[list[int], Structure]:
+        """Positions of the inputs whose cotangents are asked for, and the structure of these."""
+        if self.wrt is not None:
+            parameters, several = direction.chosen(self.what, self.base, self.wrt, self.position)
+            return direction.sources(self.what, signature, parameters, several, self.position)
+        slots = direction.argument_slots(signature.flat)
+        at = _inputs(signature.flat)
+        structure = Structure("tuple", None, tuple(range(len(signature.structures))), signature.structures)
+        return [at[k] for k, s in enumerate(slots) if s.is_floating], direction.floating_only(structure, slots)
+
+
+class HessianVector(Derived):
+    """`(args, v) -> H v`, forward over reverse."""
+
+    def __init__(self, base: Function, wrt: Wrt | None, position: Position | None) -> None:
+        super().__init__(base, "hvp", position)
+        self.wrt = wrt
+        self.gradient = grad(base, wrt)
+
+    def _find_parameters(self) -> list[Parameter]:
+        return [Parameter("args", ArgumentsSpec(self.base)), Parameter("v", DirectionSpec(self._expected))]
+
+    def _expected(self) -> tuple[Structure, list[Slot]]:
+        return self._chosen(signature_of(self.base.parameters, None)[0])[1:]
+
+    def _chosen(self, signature: Signature) -> tuple[list[int], Structure, list[Slot]]:
+        parameters, several = direction.chosen(self.what, self.base, self.wrt, self.position)
+        positions, structure = direction.sources(self.what, signature, parameters, several, self.position)
+        leaves = [leaf for k in parameters for leaf in signature.leaves[k]]
+        return positions, structure, direction.argument_slots(leaves)
+
+    def _trace(self, signature: Signature) -> Traced:
+        from pullback.ad.forward import jvp
+
+        (arguments, given), (leaves, tangents) = signature.structures, signature.leaves
+        own = direction.split(arguments, leaves)
+        positions, structure, slots = self._chosen(own)
+        matched = direction.match(self.what, structure, slots, given, tangents, "v")
+        gradient = self.gradient.traced(own)
+        program = gradient.program
+        derived = jvp(program, [positions[k] for k in matched])
+        extra, first, refs = _enter(tangents, derived.inputs[len(program.inputs) :])
+        statements, results = direction.substituted(derived, refs, {})
+        count = len(program.outputs)
+        body = Block((*first, *statements), results[count:])
+        return self._result(gradient, extra, body, structure, tangents, direction.result_names(derived)[count:])
+
+
+class Jacobian(Derived):
+    """All derivatives of all results, axes of the result first."""
+
+    def __init__(self, base: Function, wrt: Wrt | None, mode: Mode, position: Position | None) -> None:
+        super().__init__(base, "jacobian", position)
+        self.wrt = wrt
+        self.mode = mode
+
+    def _trace(self, signature: Signature) -> Traced:
+        from pullback.ad.jacobian import jacobian
+        from pullback.ir.traverse import instantiate
+
+        if self.mode not in ("auto", "forward", "reverse"):
+            raise DerivativeError(
+                "E221",
+                f"{self.what}: mode={self.mode!r} is not available",
+                position=self.position,
+                remedy='"auto", "forward" or "reverse"',
+            )
+        parameters, several = direction.chosen(self.what, self.base, self.wrt, self.position)
+        positions, wanted = direction.sources(self.what, signature, parameters, several, self.position)
+        base = self.base.traced(signature)
+        program = base.program
+        slots = direction.result_slots(base.structure, program.outputs, "the result")
+        if not any(s.is_floating for s in slots):
+            raise DerivativeError(
+                "E222",
+                f"{self.what}: no result is floating-point: {', '.join(f'{s.path} is {s.dtype}' for s in slots)}",
+                position=self.position,
+                remedy="return the value before it is rounded or compared",
+            )
+        statements: list[Statement] = []
+        columns: list[Sequence[Ref]] = []
+        for k in positions:
+            derived = jacobian(program, k, self.mode)
+            block = instantiate(derived, dict(zip(derived.inputs, program.inputs, strict=True)))
+            statements += block.statements
+            columns.append(block.results)
+        rows = list(zip(*columns, strict=True))
+        names = [
+            f"{n}_{self._suffix(program, positions, j)}"
+            for n, s in zip(direction.result_names(program), slots, strict=True)
+            if s.is_floating
+            for j in range(len(positions))
+        ]
+        body = Block(tuple(statements), tuple(r for row in rows for r in row))
+        structure = direction.with_leaves(base.structure, [wanted if s.is_floating else NONE for s in slots])
+        return self._result(base, (), body, structure, (), names)
+
+    def _suffix(self, program: Program, positions: Sequence[int], j: int) -> str:
+        return "jacobian" if len(positions) == 1 else f"by_{program.inputs[positions[j]].name}"
+
+
+def _inputs(leaves: Sequence[Leaf]) -> list[int]:
+    """For each leaf its position among the inputs; of no meaning for what is none."""
+    out, at = [], 0
+    for leaf in leaves:
+        out.append(at)
+        at += leaf.is_input
+    return out
+
+
+def _enter(leaves: Sequence[Leaf], targets: Sequence[Ref]) -> tuple[list[Ref], list[Statement], dict[Ref, Ref]]:
+    """Inputs for the directions given, statements that convert numbers among them, and what stands for what."""
+    extra: list[Ref] = []
+    first: list[Statement] = []
+    refs: dict[Ref, Ref] = {}
+    for leaf, target in zip(leaves, targets, strict=True):
+        entered, made, refs[target] = direction.entering(leaf, target)
+        extra.append(entered)
+        first += made
+    return extra, first, refs
+
+
+def _as_function(f: Callable[..., Any]) -> Function:
+    return f if isinstance(f, Function) else function(f)
+
+
+def _made(base: Function, key: tuple[Any, ...], make: Callable[[], Function]) -> Function:
+    """The derivative of this kind, made once."""
+    found = base.derivatives.get(key)
+    if found is None:
+        found = base.derivatives[key] = make()
+    return found
+
+
+def jvp(f: Callable[..., Any]) -> Function:
+    """The function with its Jacobian-vector product: `jvp(f)(primals, tangents) -> (out, tangent)`.
+
+    `primals` is the tuple of all arguments, `tangents` a tuple of the same structure. A tangent of None is zero, for
+    an array or a whole tree, and stands in the place of what is not floating-point; the same in the result.
+
+    Args:
+        f: the function.
+    Returns:
+        A traced function of `(primals, tangents)`.
+    Raises:
+        DerivativeError: [E220] the tangents do not fit the arguments.
+    Cost:
+        About that of f once more for the tangent, and no memory beyond the tangents.
+
+    >>> import numpy as np, pullback as pb
+    >>> from jaxtyping import Float64
+    >>> from pullback import Array
+    >>> @pb.function
+    ... def area(w: Float64[Array, ""], h: Float64[Array, ""]):
+    ...     return w * h
+    >>> out, tangent = pb.jvp(area)((2.0, 3.0), (1.0, None))
+    >>> float(out), float(tangent)
+    (6.0, 3.0)
+    """
+    base = _as_function(f)
+    return _made(base, ("jvp",), lambda: JacobianVector(base, "jvp", user_position()))
+
+
+def vjp(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
+    """The function with its vector-Jacobian product: `vjp(f)(*args, cotangent=c) -> (out, cotangents)`.
+
+    Args:
+        f: the function.
+        wrt: name or position of the parameter whose cotangent is wanted, or a tuple of these; by default the
+            cotangents of all parameters are given as a tuple, with None in the place of what is not floating-point.
+    Returns:
+        A traced function of the arguments of f and `cotangent`, a tree like the result; None in it is zero.
+    Raises:
+        DerivativeError: [E220] the cotangent does not fit the result. [E202] a parameter of `wrt` is not floating.
+            [E203] a while loop without `max_trips` lies on the way.
+
+    >>> import numpy as np, pullback as pb
+    >>> from jaxtyping import Float64
+    >>> from pullback import Array
+    >>> @pb.function
+    ... def scaled(s: Float64[Array, ""], x: Float64[Array, "N"]):
+    ...     return s * x
+    >>> out, (s_bar, x_bar) = pb.vjp(scaled)(2.0, np.array([1.0, 3.0]), cotangent=np.array([1.0, 1.0]))
+    >>> float(s_bar), x_bar.tolist()
+    (4.0, [2.0, 2.0])
+    """
+    base = _as_function(f)
+    return _made(base, ("vjp", wrt), lambda: VectorJacobian(base, wrt, user_position()))
+
+
+def hvp(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
+    """The product of the Hessian with a vector: `hvp(f)(args, v)`, shaped like the gradient.
+
+    Args:
+        f: a function whose result is one floating-point number.
+        wrt: as in `grad`; the first parameter by default.
+    Returns:
+        A traced function of the tuple of all arguments, and of `v`, shaped like the gradient; None in it is zero.
+    Raises:
+        DerivativeError: [E201] the result of f is not one floating-point number. [E202] a parameter is not floating.
+            [E220] v does not fit the parameter.
+    Cost:
+        About twice a gradient: forward over reverse.
+
+    >>> import numpy as np, pullback as pb
+    >>> from jaxtyping import Float64
+    >>> from pullback import Array
+    >>> @pb.function
+    ... def energy(x: Float64[Array, "N"]):
+    ...     return pb.sum(x**3)
+    >>> pb.hvp(energy)((np.array([1.0, 2.0]),), np.array([1.0, 10.0])).tolist()
+    [6.0, 120.0]
+    """
+    base = _as_function(f)
+    return _made(base, ("hvp", wrt), lambda: HessianVector(base, wrt, user_position()))
+
+
+def jacobian(f: Callable[..., Any], wrt: Wrt | None = None, mode: Mode = "auto") -> Function:
+    """The Jacobian as a traced function of the same arguments; the axes of the result come first.
+
+    Args:
+        f: the function.
+        wrt: name or position of the parameter to differentiate by, or a tuple of these; the first by default.
+        mode: "forward" sweeps once for each element of the parameter, "reverse" once for each of the result; all sweeps
+            run together, and those of structural zeros not at all. "auto" takes forward unless the result is smaller
+            for all sizes.
+    Returns:
+        A function that gives, for each array of f's result, the derivative by each array of `wrt`: trees of `wrt` in
+        the tree of the result, None in the place of what is not floating-point.
+    Raises:
+        DerivativeError: [E202] a parameter is not floating. [E221] the mode is not available. [E222] no result is
+            floating.
+
+    >>> import numpy as np, pullback as pb
+    >>> from jaxtyping import Float64
+    >>> from pullback import Array
+    >>> @pb.function
+    ... def polar(p: Float64[Array, "2"]):
+    ...     return pb.stack([p[0] * pb.cos(p[1]), p[0] * pb.sin(p[1])])
+    >>> pb.jacobian(polar)(np.array([2.0, 0.0])).tolist()
+    [[1.0, 0.0], [0.0, 2.0]]
+    """
+    base = _as_function(f)
+    return _made(base, ("jacobian", wrt, mode), lambda: Jacobian(base, wrt, mode, user_position()))
+
+
+def hessian(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
+    """All second derivatives of a function whose result is one number: the Jacobian of its gradient.
+
+    Args:
+        f: the function.
+        wrt: as in `grad`; the first parameter by default.
+    Returns:
+        A function that gives an array shaped (*parameter, *parameter); trees of `wrt` in a tree of `wrt`.
+    Raises:
+        DerivativeError: [E201] the result of f is not one floating-point number. [E202] a parameter is not floating.
+
+    >>> import numpy as np, pullback as pb
+    >>> from jaxtyping import Float64
+    >>> from pullback import Array
+    >>> @pb.function
+    ... def energy(x: Float64[Array, "N"]):
+    ...     return pb.sum(x) ** 2 + pb.sum(x**2)
+    >>> pb.hessian(energy)(np.array([1.0, 2.0])).tolist()
+    [[4.0, 2.0], [2.0, 4.0]]
+    """
+    base = _as_function(f)
+
+    def make() -> Function:
+        made = Jacobian(grad(base, wrt), wrt, "forward", user_position())
+        made.name, made.what = f"{base.name}_hessian", f"hessian({base.name})"
+        return made
+
+    return _made(base, ("hessian", wrt), make)
+
+
+def stop_gradient(x: Any, /) -> Any:
+    """X, a constant as far as derivatives are concerned. Trees are taken leaf by leaf.
+
+    >>> import numpy as np, pullback as pb
+    >>> from jaxtyping import Float64
+    >>> from pullback import Array
+    >>> @pb.function
+    ... def f(x: Float64[Array, ""]):
+    ...     return x * pb.stop_gradient(x)
+    >>> float(pb.grad(f)(3.0))
+    3.0
+    """
+
+    def stop(leaf: Any) -> Array:
+        h = as_array(leaf, "stop_gradient")
+        return elementwise("stop_gradient", h) if h.literal is None and h.settled.is_floating else h
+
+    return tree.map_leaves(stop, x)
+
+
+__all__ = ["Derived", "hessian", "hvp", "jacobian", "jvp", "stop_gradient", "vjp"]
