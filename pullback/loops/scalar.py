@@ -66,6 +66,8 @@ from pullback.loops.nodes import (
 )
 from pullback.loops.scope import Scope, replace_atoms
 
+TALL = 12  # what nests deeper than this gets a name
+
 
 class ScalarLowering:
     """Lowers the expressions of one statement.
@@ -80,6 +82,7 @@ class ScalarLowering:
         self.place = place
         self.site = site
         self.uses: dict[Scalar, int] = {}
+        self._depths: dict[Value, int] = {}
         self._total: dict[tuple[Scalar, tuple[Cond, ...]], bool] = {}
         self._index_values: dict[Index, Index] = {}
         seen: set[Scalar] = set()
@@ -104,7 +107,9 @@ class ScalarLowering:
             return found
         target = self._target(e, scope)
         value = self._build(e, target)
-        if (target is not scope or self.uses.get(e, 0) > 1) and not isinstance(value, Read | Literal):
+        depth = self._depths[value] = 1 + max((self._depths.get(v, 1) for v in nodes.operands(value)), default=0)
+        named = target is not scope or self.uses.get(e, 0) > 1 or depth > TALL
+        if named and not isinstance(value, Read | Literal):
             temp = Temp(_hint(e), nodes.scalar(e.dtype))
             target.statements.append(Let(temp, value))
             value = Read(temp)

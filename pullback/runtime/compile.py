@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 FLAGS: Final = ("-std=gnu99", "-O2", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
                 "-fPIC", "-shared")
 GCC_FLAGS: Final = ("-ftree-vectorize", "-fvect-cost-model=dynamic")  # what clang's -O2 does by itself
+EXACT_FLAGS: Final = ("-ffp-contract=off",)
 LIBRARIES: Final = ("-lm",)
 TIMEOUT: Final = 600
 
@@ -134,29 +135,29 @@ def native_vector_bytes() -> int:
     return 64 if "avx512f" in words else 32 if words & {"avx", "avx2"} else 16
 
 
-def library_path(text: str, flags: tuple[str, ...] | None = None) -> Path:
+def library_path(text: str, more: tuple[str, ...] = ()) -> Path:
     """The shared library made from C text, compiled now or found in the cache.
 
     Raises:
         CompilerError: [E410] there is no compiler. [E411] the compiler failed.
     """
     compiler = find_compiler()
-    flags = flags or compiler.flags
+    flags = (*compiler.flags, *more)
     digest = _digest(text, compiler, flags)
     name = f"{digest}.so"
     for folder in (cache_folder(), *_spare_folders):
         path = folder / "libraries" / digest[:2] / name
         if path.is_file():
             return path
-    return build_library(text, flags)
+    return build_library(text, more)
 
 
-def build_library(text: str, flags: tuple[str, ...] | None = None) -> Path:
+def build_library(text: str, more: tuple[str, ...] = ()) -> Path:
     """Compile the text, whether or not the cache has it."""
     import tempfile
 
     compiler = find_compiler()
-    flags = flags or compiler.flags
+    flags = (*compiler.flags, *more)
     digest = _digest(text, compiler, flags)
     folder = _writable_folder(digest)
     target = folder / f"{digest}.so"

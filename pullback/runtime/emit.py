@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pullback.codegen.c import CSource, print_c
@@ -45,16 +47,36 @@ def lower_program(program: Program, dims: Mapping[str, int], comments: bool = Tr
         comments: whether kernels carry their mathematics.
         vector_bytes, portable: as for `loops.lower`.
     """
-    optimised = optimise(program, dims)
-    function = lower(optimised, mathematics if comments else None, specialists(vector_bytes, portable))
+    if program.notes.get("exact"):
+        vector_bytes = 0  # vectors sum in another order and have their own exp, tanh and log
+    with deep_recursion():
+        optimised = optimise(program, dims)
+        function = lower(optimised, mathematics if comments else None, specialists(vector_bytes, portable))
     return Lowered(optimised, function, plan(function))
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """Room for deep expressions, within what the stack of a thread can hold."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, 20_000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def print_lowered(lowered: Lowered, *, names: Style = "user", comments: bool = True) -> CSource:
+    """The C of a lowered program."""
+    with deep_recursion():
+        return print_c(lowered.function, lowered.memory, names=names, comments=comments)
 
 
 def emit_c(program: Program, dims: Mapping[str, int], *, names: Style = "user", comments: bool = True,
            vector_bytes: int = SHIPPED_VECTOR_BYTES) -> CSource:
     """The C of a program with what is known about it."""
     lowered = lower_program(program, dims, comments, vector_bytes)
-    return print_c(lowered.function, lowered.memory, names=names, comments=comments)
+    return print_lowered(lowered, names=names, comments=comments)
 
 
 def c_source(program: Program, dims: Mapping[str, int], names: Style = "user", comments: bool = True) -> str:

@@ -17,7 +17,7 @@ from pullback.errors import IndexRangeError
 from pullback.ir.types import dtype_named
 from pullback.runtime.buffer import NDArray, address, aligned_bytes, prepared
 from pullback.runtime.compile import native_vector_bytes
-from pullback.runtime.load import Entry, compiled_entry
+from pullback.runtime.load import Entry
 from pullback.runtime.record import Parameter, Record, find_record, keep_record, record_path
 
 if TYPE_CHECKING:  # the compiler itself is imported when a program is not in the cache
@@ -133,9 +133,9 @@ class Executable:
 
     def _site(self, code: int) -> Site:
         """What the check with this code is about."""
-        from pullback.codegen.c import print_c
+        from pullback.runtime.emit import print_lowered
 
-        return print_c(self.lowered.function, self.lowered.memory, comments=False).sites[code - 1]
+        return print_lowered(self.lowered, comments=False).sites[code - 1]
 
     def run_poisoned(self, inputs: Sequence[NDArray], beyond: int = 4096) -> tuple[list[NDArray], bool, bool]:
         """Run in an oversized arena filled with a pattern, for tests of the memory plan.
@@ -167,8 +167,8 @@ class Executable:
 def range_error(site: Site, index: int, extent: int) -> IndexRangeError:
     """The error for a failed check."""
     if site.axis is None:
-        return IndexRangeError("E402", f"{site.array} holds {index}, which is not below {extent} or negative",
-                               facts=("its values were declared with in_range",), remedy="check it before the call")
+        return IndexRangeError("E402", f"{site.array} holds {index}, which is outside its declared range",
+                               facts=(f"its values must be below {extent}",), remedy="check it before the call")
     return IndexRangeError(
         "E401", f"{site.statement}: the index {index} on axis {site.axis} of {site.array} is outside 0 … {extent - 1}",
         position=site.position, remedy="read with `.at(..., fill=...)` where an index may lie outside")
@@ -193,11 +193,11 @@ def compile_program(program: Program, dims: Mapping[str, int], threads: int = 1)
     path = record_path(program, dims)
     record = find_record(path)
     if record is not None:
-        return Executable(record, compiled_entry(record.text, record.name, record.arity), lowered)
-    from pullback.codegen.c import print_c
+        return Executable(record, record.entry(), lowered)
+    from pullback.runtime.emit import print_lowered
 
     made = lowered()
-    record = Record.of(made.function, print_c(made.function, made.memory, comments=False))
-    entry = compiled_entry(record.text, record.name, record.arity)
+    record = Record.of(made.function, print_lowered(made, comments=False), bool(program.notes.get("exact")))
+    entry = record.entry()
     keep_record(path, record)
     return Executable(record, entry, lambda: made)

@@ -21,19 +21,22 @@ def open_entry(path: Path, name: str, arity: int) -> Entry:
     return entry  # type: ignore[no-any-return]
 
 
-def compiled_entry(text: str, name: str, arity: int) -> Entry:
+def compiled_entry(text: str, name: str, arity: int, more: tuple[str, ...] = ()) -> Entry:
     """The function `name` of the text, compiled or cached; a damaged library in the cache is made anew.
+
+    Args:
+        more: flags after the usual ones.
 
     Raises:
         CompilerError: [E410] no compiler. [E411] it failed, or what it made cannot be loaded.
     """
-    path = library_path(text)
+    path = library_path(text, more)
     try:
         return open_entry(path, name, arity)
     except (OSError, AttributeError):
         pass
     try:
-        return open_entry(build_library(text), name, arity)
+        return open_entry(build_library(text, more), name, arity)
     except (OSError, AttributeError) as error:
         raise CompilerError("E411", f"a compiled library cannot be loaded: {error}",
                             remedy="delete the cache folder, or set CC to another compiler") from error

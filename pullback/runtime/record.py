@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from pullback.ir.printer import print_program
 from pullback.ir.program import Program
 from pullback.runtime.buffer import extents
-from pullback.runtime.compile import cache_folder, native_vector_bytes, put_file
+from pullback.runtime.compile import EXACT_FLAGS, cache_folder, native_vector_bytes, put_file
+from pullback.runtime.load import Entry, compiled_entry
 
 if TYPE_CHECKING:
     from pullback.codegen.c import CSource
@@ -48,6 +49,7 @@ class Record:
         text: its C.   name: its C name.
         arena_bytes: what it needs.   sites: how many range checks it has.
         in_place: output and input positions that may be one array.
+        exact: whether products and sums must not be contracted.
     """
 
     text: str
@@ -57,13 +59,18 @@ class Record:
     inputs: tuple[Parameter, ...]
     outputs: tuple[Parameter, ...]
     in_place: tuple[tuple[int, int], ...]
+    exact: bool = False
 
     @staticmethod
-    def of(function: Function, source: CSource) -> Record:
+    def of(function: Function, source: CSource, exact: bool = False) -> Record:
         """The record of a printed function."""
         return Record(source.text, source.name, source.arena_bytes, len(source.sites),
                       tuple(Parameter.of(b) for b in function.inputs),
-                      tuple(Parameter.of(b) for b in function.outputs), function.in_place)
+                      tuple(Parameter.of(b) for b in function.outputs), function.in_place, exact)
+
+    def entry(self) -> Entry:
+        """The compiled function."""
+        return compiled_entry(self.text, self.name, self.arity, EXACT_FLAGS if self.exact else ())
 
     @property
     def arity(self) -> int:
@@ -73,7 +80,8 @@ class Record:
 
 def record_path(program: Program, dims: Mapping[str, int]) -> Path:
     """Where the record of a program is kept."""
-    parts = (print_program(program), json.dumps(sorted(dims.items())), str(native_vector_bytes()), fingerprint())
+    settings = f"{native_vector_bytes()} {bool(program.notes.get('exact'))}"
+    parts = (print_program(program), json.dumps(sorted(dims.items())), settings, fingerprint())
     digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=20).hexdigest()
     return cache_folder() / "programs" / digest[:2] / f"{digest}.json"
 
@@ -86,7 +94,7 @@ def find_record(path: Path) -> Record | None:
                            for side in ("inputs", "outputs"))
         pairs = tuple((int(o), int(i)) for o, i in data["in_place"])
         return Record(data["text"], data["name"], data["arena_bytes"], data["sites"], tuple(inputs), tuple(outputs),
-                      pairs)
+                      pairs, data["exact"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

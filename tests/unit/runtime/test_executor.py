@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from pullback.errors import DTypeError, IndexRangeError, ShapeError
+from pullback.ir.expr import Ref, get
+from pullback.ir.index import Var, symbol
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
-from pullback.ir.program import Program
+from pullback.ir.program import Block, Build, Program
 from pullback.ir.traverse import specialise
+from pullback.ir.types import f64
 from pullback.runtime.executor import Executable, compile_program
 from tests.unit.runtime.programs import CASES
 
@@ -126,3 +130,25 @@ def test_calls_from_several_threads() -> None:
     for t in threads:
         t.join()
     assert not failures
+
+
+def test_exact_programs_sum_in_order() -> None:
+    program = parse_program("total(x: f32[N], y: f32[N]) { s = build { sum n < N { x[n] * y[n] } } return s }")
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(1000).astype(np.float32) for _ in range(2))
+    wanted = np.float32(0)
+    for a, b in zip(x, y, strict=True):
+        wanted += a * b
+    exact = compile_program(replace(program, notes={"exact": True}), {"N": 1000}).run([x, y])[0]
+    assert exact == wanted
+    assert compile_program(program, {"N": 1000}).run([x, y])[0] != wanted
+
+
+def test_deep_expressions() -> None:
+    size = symbol("N")
+    n, x, y = Var("n", size), Ref("x", f64, (size,)), Ref("y", f64, (size,))
+    value = get(x, n)
+    for _ in range(1500):
+        value = 1.0 - 0.5 * value
+    program = Program("deep", (x,), Block((Build((y,), (n,), (value,)),), (y,)), ("y",))
+    np.testing.assert_allclose(compile_program(program, {"N": 2}).run([np.ones(2)])[0], 2 / 3)
