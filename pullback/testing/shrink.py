@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from pullback.errors import VerifyError
-from pullback.ir import expr, types
-from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Mul, Reduce, Scalar, Select
+from pullback.ir import expr
+from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Mul, Reduce, Ref, Scalar, Select, Zero
+from pullback.ir.index import Var
 from pullback.ir.program import (
     Block,
     Build,
@@ -26,6 +27,7 @@ from pullback.ir.program import (
     statement_reads,
 )
 from pullback.ir.traverse import children, walk
+from pullback.ir.types import DType
 from pullback.ir.verify import verify
 
 
@@ -56,6 +58,12 @@ def _well_formed(p: Program) -> bool:
 
 def _candidates(p: Program) -> Iterator[Program]:
     """Smaller programs, the boldest first."""
+    made = [r for s in p.body.statements for r in s.outs]
+    for r in made:
+        smaller = _needed(Block(p.body.statements, (r,)))
+        if smaller.results != p.outputs or len(smaller.statements) < len(p.body.statements):
+            if len(p.outputs) > 1 or len(smaller.statements) < len(p.body.statements):
+                yield p.with_body(smaller)
     for k in range(len(p.outputs)):
         if len(p.outputs) > 1:
             yield p.with_body(Block(p.body.statements, p.outputs[:k] + p.outputs[k + 1:]))
@@ -86,6 +94,8 @@ def _blocks(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]
 
 def _statement(s: Statement) -> Iterator[tuple[Statement, ...]]:
     """What a statement may become."""
+    if not isinstance(s, Build):
+        yield tuple(_ones(r) for r in s.outs)
     match s:
         case Build():
             for k, v in enumerate(s.values):
@@ -103,6 +113,16 @@ def _statement(s: Statement) -> Iterator[tuple[Statement, ...]]:
                 yield (replace(s, then=then),)
             for otherwise in _block(s.otherwise):
                 yield (replace(s, otherwise=otherwise),)
+
+
+def _ones(r: Ref) -> Build:
+    """The array filled with 1."""
+    variables = tuple(Var("ijkl"[k % 4], d) for k, d in enumerate(r.shape))
+    return Build((r,), variables, (_one(r.dtype),))
+
+
+def _one(dtype: DType) -> Scalar:
+    return expr.const(True if dtype.is_bool else 1, dtype)
 
 
 def _block(b: Block) -> Iterator[Block]:
@@ -131,11 +151,10 @@ def _without_states(s: Fold) -> Iterator[tuple[Statement, ...]]:
 def _scalars(e: Scalar) -> Iterator[Scalar]:
     """Simpler scalars of the same dtype: one node replaced by an operand or a number."""
     for node in reversed(list(walk(e, into_indices=False))):
-        if isinstance(node, Const):
+        if isinstance(node, Const | Zero):
             continue
         options = [c for c in children(node) if c.dtype is node.dtype and c.free <= node.free]
-        number: bool | int = True if node.dtype is types.bool_ else 1
-        for new in (*options, expr.const(number, node.dtype)):
+        for new in (*options, _one(node.dtype)):
             smaller = _replaced(e, node, new)
             if smaller is not e:
                 yield smaller
