@@ -104,9 +104,8 @@ class Runner:
             policy.warn_without_compiler(error.what)
             return None
 
-    def call_fast(self, args: Sequence[NDArray]) -> Any:
-        """A call whose arguments have the shapes and element types of this runner."""
-        arrays = [a if a.flags.c_contiguous and a.flags.aligned else np.ascontiguousarray(a) for a in args]
+    def call_fast(self, arrays: list[NDArray]) -> Any:
+        """A call whose arguments are known to be contiguous and of the shapes and element types of this runner."""
         results = self._run(arrays, None)
         if self.single:
             r = results[0]

@@ -12,6 +12,7 @@ from pullback.api import policy
 from pullback.api.call import inline
 from pullback.api.execute import Runner, prepare
 from pullback.api.explain import Explanation, explain
+from pullback.api.fast import Shortcut, collect
 from pullback.api.signature import Parameter, Signature, bind, parameters_of, signature_of
 from pullback.api.traced import Traced, trace
 from pullback.api.typetext import program_type
@@ -19,7 +20,7 @@ from pullback.errors import PullbackError, ShapeError, TraceError
 from pullback.ir.dims import check_requirements, determined_dims
 from pullback.ir.program import Program
 from pullback.lang import tree
-from pullback.lang.annotations import Undetermined
+from pullback.lang.annotations import AnySpec, ArraySpec, NumberSpec, Spec, TreeSpec, Undetermined
 from pullback.lang.trace import is_tracing
 from pullback.source import user_position
 
@@ -31,6 +32,19 @@ def _placed(error: PullbackError) -> PullbackError:
     if error.position is None:
         error.position = user_position()
     return error
+
+
+def _only_arrays(spec: Spec) -> bool:
+    """Whether no Python number given for it can change the program."""
+    match spec:
+        case ArraySpec() | NumberSpec():
+            return True
+        case AnySpec():
+            return spec.item is None or _only_arrays(spec.item)
+        case TreeSpec():
+            return all(_only_arrays(s) for _, s in spec.fields)
+        case _:
+            return False
 
 
 class Function:
@@ -56,7 +70,8 @@ class Function:
         self._own_parameters: list[Parameter] | None = None
         self._traces: dict[Signature, Traced] = {}
         self._runners: dict[Any, Runner] = {}
-        self._fast: dict[Any, Runner] = {}
+        self._fast: dict[Any, Shortcut] = {}
+        self._by_value = True
         self._last: Signature | None = None
         self._under_way: set[Signature] = set()
         self.derivatives: dict[Any, Function] = {}
@@ -69,6 +84,7 @@ class Function:
         """The parameters with what their annotations say."""
         if self._own_parameters is None:
             self._own_parameters = self._find_parameters()
+            self._by_value = not all(_only_arrays(p.spec) for p in self._own_parameters)
         return self._own_parameters
 
     def _find_parameters(self) -> list[Parameter]:
@@ -155,14 +171,14 @@ class Function:
     # Calling ------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:  # noqa: D102
-        if not keywords and out is None and not is_tracing():
-            try:
-                key = tuple([(a.dtype, a.shape) for a in args])
-            except AttributeError:
-                key = None
-            runner = self._fast.get(key)
-            if runner is not None and all(type(a) is np.ndarray for a in args):
-                return runner.call_fast(args)
+        shape: list[Any] = []
+        given: list[Any] = []
+        quick = not keywords and out is None and not is_tracing() and collect(args, shape, given, self._by_value)
+        key = (*shape, policy.asked_threads()) if quick else None
+        if quick:
+            shortcut = self._fast.get(key)
+            if shortcut is not None:
+                return shortcut.call(given)
         try:
             values = bind(self.name, self.parameters, args, keywords)
             signature, flat = signature_of(self.parameters, values)
@@ -172,13 +188,8 @@ class Function:
             runner, arrays = self._runner(signature, traced, flat)
         except PullbackError as error:
             raise _placed(error) from error.__cause__
-        if (
-            not keywords
-            and out is None
-            and len(arrays) == len(args) == len(signature.flat) == len(runner.program.inputs)
-            and all(type(a) is np.ndarray for a in args)
-        ):
-            self._fast[tuple([(a.dtype, a.shape) for a in args])] = runner
+        if quick and len(given) == len(signature.flat):
+            self._fast[key] = Shortcut(runner, signature.flat, given)
         try:
             return runner.call(arrays, out)
         except PullbackError as error:

@@ -51,6 +51,11 @@ def is_exact() -> bool:
     return _EXACT.get()
 
 
+def asked_threads() -> int | None:
+    """What the block around a call asks for."""
+    return _THREADS.get()
+
+
 def thread_count(own: int | None) -> int:
     """The number of threads of a call: the block around it, then the function's own setting, then the environment."""
     found = _THREADS.get() if _THREADS.get() is not None else own

@@ -94,6 +94,24 @@ def test_repeated_calls_and_several_shapes():
         assert energy(x) == pytest.approx((x**3).sum() / 3)
 
 
+def test_what_an_earlier_call_looked_like_decides_nothing_else():
+    @pb.function
+    def f(p: dict[str, Float64[Array, "N"]], rate: float, n: pb.Size["S"], k: pb.Static = 1):
+        return p["a"] * rate + p["b"] * k + pb.zeros(n)[0]
+
+    a, b = np.ones(2), np.full(2, 10.0)
+    for _ in range(2):
+        assert f({"a": a, "b": b}, 2.0, 3).tolist() == [12.0, 12.0]
+        assert f({"b": b, "a": a}, 4, 3).tolist() == [14.0, 14.0]
+        assert f({"a": a, "b": b}, np.float64(2.0), 5, 3).tolist() == [32.0, 32.0]
+        assert f({"a": a, "b": b}, 2.0, 3, 2).tolist() == [22.0, 22.0]
+        assert f({"a": b, "b": np.arange(4.0)[::2]}, 1.0, 3).tolist() == [10.0, 12.0]
+        with pytest.raises(pb.DTypeError):
+            f({"a": a, "b": b.astype(np.float32)}, 2.0, 3)
+        with pytest.raises(pb.ShapeError):
+            f({"a": a, "b": np.ones(3)}, 2.0, 3)
+
+
 def test_strided_arguments_are_copied_and_not_written():
     x = np.arange(12.0).reshape(3, 4)
     for view in (x[:, 1], x[::-1, 2], x.T[1], x[1, ::2]):
