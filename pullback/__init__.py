@@ -7,7 +7,8 @@ function is defined; derivatives are programs of the same language; all of it be
 from pullback import errors
 from pullback.api import Function, exact, function, grad, threads, value_and_grad
 from pullback.api.batching import vmap
-from pullback.api.modes import hessian, hvp, jacobian, jvp, stop_gradient, vjp
+from pullback.api.jacobian import hessian, jacobian
+from pullback.api.modes import hvp, jvp, stop_gradient, vjp
 from pullback.errors import (
     CompilerError,
     DataError,

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pullback.api.direction import leaf_count
-from pullback.api.function import Function, function
-from pullback.api.modes import Derived
+from pullback.api.function import Function
+from pullback.api.modes import Derived, as_function, made_once
 from pullback.api.signature import Parameter, Signature
 from pullback.api.traced import Traced
 from pullback.errors import DerivativeError, PullbackError, ShapeError
@@ -290,12 +290,9 @@ def vmap(f: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Functi
     >>> rows.type
     '(x: f64[B, N], y: f64[N]) -> f64[B]'
     """
-    base = f if isinstance(f, Function) else function(f)
+    base = as_function(f)
     key = ("vmap", _frozen(in_axes), _frozen(out_axes))
-    found = base.derivatives.get(key)
-    if found is None:
-        found = base.derivatives[key] = Batched(base, in_axes, out_axes, user_position())
-    return found
+    return made_once(base, key, lambda: Batched(base, in_axes, out_axes, user_position()))
 
 
 def _frozen(axes: Axes) -> Any:

@@ -1,4 +1,4 @@
-"""Derivatives of functions of any kind as traced functions: jvp, vjp, hvp, jacobian, hessian; stop_gradient.
+"""Derivatives of functions of any kind as traced functions: jvp, vjp, hvp; stop_gradient.
 
 Each is a `Function`: it nests, prints, compiles, and may be called inside another traced function. What they have in
 common is in `direction`: all arguments as one tuple, and trees of tangents or cotangents checked against them.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from pullback.api import direction
 from pullback.api.derivative import grad
@@ -16,19 +16,16 @@ from pullback.api.direction import ArgumentsSpec, DirectionSpec, Slot, Wrt
 from pullback.api.function import Function, function
 from pullback.api.signature import Parameter, Signature, signature_of
 from pullback.api.traced import Traced
-from pullback.errors import DerivativeError
 from pullback.ir import expr
 from pullback.ir.expr import Ref, Scalar
-from pullback.ir.program import Block, Program, Statement
+from pullback.ir.program import Block, Statement
 from pullback.lang import tree
 from pullback.lang.annotations import MISSING, Leaf
 from pullback.lang.array import Array
 from pullback.lang.elementwise import elementwise
 from pullback.lang.handle import as_array
-from pullback.lang.tree import NONE, Structure
+from pullback.lang.tree import Structure
 from pullback.source import Position, user_position
-
-Mode = Literal["auto", "forward", "reverse", "mixed"]
 
 
 class Derived(Function):
@@ -58,7 +55,7 @@ class Derived(Function):
         names: Sequence[str],
     ) -> Traced:
         """The traced function: the inputs of the base with `extra` after its arguments, and another body."""
-        from pullback.rewrite.cse import eliminate_common, eliminate_dead
+        from pullback.rewrite.copies import tidy
 
         program = base.program
         count = len(base.leaves)
@@ -69,8 +66,7 @@ class Derived(Function):
             body=body,
             output_names=direction.unique(names),
         )
-        made = eliminate_dead(eliminate_common(eliminate_dead(made)))
-        return Traced(made, structure, (*base.leaves, *leaves), base.foreign)
+        return Traced(tidy(made), structure, (*base.leaves, *leaves), base.foreign)
 
 
 class JacobianVector(Derived):
@@ -186,59 +182,6 @@ class HessianVector(Derived):
         return self._result(gradient, extra, body, structure, tangents, direction.result_names(derived)[count:])
 
 
-class Jacobian(Derived):
-    """All derivatives of all results, axes of the result first."""
-
-    def __init__(self, base: Function, wrt: Wrt | None, mode: Mode, position: Position | None) -> None:
-        super().__init__(base, "jacobian", position)
-        self.wrt = wrt
-        self.mode = mode
-
-    def _trace(self, signature: Signature) -> Traced:
-        from pullback.ad.jacobian import jacobian
-        from pullback.ir.traverse import instantiate
-
-        if self.mode not in ("auto", "forward", "reverse"):
-            raise DerivativeError(
-                "E221",
-                f"{self.what}: mode={self.mode!r} is not available",
-                position=self.position,
-                remedy='"auto", "forward" or "reverse"',
-            )
-        parameters, several = direction.chosen(self.what, self.base, self.wrt, self.position)
-        positions, wanted = direction.sources(self.what, signature, parameters, several, self.position)
-        base = self.base.traced(signature)
-        program = base.program
-        slots = direction.result_slots(base.structure, program.outputs, "the result")
-        if not any(s.is_floating for s in slots):
-            raise DerivativeError(
-                "E222",
-                f"{self.what}: no result is floating-point: {', '.join(f'{s.path} is {s.dtype}' for s in slots)}",
-                position=self.position,
-                remedy="return the value before it is rounded or compared",
-            )
-        statements: list[Statement] = []
-        columns: list[Sequence[Ref]] = []
-        for k in positions:
-            derived = jacobian(program, k, self.mode)
-            block = instantiate(derived, dict(zip(derived.inputs, program.inputs, strict=True)))
-            statements += block.statements
-            columns.append(block.results)
-        rows = list(zip(*columns, strict=True))
-        names = [
-            f"{n}_{self._suffix(program, positions, j)}"
-            for n, s in zip(direction.result_names(program), slots, strict=True)
-            if s.is_floating
-            for j in range(len(positions))
-        ]
-        body = Block(tuple(statements), tuple(r for row in rows for r in row))
-        structure = direction.with_leaves(base.structure, [wanted if s.is_floating else NONE for s in slots])
-        return self._result(base, (), body, structure, (), names)
-
-    def _suffix(self, program: Program, positions: Sequence[int], j: int) -> str:
-        return "jacobian" if len(positions) == 1 else f"by_{program.inputs[positions[j]].name}"
-
-
 def _inputs(leaves: Sequence[Leaf]) -> list[int]:
     """For each leaf its position among the inputs; of no meaning for what is none."""
     out, at = [], 0
@@ -260,11 +203,12 @@ def _enter(leaves: Sequence[Leaf], targets: Sequence[Ref]) -> tuple[list[Ref], l
     return extra, first, refs
 
 
-def _as_function(f: Callable[..., Any]) -> Function:
+def as_function(f: Callable[..., Any]) -> Function:
+    """A traced function of f."""
     return f if isinstance(f, Function) else function(f)
 
 
-def _made(base: Function, key: tuple[Any, ...], make: Callable[[], Function]) -> Function:
+def made_once(base: Function, key: tuple[Any, ...], make: Callable[[], Function]) -> Function:
     """The derivative of this kind, made once."""
     found = base.derivatives.get(key)
     if found is None:
@@ -297,8 +241,8 @@ def jvp(f: Callable[..., Any]) -> Function:
     >>> float(out), float(tangent)
     (6.0, 3.0)
     """
-    base = _as_function(f)
-    return _made(base, ("jvp",), lambda: JacobianVector(base, "jvp", user_position()))
+    base = as_function(f)
+    return made_once(base, ("jvp",), lambda: JacobianVector(base, "jvp", user_position()))
 
 
 def vjp(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
@@ -324,8 +268,8 @@ def vjp(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
     >>> float(s_bar), x_bar.tolist()
     (4.0, [2.0, 2.0])
     """
-    base = _as_function(f)
-    return _made(base, ("vjp", wrt), lambda: VectorJacobian(base, wrt, user_position()))
+    base = as_function(f)
+    return made_once(base, ("vjp", wrt), lambda: VectorJacobian(base, wrt, user_position()))
 
 
 def hvp(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
@@ -351,67 +295,8 @@ def hvp(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
     >>> pb.hvp(energy)((np.array([1.0, 2.0]),), np.array([1.0, 10.0])).tolist()
     [6.0, 120.0]
     """
-    base = _as_function(f)
-    return _made(base, ("hvp", wrt), lambda: HessianVector(base, wrt, user_position()))
-
-
-def jacobian(f: Callable[..., Any], wrt: Wrt | None = None, mode: Mode = "auto") -> Function:
-    """The Jacobian as a traced function of the same arguments; the axes of the result come first.
-
-    Args:
-        f: the function.
-        wrt: name or position of the parameter to differentiate by, or a tuple of these; the first by default.
-        mode: "forward" sweeps once for each element of the parameter, "reverse" once for each of the result; all sweeps
-            run together, and those of structural zeros not at all. "auto" takes forward unless the result is smaller
-            for all sizes.
-    Returns:
-        A function that gives, for each array of f's result, the derivative by each array of `wrt`: trees of `wrt` in
-        the tree of the result, None in the place of what is not floating-point.
-    Raises:
-        DerivativeError: [E202] a parameter is not floating. [E221] the mode is not available. [E222] no result is
-            floating.
-
-    >>> import numpy as np, pullback as pb
-    >>> from jaxtyping import Float64
-    >>> from pullback import Array
-    >>> @pb.function
-    ... def polar(p: Float64[Array, "2"]):
-    ...     return pb.stack([p[0] * pb.cos(p[1]), p[0] * pb.sin(p[1])])
-    >>> pb.jacobian(polar)(np.array([2.0, 0.0])).tolist()
-    [[1.0, 0.0], [0.0, 2.0]]
-    """
-    base = _as_function(f)
-    return _made(base, ("jacobian", wrt, mode), lambda: Jacobian(base, wrt, mode, user_position()))
-
-
-def hessian(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
-    """All second derivatives of a function whose result is one number: the Jacobian of its gradient.
-
-    Args:
-        f: the function.
-        wrt: as in `grad`; the first parameter by default.
-    Returns:
-        A function that gives an array shaped (*parameter, *parameter); trees of `wrt` in a tree of `wrt`.
-    Raises:
-        DerivativeError: [E201] the result of f is not one floating-point number. [E202] a parameter is not floating.
-
-    >>> import numpy as np, pullback as pb
-    >>> from jaxtyping import Float64
-    >>> from pullback import Array
-    >>> @pb.function
-    ... def energy(x: Float64[Array, "N"]):
-    ...     return pb.sum(x) ** 2 + pb.sum(x**2)
-    >>> pb.hessian(energy)(np.array([1.0, 2.0])).tolist()
-    [[4.0, 2.0], [2.0, 4.0]]
-    """
-    base = _as_function(f)
-
-    def make() -> Function:
-        made = Jacobian(grad(base, wrt), wrt, "forward", user_position())
-        made.name, made.what = f"{base.name}_hessian", f"hessian({base.name})"
-        return made
-
-    return _made(base, ("hessian", wrt), make)
+    base = as_function(f)
+    return made_once(base, ("hvp", wrt), lambda: HessianVector(base, wrt, user_position()))
 
 
 def stop_gradient(x: Any, /) -> Any:
@@ -434,4 +319,4 @@ def stop_gradient(x: Any, /) -> Any:
     return tree.map_leaves(stop, x)
 
 
-__all__ = ["Derived", "hessian", "hvp", "jacobian", "jvp", "stop_gradient", "vjp"]
+__all__ = ["Derived", "as_function", "hvp", "jvp", "made_once", "stop_gradient", "vjp"]

@@ -1,0 +1,133 @@
+"""Jacobians and Hessians as traced functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from pullback.api import direction
+from pullback.api.derivative import grad
+from pullback.api.direction import Wrt
+from pullback.api.function import Function
+from pullback.api.modes import Derived, as_function, made_once
+from pullback.api.signature import Signature
+from pullback.api.traced import Traced
+from pullback.errors import DerivativeError
+from pullback.ir.expr import Ref
+from pullback.ir.program import Block, Program, Statement
+from pullback.lang.tree import NONE
+from pullback.source import Position, user_position
+
+Mode = Literal["auto", "forward", "reverse", "mixed"]
+
+
+class Jacobian(Derived):
+    """All derivatives of all results, axes of the result first."""
+
+    def __init__(self, base: Function, wrt: Wrt | None, mode: Mode, position: Position | None) -> None:
+        super().__init__(base, "jacobian", position)
+        self.wrt = wrt
+        self.mode = mode
+
+    def _trace(self, signature: Signature) -> Traced:
+        from pullback.ad.jacobian import jacobian
+        from pullback.ir.traverse import instantiate
+
+        if self.mode not in ("auto", "forward", "reverse"):
+            raise DerivativeError(
+                "E221",
+                f"{self.what}: mode={self.mode!r} is not available",
+                position=self.position,
+                remedy='"auto", "forward" or "reverse"',
+            )
+        parameters, several = direction.chosen(self.what, self.base, self.wrt, self.position)
+        positions, wanted = direction.sources(self.what, signature, parameters, several, self.position)
+        base = self.base.traced(signature)
+        program = base.program
+        slots = direction.result_slots(base.structure, program.outputs, "the result")
+        if not any(s.is_floating for s in slots):
+            raise DerivativeError(
+                "E222",
+                f"{self.what}: no result is floating-point: {', '.join(f'{s.path} is {s.dtype}' for s in slots)}",
+                position=self.position,
+                remedy="return the value before it is rounded or compared",
+            )
+        statements: list[Statement] = []
+        columns: list[Sequence[Ref]] = []
+        for k in positions:
+            derived = jacobian(program, k, self.mode)
+            block = instantiate(derived, dict(zip(derived.inputs, program.inputs, strict=True)))
+            statements += block.statements
+            columns.append(block.results)
+        rows = list(zip(*columns, strict=True))
+        names = [
+            f"{n}_{self._suffix(program, positions, j)}"
+            for n, s in zip(direction.result_names(program), slots, strict=True)
+            if s.is_floating
+            for j in range(len(positions))
+        ]
+        body = Block(tuple(statements), tuple(r for row in rows for r in row))
+        structure = direction.with_leaves(base.structure, [wanted if s.is_floating else NONE for s in slots])
+        return self._result(base, (), body, structure, (), names)
+
+    def _suffix(self, program: Program, positions: Sequence[int], j: int) -> str:
+        return "jacobian" if len(positions) == 1 else f"by_{program.inputs[positions[j]].name}"
+
+
+def jacobian(f: Callable[..., Any], wrt: Wrt | None = None, mode: Mode = "auto") -> Function:
+    """The Jacobian as a traced function of the same arguments; the axes of the result come first.
+
+    Args:
+        f: the function.
+        wrt: name or position of the parameter to differentiate by, or a tuple of these; the first by default.
+        mode: "forward" sweeps once for each element of the parameter, "reverse" once for each of the result; all sweeps
+            run together, and those of structural zeros not at all. "auto" takes forward unless the result is smaller
+            for all sizes.
+    Returns:
+        A function that gives, for each array of f's result, the derivative by each array of `wrt`: trees of `wrt` in
+        the tree of the result, None in the place of what is not floating-point.
+    Raises:
+        DerivativeError: [E202] a parameter is not floating. [E221] the mode is not available. [E222] no result is
+            floating.
+
+    >>> import numpy as np, pullback as pb
+    >>> from jaxtyping import Float64
+    >>> from pullback import Array
+    >>> @pb.function
+    ... def polar(p: Float64[Array, "2"]):
+    ...     return pb.stack([p[0] * pb.cos(p[1]), p[0] * pb.sin(p[1])])
+    >>> pb.jacobian(polar)(np.array([2.0, 0.0])).tolist()
+    [[1.0, 0.0], [0.0, 2.0]]
+    """
+    base = as_function(f)
+    return made_once(base, ("jacobian", wrt, mode), lambda: Jacobian(base, wrt, mode, user_position()))
+
+
+def hessian(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
+    """All second derivatives of a function whose result is one number: the Jacobian of its gradient.
+
+    Args:
+        f: the function.
+        wrt: as in `grad`; the first parameter by default.
+    Returns:
+        A function that gives an array shaped (*parameter, *parameter); trees of `wrt` in a tree of `wrt`.
+    Raises:
+        DerivativeError: [E201] the result of f is not one floating-point number. [E202] a parameter is not floating.
+
+    >>> import numpy as np, pullback as pb
+    >>> from jaxtyping import Float64
+    >>> from pullback import Array
+    >>> @pb.function
+    ... def energy(x: Float64[Array, "N"]):
+    ...     return pb.sum(x) ** 2 + pb.sum(x**2)
+    >>> pb.hessian(energy)(np.array([1.0, 2.0])).tolist()
+    [[4.0, 2.0], [2.0, 4.0]]
+    """
+    base = as_function(f)
+
+    def make() -> Function:
+        made = Jacobian(grad(base, wrt), wrt, "forward", user_position())
+        made.name, made.what = f"{base.name}_hessian", f"hessian({base.name})"
+        return made
+
+    return made_once(base, ("hessian", wrt), make)

@@ -1,0 +1,116 @@
+"""Copies: arrays of a constant or of moved elements, read where they are used; a last copy taken into what it copies.
+
+Before    e = build { 1.0 }     t = build k < N, i < M { w[i, k] }     d = build k < N, i < M { t[k, i] * e }
+          j = build i < M, k < N { d[k, i] }
+After     j = build i < M, k < N { w[i, k] }
+
+Derivatives are full of them: the cotangent 1 of a result, the part of an operand, the axes of a Jacobian put in order.
+Only floating-point arrays are looked at, and no read at a data-dependent place is moved. Values are exactly the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from pullback.ir import expr
+from pullback.ir.expr import Const, Get, Ref, Scalar, Zero
+from pullback.ir.index import Data, Index, Var, as_index
+from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While, statement_reads
+from pullback.ir.traverse import Substitution
+from pullback.rewrite.cse import eliminate_common, eliminate_dead
+from pullback.rewrite.fired import fired
+from pullback.rewrite.kronecker import eliminate_deltas
+
+Rule = tuple[tuple[Var, ...], Scalar]
+
+
+def tidy(program: Program) -> Program:
+    """The program without copies and deltas, equal statements merged: how a derivative is shown."""
+    program = inline_copies(eliminate_deltas(inline_copies(program)))
+    return eliminate_dead(eliminate_common(absorb_copied(eliminate_dead(program))))
+
+
+def inline_copies(program: Program) -> Program:
+    """The program with constants and moved elements read at their source; the statements stay, for dead code."""
+    return program.with_body(_inline(program.body, {}))
+
+
+def _inline(block: Block, outer: dict[Ref, Rule]) -> Block:
+    known = dict(outer)
+
+    def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+        rule = known.get(ref)
+        if rule is None:
+            return expr.get(ref, *indices)
+        fired("copies.inline")
+        return Substitution(variables=dict(zip(rule[0], indices, strict=True))).scalar(rule[1])
+
+    out: list[Statement] = []
+    for s in block.statements:
+        m = Substitution(get=element)
+        match s:
+            case Build():
+                if not known.keys().isdisjoint(statement_reads(s)):
+                    s = replace(s, values=tuple(m.scalar(v) for v in s.values))
+                known.update((r, (s.vars, v)) for r, v in zip(s.outs, s.values, strict=True) if _is_copy(v))
+            case Scatter():
+                s = replace(s, indices=tuple(map(m.index, s.indices)), value=m.scalar(s.value))
+            case Fold():
+                s = replace(s, body=_inline(s.body, known))
+            case While():
+                s = replace(s, test=_inline(s.test, known), body=_inline(s.body, known))
+            case Choose():
+                s = replace(s, then=_inline(s.then, known), otherwise=_inline(s.otherwise, known))
+        out.append(s)
+    return replace(block, statements=tuple(out))
+
+
+def _is_copy(value: Scalar) -> bool:
+    if not value.dtype.is_floating:
+        return False
+    if isinstance(value, Get):
+        return not any(isinstance(a, Data) for i in value.indices for a in i.every_atom)
+    return isinstance(value, Const | Zero)
+
+
+def absorb_copied(program: Program) -> Program:
+    """The program with each array that is only copied, its axes in any order, computed in the copy's place."""
+    return program.with_body(_absorb(program.body))
+
+
+def _absorb(block: Block) -> Block:
+    reads: Counter[Ref] = Counter(block.results)
+    for s in block.statements:
+        reads.update(statement_reads(s).keys())
+    made: dict[Ref, Build] = {}
+    gone: set[Statement] = set()
+    out: list[Statement] = []
+    for s in block.statements:
+        match s:
+            case Build(values=(Get() as value,)):
+                source = made.get(value.ref)
+                if source is not None and reads[value.ref] == 1 and _is_permutation(value.indices, s.vars):
+                    fired("copies.absorb")
+                    gone.add(source)
+                    rename = dict(zip(source.vars, value.indices, strict=True))
+                    values = (Substitution(variables=rename).scalar(source.values[0]),)
+                    s = replace(s, values=values, positions=tuple(dict.fromkeys((*source.positions, *s.positions))))
+            case Fold():
+                s = replace(s, body=_absorb(s.body))
+            case While():
+                s = replace(s, test=_absorb(s.test), body=_absorb(s.body))
+            case Choose():
+                s = replace(s, then=_absorb(s.then), otherwise=_absorb(s.otherwise))
+            case _:
+                pass
+        if isinstance(s, Build) and len(s.outs) == 1:
+            made[s.outs[0]] = s
+        out.append(s)
+    return replace(block, statements=tuple(s for s in out if s not in gone))
+
+
+def _is_permutation(indices: tuple[Index, ...], variables: tuple[Var, ...]) -> bool:
+    """Whether the indices are the variables, each once."""
+    places = {as_index(v) for v in variables}
+    return len(indices) == len(variables) == len(places) and places == set(indices)
