@@ -82,6 +82,7 @@ class KernelBuilder:
         self.comment = comment
         self.params: dict[tuple[Buffer, Index], Buffer] = {}
         self.arguments: list[View] = []
+        self.scratches: list[Buffer] = []
         for out in statement.outs:
             self.parameter(self._old(out), written=True)
 
@@ -118,6 +119,7 @@ class KernelBuilder:
         param = Buffer(name, like.dtype, buffer.shape, "parameter", buffer.elements, True)
         self.params[buffer, ZERO_INDEX] = param
         self.arguments.append(View(buffer))
+        self.scratches.append(param)
         return param
 
     def site(self, array: str, axis: int | None) -> Site:
@@ -132,7 +134,8 @@ class KernelBuilder:
         pairs = sorted(zip(self.params.values(), self.arguments, strict=True), key=lambda p: p[0].written)
         self.arguments = [view for _, view in pairs]
         params = tuple(b for b, _ in pairs)
-        return Kernel(self.statement.outs[0].name, params, used, body, self.comment, portable)
+        return Kernel(self.statement.outs[0].name, params, used, body, self.comment, portable,
+                      tuple(self.scratches))
 
 
 class Lowering:

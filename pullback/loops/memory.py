@@ -85,7 +85,7 @@ def mentioned(s: Stmt) -> list[Buffer]:
 
 
 def accesses(s: Stmt) -> tuple[list[Buffer], list[Buffer]]:
-    """Buffers a statement itself reads, and those it writes; a kernel's written parameters count as both."""
+    """Buffers a statement itself reads, and those it writes; working memory of a kernel counts as written."""
     reads: list[Buffer] = []
     writes: list[Buffer] = []
     match s:
@@ -99,7 +99,7 @@ def accesses(s: Stmt) -> tuple[list[Buffer], list[Buffer]]:
         case Call():
             used = read_parameters(s.kernel)
             for p, a in zip(s.kernel.params, s.arguments, strict=True):
-                if p in used:
+                if p in used and p not in s.kernel.scratch:
                     reads.append(a.buffer)
                 if p.written:
                     writes.append(a.buffer)

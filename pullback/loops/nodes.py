@@ -405,7 +405,7 @@ class Kernel:
         comment: its mathematics, lines of IR text.
         portable: other statements with the same effect in plain scalar C, for compilers without vector extensions;
             None where `body` is that already.
-        arithmetic: operations of one call, for the header.
+        scratch: those of its params that hold nothing before and after a call.
     """
 
     name: str

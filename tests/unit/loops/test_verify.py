@@ -7,10 +7,14 @@ from dataclasses import replace
 import pytest
 
 from pullback.errors import VerifyError
+from pullback.ir.index import as_index
 from pullback.ir.parser import parse_program
-from pullback.ir.types import f32
+from pullback.ir.traverse import specialise
+from pullback.ir.types import f32, f64
+from pullback.loops.lower import KernelBuilder, plain_build
 from pullback.loops.memory import MemoryPlan, plan
-from pullback.loops.nodes import Assign, Call, Function, Let, Literal, Temp, scalar, walk
+from pullback.loops.nodes import Assign, Call, Function, Let, Literal, Load, Store, Temp, scalar, walk
+from pullback.loops.storage import assign_storage
 from pullback.loops.verify import verify_function
 from pullback.runtime.emit import lower_program
 from tests.unit.runtime.programs import CASES
@@ -77,3 +81,18 @@ def test_state_carried_from_trip_to_trip_lives_through_the_loop() -> None:
     (buffer,) = made.memory.offsets
     first, last = made.memory.lives[buffer]
     assert last - first >= 3
+
+
+def test_working_memory_of_a_kernel_is_planned_for_its_call() -> None:
+    program = specialise(parse_program("f(x: f64[N]) { y = build n < N { x[n] + 1.0 } return y }"), {"N": 8})
+    (statement,) = program.body.statements
+    storage = assign_storage(program)
+    builder = KernelBuilder(storage.views, statement)
+    work = builder.scratch("work", storage.outputs[0], 100)
+    body = (Store(work, as_index(0), Literal(1.0, scalar(f64))), *plain_build(statement, builder),
+            Let(Temp("t", scalar(f64)), Load(work, as_index(0), scalar(f64))))
+    call = Call(builder.kernel(body), tuple(builder.arguments))
+    function = Function("f", storage.inputs, storage.outputs, (call,))
+    memory = plan(function)
+    assert memory.bytes == 832
+    verify_function(function, memory)
