@@ -1,0 +1,254 @@
+/* Calls of compiled functions, without Python between the arguments and the machine code.
+
+   An Entry holds the address of a compiled function and what its arrays must be. Calling it checks each argument
+   (element type, shape, contiguity, alignment), makes the results or takes them from out=, lends the arena and calls. Whatever does not fit is answered with NotImplemented: the caller then goes the
+   long way, which converts, copies or explains. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+#define NPY_NO_DEPRECATED_API NPY_1_20_API_VERSION
+#include <numpy/arrayobject.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_ARRAYS 32
+#define MOST_AXES 16
+
+typedef struct {
+    int type; /* NumPy's number of the element type */
+    int axes;
+    npy_intp shape[MOST_AXES];
+    size_t bytes;
+} Array;
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    void *address;
+    int inputs, outputs;
+    Array arrays[MOST_ARRAYS]; /* inputs, then outputs */
+    size_t arena_bytes;
+    void *arena; /* one arena waits here; a call that finds it lent takes another for itself */
+    int checked;
+    int release; /* whether the call is long enough to let other threads run */
+    PyObject *failed;
+} Entry;
+
+static int call_address(void *address, void **p, int count) {
+#define P1(k) p[k]
+#define P4(k) p[k], p[k + 1], p[k + 2], p[k + 3]
+#define T1 void *
+#define T4 void *, void *, void *, void *
+#define CASE(n, types, values) \
+    case n: \
+        return ((int (*)(types))address)(values)
+#define LIST(...) __VA_ARGS__
+    switch (count) {
+        CASE(0, void, );
+        CASE(1, LIST(T1), LIST(P1(0)));
+        CASE(2, LIST(T1, T1), LIST(P1(0), P1(1)));
+        CASE(3, LIST(T1, T1, T1), LIST(P1(0), P1(1), P1(2)));
+        CASE(4, LIST(T4), LIST(P4(0)));
+        CASE(5, LIST(T4, T1), LIST(P4(0), P1(4)));
+        CASE(6, LIST(T4, T1, T1), LIST(P4(0), P1(4), P1(5)));
+        CASE(7, LIST(T4, T1, T1, T1), LIST(P4(0), P1(4), P1(5), P1(6)));
+        CASE(8, LIST(T4, T4), LIST(P4(0), P4(4)));
+        CASE(9, LIST(T4, T4, T1), LIST(P4(0), P4(4), P1(8)));
+        CASE(10, LIST(T4, T4, T1, T1), LIST(P4(0), P4(4), P1(8), P1(9)));
+        CASE(11, LIST(T4, T4, T1, T1, T1), LIST(P4(0), P4(4), P1(8), P1(9), P1(10)));
+        CASE(12, LIST(T4, T4, T4), LIST(P4(0), P4(4), P4(8)));
+        CASE(13, LIST(T4, T4, T4, T1), LIST(P4(0), P4(4), P4(8), P1(12)));
+        CASE(14, LIST(T4, T4, T4, T1, T1), LIST(P4(0), P4(4), P4(8), P1(12), P1(13)));
+        CASE(15, LIST(T4, T4, T4, T1, T1, T1), LIST(P4(0), P4(4), P4(8), P1(12), P1(13), P1(14)));
+        CASE(16, LIST(T4, T4, T4, T4), LIST(P4(0), P4(4), P4(8), P4(12)));
+    }
+    return -1; /* not reached: new_entry refuses more */
+}
+
+/* Whether an argument is just what the function takes. */
+static int fits(PyObject *object, const Array *a, int flags) {
+    if (!PyArray_CheckExact(object)) return 0;
+    PyArrayObject *x = (PyArrayObject *)object;
+    int type = PyArray_TYPE(x);
+    if (type != a->type && !PyArray_EquivTypenums(type, a->type)) return 0;
+    if (PyArray_NDIM(x) != a->axes || !PyArray_CHKFLAGS(x, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | flags)
+        || !PyArray_ISNOTSWAPPED(x))
+        return 0;
+    for (int k = 0; k < a->axes; ++k)
+        if (PyArray_DIM(x, k) != a->shape[k]) return 0;
+    return 1;
+}
+
+static int overlap(const char *p, size_t p_bytes, const char *q, size_t q_bytes) {
+    return p < q + q_bytes && q < p + p_bytes;
+}
+
+static int call_now(Entry *self, void **pointers, int64_t fault[2]) {
+    int count = self->inputs + self->outputs;
+    void *arena = NULL;
+    if (self->arena_bytes) {
+        arena = self->arena;
+        self->arena = NULL;
+        if (!arena && posix_memalign(&arena, 64, self->arena_bytes) != 0) return -1;
+    }
+    pointers[count++] = arena;
+    if (self->checked) pointers[count++] = fault;
+    int code;
+    if (self->release) {
+        Py_BEGIN_ALLOW_THREADS
+        code = call_address(self->address, pointers, count);
+        Py_END_ALLOW_THREADS
+    } else {
+        code = call_address(self->address, pointers, count);
+    }
+    if (arena) {
+        if (self->arena) free(arena);
+        else self->arena = arena;
+    }
+    return code;
+}
+
+static PyObject *entry_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *names) {
+    Entry *self = (Entry *)object;
+    Py_ssize_t given = PyVectorcall_NARGS(nargsf);
+    PyObject *out = NULL;
+    if (names && PyTuple_GET_SIZE(names)) {
+        if (PyTuple_GET_SIZE(names) != 1 || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "out"))
+            Py_RETURN_NOTIMPLEMENTED;
+        out = args[given];
+        if (out == Py_None) out = NULL;
+    }
+    if (given != self->inputs) Py_RETURN_NOTIMPLEMENTED;
+    void *pointers[MOST_ARRAYS + 2];
+    PyObject *results[MOST_ARRAYS];
+    PyObject *answer = NULL;
+    int made = 0;
+    int64_t fault[2] = {0, 0};
+    for (int k = 0; k < self->inputs; ++k) {
+        if (!fits(args[k], &self->arrays[k], 0)) Py_RETURN_NOTIMPLEMENTED;
+        pointers[k] = PyArray_DATA((PyArrayObject *)args[k]);
+    }
+    if (out && self->outputs != 1 && (!PyTuple_CheckExact(out) || PyTuple_GET_SIZE(out) != self->outputs))
+        Py_RETURN_NOTIMPLEMENTED;
+    for (int k = 0; k < self->outputs; ++k) {
+        int at = self->inputs + k;
+        Array *a = &self->arrays[at];
+        PyObject *target;
+        if (out) {
+            target = self->outputs == 1 ? out : PyTuple_GET_ITEM(out, k);
+            if (!fits(target, a, NPY_ARRAY_WRITEABLE)) Py_RETURN_NOTIMPLEMENTED;
+            char *data = PyArray_DATA((PyArrayObject *)target);
+            for (int j = 0; j < at; ++j)
+                if (overlap(pointers[j], self->arrays[j].bytes, data, a->bytes)) Py_RETURN_NOTIMPLEMENTED;
+        } else {
+            target = PyArray_SimpleNew(a->axes, a->shape, a->type);
+            if (!target) goto done;
+            results[made++] = target;
+        }
+        pointers[at] = PyArray_DATA((PyArrayObject *)target);
+    }
+    int code = call_now(self, pointers, fault);
+    if (code) {
+        if (code < 0) PyErr_NoMemory();
+        else answer = PyObject_CallFunction(self->failed, "iLL", code, (long long)fault[0], (long long)fault[1]);
+        goto done; /* `failed` raises */
+    }
+    if (out) return Py_NewRef(out);
+    if (self->outputs == 1) return PyArray_Return((PyArrayObject *)results[0]); /* of rank 0: a scalar */
+    answer = PyTuple_New(self->outputs);
+    for (int k = 0; answer && k < self->outputs; ++k) {
+        PyObject *r = PyArray_Return((PyArrayObject *)Py_NewRef(results[k]));
+        if (r) PyTuple_SET_ITEM(answer, k, r);
+        else Py_CLEAR(answer);
+    }
+done:
+    for (int k = 0; k < made; ++k) Py_DECREF(results[k]);
+    return answer;
+}
+
+static void entry_dealloc(PyObject *object) {
+    Entry *self = (Entry *)object;
+    Py_XDECREF(self->failed);
+    free(self->arena);
+    PyTypeObject *type = Py_TYPE(object);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyMemberDef entry_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Entry, vectorcall), READONLY, NULL}, {NULL, 0, 0, 0, NULL}};
+
+static PyType_Slot entry_slots[] = {{Py_tp_dealloc, entry_dealloc},
+                                    {Py_tp_call, PyVectorcall_Call},
+                                    {Py_tp_members, entry_members},
+                                    {0, NULL}};
+
+static PyType_Spec entry_spec = {"pullback.runtime.call.Entry", sizeof(Entry), 0,
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, entry_slots};
+
+static PyObject *entry_type;
+
+/* (shape, NumPy's number of the element type, its size) */
+static int read_array(PyObject *item, Array *a) {
+    PyObject *shape;
+    Py_ssize_t size;
+    if (!PyArg_ParseTuple(item, "O!in", &PyTuple_Type, &shape, &a->type, &size)) return 0;
+    a->axes = (int)PyTuple_GET_SIZE(shape);
+    a->bytes = (size_t)size;
+    for (int k = 0; k < a->axes; ++k) {
+        a->shape[k] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, k));
+        a->bytes *= (size_t)a->shape[k];
+    }
+    return !PyErr_Occurred();
+}
+
+/* entry(address, inputs, outputs, arena_bytes, checked, release, failed); None where it has too many arrays */
+static PyObject *new_entry(PyObject *module, PyObject *args) {
+    (void)module;
+    unsigned long long address;
+    PyObject *inputs, *outputs, *failed;
+    Py_ssize_t arena_bytes;
+    int checked, release;
+    if (!PyArg_ParseTuple(args, "KO!O!nppO", &address, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &arena_bytes,
+                          &checked, &release, &failed))
+        return NULL;
+    Py_ssize_t m = PyTuple_GET_SIZE(inputs), n = PyTuple_GET_SIZE(outputs);
+    if (m + n + 2 > 16) Py_RETURN_NONE;
+    for (Py_ssize_t k = 0; k < m + n; ++k) {
+        PyObject *item = k < m ? PyTuple_GET_ITEM(inputs, k) : PyTuple_GET_ITEM(outputs, k - m);
+        if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 3 || !PyTuple_Check(PyTuple_GET_ITEM(item, 0))
+            || PyTuple_GET_SIZE(PyTuple_GET_ITEM(item, 0)) > MOST_AXES)
+            Py_RETURN_NONE;
+    }
+    PyTypeObject *type = (PyTypeObject *)entry_type;
+    Entry *self = (Entry *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->vectorcall = entry_call;
+    self->address = (void *)(uintptr_t)address;
+    self->inputs = (int)m;
+    self->outputs = (int)n;
+    self->arena_bytes = (size_t)arena_bytes;
+    self->checked = checked;
+    self->release = release;
+    self->failed = Py_NewRef(failed);
+    for (Py_ssize_t k = 0; k < m + n; ++k) {
+        PyObject *item = k < m ? PyTuple_GET_ITEM(inputs, k) : PyTuple_GET_ITEM(outputs, k - m);
+        if (!read_array(item, &self->arrays[k])) {
+            Py_DECREF(self);
+            return NULL;
+        }
+    }
+    return (PyObject *)self;
+}
+
+static PyMethodDef methods[] = {{"entry", new_entry, METH_VARARGS, "An Entry."}, {NULL, NULL, 0, NULL}};
+
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_pullback_call", NULL, -1, methods, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__pullback_call(void) {
+    import_array();
+    entry_type = PyType_FromSpec(&entry_spec);
+    return entry_type ? PyModule_Create(&module) : NULL;
+}

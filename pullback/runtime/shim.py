@@ -1,0 +1,92 @@
+"""Calls in a tenth of a microsecond: a small CPython extension between NumPy arrays and compiled code.
+
+`runtime/c/call.c` is compiled once for an interpreter and kept in the cache like any other library. Where there is
+no `Python.h`, or the compiler cannot make an extension, calls go through ctypes as before.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sysconfig
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from pullback.errors import CompilerError
+from pullback.ir.types import dtype_named
+from pullback.runtime.compile import library_path
+from pullback.runtime.record import Parameter
+
+NAME = "_pullback_call"
+LONG = 20_000  # operations from which a call lets other Python threads run
+
+Entry = Callable[..., Any]
+
+
+@lru_cache(maxsize=1)
+def extension() -> ModuleType | None:
+    """The compiled extension, or None where there can be none."""
+    include = Path(sysconfig.get_paths()["include"])
+    if not (include / "Python.h").is_file():
+        return None
+    text = (Path(__file__).parent / "c" / "call.c").read_text(encoding="utf-8")
+    # the versions are part of the text, and so of the cache's key
+    text = f"/* {sysconfig.get_config_var('SOABI')}, NumPy {np.__version__} */\n{text}"
+    try:
+        path = library_path(text, (f"-I{include}", f"-I{np.get_include()}"))
+        spec = spec_from_file_location(NAME, path, loader=ExtensionFileLoader(NAME, str(path)))
+        assert spec is not None
+        assert spec.loader is not None
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except (CompilerError, ImportError, OSError):
+        return None
+    return module
+
+
+def _array(p: Parameter) -> tuple[tuple[int, ...], int, int]:
+    dtype = dtype_named(p.dtype).numpy
+    return p.shape, dtype.num, dtype.itemsize
+
+
+def fast_entry(
+    function: Callable[..., int],
+    inputs: Sequence[Parameter],
+    outputs: Sequence[Parameter],
+    arena_bytes: int,
+    failed: Callable[[int, int, int], None] | None,
+    operations: int,
+) -> Entry | None:
+    """A callable on arrays that are just what the function takes; None where the extension cannot serve it.
+
+    Args:
+        function: the compiled function as ctypes has it.
+        failed: raises for a code and its index and extent; None where nothing is checked at run time.
+        operations: of one call; long calls release the interpreter lock.
+    Returns:
+        entry(*arrays, out=None) -> array, scalar or tuple of them, or NotImplemented for arguments that do not fit.
+    """
+    module = extension()
+    if module is None:
+        return None
+    address = ctypes.cast(function, ctypes.c_void_p).value  # type: ignore[arg-type]
+    made: Entry | None = module.entry(
+        address,
+        tuple(_array(p) for p in inputs),
+        tuple(_array(p) for p in outputs),
+        arena_bytes,
+        failed is not None,
+        operations >= LONG,
+        failed or _never,
+    )
+    return made
+
+
+def _never(code: int, index: int, extent: int) -> None:
+    raise AssertionError(f"range check {code} of a function that has none: {index}, {extent}")

@@ -1,0 +1,122 @@
+"""The extension between arrays and compiled code: what it takes, what it leaves to the long way, and its results."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.runtime.executor import Executable, compile_program
+from pullback.runtime.shim import extension, fast_entry
+
+pytestmark = pytest.mark.skipif(extension() is None, reason="no Python.h or no compiler for extensions")
+
+
+class Failed(Exception):
+    """What the entry's `failed` raises here."""
+
+
+def fail(code: int, index: int, extent: int) -> None:
+    raise Failed(code, index, extent)
+
+
+def entry_of(f: Any, *examples: Any, dims: dict[str, int]) -> Any:
+    executable: Executable = compile_program(pb.function(f).program(*examples), dims)
+    record = executable.record
+    return fast_entry(
+        executable._entry, record.inputs, record.outputs, record.arena_bytes, fail if record.sites else None, 0
+    )
+
+
+def double(x: Any) -> Any:
+    return pb.build(x.shape[0], lambda i: x[i] * 2)
+
+
+def pick(x: Any, j: Any) -> Any:
+    return pb.build(j.shape[0], lambda i: x[j[i]])
+
+
+def both(x: Any) -> Any:
+    return pb.sum(x), x + 1
+
+
+def test_arrays_that_fit() -> None:
+    f = entry_of(double, np.ones(3), dims=_dims(double, np.ones(3)))
+    assert f(np.array([1.0, 2.0, 3.0])).tolist() == [2.0, 4.0, 6.0]
+    out = np.empty(3)
+    assert f(np.array([1.0, 2.0, 3.0]), out=out) is out
+    assert out.tolist() == [2.0, 4.0, 6.0]
+
+
+def _dims(f: Any, *arrays: Any) -> dict[str, int]:
+    from pullback.ir.dims import solve_dims
+
+    return solve_dims(pb.function(f).program(*arrays), [a.shape for a in arrays], {})
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        np.ones(4),
+        np.ones((3, 1)),
+        np.ones(3, np.float32),
+        np.ones(6)[::2],
+        np.ones(3).astype(">f8"),
+        [1.0, 2.0, 3.0],
+        1.0,
+        np.float64(1.0),
+    ],
+    ids=["length", "rank", "dtype", "strided", "byte order", "list", "number", "scalar"],
+)
+def test_what_does_not_fit_goes_the_long_way(argument: Any) -> None:
+    f = entry_of(double, np.ones(3), dims=_dims(double, np.ones(3)))
+    assert f(argument) is NotImplemented
+
+
+def test_an_overlapping_or_read_only_result_goes_the_long_way() -> None:
+    f = entry_of(double, np.ones(3), dims=_dims(double, np.ones(3)))
+    x = np.ones(5)
+    assert f(x[:3], out=x[2:]) is NotImplemented
+    frozen = np.empty(3)
+    frozen.flags.writeable = False
+    assert f(x[:3], out=frozen) is NotImplemented
+    assert f(x[:3], x[:3]) is NotImplemented
+    assert f(x[:3], where=1) is NotImplemented
+
+
+def test_several_results_and_rank_zero() -> None:
+    f = entry_of(both, np.ones(3), dims=_dims(both, np.ones(3)))
+    total, more = f(np.array([1.0, 2.0, 3.0]))
+    assert type(total) is np.float64
+    assert total == 6.0
+    assert more.tolist() == [2.0, 3.0, 4.0]
+    place = (np.empty(()), np.empty(3))
+    assert f(np.array([1.0, 2.0, 4.0]), out=place) is place
+    assert place[0] == 7.0
+
+
+def test_a_failed_check_raises() -> None:
+    x, j = np.arange(4.0), np.array([0, 3])
+    f = entry_of(pick, x, j, dims=_dims(pick, x, j))
+    assert f(x, j).tolist() == [0.0, 3.0]
+    with pytest.raises(Failed, match=r"\(1, 7, 4\)"):
+        f(x, np.array([0, 7]))
+
+
+def test_calls_from_several_threads() -> None:
+    f = entry_of(both, np.ones(500), dims=_dims(both, np.ones(500)))
+    wrong: list[float] = []
+
+    def work(value: float) -> None:
+        x = np.full(500, value)
+        wrong.extend(value for _ in range(300) if f(x)[0] != 500 * value)
+
+    threads = [threading.Thread(target=work, args=(float(k),)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
