@@ -4,9 +4,12 @@ An edge is the linear operator by which a change of one operand changes the resu
 
     d out[target] = sum over the edge's variables of  weight * d operand[source]
 
-`weight` is a scalar over the variables, `source` and `target` are indices over them. Forward mode applies edges,
-reverse mode transposes them: `transpose` gives  sum over V of [M = source] * weight * cotangent[target]  with the
-bracket solved for as many of V as it can be (`rewrite.brackets`).
+`weight` is a scalar over the variables, of the operand's dtype; `source` and `target` are indices over them.
+Forward mode applies edges, reverse mode transposes them: `transpose` gives
+
+    sum over V of [M = source] * weight * cotangent[target]
+
+with the bracket solved for as many of V as it can be (`rewrite.brackets`).
 
 The weights are the partial derivatives of the scalar rules of DeepDSL (8 log, 9 exp, 10 +, 11 *, 12 power,
 14 sum, 15 element) and dF~ (D-Add, D-Mult, D-Div, D-Pow, D-Sin, ...), which the primitive table holds as rows.
@@ -74,7 +77,7 @@ def edges_of(s: Build | Scatter, active: set[Ref]) -> Edges:
             weight = _reduction_weight(value, s, out, helpers)
         for g, w in partials(body, active, expr.get(out, *s.vars)).items():
             if weight is not None:
-                w = expr.mul(weight, w)
+                w = expr.mul(expr.cast(weight, w.dtype), w)
             edges.append(Edge(g.ref, g.indices, out, target, variables, w))
     return Edges(tuple(edges), tuple(helpers))
 

@@ -90,9 +90,12 @@ class _Sweep:
         out: list[Statement] = list(found.helpers)
         by_result: dict[Ref, list[Edge]] = {}
         for e in found.edges:
+            if e.operand not in self.tangents:  # it depends on a source, with derivative zero
+                continue
             by_result.setdefault(e.result, []).append(e)
         for result, edges in by_result.items():
-            value = expr.add(*(expr.mul(e.weight, expr.get(self.tangents[e.operand], *e.source)) for e in edges))
+            terms = (expr.mul(e.weight, expr.get(self.tangents[e.operand], *e.source)) for e in edges)
+            value = expr.add(*(expr.cast(t, result.dtype) for t in terms))
             dot = Ref(f"{result.name}_dot", result.dtype, result.shape)
             fresh = tuple(Var(v.name, v.extent) for v in s.vars)
             m = Substitution(variables={v: as_index(w) for v, w in zip(s.vars, fresh, strict=True)})

@@ -117,7 +117,7 @@ class _Sweep:
 
     def _transpose(self, e: Edge, cotangent: Ref, s: Statement) -> None:
         """Add  sum over V of [M = source] * weight * cotangent[target]  to the operand's cotangent."""
-        term = expr.mul(self._read(cotangent, e.target), e.weight)
+        term = expr.mul(expr.cast(self._read(cotangent, e.target), e.weight.dtype), e.weight)
         variables = tuple(Var(n, d) for n, d in zip(_names(e.operand, e.source), e.operand.shape, strict=True))
         solution = None
         if not data_dependent(e.source, e.variables):
