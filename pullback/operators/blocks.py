@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from numbers import Number
 from typing import Any
@@ -72,32 +72,18 @@ class BlockMatrix:
         return BlockMatrix((columns, rows), {(j, i): adjoint(e) for (i, j), e in self.entries.items()})
 
     def __add__(self, other: Any) -> Any:
-        if other is ZERO:
-            return self
-        other = self._unit() if other is I else other
-        if not isinstance(other, BlockMatrix):
-            return NotImplemented
-        if other.shape != self.shape:
-            raise _misfit("sum", self, other)
-        total = dict(self.entries)
-        for at, element in other.entries.items():
-            total[at] = plus(total.get(at, ZERO), element)
-        return BlockMatrix(self.shape, total)
+        return self._combined(other, plus)
 
     __radd__ = __add__
 
-    def __neg__(self) -> BlockMatrix:
-        return BlockMatrix(self.shape, {at: minus(ZERO, e) for at, e in self.entries.items()})
-
     def __sub__(self, other: Any) -> Any:
-        if other is ZERO:
-            return self
-        if other is I:
-            other = self._unit()
-        return self + -other if isinstance(other, BlockMatrix) else NotImplemented
+        return self._combined(other, minus)
 
     def __rsub__(self, other: Any) -> Any:
         return -self + other
+
+    def __neg__(self) -> BlockMatrix:
+        return BlockMatrix(self.shape, {at: minus(ZERO, e) for at, e in self.entries.items()})
 
     def __mul__(self, factor: Any) -> Any:
         if not isinstance(factor, Number):
@@ -159,6 +145,19 @@ class BlockMatrix:
     def __repr__(self) -> str:
         rows, columns = self.shape
         return f"BlockMatrix({rows} by {columns}, {len(self.entries)} elements)"
+
+    def _combined(self, other: Any, combine: Callable[[Any, Any], Any]) -> Any:
+        if other is ZERO:
+            return self
+        other = self._unit() if other is I else other
+        if not isinstance(other, BlockMatrix):
+            return NotImplemented
+        if other.shape != self.shape:
+            raise _misfit("sum", self, other)
+        total = dict(self.entries)
+        for at, element in other.entries.items():
+            total[at] = combine(total.get(at, ZERO), element)
+        return BlockMatrix(self.shape, total)
 
     def _unit(self) -> BlockMatrix:
         rows, columns = self.shape

@@ -33,7 +33,7 @@ def extents(
     widths = dict(enumerate(columns))
 
     def decide(i: int, j: int, height: int, width: int) -> None:
-        if heights.setdefault(i, height) != height or widths.setdefault(j, width) != width:
+        if (heights.setdefault(i, height), widths.setdefault(j, width)) != (height, width):
             raise ShapeError(
                 "E210",
                 f"the block at ({i}, {j}) of a matrix does not fit those beside it",

@@ -107,7 +107,7 @@ def _order(matrix: BlockMatrix) -> Sequence[int]:
             "E211",
             "solve takes a triangular matrix, and this one has elements on both sides of its diagonal",
             facts=(f"element {above[0]} above", f"element {below[0]} below"),
-            remedy="number the nodes of a graph so that every edge leads to a greater number",
+            remedy="number nodes so that every edge leads to a greater number",
         )
     return range(rows - 1, -1, -1) if above else range(rows)
 

@@ -1,0 +1,37 @@
+"""Elimination orders: forward, reverse and mixed are found where they are cheapest."""
+
+from __future__ import annotations
+
+from pullback.operators import cheapest_order, elimination_cost, inner_vertices, strictly_lower
+
+
+def chain(n: int) -> dict[tuple[int, int], int]:
+    return {(i, i + 1): 2 for i in range(n - 1)}
+
+
+def test_inner_vertices() -> None:
+    assert inner_vertices(strictly_lower(4, chain(4))) == [1, 2]
+    assert inner_vertices(strictly_lower(3, {})) == []
+
+
+def test_many_inputs_and_one_output_ask_for_reverse_mode() -> None:
+    graph = strictly_lower(5, chain(5))
+    many_in, many_out = [100, 10, 10, 10, 1], [1, 10, 10, 10, 100]
+    assert cheapest_order(graph, many_in).vertices == (3, 2, 1)
+    assert cheapest_order(graph, many_out).vertices == (1, 2, 3)
+    assert elimination_cost(graph, (3, 2, 1), many_in) == 10 * 10 + 10 * 10 + 10 * 100
+
+
+def test_a_waist_asks_for_both_ends_first() -> None:
+    """Jacobians 50 by 20, 20 by 1, 1 by 20, 20 by 50: multiply towards the waist, and through it last."""
+    graph = strictly_lower(5, chain(5))
+    best = cheapest_order(graph, [50, 20, 1, 20, 50])
+    assert set(best.vertices[:2]) == {1, 3}
+    assert best.cost == 50 * 20 + 20 * 50 + 50 * 50
+
+
+def test_long_chains_are_ordered_greedily() -> None:
+    graph = strictly_lower(40, chain(40))
+    best = cheapest_order(graph)
+    assert sorted(best.vertices) == list(range(1, 39))
+    assert best.cost == 38
