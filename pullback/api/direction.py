@@ -62,7 +62,7 @@ class ArgumentsSpec(Spec):
                 )
             given = bind(self.base.name, parameters, value, {})
         found = [p.spec.leaves(v, p.name) for p, v in zip(parameters, given)]
-        structure = _tuple([s for s, _, _ in found])
+        structure = tuple_of([s for s, _, _ in found])
         return structure, [leaf for _, more, _ in found for leaf in more], [v for _, _, more in found for v in more]
 
 
@@ -99,13 +99,14 @@ def _leaf(value: Any, path: str) -> Leaf:
     return _array_leaf(path, numpy_dtype(array, path), array.ndim)
 
 
-def _tuple(children: Sequence[Structure]) -> Structure:
+def tuple_of(children: Sequence[Structure]) -> Structure:
+    """The structure of a tuple of trees."""
     return Structure("tuple", None, tuple(range(len(children))), tuple(children))
 
 
 def pair(a: Structure, b: Structure) -> Structure:
     """The structure of `(a, b)`."""
-    return _tuple([a, b])
+    return tuple_of([a, b])
 
 
 def leaf_count(s: Structure) -> int:
@@ -290,7 +291,7 @@ def sources(
                 )
             positions.append(offset)
         structures.append(signature.structures[k])
-    return positions, _tuple(structures) if several else structures[0]
+    return positions, tuple_of(structures) if several else structures[0]
 
 
 def input_positions(signature: Signature, parameter: int) -> list[int | None]:

@@ -24,7 +24,7 @@ from pullback.lang.annotations import MISSING, Leaf
 from pullback.lang.array import Array
 from pullback.lang.elementwise import elementwise
 from pullback.lang.handle import as_array
-from pullback.lang.tree import Structure
+from pullback.lang.tree import NONE, Structure
 from pullback.source import Position, user_position
 
 
@@ -87,6 +87,9 @@ class JacobianVector(Derived):
 
         (arguments, given), (leaves, tangents) = signature.structures, signature.leaves
         slots = direction.argument_slots(leaves)
+        missing = len(arguments.children) - len(given.children)
+        if given.kind == "tuple" and missing > 0:  # of arguments left to their defaults
+            given = direction.tuple_of([*given.children, *[NONE] * missing])
         matched = direction.match(self.what, arguments, slots, given, tangents, "tangents")
         base = self.base.traced(direction.split(arguments, leaves))
         program = base.program
@@ -141,7 +144,7 @@ class VectorJacobian(Derived):
             return direction.sources(self.what, signature, parameters, several, self.position)
         slots = direction.argument_slots(signature.flat)
         at = _inputs(signature.flat)
-        structure = Structure("tuple", None, tuple(range(len(signature.structures))), signature.structures)
+        structure = direction.tuple_of(signature.structures)
         return [at[k] for k, s in enumerate(slots) if s.is_floating], direction.floating_only(structure, slots)
 
 
