@@ -11,6 +11,7 @@ import pytest
 from pullback.data import Split, load_folder
 from pullback.nn import accuracy, fit, initialise
 from pullback.nn.models import zhang, zhang_by_hand
+from pullback.nn.models.zhang_batches import train_batches
 
 # Mean loss over 1,000 MNIST images in each of ten epochs from the published constants, rate 0.05, computed
 # independently in float32 with PyTorch. The images are the first of the training files these tests look for.
@@ -120,7 +121,7 @@ def test_batches_of_one_are_single_images(mnist: tuple[Split, Split]) -> None:
     rate = np.array(0.5)
     start = zhang.Training(initialise(zhang.NETWORK, seed=1, dtype=np.float64), np.zeros(()))
     single = zhang.train(start, images, labels, rate)
-    batches = zhang.train_batches(start, images[:, None], labels[:, None], rate)
+    batches = train_batches(start, images[:, None], labels[:, None], rate)
     for one, two in zip(single.parameters, batches.parameters, strict=True):
         assert np.abs(one - two).max() <= 1e-12
     assert float(single.loss) == pytest.approx(float(batches.loss), abs=1e-12)
@@ -131,7 +132,7 @@ def test_batches_step_by_the_mean_gradient(mnist: tuple[Split, Split]) -> None:
 
     images, labels = mnist[0].images[:4].astype(np.float64), mnist[0].labels[:4]
     parameters = initialise(zhang.NETWORK, seed=1, dtype=np.float64)
-    state = zhang.train_batches(zhang.Training(parameters, np.zeros(())), images[None], labels[None], np.array(1.0))
+    state = train_batches(zhang.Training(parameters, np.zeros(())), images[None], labels[None], np.array(1.0))
     derived = pb.grad(zhang.loss, wrt="parameters")
     gradients = [derived(parameters, image, label) for image, label in zip(images, labels, strict=True)]
     for name in zhang.Parameters._fields:

@@ -22,7 +22,7 @@ from pullback.nn.blocks import average_pool, convolution, half_squared_error
 from pullback.nn.network import Network
 from pullback.nn.optimisers import sgd
 
-__all__ = ["NETWORK", "Layers", "Parameters", "Training", "layers", "loss", "recognise", "train", "train_batches"]
+__all__ = ["NETWORK", "Layers", "Parameters", "Training", "layers", "loss", "recognise", "train"]
 
 
 class Parameters(NamedTuple):
@@ -85,24 +85,6 @@ def train(
     return trained
 
 
-@pb.function(donate=("state",))
-def train_batches(
-    state: Training, images: Float[Array, "S B 28 28"], labels: UInt8[Array, "S B"], rate: Float[Array, ""]
-) -> Training:
-    """One pass over S batches, with an update after each, by the mean gradient of its B images."""
-    steps, batch = labels.shape
-
-    def batch_loss(parameters: Parameters, s: Any) -> Any:
-        return pb.sum_over(batch, lambda n: loss(parameters, images[s, n], labels[s, n])) / batch
-
-    def step(state: Training, s: Any) -> Training:
-        value, gradient = pb.value_and_grad(batch_loss, wrt="parameters")(state.parameters, s)
-        return Training(sgd(state.parameters, gradient, rate), state.loss + value * batch)
-
-    trained: Training = pb.fold(steps, state, step)
-    return trained
-
-
 @pb.function
 def recognise(parameters: Parameters, images: Float[Array, "N 28 28"]) -> Any:
     """The most likely digit of each image."""
@@ -115,9 +97,11 @@ def recognise(parameters: Parameters, images: Float[Array, "N 28 28"]) -> Any:
 
 
 def _train(state: Training, images: Any, labels: Any, rate: Any, *, out: Training) -> Training:
-    """Batches of one image need no sums over the batch."""
+    """Batches of one image need no sums over the batch; what larger ones need is traced when they occur."""
     if labels.shape[1] == 1:
         return cast(Training, train(state, images[:, 0], labels[:, 0], rate, out=out))
+    from pullback.nn.models.zhang_batches import train_batches
+
     return cast(Training, train_batches(state, images, labels, rate, out=out))
 
 
