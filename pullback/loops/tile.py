@@ -193,35 +193,54 @@ class _Emitter:
         """The reduction with one of its variables along the lanes, which are combined at the end."""
         axis, widest = self.plan.axis, self.plan.lanes
         extent = axis.extent.constant or 1
-        full = extent - extent % widest
-        pieces = [
-            (full + sum(rest[:k]), n) for rest in [list(narrower(extent - full, widest))] for k, n in enumerate(rest)
-        ]
+        ways = self._ways(extent // widest, len(elements))
         conds, body = _conditions(r, elements[0])
+        temps: dict[tuple[int, int], list[Temp]] = {}  # (lanes, way) -> one for each element
         inner: list[Stmt] = []
-        temps: dict[int, list[Temp]] = {}
-        for lanes in dict.fromkeys([widest, *(n for _, n in pieces)]):
-            temps[lanes] = self._accumulators(r, [lanes] * len(elements), out)
 
-        def step(start: Index, lanes: int) -> list[Stmt]:
+        def step(start: Index, lanes: int, way: int) -> list[Stmt]:
+            if (lanes, way) not in temps:
+                temps[lanes, way] = self._accumulators(r, [lanes] * len(elements), out)
             wide = [_Element({**e.at, axis: start}, lanes) for e in elements]
-            return self._accumulate(r, body, wide, temps[lanes])
+            return self._accumulate(r, body, wide, temps[lanes, way])
 
-        if full == widest:
-            inner += step(ZERO_INDEX, widest)
-        else:
-            loop = Var(axis.name, axis.extent)
-            inner.append(For(loop, ZERO_INDEX, as_index(full), tuple(step(as_index(loop), widest)), widest, "vector"))
-        for start, lanes in pieces:
-            inner += step(as_index(start), lanes)
+        done = 0
+        for together in dict.fromkeys((ways, 1)):
+            stride_ = together * widest
+            trips = (extent - done) // stride_
+            if trips > 1:
+                loop = Var(axis.name, axis.extent)
+                steps = [step(as_index(loop) + k * widest, widest, k) for k in range(together)]
+                end = as_index(done + trips * stride_)
+                inner.append(For(loop, as_index(done), end, tuple(s for row in steps for s in row), stride_, "vector"))
+            elif trips:
+                for k in range(together):
+                    inner += step(as_index(done + k * widest), widest, k)
+            done += trips * stride_
+        for lanes in narrower(extent - done, widest):
+            inner += step(as_index(done), lanes, 0)
+            done += lanes
         out += _nest([v for v in r.vars if v is not axis], conds, inner)
         return [self._combine(r, [row[k] for row in temps.values()], out) for k in range(len(elements))]
 
+    @staticmethod
+    def _ways(vectors: int, elements: int) -> int:
+        """Accumulators for each element, so that a chain of additions does not wait for itself."""
+        ways = 4
+        while ways > 1 and (ways * elements > 8 or vectors < 2 * ways):
+            ways //= 2
+        return ways
+
     def _combine(self, r: Reduce, parts: list[Temp], out: list[Stmt]) -> Value:
+        """The accumulators of one element as one number: equal widths first, then across the lanes."""
         op = _FOLD[r.op][0]
-        total: Value | None = None
+        by_type: dict[Type, Value] = {}
         for t in parts:
-            value: Value = Read(t) if t.type.lanes == 1 else Across(op, Read(t))
+            before = by_type.get(t.type)
+            by_type[t.type] = Read(t) if before is None else Binary(op, before, Read(t), t.type)
+        total: Value | None = None
+        for type_, wide in by_type.items():
+            value = wide if type_.lanes == 1 else Across(op, wide)
             total = value if total is None else Binary(op, total, value, value.type)
         assert total is not None
         result = Temp("total", total.type)
