@@ -179,7 +179,12 @@ def blocks(rows: Iterable[Iterable[Any]]) -> BlockMatrix:
     grid = [list(row) for row in rows]
     lengths = {len(row) for row in grid}
     if len(lengths) > 1:
-        raise ShapeError("E210", "the rows of a matrix differ in length", facts=(f"lengths {sorted(lengths)}",))
+        raise ShapeError(
+            "E210",
+            "the rows of a matrix differ in length",
+            facts=(f"lengths {sorted(lengths)}",),
+            remedy="write ZERO, None or 0 for an empty place",
+        )
     entries = {(i, j): e for i, row in enumerate(grid) for j, e in enumerate(row)}
     return BlockMatrix((len(grid), lengths.pop() if lengths else 0), entries)
 

@@ -131,5 +131,5 @@ def newton(
         "E216",
         f"Newton's method found no solution in {max_steps} steps",
         facts=(f"the last step was {np.max(np.abs(step)):.3g}",),
-        remedy="start nearer to a solution, or check the Jacobian against finite differences",
+        remedy="start nearer to a solution, or check the Jacobian",
     )

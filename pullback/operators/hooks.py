@@ -169,5 +169,5 @@ def no_inverse(element: Any) -> DerivativeError:
         "E212",
         f"no inverse is known for {describe(element)}",
         facts=(f"it is a {type(element).__name__}",),
-        remedy="give its type a method `inverse()`, or put the identity on the diagonal",
+        remedy="give its type an `inverse()`, or put the identity on the diagonal",
     )

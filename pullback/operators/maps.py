@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pullback.errors import ShapeError
-from pullback.operators.hooks import adjoint, inverse, singular
+from pullback.errors import DerivativeError, ShapeError
+from pullback.operators.hooks import adjoint, inverse, no_inverse, singular
 from pullback.operators.operator import Done, Operator
 
 
@@ -67,7 +67,7 @@ class LeftMultiply(_ByMatrix):
 
     def inverse(self) -> LeftMultiply:
         """Left multiplication by the inverse matrix."""
-        return LeftMultiply(inverse(self.array), f"{self.name}⁻¹")
+        return LeftMultiply(_inverse(self), f"{self.name}⁻¹")
 
     def __str__(self) -> str:
         return f"L[{self.name}]"
@@ -91,7 +91,7 @@ class RightMultiply(_ByMatrix):
 
     def inverse(self) -> RightMultiply:
         """Right multiplication by the inverse matrix."""
-        return RightMultiply(inverse(self.array), f"{self.name}⁻¹")
+        return RightMultiply(_inverse(self), f"{self.name}⁻¹")
 
     def __str__(self) -> str:
         return f"R[{self.name}]"
@@ -251,6 +251,14 @@ def _check_matrix(kind: str, array: np.ndarray) -> None:
 
 def _kronecker(a: LeftMultiply, b: LeftMultiply) -> Kronecker:
     return Kronecker(a.array, b.array, (a.name, b.name))
+
+
+def _inverse(operator: _ByMatrix) -> np.ndarray:
+    """The inverse of an operator's matrix; errors name the operator."""
+    try:
+        return np.asarray(inverse(operator.array))
+    except DerivativeError as error:
+        raise (singular(operator) if error.code == "E213" else no_inverse(operator)) from None
 
 
 def _reciprocal(operator: _ByArray) -> np.ndarray:

@@ -136,7 +136,8 @@ class Identity(Operator):
 class Zero(Operator):
     """The structural zero: the neutral element of `+` and absorbing under `@`, for elements of any kind.
 
-    It is operator and vector at once: `ZERO @ x` is ZERO, and `ZERO + x` is x.
+    It is operator and vector at once: `ZERO @ x` is ZERO, and `ZERO + x` is x. As a number it is 0: `ZERO == 0`, and
+    `float(ZERO)` is 0.0.
     """
 
     def _apply(self, x: Any, done: Done) -> Any:
@@ -166,6 +167,15 @@ class Zero(Operator):
 
     def __rsub__(self, other: Any) -> Any:
         return other
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or (isinstance(other, Number) and _is(other, 0))
+
+    def __hash__(self) -> int:
+        return hash(0)
+
+    def __float__(self) -> float:
+        return 0.0
 
     def __str__(self) -> str:
         return "0"

@@ -65,6 +65,10 @@ def test_zero_is_neutral_and_absorbing_for_anything() -> None:
     assert (X - ZERO) is X
     np.testing.assert_array_equal(ZERO - X, -X)
     assert ZERO.T is ZERO
+    assert ZERO == 0.0
+    assert ZERO != 1
+    assert hash(ZERO) == hash(0)
+    assert np.array([ZERO, 1.0], dtype=float).tolist() == [0.0, 1.0]
     with pytest.raises(DerivativeError, match="E213"):
         ZERO.inverse()
 

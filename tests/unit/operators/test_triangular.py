@@ -97,28 +97,3 @@ def test_what_nothing_reaches_stays_zero() -> None:
 def test_errors(matrix: Any, right: Any, kind: type[Exception], code: str) -> None:
     with pytest.raises(kind, match=code):
         solve(matrix, right)
-
-
-def test_the_message_of_an_operator_without_inverse() -> None:
-    a = LeftMultiply(np.eye(2), "A")
-    with pytest.raises(DerivativeError) as caught:
-        solve(diagonal([I + a]), [np.ones(2)])
-    assert (
-        str(caught.value)
-        == """\
-DerivativeError [E212] no inverse is known for I + L[A]
-   | it is a Sum
-  try: give its type a method `inverse()`, or put the identity on the diagonal      See docs/reference/errors.md#E212"""
-    )
-
-
-def test_the_message_of_a_matrix_that_is_not_triangular() -> None:
-    with pytest.raises(DerivativeError) as caught:
-        solve([[1, 2], [3, 4]], [1, 1])
-    assert (
-        str(caught.value)
-        == """\
-DerivativeError [E211] solve takes a triangular matrix, and this one has elements on both sides of its diagonal
-   | element (0, 1) above      element (1, 0) below
-  try: number nodes so that every edge leads to a greater number      See docs/reference/errors.md#E211"""
-    )
