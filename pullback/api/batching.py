@@ -56,7 +56,7 @@ class BatchedSpec(Spec):
         originals: dict[int, tuple[Any, int | None]] = {}
         singles = []
         for v, a, p in zip(given, wanted, paths, strict=True):
-            single = v if a is None else _single(v, a, p)
+            single = v if a is None else self._single(v, a, p)
             if single is not v:
                 originals[id(single)] = (v, a)
             singles.append(single)
@@ -66,46 +66,48 @@ class BatchedSpec(Spec):
         for leaf, v in zip(leaves, values, strict=True):
             original, axis = originals.get(id(v), (v, None))
             if original is v and axis_of.get(id(v)) is not None and leaf.is_input:
-                raise self._no_axis(leaf, axis_of[id(v)])
+                raise self._no_axis(leaf.path, len(leaf.dims), axis_of[id(v)])
             out.append(self._batched(leaf, axis))
             restored.append(original)
         return structure, out, restored
+
+    def _single(self, value: Any, axis: int, path: str) -> Any:
+        """A stand-in for one of the values along the axis; of rank 0 the value itself."""
+        if isinstance(value, Handle):
+            extents: tuple[Any, ...] = value.extents
+        elif isinstance(value, int | float | str) or callable(value):
+            return value
+        else:
+            value = as_numpy(value, path)
+            extents = value.shape
+        if not extents:
+            return value
+        if not -len(extents) <= axis < len(extents):
+            raise self._no_axis(path, len(extents), axis)
+        at = axis % len(extents)
+        rest = (*extents[:at], *extents[at + 1 :])
+        if isinstance(value, Handle):
+            dtype = value.settled
+            return view(rest, dtype, lambda i: expr.const(0, dtype))
+        return np.broadcast_to(np.zeros((), value.dtype), rest)
 
     def _batched(self, leaf: Leaf, axis: int | None) -> Leaf:
         if axis is None or not leaf.is_input:
             return leaf
         rank = len(leaf.dims) + 1
         if not -rank <= axis < rank:
-            raise self._no_axis(leaf, axis)
+            raise self._no_axis(leaf.path, rank - 1, axis)
         at = axis % rank
         return Leaf(leaf.path, "array", leaf.dtype, (*leaf.dims[:at], "batch", *leaf.dims[at:]), Mapped(at, leaf))
 
-    def _no_axis(self, leaf: Leaf, axis: int | None) -> PullbackError:
-        rank = len(leaf.dims)
+    def _no_axis(self, path: str, rank: int, axis: int | None) -> PullbackError:
         found = "a single value" if rank == 0 else f"an array of {rank} ax{'i' if rank == 1 else 'e'}s"
         return ShapeError(
             "E224",
-            f"{self.what}: {leaf.path} is {found} and has no axis {axis} to map over",
+            f"{self.what}: {path} is {found} and has no axis {axis} to map over",
             position=self.position,
             remedy="`in_axes` with None in its place: the same value is used for all",
         )
-
-
-def _single(value: Any, axis: int, path: str) -> Any:
-    """A stand-in for one of the values along the axis; the value itself where it has no such axis."""
-    if isinstance(value, Handle):
-        if not -value.rank <= axis < value.rank:
-            return value
-        at = axis % value.rank
-        extents = (*value.extents[:at], *value.extents[at + 1 :])
-        return view(extents, value.settled, lambda i: expr.const(0, value.settled))
-    if isinstance(value, int | float | str) or callable(value):
-        return value
-    array = as_numpy(value, path)
-    if not -array.ndim <= axis < array.ndim:
-        return value
-    at = axis % array.ndim
-    return np.broadcast_to(np.zeros((), array.dtype), (*array.shape[:at], *array.shape[at + 1 :]))
 
 
 def spread(
@@ -149,7 +151,7 @@ class Batched(Derived):
             if len(axes) != len(parameters):
                 raise DerivativeError(
                     "E223",
-                    f"{self.what}: in_axes has {len(axes)} items, {self.base.name} has {len(parameters)} parameters",
+                    f"{self.what}: in_axes gives {len(axes)} for the {len(parameters)} parameters of {self.base.name}",
                     position=self.position,
                     remedy="one item for each of " + ", ".join(p.name for p in parameters),
                 )
@@ -158,7 +160,7 @@ class Batched(Derived):
                 "E223",
                 f"{self.what}: in_axes={self.in_axes!r} is no axis",
                 position=self.position,
-                remedy="an int, None, or a tuple with one of these, or a tree of them, for each parameter",
+                remedy="an int, None, or a tuple with one item for each parameter",
             )
         made = [
             Parameter(p.name, BatchedSpec(p.spec, a, self.what, self.position), p.default)

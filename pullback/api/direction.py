@@ -18,7 +18,7 @@ from pullback.ir.types import DType
 from pullback.lang import tree
 from pullback.lang.annotations import MISSING, Leaf, Leaves, Spec
 from pullback.lang.arguments import as_numpy, numpy_dtype
-from pullback.lang.handle import Handle
+from pullback.lang.handle import Handle, type_text
 from pullback.lang.tree import Structure
 from pullback.source import Position
 
@@ -56,8 +56,7 @@ class ArgumentsSpec(Spec):
                 names = "".join(f"{p.name}, " for p in parameters)
                 raise DerivativeError(
                     "E220",
-                    f"{path} of {self.base.name}: a {type(value).__name__} was given where a tuple of all arguments is "
-                    "needed",
+                    f"{path} of {self.base.name}: a tuple of all arguments is needed, and this is {_found(value)}",
                     remedy=f"pass `({names[:-1] if len(parameters) == 1 else names[:-2]})`",
                 )
             given = bind(self.base.name, parameters, value, {})
@@ -174,8 +173,8 @@ def match(
         if not same or s.type is not g.type:
             raise DerivativeError(
                 "E220",
-                f"{what}: {where} is {g}, and its place is that of {s}",
-                remedy=f"pass {_wanted(structure, slots)}",
+                f"{what}: {where} is {g}, where {s} is needed",
+                remedy=f"pass {floating_only(structure, slots)}; each * is an array, or None for zero",
             )
         for key, sc, gc in zip(s.keys, s.children, g.children):
             step = f".{key}" if s.kind in ("namedtuple", "dataclass") else f"[{key!r}]"
@@ -185,9 +184,8 @@ def match(
     return found
 
 
-def _wanted(structure: Structure, slots: Sequence[Slot]) -> str:
-    """What was expected, `*` for an array."""
-    return f"{floating_only(structure, slots)}, with None in the place of any * that is zero"
+def _found(value: Any) -> str:
+    return f"a traced {type_text(value)}" if isinstance(value, Handle) else f"of type {type(value).__name__}"
 
 
 def _fits(what: str, slot: Slot, leaf: Leaf) -> None:
