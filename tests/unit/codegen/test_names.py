@@ -1,0 +1,34 @@
+"""Names are the user's where C allows, unique among those in scope, and free again after their block."""
+
+from __future__ import annotations
+
+import pytest
+
+from pullback.codegen.names import Names, identifier, unique
+
+
+@pytest.mark.parametrize(("wish", "name"), [
+    ("x", "x"), ("w_bar", "w_bar"), ("loss.grad", "loss_grad"), ("θ", "theta"), ("Σ", "Sigma"), ("x′", "x"),
+    ("é", "e"), ("2x", "n2x"), ("__x__", "x"), ("", "x"), ("x[0]", "x_0")])
+def test_identifiers(wish: str, name: str) -> None:
+    assert identifier(wish) == name
+
+
+@pytest.mark.parametrize(("wish", "name"), [
+    ("float", "float_"), ("new", "new_"), ("exp", "exp_"), ("INT_MAX", "INT_MAX_"), ("pb_max", "pb_max_"),
+    ("arena", "arena_"), ("x", "x3"), ("y1", "y1_2")])
+def test_reserved_and_taken(wish: str, name: str) -> None:
+    assert unique(wish, {"x", "x2", "y1"}.__contains__) == name
+
+
+def test_names_are_free_after_their_block() -> None:
+    names = Names()
+    x, n, m, k = (names(object(), wish) for wish in ("x", "n", "n", "n"))
+    text = "\n".join([
+        f"(float *{x}) {{", f"    for (int {n} = 0; {n} < 3; ++{n}) {{",
+        f"        for (int {m} = 0; {m} < 3; ++{m}) {{", f"            {x}[{n} + {m}] = 0;", "        }", "    }",
+        f"    for (int {k} = 0; {k} < 3; ++{k}) {{", f"        {x}[{k}] = 0;", "    }", "}"])
+    resolved = names.resolve(text)
+    assert "x[n + n2] = 0;" in resolved
+    assert "x[n] = 0;" in resolved
+    assert "v0[v1 + v2] = 0;" in names.numbered(text)
