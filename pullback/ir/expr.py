@@ -437,7 +437,7 @@ def bracket(conds: Iterable[Cond | bool], x: Scalar) -> Scalar:
             return zero(x.dtype)
         if c is not True:
             kept[c] = None
-    if isinstance(x, Zero):
+    if isinstance(x, Zero) or (isinstance(x, Const) and x.value is False):
         return x
     while isinstance(x, Bracket):
         kept.update(dict.fromkeys(x.conds))
@@ -470,7 +470,7 @@ def select(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
         return then
     if isinstance(then, Select) and then.test is condition:
         return select(condition, then.then, otherwise)
-    if isinstance(condition, Bracket) and isinstance(condition.arg, Const):
+    if isinstance(condition, Bracket) and isinstance(condition.arg, Const):  # true inside: bracket() folds false
         if isinstance(otherwise, Zero):
             return bracket(condition.conds, then)
         if len(condition.conds) == 1 and not then.dtype.is_bool:

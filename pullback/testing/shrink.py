@@ -14,7 +14,7 @@ from dataclasses import replace
 from pullback.errors import VerifyError
 from pullback.ir import expr
 from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Mul, Reduce, Ref, Scalar, Select, Zero
-from pullback.ir.index import Var
+from pullback.ir.index import Var, as_index
 from pullback.ir.program import (
     Block,
     Build,
@@ -105,7 +105,11 @@ def _statement(s: Statement) -> Iterator[tuple[Statement, ...]]:
             for smaller in _scalars(s.value):
                 yield (replace(s, value=smaller),)
         case Fold() | While():
-            yield from (() if isinstance(s, While) else _without_states(s))
+            if isinstance(s, Fold):
+                yield from _without_states(s)
+            elif s.max_trips is None:  # a smaller body may never end
+                yield (replace(s, max_trips=as_index(8)),)
+                return
             for body in _block(s.body):
                 yield (replace(s, body=body),)
         case Choose():
