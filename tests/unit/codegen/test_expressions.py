@@ -9,7 +9,7 @@ from pullback.codegen.helpers import Helpers
 from pullback.codegen.names import Names
 from pullback.ir.index import Index, Var, as_index, cond, floor_divide, modulo
 from pullback.ir.types import DType, bool_, f32, f64, i8, i32, i64, u32, u64
-from pullback.loops.nodes import Binary, Read, Temp, Unary, Value, largest, scalar, smallest
+from pullback.loops.nodes import Binary, Read, Temp, Unary, Value, largest, loaded_index, scalar, smallest
 
 
 @pytest.mark.parametrize(("value", "dtype", "text"), [
@@ -51,7 +51,10 @@ def test_division_rounds_down_where_an_operand_may_be_negative() -> None:
     p = Printed()
     assert p.index(floor_divide(as_index(i) + as_index(j), as_index(3))) == "(i + j) / 3"
     assert p.index(modulo(as_index(i) - as_index(j), as_index(3))) == "(j * 2 + i) % 3"
-    assert p.index(floor_divide(as_index(i) - as_index(j), as_index(3))) == "pb_floor(i - j, 3)"
+    assert p.index(floor_divide(as_index(i) - as_index(j), as_index(3))) == "(j * 2 + i) / 3 - j"
+    at = as_index(loaded_index("at", None))
+    assert p.index(floor_divide(at, as_index(3))) == "pb_floor(at, 3)"
+    assert p.index(modulo(at + as_index(i), as_index(3))) == "pb_mod(i + at, 3)"
 
 
 def test_bounds_and_conditions() -> None:
