@@ -40,11 +40,14 @@ def jacobian(program: Program, wrt: int, mode: Mode = "auto") -> Program:
     Returns:
         A program with the same inputs; one output for each floating output, shaped (*output, *input).
     """
+    return eliminate_dead(eliminate_common(normalise(eliminate_dead(elaborated(program, wrt, mode)))))
+
+
+def elaborated(program: Program, wrt: int, mode: Mode = "auto") -> Program:
+    """The Jacobian with its deltas still in place where it has them: what `ad.sparse` reads the pattern from."""
     if mode == "auto":
         mode = _cheaper(program, wrt)
-    out = _forward(program, wrt) if mode == "forward" else _reverse(program, wrt)
-    solved = eliminate_deltas(out)
-    return eliminate_dead(eliminate_common(normalise(eliminate_dead(solved))))
+    return eliminate_deltas(_forward(program, wrt) if mode == "forward" else _reverse(program, wrt))
 
 
 def _cheaper(program: Program, wrt: int) -> Mode:

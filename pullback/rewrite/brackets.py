@@ -45,10 +45,11 @@ from pullback.rewrite.fired import fired
 
 @dataclass
 class Solution:
-    """What is left of the sum: its variables and its summand, brackets included."""
+    """What is left of the sum: its variables and its summand, brackets included; and what was found for the others."""
 
     variables: tuple[Var, ...]
     term: Scalar
+    found: dict[Var, Index]
 
 
 def solve(variables: tuple[Var, ...], equations: list[Index], term: Scalar) -> Solution | None:
@@ -56,14 +57,14 @@ def solve(variables: tuple[Var, ...], equations: list[Index], term: Scalar) -> S
     state = _State(list(variables), list(equations))
     state.run()
     if state.impossible:
-        return Solution((), expr.zero(term.dtype))
+        return Solution((), expr.zero(term.dtype), {})
     if any(_hidden_in_data(e, state.variables) for e in state.equations):
         return None
     m = Substitution(variables=state.solved)
     conds = [*state.conds, *(cond("==", e) for e in state.equations)]
     body = expr.bracket(conds, m.scalar(term))
     # a substituted variable may hide a remaining one only through the solution, so the term decides what is summed
-    return Solution(tuple(state.variables), body)
+    return Solution(tuple(state.variables), body, state.solved)
 
 
 def _hidden_in_data(e: Index, variables: list[Var]) -> bool:
