@@ -499,7 +499,8 @@ def _prove(e: Index, known: tuple[Cond, ...], depth: int, steps: list[int]) -> b
     steps[0] -= 1
     if depth <= 0 or steps[0] < 0:
         return False
-    for atom in sorted(e.atoms, key=_atom_key, reverse=True):
+    # variables and what is made of them before quotients of dims: the extent of a variable may hold such a quotient
+    for atom in sorted(e.atoms, key=lambda a: (bool(as_index(a).free), a.key), reverse=True):
         if isinstance(atom, DimSymbol):
             continue
         return any(_prove(smaller, known, depth - 1, steps) for smaller in _bounded(e, atom, known, depth, steps))

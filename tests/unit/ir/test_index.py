@@ -161,6 +161,13 @@ def test_proofs_that_programs_need():
     assert prove_nonnegative(N - 1 - as_index(k), (enough,)) and not prove_nonnegative(N - 1 - as_index(k))
 
 
+def test_an_extent_may_hold_a_quotient():
+    extent = N + 2 * floor_divide(M - 1, 2) - M + 1
+    i = as_index(Var("i", extent))
+    assert prove_nonnegative(extent - 1 - i)
+    assert not prove_nonnegative(extent - 2 - i)
+
+
 def test_proofs_end_where_floors_and_conditions_feed_each_other():
     i, j = Var("i", N), Var("j", M)
     known = tuple(c for c in (cond(">=", 2 * as_index(j) + as_index(i) // 2 - 2), cond(">=", K - 1 - 2 * as_index(j) -
