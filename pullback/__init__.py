@@ -4,7 +4,7 @@ Write the maths once in index notation or in the functions of the Python array A
 function is defined; derivatives are programs of the same language; all of it becomes readable C.
 """
 
-from pullback import errors
+from pullback import errors, linalg, verbs
 from pullback.api import Function, exact, function, grad, threads, value_and_grad
 from pullback.api.batching import vmap
 from pullback.api.jacobian import hessian, jacobian
@@ -261,6 +261,7 @@ __all__ = [
     "jvp",
     "less",
     "less_equal",
+    "linalg",
     "linspace",
     "log",
     "log1p",
@@ -338,6 +339,7 @@ __all__ = [
     "value_and_grad",
     "var",
     "vecdot",
+    "verbs",
     "vjp",
     "vmap",
     "where",

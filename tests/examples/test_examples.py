@@ -30,6 +30,10 @@ DIMS: dict[str, dict[str, int]] = {
     "descent.loss": {"N": 20, "M": 3},
     "heat.spread": {"H": 5, "W": 7, "T": 4},
     "mixture.log_likelihood": {"N": 11, "D": 3, "K": 2},
+    "zhang_verbs.digit": {},
+    "zhang_verbs.gradient": {},
+    "zhang_verbs.layers": {},
+    "zhang_verbs.loss": {},
 }
 
 

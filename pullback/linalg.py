@@ -1,0 +1,302 @@
+"""Linear algebra under the names of the Python array API, and the constructors of the language M̃.
+
+M̃ is the vector and matrix library of Shaikhha, Fitzgibbon, Vytiniotis and Peyton Jones, *Efficient differentiable
+programming in a functional array-processing language* (2019), Fig. 4: 28 functions over `build` and `ifold`. Each is
+here; `docs/reference/linalg.md` has the correspondence. All are index notation, so derivatives follow from the core.
+"""
+
+from __future__ import annotations
+
+from builtins import zip as _both
+from collections.abc import Callable
+from typing import Any
+
+from pullback.errors import ShapeError
+from pullback.ir import expr
+from pullback.ir.index import as_index, cond
+from pullback.lang.array import Array
+from pullback.lang.composed import diagonal, inf, trace
+from pullback.lang.creation import arange, eye, full, ones, zeros
+from pullback.lang.elementwise import dtype_from, elementwise
+from pullback.lang.functions import abs as magnitude
+from pullback.lang.functions import add, multiply, sqrt
+from pullback.lang.handle import as_array, describe, extent_of, shape_text, view
+from pullback.lang.index import build, where
+from pullback.lang.linalg import matmul, outer, tensordot, vecdot
+from pullback.lang.manipulation import expand_dims, matrix_transpose
+from pullback.lang.ranges import to_index
+from pullback.lang.reduction import max as largest
+from pullback.lang.reduction import min as smallest
+from pullback.lang.reduction import normal_axes, sum
+from pullback.lang.trace import current
+from pullback.source import user_position
+
+__all__ = [
+    "add",
+    "arange",
+    "columns",
+    "cross",
+    "diagonal",
+    "eye",
+    "full",
+    "hot",
+    "map",
+    "map2",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_transpose",
+    "multiply",
+    "ones",
+    "outer",
+    "row",
+    "rows",
+    "slice",
+    "sum",
+    "tensordot",
+    "trace",
+    "vecdot",
+    "vector_norm",
+    "zeros",
+    "zip",
+]
+
+
+def hot(shape: Any, position: Any, *, dtype: Any = None) -> Array:
+    """1 at one position, 0 elsewhere.
+
+    Args:
+        shape: an extent or a tuple of them.
+        position: an index for each axis: an int, an index or an integer value. Outside of the shape, all are 0.
+        dtype: floating unless given.
+
+    >>> import pullback as pb
+    >>> @pb.function
+    ... def second(n: pb.Static):
+    ...     return pb.linalg.hot(n, 1)
+    >>> second(3).tolist()
+    [0.0, 1.0, 0.0]
+    """
+    extents = [extent_of(e, "hot") for e in (shape if isinstance(shape, tuple | list) else (shape,))]
+    given = position if isinstance(position, tuple | list) else (position,)
+    if len(given) != len(extents):
+        raise ShapeError(
+            "E104",
+            f"hot: {len(given)} indices for the shape {shape_text(extents)}",
+            position=user_position(),
+            remedy="one index for each axis",
+        )
+    places = []
+    for p in given:
+        h = as_array(p, "hot")
+        places.append(h.index if h.index is not None else to_index(h.element()))
+    target = current().default_float if dtype is None else dtype_from(dtype)
+    one = expr.const(1, target)
+    return view(
+        [current().extent(e, "hot") for e in extents],
+        target,
+        lambda own: expr.bracket([cond("==", i - as_index(p)) for i, p in _both(own, places)], one),
+    )
+
+
+def _same_rows(what: str, x: Any, y: Any) -> tuple[Array, Array]:
+    a, b = as_array(x, what), as_array(y, what)
+    if not a.rank or not b.rank or a.extents[0] is not b.extents[0]:
+        raise ShapeError(
+            "E101",
+            f"{what}: the arrays differ in their first extent, or have none",
+            position=user_position(),
+            facts=[describe(a, "first"), describe(b, "second")],
+        )
+    return a, b
+
+
+def map(f: Callable[[Any], Any], x: Any) -> Any:
+    """F of each element of a vector, of each row of a matrix, of each slice along the first axis.
+
+    >>> import numpy as np, pullback as pb
+    >>> @pb.function
+    ... def doubled(v):
+    ...     return pb.linalg.map(lambda a: a * 2, v)
+    >>> doubled(np.array([1., 2.])).tolist()
+    [2.0, 4.0]
+    """
+    a: Array = as_array(x, "map")
+    _same_rows("map", a, a)
+    return build(a.shape[0], lambda i: f(a[i]))
+
+
+def map2(f: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
+    """F of corresponding elements of two vectors, or slices along the first axis of two arrays.
+
+    Raises:
+        ShapeError: [E101] the first extents differ.
+    """
+    a, b = _same_rows("map2", x, y)
+    return build(a.shape[0], lambda i: f(a[i], b[i]))
+
+
+def zip(x: Any, y: Any) -> tuple[Array, Array]:
+    """A pair of arrays of one length, as the array of the pairs of their elements: `map2` with pairs for results.
+
+    Arrays of trees are trees of arrays here: reading `zip(v, w)` at i is reading both at i.
+
+    Raises:
+        ShapeError: [E101] the first extents differ.
+    """
+    return _same_rows("zip", x, y)
+
+
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Array:
+    """The norm of a vector: (Σ |x[i]|^ord)^(1/ord), over all or the given axes.
+
+    Args:
+        x: floating array.
+        axis: the axes that make up a vector; all of them unless given.
+        keepdims: whether these stay, with extent 1.
+        ord: 2 unless given; 1, inf, -inf and 0 (how many elements are not 0) too.
+    Derivative:
+        Of the 2-norm x / ‖x‖, and 0 at 0.
+    """
+    h: Array = as_array(x, "vector_norm")
+    if ord == inf:
+        return largest(magnitude(h), axis=axis, keepdims=keepdims)
+    if ord == -inf:
+        return smallest(magnitude(h), axis=axis, keepdims=keepdims)
+    if ord == 0:
+        counted = where(elementwise("not_equal", h, 0), _one(h), 0)
+        return sum(counted, axis=axis, keepdims=keepdims)
+    if ord == 1:
+        return sum(magnitude(h), axis=axis, keepdims=keepdims)
+    if ord == 2:
+        return _root(sum(elementwise("multiply", h, h), axis=axis, keepdims=keepdims), sqrt)
+    powers = sum(elementwise("power", magnitude(h), ord), axis=axis, keepdims=keepdims)
+    return _root(powers, lambda total: elementwise("power", total, 1 / ord))
+
+
+def _one(h: Array) -> Array:
+    return full((), 1, dtype=h.settled)
+
+
+def _root(total: Array, f: Callable[[Array], Array]) -> Array:
+    """F of a sum of powers: 0 at 0, and so its derivative there."""
+    return where(elementwise("equal", total, 0), 0, f(total))
+
+
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") -> Array:
+    """The norm of the matrices in the last two axes: Frobenius, 1 or inf (largest sum of magnitudes), -1, -inf."""
+    h: Array = as_array(x, "matrix_norm")
+    if h.rank < 2:
+        raise ShapeError(
+            "E104",
+            "matrix_norm: the array has fewer than two axes",
+            position=user_position(),
+            facts=[describe(h, "array")],
+        )
+    if ord == "fro":
+        return vector_norm(h, axis=(-2, -1), keepdims=keepdims)
+    if ord not in (1, -1, inf, -inf):
+        raise ShapeError(
+            "E104",
+            f"matrix_norm: there is no norm {ord!r} here",
+            position=user_position(),
+            remedy="'fro', 1, -1, inf or -inf; those of singular values need a decomposition",
+        )
+    down = ord in (1, -1)
+    sums = sum(magnitude(h), axis=-2 if down else -1, keepdims=True)
+    choose = largest if ord in (1, inf) else smallest
+    return choose(sums, axis=(-2, -1), keepdims=keepdims)
+
+
+def matrix_power(x: Any, n: int, /) -> Array:
+    """The product of n copies of square matrices, by repeated squaring; the identity for 0.
+
+    Raises:
+        ShapeError: [E104] the matrices are not square, or n is negative.
+    """
+    h: Array = as_array(x, "matrix_power")
+    if h.rank < 2 or h.extents[-1] is not h.extents[-2] or n < 0:
+        raise ShapeError(
+            "E104",
+            f"matrix_power: power {n} of an array that must be of square matrices, the power 0 or more",
+            position=user_position(),
+            facts=[describe(h, "array")],
+        )
+    if n == 0:
+        one = expr.const(1, h.settled)
+        return view(h.extents, h.settled, lambda i: expr.bracket([cond("==", i[-1] - i[-2])], one))
+    result: Array | None = None
+    square = h
+    while True:
+        if n % 2:
+            result = square if result is None else matmul(result, square)
+        n //= 2
+        if not n:
+            assert result is not None
+            return result
+        square = matmul(square, square)
+
+
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
+    """The vector product of vectors of three elements.
+
+    Raises:
+        ShapeError: [E104] the extent along the axis is not 3. [E101] the shapes differ.
+    """
+    a, b = as_array(x1, "cross"), as_array(x2, "cross")
+    (at,) = normal_axes(a, axis, "cross")
+    if a.extents != b.extents or a.extents[at].constant != 3:
+        raise ShapeError(
+            "E101" if a.extents != b.extents else "E104",
+            "cross: two arrays of one shape with extent 3 along the axis are needed",
+            position=user_position(),
+            facts=[describe(a, "left"), describe(b, "right")],
+        )
+
+    def term(i: Any, shift: int, back: int) -> Array:
+        *lead, k = i[: at + 1]
+        rest = i[at + 1 :]
+        return multiply(a[(*lead, (k + shift) % 3, *rest)], b[(*lead, (k + back) % 3, *rest)])
+
+    made: Array = build(a.shape, lambda *i: elementwise("subtract", term(i, 1, 2), term(i, 2, 1)))
+    return made
+
+
+def slice(v: Any, start: Any, end: Any) -> Array:
+    """The elements of a vector, or rows of a matrix, from `start` to `end`, both included, as in M̃.
+
+    Raises:
+        ShapeError: [E103] a bound is not known to be in range.
+    """
+    h: Array = as_array(v, "slice")
+    first, last = extent_of(start, "slice"), extent_of(end, "slice")
+    extent = current().extent(last - first + 1, "slice")
+    made: Array = build(extent, lambda i: h[i + as_array(first)])
+    return made
+
+
+def row(v: Any) -> Array:
+    """A vector as a matrix of one row."""
+    return expand_dims(v, 0)
+
+
+def _extent(m: Any, axis: int, what: str) -> Any:
+    h: Array = as_array(m, what)
+    if h.rank <= axis:
+        raise ShapeError(
+            "E104",
+            f"{what}: the array has {h.rank} axes",
+            position=user_position(),
+            facts=[describe(h, "array")],
+        )
+    return h.shape[axis]
+
+
+def rows(m: Any) -> Any:
+    """The number of rows of a matrix, or of elements of a vector: an int or a dim."""
+    return _extent(m, 0, "rows")
+
+
+def columns(m: Any) -> Any:
+    """The number of columns of a matrix: an int or a dim."""
+    return _extent(m, 1, "columns")

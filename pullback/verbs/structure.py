@@ -1,0 +1,309 @@
+"""Verbs that select and arrange: take, drop, reshape, ravel, catenate, replicate, transpose, iota, index_of.
+
+Counts and shapes come first, as in APL. All of them but `catenate` and `index_of` are views: they cost nothing, and
+their derivatives are gathers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pullback.errors import DTypeError, ShapeError
+from pullback.ir import expr
+from pullback.ir.expr import Scalar
+from pullback.ir.index import ZERO_INDEX, Cond, Index, cond, prove
+from pullback.lang import manipulation
+from pullback.lang.array import Array
+from pullback.lang.creation import arange, zeros
+from pullback.lang.elementwise import elementwise
+from pullback.lang.handle import Handle, Indices, as_array, describe, extent_of, shape_text, view
+from pullback.lang.index import build, min_over, where
+from pullback.lang.manipulation import concat, join, product, split
+from pullback.lang.reduction import normal_axes
+from pullback.lang.subscript import subscript
+from pullback.lang.trace import current
+from pullback.source import user_position
+from pullback.verbs.nested import Extents, Nested, disclose
+
+
+def vector(x: Any, what: str) -> list[Index]:
+    """Numbers known at definition, from one of them or a sequence."""
+    if isinstance(x, Sequence):
+        return [extent_of(e, what) for e in x]
+    if isinstance(x, Handle) and x.rank == 1 and x.extents[0].constant is not None:
+        return [extent_of(e, what) for e in as_array(x)]
+    return [extent_of(x, what)]
+
+
+def _counts(what: str, counts: Any, x: Handle) -> list[Index | None]:
+    """One count for each axis of x, None for axes without."""
+    given: list[Index | None] = [*vector(counts, what)]
+    if len(given) > x.rank:
+        raise ShapeError(
+            "E104",
+            f"{what}: {len(given)} counts for an array of {x.rank} axes",
+            position=user_position(),
+            facts=[describe(x, "array")],
+        )
+    return given + [None] * (x.rank - len(given))
+
+
+def _negative(what: str, count: Index, x: Handle) -> bool:
+    """Whether a count is meant from the end. One of dims that could be either is assumed not to be."""
+    known = current().known
+    if prove(cond(">=", count), known):
+        return False
+    if prove(cond(">=", -count), known):
+        return True
+    if not count.free and count.is_dim:
+        return False
+    raise ShapeError(
+        "E106",
+        f"{what}: whether the count {count} is negative is not known at definition",
+        position=user_position(),
+        facts=[describe(x, "array")],
+        remedy="a negative count means the end: give one whose sign follows from the ranges of its indices",
+    )
+
+
+def _require(count: Index) -> None:
+    """Let the type of the function say that a count of dims is not negative."""
+    if not count.free:
+        current().require(cond(">=", count))
+
+
+def _extent(count: Index, what: str) -> Index:
+    """An extent of a result. One that depends on an index is no axis of a statement, only on the way to one."""
+    return count if count.free else current().extent(count, what)
+
+
+def take(counts: Any, x: Any) -> Array:
+    """The first elements along each axis, the last ones where the count is negative; zeros where there are too few.
+
+    Args:
+        counts: a number or a vector of them, for the first axes of x; the other axes are taken whole. A difference of
+            dims is taken to be positive, which the type of the function then states.
+        x: array.
+    Returns:
+        An array whose first extents are the magnitudes of the counts.
+    Raises:
+        ShapeError: [E104] more counts than axes. [E106] the sign of a count depends on an index.
+    """
+    h: Array = disclose(x)
+    parts: list[tuple[Index, Index | None]] = []  # extent, and the index of its first element in x
+    for n, count in zip(h.extents, _counts("take", counts, h)):
+        if count is None:
+            parts.append((n, None))
+        elif _negative("take", count, h):
+            parts.append((_extent(-count, "take"), n + count))
+        else:
+            parts.append((_extent(count, "take"), ZERO_INDEX))
+
+    def rule(indices: Indices) -> Scalar:
+        own, conds = [], list[Cond | bool]()
+        for i, n, (_, start) in zip(indices, h.extents, parts):
+            if start is not None:
+                i = i + start
+                inside = (cond(">=", i), cond(">=", n - 1 - i))
+                conds += [c for c in inside if not prove(c, current().known)]
+            own.append(i)
+        return expr.bracket(conds, h.element(tuple(own)))
+
+    return view([e for e, _ in parts], h.settled, rule, user_position(), h.name)
+
+
+def drop(counts: Any, x: Any) -> Array:
+    """What is left without the first elements along each axis, without the last ones where the count is negative.
+
+    Args:
+        counts: a number or a vector of them, for the first axes of x; nothing is dropped along the others.
+        x: array.
+    Returns:
+        An array of the remaining elements, none where the count is the extent or more.
+    Raises:
+        ShapeError: [E104] more counts than axes. [E106] the sign of a count depends on an index.
+    """
+    h: Array = disclose(x)
+    extents, starts = list[Index](), list[Index]()
+    for n, count in zip(h.extents, _counts("drop", counts, h)):
+        from_end = count is not None and _negative("drop", count, h)
+        if count is not None and not from_end:
+            _require(count)
+        left = n if count is None else n + count if from_end else n - count
+        if left.constant is not None and left.constant < 0:
+            left = ZERO_INDEX
+        extents.append(_extent(left, "drop"))
+        starts.append(ZERO_INDEX if count is None or from_end else count)
+    rule = lambda indices: h.element(tuple(i + s for i, s in zip(indices, starts)))
+    return view(extents, h.settled, rule, user_position(), h.name)
+
+
+def reshape(shape: Any, x: Any) -> Array:
+    """The elements in row-major order in another shape: the rest left out, or all used again from the first.
+
+    Args:
+        shape: an extent or a vector of them.
+        x: array with at least one element.
+    Raises:
+        ShapeError: [E104] x has no elements, the result would.
+    """
+    h: Array = disclose(x)
+    extents = [current().extent(e, "reshape") for e in vector(shape, "reshape")]
+    wanted, size = product(extents), product(h.extents)
+    if size.constant == 0 and wanted.constant != 0:
+        raise ShapeError(
+            "E104",
+            f"reshape: {shape_text(h.extents)} holds no elements to fill {shape_text(extents)} with",
+            position=user_position(),
+            facts=[describe(h, "array")],
+        )
+    enough = prove(cond(">=", size - wanted), current().known)
+
+    def rule(indices: Indices) -> Scalar:
+        flat = join(indices, extents)
+        return h.element(split(flat if enough else flat % size, h.extents))
+
+    return view(extents, h.settled, rule, user_position(), h.name)
+
+
+def ravel(x: Any) -> Any:
+    """All elements in row-major order, as a vector. Of a nested array, its elements."""
+    if isinstance(x, Nested):
+        return Nested(x.shape, x.element, x.array, flat=True)
+    return manipulation.reshape(x, (-1,))
+
+
+def catenate(x: Any, y: Any, axis: int = -1) -> Array:
+    """Two arrays joined along an axis, the last one unless given.
+
+    A scalar is repeated to fit; an array of one axis less than the other counts as extent 1 along the axis.
+    """
+    a, b = disclose(x), disclose(y)
+    if not a.rank and not b.rank:
+        a, b = (manipulation.expand_dims(h) for h in (a, b))
+    larger = a if a.rank >= b.rank else b
+    (at,) = normal_axes(larger, axis, "catenate")
+    one = [e if k != at else 1 for k, e in enumerate(larger.shape)]
+
+    def fitted(h: Array) -> Array:
+        if not h.rank:
+            return manipulation.broadcast_to(h, one)
+        return manipulation.expand_dims(h, at) if h.rank == larger.rank - 1 else h
+
+    return concat([fitted(a), fitted(b)], axis=at)
+
+
+def replicate(counts: Any, x: Any, axis: int = -1) -> Array:
+    """Every slice along an axis repeated.
+
+    Args:
+        counts: how often each; or a vector of Python ints, one for each slice, 0 leaving it out.
+        x: array.
+        axis: the last one unless given; 0 repeats rows.
+    """
+    h: Array = disclose(x)
+    (at,) = normal_axes(h, axis, "replicate")
+    if not isinstance(counts, Sequence):
+        return manipulation.repeat(h, counts, axis=at)
+    numbers = [extent_of(c, "replicate").constant for c in counts]
+    if h.extents[at].constant != len(numbers) or any(n is None or n < 0 for n in numbers):
+        raise ShapeError(
+            "E104",
+            f"replicate: {len(numbers)} counts for {h.extents[at]} slices",
+            position=user_position(),
+            facts=[describe(h, "array")],
+            remedy="one non-negative number for each slice, or a single one for all",
+        )
+    lead = (slice(None),) * at
+    parts = [
+        manipulation.repeat(subscript(h, (*lead, slice(k, k + 1))), n, axis=at) for k, n in enumerate(numbers) if n
+    ]
+    if not parts:
+        return zeros([*h.shape[:at], 0, *h.shape[at + 1 :]], dtype=h.settled)
+    return concat(parts, axis=at)
+
+
+def transpose(x: Any, axes: Sequence[int] | None = None) -> Array:
+    """The order of the axes reversed; or axis k of x as axis axes[k] of the result.
+
+    Axes of x with the same place in the result make a diagonal: `transpose(m, (0, 0))`.
+
+    Raises:
+        ShapeError: [E104] an axis of the result is missing, or axes of one diagonal differ in extent.
+    """
+    h: Array = disclose(x)
+    places = tuple(reversed(range(h.rank))) if axes is None else tuple(axes)
+    rank = max(places, default=-1) + 1
+    extents = [{h.extents[k] for k, p in enumerate(places) if p == a} for a in range(rank)]
+    if len(places) != h.rank or min(places, default=0) < 0 or any(len(e) != 1 for e in extents):
+        raise ShapeError(
+            "E104",
+            f"transpose: axes {places} for an array of {h.rank} axes",
+            position=user_position(),
+            facts=[describe(h, "array")],
+            remedy="one place in the result for each axis, none left out, a diagonal of equal extents",
+        )
+    rule = lambda indices: h.element(tuple(indices[p] for p in places))
+    return view([e for (e,) in extents], h.settled, rule, user_position(), h.name)
+
+
+def iota(n: Any) -> Any:
+    """The integers from 0 to n - 1; for a vector of extents the nested array of all index vectors.
+
+    >>> import pullback as pb
+    >>> from pullback.verbs import disclose, iota
+    >>> @pb.function
+    ... def indices(rows: pb.Static):
+    ...     return disclose(iota((rows, 2)))
+    >>> indices(2).tolist()
+    [[[0, 0], [0, 1]], [[1, 0], [1, 1]]]
+    """
+    if not isinstance(n, Sequence):
+        return arange(n)
+    return Nested(n, lambda *i: Extents(i))
+
+
+def index_of(x: Any, y: Any) -> Array:
+    """Where each element of y occurs first in the vector x; the extent of x where it does not.
+
+    Raises:
+        ShapeError: [E104] x is no vector.
+        DTypeError: [E121] the elements cannot be compared.
+    """
+    a, b = disclose(x), disclose(y)
+    if a.rank != 1:
+        raise ShapeError(
+            "E104",
+            f"index_of: the first argument has {a.rank} axes, not one",
+            position=user_position(),
+            facts=[describe(a, "array")],
+            remedy="`ravel` makes a vector of an array",
+        )
+    if a.settled.is_bool != b.settled.is_bool:
+        raise DTypeError(
+            "E121",
+            "index_of: truth values and numbers are never equal",
+            position=user_position(),
+            facts=[describe(a, "first"), describe(b, "second")],
+        )
+    (n,) = a.shape
+
+    def first(*j: Any) -> Any:
+        return min_over(n, lambda i: where(elementwise("equal", a[i], b[j] if j else b), i, n))
+
+    found: Array = build(b.shape, first) if b.rank else first()
+    return found
+
+
+__all__ = [
+    "catenate",
+    "drop",
+    "index_of",
+    "iota",
+    "ravel",
+    "replicate",
+    "reshape",
+    "take",
+    "transpose",
+]
