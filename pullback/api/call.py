@@ -10,8 +10,8 @@ from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Const, Get, Ref, Scalar
 from pullback.ir.index import Cond, DimSymbol, Index, as_index, divide_exactly, prove
+from pullback.ir.program import Build, Fold, Program, While, walk_statements
 from pullback.ir.program import Choose as Choose_
-from pullback.ir.program import Fold, Program, While, walk_statements
 from pullback.ir.traverse import Substitution
 from pullback.lang import tree
 from pullback.lang.annotations import Leaf
@@ -167,25 +167,22 @@ def _instantiate(p: Program, handles: Sequence[Array], dims: dict[DimSymbol, Ind
         elif isinstance(s, Choose_):
             whole.add(s.test)
             whole.update(s.then.results + s.otherwise.results)
+    tracer = current()
+    simple = all(isinstance(s, Build) for s in p.body.statements)
     refs: dict[Ref, Ref] = {}
     rules: dict[Ref, Array] = {}
     for r, h in zip(p.inputs, handles):
-        if r not in whole and _moves_data(h):
-            stand_in = Ref(r.name, r.dtype, h.extents)
-            refs[r] = stand_in
-            rules[stand_in] = h
+        if r in whole:
+            refs[r] = ref_of(h, r.name)
         else:
-            whole_ref = ref_of(h, r.name)
-            stand_in = Ref(r.name, r.dtype, h.extents)
-            if r in whole:
-                refs[r] = whole_ref
-            else:
-                refs[r] = stand_in
-                rules[stand_in] = from_ref(whole_ref)
+            known = (h.ref is not None and h.weak is None and simple) or _moves_data(h)
+            array = h if known else from_ref(ref_of(h, r.name))
+            if array.ref is not None and not simple and not tracer.is_foreign(array.ref):
+                array = from_ref(tracer.whole(array.ref))  # a guard outside does not reach into a loop
+            refs[r] = Ref(r.name, r.dtype, h.extents)
+            rules[refs[r]] = array
         if r.bounds is not None:
             _pass_bounds(r, h, dims)
-
-    tracer = current()
 
     def get(ref: Ref, indices: Indices) -> Scalar:
         h = rules.get(ref)

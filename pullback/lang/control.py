@@ -28,7 +28,7 @@ from pullback.lang.handle import (
     weak,
 )
 from pullback.lang.naming import assigned_name, parameter_names
-from pullback.lang.ranges import Obligation, extreme
+from pullback.lang.ranges import Obligation, conditions, extreme
 from pullback.lang.trace import Tracer, current
 from pullback.lang.tree import Structure
 from pullback.source import Position, user_position
@@ -329,13 +329,14 @@ def cond(test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *op
             leaves, structure = tree.flatten(f(*operands))
             results.append((structure, [as_array(v, "cond") for v in leaves]))
     dtypes = _common(results, position)
-    for f in (then, otherwise):
+    for f, truth in ((then, True), (otherwise, False)):
+        facts = tuple(conditions(chosen.element(), truth))
         with tracer.block() as scope:
             leaves, structure = tree.flatten(f(*operands))
             handles = [as_array(v, "cond") for v in leaves]
             names = tree.leaf_names(structure, assigned_name(position) or "value")
             refs = [ref_of(h if h.strong is d else convert(h, d), n) for h, d, n in zip(handles, dtypes, names)]
-            owed += tracer.settle_block(refs)
+            owed += tracer.settle_block(refs, facts)
             sides.append((Block(tuple(scope.statements), tuple(refs)), structure, handles))
     outs = tuple(Ref(n, r.dtype, r.shape) for n, r in zip(names, sides[0][0].results))
     tracer.emit(Choose(outs, test_ref, sides[0][0], sides[1][0], () if position is None else (position,)), owed)

@@ -264,7 +264,7 @@ def ref_of(h: Handle, name: str | None = None) -> Ref:
     if h.ref is not None and (h.weak is None or h.ref.dtype is h.settled):
         if not current().is_foreign(h.ref):
             current().visible(h.ref)
-            return h.ref
+            return current().whole(h.ref)
     made = emit(h.extents, lambda indices: h.element(indices), name or h.name or "value", h.position or user_position())
     assert made.ref is not None
     return made.ref

@@ -67,24 +67,29 @@ class Access:
 
 @dataclass(frozen=True)
 class Obligation:
-    """`condition` must hold wherever the array that owes it is read; `known` held where it arose."""
+    """`condition` must hold wherever the array that owes it is read; `known` held where it arose.
+
+    With `data` the condition is about data: where it is not known to hold, the array with run-time checks is read.
+    """
 
     condition: Cond | bool
     known: Known
     access: Access
+    data: bool = False
 
     def substitute(self, s: Substitution) -> Obligation:
         """The obligation with variables mapped."""
         condition = self.condition if isinstance(self.condition, bool) else s.condition(self.condition)
         known = tuple(c for c in (s.condition(k) for k in self.known) if isinstance(c, Cond))
-        return Obligation(condition, known, self.access)
+        return Obligation(condition, known, self.access, self.data)
 
 
 class RangeChecker:
     """Walks the body of a statement and settles every element it reads."""
 
-    def __init__(self, tracer: Tracer, own: frozenset[Var]) -> None:
+    def __init__(self, tracer: Tracer, own: frozenset[Var], strict: bool = False) -> None:
         self.tracer = tracer
+        self.lifting = frozenset() if strict else frozenset(tracer.scope.lifted) - own
         self.assumed = tracer.known
         self.guardable = tracer.guardable - own
         self.obligations: list[Obligation] = []
@@ -182,35 +187,44 @@ class RangeChecker:
             index = self.index(plain, known)
             bounds = [(cond(">=", index), False), (cond(">=", extent - 1 - index), True)]
             failing = [(c, upper) for c, upper in bounds if not prove(c, facts)]
-            if failing and any(isinstance(a, Data) for a in index.every_atom):
+            data = any(isinstance(a, Data) for a in index.every_atom)
+            if failing and data and not all(self._may_wait(c) for c, _ in failing):
                 index = expr.data_index(expr.from_index(index, types.i64), extent, checked=True)
                 failing = []
             for c, upper in failing:
                 access = Access(e.ref, axis, e.indices, upper, position)
                 guards.append(c)
                 if isinstance(c, Cond) and not c.free.isdisjoint(self.guardable):
-                    self.obligations.append(Obligation(c, known, access))
+                    self.obligations.append(Obligation(c, known, access, data))
                 else:
                     self.tracer.report(range_error(access))
             indices.append(index)
-        self._owed(e.ref, indices, known, facts)
-        out = e if tuple(indices) == e.indices else expr.get(e.ref, *indices)
+        ref = self._owed(e.ref, indices, known, facts)
+        out = e if ref is e.ref and tuple(indices) == e.indices else expr.get(ref, *indices)
         return expr.bracket(guards, out) if guards else out
 
-    def _owed(self, ref: Ref, indices: list[Index], known: Known, facts: Known) -> None:
-        """What the array read owes, for these indices."""
+    def _may_wait(self, c: Cond | bool) -> bool:
+        """Whether a condition on data may be known where the statement, which is lifted, is read."""
+        return isinstance(c, Cond) and not c.free.isdisjoint(self.lifting)
+
+    def _owed(self, ref: Ref, indices: list[Index], known: Known, facts: Known) -> Ref:
+        """What the array read owes, for these indices; the array to read, with checks where they are needed."""
         lead, owed = self.tracer.obligations(ref)
         if not owed:
-            return
+            return ref
+        checked = False
         s = Substitution(dict(zip(lead, indices)))
         for o in owed:
             o = o.substitute(s)
             if prove(o.condition, (*facts, *o.known)):
                 continue
-            if isinstance(o.condition, Cond) and not o.condition.free.isdisjoint(self.guardable):
-                self.obligations.append(Obligation(o.condition, _join(o.known, known), o.access))
+            if o.data and not self._may_wait(o.condition):
+                checked = True
+            elif isinstance(o.condition, Cond) and not o.condition.free.isdisjoint(self.guardable):
+                self.obligations.append(Obligation(o.condition, _join(o.known, known), o.access, o.data))
             else:
                 self.tracer.report(range_error(o.access))
+        return self.tracer.with_checks(ref)[1] if checked else ref
 
 
 def _reads_at(e: Scalar, conds: list[Cond]) -> bool:

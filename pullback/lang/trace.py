@@ -19,6 +19,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -50,6 +51,20 @@ class Scope:
         self.parameters = parameters
 
 
+@dataclass(frozen=True)
+class _Recipe:
+    """How to make a statement again: what it was built from, and where."""
+
+    outs: tuple[Ref, ...]
+    variables: tuple[Var, ...]
+    values: tuple[Scalar, ...]
+    names: tuple[str, ...]
+    position: Position | None
+    bounds: Sequence[tuple[Index, Index] | None] | None
+    scope: Scope
+    lifted: tuple[Var, ...]
+
+
 class Tracer:
     """The program being written. One is active per thread; see `current`.
 
@@ -72,6 +87,9 @@ class Tracer:
         self.sizes: dict[str, None] = {}
         self._owner: dict[Ref, Scope] = {}
         self._views: dict[Ref, tuple[Ref, tuple[Var, ...]]] = {}
+        self._recipes: dict[Ref, _Recipe] = {}
+        self._checked: dict[Ref, Ref] = {}
+        self._seen: dict[Ref, Ref] = {}
         self._obligations: dict[Ref, tuple[tuple[Var, ...], tuple[Obligation, ...]]] = {}
 
     # Scopes -------------------------------------------------------------------------------------------------
@@ -197,9 +215,10 @@ class Tracer:
         names: Sequence[str],
         position: Position | None,
         bounds: Sequence[tuple[Index, Index] | None] | None = None,
+        strict: bool = False,
     ) -> list[Ref]:
-        """The arrays with these elements, as one statement."""
-        checker = RangeChecker(self, frozenset(variables))
+        """The arrays with these elements, as one statement; with `strict` nothing about data waits for a guard."""
+        checker = RangeChecker(self, frozenset(variables), strict)
         checked = tuple(checker.scalar(v, ()) for v in values)
         shape = tuple(v.extent for v in variables)
         outs = tuple(Ref(n, v.dtype, shape, b) for n, v, b in zip(names, checked, bounds or [None] * len(checked)))
@@ -207,7 +226,48 @@ class Tracer:
             for out in outs:
                 self.origins[out] = position
         self.emit(Build(outs, tuple(variables), checked, () if position is None else (position,)), checker.obligations)
+        if any(o.data for o in checker.obligations):
+            recipe = _Recipe(
+                outs,
+                tuple(variables),
+                tuple(values),
+                tuple(names),
+                position,
+                bounds,
+                self.scope,
+                tuple(self.scope.lifted),
+            )
+            for out in outs:
+                self._recipes[out] = self._recipes[self._views[out][0]] = recipe
         return list(outs)
+
+    def with_checks(self, ref: Ref) -> tuple[Ref, Ref]:
+        """The array whose reads of data are checked when the program runs, in place of one that counted on a guard.
+
+        Returns it as the user's code sees it and as it stands in the program.
+        """
+        recipe = self._recipes[ref]
+        if recipe.outs[0] not in self._checked:
+            copies = tuple(Var(v.name, v.extent) for v in recipe.variables)
+            s = Substitution({v: as_index(c) for v, c in zip(recipe.variables, copies)})
+            values = [s.scalar(v) for v in recipe.values]
+            depth = next(k for k, scope in enumerate(self.scopes) if scope is recipe.scope)
+            scopes, lifted = self.scopes, recipe.scope.lifted
+            self.scopes, recipe.scope.lifted = scopes[: depth + 1], list(recipe.lifted)
+            try:
+                made = self.build(copies, values, recipe.names, recipe.position, recipe.bounds, strict=True)
+            finally:
+                self.scopes, recipe.scope.lifted = scopes, lifted
+            self._checked.update(zip(recipe.outs, made))
+        position = next(k for k, out in enumerate(recipe.outs) if ref in (out, self._views[out][0]))
+        found = self._checked[recipe.outs[position]]
+        return found, self._views[found][0]
+
+    def whole(self, ref: Ref) -> Ref:
+        """The array to use where all of it is used, and no guard can be known."""
+        if ref in self._recipes and any(o.data for o in self.obligations(self._views[ref][0])[1]):
+            return self.with_checks(ref)[0]
+        return ref
 
     def emit(self, statement: Statement, obligations: Sequence[Obligation] = ()) -> None:
         """Add a statement to the current block, with an axis for each variable in scope that it depends on."""
@@ -232,6 +292,7 @@ class Tracer:
         moved = [o.substitute(s) for o in obligations]
         for out in statement.outs:
             self._views[out] = (mapping[out], needed)
+            self._seen[mapping[out]] = out
             if out in self.origins:
                 self.origins[mapping[out]] = self.origins[out]
             self._owe((mapping[out],), copies, moved)
@@ -247,7 +308,7 @@ class Tracer:
 
     def adopt(self, block: Block) -> tuple[Ref, ...]:
         """Add the statements of an instantiated block (a call) to the current one."""
-        if not self.inside:
+        if not self.inside and not self._obligations:
             for s in block.statements:
                 for out in s.outs:
                     self._owner[out] = self.scope
@@ -258,8 +319,19 @@ class Tracer:
             return self.read(ref, indices) if ref in self._views else expr.get(ref, *indices)
 
         sub = Substitution(get=get)
-        for statement in block.statements:
-            self.emit(sub.statement(statement))
+        for original in block.statements:
+            statement = sub.statement(original)
+            owing = [r for r in statement_reads(statement) if r in self._obligations]
+            if not owing:
+                self.emit(statement)
+            elif isinstance(statement, Build):
+                names = [r.name for r in statement.outs]
+                position = statement.positions[0] if statement.positions else None
+                bounds = [r.bounds for r in statement.outs]
+                made = self.build(statement.vars, statement.values, names, position, bounds)
+                sub.refs.update(zip(original.outs, made))
+            else:
+                self.emit(statement, self.settle(*(self._seen.get(r, r) for r in owing)))
         return tuple(sub.ref(r) for r in block.results)
 
     # Ranges and assumptions ---------------------------------------------------------------------------------
@@ -294,8 +366,11 @@ class Tracer:
             for out in outs:
                 self._obligations[out] = (lead, tuple(obligations))
 
-    def settle(self, *refs: Ref) -> list[Obligation]:
-        """What is owed for using whole arrays: proven, reported, or left to where the result is used."""
+    def settle(self, *refs: Ref, facts: tuple[Cond, ...] = ()) -> list[Obligation]:
+        """What is owed for using whole arrays: proven, reported, or left to where the result is used.
+
+        `facts` are conditions that hold wherever they are used.
+        """
         left: list[Obligation] = []
         for ref in refs:
             view = self._views.get(ref)
@@ -303,7 +378,7 @@ class Tracer:
             s = Substitution({a: as_index(v) for a, v in zip(lead, view[1])}) if view else None
             for o in owed:
                 o = o.substitute(s) if s else o
-                if prove(o.condition, (*self.known, *o.known)):
+                if prove(o.condition, (*self.known, *o.known, *facts)):
                     continue
                 if isinstance(o.condition, Cond) and o.condition.free & self.guardable:
                     left.append(o)
@@ -311,31 +386,19 @@ class Tracer:
                     self.report(range_error(o.access))
         return left
 
-    def settle_block(self, results: Sequence[Ref]) -> list[Obligation]:
-        """At the end of a block: what its arrays still owe, as far as the variables around the block decide it.
+    def settle_block(self, results: Sequence[Ref], facts: tuple[Cond, ...] = ()) -> list[Obligation]:
+        """At the end of a block: what its results still owe, as far as the variables around the block decide it.
 
-        An obligation on a variable of the block itself, or on none, is an error: nothing is left that could hold.
+        An obligation on a variable of the block itself is an error: nothing is left that could hold.
         """
-        self.settle_own(results)
         around = self.scopes[-2].parameters.union(self.scopes[-2].lifted)
         left: list[Obligation] = []
-        for s in self.scope.statements:
-            for out in s.outs:
-                lead, owed = self.obligations(out)
-                if not lead:
-                    left += [
-                        o
-                        for o in owed
-                        if isinstance(o.condition, Cond) and o.condition.free and o.condition.free <= around
-                    ]
-        return left
-
-    def settle_own(self, results: Sequence[Ref]) -> None:
-        """Report what results owe and only the variables of this block could decide."""
-        around = self.scopes[-2].parameters.union(self.scopes[-2].lifted)
-        for o in self.settle(*results):
-            if isinstance(o.condition, Cond) and not o.condition.free <= around:
+        for o in self.settle(*results, facts=facts):
+            if isinstance(o.condition, Cond) and o.condition.free <= around:
+                left.append(o)
+            else:
                 self.report(range_error(o.access))
+        return left
 
     def report(self, error: PullbackError) -> None:
         """Keep an error and go on: what one function gets wrong is shown together."""
