@@ -162,7 +162,7 @@ def test_proofs_that_programs_need():
 
 
 def test_an_extent_may_hold_a_quotient():
-    extent = N + 2 * floor_divide(M - 1, 2) - M + 1
+    extent = N + 2 * ((M - 1) // 2) - M + 1
     i = as_index(Var("i", extent))
     assert prove_nonnegative(extent - 1 - i)
     assert not prove_nonnegative(extent - 2 - i)
