@@ -53,8 +53,7 @@ def literal(value: bool | int | float, dtype: DType) -> Text:
         return _float(float(value), dtype)
     n = int(value)
     if dtype.kind == "unsigned":
-        wide = dtype.bits == 64 and n > 0x7FFFFFFF
-        return (f"UINT64_C({n})" if wide else f"{n}u" if dtype.bits >= 32 else str(n)), ATOM
+        return (f"UINT64_C({n})" if dtype.bits == 64 else f"{n}u" if dtype.bits == 32 else str(n)), ATOM
     if n == dtype.minimum and dtype.bits >= 32:
         return limit(dtype, "MIN"), ATOM
     text = f"INT64_C({n})" if abs(n) > 0x7FFFFFFF else str(n)

@@ -18,6 +18,7 @@ from pullback.loops.nodes import Binary, Read, Temp, Unary, Value, largest, load
     (float("nan"), f32, "NAN"), (-0.0, f64, "-0.0"), (True, bool_, "true"), (7, i32, "7"), (-128, i8, "-128"),
     (-(2**31), i32, "INT32_MIN"), (-(2**63), i64, "INT64_MIN"), (2**40, i64, "INT64_C(1099511627776)"),
     (2**32 - 1, u32, "4294967295u"), (2**64 - 1, u64, "UINT64_C(18446744073709551615)"),
+    (0, u64, "UINT64_C(0)"),  # ~0u would have 32 bits
 ])
 def test_numbers(value: float, dtype: DType, text: str) -> None:
     assert literal(value, dtype)[0] == text
