@@ -175,7 +175,7 @@ class Tracer:
 
     def _read_foreign(self, ref: Ref, indices: Sequence[Index]) -> Scalar:
         assert self.parent is not None
-        e = self.parent.read(ref, indices)
+        e = self.parent.read(self.parent.whole(ref), indices)  # a guard outside does not reach into a closure
         assert isinstance(e, Get)
         mine = self.foreign.get(e.ref)
         if mine is None:
