@@ -5,10 +5,8 @@ After     p = build t < Q + V - 1 { [t - V + 1 >= 0, ...] g[t - V + 1] }
           y = build q < Q { sum v < V { p[q - v + V - 1] * w[v] } }
 
 A condition that depends on a vectorised or tiled variable would be tested for each term; a zero border costs one
-copy of the operand. Done where every size is known, the copy is small beside the contraction, and all numbers
-are finite or zero either way (the border is exact zero, and so are the products it enters, unless the other
-factor is not finite there: then the bracket stays, which is why only plain products of elements qualify and the
-other factor is read in range for every term).
+copy of the operand. Done where every size is known and the copy is small beside the contraction. It is inexact in one
+way: where the other factor is not finite, 0 * inf enters a sum that the condition would have kept it out of.
 """
 
 from __future__ import annotations
@@ -27,7 +25,9 @@ WORTH = 4  # a copy must be this many times smaller than the number of terms
 
 
 def pad_operands(program: Program) -> Program:
-    """The program with borders instead of conditions where that pays."""
+    """The program with borders instead of conditions where that pays; as it is under `exact`."""
+    if program.notes.get("exact"):
+        return program
     return program.with_body(_block(program.body))
 
 

@@ -13,6 +13,7 @@ from pullback.ir.program import Program
 from pullback.ir.traverse import specialise
 from pullback.passes.fuse import fuse
 from pullback.passes.pack import pad_operands
+from pullback.passes.speculate import speculate_guards
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import record_rules
 from pullback.rewrite.normal_form import normalise
@@ -42,6 +43,7 @@ PASSES = (
     Pass("common", "equal statements are computed once", eliminate_common),
     Pass("dead", "what no result needs is dropped", eliminate_dead),
     Pass("fuse", "statements go into their readers where that pays", fuse),
+    Pass("speculate", "guards leave contractions whose operands turn out finite", speculate_guards),
     Pass("pad", "conditions on contraction operands become zero borders", pad_operands),
 )
 

@@ -1,0 +1,132 @@
+"""Guards out of contractions: a product without tests where its operands are finite, the guarded one otherwise.
+
+Before    h = build n < N, o < O { a[n, o] > 0 ? g[n, o] : {} }
+          y = build n < N, m < M { sum o < O { a[n, o] > 0 ? h[n, o] * w[o, m] : {} } }
+After     finite = build { all o < O, m < M { isfinite(w[o, m]) } }
+          y = if finite { build .. { sum o < O { h[n, o] * w[o, m] } } } else { build .. as before }
+
+The guard of `where` travels with a cotangent so that a NaN or infinity of the branch not taken never enters
+(`ad.reverse`). Where h is exactly zero outside the guard and w is finite, the guarded and the plain product are the
+same, and the plain one is a contraction like any other. One look at w decides, at run time; the work of looking
+must be small beside the contraction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pullback.ir import expr, types
+from pullback.ir.expr import Const, Get, Mul, Reduce, Ref, Scalar, Select, Zero
+from pullback.ir.index import Index, Var, as_index
+from pullback.ir.program import Block, Build, Choose, Fold, Program, Statement, While
+from pullback.ir.traverse import Substitution
+from pullback.passes.cost import size
+from pullback.rewrite.fired import fired
+
+WORTH = 8  # a contraction must have this many terms for each element that is looked at
+
+
+def speculate_guards(program: Program) -> Program:
+    """The program with guarded contractions chosen at run time, where that pays."""
+    return program.with_body(_block(program.body, {}))
+
+
+def _block(block: Block, outer: dict[Ref, Build]) -> Block:
+    defined = dict(outer)
+    out: list[Statement] = []
+    for s in block.statements:
+        match s:
+            case Build():
+                out += _build(s, defined)
+                for o in s.outs:
+                    defined[o] = s
+            case Fold():
+                out.append(replace(s, body=_block(s.body, defined)))
+            case While():
+                out.append(replace(s, test=_block(s.test, defined), body=_block(s.body, defined)))
+            case Choose():
+                out.append(replace(s, then=_block(s.then, defined), otherwise=_block(s.otherwise, defined)))
+            case _:
+                out.append(s)
+    return replace(block, statements=tuple(out))
+
+
+def _build(s: Build, defined: dict[Ref, Build]) -> list[Statement]:
+    looked_at: dict[Ref, None] = {}
+    values = tuple(_value(v, s, defined, looked_at) for v in s.values)
+    if not looked_at:
+        return [s]
+    fired("speculate.guard")
+    tests = [_finite(r) for r in looked_at]
+    both = expr.get(tests[0].outs[0])
+    for t in tests[1:]:
+        both = expr.apply("logical_and", both, expr.get(t.outs[0]))
+    chosen = Ref("finite", types.bool_, ())
+    test = Build((chosen,), (), (both,), s.positions)
+    plain = _fresh(replace(s, values=values))
+    careful = _fresh(s)
+    return [
+        *tests,
+        test,
+        Choose(s.outs, chosen, Block((plain,), plain.outs), Block((careful,), careful.outs), s.positions),
+    ]
+
+
+def _fresh(s: Build) -> Build:
+    """A copy that defines arrays of its own."""
+    outs = tuple(Ref(o.name, o.dtype, o.shape, o.bounds) for o in s.outs)
+    variables = tuple(Var(v.name, v.extent) for v in s.vars)
+    m = Substitution(variables={v: as_index(w) for v, w in zip(s.vars, variables, strict=True)})
+    return replace(s, outs=outs, vars=variables, values=tuple(m.scalar(v) for v in s.values))
+
+
+def _finite(r: Ref) -> Build:
+    """Whether every element of an array is finite."""
+    variables = tuple(Var(f"i{k}", d) for k, d in enumerate(r.shape))
+    value = expr.reduce("all", variables, expr.apply("isfinite", expr.get(r, *variables)))
+    return Build((Ref(f"{r.name}_finite", types.bool_, ()),), (), (value,))
+
+
+def _value(e: Scalar, s: Build, defined: dict[Ref, Build], looked_at: dict[Ref, None]) -> Scalar:
+    """The value with the guards of its sums dropped; notes which arrays must be finite for that."""
+    match e:
+        case Reduce() if e.op == "sum" and isinstance(e.arg, Select) and isinstance(e.arg.otherwise, Zero):
+            others = _unguarded(e.arg, defined)
+            terms = size(tuple(v.extent for v in (*s.vars, *e.vars)))
+            looks = [size(r.shape) for r in others] if others else [None]
+            if others and terms is not None and sum(n or terms for n in looks) * WORTH <= terms:
+                looked_at.update(dict.fromkeys(others))
+                return expr.reduce("sum", e.vars, e.arg.then)
+            return e
+        case expr.Add():
+            return expr.add(*(_value(a, s, defined, looked_at) for a in e.args))
+        case Mul():
+            return expr.mul(*(_value(a, s, defined, looked_at) for a in e.args))
+        case _:
+            return e
+
+
+def _unguarded(e: Select, defined: dict[Ref, Build]) -> list[Ref]:
+    """The arrays that must be finite for select(test, product, 0) to equal the product; none where nothing helps.
+
+    One factor must be an element of an array that is exactly zero wherever the test fails.
+    """
+    product = e.then.args if isinstance(e.then, Mul) else (e.then,)
+    if not all(isinstance(f, Get | Const) for f in product):
+        return []
+    for f in product:
+        if isinstance(f, Get) and _zero_outside(f, e.test, defined):
+            return list(dict.fromkeys(g.ref for g in product if isinstance(g, Get) and g is not f))
+    return []
+
+
+def _zero_outside(g: Get, test: Scalar, defined: dict[Ref, Build]) -> bool:
+    """Whether the element is a structural zero wherever the test fails."""
+    s = defined.get(g.ref)
+    if s is None or len(s.outs) != 1:
+        return False
+    value = s.values[0]
+    if not isinstance(value, Select) or not isinstance(value.otherwise, Zero):
+        return False
+    variables: dict[Var, Index] = dict(zip(s.vars, g.indices, strict=True))
+    return Substitution(variables=variables).scalar(value.test) is test
