@@ -146,10 +146,10 @@ class _Check:
         forward, backward = jvp(f), vjp(f)
         if "forward" in self.modes:
             for (leaf, position), column in differences.items():
-                unit = np.zeros_like(point.values[leaf])
-                unit[position] = 1
+                units = {k: np.zeros_like(point.values[k]) for k in point.floating}  # all given: one program for all
+                units[leaf][position] = 1
                 primals = tuple(point.arguments(point.values))
-                _, dots = forward(primals, tuple(point.directions({leaf: unit})))
+                _, dots = forward(primals, tuple(point.directions(units)))
                 for path, found, expected in zip(_result_paths(result), _floating(dots), column, strict=True):
                     self.compare(f, point, leaf, position, "forward mode", found, expected, near, path)
         if "reverse" in self.modes:
