@@ -30,4 +30,6 @@ def mnist_folder(data_folder: Path) -> Path:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update-golden` rewrites the expected texts instead of comparing with them."""
-    parser.addoption("--update-golden", action="store_true", help="rewrite the files of tests/golden, then read the diff")
+    parser.addoption(
+        "--update-golden", action="store_true", help="rewrite the files of tests/golden, then read the diff"
+    )
