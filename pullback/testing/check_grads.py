@@ -60,7 +60,6 @@ def check_grads(
     >>> import numpy as np, pullback as pb
     >>> from jaxtyping import Float64
     >>> from pullback import Array
-    >>> from pullback.testing import check_grads
     >>> @pb.function
     ... def energy(x: Float64[Array, "N"]):
     ...     return pb.sum(pb.sin(x) * x)
