@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,16 @@ class Runner:
                 raise
             policy.warn_without_compiler(error.what)
             return None
+
+    @cached_property
+    def entry(self) -> Callable[..., Any] | None:
+        """The compiled call itself, for arrays that fit exactly; None where the results are a tree or interpreted."""
+        structure = self.traced.structure
+        plain = self.single or (structure.kind == "tuple" and all(c == tree.LEAF for c in structure.children))
+        if self.executable is None or not plain or self.traced.captured:
+            return None
+        found: Callable[..., Any] | None = self.executable.entry
+        return found
 
     def call_fast(self, arrays: list[NDArray]) -> Any:
         """A call whose arguments are known to be contiguous and of the shapes and element types of this runner."""

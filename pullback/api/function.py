@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
@@ -71,6 +72,7 @@ class Function:
         self._traces: dict[Signature, Traced] = {}
         self._runners: dict[Any, Runner] = {}
         self._fast: dict[Any, Shortcut] = {}
+        self._entry: Callable[..., Any] | None = None
         self._by_value = True
         self._last: Signature | None = None
         self._under_way: set[Signature] = set()
@@ -171,6 +173,13 @@ class Function:
     # Calling ------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:  # noqa: D102
+        if self._entry is not None and not keywords and not is_tracing():
+            try:
+                answer = self._entry(*args) if out is None else self._entry(*args, out=out)
+            except PullbackError as error:
+                raise _placed(error) from error.__cause__
+            if answer is not NotImplemented:
+                return answer
         shape: list[Any] = []
         given: list[Any] = []
         quick = not keywords and out is None and not is_tracing() and collect(args, shape, given, self._by_value)
@@ -188,6 +197,8 @@ class Function:
             runner, arrays = self._runner(signature, traced, flat)
         except PullbackError as error:
             raise _placed(error) from error.__cause__
+        if not keywords and len(args) == len(arrays) and all(map(operator.is_, args, arrays)):
+            self._entry = runner.entry
         if quick and len(given) == len(signature.flat):
             self._fast[key] = Shortcut(runner, signature.flat, given)
         try:

@@ -104,6 +104,17 @@ class Executable:
                 result[...] = target
         return results
 
+    @cached_property
+    def entry(self) -> Callable[..., Any] | None:
+        """The program as a callable on arrays that fit exactly (`runtime.shim`); None where there can be none."""
+        from pullback.runtime.shim import fast_entry
+
+        def failed(code: int, index: int, extent: int) -> None:
+            raise range_error(self._site(code), index, extent)
+
+        r = self.record
+        return fast_entry(self._entry, r.inputs, r.outputs, r.arena_bytes, failed if r.sites else None)
+
     def _target(self, k: int, a: NDArray, inputs: Sequence[NDArray]) -> NDArray:
         """The array the program writes for output k: the given one, or another where that will not do."""
         slot = self._outputs[k]

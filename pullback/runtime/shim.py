@@ -24,7 +24,6 @@ from pullback.runtime.compile import library_path
 from pullback.runtime.record import Parameter
 
 NAME = "_pullback_call"
-LONG = 20_000  # operations from which a call lets other Python threads run
 
 Entry = Callable[..., Any]
 
@@ -61,14 +60,12 @@ def fast_entry(
     outputs: Sequence[Parameter],
     arena_bytes: int,
     failed: Callable[[int, int, int], None] | None,
-    operations: int,
 ) -> Entry | None:
     """A callable on arrays that are just what the function takes; None where the extension cannot serve it.
 
     Args:
         function: the compiled function as ctypes has it.
         failed: raises for a code and its index and extent; None where nothing is checked at run time.
-        operations: of one call; long calls release the interpreter lock.
     Returns:
         entry(*arrays, out=None) -> array, scalar or tuple of them, or NotImplemented for arguments that do not fit.
     """
@@ -82,7 +79,6 @@ def fast_entry(
         tuple(_array(p) for p in outputs),
         arena_bytes,
         failed is not None,
-        operations >= LONG,
         failed or _never,
     )
     return made

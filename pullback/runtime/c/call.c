@@ -32,7 +32,6 @@ typedef struct {
     size_t arena_bytes;
     void *arena; /* one arena waits here; a call that finds it lent takes another for itself */
     int checked;
-    int release; /* whether the call is long enough to let other threads run */
     PyObject *failed;
 } Entry;
 
@@ -96,13 +95,9 @@ static int call_now(Entry *self, void **pointers, int64_t fault[2]) {
     pointers[count++] = arena;
     if (self->checked) pointers[count++] = fault;
     int code;
-    if (self->release) {
-        Py_BEGIN_ALLOW_THREADS
-        code = call_address(self->address, pointers, count);
-        Py_END_ALLOW_THREADS
-    } else {
-        code = call_address(self->address, pointers, count);
-    }
+    Py_BEGIN_ALLOW_THREADS
+    code = call_address(self->address, pointers, count);
+    Py_END_ALLOW_THREADS
     if (arena) {
         if (self->arena) free(arena);
         else self->arena = arena;
@@ -204,15 +199,15 @@ static int read_array(PyObject *item, Array *a) {
     return !PyErr_Occurred();
 }
 
-/* entry(address, inputs, outputs, arena_bytes, checked, release, failed); None where it has too many arrays */
+/* entry(address, inputs, outputs, arena_bytes, checked, failed); None where it has too many arrays */
 static PyObject *new_entry(PyObject *module, PyObject *args) {
     (void)module;
     unsigned long long address;
     PyObject *inputs, *outputs, *failed;
     Py_ssize_t arena_bytes;
-    int checked, release;
-    if (!PyArg_ParseTuple(args, "KO!O!nppO", &address, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &arena_bytes,
-                          &checked, &release, &failed))
+    int checked;
+    if (!PyArg_ParseTuple(args, "KO!O!npO", &address, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &arena_bytes,
+                          &checked, &failed))
         return NULL;
     Py_ssize_t m = PyTuple_GET_SIZE(inputs), n = PyTuple_GET_SIZE(outputs);
     if (m + n + 2 > 16) Py_RETURN_NONE;
@@ -231,7 +226,6 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
     self->outputs = (int)n;
     self->arena_bytes = (size_t)arena_bytes;
     self->checked = checked;
-    self->release = release;
     self->failed = Py_NewRef(failed);
     for (Py_ssize_t k = 0; k < m + n; ++k) {
         PyObject *item = k < m ? PyTuple_GET_ITEM(inputs, k) : PyTuple_GET_ITEM(outputs, k - m);

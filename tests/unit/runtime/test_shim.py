@@ -27,7 +27,7 @@ def entry_of(f: Any, *examples: Any, dims: dict[str, int]) -> Any:
     executable: Executable = compile_program(pb.function(f).program(*examples), dims)
     record = executable.record
     return fast_entry(
-        executable._entry, record.inputs, record.outputs, record.arena_bytes, fail if record.sites else None, 0
+        executable._entry, record.inputs, record.outputs, record.arena_bytes, fail if record.sites else None
     )
 
 
