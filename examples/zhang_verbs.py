@@ -46,9 +46,9 @@ multiconv = lambda x, ws, bs: rank(lambda b, w: b + conv(w, x), (0, len(shape(x)
 average = lambda x: reduce(add, ravel(x)) / x.size
 trim = lambda n, x: drop(-n, drop(n, x))
 convstencil = lambda w, x: trim((shape(w) - 1) // 2, stencil(lambda v: reduce(add, ravel(w * v)), shape(w))(x))
-blocks = lambda h, w, x: reshape((h // 2, w // 2, 2, 2), rank(transpose, 2)(reshape((h // 2, 2, w), x)))
-avgreshape = rank(lambda x: rank(average, 2)(blocks(*shape(x), x)), 2)
-avgpoolby = lambda n, x: rank(stencil(average, n, n), len(n))(x)
+blocks = lambda p, q, h, w, x: reshape((h // p, w // q, q, p), rank(transpose, 2)(reshape((h // p, p, w), x)))
+avgreshape = rank(lambda x: rank(average, 2)(blocks(2, 2, *shape(x), x)), 2)
+avgpoolby = lambda n, x: rank(lambda c: rank(average, 2)(blocks(*n, *shape(c), c)), 2)(x)
 spread = lambda h, w, d: replicate(h, replicate(w, d / (h * w)), axis=0)
 backpoolby = lambda n, d: rank(lambda c: spread(*n, c), 2)(d)
 # fmt: on

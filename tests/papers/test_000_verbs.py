@@ -1,0 +1,330 @@
+"""Šinkarovs, Bernecky and Scholz, Convolutional Neural Networks in APL (2019): the verbs and the ten blocks.
+
+Every number here stands in the paper, or follows from NumPy's functions of the same meaning.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from jaxtyping import Float, Float64
+
+import pullback as pb
+from pullback import Array
+from pullback.cli.options import import_file
+from pullback.nn import initialise
+from pullback.nn.models import zhang
+from pullback.testing import check_grads
+from pullback.verbs import (
+    catenate,
+    disclose,
+    drop,
+    each,
+    enclose,
+    index_of,
+    iota,
+    power,
+    rank,
+    ravel,
+    reduce,
+    replicate,
+    reshape,
+    shape,
+    stencil,
+    take,
+    transpose,
+)
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "zhang_verbs.py"
+blocks: Any = import_file(EXAMPLE)
+
+W = np.arange(9.0).reshape(3, 3)  # the paper's w
+RANDOM = np.random.default_rng(3)
+
+
+def value(f: Any, *arguments: Any) -> Any:
+    """F of arrays, in C; the interpreter must agree."""
+    g = pb.function((lambda x: f(x)) if len(arguments) == 1 else (lambda x, y: f(x, y)))
+    found = g(*arguments)
+    np.testing.assert_allclose(found, g.interpret(*arguments), rtol=1e-12, atol=1e-12)
+    return found
+
+
+def check(found: Any, expected: Any) -> None:
+    assert np.shape(found) == np.shape(expected)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("axes", range(6))
+def test_a01_shape_and_rank(axes: int) -> None:
+    for first in (2, 0):
+        x = np.zeros((first, *(3,) * axes)[:axes])
+        seen: list[Any] = []
+
+        def f(x: Any, seen: list[Any] = seen) -> Any:
+            seen += [tuple(shape(x)), len(shape(x)), tuple(shape(shape(x)))]
+            return reshape(shape(x), x) if axes else x
+
+        check(value(f, x), x)
+        assert seen[:3] == [x.shape, x.ndim, (x.ndim,)]
+
+
+def test_a02_scalar_verbs_extend_scalars() -> None:
+    check(value(lambda x: x + x, np.array([2.0, 3, 4, 5])), [4, 6, 8, 10])
+    check(value(lambda x: 1 + x, np.array([2.0, 3, 4, 5])), [3, 4, 5, 6])
+    for f in (lambda x: (x + 2, 2 + x), lambda x: (x * 2, 2 * x), lambda x: (x - 2, -(2 - x))):
+        a, b = _pair(f)
+        check(a, b)
+
+
+def _pair(f: Any) -> Any:
+    @pb.function
+    def g(x: Float64[Array, "N M"]) -> Any:
+        return f(x)
+
+    return g(W)
+
+
+def test_a03_negate_reciprocal_exponential_and_power() -> None:
+    def f(x: Float64[Array, "N"]) -> Any:
+        return -x, 1 / x, pb.exp(x), x**3, 2.0**x
+
+    x = np.array([0.5, 1.5, 2.0])
+    for found, expected in zip(pb.function(f)(x), (-x, 1 / x, np.exp(x), x**3, 2**x)):
+        check(found, expected)
+    check_grads(f, (x,))
+
+
+def test_a04_ravel_and_catenate() -> None:
+    check(value(ravel, W), np.arange(9))
+    check(value(catenate, W, W), [[0, 1, 2, 0, 1, 2], [3, 4, 5, 3, 4, 5], [6, 7, 8, 6, 7, 8]])
+
+
+def test_a05_reshape_truncates_and_reuses() -> None:
+    check(value(lambda w: reshape((2, 2), w), W), [[0, 1], [2, 3]])
+    check(value(lambda x: reshape((3, 3), x), np.array([1.0, 2.0])), [[1, 2, 1], [2, 1, 2], [1, 2, 1]])
+    check(value(lambda w: reshape(9, w), W), np.arange(9))
+
+
+def test_a06_iota() -> None:
+    check(value(lambda x: iota(5) + 0 * x, np.int64(1)), np.arange(5))
+    check(value(lambda x: disclose(iota((2, 2))) + 0 * x, np.int64(1)), [[[0, 0], [0, 1]], [[1, 0], [1, 1]]])
+    check(value(lambda x: disclose(iota((2, 1, 1))) + 0 * x, np.int64(1)), [[[[0, 0, 0]]], [[[1, 0, 0]]]])
+
+
+def test_a07_index_of_gives_the_first() -> None:
+    check(value(blocks.maxpos, np.array([[1.0, 7.0], [7.0, 2.0]])), 1)
+    check(value(index_of, np.array([3.0, 1.0, 3.0]), np.array([3.0, 1.0, 5.0])), [0, 1, 3])
+
+
+def test_a08_reduce() -> None:
+    check(value(lambda w: reduce(pb.add, w), W), [3, 12, 21])
+    check(value(lambda w: reduce(pb.add, w, axis=0), W), [9, 12, 15])
+    check(value(lambda x: reduce(pb.multiply, x), np.array([1.0, 2, 3])), 6)
+    check(value(lambda x: reduce(lambda a, b: a / b, x), np.array([5.0])), 5)
+    check(value(lambda x: reduce(pb.add, x), np.zeros(0)), 0)
+    check(value(lambda x: reduce(pb.multiply, x), np.zeros(0)), 1)
+    with pytest.raises(pb.ShapeError, match="no neutral element"):
+        value(lambda x: reduce(lambda a, b: a / b, drop(3, x)), np.zeros(3))
+
+
+def test_a09_each_and_nested_arrays() -> None:
+    check(value(lambda x: each(lambda a: 1 + a)(x), W), 1 + W)
+    ragged = value(lambda x: disclose(each(iota)((2, 3))) + 0 * x, np.int64(0))
+    check(ragged, [[0, 1, 0], [0, 1, 2]])  # nested rows of different lengths, filled
+    check(value(lambda w: disclose(enclose(w)), W), W)
+    first, second = value(lambda w: pb.stack(list(each(pb.sum)(enclose(w, 1)))[:2]), W)  # (a b)←ω
+    assert (first, second) == (3, 12)
+    x, w = RANDOM.random((6, 5)), RANDOM.random((3, 2))
+    check(value(blocks.conv, w, x), value(blocks.convstencil, w, x))
+
+
+def test_a10_rank() -> None:
+    twice = value(lambda x: rank(lambda s: reshape((2, 2), s), 0)(x), np.array([2.0, 3.0]))
+    check(twice, [[[2, 2], [2, 2]], [[3, 3], [3, 3]]])
+    shapes = ((2, 2), (2, 2))
+    check(value(lambda x: rank(reshape, (1, 0))(shapes, x), np.array([2.0, 3.0])), twice)
+    ragged = value(lambda x: rank(reshape, (0, 0))((2, 3), x), np.array([3.0, 4.0]))
+    check(ragged, [[3, 3, 0], [4, 4, 4]])
+
+
+def test_a11_functions_compose_and_bind() -> None:
+    quarter, square_of = (lambda x: x / 4), (lambda s: reshape((2, 2), s))  # ÷∘4 and 2 2∘⍴
+    check(value(quarter, np.float64(2)), 0.5)
+    check(value(lambda x: quarter(square_of(x)), np.float64(2)), np.full((2, 2), 0.5))
+
+
+def test_a12_the_table_of_backin() -> None:
+    d, w = np.arange(1.0, 10).reshape(3, 3), np.arange(1.0, 5).reshape(2, 2)
+
+    def panels(d: Any, w: Any) -> Any:
+        return disclose(ravel(each(lambda i: take((4, 4), take(-(i + shape(d)), d)))(iota(shape(w)))))
+
+    corner = lambda top, left: np.pad(d, ((top, 1 - top), (left, 1 - left)))
+    check(value(panels, d, w), [corner(0, 0), corner(0, 1), corner(1, 0), corner(1, 1)])
+    check(value(lambda x: take(5, x), np.array([1.0, 2, 3])), [1, 2, 3, 0, 0])
+    check(value(lambda x: take(-5, x), np.array([1.0, 2, 3])), [0, 0, 1, 2, 3])
+
+
+def test_a13_transpose_replicate_and_power() -> None:
+    x = RANDOM.random((2, 3, 4))
+    check(value(transpose, x), x.T)
+    check(value(rank(transpose, 2), x), x.transpose(0, 2, 1))
+    check(value(lambda w: replicate(2, w), W), np.repeat(W, 2, axis=1))
+    check(value(lambda w: replicate(2, w, axis=0), W), np.repeat(W, 2, axis=0))
+    check(value(pb.maximum, W, W.T.copy()), np.maximum(W, W.T))
+    check(value(power(lambda a: a / 2, 3), W), W / 8)
+
+
+def test_a14_stencil() -> None:
+    seen = value(lambda x: stencil(lambda v: v, (3, 3))(x), np.ones((3, 3)))
+    assert seen.shape == (3, 3, 3, 3)
+    check(seen[0, 0], [[0, 0, 0], [0, 1, 1], [0, 1, 1]])
+    check(seen[1, 1], np.ones((3, 3)))
+    check(seen[2, 1], [[1, 1, 1], [1, 1, 1], [0, 0, 0]])
+    moved = value(lambda x: stencil(lambda v: v, (2, 2), (2, 2))(x), np.arange(16.0).reshape(4, 4))
+    check(moved, np.arange(16.0).reshape(2, 2, 2, 2).transpose(0, 2, 1, 3))
+
+
+def test_a15_a_train_is_a_function() -> None:
+    check(value(blocks.average, W), 4)
+
+
+# The ten blocks -----------------------------------------------------------------------------------------------
+
+NAMES = ["blog", "backbias", "logistic", "maxpos", "backavgpool", "meansqerr", "avgpool", "conv", "backin", "multiconv"]
+
+
+def source_of(name: str) -> tuple[int, ast.expr]:
+    for statement in ast.parse(EXAMPLE.read_text(encoding="utf-8")).body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            if statement.targets[0].id == name:
+                assert statement.lineno == statement.end_lineno
+                return statement.lineno, statement.value
+    raise AssertionError(f"{name} is not defined in {EXAMPLE.name}")
+
+
+def test_a16_no_loop_no_subscript_no_library() -> None:
+    language = {*pb.verbs.__all__, "add", "exp", "maximum", "len", *NAMES}
+    for name in NAMES:
+        tree = source_of(name)[1]
+        bound = {a.arg for n in ast.walk(tree) if isinstance(n, ast.Lambda) for a in n.args.args}
+        for node in ast.walk(tree):
+            assert not isinstance(node, ast.For | ast.While | ast.comprehension | ast.Subscript | ast.NamedExpr), name
+            if isinstance(node, ast.Name):
+                assert node.id in language | bound, (name, node.id)
+
+
+def test_a17_ten_blocks_in_ten_lines() -> None:
+    lines = [source_of(name)[0] for name in NAMES]
+    assert lines == list(range(lines[0], lines[0] + 10))
+
+
+def numpy_conv(w: Any, x: Any) -> Any:
+    seen = np.lib.stride_tricks.sliding_window_view(x, w.shape)
+    return np.tensordot(seen, w, w.ndim)
+
+
+def numpy_backin(d: Any, w: Any, x: Any) -> Any:
+    out = np.zeros_like(x)
+    for i in np.ndindex(w.shape):
+        out[tuple(slice(a, a + n) for a, n in zip(i, d.shape))] += w[i] * d
+    return out
+
+
+def test_a17_values() -> None:
+    a, b = RANDOM.random((3, 4)), RANDOM.random((3, 4))
+    check(value(blocks.blog, a, b), a * b * (1 - b))
+    check(value(blocks.backbias, a), a.sum())
+    check(value(blocks.logistic, a), 1 / (1 + np.exp(-a)))
+    check(value(blocks.maxpos, a), a.argmax())
+    check(value(blocks.backavgpool, a), np.kron(a, np.full((2, 2), 0.25)))
+    check(value(blocks.meansqerr, a, b), ((a - b) ** 2).sum() / 2)
+
+
+@pytest.mark.parametrize(
+    ("x", "w"), [((9,), (3,)), ((6, 7), (3, 2)), ((3, 6, 5), (3, 2, 4)), ((2, 3, 4, 3), (2, 1, 3, 1))]
+)
+def test_a17_conv_backin_and_multiconv_at_every_rank(x: tuple[int, ...], w: tuple[int, ...]) -> None:
+    image, window = RANDOM.random(x), RANDOM.random((2, *w))
+    check(value(blocks.conv, window[0], image), numpy_conv(window[0], image))
+
+    @pb.function
+    def both(ws: Any, x: Any, bs: Any, d: Any) -> Any:
+        return blocks.multiconv(x, ws, bs), blocks.backin(d, ws[0], x)
+
+    bias, d = RANDOM.random(2), RANDOM.random(numpy_conv(window[0], image).shape)
+    many, back = both(window, image, bias, d)
+    check(many, np.stack([numpy_conv(k, image) + b for k, b in zip(window, bias)]))
+    check(back, numpy_backin(d, window[0], image))
+
+
+def test_a17_a_stack_of_planes() -> None:
+    x = RANDOM.random((2, 3, 4, 6))
+    check(value(blocks.avgpool, x), x.reshape(2, 3, 2, 2, 3, 2).mean(axis=(3, 5)))
+    check(value(blocks.backavgpool, x), np.kron(x, np.full((1, 1, 2, 2), 0.25)))
+
+
+@pytest.mark.parametrize(("x", "w"), [((9,), (3,)), ((9,), (4,)), ((6, 7), (3, 2)), ((3, 6, 5), (3, 2, 4))])
+def test_a18_both_convolutions_are_equal(x: tuple[int, ...], w: tuple[int, ...]) -> None:
+    image, window = RANDOM.random(x), RANDOM.random(w)
+    check(value(blocks.convstencil, window, image), value(blocks.conv, window, image))
+
+
+def test_a18_for_all_sizes_and_with_derivatives() -> None:
+    def shifted(w: Float64[Array, "P Q"], x: Float64[Array, "H W"]) -> Any:
+        return blocks.conv(w, x)
+
+    def windowed(w: Float64[Array, "P Q"], x: Float64[Array, "H W"]) -> Any:
+        return blocks.convstencil(w, x)
+
+    w, x = RANDOM.random((3, 2)), RANDOM.random((5, 6))
+    for f in (shifted, windowed):
+        check(pb.function(f)(w, x), numpy_conv(w, x))
+        check_grads(f, (w, x), order=1)
+    assert "[H - P + 1, W - Q + 1]" in str(pb.function(shifted).type)
+
+
+def test_a19_both_poolings_are_equal_and_of_every_size() -> None:
+    x = RANDOM.random((2, 6, 12))
+    check(value(blocks.avgreshape, x), value(blocks.avgpool, x))
+    check(value(lambda x: blocks.avgpoolby((2, 2), x), x), value(blocks.avgpool, x))
+    check(value(lambda x: blocks.avgpoolby((3, 4), x), x), x.reshape(2, 2, 3, 3, 4).mean(axis=(2, 4)))
+    check(value(lambda x: blocks.backpoolby((2, 2), x), x), value(blocks.backavgpool, x))
+    check(value(lambda x: blocks.backpoolby((3, 4), x), x), np.kron(x, np.full((1, 3, 4), 1 / 12)))
+
+
+def example() -> tuple[Any, Any, Any]:
+    return initialise(zhang.NETWORK, "uniform", seed=2, dtype=np.float64), RANDOM.random((28, 28)), np.uint8(4)
+
+
+def test_a20_the_network_is_the_one_in_index_notation() -> None:
+    parameters, image, _ = example()
+    shapes = [(6, 24, 24), (6, 12, 12), (12, 1, 8, 8), (12, 1, 4, 4), (10, 1, 1, 1, 1)]
+    ours, theirs = blocks.layers(parameters, image), zhang.layers(parameters, image)
+    assert [layer.shape for layer in ours] == shapes
+    for a, b in zip(ours, theirs):
+        check(a, b)
+    result = str(blocks.layers.type).split("->")[-1]
+    assert all(str(list(s)) in result for s in shapes)
+
+
+def test_a20_a_layer_of_the_size_of_its_argument_is_fully_connected() -> None:
+    @pb.function
+    def f(x: Float[Array, "12 1 4 4"], w: Float[Array, "10 12 1 4 4"], b: Float[Array, "10"]) -> Any:
+        return blocks.multiconv(x, w, b)
+
+    x, w, b = RANDOM.random((12, 1, 4, 4)), RANDOM.random((10, 12, 1, 4, 4)), RANDOM.random(10)
+    check(f(x, w, b), (np.tensordot(w, x, 4) + b).reshape(10, 1, 1, 1, 1))
+
+
+def test_a21_the_gradient_by_hand_is_the_derived_one() -> None:
+    arguments = example()
+    by_hand = blocks.gradient(*arguments)
+    for derived in (pb.grad(blocks.loss)(*arguments), pb.grad(zhang.loss)(*arguments)):
+        for a, b in zip(by_hand, derived):
+            check(a, b)
