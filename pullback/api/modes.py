@@ -65,6 +65,7 @@ class Derived(Function):
             inputs=(*program.inputs[:count], *extra, *program.inputs[count:]),
             body=body,
             output_names=direction.unique(names),
+            notes={k: v for k, v in program.notes.items() if k != "donate"},  # its results are others
         )
         return Traced(tidy(made), structure, (*base.leaves, *leaves), base.foreign)
 

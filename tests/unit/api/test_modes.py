@@ -324,3 +324,16 @@ def test_a_statement_without_derivative_on_the_way() -> None:
     x = np.array([0.5, 1.0])
     np.testing.assert_allclose(pb.grad(f)(x), np.floor(np.exp(x)))
     np.testing.assert_allclose(pb.jacobian(f, mode="forward")(x), np.floor(np.exp(x)))
+
+
+def test_what_a_function_may_overwrite_its_derivatives_may_not() -> None:
+    @pb.function(donate="x")
+    def f(x: Float64[Array, "N"]):
+        return x * 2.0
+
+    x = np.ones(3)
+    pb.jvp(f)((x,), (x,))
+    pb.vjp(f)(x, cotangent=x)
+    pb.vmap(f)(x[None])
+    np.testing.assert_array_equal(x, np.ones(3))
+    assert "donate" not in pb.jvp(f).program().notes
