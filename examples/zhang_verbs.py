@@ -32,20 +32,20 @@ from pullback.verbs import (
 # fmt: off
 # The ten blocks
 blog = lambda d, y: d * y * (1 - y)
-backbias = lambda d: reduce(add, ravel(d))
+backbias = lambda d: reduce(add, d, axis=None)
 logistic = lambda x: 1 / (1 + exp(-x))
 maxpos = lambda y: index_of(ravel(y), reduce(maximum, ravel(y)))
 backavgpool = rank(lambda d: replicate(2, replicate(2, d / 4), axis=0), 2)
-meansqerr = lambda y, t: reduce(add, ravel((y - t) ** 2)) / 2
-avgpool = rank(lambda x: stencil(lambda v: reduce(add, ravel(v)), (2, 2), (2, 2))(x) / 4, 2)
+meansqerr = lambda y, t: reduce(add, (y - t) ** 2, axis=None) / 2
+avgpool = rank(lambda x: stencil(lambda v: reduce(add, v, axis=None), (2, 2), (2, 2))(x) / 4, 2)
 conv = lambda w, x: reduce(add, ravel(each(lambda a, i: a * take(shape(x) - shape(w) + 1, drop(i, x)))(w, iota(shape(w)))))  # noqa: E501
 backin = lambda d, w, x: reduce(add, ravel(each(lambda a, i: take(shape(x), take(-(i + shape(d)), a * d)))(w, iota(shape(w)))))  # noqa: E501
 multiconv = lambda x, ws, bs: rank(lambda b, w: b + conv(w, x), (0, len(shape(x))))(bs, ws)
 
 # The same by other means
-average = lambda x: reduce(add, ravel(x)) / x.size
+average = lambda x: reduce(add, x, axis=None) / x.size
 trim = lambda n, x: drop(-n, drop(n, x))
-convstencil = lambda w, x: trim((shape(w) - 1) // 2, stencil(lambda v: reduce(add, ravel(w * v)), shape(w))(x))
+convstencil = lambda w, x: trim((shape(w) - 1) // 2, stencil(lambda v: reduce(add, w * v, axis=None), shape(w))(x))
 blocks = lambda p, q, h, w, x: reshape((h // p, w // q, q, p), rank(transpose, 2)(reshape((h // p, p, w), x)))
 avgreshape = rank(lambda x: rank(average, 2)(blocks(2, 2, *shape(x), x)), 2)
 avgpoolby = lambda n, x: rank(lambda c: rank(average, 2)(blocks(*n, *shape(c), c)), 2)(x)
