@@ -9,8 +9,9 @@ What it decides, with what each choice destroys in mind:
     reduction           goes into its one elementwise reader over the same index space, as its epilogue
     elementwise         goes into its one elementwise reader, when no element is evaluated more often than before;
                         into several readers or larger ones only when it is cheap and has no transcendental
-    into a contraction  nothing but movement: a bracket, a gather or a transcendental inside a product would be
-                        evaluated for every term
+    into a contraction  movement, and a product that the sum reads each element of once; a bracket, a gather or a
+                        transcendental inside a product would be evaluated for every term
+    into a slice        a reduction of which nothing else is read: less of it is evaluated
 
 It does not cross into loop bodies, and never inlines what a block gives as a result. Positions of both are kept.
 """
@@ -20,8 +21,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from pullback.ir import expr
-from pullback.ir.expr import Get, Ref, Scalar
-from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var
+from pullback.ir.expr import Bracket, Get, Mul, Reduce, Ref, Scalar
+from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index
 from pullback.ir.program import Block, Build, Choose, Fold, Program, Statement, While, statement_reads
 from pullback.ir.traverse import Substitution, walk
 from pullback.passes.cost import (
@@ -64,26 +65,29 @@ def _block(block: Block) -> Block:
             case _:
                 pass
     uses = _uses(statements, block.results)
-    for k in range(len(statements)):
-        s = statements[k]
-        if not isinstance(s, Build) or len(s.outs) != 1:
-            continue
-        out = s.outs[0]
-        use = uses.get(out)
-        if use is None or use.opaque or not use.readers:
-            continue
-        readers = [statements[j] for j in use.readers]
-        builds = [r for r in readers if isinstance(r, Build)]
-        rule = _decide(s, builds) if len(builds) == len(readers) else None
-        if rule is None:
-            continue
-        fired("fuse." + rule)
-        for j in list(use.readers):
-            reader = statements[j]
-            assert isinstance(reader, Build)
-            statements[j] = merged = inline(s, reader)
-            _recount(uses, j, reader, merged)
-        statements[k] = None
+    for decide in (_decide_slice, _decide):  # what a slice leaves out is left out of what it reads, too
+        for k in range(len(statements)):
+            s = statements[k]
+            if not isinstance(s, Build) or len(s.outs) != 1:
+                continue
+            out = s.outs[0]
+            use = uses.get(out)
+            if use is None or use.opaque or not use.readers:
+                continue
+            readers = [statements[j] for j in use.readers]
+            builds = [r for r in readers if isinstance(r, Build)]
+            rule = decide(s, builds) if len(builds) == len(readers) else None
+            if rule is None:
+                continue
+            fired("fuse." + rule)
+            for j in list(use.readers):
+                reader = statements[j]
+                assert isinstance(reader, Build)
+                statements[j] = merged = inline(s, reader)
+                _recount(uses, j, reader, merged)
+            statements[k] = None
+            for r in statement_reads(s):
+                uses[r].readers.remove(k)
     return replace(block, statements=tuple(s for s in statements if s is not None))
 
 
@@ -131,7 +135,7 @@ def _decide(s: Build, readers: list[Build]) -> str | None:
             return "reduction_into_reader"
         return None
     if not elementwise:
-        return None
+        return "product_into_sum" if _completes_sum(s, readers, gets) else None
     evaluations = [size(tuple(v.extent for v in r.vars)) for r in readers]
     own = size(out.shape)
     if own is None or any(n is None for n in evaluations):
@@ -146,6 +150,39 @@ def _decide(s: Build, readers: list[Build]) -> str | None:
     if operations(value) <= CHEAP and not has_transcendental(value) and not has_guard(value):
         return "cheap"
     return None
+
+
+def _decide_slice(s: Build, readers: list[Build]) -> str | None:
+    """A reduction goes into the one slice that is all that is read of it."""
+    value = s.values[0]
+    if len(readers) != 1 or not has_reduction(value) or has_data_index(value) or not is_movement(readers[0].values[0]):
+        return None
+    (g,) = _gets_in(readers, s.outs[0])
+    return "reduction_into_slice" if _reads_once(readers[0], g) else None
+
+
+def _completes_sum(s: Build, readers: list[Build], gets: set[Get]) -> bool:
+    """Whether s is a product, and its one reader a sum that reads no element of it twice and gets no condition."""
+    if len(readers) != 1 or len(gets) != 1 or len(readers[0].values) != 1:
+        return False
+    (reader,), (g,) = readers, gets
+    value = reader.values[0]
+    if not isinstance(value, Reduce) or value.op != "sum" or has_reduction(value.arg) or has_guard(value):
+        return False
+    product = all(isinstance(n, Mul | Get | Bracket) for n in walk(s.values[0]))
+    return product and _reads_once(reader, g) and not has_guard(inline(s, reader).values[0])
+
+
+def _reads_once(reader: Build, g: Get) -> bool:
+    """Whether the reader reads no element of g's array twice: g's indices are all its variables, shifted at most."""
+    value = reader.values[0]
+    bound = (*reader.vars, *value.vars) if isinstance(value, Reduce) else reader.vars
+    left = [v for v in bound if v.extent is not ONE_INDEX]
+    for i in g.indices:
+        found = next((v for v in left if not (i - as_index(v)).free), None)
+        if found is not None:
+            left.remove(found)
+    return not left
 
 
 def _same_space(reader: Build, g: Get) -> bool:

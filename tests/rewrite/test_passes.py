@@ -93,6 +93,50 @@ CASES: dict[str, tuple[Rewrite, str, str]] = {
           return a }
         """,
     ),
+    "a_product_goes_into_the_sum_that_reads_it_once": (
+        fuse,
+        """
+        f(w: f64[M], x: f64[N]) where N >= M {
+          s = build k < M, i < N - M + 1 { w[k] * x[i + k] }
+          y = build i < N - M + 1 { sum k < M { s[k, i] } }
+          return y }
+        """,
+        """
+        f(w: f64[M], x: f64[N]) where N >= M {
+          y = build i < N - M + 1 { sum k < M { w[k] * x[i + k] } }
+          return y }
+        """,
+    ),
+    "a_product_read_again_and_again_stays": (
+        fuse,
+        """
+        f(w: f64[M], x: f64[M], z: f64[M, N]) {
+          s = build k < M { w[k] * x[k] }
+          y = build i < N { sum k < M { s[k] * z[k, i] } }
+          return y }
+        """,
+        """
+        f(w: f64[M], x: f64[M], z: f64[M, N]) {
+          s = build k < M { w[k] * x[k] }
+          y = build i < N { sum k < M { s[k] * z[k, i] } }
+          return y }
+        """,
+    ),
+    "a_slice_takes_what_it_reads_of_a_reduction_and_conditions_it_fulfils_go": (
+        fuse,
+        """
+        f(w: f64[M], x: f64[N + M]) {
+          s = build i < N + M, k < M { [i + k >= 1, N + M >= i + k] w[k] * x[i + k - 1] }
+          y = build i < N + M { sum k < M { s[i, k] } }
+          z = build i < N { y[i + 1] }
+          return z }
+        """,
+        """
+        f(w: f64[M], x: f64[M + N]) {
+          z = build i < N { sum k < M { w[k] * x[i + k] } }
+          return z }
+        """,
+    ),
     "movement_and_epilogue_fuse": (
         fuse,
         """
