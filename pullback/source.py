@@ -32,14 +32,17 @@ class Position:
 
     @property
     def file(self) -> str:
+        """The file's name as the interpreter knows it."""
         return self.code.co_filename
 
     @property
     def line(self) -> int:
+        """The line, counted from 1."""
         return self._span[0] or self.code.co_firstlineno
 
     @property
     def column(self) -> int:
+        """The column, counted from 1."""
         return (self._span[2] or 0) + 1
 
     @property

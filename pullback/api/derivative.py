@@ -101,9 +101,9 @@ class Gradient(Function):
             doc=program.doc,
             notes=program.notes,
         )
-        from pullback.rewrite.cse import eliminate_dead
+        from pullback.rewrite.copies import tidy
 
-        return Traced(eliminate_dead(out), structure, base.leaves, base.foreign)
+        return Traced(tidy(out), structure, base.leaves, base.foreign)
 
     def _sources(self, signature: Signature, chosen: Sequence[int]) -> tuple[list[int], list[Structure]]:
         """Positions of the inputs to differentiate by; integers are refused."""

@@ -148,9 +148,11 @@ class _Writer:
             case Break():
                 self.line("break;")
             case Let():
-                const = "" if s.mutable else "const "
+                const = "" if s.mutable or s.held else "const "
                 value = e.value(s.value)
                 self.line(f"{const}{self.type(s.temp.type)} {self.names(s.temp, s.temp.name)} = {value};")
+                if s.held:
+                    self.line(f"{self.unit.helpers.hold(s.temp.type)}({self.names(s.temp, s.temp.name)});")
             case LetIndex():
                 value = e.bound(s.value) if isinstance(s.value, Index | Extreme) else e.value(s.value)
                 if not isinstance(s.value, Index | Extreme) and s.value.type.dtype.name != "i64":
@@ -401,7 +403,7 @@ class _Unit:
         if re.search(r"\b(bool|true|false)\b", everything):
             includes.append("stdbool.h")
         includes.append("stdint.h")
-        if "memcpy(" in text or "memset(" in text:
+        if "memcpy(" in everything or "memset(" in everything:
             includes.append("string.h")
         out = "".join(f"#include <{i}>\n" for i in includes)
         if helpers:

@@ -91,6 +91,15 @@ static inline {to.c} {name}(double x) {{
                 "may_alias));\n")
         return name
 
+    def hold(self, t: Type) -> str:
+        """A macro that keeps a vector in a register; gcc would rather repeat a load than hold on to its result."""
+        size = t.lanes * t.dtype.size
+        name = f"PB_HOLD_{size}"
+        has = {16: "__SSE__", 32: "__AVX__", 64: "__AVX512F__"}[size]
+        held = f'#define {name}(v) __asm__("" : "+x"(v))'
+        self.vector.setdefault(name, f"#if defined({has})\n{held}\n#else\n#define {name}(v) (void)0\n#endif\n")
+        return name
+
     def splat(self, t: Type) -> str:
         """A scalar in all lanes."""
         c = self.type(t)
@@ -125,19 +134,26 @@ static inline {c} {name}({c} a, {c} b) {{
         return name
 
     def across(self, op: str, t: Type, combine: str) -> str:
-        """All lanes combined, pairwise; `combine` is a C template of two operands."""
+        """All lanes combined: the upper half with the lower while both are vectors, then the last two.
+
+        `combine` is a C template of two scalars. Halves are copied by memcpy, which costs one instruction.
+        """
         c = self.type(t)
         word = {"+": "sum", "*": "product"}.get(op, op)
         name = f"pb_{word}_across_{c[3:]}"
-        lines = []
-        parts = [f"v[{k}]" for k in range(t.lanes)]
-        while len(parts) > 1:
-            half = len(parts) // 2
-            step = [combine.format(a, b) for a, b in zip(parts[:half], parts[half:], strict=True)]
-            names = [f"s{half}_{k}" for k in range(half)]
-            lines += [f"    {t.dtype.c} {n} = {s};" for n, s in zip(names, step, strict=True)]
-            parts = names
-        body = "\n".join(lines)
-        head = f"static inline {t.dtype.c} {name}({c} v)"
-        self.vector.setdefault(name, f"{head} {{\n{body}\n    return {parts[0]};\n}}\n")
+        if t.lanes == 2:
+            result = combine.format("v[0]", "v[1]")
+            body = f"    return {result};\n"
+        else:
+            half = Type(t.dtype, t.lanes // 2)
+            h, rest = self.type(half), self.across(op, half, combine)
+            both = f"low {op} high" if op in ("+", "*") else f"{self.extreme(op, half)}(low, high)"
+            size = half.lanes * half.dtype.size
+            body = (
+                f"    {h} low, high;\n"
+                f"    memcpy(&low, &v, {size});\n"
+                f"    memcpy(&high, (const char *)&v + {size}, {size});\n"
+                f"    return {rest}({both});\n"
+            )
+        self.vector.setdefault(name, f"static inline {t.dtype.c} {name}({c} v) {{\n{body}}}\n")
         return name

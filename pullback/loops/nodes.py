@@ -293,11 +293,15 @@ class For:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Let:
-    """A new temporary with its first value; only a `mutable` one may be assigned to."""
+    """A new temporary with its first value; only a `mutable` one may be assigned to.
+
+    A `held` vector stays in a register between its uses; a compiler may otherwise load it again for each.
+    """
 
     temp: Temp
     value: Value
     mutable: bool = False
+    held: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)

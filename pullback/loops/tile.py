@@ -17,7 +17,7 @@ that depend on the vector axis, data-dependent indices, functions without a vect
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final
 from typing import Literal as Lit
@@ -55,6 +55,8 @@ from pullback.loops.nodes import (
     Value,
     largest,
     smallest,
+    values_of,
+    walk_value,
 )
 from pullback.loops.vector_math import vector_source
 
@@ -65,6 +67,7 @@ _FOLD: Final[Mapping[str, tuple[Op, float]]] = {
     "min": ("min", float("inf")),
 }
 SMALL = 8  # element evaluations below which plain code does
+NARROWEST = 16  # bytes of the smallest vector register
 
 
 def tile(s: Build, address: Address, vector_bytes: int = 32) -> tuple[Stmt, ...] | None:
@@ -149,9 +152,11 @@ class _Emitter:
         return any(a is not axis for i in self.nest.gets_indices() for a in i.atoms if axis in a.free)
 
     def _elements(self, sizes: Sizes, chunks: Chunks) -> list[_Element]:
+        """The elements of a tile, the longest of its axes outermost: what the short ones share stays in registers."""
+        order = sorted(sizes.items(), key=lambda item: -item[1][1])
         out = []
-        for offsets in product(*(range(size) for _, size in sizes.values())):
-            at = {v: start + k for (v, (start, _)), k in zip(sizes.items(), offsets, strict=True)}
+        for offsets in product(*(range(size) for _, (_, size) in order)):
+            at = {v: start + k for (v, (start, _)), k in zip(order, offsets, strict=True)}
             if self.plan.reduced:
                 out.append(_Element(at, 1))
             out += [_Element({**at, self.plan.axis: start}, lanes) for start, lanes in chunks]
@@ -255,7 +260,27 @@ class _Emitter:
         for e, t in zip(elements, temps, strict=True):
             value = writer.widen(writer.value(body, e, {}, out), e.lanes)
             out.append(Assign(t, Binary(op, Read(t), value, t.type)))
-        return out
+        return _held(out)
+
+
+def _held(statements: list[Stmt]) -> list[Stmt]:
+    """The statements with each full vector that is loaded once and used several times kept in a register."""
+    uses: dict[Temp, int] = {}
+    for s in statements:
+        for v in values_of(s):
+            for node in walk_value(v):
+                if isinstance(node, Read):
+                    uses[node.temp] = uses.get(node.temp, 0) + 1
+    return [
+        replace(s, held=True)
+        if isinstance(s, Let)
+        and isinstance(s.value, Load)
+        and s.temp.type.lanes * s.temp.type.dtype.size >= NARROWEST
+        and s.temp.type.lanes > 1
+        and uses.get(s.temp, 0) > 1
+        else s
+        for s in statements
+    ]
 
 
 def _chunks(start: Index, phase: Phase) -> Chunks:

@@ -88,7 +88,7 @@ static inline {V} pb_logistic_{S}({V} x)
 {{
     {I} negative = x < 0.0{suffix};
     {V} e = pb_exp_{S}(pb_choose_{S}(negative, x, -x));           /* exp(-|x|): never overflows */
-    return pb_choose_{S}(negative, e, pb_choose_{S}(x == x, {V_one}, x)) / (1.0{suffix} + e);
+    return pb_choose_{S}(negative, e, {V_one}) / (1.0{suffix} + e);
 }}
 """,
     "tanh": """\

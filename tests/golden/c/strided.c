@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 static inline float pb_maximum_f32(float a, float b) {
     return a < b || b != b ? b : a;
@@ -38,15 +39,50 @@ PB_INLINE pb_f32x8 pb_max_f32x8(pb_f32x8 a, pb_f32x8 b) {
     return pb_choose_f32x8((a < b) | (b != b), b, a);
 }
 
+typedef float pb_f32x4 __attribute__((vector_size(16)));
+typedef float pb_f32x4u __attribute__((vector_size(16), aligned(4), may_alias));
+
+typedef float pb_f32x2 __attribute__((vector_size(8)));
+typedef float pb_f32x2u __attribute__((vector_size(8), aligned(4), may_alias));
+
+PB_INLINE float pb_max_across_f32x2(pb_f32x2 v) {
+    return pb_maximum_f32(v[0], v[1]);
+}
+
+typedef int32_t pb_i32x2 __attribute__((vector_size(8)));
+typedef int32_t pb_i32x2u __attribute__((vector_size(8), aligned(4), may_alias));
+
+PB_INLINE pb_f32x2 pb_choose_f32x2(pb_i32x2 mask, pb_f32x2 a, pb_f32x2 b) {
+    return (pb_f32x2)((mask & (pb_i32x2)a) | (~mask & (pb_i32x2)b));
+}
+
+PB_INLINE pb_f32x2 pb_max_f32x2(pb_f32x2 a, pb_f32x2 b) {
+    return pb_choose_f32x2((a < b) | (b != b), b, a);
+}
+
+PB_INLINE float pb_max_across_f32x4(pb_f32x4 v) {
+    pb_f32x2 low, high;
+    memcpy(&low, &v, 8);
+    memcpy(&high, (const char *)&v + 8, 8);
+    return pb_max_across_f32x2(pb_max_f32x2(low, high));
+}
+
+typedef int32_t pb_i32x4 __attribute__((vector_size(16)));
+typedef int32_t pb_i32x4u __attribute__((vector_size(16), aligned(4), may_alias));
+
+PB_INLINE pb_f32x4 pb_choose_f32x4(pb_i32x4 mask, pb_f32x4 a, pb_f32x4 b) {
+    return (pb_f32x4)((mask & (pb_i32x4)a) | (~mask & (pb_i32x4)b));
+}
+
+PB_INLINE pb_f32x4 pb_max_f32x4(pb_f32x4 a, pb_f32x4 b) {
+    return pb_choose_f32x4((a < b) | (b != b), b, a);
+}
+
 PB_INLINE float pb_max_across_f32x8(pb_f32x8 v) {
-    float s4_0 = pb_maximum_f32(v[0], v[4]);
-    float s4_1 = pb_maximum_f32(v[1], v[5]);
-    float s4_2 = pb_maximum_f32(v[2], v[6]);
-    float s4_3 = pb_maximum_f32(v[3], v[7]);
-    float s2_0 = pb_maximum_f32(s4_0, s4_2);
-    float s2_1 = pb_maximum_f32(s4_1, s4_3);
-    float s1_0 = pb_maximum_f32(s2_0, s2_1);
-    return s1_0;
+    pb_f32x4 low, high;
+    memcpy(&low, &v, 16);
+    memcpy(&high, (const char *)&v + 16, 16);
+    return pb_max_across_f32x4(pb_max_f32x4(low, high));
 }
 #endif
 
