@@ -449,9 +449,15 @@ def cond(op: CondOp, index: Index | int) -> Cond | bool:
     value = index.constant
     if value is not None:
         return {">=": value >= 0, "==": value == 0, "!=": value != 0}[op]
-    if prove_nonnegative(index if op == ">=" else index - 1):
+    ends = _interval(index)
+    if ends is not None:
+        if ends[0] >= (0 if op == ">=" else 1):
+            return op != "=="
+        if ends[1] < 0:
+            return op == "!="
+    elif prove_nonnegative(index if op == ">=" else index - 1):
         return op != "=="
-    if prove_nonnegative(-index - 1):
+    elif prove_nonnegative(-index - 1):
         return op == "!="
     if op != ">=" and index.terms[-1][1] < 0:
         index = -index
@@ -469,9 +475,31 @@ _DEPTH: Final = 10
 _STEPS: Final = 500
 
 
+def _interval(e: Index) -> tuple[int, int] | None:
+    """The least and greatest value of a linear index over variables with extents that are numbers: exact, and quick."""
+    low = high = 0
+    for m, c in e.terms:
+        if not m:
+            low, high = low + c, high + c
+            continue
+        if len(m) != 1 or not isinstance(m[0], Var):
+            return None
+        extent = m[0].extent.constant
+        if extent is None or extent < 1:
+            return None
+        if c > 0:
+            high += c * (extent - 1)
+        else:
+            low += c * (extent - 1)
+    return low, high
+
+
 @lru_cache(maxsize=65536)
 def prove_nonnegative(index: Index, known: tuple[Cond, ...] = ()) -> bool:
     """Whether index >= 0 for all values in range for which the `known` conditions hold."""
+    ends = _interval(index)
+    if ends is not None and (ends[0] >= 0 or ends[1] < 0 or not known):
+        return ends[0] >= 0
     return _prove(index, tuple(k for k in known if k.op != "!="), _DEPTH, [_STEPS])
 
 
