@@ -11,7 +11,7 @@ import numpy as np
 from pullback.api import policy
 from pullback.api.traced import Traced
 from pullback.errors import CompilerError, DTypeError, ShapeError
-from pullback.ir.dims import evaluate, solve_dims
+from pullback.ir.dims import evaluate, has_empty_extent, solve_dims
 from pullback.ir.interpret import interpret
 from pullback.lang import tree
 from pullback.lang.annotations import Leaf
@@ -88,7 +88,7 @@ class Runner:
         self.single = traced.structure == tree.LEAF
         self.dtypes = [r.dtype.numpy for r in self.program.inputs]
         self.executable: Any = None
-        if (backend or policy.backend()) == "c":
+        if (backend or policy.backend()) == "c" and not has_empty_extent(self.program, self.dims):
             self.executable = self._compile(threads)
 
     def _compile(self, threads: int) -> Any:

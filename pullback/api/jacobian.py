@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from pullback.api import direction
 from pullback.api.derivative import grad
@@ -11,6 +11,7 @@ from pullback.api.direction import Wrt
 from pullback.api.function import Function
 from pullback.api.modes import Derived, as_function, made_once
 from pullback.api.signature import Signature
+from pullback.api.sparse import SparseJacobian, sparse_jacobian
 from pullback.api.traced import Traced
 from pullback.errors import DerivativeError
 from pullback.ir.expr import Ref
@@ -74,7 +75,21 @@ class Jacobian(Derived):
         return "jacobian" if len(positions) == 1 else f"by_{program.inputs[positions[j]].name}"
 
 
-def jacobian(f: Callable[..., Any], wrt: Wrt | None = None, mode: Mode = "auto") -> Function:
+@overload
+def jacobian(
+    f: Callable[..., Any], wrt: Wrt | None = ..., mode: Mode = ..., sparse: Literal[False] = ...
+) -> Function: ...
+
+
+@overload
+def jacobian(
+    f: Callable[..., Any], wrt: Wrt | None = ..., mode: Mode = ..., *, sparse: Literal[True]
+) -> SparseJacobian: ...
+
+
+def jacobian(
+    f: Callable[..., Any], wrt: Wrt | None = None, mode: Mode = "auto", sparse: bool = False
+) -> Function | SparseJacobian:
     """The Jacobian as a traced function of the same arguments; the axes of the result come first.
 
     Args:
@@ -83,12 +98,14 @@ def jacobian(f: Callable[..., Any], wrt: Wrt | None = None, mode: Mode = "auto")
         mode: "forward" sweeps once for each element of the parameter, "reverse" once for each of the result; all sweeps
             run together, and those of structural zeros not at all. "auto" takes forward unless the result is smaller
             for all sizes.
+        sparse: give a `SparseMatrix` of the entries that the index structure admits: values, rows and columns. The
+            function must have one array as result, and `wrt` must be one array.
     Returns:
         A function that gives, for each array of f's result, the derivative by each array of `wrt`: trees of `wrt` in
         the tree of the result, None in the place of what is not floating-point.
     Raises:
         DerivativeError: [E202] a parameter is not floating. [E221] the mode is not available. [E222] no result is
-            floating.
+            floating. [E204] sparse, and a result depends on every element. [E225] sparse, and more than one array.
 
     >>> import numpy as np, pullback as pb
     >>> from jaxtyping import Float64
@@ -98,7 +115,15 @@ def jacobian(f: Callable[..., Any], wrt: Wrt | None = None, mode: Mode = "auto")
     ...     return pb.stack([p[0] * pb.cos(p[1]), p[0] * pb.sin(p[1])])
     >>> pb.jacobian(polar)(np.array([2.0, 0.0])).tolist()
     [[1.0, 0.0], [0.0, 2.0]]
+    >>> @pb.function
+    ... def squares(x: Float64[Array, "N"]):
+    ...     return x * x
+    >>> entries = pb.jacobian(squares, sparse=True)(np.array([1.0, 2.0]))
+    >>> entries.rows.tolist(), entries.columns.tolist(), entries.values.tolist()
+    ([0, 1], [0, 1], [2.0, 4.0])
     """
+    if sparse:
+        return sparse_jacobian(f, wrt, mode)
     base = as_function(f)
     return made_once(base, ("jacobian", wrt, mode), lambda: Jacobian(base, wrt, mode, user_position()))
 

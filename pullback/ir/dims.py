@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pullback.errors import ShapeError
-from pullback.ir.expr import Ref
+from pullback.ir.expr import Reduce, Ref
 from pullback.ir.index import Cond, DimSymbol, Floor, Index, Mod, as_index
-from pullback.ir.program import Program
+from pullback.ir.program import Build, Fold, Program, Scatter, walk_statements
+from pullback.ir.traverse import walk
 
 
 def evaluate(dim: Index, dims: Mapping[str, int]) -> int:
@@ -158,3 +159,24 @@ def _known(dims: Mapping[str, int]) -> tuple[str, ...]:
 
 def _shape(ref: Ref) -> str:
     return f"{ref.dtype}[{', '.join(map(str, ref.shape))}]"
+
+
+def has_empty_extent(program: Program, dims: Mapping[str, int]) -> bool:
+    """Whether some loop of the program runs over nothing for these dims.
+
+    Proofs take every extent to be at least one; where one is not, the interpreter decides what that means: empty
+    sums are 0, an empty maximum or an index into nothing is an error.
+    """
+    extents: set[Index] = {d for r in program.inputs for d in r.shape}
+    for s in walk_statements(program.body):
+        match s:
+            case Build() | Scatter():
+                extents.update(v.extent for v in s.vars)
+                values = s.values if isinstance(s, Build) else (s.value,)
+                for value in values:
+                    extents.update(v.extent for n in walk(value) if isinstance(n, Reduce) for v in n.vars)
+            case Fold():
+                extents.add(s.var.extent)
+            case _:
+                pass
+    return any(evaluate(d, dims) < 1 for d in extents)
