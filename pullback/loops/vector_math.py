@@ -84,11 +84,14 @@ static inline {V} pb_exp_{S}({V} x)
 }}
 """,
     "logistic": """\
-static inline {V} pb_logistic_{S}({V} x)
+static inline {V} pb_logistic_{S}({V} y)
 {{
-    {I} negative = x < 0.0{suffix};
-    {V} e = pb_exp_{S}(pb_choose_{S}(negative, x, -x));           /* exp(-|x|): never overflows */
-    return pb_choose_{S}(negative, e, {V_one}) / (1.0{suffix} + e);
+    {V} x = ({V})(({I})y | ({I})(-0.0{suffix} * {V_one}));         /* -|y|: its exponential never overflows */
+    x = pb_choose_{S}(x < {smallest}, {V_one} * {smallest}, x);
+{exp_parts}    {I} half = k >> 1;
+    {V} p = 1.0{suffix} + (r + r * r * q);
+    {V} e = p * ({V})((half + {bias}) << {mantissa}) * ({V})((k - half + {bias}) << {mantissa});
+    return pb_choose_{S}(y < 0.0{suffix}, e, {V_one}) / (1.0{suffix} + e);
 }}
 """,
     "tanh": """\
@@ -124,7 +127,6 @@ static inline {V} pb_log_{S}({V} x)
 """,
 }
 
-NEEDS: Final[dict[str, tuple[str, ...]]] = {"logistic": ("exp",)}
 
 
 def _horner(coefficients: str, variable: str) -> str:
@@ -155,9 +157,8 @@ def vector_function(name: str, dtype: DType, lanes: int) -> str:
 
 
 def vector_source(name: str, dtype: DType, lanes: int) -> tuple[tuple[str, str], ...]:
-    """The definitions that pb_<name>_<dtype>x<lanes> consists of, (name, text), in an order to print them in.
+    """The definition of pb_<name>_<dtype>x<lanes> as (name, text).
 
-    They use the vector type, its mask type and pb_choose of the same width.
+    It uses the vector type, its mask type and pb_choose of the same width.
     """
-    needed = [d for n in NEEDS.get(name, ()) for d in vector_source(n, dtype, lanes)]
-    return (*needed, (f"pb_{name}_{dtype.name}x{lanes}", vector_function(name, dtype, lanes)))
+    return ((f"pb_{name}_{dtype.name}x{lanes}", vector_function(name, dtype, lanes)),)
