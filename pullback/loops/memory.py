@@ -133,25 +133,29 @@ def read_before_written(body: tuple[Stmt, ...]) -> set[Buffer]:
 
 
 def plan(function: Function) -> MemoryPlan:
-    """Offsets for the arena buffers of a function."""
+    """Offsets for the arena buffers of a function.
+
+    Only buffers of one element type share memory: gcc reorders accesses of different types to the same bytes, also
+    through memcpy, where C would let the type of allocated memory change.
+    """
     walk = Lifetimes()
     walk.body(function.body)
     lives = walk.lives
     order = {b: k for k, b in enumerate(lives)}
     offsets: dict[Buffer, int] = {}
-    placed: list[tuple[int, int, int, int]] = []  # offset, end, first, last; sorted by offset
+    placed: list[tuple[int, int, int, int, str]] = []  # offset, end, first, last, element type; sorted by offset
     size = 0
     for b in sorted(lives, key=lambda b: (-b.bytes, order[b])):
         first, last = lives[b]
         need = -(-max(b.bytes, 1) // ALIGNMENT) * ALIGNMENT
         offset = 0
-        for start, end, f, l in placed:
-            if f <= last and first <= l:
+        for start, end, f, l, dtype in placed:
+            if (f <= last and first <= l) or dtype != b.dtype.name:
                 if start - offset >= need:
                     break
                 offset = max(offset, end)
         offsets[b] = offset
-        insort(placed, (offset, offset + need, first, last))
+        insort(placed, (offset, offset + need, first, last, b.dtype.name))
         size = max(size, offset + need)
     return MemoryPlan({b: offsets[b] for b in lives}, size, lives, walk.now)
 

@@ -23,7 +23,7 @@ from typing import Final
 from typing import Literal as Lit
 
 from pullback.ir import expr
-from pullback.ir.expr import Add, Bracket, Const, FromIndex, Get, Mul, Reduce, Scalar, Zero
+from pullback.ir.expr import Add, Bracket, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Zero
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, floor_divide
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution
@@ -327,7 +327,7 @@ class _Writer:
     def __init__(self, nest: Nest, axis: Var) -> None:
         self.nest = nest
         self.axis = axis
-        self.done: dict[tuple[Scalar, int], Value] = {}
+        self.done: dict[tuple[Ref, tuple[Index, ...]], Value] = {}
 
     def value(self, e: Scalar, element: _Element, known: Mapping[Scalar, Value], out: list[Stmt]) -> Value:
         """The value of e at an element: a vector where it varies along the lanes, else a scalar."""
@@ -391,31 +391,35 @@ class _Writer:
         return value
 
     def _load(self, e: Get, at: _Element, m: Substitution, out: list[Stmt]) -> Value:
-        offset = m.index(e.indices[0])
+        """The element or vector of elements as a temporary, loaded once for the places of its lanes."""
         lanes = at.lanes if self.axis in e.indices[0].free else 1
-        key = (expr.get(e.ref, offset), lanes)
-        found = self.done.get(key)
+        places = self._places(e, at, m, lanes)
+        found = self.done.get((e.ref, places))
         if found is None:
-            buffer = self.nest.buffers[e.ref]
-            type_ = Type(self.nest.dtype, lanes)
-            made: Value = Load(buffer, offset, type_)
-            if lanes > 1 and stride(e.indices[0], self.axis) != 1:
-                made = self._gather(e, buffer, at, lanes)
-            t = Temp(buffer.name, type_)
-            out.append(Let(t, made))
-            found = self.done[key] = Read(t)
+            t = Temp(self.nest.buffers[e.ref].name, Type(self.nest.dtype, lanes))
+            out.append(Let(t, self._read(self.nest.buffers[e.ref], places, t.type)))
+            found = self.done[e.ref, places] = Read(t)
         return found
 
-    def _gather(self, e: Get, buffer: Buffer, at: _Element, lanes: int) -> Value:
+    def _places(self, e: Get, at: _Element, m: Substitution, lanes: int) -> tuple[Index, ...]:
+        """Where each lane's element lies."""
+        first = m.index(e.indices[0])
+        if lanes == 1:
+            return (first,)
+        if stride(e.indices[0], self.axis) == 1:
+            return tuple(first + k for k in range(lanes))
         start = at.at[self.axis]
-        offsets = tuple(
-            Substitution(variables={**at.at, self.axis: start + k}).index(e.indices[0]) for k in range(lanes)
-        )
-        if all(o is offsets[0] for o in offsets):
-            return Broadcast(Load(buffer, offsets[0], Type(self.nest.dtype)), Type(self.nest.dtype, lanes))
-        if all(o is offsets[0] + k for k, o in enumerate(offsets)):
-            return Load(buffer, offsets[0], Type(self.nest.dtype, lanes))
-        return Gather(buffer, offsets, Type(self.nest.dtype, lanes))
+        return tuple(Substitution(variables={**at.at, self.axis: start + k}).index(e.indices[0]) for k in range(lanes))
+
+    @staticmethod
+    def _read(buffer: Buffer, places: tuple[Index, ...], type_: Type) -> Value:
+        """A load of neighbours, one element in all lanes, or one element for each lane."""
+        first = places[0]
+        if all(p is first + k for k, p in enumerate(places)):
+            return Load(buffer, first, type_)
+        if all(p is first for p in places):
+            return Broadcast(Load(buffer, first, Type(type_.dtype)), type_)
+        return Gather(buffer, places, type_)
 
     @staticmethod
     def widen(value: Value, lanes: int) -> Value:
