@@ -247,10 +247,12 @@ def test_before_and_after(name: str) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-13)
 
 
-@pytest.mark.parametrize("name", CASES)
+# the careful branch of a speculated statement keeps its guard, which a second run would look at again
+SETTLED = [name for name in CASES if name != "a_guard_leaves_a_contraction_whose_operand_is_finite"]
+
+
+@pytest.mark.parametrize("name", SETTLED)
 def test_a_second_run_changes_nothing(name: str) -> None:
-    if name.startswith("a_guard_leaves"):
-        return  # the careful branch keeps its guard, which a second run would look at again
     rewrite, before, _ = CASES[name]
     once = rewrite(parse_program(dedent(before).strip()))
     assert print_program(rewrite(once)) == print_program(once)
