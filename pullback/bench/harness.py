@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Contender", "Note", "Row", "Runner", "measure", "row_of"]
+__all__ = ["Contender", "Note", "Repeated", "Row", "Runner", "measure", "row_of"]
 
 Note = Callable[[str], None]
 
@@ -28,8 +28,37 @@ class Runner(Protocol):
     def reset(self) -> None:
         """Go back to the initial state. Not timed."""
 
-    def call(self) -> NDArray[Any]:
-        """Do the work once; what it computed, for comparison."""
+    def call(self) -> Any:
+        """Do the work; what it computed, an array or a tuple of arrays, for comparison."""
+
+
+LONG_ENOUGH = 2e-3  # seconds that a clock resolves well
+
+
+class Repeated:
+    """A short call, made often enough in each repetition for the clock: `calls` times after the first repetition.
+
+    Args:
+        function: does the work once; gives an array or a tuple of arrays.
+    """
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self.function = function
+        self.calls = 1
+        self._resets = 0
+
+    def reset(self) -> None:
+        """Nothing is undone; after the first call, which may compile, find how many calls are long enough."""
+        self._resets += 1
+        while self._resets == 2 and self.calls < 1 << 20 and _timed(self)[1] * self.calls < LONG_ENOUGH:
+            self.calls *= 2
+
+    def call(self) -> Any:
+        """Do the work `calls` times."""
+        function = self.function
+        for _ in range(self.calls - 1):
+            function()
+        return function()
 
 
 class Row(TypedDict):
@@ -101,7 +130,7 @@ def measure(
         One row per contender that could run and agreed, in the order given.
     """
     ready: list[tuple[Contender, Runner, float]] = []
-    expected: NDArray[Any] | None = None
+    expected: Any = None
     for contender in contenders:
         note(f"preparing {contender.name}")
         try:
@@ -149,13 +178,23 @@ def _rounds(runners: Sequence[Runner], rounds: int, budget: float, note: Note) -
     return times
 
 
-def _timed(runner: Runner) -> tuple[NDArray[Any], float]:
+def _timed(runner: Runner) -> tuple[Any, float]:
+    """What a runner computed, and the seconds of one call."""
     start = time.perf_counter()
     result = runner.call()
-    return result, time.perf_counter() - start
+    return result, (time.perf_counter() - start) / getattr(runner, "calls", 1)
 
 
-def _difference(result: NDArray[Any], expected: NDArray[Any]) -> float:
+def _difference(result: Any, expected: Any) -> float:
+    """Largest difference of arrays, or of tuples of them."""
+    if isinstance(expected, tuple):
+        if len(result) != len(expected):
+            return float("inf")
+        return max(_difference(a, b) for a, b in zip(result, expected, strict=True))
+    return _array_difference(np.asarray(result), np.asarray(expected))
+
+
+def _array_difference(result: NDArray[Any], expected: NDArray[Any]) -> float:
     """Largest difference relative to the largest element; for integers the share of elements that differ."""
     if result.shape != expected.shape:
         return float("inf")

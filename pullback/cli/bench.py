@@ -11,6 +11,8 @@ from pullback.cli.output import print_json, table
 
 __all__ = ["register", "run"]
 
+SUITES = ("zhang", "derivatives")
+
 
 def register(commands: Any) -> None:
     """Add the subcommand."""
@@ -21,33 +23,56 @@ def register(commands: Any) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = command.add_argument
-    add("suite", choices=("zhang",), help="what to measure")
-    add("--cases", nargs="+", metavar="CASE", help="start, train-1000, recognise-10000 (default: all)")
-    add("--dtypes", nargs="+", choices=("float32", "float64"), default=["float32", "float64"], help="element types")
-    add("--systems", nargs="+", choices=("pullback", "jax", "torch", "c"), default=["c", "pullback", "jax", "torch"])
+    add("suite", choices=SUITES, help="what to measure")
+    add("--cases", nargs="+", metavar="CASE", help="cases of the suite (default: all)")
+    add("--sizes", nargs="+", type=at_least(1), metavar="N", help="derivatives: only these sizes (default: all)")
+    add("--dtypes", nargs="+", choices=("float32", "float64"), default=["float32", "float64"], help="zhang: types")
+    add("--systems", nargs="+", choices=("pullback", "jax", "torch", "casadi", "c"), help="which (default: all)")
     add("--threads", type=at_least(1), default=1, metavar="N", help="processors for everyone")
     add("--rounds", type=at_least(1), default=7, metavar="N", help="repetitions of each")
-    add("--slow-forms", action="store_true", help="also forms whose first call takes very long")
+    add("--slow-forms", action="store_true", help="zhang: also forms whose first call takes very long")
+    add("--markdown", action="store_true", help="derivatives: print the table in Markdown")
     add_json(command)
     command.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Measure and print a table."""
-    from pullback.bench import CASES, bench_zhang
+    rows = (_zhang if options.suite == "zhang" else _derivatives)(options)
+    if options.json:
+        print_json({"rows": rows})
+    return 0 if rows else 1
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _cases(options: argparse.Namespace, known: tuple[str, ...]) -> tuple[str, ...]:
+    """The cases asked for.
+
+    Raises:
+        UsageError: [E605] one of them is not there.
+    """
     from pullback.errors import UsageError
 
-    unknown = [case for case in options.cases or () if case not in CASES]
+    unknown = [case for case in options.cases or () if case not in known]
     if unknown:
-        raise UsageError("E605", f"{unknown[0]}: no such case", facts=("cases: " + ", ".join(CASES),), remedy=CASES[1])
+        raise UsageError("E605", f"{unknown[0]}: no such case", facts=("cases: " + ", ".join(known),), remedy=known[1])
+    return tuple(options.cases or known)
+
+
+def _zhang(options: argparse.Namespace) -> Any:
+    from pullback.bench.zhang import CASES, SYSTEMS, bench_zhang
+
     rows = bench_zhang(
-        cases=options.cases or CASES,
+        cases=_cases(options, CASES),
         dtypes=options.dtypes,
-        systems=options.systems,
+        systems=options.systems or SYSTEMS,
         threads=options.threads,
         rounds=options.rounds,
         slow_forms=options.slow_forms,
-        note=lambda text: print(text, file=sys.stderr, flush=True),
+        note=_note,
     )
     head = ("case", "dtype", "system", "form", "median ms", "min", "max", "first call")
     cells = [
@@ -58,6 +83,20 @@ def run(options: argparse.Namespace) -> int:
         for row in rows
     ]
     print(table([head, *cells], right=[False] * 4 + [True] * 4))
-    if options.json:
-        print_json({"rows": rows})
-    return 0 if rows else 1
+    return rows
+
+
+def _derivatives(options: argparse.Namespace) -> Any:
+    from pullback.bench.derivatives import CASES, HEAD, SYSTEMS, bench_derivatives, cells, markdown
+
+    rows = bench_derivatives(
+        cases=_cases(options, tuple(c.name for c in CASES)),
+        sizes=options.sizes,
+        systems=options.systems or SYSTEMS,
+        threads=options.threads,
+        rounds=options.rounds,
+        note=_note,
+    )
+    right = [False] + [True] * (len(HEAD) - 1)
+    print(markdown(rows) if options.markdown else table([HEAD, *cells(rows)], right=right))
+    return rows
