@@ -14,11 +14,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pullback.ad.blocks import active_in, loop_active, zeros
+from pullback.ad.calls import check_captured, floating, push
 from pullback.ad.edges import Edge, edges_of
+from pullback.ad.reverse import vjp
 from pullback.ir import expr
 from pullback.ir.expr import Ref, Scalar
 from pullback.ir.index import Var, as_index
-from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While
+from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Statement, While, map_blocks
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.normal_form import normalise
@@ -82,7 +84,9 @@ class _Sweep:
                 case Fold() | While():
                     out += self._loop(s, active)
                 case Choose():
-                    out += self._choose(s, active)
+                    out += self._branches(s, active)
+                case Call():
+                    out += self._call(s, active)
         return out
 
     def _elements(self, s: Build | Scatter, active: set[Ref]) -> list[Statement]:
@@ -131,14 +135,26 @@ class _Sweep:
         )
         return [*before, loop]
 
-    def _choose(self, s: Choose, active: set[Ref]) -> list[Statement]:
-        """The cond whose branches give the tangents too."""
+    def _call(self, s: Call, active: set[Ref]) -> list[Statement]:
+        """A call and the tangents its rule gives; a checkpoint gives them itself."""
+        if not s.rules:
+            return self._branches(s, active)
+        check_captured(s, active)
+        found = push(s, self.tangents, vjp, zeros)
+        self.tangents |= dict(zip(floating(s.outs), found.results, strict=True))
+        return [s, *found.statements]
+
+    def _branches(self, s: Choose | Call, active: set[Ref]) -> list[Statement]:
+        """The cond or checkpoint whose blocks give the tangents too."""
         moving = [k for k, o in enumerate(s.outs) if o in active]
-        branches = []
-        for block in (s.then, s.otherwise):
+
+        def both(block: Block) -> Block:
             statements = self.block(block.statements, active_in(block, set(active)))
             results = (*block.results, *(self.tangent(block.results[k], statements) for k in moving))
-            branches.append(Block(tuple(statements), results))
+            return Block(tuple(statements), results)
+
         outs = [Ref(f"{s.outs[k].name}_dot", s.outs[k].dtype, s.outs[k].shape) for k in moving]
+        changed = map_blocks(s, both)
+        assert isinstance(changed, Choose | Call)
         self.tangents |= dict(zip((s.outs[k] for k in moving), outs, strict=True))
-        return [replace(s, outs=(*s.outs, *outs), then=branches[0], otherwise=branches[1])]
+        return [replace(changed, outs=(*s.outs, *outs))]

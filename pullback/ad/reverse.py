@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pullback.ad.blocks import active_in, transpose_choose, transpose_fold, while_as_fold
+from pullback.ad.blocks import active_in, transpose_choose, transpose_fold, while_as_fold, zeros
+from pullback.ad.calls import captured, check_captured, floating, pull, pull_again
 from pullback.ad.edges import Edge, data_dependent, edges_of
 from pullback.errors import DerivativeError
 from pullback.ir import expr
@@ -19,6 +20,7 @@ from pullback.ir.index import Index, Var, as_index
 from pullback.ir.program import (
     Block,
     Build,
+    Call,
     Choose,
     Fold,
     Program,
@@ -98,6 +100,9 @@ class _Sweep:
         if isinstance(s, Fold | Choose):
             self._loop(s)
             return
+        if isinstance(s, Call):
+            self._call(s)
+            return
         found = edges_of(s, self.active)
         self.backward += found.helpers
         cotangents = {o: c for o in s.outs if (c := self._cotangent(o)) is not None}
@@ -114,6 +119,19 @@ class _Sweep:
         self.backward += found.backward
         for r, cotangent in found.cotangents:
             self._give(r, [Var(n, d) for n, d in zip(_names(r), r.shape, strict=True)], cotangent)
+
+    def _call(self, s: Call) -> None:
+        """A call: its rule, or the same again for a checkpoint."""
+        cotangents = {o: c for o in s.outs if (c := self._cotangent(o)) is not None}
+        if s.rules:
+            check_captured(s, self.active)
+            found, operands = pull(s, cotangents, vjp, zeros), floating(s.operands)
+        else:
+            found, operands = pull_again(s, cotangents, self.active, vjp, zeros), captured(s, self.active)
+        self.backward += found.statements
+        for r, cotangent in zip(operands, found.results, strict=True):
+            if r in self.active:
+                self._give(r, [Var(n, d) for n, d in zip(_names(r), r.shape, strict=True)], cotangent)
 
     def _transpose(self, e: Edge, cotangent: Ref, s: Statement) -> None:
         """Add  sum over V of [M = source] * weight * cotangent[target]  to the operand's cotangent."""

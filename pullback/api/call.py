@@ -10,8 +10,7 @@ from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Const, Get, Ref, Scalar
 from pullback.ir.index import Cond, DimSymbol, Index, as_index, divide_exactly, prove
-from pullback.ir.program import Build, Fold, Program, While, walk_statements
-from pullback.ir.program import Choose as Choose_
+from pullback.ir.program import Build, Program, blocks_of, walk_statements, whole_reads
 from pullback.ir.traverse import Substitution
 from pullback.lang import tree
 from pullback.lang.annotations import Leaf
@@ -160,13 +159,9 @@ def _instantiate(p: Program, handles: Sequence[Array], dims: dict[DimSymbol, Ind
     """
     whole: set[Ref] = set()
     for s in walk_statements(p.body):
-        if isinstance(s, Fold | While):
-            whole.update(s.inits)
-            for b in (s.body,) if isinstance(s, Fold) else (s.test, s.body):
-                whole.update(b.results)
-        elif isinstance(s, Choose_):
-            whole.add(s.test)
-            whole.update(s.then.results + s.otherwise.results)
+        whole.update(whole_reads(s))
+        for b in blocks_of(s):
+            whole.update(b.results)
     tracer = current()
     simple = all(isinstance(s, Build) for s in p.body.statements)
     refs: dict[Ref, Ref] = {}

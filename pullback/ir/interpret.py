@@ -18,7 +18,7 @@ from pullback.errors import DTypeError, IndexRangeError, ShapeError
 from pullback.ir import dims as dims_
 from pullback.ir.expr import Bracket, Ref, Scalar, Select, Zero
 from pullback.ir.grid import Grid, Guards, Machine, NDArray, make_plan
-from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While, walk_statements
+from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Statement, While, walk_statements
 
 
 def interpret(program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, int] | None = None, *,
@@ -111,6 +111,9 @@ def run_statement(machine: Machine, s: Statement) -> None:
         case Choose():
             taken = s.then if machine.arrays[s.test] else s.otherwise
             machine.arrays.update(zip(s.outs, run_block(machine, taken), strict=True))
+        case Call():
+            machine.arrays.update((p, machine.arrays[r]) for p, r in zip(s.params, s.operands, strict=True))
+            machine.arrays.update(zip(s.outs, run_block(machine, s.body), strict=True))
         case _:
             assert_never(s)
 

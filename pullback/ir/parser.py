@@ -11,7 +11,7 @@ from pullback.ir.expr import Ref, Scalar
 from pullback.ir.index import Cond, Index
 from pullback.ir.lexer import Source, Token
 from pullback.ir.parse_expression import ExpressionParser
-from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While
+from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Rule, Scatter, Statement, While
 from pullback.ir.types import DType
 
 Bounds = tuple[Index, Index] | None
@@ -171,7 +171,9 @@ class _Parser(ExpressionParser):
             self.expect("else", "{")
             otherwise = self.block()
             return Choose(self.outs(targets, [(r.dtype, r.shape) for r in then.results], word), test, then, otherwise)
-        raise self.source.error(word, f"expected build, scatter, fold, while or if, found {word.text!r}")
+        if self.take("call"):
+            return self.call(targets, word)
+        raise self.source.error(word, f"expected build, scatter, fold, while, if or call, found {word.text!r}")
 
     def outs(self, targets: Sequence[Target],
              kinds: Sequence[tuple[DType, tuple[Index, ...]]], word: Token) -> tuple[Ref, ...]:
@@ -222,6 +224,33 @@ class _Parser(ExpressionParser):
         kinds = [(r.dtype, r.shape) for r in states]
         kinds += [(r.dtype, (variables[0].extent, *r.shape)) for r in body.results[len(states):]]
         return Fold(self.outs(targets, kinds, word), variables[0], states, inits, body)
+
+    def call(self, targets: Sequence[Target], word: Token) -> Statement:
+        params, operands = self.states()
+        self.expect("{")
+        body = self.block()
+        floating = [r for r in body.results if r.dtype.is_floating]
+        forward = backward = None
+        if self.take("forward"):
+            forward = self.rule([p for p in params if p.dtype.is_floating])
+        if self.take("backward"):
+            backward = self.rule([*body.results, *floating])
+        self.leave((), [p.name for p in params])
+        outs = self.outs(targets, [(r.dtype, r.shape) for r in body.results], word)
+        return Call(outs, operands, params, body, forward, backward)
+
+    def rule(self, like: Sequence[Ref]) -> Rule:
+        """`(names) { block }`: a rule's params have the types of these."""
+        word, names = self.token, list[Token]()
+        self.expect("(")
+        self.separated(lambda: names.append(self.name("a parameter")), ")")
+        if len(names) != len(like):
+            raise self.source.error(word, f"the rule takes {len(like)} arrays, {len(names)} are named", "E304")
+        params = tuple(self.define(n, r.dtype, r.shape, None) for n, r in zip(names, like, strict=True))
+        self.expect("{")
+        block = self.block()
+        self.leave((), [p.name for p in params])
+        return Rule(params, block)
 
     def loop(self, targets: Sequence[Target], word: Token) -> Statement:
         states, inits = self.states()

@@ -14,6 +14,7 @@
     h, ys = fold t < T (s = h0) { r = build { s + x[t] } yield r, r }
     s = while (a = a0) at most 10 { c = build { a < 9 } yield c } do { b = build { a * 2 } yield b }
     y = if c { yield a } else { yield b }
+    y = call (x = a) { t = build { x * x } yield t } forward (x_dot) { … yield d } backward (out, y_bar) { … yield g }
 
 The names are the user's, made unique by a suffix. Nothing here depends on hashes or on when nodes were made:
 terms and conditions are ordered by scope and text, so that parsing and printing again gives the same text.
@@ -48,7 +49,7 @@ from pullback.ir.expr import (
 )
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Monomial, Var, polynomial
 from pullback.ir.names import Names
-from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While
+from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Statement, While
 from pullback.ir.traverse import children, indices_of
 
 # Precedences, low to high, of what stands in an operand's place.
@@ -378,6 +379,14 @@ class _Printer:
                 head, lines = f"if {self.ref(s.test)} {{", self.block(s.then, indent + "  ")
                 lines[-1] += " } else {"
                 lines += self.block(s.otherwise, indent + "  ")
+            case Call():
+                given = [self.ref(r) for r in s.operands]
+                params = ", ".join(f"{self.define(p)} = {r}" for p, r in zip(s.params, given, strict=False))
+                head, lines = f"call ({params}) {{", self.block(s.body, indent + "  ")
+                for word, rule in (("forward", s.forward), ("backward", s.backward)):
+                    if rule is not None:
+                        lines[-1] += f" }} {word} ({', '.join(self.define(p) for p in rule.params)}) {{"
+                        lines += self.block(rule.block, indent + "  ")
             case _:
                 assert_never(s)
         outs = ", ".join(self.define(r) for r in s.outs)

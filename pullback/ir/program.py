@@ -6,16 +6,17 @@ A program is a list of statements in let-normal form over arrays (`Ref`s); scala
     Scatter  out[index(i..)] += value(i..), from zero; the one statement for data-dependent targets
     Fold     states carried through `trips` steps, and per-step results stacked along a new leading axis (scan)
     While    states carried while a test holds, at most `max_trips` steps where that is given
-    Cond     one of two blocks, chosen by a bool array of rank 0
+    Choose   one of two blocks, chosen by a bool array of rank 0
+    Call     a block that derivatives take as a whole: by rules of its own, or by running it again
 
 There are no local arrays: what the user nests inside a `build` is lifted to statements with more axes, so every
 derivative and pass sees flat statements, and fusion puts together again what belongs together. Blocks of Fold,
-While and Cond may read any array defined before the statement. Positions are kept outside equality and text.
+While, Choose and Call may read any array defined before the statement. Positions are kept outside equality and text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -102,7 +103,43 @@ class Choose:
     positions: tuple[Position, ...] = ()
 
 
-Statement = Build | Scatter | Fold | While | Choose
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """One derivative of a Call, given by the user: a block over the call's params and these.
+
+    forward    params are the tangents of the floating operands; results the tangents of the floating outs
+    backward   params are the outs, then the cotangents of the floating ones; results the cotangents of the floating
+               operands
+    """
+
+    params: tuple[Ref, ...]
+    block: Block
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """outs = body(params = operands), kept together while derivatives are taken.
+
+    With a rule, derivatives by the operands are what the rule says, and the other direction is its transpose. With
+    none the call is a checkpoint: reverse mode stores nothing of it and runs it again. Optimisation ends both: a call
+    with a rule is inlined before the passes, a checkpoint after them.
+    """
+
+    outs: tuple[Ref, ...]
+    operands: tuple[Ref, ...]
+    params: tuple[Ref, ...]
+    body: Block
+    forward: Rule | None = None
+    backward: Rule | None = None
+    positions: tuple[Position, ...] = ()
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules it has."""
+        return tuple(r for r in (self.forward, self.backward) if r is not None)
+
+
+Statement = Build | Scatter | Fold | While | Choose | Call
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,13 +185,52 @@ def blocks_of(statement: Statement) -> tuple[Block, ...]:
             return (statement.test, statement.body)
         case Choose():
             return (statement.then, statement.otherwise)
+        case Call():
+            return (statement.body, *(r.block for r in statement.rules))
         case _:
             return ()
 
 
+def map_blocks(statement: Statement, change: Callable[[Block], Block]) -> Statement:
+    """The statement with each of its blocks changed; one without blocks as it is."""
+    match statement:
+        case Fold():
+            return replace(statement, body=change(statement.body))
+        case While():
+            return replace(statement, test=change(statement.test), body=change(statement.body))
+        case Choose():
+            return replace(statement, then=change(statement.then), otherwise=change(statement.otherwise))
+        case Call():
+            rules = (r and replace(r, block=change(r.block)) for r in (statement.forward, statement.backward))
+            body = change(statement.body)
+            forward, backward = rules
+            return replace(statement, body=body, forward=forward, backward=backward)
+        case _:
+            return statement
+
+
 def bound_refs(statement: Statement) -> tuple[Ref, ...]:
     """Arrays a statement defines for its own blocks."""
-    return statement.states if isinstance(statement, Fold | While) else ()
+    match statement:
+        case Fold() | While():
+            return statement.states
+        case Call():
+            return (*statement.params, *(p for r in statement.rules for p in r.params))
+        case _:
+            return ()
+
+
+def whole_reads(statement: Statement) -> tuple[Ref, ...]:
+    """Arrays that a statement with blocks takes as they are, beside what its blocks read."""
+    match statement:
+        case Fold() | While():
+            return statement.inits
+        case Choose():
+            return (statement.test,)
+        case Call():
+            return statement.operands
+        case _:
+            return ()
 
 
 def walk_statements(block: Block) -> Iterator[Statement]:
@@ -178,10 +254,8 @@ def statement_reads(statement: Statement) -> dict[Ref, None]:
             found |= statement.value.refs
             for i in statement.indices:
                 found |= index_refs(i)
-        case Fold() | While():
-            found.update(statement.inits)
-        case Choose():
-            found.add(statement.test)
+        case _:
+            found.update(whole_reads(statement))
     for b in blocks_of(statement):
         found.update(block_reads(b))
     found -= set(bound_refs(statement))

@@ -44,7 +44,7 @@ from pullback.ir.index import (
     modulo,
     polynomial,
 )
-from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While
+from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Rule, Scatter, Statement, While
 
 GetRule = Callable[[Ref, tuple[Index, ...]], Scalar]
 
@@ -58,8 +58,13 @@ class Substitution:
             rule that answers with the scalar that defines the element.
     """
 
-    def __init__(self, variables: Mapping[Var, Index] | None = None, dims: Mapping[DimSymbol, Index] | None = None,
-                 refs: Mapping[Ref, Ref] | None = None, get: GetRule | None = None) -> None:
+    def __init__(
+        self,
+        variables: Mapping[Var, Index] | None = None,
+        dims: Mapping[DimSymbol, Index] | None = None,
+        refs: Mapping[Ref, Ref] | None = None,
+        get: GetRule | None = None,
+    ) -> None:
         self.variables = dict(variables or {})
         self.dims = dict(dims or {})
         self.refs: dict[Ref, Ref] = dict(refs or {})
@@ -227,15 +232,38 @@ class Substitution:
                 states = tuple(self.define(r) for r in s.states)
                 test, body = self.block(s.test), self.block(s.body)
                 trips = None if s.max_trips is None else self.index(s.max_trips)
-                return replace(s, inits=inits, states=states, test=test, body=body, max_trips=trips,
-                               outs=tuple(self.define(r) for r in s.outs))
+                return replace(
+                    s,
+                    inits=inits,
+                    states=states,
+                    test=test,
+                    body=body,
+                    max_trips=trips,
+                    outs=tuple(self.define(r) for r in s.outs),
+                )
             case Choose():
                 chosen_by = self.ref(s.test)
                 then, otherwise = self.block(s.then), self.block(s.otherwise)
                 outs = tuple(self.define(r) for r in s.outs)
                 return replace(s, test=chosen_by, then=then, otherwise=otherwise, outs=outs)
+            case Call():
+                operands = tuple(self.ref(r) for r in s.operands)
+                params = tuple(self.define(r) for r in s.params)
+                body, forward, backward = self.block(s.body), self._rule(s.forward), self._rule(s.backward)
+                return replace(
+                    s,
+                    operands=operands,
+                    params=params,
+                    body=body,
+                    forward=forward,
+                    backward=backward,
+                    outs=tuple(self.define(r) for r in s.outs),
+                )
             case _:
                 assert_never(s)
+
+    def _rule(self, r: Rule | None) -> Rule | None:
+        return r and Rule(tuple(self.define(p) for p in r.params), self.block(r.block))
 
     def _under_block(self, variables: tuple[Var, ...]) -> tuple[Substitution, tuple[Var, ...]]:
         inner, renamed = self.under(variables)

@@ -32,7 +32,7 @@ from pullback.ir.expr import (
 )
 from pullback.ir.index import Cond, Data, Index, Var, cond, prove, prove_nonnegative
 from pullback.ir.printer import print_scalar, print_statement
-from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While
+from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Statement, While
 from pullback.ir.traverse import children, indices_of, walk
 
 Known = tuple[Cond, ...]
@@ -189,10 +189,38 @@ class _Verifier:
                         self.fail("E312", f"a branch gives {len(b.results)} arrays, not {len(s.outs)}")
                     for found, out in zip(b.results, s.outs, strict=True):
                         self.same_type(found, out, "the result")
+            case Call():
+                self.call(s)
             case _:
                 assert_never(s)
         for r in s.outs:
             self.define(r)
+
+    def call(self, s: Call) -> None:
+        """The body over its params, and the rules: what they are given and what they give."""
+        self.visible(s.operands)
+        self.all_same(s.operands, s.params, "the operand")
+        for p in s.params:
+            self.define(p)
+        self.block(s.body)
+        self.all_same(s.body.results, s.outs, "the result")
+        moving = [p for p in s.params if p.dtype.is_floating]
+        given = [o for o in s.outs if o.dtype.is_floating]
+        for rule, params, results in ((s.forward, moving, given), (s.backward, [*s.outs, *given], moving)):
+            if rule is not None:
+                self.all_same(rule.params, params, "the rule's parameter")
+                for p in rule.params:
+                    self.define(p)
+                self.block(rule.block)
+                self.all_same(rule.block.results, results, "the rule's result")
+                self.scope.difference_update(rule.params)
+        self.scope.difference_update(s.params)
+
+    def all_same(self, found: Sequence[Ref], expected: Sequence[Ref], what: str) -> None:
+        if len(found) != len(expected):
+            self.fail("E312", f"{what}: {len(found)} arrays for {len(expected)}")
+        for a, b in zip(found, expected, strict=True):
+            self.same_type(a, b, what)
 
     def states(self, s: Fold | While) -> None:
         if len(s.states) != len(s.inits):

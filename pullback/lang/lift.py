@@ -9,7 +9,20 @@ from pullback.errors import TraceError
 from pullback.ir import expr
 from pullback.ir.expr import Ref, Scalar
 from pullback.ir.index import Index, Var, as_index
-from pullback.ir.program import Block, Build, Choose, Fold, Scatter, Statement, While, statement_reads
+from pullback.ir.program import (
+    Block,
+    Build,
+    Call,
+    Choose,
+    Fold,
+    Rule,
+    Scatter,
+    Statement,
+    While,
+    blocks_of,
+    statement_reads,
+    whole_reads,
+)
 from pullback.ir.traverse import Substitution
 
 Views = Mapping[Ref, tuple[Ref, tuple[Var, ...]]]
@@ -32,8 +45,6 @@ def lift_statement(
 def free_variables(statement: Statement, views: Views) -> frozenset[Var]:
     """The index variables of the surroundings that a statement depends on."""
     free: set[Var] = set()
-    blocks: tuple[Block, ...] = ()
-    whole: tuple[Ref, ...] = ()
     bound: tuple[Var, ...] = ()
     match statement:
         case Build():
@@ -43,13 +54,12 @@ def free_variables(statement: Statement, views: Views) -> frozenset[Var]:
             free.update(statement.value.free, *(i.free for i in statement.indices))
             bound = statement.vars
         case Fold():
-            blocks, whole, bound = (statement.body,), statement.inits, (statement.var,)
+            bound = (statement.var,)
             free |= statement.var.extent.free
-        case While():
-            blocks, whole = (statement.test, statement.body), statement.inits
-        case Choose():
-            blocks, whole = (statement.then, statement.otherwise), (statement.test,)
-    for block in blocks:
+        case _:
+            pass
+    whole = whole_reads(statement)
+    for block in blocks_of(statement):
         whole += block.results
         for s in block.statements:
             free |= free_variables(s, views)
@@ -117,6 +127,13 @@ class _Lift:
                 return made
             case Choose():
                 return self._both(s)
+            case Call():
+                first: list[Statement] = []
+                operands = tuple(self.whole(r, first) for r in s.operands)
+                params = tuple(self.define(r) for r in s.params)
+                call = replace(s, operands=operands, params=params, body=self.block(s.body))
+                call = replace(call, forward=self._rule(s.forward), backward=self._rule(s.backward))
+                return [*first, replace(call, outs=tuple(self.define(r) for r in s.outs))]
             case While():
                 raise TraceError(
                     "E133",
@@ -124,6 +141,9 @@ class _Lift:
                     position=s.positions[0] if s.positions else None,
                     remedy="use `fold` with a fixed number of steps and `where`, or move the loop outside",
                 )
+
+    def _rule(self, r: Rule | None) -> Rule | None:
+        return r and Rule(tuple(self.define(p) for p in r.params), self.block(r.block))
 
     def block(self, b: Block) -> Block:
         statements: list[Statement] = []

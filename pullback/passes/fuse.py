@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Get, Mul, Reduce, Ref, Scalar
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index
-from pullback.ir.program import Block, Build, Choose, Fold, Program, Statement, While, statement_reads
+from pullback.ir.program import Block, Build, Program, Statement, map_blocks, statement_reads
 from pullback.ir.traverse import Substitution, walk
 from pullback.passes.cost import (
     has_data_index,
@@ -53,17 +53,7 @@ class _Uses:
 
 
 def _block(block: Block) -> Block:
-    statements: list[Statement | None] = list(block.statements)
-    for k, s in enumerate(statements):
-        match s:
-            case Fold():
-                statements[k] = replace(s, body=_block(s.body))
-            case While():
-                statements[k] = replace(s, test=_block(s.test), body=_block(s.body))
-            case Choose():
-                statements[k] = replace(s, then=_block(s.then), otherwise=_block(s.otherwise))
-            case _:
-                pass
+    statements: list[Statement | None] = [map_blocks(s, _block) for s in block.statements]
     uses = _uses(statements, block.results)
     for decide in (_decide_slice, _decide):  # what a slice leaves out is left out of what it reads, too
         for k in range(len(statements)):

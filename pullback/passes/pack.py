@@ -16,7 +16,7 @@ from dataclasses import replace
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Get, Mul, Reduce, Ref, Scalar
 from pullback.ir.index import Cond, Index, Var, as_index, cond
-from pullback.ir.program import Block, Build, Choose, Fold, Program, Statement, While
+from pullback.ir.program import Block, Build, Program, Statement, map_blocks
 from pullback.passes.cost import size
 from pullback.rewrite.fired import fired
 
@@ -37,14 +37,8 @@ def _block(block: Block) -> Block:
         match s:
             case Build():
                 out += _build(s)
-            case Fold():
-                out.append(replace(s, body=_block(s.body)))
-            case While():
-                out.append(replace(s, test=_block(s.test), body=_block(s.body)))
-            case Choose():
-                out.append(replace(s, then=_block(s.then), otherwise=_block(s.otherwise)))
             case _:
-                out.append(s)
+                out.append(map_blocks(s, _block))
     return replace(block, statements=tuple(out))
 
 

@@ -14,6 +14,7 @@ from pullback.ir.traverse import specialise
 from pullback.passes.fuse import fuse
 from pullback.passes.pack import pad_operands
 from pullback.passes.speculate import speculate_guards
+from pullback.rewrite.calls import inline_checkpoints, inline_rules
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import record_rules
 from pullback.rewrite.normal_form import normalise
@@ -39,10 +40,12 @@ class Stage:
 
 
 PASSES = (
+    Pass("rules", "derivatives are taken: functions with rules of their own are like others", inline_rules),
     Pass("normalise", "one reduction per statement, transcendentals apart", normalise),
     Pass("common", "equal statements are computed once", eliminate_common),
     Pass("dead", "what no result needs is dropped", eliminate_dead),
     Pass("fuse", "statements go into their readers where that pays", fuse),
+    Pass("checkpoints", "nothing merges any more: what is computed again stays so", inline_checkpoints),
     Pass("speculate", "guards leave contractions whose operands turn out finite", speculate_guards),
     Pass("pad", "conditions on contraction operands become zero borders", pad_operands),
 )

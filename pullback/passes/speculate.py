@@ -14,11 +14,12 @@ must be small beside the contraction.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from pullback.ir import expr, types
 from pullback.ir.expr import Const, Get, Mul, Reduce, Ref, Scalar, Select, Zero
 from pullback.ir.index import Index, Var, as_index
-from pullback.ir.program import Block, Build, Choose, Fold, Program, Statement, While
+from pullback.ir.program import Block, Build, Choose, Program, Statement, map_blocks
 from pullback.ir.traverse import Substitution
 from pullback.passes.cost import size
 from pullback.rewrite.fired import fired
@@ -40,14 +41,8 @@ def _block(block: Block, outer: dict[Ref, Build]) -> Block:
                 out += _build(s, defined)
                 for o in s.outs:
                     defined[o] = s
-            case Fold():
-                out.append(replace(s, body=_block(s.body, defined)))
-            case While():
-                out.append(replace(s, test=_block(s.test, defined), body=_block(s.body, defined)))
-            case Choose():
-                out.append(replace(s, then=_block(s.then, defined), otherwise=_block(s.otherwise, defined)))
             case _:
-                out.append(s)
+                out.append(map_blocks(s, partial(_block, outer=defined)))
     return replace(block, statements=tuple(out))
 
 

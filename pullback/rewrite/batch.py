@@ -19,9 +19,11 @@ from pullback.ir.index import Index, Var, as_index
 from pullback.ir.program import (
     Block,
     Build,
+    Call,
     Choose,
     Fold,
     Program,
+    Rule,
     Scatter,
     Statement,
     While,
@@ -106,6 +108,8 @@ class _Batch:
                     self._while(s, out)
                 case Choose():
                     self._choose(s, out)
+                case Call():
+                    self._call(s, out)
         return out
 
     def _carried(self, s: Fold | While) -> tuple[list[int], list[Statement]]:
@@ -201,27 +205,38 @@ class _Batch:
         block = Block(tuple(body), (*kept, still))
         out.append(replace(s, outs=outs, states=(*states, alive), inits=(*inits, first), test=test, body=block))
 
+    def _call(self, s: Call, out: list[Statement]) -> None:
+        """A call over the batch: its operands, what it gives and its rules all have the axes."""
+        operands = tuple(self.repeated(r, out) for r in s.operands)
+        params = tuple(self.lifted(p) for p in s.params)
+        body, forward, backward = self._block(s.body), self._rule(s.forward), self._rule(s.backward)
+        outs = tuple(self.lifted(o) for o in s.outs)
+        call = replace(s, outs=outs, operands=operands, params=params, body=body)
+        out.append(replace(call, forward=forward, backward=backward))
+
+    def _rule(self, r: Rule | None) -> Rule | None:
+        return r and Rule(tuple(self.lifted(p) for p in r.params), self._block(r.block))
+
+    def _block(self, block: Block) -> Block:
+        """A block whose results all have the axes."""
+        work = _Batch(self.axes)
+        work.new = dict(self.new)
+        statements = work.statements(block.statements)
+        results = tuple(work.repeated(r, statements) for r in block.results)
+        return Block(tuple(statements), results)
+
     def _choose(self, s: Choose, out: list[Statement]) -> None:
-        branches = []
-        for block in (s.then, s.otherwise):
-            work = _Batch(self.axes)
-            work.new = dict(self.new)
-            statements = work.statements(block.statements)
-            branches.append((work, statements, block))
         if s.test in self.new:
             results = []
-            for work, statements, block in branches:
-                out += statements
-                results.append([work.repeated(r, out) for r in block.results])
+            for block in (s.then, s.otherwise):
+                both = self._block(block)
+                out += both.statements
+                results.append(both.results)
             for o, then, otherwise in zip(s.outs, *results, strict=True):
                 lead, own = self.lead(), tuple(Var(f"i{k}", d) for k, d in enumerate(o.shape))
                 test = expr.get(self.new[s.test], *lead)
                 value = expr.select(test, expr.get(then, *lead, *own), expr.get(otherwise, *lead, *own))
                 out.append(Build((self.lifted(o),), (*lead, *own), (value,), s.positions))
             return
-        blocks = []
-        for work, statements, block in branches:
-            repeated = tuple(work.repeated(r, statements) for r in block.results)
-            blocks.append(Block(tuple(statements), repeated))
         outs = tuple(self.lifted(o) for o in s.outs)
-        out.append(replace(s, outs=outs, then=blocks[0], otherwise=blocks[1]))
+        out.append(replace(s, outs=outs, then=self._block(s.then), otherwise=self._block(s.otherwise)))

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 from pullback.ir import expr
 from pullback.ir.expr import Const, Get, Ref, Scalar, Zero
 from pullback.ir.index import Data, Index, Var, as_index
-from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While, statement_reads
+from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_blocks, statement_reads
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import fired
@@ -56,12 +57,8 @@ def _inline(block: Block, outer: dict[Ref, Rule]) -> Block:
                 known.update((r, (s.vars, v)) for r, v in zip(s.outs, s.values, strict=True) if _is_copy(v))
             case Scatter():
                 s = replace(s, indices=tuple(map(m.index, s.indices)), value=m.scalar(s.value))
-            case Fold():
-                s = replace(s, body=_inline(s.body, known))
-            case While():
-                s = replace(s, test=_inline(s.test, known), body=_inline(s.body, known))
-            case Choose():
-                s = replace(s, then=_inline(s.then, known), otherwise=_inline(s.otherwise, known))
+            case _:
+                s = map_blocks(s, partial(_inline, outer=known))
         out.append(s)
     return replace(block, statements=tuple(out))
 
@@ -96,14 +93,8 @@ def _absorb(block: Block) -> Block:
                     rename = dict(zip(source.vars, value.indices, strict=True))
                     values = (Substitution(variables=rename).scalar(source.values[0]),)
                     s = replace(s, values=values, positions=tuple(dict.fromkeys((*source.positions, *s.positions))))
-            case Fold():
-                s = replace(s, body=_absorb(s.body))
-            case While():
-                s = replace(s, test=_absorb(s.test), body=_absorb(s.body))
-            case Choose():
-                s = replace(s, then=_absorb(s.then), otherwise=_absorb(s.otherwise))
             case _:
-                pass
+                s = map_blocks(s, _absorb)
         if isinstance(s, Build) and len(s.outs) == 1:
             made[s.outs[0]] = s
         out.append(s)

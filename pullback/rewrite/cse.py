@@ -10,10 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from pullback.ir.expr import Reduce, Ref, Scalar
 from pullback.ir.index import Index, Var, as_index
-from pullback.ir.program import Block, Build, Choose, Fold, Program, Statement, While, statement_reads
+from pullback.ir.program import (
+    Block,
+    Build,
+    Call,
+    Choose,
+    Fold,
+    Program,
+    Scatter,
+    Statement,
+    While,
+    map_blocks,
+    statement_reads,
+)
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.fired import fired
 
@@ -57,14 +70,10 @@ def _merge_block(block: Block, known: Mapping[Hashable, Ref], outer: Mapping[Ref
                     fired("cse")
                     continue
                 seen[key] = s.outs[0]
-            case Fold():
-                s = replace(s, body=_merge_block(s.body, seen, {}))
-            case While():
-                s = replace(s, test=_merge_block(s.test, seen, {}), body=_merge_block(s.body, seen, {}))
-            case Choose():
-                s = replace(s, then=_merge_block(s.then, seen, {}), otherwise=_merge_block(s.otherwise, seen, {}))
+            case Call():  # what a checkpoint computes again stays its own
+                s = map_blocks(s, partial(_merge_block, known={}, outer={}))
             case _:
-                pass
+                s = map_blocks(s, partial(_merge_block, known=seen, outer={}))
         out.append(s)
     return Block(tuple(out), tuple(merged.get(r, r) for r in block.results))
 
@@ -81,21 +90,15 @@ def rename_reads(s: Statement, refs: Mapping[Ref, Ref]) -> Statement:
     match s:
         case Build():
             return replace(s, values=tuple(m.scalar(v) for v in s.values))
-        case Fold():
-            return replace(s, inits=tuple(m.ref(r) for r in s.inits), body=_rename_block(s.body, refs))
-        case While():
-            return replace(
-                s,
-                inits=tuple(m.ref(r) for r in s.inits),
-                test=_rename_block(s.test, refs),
-                body=_rename_block(s.body, refs),
-            )
-        case Choose():
-            return replace(
-                s, test=m.ref(s.test), then=_rename_block(s.then, refs), otherwise=_rename_block(s.otherwise, refs)
-            )
-        case _:
+        case Scatter():
             return replace(s, indices=tuple(m.index(i) for i in s.indices), value=m.scalar(s.value))
+        case Fold() | While():
+            s = replace(s, inits=tuple(m.ref(r) for r in s.inits))
+        case Choose():
+            s = replace(s, test=m.ref(s.test))
+        case Call():
+            s = replace(s, operands=tuple(m.ref(r) for r in s.operands))
+    return map_blocks(s, partial(_rename_block, refs=refs))
 
 
 def _rename_block(block: Block, refs: Mapping[Ref, Ref]) -> Block:
@@ -127,15 +130,12 @@ def _live_statement(s: Statement, live: set[Ref]) -> Statement:
             return replace(s, outs=tuple(s.outs[k] for k in keep), values=tuple(s.values[k] for k in keep))
         case Fold():
             return _live_fold(s, live)
-        case While():
-            return replace(s, test=_live_block(s.test), body=_live_block(s.body))
-        case Choose():
+        case Choose() | Call() if not isinstance(s, Call) or not s.rules:
             keep = [k for k, o in enumerate(s.outs) if o in live]
-            then = _live_block(replace(s.then, results=tuple(s.then.results[k] for k in keep)))
-            otherwise = _live_block(replace(s.otherwise, results=tuple(s.otherwise.results[k] for k in keep)))
-            return replace(s, outs=tuple(s.outs[k] for k in keep), then=then, otherwise=otherwise)
+            fewer = replace(s, outs=tuple(s.outs[k] for k in keep))
+            return map_blocks(fewer, lambda b: _live_block(replace(b, results=tuple(b.results[k] for k in keep))))
         case _:
-            return s
+            return map_blocks(s, _live_block)
 
 
 def _live_fold(s: Fold, live: set[Ref]) -> Fold:

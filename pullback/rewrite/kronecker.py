@@ -12,11 +12,12 @@ diagonal or banded Jacobians costs what its non-zeros cost. Statements are visit
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from pullback.ir import expr
 from pullback.ir.expr import Add, Apply, Bracket, Cast, Mul, Reduce, Ref, Scalar, Select, Zero
 from pullback.ir.index import Cond, Data, Index, Var, as_index
-from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While
+from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_blocks
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.brackets import solve
 from pullback.rewrite.fired import fired
@@ -52,12 +53,8 @@ def _block(block: Block, known: dict[Ref, Build]) -> Block:
                     s = deltas[s.outs[0]] = replace(s, values=(value,))
             case Scatter():
                 s = replace(s, value=Substitution(get=element).scalar(s.value))
-            case Fold():
-                s = replace(s, body=_block(s.body, deltas))
-            case While():
-                s = replace(s, test=_block(s.test, deltas), body=_block(s.body, deltas))
-            case Choose():
-                s = replace(s, then=_block(s.then, deltas), otherwise=_block(s.otherwise, deltas))
+            case _:
+                s = map_blocks(s, partial(_block, known=deltas))
         out.append(s)
     return replace(block, statements=tuple(out))
 

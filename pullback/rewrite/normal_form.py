@@ -31,7 +31,7 @@ from pullback.ir.expr import (
     Zero,
 )
 from pullback.ir.index import Cond, Data, Index, Var, as_index
-from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While
+from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_blocks
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.fired import fired
 from pullback.source import Position
@@ -55,12 +55,8 @@ def _block(block: Block) -> Block:
                 value = lift.inner(s.value, ())
                 indices = tuple(lift.index(i, ()) for i in s.indices)
                 statements += [*lift.statements, replace(s, value=value, indices=indices)]
-            case Fold():
-                statements.append(replace(s, body=_block(s.body)))
-            case While():
-                statements.append(replace(s, test=_block(s.test), body=_block(s.body)))
-            case Choose():
-                statements.append(replace(s, then=_block(s.then), otherwise=_block(s.otherwise)))
+            case _:
+                statements.append(map_blocks(s, _block))
     return replace(block, statements=tuple(statements))
 
 

@@ -47,7 +47,7 @@ from pullback.ir.expr import (
 )
 from pullback.ir.index import ONE_INDEX, Index, Var, as_index
 from pullback.ir.interpret import interpret
-from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While
+from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Statement, While
 from pullback.ir.traverse import walk
 from pullback.ir.types import DType
 
@@ -139,6 +139,8 @@ class _Bounds:
             case Choose():
                 then, otherwise = (self.block(b, b.results) for b in (s.then, s.otherwise))
                 return [replace(s, then=then, otherwise=otherwise, outs=(*s.outs, *self.define(s.outs)))]
+            case Call():
+                raise AssertionError("calls are inlined before errors are bounded")
             case _:
                 assert_never(s)
 

@@ -18,6 +18,7 @@ from pullback.ir.index import Var, as_index
 from pullback.ir.program import (
     Block,
     Build,
+    Call,
     Choose,
     Fold,
     Program,
@@ -117,6 +118,11 @@ def _statement(s: Statement) -> Iterator[tuple[Statement, ...]]:
                 yield (replace(s, then=then),)
             for otherwise in _block(s.otherwise):
                 yield (replace(s, otherwise=otherwise),)
+        case Call():
+            if s.rules:
+                yield (replace(s, forward=None, backward=None),)
+            for body in _block(s.body):
+                yield (replace(s, body=body),)
 
 
 def _ones(r: Ref) -> Build:

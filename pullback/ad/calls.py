@@ -1,0 +1,144 @@
+"""Calls in both directions: rules that the user gave, their transposes, and checkpoints.
+
+    forward rule     y_dot = R(x; x_dot)             reverse is its transpose:  x_bar = R(x; .)^T y_bar
+    backward rule    x_bar = B(x, y; y_bar)          forward is its transpose:  y_dot = B(x, y; .)^T x_dot
+    checkpoint       no rule: its reverse is a checkpoint again, which computes from the operands what it needs
+
+Both transposes are the reverse mode of the rule's own block, which is linear in its tangents or cotangents; where it is
+not, it is no derivative, and an error says so. The rules' blocks are ordinary statements once they are used, so higher
+derivatives go through them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pullback.errors import DerivativeError
+from pullback.ir.expr import Ref
+from pullback.ir.program import Block, Build, Call, Program, Rule, Statement, block_reads, statement_reads
+from pullback.ir.traverse import Substitution
+
+Vjp = Callable[[Program, Sequence[int]], Program]
+Zeros = Callable[[str, Ref], Build]
+
+
+@dataclass
+class Applied:
+    """Statements, and the derivatives they compute, in the order of the outs or operands that have one."""
+
+    statements: list[Statement]
+    results: tuple[Ref, ...]
+
+
+def floating(refs: Sequence[Ref]) -> list[Ref]:
+    """Those that have a derivative."""
+    return [r for r in refs if r.dtype.is_floating]
+
+
+def check_captured(s: Call, active: set[Ref]) -> None:
+    """Refuse a rule for a function that reads, around its arguments, what the derivative is taken by."""
+    hidden = [r for r in block_reads(s.body) if r in active and r not in s.params]
+    if hidden:
+        raise DerivativeError(
+            "E250",
+            f"the function with a derivative of its own reads {', '.join(r.name for r in hidden)} "
+            f"from around it, and its rule says nothing of that",
+            position=s.positions[0] if s.positions else None,
+            remedy="make it an argument, or `pb.stop_gradient` where it is meant as a constant",
+        )
+
+
+def pull(s: Call, cotangents: Mapping[Ref, Ref], vjp: Vjp, zeros: Zeros) -> Applied:
+    """The cotangents of a call's floating operands, by its backward rule or the transpose of its forward one."""
+    made: list[Statement] = []
+    given = [cotangents.get(o) or _emit(made, zeros(f"{o.name}_bar", o)) for o in floating(s.outs)]
+    if s.backward is not None:
+        return _used(s, s.backward, (*s.outs, *given), made)
+    assert s.forward is not None
+    return _transposed(s, s.forward, len(s.forward.params), (), given, vjp, zeros, made)
+
+
+def push(s: Call, tangents: Mapping[Ref, Ref], vjp: Vjp, zeros: Zeros) -> Applied:
+    """The tangents of a call's floating outs, by its forward rule or the transpose of its backward one."""
+    made: list[Statement] = []
+    given = [tangents.get(r) or _emit(made, zeros(f"{r.name}_dot", r)) for r in floating(s.operands)]
+    if s.forward is not None:
+        return _used(s, s.forward, given, made)
+    assert s.backward is not None
+    moving = len(floating(s.outs))
+    return _transposed(s, s.backward, moving, s.outs, given, vjp, zeros, made)
+
+
+def _used(s: Call, rule: Rule, given: Sequence[Ref], made: list[Statement]) -> Applied:
+    """The rule's block over the operands and what it is given."""
+    refs = dict(zip((*s.params, *rule.params), (*s.operands, *given), strict=True))
+    block = Substitution(refs=refs).block(rule.block)
+    return Applied([*made, *block.statements], block.results)
+
+
+def _transposed(
+    s: Call,
+    rule: Rule,
+    moving: int,
+    fixed: Sequence[Ref],
+    given: Sequence[Ref],
+    vjp: Vjp,
+    zeros: Zeros,
+    made: list[Statement],
+) -> Applied:
+    """The transpose of the rule as a map of its last `moving` params, applied to `given`."""
+    linear = rule.params[len(rule.params) - moving :]
+    program = Program("rule", (*s.params, *rule.params), rule.block, tuple(r.name for r in rule.block.results))
+    derived = vjp(program, [program.inputs.index(r) for r in linear])
+    seeds = derived.inputs[len(program.inputs) :]
+    results = derived.body.results[len(rule.block.results) :]
+    needed = _needed(derived.body.statements, results)
+    reads = {r for t in needed for r in statement_reads(t)} | set(results)
+    if not reads.isdisjoint(linear):
+        raise DerivativeError(
+            "E251",
+            f"the rule for {s.outs[0].name} is not linear in "
+            f"{', '.join(r.name for r in linear if r in reads)}: it is no derivative, and has no transpose",
+            position=s.positions[0] if s.positions else None,
+            remedy="a rule that multiplies its tangents or cotangents by values of the arguments only",
+        )
+    refs = dict(zip((*s.params, *rule.params[: len(fixed)]), (*s.operands, *fixed), strict=True))
+    refs |= dict(zip(seeds, given, strict=True))
+    block = Substitution(refs=refs).block(Block(needed, results))
+    return Applied([*made, *block.statements], block.results)
+
+
+def _needed(statements: Sequence[Statement], results: Sequence[Ref]) -> tuple[Statement, ...]:
+    """The statements that the results depend on."""
+    live = set(results)
+    kept: list[Statement] = []
+    for t in reversed(statements):
+        if not live.isdisjoint(t.outs):
+            kept.append(t)
+            live.update(statement_reads(t))
+    return tuple(reversed(kept))
+
+
+def pull_again(s: Call, cotangents: Mapping[Ref, Ref], active: set[Ref], vjp: Vjp, zeros: Zeros) -> Applied:
+    """The cotangents of what a checkpoint reads, `captured(s, active)`, by a checkpoint that runs it again."""
+    made: list[Statement] = []
+    wrt = captured(s, active)
+    given = [cotangents.get(o) or _emit(made, zeros(f"{o.name}_bar", o)) for o in floating(s.outs)]
+    derived = vjp(Program("again", tuple(wrt), s.body, tuple(r.name for r in s.body.results)), range(len(wrt)))
+    refs = dict(zip(derived.inputs, (*wrt, *given), strict=True))
+    body = Substitution(refs=refs).block(derived.body)
+    body = replace(body, results=body.results[len(s.outs) :])
+    outs = tuple(Ref(f"{r.name}_bar", r.dtype, r.shape) for r in wrt)
+    made.append(Call(outs, (), (), body, positions=s.positions))
+    return Applied(made, outs)
+
+
+def captured(s: Call, active: set[Ref]) -> list[Ref]:
+    """The active arrays that a checkpoint reads from around it."""
+    return [r for r in block_reads(s.body) if r in active]
+
+
+def _emit(statements: list[Statement], s: Build) -> Ref:
+    statements.append(s)
+    return s.outs[0]

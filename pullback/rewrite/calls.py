@@ -1,0 +1,41 @@
+"""Calls inlined: those with rules of their own once derivatives are taken, checkpoints when nothing merges any more."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pullback.ir.expr import Ref
+from pullback.ir.program import Block, Call, Program, Statement, map_blocks
+from pullback.ir.traverse import Substitution
+from pullback.rewrite.cse import rename_reads
+from pullback.rewrite.fired import fired
+
+
+def inline_rules(program: Program) -> Program:
+    """The program with the body of each call that has a rule in its place; checkpoints stay."""
+    return program.with_body(_block(program.body, checkpoints=False))
+
+
+def inline_checkpoints(program: Program) -> Program:
+    """The program without calls: what checkpoints compute again is no longer told from other statements."""
+    return program.with_body(_block(program.body, checkpoints=True))
+
+
+def inlined(s: Call) -> Block:
+    """What a call computes, over its operands, everything fresh."""
+    return Substitution(refs=dict(zip(s.params, s.operands, strict=True))).block(s.body)
+
+
+def _block(block: Block, checkpoints: bool) -> Block:
+    out: list[Statement] = []
+    given: dict[Ref, Ref] = {}
+    for s in block.statements:
+        s = rename_reads(s, given) if given else s
+        if isinstance(s, Call) and (checkpoints or s.rules):
+            fired("call.inline")
+            body = _block(inlined(s), checkpoints)
+            out += body.statements
+            given.update(zip(s.outs, body.results, strict=True))
+        else:
+            out.append(map_blocks(s, partial(_block, checkpoints=checkpoints)))
+    return Block(tuple(out), tuple(given.get(r, r) for r in block.results))
