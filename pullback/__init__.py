@@ -7,6 +7,7 @@ function is defined; derivatives are programs of the same language; all of it be
 from pullback import errors, linalg, verbs
 from pullback.api import Function, exact, function, grad, threads, value_and_grad
 from pullback.api.batching import vmap
+from pullback.api.custom import checkpoint, custom_derivative
 from pullback.api.jacobian import hessian, jacobian
 from pullback.api.modes import hvp, jvp, stop_gradient, vjp
 from pullback.errors import (
@@ -212,6 +213,7 @@ __all__ = [
     "broadcast_to",
     "build",
     "ceil",
+    "checkpoint",
     "clip",
     "concat",
     "cond",
@@ -221,6 +223,7 @@ __all__ = [
     "count_nonzero",
     "cumulative_prod",
     "cumulative_sum",
+    "custom_derivative",
     "diagonal",
     "diff",
     "divide",

@@ -1,6 +1,6 @@
 """Calls in both directions: rules that the user gave, their transposes, and checkpoints.
 
-    forward rule     y_dot = R(x; x_dot)             reverse is its transpose:  x_bar = R(x; .)^T y_bar
+    forward rule     y_dot = R(x, y; x_dot)          reverse is its transpose:  x_bar = R(x, y; .)^T y_bar
     backward rule    x_bar = B(x, y; y_bar)          forward is its transpose:  y_dot = B(x, y; .)^T x_dot
     checkpoint       no rule: its reverse is a checkpoint again, which computes from the operands what it needs
 
@@ -54,9 +54,9 @@ def pull(s: Call, cotangents: Mapping[Ref, Ref], vjp: Vjp, zeros: Zeros) -> Appl
     made: list[Statement] = []
     given = [cotangents.get(o) or _emit(made, zeros(f"{o.name}_bar", o)) for o in floating(s.outs)]
     if s.backward is not None:
-        return _used(s, s.backward, (*s.outs, *given), made)
+        return _used(s, s.backward, given, made)
     assert s.forward is not None
-    return _transposed(s, s.forward, len(s.forward.params), (), given, vjp, zeros, made)
+    return _transposed(s, s.forward, given, vjp, zeros, made)
 
 
 def push(s: Call, tangents: Mapping[Ref, Ref], vjp: Vjp, zeros: Zeros) -> Applied:
@@ -66,29 +66,21 @@ def push(s: Call, tangents: Mapping[Ref, Ref], vjp: Vjp, zeros: Zeros) -> Applie
     if s.forward is not None:
         return _used(s, s.forward, given, made)
     assert s.backward is not None
-    moving = len(floating(s.outs))
-    return _transposed(s, s.backward, moving, s.outs, given, vjp, zeros, made)
+    return _transposed(s, s.backward, given, vjp, zeros, made)
 
 
 def _used(s: Call, rule: Rule, given: Sequence[Ref], made: list[Statement]) -> Applied:
     """The rule's block over the operands and what it is given."""
-    refs = dict(zip((*s.params, *rule.params), (*s.operands, *given), strict=True))
+    refs = dict(zip((*s.params, *rule.params), (*s.operands, *s.outs, *given), strict=True))
     block = Substitution(refs=refs).block(rule.block)
     return Applied([*made, *block.statements], block.results)
 
 
 def _transposed(
-    s: Call,
-    rule: Rule,
-    moving: int,
-    fixed: Sequence[Ref],
-    given: Sequence[Ref],
-    vjp: Vjp,
-    zeros: Zeros,
-    made: list[Statement],
+    s: Call, rule: Rule, given: Sequence[Ref], vjp: Vjp, zeros: Zeros, made: list[Statement]
 ) -> Applied:
-    """The transpose of the rule as a map of its last `moving` params, applied to `given`."""
-    linear = rule.params[len(rule.params) - moving :]
+    """The transpose of the rule as a map of its tangents or cotangents, applied to `given`."""
+    linear = rule.params[len(s.outs) :]
     program = Program("rule", (*s.params, *rule.params), rule.block, tuple(r.name for r in rule.block.results))
     derived = vjp(program, [program.inputs.index(r) for r in linear])
     seeds = derived.inputs[len(program.inputs) :]
@@ -103,7 +95,7 @@ def _transposed(
             position=s.positions[0] if s.positions else None,
             remedy="a rule that multiplies its tangents or cotangents by values of the arguments only",
         )
-    refs = dict(zip((*s.params, *rule.params[: len(fixed)]), (*s.operands, *fixed), strict=True))
+    refs = dict(zip((*s.params, *rule.params[: len(s.outs)]), (*s.operands, *s.outs), strict=True))
     refs |= dict(zip(seeds, given, strict=True))
     block = Substitution(refs=refs).block(Block(needed, results))
     return Applied([*made, *block.statements], block.results)

@@ -232,7 +232,7 @@ class _Parser(ExpressionParser):
         floating = [r for r in body.results if r.dtype.is_floating]
         forward = backward = None
         if self.take("forward"):
-            forward = self.rule([p for p in params if p.dtype.is_floating])
+            forward = self.rule([*body.results, *(p for p in params if p.dtype.is_floating)])
         if self.take("backward"):
             backward = self.rule([*body.results, *floating])
         self.leave((), [p.name for p in params])

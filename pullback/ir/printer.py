@@ -14,7 +14,7 @@
     h, ys = fold t < T (s = h0) { r = build { s + x[t] } yield r, r }
     s = while (a = a0) at most 10 { c = build { a < 9 } yield c } do { b = build { a * 2 } yield b }
     y = if c { yield a } else { yield b }
-    y = call (x = a) { t = build { x * x } yield t } forward (x_dot) { … yield d } backward (out, y_bar) { … yield g }
+    y = call (x = a) { t = build { x * x } yield t } forward (v, x_dot) { … yield d } backward (v, y_bar) { … yield g }
 
 The names are the user's, made unique by a suffix. Nothing here depends on hashes or on when nodes were made:
 terms and conditions are ordered by scope and text, so that parsing and printing again gives the same text.

@@ -105,11 +105,10 @@ class Choose:
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """One derivative of a Call, given by the user: a block over the call's params and these.
+    """One derivative of a Call, given by the user: a block over the call's params and these params.
 
-    forward    params are the tangents of the floating operands; results the tangents of the floating outs
-    backward   params are the outs, then the cotangents of the floating ones; results the cotangents of the floating
-               operands
+    forward    params: the outs, the tangents of the floating operands; results: the tangents of the floating outs
+    backward   params: the outs, the cotangents of the floating outs; results: the cotangents of the floating operands
     """
 
     params: tuple[Ref, ...]

@@ -206,9 +206,9 @@ class _Verifier:
         self.all_same(s.body.results, s.outs, "the result")
         moving = [p for p in s.params if p.dtype.is_floating]
         given = [o for o in s.outs if o.dtype.is_floating]
-        for rule, params, results in ((s.forward, moving, given), (s.backward, [*s.outs, *given], moving)):
+        for rule, params, results in ((s.forward, moving, given), (s.backward, given, moving)):
             if rule is not None:
-                self.all_same(rule.params, params, "the rule's parameter")
+                self.all_same(rule.params, (*s.outs, *params), "the rule's parameter")
                 for p in rule.params:
                     self.define(p)
                 self.block(rule.block)

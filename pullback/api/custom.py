@@ -1,0 +1,110 @@
+"""custom_derivative and checkpoint: functions that derivatives take as a whole."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, overload
+
+from pullback.api.function import Function
+from pullback.api.signature import Parameter, parameters_of
+from pullback.errors import DerivativeError
+from pullback.lang.custom import emit_call
+from pullback.source import user_position
+
+Body = Callable[..., Any]
+
+
+class Whole(Function):
+    """A function that is one Call in the program of its callers."""
+
+    def __init__(self, f: Body, jvp: Body | None = None, vjp: Body | None = None) -> None:
+        own = f.python if isinstance(f, Function) else f
+        what = getattr(own, "__name__", "function")
+        super().__init__(functools.wraps(own)(lambda *args: emit_call(what, f, args, jvp, vjp)))
+        self.called = own
+        self.define()
+
+    def _find_parameters(self) -> list[Parameter]:
+        return parameters_of(self.called)
+
+
+@overload
+def custom_derivative(f: Body, *, jvp: Body | None = ..., vjp: Body | None = ...) -> Function: ...
+@overload
+def custom_derivative(*, jvp: Body | None = ..., vjp: Body | None = ...) -> Callable[[Body], Function]: ...
+def custom_derivative(f: Body | None = None, *, jvp: Body | None = None, vjp: Body | None = None) -> Any:
+    """The function with a derivative of your own, in every mode and to every order.
+
+    One rule is enough: the other direction is its transpose. The rule is itself traced, so that higher derivatives
+    differentiate it.
+
+    Args:
+        f: the function; without it a decorator is given.
+        jvp: `jvp(primals, out, tangents) -> tangent`: from the tuple of all arguments, f's result, and tangents (a
+            tuple like the arguments, None where they are not floating-point) the tangent of the result.
+        vjp: `vjp(primals, out, cotangent) -> cotangents`: a tuple with a cotangent for each argument; None stands for
+            zero, and in the place of what is not floating-point.
+    Returns:
+        A traced function of the same arguments.
+    Raises:
+        DerivativeError: [E253] no rule is given. [E252] a rule gives a tree, shape or element type that does not fit.
+            Where a derivative is taken: [E250] f reads, from around it, what the derivative is taken by; [E251] a rule
+            is not linear, so that it has no transpose.
+    Cost:
+        That of f, and of the rule where a derivative is taken.
+
+    >>> import numpy as np, pullback as pb
+    >>> from jaxtyping import Float64
+    >>> from pullback import Array
+    >>> def root(x: Float64[Array, ""], a: Float64[Array, ""]):
+    ...     return pb.fold(20, x, lambda y, i: (y + a / y) / 2)
+    >>> def rule(primals, y, tangents):  # y * y = a, whatever the first guess was
+    ...     return tangents[1] / (2 * y)
+    >>> root = pb.custom_derivative(root, jvp=rule)
+    >>> float(pb.grad(root, wrt="a")(1.0, 9.0)), float(pb.grad(root, wrt="x")(1.0, 9.0))
+    (0.16666666666666666, 0.0)
+    """
+    if jvp is None and vjp is None:
+        raise DerivativeError(
+            "E253",
+            "custom_derivative has no rule",
+            position=user_position(),
+            remedy="`jvp=` or `vjp=`; `pb.stop_gradient` makes a constant",
+        )
+
+    def make(g: Body) -> Function:
+        return Whole(g, jvp, vjp)
+
+    return make if f is None else make(f)
+
+
+def checkpoint(f: Body) -> Function:
+    """The function, which reverse mode runs again instead of storing what it computed.
+
+    Values and derivatives are the same. Of what happens inside f nothing is kept for the backward pass but its
+    arguments and what it reads from around it.
+
+    Args:
+        f: the function.
+    Returns:
+        A traced function of the same arguments.
+    Cost:
+        In reverse mode f once more; memory only for the inside of one checkpoint at a time.
+
+    >>> import numpy as np, pullback as pb
+    >>> from jaxtyping import Float64
+    >>> from pullback import Array
+    >>> @pb.checkpoint
+    ... def layer(x: Float64[Array, "N"]):
+    ...     return pb.tanh(pb.exp(x))
+    >>> @pb.function
+    ... def loss(x: Float64[Array, "N"]):
+    ...     return pb.sum(layer(layer(x)))
+    >>> pb.grad(loss)(np.array([0.0])).round(6).tolist()
+    [0.048294]
+    """
+    return Whole(f)
+
+
+__all__ = ["checkpoint", "custom_derivative"]

@@ -1,0 +1,178 @@
+"""custom_derivative and checkpoint: every mode, every place a function may be called from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from jaxtyping import Float64, Int64
+
+import pullback as pb
+from pullback import Array
+from pullback.ir.interpret import interpret
+from pullback.ir.parser import parse_program
+from pullback.ir.printer import print_program, structurally_equal
+from pullback.ir.program import Call, walk_statements
+from pullback.ir.verify import verify
+
+X = np.array([-1.5, -0.25, 0.5, 2.0])
+
+
+def plain(x: Float64[Array, ""], a: Float64[Array, ""]):
+    return pb.sin(x * a) + a * a
+
+
+def forward(primals, out, tangents):
+    x, a = primals
+    x_dot, a_dot = tangents
+    return pb.cos(x * a) * (a * x_dot + x * a_dot) + 2.0 * a * a_dot
+
+
+def backward(primals, out, cotangent):
+    x, a = primals
+    return pb.cos(x * a) * a * cotangent, (pb.cos(x * a) * x + 2.0 * a) * cotangent
+
+
+RULED = [pb.custom_derivative(plain, jvp=forward), pb.custom_derivative(plain, vjp=backward)]
+
+
+@pytest.mark.parametrize("f", RULED)
+def test_custom_rules_agree_in_every_mode_and_order(f):
+    reference = pb.function(plain)
+    x, a = 0.7, 1.3
+    for mode in (pb.grad, lambda g: pb.grad(g, wrt="a"), lambda g: pb.hessian(g, wrt=("x", "a"))):
+        np.testing.assert_allclose(mode(f)(x, a), mode(reference)(x, a), rtol=1e-14)
+    for mode in ("forward", "reverse"):
+        np.testing.assert_allclose(
+            pb.jacobian(f, wrt="x", mode=mode)(x, a), pb.jacobian(reference, wrt="x", mode=mode)(x, a), rtol=1e-14
+        )
+    np.testing.assert_allclose(pb.jvp(f)((x, a), (1.0, -2.0)), pb.jvp(reference)((x, a), (1.0, -2.0)), rtol=1e-14)
+    third = lambda g: pb.grad(pb.grad(pb.grad(g)))
+    np.testing.assert_allclose(third(f)(x, a), third(reference)(x, a), rtol=1e-13)
+
+
+@pytest.mark.parametrize("f", RULED)
+def test_custom_rules_inside_build_fold_cond_and_vmap(f):
+    def places(g):
+        @pb.function
+        def loss(x: Float64[Array, "N"], a: Float64[Array, ""]):
+            rows = pb.build(x.shape[0], lambda i: g(x[i], a))
+            folded = pb.fold(x.shape[0], 0.0, lambda s, i: g(s, x[i]))
+            chosen = pb.cond(x[0] > 0.0, lambda: g(x[0], a), lambda: g(2.0 * x[0], a))
+            return pb.sum(rows * rows) + folded + chosen
+
+        return loss
+
+    ours, reference = places(f), places(pb.function(plain))
+    for wrt in ("x", "a"):
+        np.testing.assert_allclose(pb.grad(ours, wrt=wrt)(X, 0.9), pb.grad(reference, wrt=wrt)(X, 0.9), rtol=1e-12)
+        derived = pb.grad(ours, wrt=wrt)
+        np.testing.assert_allclose(derived.interpret(X, 0.9), derived(X, 0.9), rtol=1e-12)
+    np.testing.assert_allclose(pb.hessian(ours)(X, 0.9), pb.hessian(reference)(X, 0.9), rtol=1e-11)
+    np.testing.assert_allclose(pb.vmap(f, in_axes=(0, None))(X, 0.9), np.sin(X * 0.9) + 0.81)
+    rows = pb.vmap(pb.grad(f), in_axes=(0, None))(X, 0.9)
+    np.testing.assert_allclose(rows, np.cos(X * 0.9) * 0.9, rtol=1e-14)
+
+
+def test_a_rule_is_what_is_used():
+    straight = pb.custom_derivative(
+        lambda x: pb.round(x), jvp=lambda primals, out, tangents: tangents[0]
+    )
+
+    @pb.function
+    def loss(x: Float64[Array, "N"]):
+        return pb.sum(straight(x) * x)
+
+    np.testing.assert_allclose(pb.grad(loss)(X), X + np.round(X))
+
+
+def test_trees_integers_and_none():
+    def scaled(p: dict, k: Int64[Array, ""]):
+        return {"y": p["w"] * p["x"], "n": k + 1}
+
+    def rule(primals, out, cotangent):
+        p, _ = primals
+        assert cotangent["n"] is None
+        return {"w": None, "x": cotangent["y"] * p["w"]}, None
+
+    f = pb.custom_derivative(scaled, vjp=rule)
+
+    @pb.function
+    def loss(w: Float64[Array, "N"], x: Float64[Array, "N"], k: Int64[Array, ""]):
+        return pb.sum(f({"w": w, "x": x}, k)["y"] ** 2)
+
+    w = np.arange(1.0, 5.0)
+    gw, gx = pb.grad(loss, wrt=("w", "x"))(w, X, 3)
+    assert not gw.any()
+    np.testing.assert_allclose(gx, 2 * w * w * X)
+
+
+def test_calls_round_trip_as_text_and_verify():
+    @pb.function
+    def loss(x: Float64[Array, "N"]):
+        return pb.sum(pb.build(x.shape[0], lambda i: RULED[0](x[i], 2.0) + RULED[1](x[i], x[i])))
+
+    program = loss.program()
+    assert sum(isinstance(s, Call) for s in walk_statements(program.body)) == 2
+    verify(program)
+    again = parse_program(print_program(program))
+    verify(again)
+    assert structurally_equal(program, again)
+    np.testing.assert_array_equal(interpret(program, [X])[0], interpret(again, [X])[0])
+
+
+def test_checkpoint_has_the_same_values_and_derivatives():
+    def layer(x: Float64[Array, "N"], w: Float64[Array, "N"]):
+        return pb.tanh(pb.exp(-x) * w)
+
+    def network(f):
+        @pb.function
+        def loss(x: Float64[Array, "N"], w: Float64[Array, "N"]):
+            return pb.sum(f(f(x, w), w) ** 2)
+
+        return loss
+
+    ours, reference = network(pb.checkpoint(layer)), network(pb.function(layer))
+    w = np.linspace(0.5, 2.0, 4)
+    np.testing.assert_allclose(ours(X, w), reference(X, w), rtol=1e-15)
+    for wrt in ("x", "w"):
+        np.testing.assert_allclose(pb.grad(ours, wrt=wrt)(X, w), pb.grad(reference, wrt=wrt)(X, w), rtol=1e-13)
+    np.testing.assert_allclose(pb.hessian(ours)(X, w), pb.hessian(reference)(X, w), rtol=1e-12)
+    np.testing.assert_allclose(
+        pb.jvp(ours)((X, w), (w, X))[1], pb.jvp(reference)((X, w), (w, X))[1], rtol=1e-13
+    )
+
+
+def test_checkpoint_keeps_only_what_goes_in():
+    def block(x):
+        for _ in range(6):
+            x = pb.tanh(x @ x)
+        return x
+
+    def network(f):
+        @pb.function
+        def loss(x: Float64[Array, "N N"]):
+            for _ in range(4):
+                x = f(x)
+            return pb.sum(x)
+
+        return pb.grad(loss)
+
+    stored, again = network(block), network(pb.checkpoint(block))
+    x = np.random.default_rng(0).normal(size=(40, 40)) / 10
+    np.testing.assert_allclose(again(x), stored(x), rtol=1e-12)
+    assert again.memory(N=40).peak_bytes < 0.62 * stored.memory(N=40).peak_bytes
+
+
+def test_checkpoint_of_a_closure_in_a_fold():
+    @pb.function
+    def loss(x: Float64[Array, "N"], w: Float64[Array, "N"]):
+        step = pb.checkpoint(lambda s: pb.sin(s * w) + x)
+        return pb.sum(pb.fold(5, x, lambda s, i: step(s)))
+
+    @pb.function
+    def reference(x: Float64[Array, "N"], w: Float64[Array, "N"]):
+        return pb.sum(pb.fold(5, x, lambda s, i: pb.sin(s * w) + x))
+
+    w = np.linspace(0.5, 2.0, 4)
+    for wrt in ("x", "w"):
+        np.testing.assert_allclose(pb.grad(loss, wrt=wrt)(X, w), pb.grad(reference, wrt=wrt)(X, w), rtol=1e-12)
