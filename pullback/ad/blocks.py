@@ -57,7 +57,7 @@ def element_copy(name: str, source: Ref, leading: tuple[Index, ...]) -> Build:
 def zeros(name: str, like: Ref) -> Build:
     """An array of zeros shaped like another."""
     variables = tuple(Var(f"i{k}", d) for k, d in enumerate(like.shape))
-    return Build((Ref(name, like.dtype, like.shape),), variables, (expr.const(0, like.dtype),))
+    return Build((Ref(name, like.dtype, like.shape),), variables, (expr.zero(like.dtype),))
 
 
 def active_in(block: Block, sources: set[Ref]) -> set[Ref]:

@@ -43,11 +43,11 @@ def jacobian(program: Program, wrt: int, mode: Mode = "auto") -> Program:
     return eliminate_dead(eliminate_common(normalise(eliminate_dead(elaborated(program, wrt, mode)))))
 
 
-def elaborated(program: Program, wrt: int, mode: Mode = "auto") -> Program:
+def elaborated(program: Program, wrt: int, mode: Mode = "auto", sums: bool = False) -> Program:
     """The Jacobian with its deltas still in place where it has them: what `ad.sparse` reads the pattern from."""
     if mode == "auto":
         mode = _cheaper(program, wrt)
-    return eliminate_deltas(_forward(program, wrt) if mode == "forward" else _reverse(program, wrt))
+    return eliminate_deltas(_forward(program, wrt) if mode == "forward" else _reverse(program, wrt), sums)
 
 
 def _cheaper(program: Program, wrt: int) -> Mode:

@@ -183,7 +183,7 @@ class _Sweep:
         """A cotangent of zeros, for an input on which no output depends."""
         out = Ref(f"{r.name}_bar", r.dtype, r.shape)
         variables = tuple(Var(n, d) for n, d in zip(_names(r), r.shape, strict=True))
-        self.backward.append(Build((out,), variables, (expr.const(0, r.dtype),)))
+        self.backward.append(Build((out,), variables, (expr.zero(r.dtype),)))
         return out
 
 

@@ -12,19 +12,22 @@ left: values, rows, columns, and whether the entry is inside the matrix.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pullback.ad.jacobian import Mode, elaborated
 from pullback.errors import DerivativeError
 from pullback.ir import expr, types
-from pullback.ir.expr import Bracket, Ref, Scalar
+from pullback.ir.expr import Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index
 from pullback.ir.program import Block, Build, Program, Statement
 from pullback.ir.traverse import Substitution
-from pullback.rewrite.brackets import solve
+from pullback.rewrite.brackets import Solution, solve
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
-from pullback.rewrite.kronecker import all_conditions, delta_terms, guarded
+from pullback.rewrite.kronecker import Delta, delta_terms
 from pullback.rewrite.normal_form import normalise, peel_guards
+
+NAMES = ("values", "rows", "columns", "inside")
 
 
 @dataclass(frozen=True)
@@ -34,80 +37,137 @@ class SparseJacobian:
     Attributes:
         program: the inputs of the original; for each term four outputs: values, rows, columns, inside (bool), all of
             one shape. Rows and columns count elements of the output and of the input in row-major order.
-        terms: for each term the position of the floating output it belongs to.
+        terms: for each term the positions of the floating output and of the input it belongs to, outputs first; each
+            pair has at least one.
     """
 
     program: Program
-    terms: tuple[int, ...]
+    terms: tuple[tuple[int, int], ...]
 
 
-def sparse_jacobian(program: Program, wrt: int, mode: Mode = "auto") -> SparseJacobian:
-    """The non-zero entries of the Jacobian of every floating output with respect to one input.
+def sparse_jacobian(program: Program, wrt: Sequence[int], mode: Mode = "auto") -> SparseJacobian:
+    """The non-zero entries of the Jacobian of every floating output with respect to some inputs.
 
     Args:
         program: any program.
-        wrt: position of a floating input.
-        mode: "auto" takes forward, in which gathers keep their pattern, and reverse where forward's is dense.
+        wrt: positions of floating inputs.
+        mode: "auto" takes forward, and reverse for a pair of output and input whose pattern forward does not see.
 
     Raises:
-        DerivativeError: [E204] the pattern is dense: an output depends on every element of the input.
+        DerivativeError: [E204] the pattern is dense: an output depends on every element of an input.
     """
-    if mode == "auto":
-        try:
-            return sparse_jacobian(program, wrt, "forward")
-        except DerivativeError:
-            return sparse_jacobian(program, wrt, "reverse")
-    full = elaborated(program, wrt, mode)
-    source = program.inputs[wrt]
-    floating = [r for r in program.outputs if r.dtype.is_floating]
-    by_out = {o: s for s in full.body.statements if isinstance(s, Build) for o in s.outs}
-    statements: list[Statement] = list(full.body.statements)
+    sweeps = [_Sweeps(program, k, mode) for k in wrt]
+    statements: list[Statement] = []
     results: list[Ref] = []
-    owners: list[int] = []
-    for position, (r, out) in enumerate(zip(floating, full.outputs, strict=True)):
-        s = by_out[out]
-        terms = delta_terms(s.values[0])
-        if terms is None:
-            raise DerivativeError(
-                "E204",
-                f"the Jacobian of {program.name} with respect to {source.name} is dense: "
-                f"{r.name} depends on every element of it",
-                position=s.positions[0] if s.positions else None,
-                remedy="leave out `sparse=True`",
-            )
-        for t in terms:
-            four = _entries(t, s, r, source)
-            statements += four
-            results += (b.outs[0] for b in four)
-            owners.append(position)
-    names = tuple(f"{what}{k}" for k in range(len(owners)) for what in ("values", "rows", "columns", "inside"))
-    body = Block(tuple(statements), tuple(results))
-    out_program = replace(full, name=f"{program.name}_sparse_jacobian", body=body, output_names=names)
-    out_program = eliminate_dead(eliminate_common(normalise(eliminate_dead(out_program))))
-    return SparseJacobian(out_program, tuple(owners))
+    owners: list[tuple[int, int]] = []
+    floating = [r for r in program.outputs if r.dtype.is_floating]
+    for position in range(len(floating)):
+        for k, sweep in zip(wrt, sweeps, strict=True):
+            for four in sweep.entries(position, statements):
+                results += (b.outs[0] for b in four)
+                owners.append((position, k))
+    names = tuple(f"{what}{k}" for k in range(len(owners)) for what in NAMES)
+    body = Block(tuple(s for sweep in sweeps for s in sweep.statements) + tuple(statements), tuple(results))
+    made = replace(program, name=f"{program.name}_sparse_jacobian", body=body, output_names=names)
+    made = eliminate_dead(eliminate_common(normalise(eliminate_dead(made))))
+    return SparseJacobian(made, tuple(owners))
 
 
-def _entries(term: Bracket, s: Build, r: Ref, source: Ref) -> list[Build]:
+class _Sweeps:
+    """The Jacobian by one input, in forward mode and, where that hides a pattern, in reverse."""
+
+    def __init__(self, program: Program, wrt: int, mode: Mode) -> None:
+        self.program, self.wrt = program, wrt
+        self.modes: tuple[Mode, ...] = ("forward", "reverse") if mode == "auto" else (mode,)
+        self.made: list[Program] = []
+        self.statements: list[Statement] = []
+
+    def _full(self, at: int) -> Program:
+        if at == len(self.made):
+            self.made.append(elaborated(self.program, self.wrt, self.modes[at], sums=True))
+            self.statements += self.made[at].body.statements
+        return self.made[at]
+
+    def entries(self, position: int, statements: list[Statement]) -> Iterator[list[Build]]:
+        """The arrays of each term of one output, which are added to the statements."""
+        source = self.program.inputs[self.wrt]
+        r = [r for r in self.program.outputs if r.dtype.is_floating][position]
+        for at in range(len(self.modes)):
+            full = self._full(at)
+            out = full.outputs[position]
+            s = next(s for s in full.body.statements if out in s.outs)
+            found = _terms(s, r, source) if isinstance(s, Build) else None
+            if found is not None:
+                for four in found:
+                    statements += four
+                yield from found
+                return
+        raise DerivativeError(
+            "E204",
+            f"the Jacobian of {self.program.name} with respect to {source.name} is dense: "
+            f"{r.name} depends on every element of it",
+            position=s.positions[0] if s.positions else None,
+            remedy="leave out `sparse=True`",
+        )
+
+
+def _terms(s: Build, r: Ref, source: Ref) -> list[list[Build]] | None:
+    """The entries of each term of a Jacobian; None where it is no sum of deltas, or one cannot be solved."""
+    terms = delta_terms(s.values[0])
+    if terms is None:
+        return None
+    if not terms:
+        return [_nothing(s)]
+    out = []
+    for t in terms:
+        four = _entries(t, s, r, source)
+        if four is None:
+            return None
+        out.append(four)
+    return out
+
+
+def _nothing(s: Build) -> list[Build]:
+    """One entry that is not inside, for a Jacobian that is zero by its structure."""
+    number, place = expr.const(0, s.outs[0].dtype), expr.const(0, types.i64)
+    values = (number, place, place, expr.const(False, types.bool_))
+    return [_build(f"{s.outs[0].name}_{name}", (), value, s) for name, value in zip(NAMES, values, strict=True)]
+
+
+def _entries(term: Delta, s: Build, r: Ref, source: Ref) -> list[Build] | None:
     """Values, rows, columns and validity of one term of J[out.., in..]."""
     rows, columns = s.vars[: r.rank], s.vars[r.rank :]
-    conds = all_conditions(term)
-    unknown = tuple(columns)
-    equations = [c.index for c in conds if c.op == "==" and not c.free.isdisjoint(unknown)]
-    rest = [c for c in conds if not (c.op == "==" and not c.free.isdisjoint(unknown))]
-    solution = solve(unknown, equations, expr.bracket(rest, guarded(term)))
-    assert solution is not None, "an input's index inside data"
+    solution = _solved(term, rows, columns)
+    if solution is None:
+        return None
     guards, _ = peel_guards(solution.term)
     inside = [g for g in guards if isinstance(g, Cond)]
-    column = [solution.found.get(v, as_index(v)) for v in columns]
-    variables = (*rows, *solution.variables)
-    row_of, column_of = _flat([as_index(v) for v in rows], r), _flat(column, source)
-    values: list[tuple[str, Scalar]] = [
-        ("values", solution.term),
-        ("rows", expr.from_index(row_of, types.i64)),
-        ("columns", expr.bracket(inside, expr.from_index(column_of, types.i64))),
-        ("inside", expr.test(inside)),
-    ]
-    return [_build(f"{s.outs[0].name}_{name}", variables, value, s) for name, value in values]
+    variables = (*(v for v in (*rows, *term.summed) if v not in solution.found), *solution.variables)
+    variables = tuple(dict.fromkeys(variables))
+    row, column = ([solution.found.get(v, as_index(v)) for v in group] for group in (rows, columns))
+    values = (
+        solution.term,
+        expr.bracket(inside, expr.from_index(_flat(row, r), types.i64)),
+        expr.bracket(inside, expr.from_index(_flat(column, source), types.i64)),
+        expr.test(inside),
+    )
+    return [_build(f"{s.outs[0].name}_{name}", variables, value, s) for name, value in zip(NAMES, values, strict=True)]
+
+
+def _solved(term: Delta, rows: tuple[Var, ...], columns: tuple[Var, ...]) -> Solution | None:
+    """The term's equations solved for the columns, or for the rows too; None where an unknown stays inside data.
+
+    Rows too where the term is a sum, so that the sum's variables count the entries: sum over o of
+    [i == data(a[o])] [k == data(b[o])] w(o) has an entry for each o, not for each i and o.
+    """
+    both = (*columns, *rows)
+    for unknown in (both, columns, rows) if term.summed else (columns, both, rows):
+        equations = [c.index for c in term.conditions if c.op == "==" and not c.free.isdisjoint(unknown)]
+        rest = [c for c in term.conditions if not (c.op == "==" and not c.free.isdisjoint(unknown))]
+        solution = solve(unknown, equations, expr.bracket(rest, term.factor))
+        if solution is not None and solution.found:
+            return solution
+    return None
 
 
 def _flat(indices: list[Index], r: Ref) -> Index:

@@ -138,6 +138,21 @@ def result_slots(structure: Structure, refs: Sequence[Ref], name: str) -> list[S
     return [Slot(p, r.dtype, r.rank) for p, r in zip(tree.leaf_paths(structure, name), refs, strict=True)]
 
 
+def some_floating(what: str, slots: Sequence[Slot], position: Position | None) -> None:
+    """Refuse a function without a floating-point result.
+
+    Raises:
+        DerivativeError: [E222] no result is floating-point.
+    """
+    if not any(s.is_floating for s in slots):
+        raise DerivativeError(
+            "E222",
+            f"{what}: no result is floating-point: {', '.join(f'{s.path} is {s.dtype}' for s in slots)}",
+            position=position,
+            remedy="return the value before it is rounded or compared",
+        )
+
+
 def split(structure: Structure, leaves: Sequence[Leaf]) -> Signature:
     """The signature of a call whose arguments came as one tuple."""
     groups, rest = [], list(leaves)

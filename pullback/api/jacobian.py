@@ -11,7 +11,7 @@ from pullback.api.direction import Wrt
 from pullback.api.function import Function
 from pullback.api.modes import Derived, as_function, made_once
 from pullback.api.signature import Signature
-from pullback.api.sparse import SparseJacobian, sparse_jacobian
+from pullback.api.sparse import SparseDerivative, sparse_hessian, sparse_jacobian
 from pullback.api.traced import Traced
 from pullback.errors import DerivativeError
 from pullback.ir.expr import Ref
@@ -46,13 +46,7 @@ class Jacobian(Derived):
         base = self.base.traced(signature)
         program = base.program
         slots = direction.result_slots(base.structure, program.outputs, "the result")
-        if not any(s.is_floating for s in slots):
-            raise DerivativeError(
-                "E222",
-                f"{self.what}: no result is floating-point: {', '.join(f'{s.path} is {s.dtype}' for s in slots)}",
-                position=self.position,
-                remedy="return the value before it is rounded or compared",
-            )
+        direction.some_floating(self.what, slots, self.position)
         statements: list[Statement] = []
         columns: list[Sequence[Ref]] = []
         for k in positions:
@@ -84,12 +78,12 @@ def jacobian(
 @overload
 def jacobian(
     f: Callable[..., Any], wrt: Wrt | None = ..., mode: Mode = ..., *, sparse: Literal[True]
-) -> SparseJacobian: ...
+) -> SparseDerivative: ...
 
 
 def jacobian(
     f: Callable[..., Any], wrt: Wrt | None = None, mode: Mode = "auto", sparse: bool = False
-) -> Function | SparseJacobian:
+) -> Function | SparseDerivative:
     """The Jacobian as a traced function of the same arguments; the axes of the result come first.
 
     Args:
@@ -98,14 +92,14 @@ def jacobian(
         mode: "forward" sweeps once for each element of the parameter, "reverse" once for each of the result; all sweeps
             run together, and those of structural zeros not at all. "auto" takes forward unless the result is smaller
             for all sizes.
-        sparse: give a `SparseMatrix` of the entries that the index structure admits: values, rows and columns. The
-            function must have one array as result, and `wrt` must be one array.
+        sparse: give a `SparseMatrix` of the entries that the index structure admits, values, rows and columns, in the
+            place of each array.
     Returns:
         A function that gives, for each array of f's result, the derivative by each array of `wrt`: trees of `wrt` in
         the tree of the result, None in the place of what is not floating-point.
     Raises:
         DerivativeError: [E202] a parameter is not floating. [E221] the mode is not available. [E222] no result is
-            floating. [E204] sparse, and a result depends on every element. [E225] sparse, and more than one array.
+            floating. [E204] sparse, and a result depends on every element.
 
     >>> import numpy as np, pullback as pb
     >>> from jaxtyping import Float64
@@ -128,16 +122,26 @@ def jacobian(
     return made_once(base, ("jacobian", wrt, mode), lambda: Jacobian(base, wrt, mode, user_position()))
 
 
-def hessian(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
+@overload
+def hessian(f: Callable[..., Any], wrt: Wrt | None = ..., sparse: Literal[False] = ...) -> Function: ...
+
+
+@overload
+def hessian(f: Callable[..., Any], wrt: Wrt | None = ..., *, sparse: Literal[True]) -> SparseDerivative: ...
+
+
+def hessian(f: Callable[..., Any], wrt: Wrt | None = None, sparse: bool = False) -> Function | SparseDerivative:
     """All second derivatives of a function whose result is one number: the Jacobian of its gradient.
 
     Args:
         f: the function.
         wrt: as in `grad`; the first parameter by default.
+        sparse: give a `SparseMatrix` in the place of each array, as in `jacobian`.
     Returns:
         A function that gives an array shaped (*parameter, *parameter); trees of `wrt` in a tree of `wrt`.
     Raises:
         DerivativeError: [E201] the result of f is not one floating-point number. [E202] a parameter is not floating.
+            [E204] sparse, and a derivative depends on every element.
 
     >>> import numpy as np, pullback as pb
     >>> from jaxtyping import Float64
@@ -147,7 +151,14 @@ def hessian(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
     ...     return pb.sum(x) ** 2 + pb.sum(x**2)
     >>> pb.hessian(energy)(np.array([1.0, 2.0])).tolist()
     [[4.0, 2.0], [2.0, 4.0]]
+    >>> @pb.function
+    ... def string(x: Float64[Array, "N"]):
+    ...     return pb.sum((x[1:] - x[:-1]) ** 2)
+    >>> pb.hessian(string, sparse=True)(np.zeros(3)).to_dense().tolist()
+    [[2.0, -2.0, 0.0], [-2.0, 4.0, -2.0], [0.0, -2.0, 2.0]]
     """
+    if sparse:
+        return sparse_hessian(f, wrt)
     base = as_function(f)
 
     def make() -> Function:

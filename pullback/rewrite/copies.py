@@ -55,6 +55,7 @@ def _inline(block: Block, outer: dict[Ref, Rule]) -> Block:
                 if not known.keys().isdisjoint(statement_reads(s)):
                     s = replace(s, values=tuple(m.scalar(v) for v in s.values))
                 known.update((r, (s.vars, v)) for r, v in zip(s.outs, s.values, strict=True) if _is_copy(v))
+                s = replace(s, values=tuple(expr.const(0, v.dtype) if isinstance(v, Zero) else v for v in s.values))
             case Scatter():
                 s = replace(s, indices=tuple(map(m.index, s.indices)), value=m.scalar(s.value))
             case _:

@@ -7,16 +7,22 @@ The identity that a Jacobian starts from never exists as an array, and neither d
 (DeepDSL's rules 20 to 23, with ranges kept): where the factor of a delta is more than a few operations, the factor
 becomes an array over the indices that the delta leaves free, and the delta itself stays a delta. So a chain of
 diagonal or banded Jacobians costs what its non-zeros cost. Statements are visited once, in order.
+
+A term may also be a sum of deltas, sum over o of [i == data(a[o])] [k == data(b[o])] w(o): what a scatter makes of
+deltas. To read its elements one by one would cost a sum each, so such terms are carried on only for a caller that asks
+for the terms themselves (`ad.sparse`).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from pullback.ir import expr
 from pullback.ir.expr import Add, Apply, Bracket, Cast, Mul, Reduce, Ref, Scalar, Select, Zero
-from pullback.ir.index import Cond, Data, Index, Var, as_index
+from pullback.ir.index import Cond, Data, Index, Var, as_index, cond
 from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_blocks
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.brackets import solve
@@ -24,165 +30,249 @@ from pullback.rewrite.fired import fired
 
 SMALL = 24  # nodes up to which a delta's factor is copied into each reader
 MANY = 16  # terms up to which a sum of deltas is carried on
+MANY_SUMS = 256  # the same where the terms are what is wanted
 
 
-def eliminate_deltas(program: Program) -> Program:
-    """The program with deltas inlined and summed away."""
-    return program.with_body(_block(program.body, {}))
+def eliminate_deltas(program: Program, sums: bool = False) -> Program:
+    """The program with deltas inlined and summed away.
+
+    Args:
+        program: any program.
+        sums: carry on sums of deltas too, and turn scatters of deltas into them.
+    """
+    return program.with_body(_Eliminator(sums).block(program.body, {}))
 
 
-def _block(block: Block, known: dict[Ref, Build]) -> Block:
-    deltas = dict(known)
+@dataclass(frozen=True)
+class Delta:
+    """A term  sum over `summed` of [conditions] factor,  an equation among the conditions."""
 
-    def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
-        s = deltas.get(ref)
-        if s is None:
-            return expr.get(ref, *indices)
-        fired("kronecker.inline")
-        return Substitution(variables=dict(zip(s.vars, indices, strict=True))).scalar(s.values[0])
+    summed: tuple[Var, ...]
+    conditions: tuple[Cond, ...]
+    factor: Scalar
 
-    out: list[Statement] = []
-    for s in block.statements:
-        match s:
-            case Build():
-                m = Substitution(get=element)
-                s = replace(s, values=tuple(simplify(m.scalar(v)) for v in s.values))
-                terms = delta_terms(s.values[0]) if len(s.outs) == 1 else None
-                if terms is not None and len(terms) <= MANY:
-                    value = expr.add(expr.zero(s.outs[0].dtype), *(_compressed(t, s, out) for t in terms))
-                    s = deltas[s.outs[0]] = replace(s, values=(value,))
-            case Scatter():
-                s = replace(s, value=Substitution(get=element).scalar(s.value))
-            case _:
-                s = map_blocks(s, partial(_block, known=deltas))
-        out.append(s)
-    return replace(block, statements=tuple(out))
+    @property
+    def scalar(self) -> Scalar:
+        """The term as an expression."""
+        return expr.reduce("sum", self.summed, expr.bracket(self.conditions, self.factor))
 
 
-def delta_terms(value: Scalar) -> list[Bracket] | None:
+def delta_terms(value: Scalar) -> list[Delta] | None:
     """The terms of a sum of deltas, each zero but for where indices agree; None for any other value."""
     if isinstance(value, Zero):
         return []
-    terms = value.args if isinstance(value, Add) else (value,)
-    out = [t for t in terms if isinstance(t, Bracket) and any(c.op == "==" for c in all_conditions(t))]
-    return out if len(out) == len(terms) else None
+    out = []
+    for t in value.args if isinstance(value, Add) else (value,):
+        summed, inner = (t.vars, t.arg) if isinstance(t, Reduce) and t.op == "sum" else ((), t)
+        if not isinstance(inner, Bracket):
+            return None
+        conds, factor = inner.conds, inner.arg
+        if isinstance(factor, Bracket):  # it holds the conditions that read data
+            conds, factor = (*conds, *factor.conds), factor.arg
+        if not any(c.op == "==" for c in conds):
+            return None
+        out.append(Delta(summed, conds, factor))
+    return out
 
 
-def all_conditions(e: Bracket) -> tuple[Cond, ...]:
-    """The conditions of a bracket and of the bracket right inside it, which holds those that read data."""
-    return (*e.conds, *e.arg.conds) if isinstance(e.arg, Bracket) else e.conds
+class _Eliminator:
+    """One elimination; `sums` says whether sums of deltas are terms too."""
+
+    def __init__(self, sums: bool) -> None:
+        self.sums = sums
+        self.many = MANY_SUMS if sums else MANY
+
+    def terms(self, e: Scalar) -> list[Delta] | None:
+        """The deltas of which an expression is the sum; None where it is none."""
+        found = delta_terms(e)
+        return found if self.sums or not any(t.summed for t in found or ()) else None
+
+    def block(self, block: Block, known: dict[Ref, Build]) -> Block:
+        """The block's statements, deltas inlined into what reads them."""
+        deltas = dict(known)
+
+        def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+            s = deltas.get(ref)
+            if s is None:
+                return expr.get(ref, *indices)
+            fired("kronecker.inline")
+            return Substitution(variables=dict(zip(s.vars, indices, strict=True))).scalar(s.values[0])
+
+        out: list[Statement] = []
+        for s in block.statements:
+            match s:
+                case Build():
+                    m = Substitution(get=element)
+                    s = replace(s, values=tuple(self.simplify(m.scalar(v)) for v in s.values))
+                    terms = self.terms(s.values[0]) if len(s.outs) == 1 else None
+                    if terms is not None and len(terms) <= self.many:
+                        s = deltas[s.outs[0]] = _carried(s, terms, out)
+                case Scatter():
+                    s = replace(s, value=self.simplify(Substitution(get=element).scalar(s.value)))
+                    gathered = self._gathered(s) if self.sums else None
+                    terms = None if gathered is None else self.terms(gathered.values[0])
+                    if gathered is not None and terms is not None and len(terms) <= self.many:
+                        deltas[s.out] = _carried(gathered, terms, out)
+                case _:
+                    s = map_blocks(s, partial(self.block, known=deltas))
+            out.append(s)
+        return replace(block, statements=tuple(out))
+
+    def _gathered(self, s: Scatter) -> Build | None:
+        """out[m..] = sum over the variables of [m == index] value, where the value is a sum of deltas."""
+        terms = self.terms(s.value)
+        if terms is None:
+            return None
+        own = tuple(Var(f"m{k}", d) for k, d in enumerate(s.out.shape))
+        equal = [cond("==", as_index(m) - i) for m, i in zip(own, s.indices, strict=True)]
+        found = (self._sum(s.vars, _under(t, lambda x: expr.bracket(equal, x))) for t in terms)
+        return Build((s.out,), own, (self._merged(expr.add(expr.zero(s.out.dtype), *found)),), s.positions)
+
+    def simplify(self, e: Scalar) -> Scalar:
+        """E with deltas in its sums solved for the summed variables."""
+        match e:
+            case Reduce():
+                arg = self.simplify(e.arg)
+                return self._sum(e.vars, arg) if e.op == "sum" else expr.reduce(e.op, e.vars, arg)
+            case Add():
+                return self._merged(expr.add(*(self.simplify(a) for a in e.args)))
+            case Mul():
+                out = expr.mul(*(self.simplify(a) for a in e.args))
+                return self._merged(self._multiplied_out(out) or out)
+            case Bracket():
+                return self._each(self.simplify(e.arg), lambda t: expr.bracket(e.conds, t))
+            case Select():
+                return self._select(e.test, self.simplify(e.then), self.simplify(e.otherwise))
+            case Apply():
+                return expr.apply(e.primitive, *(self.simplify(a) for a in e.args))
+            case Cast():
+                return self._each(self.simplify(e.arg), lambda t: expr.cast(t, e.dtype))
+            case _:
+                return e
+
+    def _each(self, e: Scalar, f: Callable[[Scalar], Scalar]) -> Scalar:
+        """A linear function of a sum of deltas, put on the factor of each; of anything else, f(e)."""
+        terms = self.terms(e) if isinstance(e, Add | Reduce) else None
+        if not terms:
+            return f(e)
+        return self._merged(expr.add(*(_under(t, f) for t in terms)))
+
+    def _select(self, test: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
+        """A choice between sums of deltas as a sum of deltas whose factors are choices."""
+        if any(self.terms(x) is None for x in (then, otherwise)):
+            return expr.select(test, then, otherwise)
+        terms = []
+        for guard, side in ((test, then), (expr.apply("logical_not", test), otherwise)):
+            for t in self.terms(side) or ():
+                factor = expr.select(guard, t.factor, expr.zero(t.factor.dtype))
+                terms.append(replace(t, factor=factor).scalar)
+        return self._merged(expr.add(expr.zero(then.dtype), *terms))
+
+    def _merged(self, e: Scalar) -> Scalar:
+        """Deltas with the same conditions as one: [c] a + [c] b = [c] (a + b)."""
+        terms = self.terms(e) if isinstance(e, Add) else None
+        if not terms:
+            return e
+        by_condition: dict[tuple[Any, ...], list[Delta]] = {}
+        spaces: dict[tuple[Index, ...], tuple[Var, ...]] = {}
+        for t in terms:
+            if t.summed:  # sums over equal extents are written over the same variables
+                same = spaces.setdefault(tuple(v.extent for v in t.summed), t.summed)
+                t = _over(t, same)
+            by_condition.setdefault((t.summed, t.conditions), []).append(t)
+        if len(by_condition) == len(terms):
+            return e
+        fired("kronecker.merge")
+        return expr.add(*(replace(g[0], factor=expr.add(*(t.factor for t in g))).scalar for g in by_condition.values()))
+
+    def _sum(self, variables: tuple[Var, ...], arg: Scalar) -> Scalar:
+        """The sum of arg over the variables: term by term where a term holds a delta over one of them."""
+        if isinstance(arg, Add) and any(self._solvable(variables, t) for t in arg.args):
+            fired("kronecker.distribute")
+            return expr.add(*(self._sum(variables, t) for t in arg.args))
+        factored = self._distributed(variables, arg)
+        if factored is not None:
+            return self._sum(variables, factored)
+        if isinstance(arg, Reduce) and arg.op == "sum":
+            variables, arg = (*variables, *arg.vars), arg.arg
+        if not isinstance(arg, Bracket) or not self._solvable(variables, arg):
+            return expr.reduce("sum", variables, arg)
+        equations = [c.index for c in arg.conds if _concerns(variables, c)]
+        rest = [c for c in arg.conds if not _concerns(variables, c)]
+        solution = solve(variables, equations, expr.bracket(rest, arg.arg))
+        if solution is None:
+            return expr.reduce("sum", variables, arg)
+        fired("kronecker.sum")
+        return expr.reduce("sum", solution.variables, solution.term)
+
+    def _distributed(self, variables: tuple[Var, ...], arg: Scalar) -> Scalar | None:
+        """A product with a sum of deltas over one of the variables, multiplied out."""
+        out = self._multiplied_out(arg)
+        if out is None:
+            return None
+        terms = out.args if isinstance(out, Add) else (out,)
+        return out if any(self._solvable(variables, t) for t in terms) else None
+
+    def _multiplied_out(self, e: Scalar) -> Scalar | None:
+        """W * (a * [i == j] + b * [i == k]) as a sum of deltas; None where there is no such factor."""
+        if not isinstance(e, Mul):
+            return None
+        for k, f in enumerate(e.args):
+            if isinstance(f, Add | Reduce) and self.terms(f):
+                others = (*e.args[:k], *e.args[k + 1 :])
+                return self._each(f, lambda t: expr.mul(t, *others))
+        return None
+
+    def _solvable(self, variables: tuple[Var, ...], e: Scalar) -> bool:
+        inner = e.arg if isinstance(e, Reduce) and e.op == "sum" else e
+        return isinstance(inner, Bracket) and any(_concerns(variables, c) for c in inner.conds)
 
 
-def guarded(e: Bracket) -> Scalar:
-    """What stands under all the conditions of a bracket."""
-    return e.arg.arg if isinstance(e.arg, Bracket) else e.arg
+def _carried(s: Build, terms: list[Delta], out: list[Statement]) -> Build:
+    """The sum of deltas as its readers get it: with factors that are more than a few operations as arrays."""
+    return replace(s, values=(expr.add(expr.zero(s.outs[0].dtype), *(_compressed(t, s, out) for t in terms)),))
 
 
-def _compressed(term: Bracket, s: Build, out: list[Statement]) -> Scalar:
+def _compressed(term: Delta, s: Build, out: list[Statement]) -> Scalar:
     """The term with its factor as an array of its own, over the variables that the delta leaves, where it is large."""
-    factor = guarded(term)
-    nodes = list(walk(factor))
+    nodes = list(walk(term.factor))
     if len(nodes) <= SMALL and not any(isinstance(n, Reduce) for n in nodes):
-        return term
-    conds = all_conditions(term)
-    equations = [c.index for c in conds if c.op == "=="]
-    rest = [c for c in conds if c.op != "=="]
+        return term.scalar
+    equations = [c.index for c in term.conditions if c.op == "=="]
+    rest = [c for c in term.conditions if c.op != "=="]
+    variables = (*s.vars, *term.summed)
     unknown = tuple(v for v in s.vars if any(v in e.free for e in equations))
-    solution = solve(unknown, equations, expr.bracket(rest, factor))
-    if solution is None or solution.term.free >= set(s.vars):
-        return term
+    solution = solve(unknown, equations, expr.bracket(rest, term.factor))
+    if solution is None or solution.term.free >= set(variables) or not solution.term.free <= set(variables):
+        return term.scalar
     fired("kronecker.compress")
-    kept = [v for v in s.vars if v in solution.term.free]
+    kept = [v for v in variables if v in solution.term.free]
     fresh = tuple(Var(v.name, v.extent) for v in kept)
     rename = Substitution(variables={v: as_index(w) for v, w in zip(kept, fresh, strict=True)})
-    ref = Ref(f"{s.outs[0].name}_values", factor.dtype, [v.extent for v in fresh])
+    ref = Ref(f"{s.outs[0].name}_values", term.factor.dtype, [v.extent for v in fresh])
     out.append(Build((ref,), fresh, (rename.scalar(solution.term),), s.positions))
-    return expr.bracket(conds, expr.get(ref, *kept))
+    return replace(term, factor=expr.get(ref, *kept)).scalar
 
 
-def _pure_equality(c: Cond) -> bool:
-    return c.op == "==" and not any(isinstance(a, Data) for a in c.index.every_atom)
+def _under(t: Delta, f: Callable[[Scalar], Scalar]) -> Scalar:
+    """The term with f taken inside its sum, whose variables are renamed against capture."""
+    fresh = tuple(Var(v.name, v.extent) for v in t.summed)
+    rename = Substitution(variables={v: as_index(w) for v, w in zip(t.summed, fresh, strict=True)})
+    return expr.reduce("sum", fresh, f(rename.scalar(expr.bracket(t.conditions, t.factor))))
 
 
-def simplify(e: Scalar) -> Scalar:
-    """E with deltas in its sums solved for the summed variables."""
-    match e:
-        case Reduce():
-            arg = simplify(e.arg)
-            return _sum(e.vars, arg) if e.op == "sum" else expr.reduce(e.op, e.vars, arg)
-        case Add():
-            return _merged(expr.add(*(simplify(a) for a in e.args)))
-        case Mul():
-            out = expr.mul(*(simplify(a) for a in e.args))
-            return _merged(_multiplied_out(out) or out)
-        case Bracket():
-            arg = simplify(e.arg)
-            if isinstance(arg, Add) and delta_terms(arg):
-                return _merged(expr.add(*(expr.bracket(e.conds, t) for t in arg.args)))
-            return expr.bracket(e.conds, arg)
-        case Select():
-            return expr.select(simplify(e.test), simplify(e.then), simplify(e.otherwise))
-        case Apply():
-            return expr.apply(e.primitive, *(simplify(a) for a in e.args))
-        case Cast():
-            return expr.cast(simplify(e.arg), e.dtype)
-        case _:
-            return e
-
-
-def _merged(e: Scalar) -> Scalar:
-    """Deltas with the same conditions as one: [c] a + [c] b = [c] (a + b)."""
-    terms = delta_terms(e) if isinstance(e, Add) else None
-    if not terms:
-        return e
-    by_condition: dict[tuple[Cond, ...], list[Scalar]] = {}
-    for t in terms:
-        by_condition.setdefault(all_conditions(t), []).append(guarded(t))
-    if len(by_condition) == len(terms):
-        return e
-    fired("kronecker.merge")
-    return expr.add(*(expr.bracket(conds, expr.add(*factors)) for conds, factors in by_condition.items()))
-
-
-def _sum(variables: tuple[Var, ...], arg: Scalar) -> Scalar:
-    """The sum of arg over the variables: term by term where a term holds a delta over one of them."""
-    if isinstance(arg, Add) and any(_solvable(variables, t) for t in arg.args):
-        fired("kronecker.distribute")
-        return expr.add(*(_sum(variables, t) for t in arg.args))
-    factored = _distributed(variables, arg)
-    if factored is not None:
-        return _sum(variables, factored)
-    if not isinstance(arg, Bracket) or not _solvable(variables, arg):
-        return expr.reduce("sum", variables, arg)
-    equations = [c.index for c in arg.conds if _concerns(variables, c)]
-    rest = [c for c in arg.conds if not _concerns(variables, c)]
-    solution = solve(variables, equations, expr.bracket(rest, arg.arg))
-    if solution is None:
-        return expr.reduce("sum", variables, arg)
-    fired("kronecker.sum")
-    return expr.reduce("sum", solution.variables, solution.term)
-
-
-def _distributed(variables: tuple[Var, ...], arg: Scalar) -> Scalar | None:
-    """A product with a sum of deltas over one of the variables, multiplied out."""
-    out = _multiplied_out(arg)
-    return out if isinstance(out, Add) and any(_solvable(variables, t) for t in out.args) else None
-
-
-def _multiplied_out(e: Scalar) -> Scalar | None:
-    """W * (a * [i == j] + b * [i == k]) as a sum of deltas; None where there is no such factor."""
-    if not isinstance(e, Mul):
-        return None
-    for k, f in enumerate(e.args):
-        if isinstance(f, Add) and delta_terms(f):
-            others = (*e.args[:k], *e.args[k + 1 :])
-            return expr.add(*(expr.mul(t, *others) for t in f.args))
-    return None
-
-
-def _solvable(variables: tuple[Var, ...], e: Scalar) -> bool:
-    return isinstance(e, Bracket) and any(_concerns(variables, c) for c in e.conds)
+def _over(t: Delta, variables: tuple[Var, ...]) -> Delta:
+    """The term with its sum over other variables of the same extents."""
+    if t.summed == variables:
+        return t
+    m = Substitution(variables={v: as_index(w) for v, w in zip(t.summed, variables, strict=True)})
+    (renamed,) = delta_terms(m.scalar(expr.bracket(t.conditions, t.factor))) or (t,)
+    return t if renamed is t else replace(renamed, summed=variables)
 
 
 def _concerns(variables: tuple[Var, ...], c: Cond) -> bool:
     return _pure_equality(c) and not c.free.isdisjoint(variables)
+
+
+def _pure_equality(c: Cond) -> bool:
+    return c.op == "==" and not any(isinstance(a, Data) for a in c.index.every_atom)
