@@ -62,11 +62,14 @@ class Function:
         threads: int | None = None,
         specialise: Specialise = "auto",
         donate: Sequence[str] = (),
+        memory_limit: int | None = None,
     ) -> None:
         self.python = f
         self.name: str = getattr(f, "__name__", "function").strip("<>")
         self._threads = threads
         self._notes: dict[str, Any] = {"specialise": specialise} if specialise != "auto" else {}
+        if memory_limit is not None:
+            self._notes["memory_limit"] = memory_limit
         self._donate = tuple(donate)
         self._own_parameters: list[Parameter] | None = None
         self._traces: dict[Signature, Traced] = {}
@@ -309,7 +312,11 @@ class Function:
 def function(f: Callable[..., Any], /) -> Function: ...
 @overload
 def function(
-    *, threads: int | None = None, specialise: Specialise = "auto", donate: Sequence[str] = ()
+    *,
+    threads: int | None = None,
+    specialise: Specialise = "auto",
+    donate: Sequence[str] = (),
+    memory_limit: int | None = None,
 ) -> Callable[[Callable[..., Any]], Function]: ...
 def function(
     f: Callable[..., Any] | None = None,
@@ -318,6 +325,7 @@ def function(
     threads: int | None = None,
     specialise: Specialise = "auto",
     donate: Sequence[str] = (),
+    memory_limit: int | None = None,
 ) -> Any:
     """Make a Python function a traced one: checked when it is defined, compiled when it is called.
 
@@ -326,12 +334,16 @@ def function(
         threads: how many threads a call may use; by default what `pb.threads` or PULLBACK_THREADS says, else 1.
         specialise: whether C is made for the dims of a call: "auto", "always" or "never".
         donate: names of arguments whose memory the result may overwrite.
+        memory_limit: the most bytes of working memory that C for this function, and for derivatives of it, may use.
+            Where storing what a loop's backward pass reads would take more, steps are computed again from fewer stored
+            states, on as many levels as it takes. Arguments and results do not count.
     Returns:
         The function, or a decorator where only options are given.
     Raises:
         ShapeError: shapes in it disagree, or an index may leave its range.
         DTypeError: element types in it do not fit.
         TraceError: it uses Python control flow on traced values.
+        CompilerError: [E260] at a call or `c_source`: the limit is too small for these dims.
 
     >>> import numpy as np, pullback as pb
     >>> from jaxtyping import Float64
@@ -348,12 +360,14 @@ def function(
         raise ValueError(f'specialise={specialise!r}: "auto", "always" or "never"')
     if threads is not None and not policy.is_count(threads):
         raise ValueError(f"threads={threads!r}: the number of threads is an int of at least 1")
+    if memory_limit is not None and not policy.is_count(memory_limit):
+        raise ValueError(f"memory_limit={memory_limit!r}: a number of bytes, an int of at least 1")
     names = (donate,) if isinstance(donate, str) else tuple(donate)
 
     def make(g: Callable[..., Any]) -> Function:
         if isinstance(g, Function):
             return g
-        made = Function(g, threads=threads, specialise=specialise, donate=names)
+        made = Function(g, threads=threads, specialise=specialise, donate=names, memory_limit=memory_limit)
         made.define()
         return made
 

@@ -13,6 +13,7 @@ from pullback.ir.program import Program
 from pullback.ir.traverse import specialise
 from pullback.passes.fuse import fuse
 from pullback.passes.pack import pad_operands
+from pullback.passes.recompute import recompute_rows
 from pullback.passes.speculate import speculate_guards
 from pullback.rewrite.calls import inline_checkpoints, inline_rules
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
@@ -51,9 +52,13 @@ PASSES = (
 )
 
 
-def optimise(program: Program, dims: Mapping[str, int]) -> Program:
-    """The program for the given dims after every pass. Time is linear in its size."""
-    program = specialise(program, dims)
+def optimise(program: Program, dims: Mapping[str, int], levels: int = 1) -> Program:
+    """The program for the given dims after every pass. Time is linear in its size.
+
+    Args:
+        levels: how many levels of blocks keep the rows that loops store for loops that run backwards; 1 stores all.
+    """
+    program = recompute_rows(specialise(program, dims), levels)
     for p in PASSES:
         program = p.run(program)
     return program

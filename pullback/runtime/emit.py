@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pullback.codegen.c import CSource, print_c
 from pullback.codegen.names import Style
+from pullback.errors import CompilerError
 from pullback.ir.printer import print_statement
 from pullback.ir.program import Program, Statement
 from pullback.loops.lower import Specialist, lower
@@ -17,6 +18,7 @@ from pullback.loops.nodes import Function
 from pullback.loops.tile import vector_kernels
 from pullback.passes.pipeline import optimise
 
+MOST_LEVELS = 8  # of blocks in blocks, when loops compute again what there is no room to store
 SHIPPED_VECTOR_BYTES = 32  # what any compiler with vector extensions splits where the processor has less
 
 
@@ -49,10 +51,31 @@ def lower_program(program: Program, dims: Mapping[str, int], comments: bool = Tr
     """
     if program.notes.get("exact"):
         vector_bytes = 0  # vectors sum in another order and have their own exp, tanh and log
+    limit: int | None = program.notes.get("memory_limit")
+    best: Lowered | None = None
     with deep_recursion():
-        optimised = optimise(program, dims)
-        function = lower(optimised, mathematics if comments else None, specialists(vector_bytes, portable))
-    return Lowered(optimised, function, plan(function))
+        for levels in range(1, MOST_LEVELS + 1):
+            optimised = optimise(program, dims, levels)
+            function = lower(optimised, mathematics if comments else None, specialists(vector_bytes, portable))
+            made = Lowered(optimised, function, plan(function))
+            if limit is None or made.memory.bytes <= limit:
+                return made
+            if best is not None and made.memory.bytes >= best.memory.bytes:
+                break
+            best = made
+    assert limit is not None and best is not None
+    raise _too_large(program.name, limit, best)
+
+
+def _too_large(name: str, limit: int, best: Lowered) -> CompilerError:
+    rows = [r for r in memory_table(best.function, best.memory).rows if r.offset is not None]
+    largest = sorted(rows, key=lambda r: -r.bytes)[:5]
+    return CompilerError(
+        "E260",
+        f"{name} needs {best.memory.bytes:,} bytes of working memory, and its limit is {limit:,}",
+        facts=[f"{r.name} : {r.dims}, {r.bytes:,} bytes" for r in largest],
+        remedy="a larger `memory_limit`, smaller dims, or `pb.checkpoint` around parts that may be computed again",
+    )
 
 
 @contextmanager

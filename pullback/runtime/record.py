@@ -80,7 +80,7 @@ class Record:
 
 def record_path(program: Program, dims: Mapping[str, int]) -> Path:
     """Where the record of a program is kept."""
-    settings = f"{native_vector_bytes()} {bool(program.notes.get('exact'))}"
+    settings = f"{native_vector_bytes()} {bool(program.notes.get('exact'))} {program.notes.get('memory_limit')}"
     parts = (print_program(program), json.dumps(sorted(dims.items())), settings, fingerprint())
     digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=20).hexdigest()
     return cache_folder() / "programs" / digest[:2] / f"{digest}.json"

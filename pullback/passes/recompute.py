@@ -1,0 +1,256 @@
+"""Checkpointing of loops: rows that a backward loop reads are computed again from fewer stored states.
+
+    s, rows = fold t < T (s = s0) { ... yield s', row }              rows: T of them
+    g = fold u < T (g = g0) { ... rows[T - 1 - u] ... }
+
+becomes, with T = B C + R, the steps in B blocks of C (and R more, which keep their rows):
+
+    s, starts = fold b < B (s = s0) { s' = fold c < C { ... }; yield s', s }                        B states
+    g = fold v < B (g = g0) {
+      rows = fold c < C (s = starts[B - 1 - v]) { ... yield s', row }                               C rows
+      g' = fold w < C (g = g) { ... rows[C - 1 - w] ... } }
+
+The pair inside is of the same form, so that blocks are split in turn: with n levels T rows shrink to about n T^(1/n),
+and every step is computed at most n times (Griewank and Walther, Evaluating Derivatives, 2008, chapter 12, with equal
+parts on every level). Whether the rows are states or anything else that the loop stacked makes no difference, nor
+whether a derivative put the pair there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+
+from pullback.ir import expr
+from pullback.ir.expr import Get, Ref, Scalar
+from pullback.ir.index import Cond, Index, Var, as_index, cond
+from pullback.ir.program import Block, Build, Fold, Program, Scatter, Statement, map_blocks, statement_reads
+from pullback.ir.traverse import Substitution, walk
+from pullback.rewrite.fired import fired
+
+Reads = Mapping[Ref, list[Statement]]
+
+
+def recompute_rows(program: Program, levels: int) -> Program:
+    """The program with the rows between pairs of loops on so many levels; 1 is the program as it is.
+
+    Args:
+        program: with dims that are numbers.
+        levels: of each pair whose rows take more memory so than with blocks.
+    """
+    return program if levels < 2 else program.with_body(_block(program.body, levels))
+
+
+@dataclass
+class _Pair:
+    """A loop, the loop that reads its rows backwards, and which rows."""
+
+    forward: Fold
+    backward: Fold
+    rows: list[int]
+
+    @property
+    def trips(self) -> int:
+        trips = self.forward.var.extent.constant
+        assert trips is not None
+        return trips
+
+
+def _block(block: Block, levels: int) -> Block:
+    block = replace(block, statements=tuple(map_blocks(s, partial(_block, levels=levels)) for s in block.statements))
+    for pair in list(_pairs(block)):
+        block = _split(block, pair, levels)
+    return block
+
+
+def _pairs(block: Block) -> Iterator[_Pair]:
+    """The pairs of loops of a block; a loop is in one at most."""
+    readers: dict[Ref, list[Statement]] = {}
+    for s in block.statements:
+        for r in statement_reads(s):
+            readers.setdefault(r, []).append(s)
+    taken: set[Statement] = set()
+    for s in block.statements:
+        if not isinstance(s, Fold) or s.var.extent.constant is None or s in taken:
+            continue
+        by_reader: dict[Fold, list[int]] = {}
+        for k in range(len(s.states), len(s.outs)):
+            found = readers.get(s.outs[k], [])
+            if len(found) == 1 and s.outs[k] not in block.results and isinstance(found[0], Fold):
+                if _reads_backwards(found[0], s.outs[k]):
+                    by_reader.setdefault(found[0], []).append(k)
+        for reader, rows in by_reader.items():
+            if reader not in taken:
+                taken |= {s, reader}
+                yield _Pair(s, reader, rows)
+                break
+
+
+def _reads_backwards(s: Fold, r: Ref) -> bool:
+    """Whether a loop of as many trips as r has rows reads r only as r[T - 1 - u, ..], in its own statements."""
+    if s.var.extent is not r.shape[0] or r in s.inits or r in s.body.results:
+        return False
+    row = s.var.extent - 1 - as_index(s.var)
+    for t in s.body.statements:
+        if r in statement_reads(t):
+            if not isinstance(t, Build | Scatter):
+                return False
+            for v in t.values if isinstance(t, Build) else (t.value,):
+                if any(isinstance(n, Get) and n.ref is r and n.indices[0] is not row for n in walk(v)):
+                    return False
+            if isinstance(t, Scatter) and any(r in expr.index_refs(i) for i in t.indices):
+                return False
+    return True
+
+
+def _bytes(r: Ref) -> int:
+    return prod(d.constant or 1 for d in r.shape) * r.dtype.numpy.itemsize
+
+
+def _split(block: Block, pair: _Pair, levels: int) -> Block:
+    """The block with the pair in blocks of steps, on so many levels."""
+    if levels < 2:
+        return block
+    size = _block_size(pair, levels)
+    if not 1 < size < pair.trips:
+        return block
+    fired("recompute.rows")
+    work = _Blocks(pair, size, levels)
+    out: list[Statement] = []
+    for s in block.statements:
+        out += work.forward() if s is pair.forward else work.backward() if s is pair.backward else (s,)
+    block = replace(block, statements=tuple(out))
+    return block if work.left is None else _split(block, work.left, levels - 1)
+
+
+def _block_size(pair: _Pair, levels: int) -> int:
+    """How many steps a block has, so that starts and rows of all levels take about the same memory.
+
+    With state bytes s, row bytes e, and n levels, s B on each but the last and e C on that are least together for
+    B = (T e / s)^(1/n). A divisor of T nearby leaves no rest.
+    """
+    f = pair.forward
+    row = sum(_bytes(f.body.results[k]) for k in pair.rows)
+    state = sum(map(_bytes, f.states)) or 1
+    blocks = max(2.0, (pair.trips * row / state) ** (1 / levels))
+    size = max(2, round(pair.trips / blocks))
+    near = [c for c in range(max(2, size * 3 // 4), size * 4 // 3 + 1) if pair.trips % c == 0]
+    return min(near, key=lambda c: abs(c - size)) if near else size
+
+
+class _Blocks:
+    """What takes the places of the two loops."""
+
+    def __init__(self, pair: _Pair, size: int, levels: int) -> None:
+        self.pair, self.size, self.levels = pair, size, levels
+        self.count, self.rest = divmod(pair.trips, size)
+        f = pair.forward
+        self.kept = [k for k in range(len(f.states), len(f.outs)) if k not in pair.rows]
+        self.starts = [Ref(f"{r.name}_starts", r.dtype, (as_index(self.count), *r.shape)) for r in f.states]
+        self.last_rows: dict[Ref, Ref] = {}
+        self.left: _Pair | None = None
+
+    def forward(self) -> list[Statement]:
+        """The blocks, storing what each starts from, and the rest of the steps."""
+        f = self.pair.forward
+        b = Var(f"{f.var.name}_block", as_index(self.count))
+        states = _like(f.states)
+        inner = self._steps(states, as_index(b) * self.size, self.size, self.kept)
+        count = len(states)
+        results = (*inner.outs[:count], *inner.outs[count:], *states)
+        finals = _like(f.outs[:count]) if self.rest else f.outs[:count]
+        stacks = [Ref(r.name, r.dtype, (b.extent, *r.shape)) for r in inner.outs[count:]]
+        outs = (*finals, *stacks, *self.starts)
+        made: list[Statement] = [Fold(outs, b, states, f.inits, Block((inner,), results), f.positions)]
+        tails: tuple[Ref, ...] = ()
+        if self.rest:
+            wanted = [*self.kept, *self.pair.rows]
+            left = self.last = self._steps(finals, as_index(self.count * self.size), self.rest, wanted, f.outs[:count])
+            made.append(left)
+            tails = left.outs[count : count + len(self.kept)]
+            self.last_rows = dict(zip((f.outs[k] for k in self.pair.rows), left.outs[count + len(self.kept) :]))
+        for j, (k, stack) in enumerate(zip(self.kept, stacks, strict=True)):
+            made.append(self._together(f.outs[k], stack, tails[j] if self.rest else None, last=True))
+        return made
+
+    def _steps(
+        self, inits: tuple[Ref, ...], first: Index, trips: int, rows: list[int], finals: tuple[Ref, ...] = ()
+    ) -> Fold:
+        """The forward loop over `trips` steps from `first` on, keeping some rows."""
+        f = self.pair.forward
+        c = Var(f.var.name, as_index(trips))
+        states = _like(f.states)
+        refs = dict(zip(f.states, states, strict=True))
+        kept = (*range(len(f.states)), *rows)
+        body = Substitution(variables={f.var: first + as_index(c)}, refs=refs).block(
+            replace(f.body, results=tuple(f.body.results[k] for k in kept))
+        )
+        stacked = (Ref(f.outs[k].name, f.outs[k].dtype, (c.extent, *f.outs[k].shape[1:])) for k in rows)
+        return Fold((*(finals or _like(f.states)), *stacked), c, states, inits, body, f.positions)
+
+    def backward(self) -> list[Statement]:
+        """The rest of the steps from their rows, then the blocks, last first, each from rows computed again."""
+        f, g = self.pair.forward, self.pair.backward
+        count = len(g.states)
+        inits, made = g.inits, list[Statement]()
+        heads: tuple[Ref, ...] = ()
+        if self.rest:
+            left = self._backward_steps(inits, as_index(0), self.rest, self.last_rows)
+            made.append(left)
+            self.left = _Pair(self.last, left, list(range(len(f.states) + len(self.kept), len(self.last.outs))))
+            inits, heads = left.outs[:count], left.outs[count:]
+        v = Var(f"{g.var.name}_block", as_index(self.count))
+        now = self.count - 1 - as_index(v)
+        states = _like(g.states)
+        copies = [_row(r.name, start, now) for r, start in zip(f.states, self.starts, strict=True)]
+        again = self._steps(tuple(c.outs[0] for c in copies), now * self.size, self.size, self.pair.rows)
+        rows = dict(zip((f.outs[k] for k in self.pair.rows), again.outs[len(f.states) :], strict=True))
+        first = self.rest + as_index(v) * self.size
+        back = self._backward_steps(states, first, self.size, rows)
+        body = Block((*copies, again, back), back.outs)
+        body = _split(body, _Pair(again, back, list(range(len(f.states), len(again.outs)))), self.levels - 1)
+        stacks = [Ref(r.name, r.dtype, (v.extent, *r.shape)) for r in back.outs[count:]]
+        made.append(Fold((*g.outs[:count], *stacks), v, states, inits, body, g.positions))
+        for j, stack in enumerate(stacks):
+            made.append(self._together(g.outs[count + j], stack, heads[j] if self.rest else None, last=False))
+        return made
+
+    def _backward_steps(self, inits: tuple[Ref, ...], first: Index, trips: int, rows: Mapping[Ref, Ref]) -> Fold:
+        """The backward loop over `trips` steps from `first` on, which reads these rows, the last first."""
+        g = self.pair.backward
+        w = Var(g.var.name, as_index(trips))
+        states = _like(g.states)
+
+        def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+            found = rows.get(ref)
+            return expr.get(ref, *indices) if found is None else expr.get(found, trips - 1 - as_index(w), *indices[1:])
+
+        variables = {g.var: first + as_index(w)}
+        body = Substitution(variables=variables, refs=dict(zip(g.states, states, strict=True)), get=element)
+        outs = (*_like(g.states), *(Ref(r.name, r.dtype, (w.extent, *r.shape[1:])) for r in g.outs[len(states) :]))
+        return Fold(outs, w, states, inits, body.block(g.body), g.positions)
+
+    def _together(self, out: Ref, blocks: Ref, rest: Ref | None, last: bool) -> Build:
+        """Rows kept by blocks, and those of the rest, which comes last or first, as one array."""
+        variables = tuple(Var(n, d) for n, d in zip("tijklmnpqrs", out.shape))
+        t, others = as_index(variables[0]), variables[1:]
+        at = t if last else t - self.rest
+        value = expr.get(blocks, at // self.size, at % self.size, *others)
+        if rest is not None:
+            border = self.count * self.size
+            inside: Cond | bool = cond(">=", border - 1 - t) if last else cond(">=", t - self.rest)
+            outside = cond(">=", t - border) if last else cond(">=", self.rest - 1 - t)
+            other = expr.get(rest, t - border if last else t, *others)
+            value = expr.bracket((inside,), value) + expr.bracket((outside,), other)
+        return Build((out,), variables, (value,), self.pair.forward.positions)
+
+
+def _like(refs: tuple[Ref, ...]) -> tuple[Ref, ...]:
+    return tuple(Ref(r.name, r.dtype, r.shape, r.bounds) for r in refs)
+
+
+def _row(name: str, source: Ref, at: Index) -> Build:
+    variables = tuple(Var(n, d) for n, d in zip("ijklmnpqrs", source.shape[1:]))
+    return Build((Ref(name, source.dtype, source.shape[1:]),), variables, (expr.get(source, at, *variables),))
