@@ -10,6 +10,7 @@ from pullback.api.batching import vmap
 from pullback.api.custom import checkpoint, custom_derivative
 from pullback.api.jacobian import hessian, jacobian
 from pullback.api.modes import hvp, jvp, stop_gradient, vjp
+from pullback.api.split import forward_backward
 from pullback.errors import (
     CompilerError,
     DataError,
@@ -242,6 +243,7 @@ __all__ = [
     "floor",
     "floor_divide",
     "fold",
+    "forward_backward",
     "full",
     "full_like",
     "function",

@@ -237,6 +237,18 @@ def entering(leaf: Leaf, target: Ref) -> tuple[Ref, list[Statement], Ref]:
     return number, [Build((out,), (), (expr.cast(expr.get(number), target.dtype),))], out
 
 
+def enter(leaves: Sequence[Leaf], targets: Sequence[Ref]) -> tuple[list[Ref], list[Statement], dict[Ref, Ref]]:
+    """Inputs for the directions given, statements that convert numbers among them, and what stands for what."""
+    extra: list[Ref] = []
+    first: list[Statement] = []
+    refs: dict[Ref, Ref] = {}
+    for leaf, target in zip(leaves, targets, strict=True):
+        entered, made, refs[target] = entering(leaf, target)
+        extra.append(entered)
+        first += made
+    return extra, first, refs
+
+
 def substituted(
     derived: Program, refs: dict[Ref, Ref], constants: dict[Ref, Scalar]
 ) -> tuple[tuple[Statement, ...], tuple[Ref, ...]]:

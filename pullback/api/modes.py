@@ -18,7 +18,7 @@ from pullback.api.signature import Parameter, Signature, signature_of
 from pullback.api.traced import Traced
 from pullback.ir import expr
 from pullback.ir.expr import Ref, Scalar
-from pullback.ir.program import Block, Statement
+from pullback.ir.program import Block
 from pullback.lang import tree
 from pullback.lang.annotations import MISSING, Leaf
 from pullback.lang.array import Array
@@ -96,7 +96,7 @@ class JacobianVector(Derived):
         program = base.program
         at = _inputs(leaves)
         derived = jvp(program, [at[k] for k in matched])
-        extra, first, refs = _enter(tangents, derived.inputs[len(program.inputs) :])
+        extra, first, refs = direction.enter(tangents, derived.inputs[len(program.inputs) :])
         statements, results = direction.substituted(derived, refs, {})
         outs = direction.result_slots(base.structure, program.outputs, "out")
         structure = direction.pair(base.structure, direction.floating_only(base.structure, outs))
@@ -127,18 +127,18 @@ class VectorJacobian(Derived):
         slots = direction.result_slots(base.structure, program.outputs, "the result")
         given, cotangents = signature.structures[-1], signature.leaves[-1]
         matched = direction.match(self.what, base.structure, slots, given, cotangents, "cotangent")
-        positions, wanted = self._wanted(own)
+        positions, wanted = self.wanted(own)
         derived = vjp(program, positions)
         floating = [k for k, s in enumerate(slots) if s.is_floating]
         seeds = dict(zip(floating, derived.inputs[len(program.inputs) :], strict=True))
-        extra, first, refs = _enter(cotangents, [seeds.pop(k) for k in matched])
+        extra, first, refs = direction.enter(cotangents, [seeds.pop(k) for k in matched])
         nothing: dict[Ref, Scalar] = {r: expr.zero(r.dtype) for r in seeds.values()}
         statements, results = direction.substituted(derived, refs, nothing)
         body = Block((*first, *statements), results)
         structure = direction.pair(base.structure, wanted)
         return self._result(base, extra, body, structure, cotangents, direction.result_names(derived))
 
-    def _wanted(self, signature: Signature) -> tuple[list[int], Structure]:
+    def wanted(self, signature: Signature) -> tuple[list[int], Structure]:
         """Positions of the inputs whose cotangents are asked for, and the structure of these."""
         if self.wrt is not None:
             parameters, several = direction.chosen(self.what, self.base, self.wrt, self.position)
@@ -179,7 +179,7 @@ class HessianVector(Derived):
         gradient = self.gradient.traced(own)
         program = gradient.program
         derived = jvp(program, [positions[k] for k in matched])
-        extra, first, refs = _enter(tangents, derived.inputs[len(program.inputs) :])
+        extra, first, refs = direction.enter(tangents, derived.inputs[len(program.inputs) :])
         statements, results = direction.substituted(derived, refs, {})
         count = len(program.outputs)
         body = Block((*first, *statements), results[count:])
@@ -193,18 +193,6 @@ def _inputs(leaves: Sequence[Leaf]) -> list[int]:
         out.append(at)
         at += leaf.is_input
     return out
-
-
-def _enter(leaves: Sequence[Leaf], targets: Sequence[Ref]) -> tuple[list[Ref], list[Statement], dict[Ref, Ref]]:
-    """Inputs for the directions given, statements that convert numbers among them, and what stands for what."""
-    extra: list[Ref] = []
-    first: list[Statement] = []
-    refs: dict[Ref, Ref] = {}
-    for leaf, target in zip(leaves, targets, strict=True):
-        entered, made, refs[target] = direction.entering(leaf, target)
-        extra.append(entered)
-        first += made
-    return extra, first, refs
 
 
 def as_function(f: Callable[..., Any]) -> Function:

@@ -98,10 +98,11 @@ def rename_reads(s: Statement, refs: Mapping[Ref, Ref]) -> Statement:
             s = replace(s, test=m.ref(s.test))
         case Call():
             s = replace(s, operands=tuple(m.ref(r) for r in s.operands))
-    return map_blocks(s, partial(_rename_block, refs=refs))
+    return map_blocks(s, partial(rename_block, refs=refs))
 
 
-def _rename_block(block: Block, refs: Mapping[Ref, Ref]) -> Block:
+def rename_block(block: Block, refs: Mapping[Ref, Ref]) -> Block:
+    """The block reading other arrays."""
     statements = tuple(_rename(s, refs) for s in block.statements)
     return Block(statements, tuple(refs.get(r, r) for r in block.results))
 

@@ -1,0 +1,84 @@
+"""Reverse mode in two programs: forward with what is to be kept, backward from that and the cotangents.
+
+The statements of `ad.reverse.vjp` that depend on no cotangent and that the outputs need are the forward program. All
+others are the backward one. What it reads of the first, or of the inputs, are the residuals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pullback.ad.reverse import vjp
+from pullback.ir import expr, types
+from pullback.ir.dims import determined_dims
+from pullback.ir.expr import Ref
+from pullback.ir.index import Var, symbol
+from pullback.ir.program import Block, Build, Program, Statement, block_reads, statement_reads
+from pullback.rewrite.cse import rename_block
+
+
+@dataclass(frozen=True)
+class Split:
+    """Both programs.
+
+    Attributes:
+        forward: the inputs of the original; its outputs, then the residuals.
+        backward: the residuals, the cotangents of the floating outputs, then the inputs that were to stay inputs;
+            the cotangents of `wrt`.
+        residuals: the arrays that go from one to the other, as backward names them.
+    """
+
+    forward: Program
+    backward: Program
+    residuals: tuple[Ref, ...]
+
+
+def split(program: Program, wrt: Sequence[int], shared: Sequence[Ref]) -> Split:
+    """A program and its reverse mode in two parts.
+
+    Args:
+        wrt: positions of floating inputs.
+        shared: inputs that both parts are given, so that they need not be kept.
+    """
+    derived = vjp(program, wrt)
+    given, seeds = derived.inputs[: len(program.inputs)], derived.inputs[len(program.inputs) :]
+    stay = [r for r, p in zip(given, program.inputs, strict=True) if p in shared]
+    outputs, cotangents = derived.outputs[: len(program.outputs)], derived.outputs[len(program.outputs) :]
+    forward, backward = _parted(derived.body.statements, outputs)
+    own = {o for s in backward for o in s.outs} | set(seeds) | set(stay)
+    reads = block_reads(Block(tuple(backward), cotangents))
+    kept = [r for r in reads if r not in own]
+    carriers = _carriers(derived, [*kept, *seeds, *stay])
+    kept += [b.outs[0] for b in carriers]
+    entered = {r: Ref(r.name, r.dtype, r.shape, r.bounds) for r in kept}
+    names = (*derived.output_names[: len(outputs)], *(r.name for r in kept))
+    first = Block((*forward, *carriers), (*outputs, *kept))
+    body = rename_block(Block(tuple(backward), cotangents), entered)
+    made = replace(derived, inputs=(*entered.values(), *seeds, *stay), body=body)
+    made = replace(made, sizes=(), output_names=derived.output_names[len(outputs) :], name=f"{program.name}_backward")
+    forth = replace(derived, inputs=given, body=first, output_names=names, name=f"{program.name}_forward")
+    return Split(forth, made, tuple(entered.values()))
+
+
+def _parted(statements: Sequence[Statement], outputs: Sequence[Ref]) -> tuple[list[Statement], list[Statement]]:
+    """What the outputs need, and the rest."""
+    live = set(outputs)
+    needed: set[Statement] = set()
+    for s in reversed(statements):
+        if not live.isdisjoint(s.outs):
+            needed.add(s)
+            live.update(statement_reads(s))
+    return [s for s in statements if s in needed], [s for s in statements if s not in needed]
+
+
+def _carriers(program: Program, known: Sequence[Ref]) -> list[Build]:
+    """For each dim that these arrays leave open, an array of bytes that has it as its extent."""
+    solved = determined_dims(replace(program, inputs=tuple(known), sizes=()))
+    open_dims = [d for d in determined_dims(program) if d not in solved]
+    out = []
+    for name in open_dims:
+        v = Var("i", symbol(name))
+        out.append(Build((Ref(f"extent_{name}", types.bool_, (v.extent,)),), (v,), (expr.const(False, types.bool_),)))
+    return out
+
