@@ -26,6 +26,7 @@ from pullback.lang.trace import is_tracing
 from pullback.source import user_position
 
 Specialise = Literal["auto", "always", "never"]
+ENTRIES = 4  # compiled calls that a function tries before it looks closely at its arguments
 
 
 def _placed(error: PullbackError) -> PullbackError:
@@ -75,7 +76,7 @@ class Function:
         self._traces: dict[Signature, Traced] = {}
         self._runners: dict[Any, Runner] = {}
         self._fast: dict[Any, Shortcut] = {}
-        self._entry: Callable[..., Any] | None = None
+        self._entries: tuple[Callable[..., Any], ...] = ()  # compiled calls for arrays that fit, the latest first
         self._by_value = True
         self._last: Signature | None = None
         self._under_way: set[Signature] = set()
@@ -176,13 +177,10 @@ class Function:
     # Calling ------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:  # noqa: D102
-        if self._entry is not None and not keywords and not is_tracing():
-            try:
-                answer = self._entry(*args) if out is None else self._entry(*args, out=out)
-            except PullbackError as error:
-                raise _placed(error) from error.__cause__
-            if answer is not NotImplemented:
-                return answer
+        return self._call_slowly(*args, out=out, **keywords)
+
+    def _call_slowly(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
+        """A call with whatever arguments: traced, checked, converted, compiled, as needed."""
         shape: list[Any] = []
         given: list[Any] = []
         quick = not keywords and out is None and not is_tracing() and collect(args, shape, given, self._by_value)
@@ -201,13 +199,25 @@ class Function:
         except PullbackError as error:
             raise _placed(error) from error.__cause__
         if not keywords and len(args) == len(arrays) and all(map(operator.is_, args, arrays)):
-            self._entry = runner.entry
+            self._keep(runner)
         if quick and len(given) == len(signature.flat):
             self._fast[key] = Shortcut(runner, signature.flat, given)
         try:
             return runner.call(arrays, out)
         except PullbackError as error:
             raise _placed(error) from error.__cause__
+
+    def _keep(self, runner: Runner) -> None:
+        """Let calls with arrays like these go straight to the compiled function (`runtime.shim.quick_class`)."""
+        entry = runner.entry
+        if entry is None:
+            return
+        from pullback.runtime.shim import quick_class
+
+        self._entries = (entry, *(e for e in self._entries if e is not entry))[:ENTRIES]
+        quick = quick_class(type(self)) if type(self).__call__ is Function.__call__ else None
+        if quick is not None:
+            self.__class__ = quick  # type: ignore[assignment]
 
     def _runner(
         self, signature: Signature, traced: Traced, flat: Sequence[Any]

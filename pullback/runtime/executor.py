@@ -19,6 +19,7 @@ from pullback.runtime.buffer import NDArray, address, aligned_bytes, prepared
 from pullback.runtime.compile import native_vector_bytes
 from pullback.runtime.load import Entry
 from pullback.runtime.record import Parameter, Record, find_record, keep_record, record_path
+from pullback.source import user_position
 
 if TYPE_CHECKING:  # the compiler itself is imported when a program is not in the cache
     from pullback.ir.program import Program
@@ -110,10 +111,12 @@ class Executable:
         from pullback.runtime.shim import fast_entry
 
         def failed(code: int, index: int, extent: int) -> None:
-            raise range_error(self._site(code), index, extent)
+            error = range_error(self._site(code), index, extent)
+            error.position = error.position or user_position()
+            raise error
 
         r = self.record
-        return fast_entry(self._entry, r.inputs, r.outputs, r.arena_bytes, failed if r.sites else None)
+        return fast_entry(self._entry, r.inputs, r.outputs, r.arena_bytes, failed if r.sites else None, r.brief)
 
     def _target(self, k: int, a: NDArray, inputs: Sequence[NDArray]) -> NDArray:
         """The array the program writes for output k: the given one, or another where that will not do."""

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pullback.codegen.c import CSource
     from pullback.loops.nodes import Buffer, Function
 
+BRIEF = 100_000  # operations and bytes: some 20 microseconds
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -50,6 +52,7 @@ class Record:
         arena_bytes: what it needs.   sites: how many range checks it has.
         in_place: output and input positions that may be one array.
         exact: whether products and sums must not be contracted.
+        brief: whether a call takes a few microseconds at most.
     """
 
     text: str
@@ -60,13 +63,14 @@ class Record:
     outputs: tuple[Parameter, ...]
     in_place: tuple[tuple[int, int], ...]
     exact: bool = False
+    brief: bool = False
 
     @staticmethod
     def of(function: Function, source: CSource, exact: bool = False) -> Record:
         """The record of a printed function."""
         return Record(source.text, source.name, source.arena_bytes, len(source.sites),
                       tuple(Parameter.of(b) for b in function.inputs),
-                      tuple(Parameter.of(b) for b in function.outputs), function.in_place, exact)
+                      tuple(Parameter.of(b) for b in function.outputs), function.in_place, exact, _is_brief(function))
 
     def entry(self) -> Entry:
         """The compiled function."""
@@ -76,6 +80,15 @@ class Record:
     def arity(self) -> int:
         """The number of C arguments."""
         return len(self.inputs) + len(self.outputs) + 1 + bool(self.sites)
+
+
+def _is_brief(function: Function) -> bool:
+    """Whether it does little: few operations, few bytes, and no loop that runs as long as its data say."""
+    from pullback.loops.nodes import Break, walk  # not needed by a start from the cache
+
+    if any(isinstance(s, Break) for s in walk(function.body)):
+        return False
+    return function.operations + sum(b.bytes for b in (*function.inputs, *function.outputs)) <= BRIEF
 
 
 def record_path(program: Program, dims: Mapping[str, int]) -> Path:
@@ -94,7 +107,7 @@ def find_record(path: Path) -> Record | None:
                            for side in ("inputs", "outputs"))
         pairs = tuple((int(o), int(i)) for o, i in data["in_place"])
         return Record(data["text"], data["name"], data["arena_bytes"], data["sites"], tuple(inputs), tuple(outputs),
-                      pairs, data["exact"])
+                      pairs, data["exact"], data["brief"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -60,12 +60,14 @@ def fast_entry(
     outputs: Sequence[Parameter],
     arena_bytes: int,
     failed: Callable[[int, int, int], None] | None,
+    brief: bool = False,
 ) -> Entry | None:
     """A callable on arrays that are just what the function takes; None where the extension cannot serve it.
 
     Args:
         function: the compiled function as ctypes has it.
         failed: raises for a code and its index and extent; None where nothing is checked at run time.
+        brief: the call takes so little time that it keeps the interpreter lock.
     Returns:
         entry(*arrays, out=None) -> array, scalar or tuple of them, or NotImplemented for arguments that do not fit.
     """
@@ -79,8 +81,21 @@ def fast_entry(
         tuple(_array(p) for p in outputs),
         arena_bytes,
         failed is not None,
+        brief,
         failed or _never,
     )
+    return made
+
+
+@lru_cache(maxsize=16)
+def quick_class(base: type) -> type | None:
+    """A subclass of `base` with quick calls; None where the extension cannot be had.
+
+    A call of its instances tries each of `self._entries` and then, where none fits, `self._call_slowly`. Instances of
+    `base` become instances of it by assignment to `__class__`.
+    """
+    module = extension()
+    made: type | None = None if module is None else module.quick_class(base)
     return made
 
 

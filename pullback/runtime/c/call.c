@@ -1,8 +1,12 @@
 /* Calls of compiled functions, without Python between the arguments and the machine code.
 
    An Entry holds the address of a compiled function and what its arrays must be. Calling it checks each argument
-   (element type, shape, contiguity, alignment), makes the results or takes them from out=, lends the arena and calls. Whatever does not fit is answered with NotImplemented: the caller then goes the
-   long way, which converts, copies or explains. */
+   (element type, shape, contiguity, alignment), makes the results or takes them from out=, lends the arena and calls.
+   Whatever does not fit is answered with NotImplemented: the caller then goes the long way, which converts, copies or
+   explains.
+
+   `quick_class` makes a subclass of a Python class whose instances, when called, try the entries in their attribute
+   `_entries` and then the class's own __call__. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -32,6 +36,7 @@ typedef struct {
     size_t arena_bytes;
     void *arena; /* one arena waits here; a call that finds it lent takes another for itself */
     int checked;
+    int brief; /* takes so little time that the interpreter lock is better kept */
     PyObject *failed;
 } Entry;
 
@@ -95,9 +100,13 @@ static int call_now(Entry *self, void **pointers, int64_t fault[2]) {
     pointers[count++] = arena;
     if (self->checked) pointers[count++] = fault;
     int code;
-    Py_BEGIN_ALLOW_THREADS
-    code = call_address(self->address, pointers, count);
-    Py_END_ALLOW_THREADS
+    if (self->brief) {
+        code = call_address(self->address, pointers, count);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        code = call_address(self->address, pointers, count);
+        Py_END_ALLOW_THREADS
+    }
     if (arena) {
         if (self->arena) free(arena);
         else self->arena = arena;
@@ -105,16 +114,8 @@ static int call_now(Entry *self, void **pointers, int64_t fault[2]) {
     return code;
 }
 
-static PyObject *entry_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *names) {
-    Entry *self = (Entry *)object;
-    Py_ssize_t given = PyVectorcall_NARGS(nargsf);
-    PyObject *out = NULL;
-    if (names && PyTuple_GET_SIZE(names)) {
-        if (PyTuple_GET_SIZE(names) != 1 || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "out"))
-            Py_RETURN_NOTIMPLEMENTED;
-        out = args[given];
-        if (out == Py_None) out = NULL;
-    }
+/* The call itself; `out` is NULL for new arrays. NotImplemented where something does not fit. */
+static PyObject *entry_run(Entry *self, PyObject *const *args, Py_ssize_t given, PyObject *out) {
     if (given != self->inputs) Py_RETURN_NOTIMPLEMENTED;
     void *pointers[MOST_ARRAYS + 2];
     PyObject *results[MOST_ARRAYS];
@@ -163,6 +164,17 @@ done:
     return answer;
 }
 
+static PyObject *entry_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *names) {
+    Py_ssize_t given = PyVectorcall_NARGS(nargsf);
+    PyObject *out = NULL;
+    if (names && PyTuple_GET_SIZE(names)) {
+        if (PyTuple_GET_SIZE(names) != 1 || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "out"))
+            Py_RETURN_NOTIMPLEMENTED;
+        out = args[given] == Py_None ? NULL : args[given];
+    }
+    return entry_run((Entry *)object, args, given, out);
+}
+
 static void entry_dealloc(PyObject *object) {
     Entry *self = (Entry *)object;
     Py_XDECREF(self->failed);
@@ -185,6 +197,59 @@ static PyType_Spec entry_spec = {"pullback.runtime.call.Entry", sizeof(Entry), 0
 
 static PyObject *entry_type;
 
+static PyObject *word_out, *word_entries, *word_slowly;
+
+/* Calls of an instance of a quick class: the first entry that the arguments fit, else what the class did before. */
+static PyObject *quick_call(PyObject *self, PyObject *args, PyObject *keywords) {
+    PyObject *out = NULL;
+    int plain = !keywords || PyDict_GET_SIZE(keywords) == 0;
+    if (!plain && PyDict_GET_SIZE(keywords) == 1) {
+        out = PyDict_GetItemWithError(keywords, word_out);
+        if (!out && PyErr_Occurred()) return NULL;
+        plain = out != NULL;
+        if (out == Py_None) out = NULL;
+    }
+    if (plain) {
+        PyObject **dict = _PyObject_GetDictPtr(self);
+        PyObject *entries = dict && *dict ? PyDict_GetItemWithError(*dict, word_entries) : NULL;
+        if (!entries) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_AttributeError, "_entries");
+        Py_INCREF(entries);
+        for (Py_ssize_t k = 0; PyTuple_CheckExact(entries) && k < PyTuple_GET_SIZE(entries); ++k) {
+            PyObject *entry = PyTuple_GET_ITEM(entries, k);
+            if ((PyObject *)Py_TYPE(entry) != entry_type) continue;
+            PyObject *answer = entry_run((Entry *)entry, ((PyTupleObject *)args)->ob_item, PyTuple_GET_SIZE(args), out);
+            if (answer != Py_NotImplemented) {
+                Py_DECREF(entries);
+                return answer;
+            }
+            Py_DECREF(answer);
+        }
+        Py_DECREF(entries);
+    }
+    PyObject *slowly = PyObject_GetAttr(self, word_slowly);
+    if (!slowly) return NULL;
+    PyObject *answer = PyObject_Call(slowly, args, keywords);
+    Py_DECREF(slowly);
+    return answer;
+}
+
+/* quick_class(base): base must have `_entries` and `_call_slowly`; instances of it may change to the new class. */
+static PyObject *quick_class(PyObject *module, PyObject *base) {
+    (void)module;
+    if (!PyType_Check(base)) return PyErr_Format(PyExc_TypeError, "quick_class takes a class");
+    PyType_Slot slots[] = {{Py_tp_call, quick_call}, {0, NULL}};
+    PyObject *module_name = PyObject_GetAttrString(base, "__module__"), *name = NULL;
+    if (module_name) name = PyUnicode_FromFormat("%U.%s", module_name, ((PyTypeObject *)base)->tp_name);
+    Py_XDECREF(module_name);
+    if (!name) return NULL;
+    PyType_Spec spec = {PyUnicode_AsUTF8(name), 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+    PyObject *bases = PyTuple_Pack(1, base);
+    PyObject *made = bases ? PyType_FromSpecWithBases(&spec, bases) : NULL;
+    Py_XDECREF(bases);
+    Py_DECREF(name);
+    return made;
+}
+
 /* (shape, NumPy's number of the element type, its size) */
 static int read_array(PyObject *item, Array *a) {
     PyObject *shape;
@@ -199,15 +264,15 @@ static int read_array(PyObject *item, Array *a) {
     return !PyErr_Occurred();
 }
 
-/* entry(address, inputs, outputs, arena_bytes, checked, failed); None where it has too many arrays */
+/* entry(address, inputs, outputs, arena_bytes, checked, brief, failed); None where it has too many arrays */
 static PyObject *new_entry(PyObject *module, PyObject *args) {
     (void)module;
     unsigned long long address;
     PyObject *inputs, *outputs, *failed;
     Py_ssize_t arena_bytes;
-    int checked;
-    if (!PyArg_ParseTuple(args, "KO!O!npO", &address, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &arena_bytes,
-                          &checked, &failed))
+    int checked, brief;
+    if (!PyArg_ParseTuple(args, "KO!O!nppO", &address, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &arena_bytes,
+                          &checked, &brief, &failed))
         return NULL;
     Py_ssize_t m = PyTuple_GET_SIZE(inputs), n = PyTuple_GET_SIZE(outputs);
     if (m + n + 2 > 16) Py_RETURN_NONE;
@@ -226,6 +291,7 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
     self->outputs = (int)n;
     self->arena_bytes = (size_t)arena_bytes;
     self->checked = checked;
+    self->brief = brief;
     self->failed = Py_NewRef(failed);
     for (Py_ssize_t k = 0; k < m + n; ++k) {
         PyObject *item = k < m ? PyTuple_GET_ITEM(inputs, k) : PyTuple_GET_ITEM(outputs, k - m);
@@ -237,12 +303,18 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
     return (PyObject *)self;
 }
 
-static PyMethodDef methods[] = {{"entry", new_entry, METH_VARARGS, "An Entry."}, {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {{"entry", new_entry, METH_VARARGS, "An Entry."},
+                                {"quick_class", quick_class, METH_O, "A class whose calls try entries first."},
+                                {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_pullback_call", NULL, -1, methods, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__pullback_call(void) {
     import_array();
+    word_out = PyUnicode_InternFromString("out");
+    word_entries = PyUnicode_InternFromString("_entries");
+    word_slowly = PyUnicode_InternFromString("_call_slowly");
+    if (!word_out || !word_entries || !word_slowly) return NULL;
     entry_type = PyType_FromSpec(&entry_spec);
     return entry_type ? PyModule_Create(&module) : NULL;
 }
