@@ -217,7 +217,7 @@ class Function:
         self._entries = (entry, *(e for e in self._entries if e is not entry))[:ENTRIES]
         quick = quick_class(type(self)) if type(self).__call__ is Function.__call__ else None
         if quick is not None:
-            self.__class__ = quick  # type: ignore[assignment]
+            self.__class__ = quick
 
     def _runner(
         self, signature: Signature, traced: Traced, flat: Sequence[Any]

@@ -87,16 +87,19 @@ def fast_entry(
     return made
 
 
-@lru_cache(maxsize=16)
+_quick: dict[type, type | None] = {}
+
+
 def quick_class(base: type) -> type | None:
     """A subclass of `base` with quick calls; None where the extension cannot be had.
 
     A call of its instances tries each of `self._entries` and then, where none fits, `self._call_slowly`. Instances of
     `base` become instances of it by assignment to `__class__`.
     """
-    module = extension()
-    made: type | None = None if module is None else module.quick_class(base)
-    return made
+    if base not in _quick:
+        module = extension()
+        _quick[base] = None if module is None else module.quick_class(base)
+    return _quick[base]
 
 
 def _never(code: int, index: int, extent: int) -> None:

@@ -120,3 +120,20 @@ def test_calls_from_several_threads() -> None:
     for t in threads:
         t.join()
     assert not wrong
+
+
+def test_a_function_goes_straight_to_compiled_code_and_back() -> None:
+    f = pb.function(double)
+    assert f(np.ones(3)).tolist() == [2.0] * 3  # traced and compiled
+    quick = type(f)
+    assert isinstance(f, pb.Function)
+    assert quick is not pb.Function
+    assert (quick.__name__, quick.__module__) == (pb.Function.__name__, pb.Function.__module__)
+    out = np.empty(3)
+    assert f(np.ones(3), out=out) is out
+    assert f(np.ones(4)).tolist() == [2.0] * 4  # another shape
+    assert f(x=np.ones(3)).tolist() == [2.0] * 3  # by name
+    assert f([1.0, 2.0]).tolist() == [2.0, 4.0]  # converted
+    assert len(f._entries) == 2
+    with pytest.raises(pb.errors.PullbackError):
+        f(np.ones(3), out=np.empty(2))
