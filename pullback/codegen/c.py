@@ -18,7 +18,7 @@ from typing import Final, assert_never
 from pullback.codegen.expressions import Expressions
 from pullback.codegen.helpers import Helpers
 from pullback.codegen.names import Names, Style, identifier, unique
-from pullback.ir.index import Data, Index
+from pullback.ir.index import ZERO_INDEX, Data, Index
 from pullback.loops import nodes
 from pullback.loops.memory import MemoryPlan
 from pullback.loops.nodes import (
@@ -240,7 +240,7 @@ class _Writer:
             return
         name = self.unit.kernel(s.kernel)
         arguments = [self.expressions.pointer(v.buffer, v.offset) for v in s.arguments]
-        arguments += [self.names(v, v.name) for v in s.kernel.indices]
+        arguments += [self.expressions.index(i) for i in s.index_values]
         if s.kernel.checks:
             self.fails = True
             arguments.append("fault")
@@ -256,6 +256,8 @@ class _Writer:
         self.lines.append(VECTORS)
         self.body(k.body)
         self.lines.append("#else")
+        for b in k.scratch:  # what only vectors need
+            self.line(f"(void){self.expressions.place(b, ZERO_INDEX)[0]};")
         self.body(k.portable)
         self.lines.append("#endif")
 
@@ -277,7 +279,8 @@ class _Unit:
         self._taken: set[str] = {self.name}
         calls = [s for s in nodes.walk(function.body) if isinstance(s, Call)]
         top = [s for s in function.body if not isinstance(s, Comment)]
-        self._single = len(calls) == 1 and calls[0] in top and not _loops(function.body)
+        single = len(calls) == 1 and calls[0] in top and not _loops(function.body)
+        self._single = calls[0].kernel if single else None
 
     def site(self, site: Site) -> int:
         """The return code of a check."""
@@ -285,7 +288,7 @@ class _Unit:
 
     def inlined(self, k: Kernel) -> bool:
         """Whether a kernel is printed where it is called: the only one, or one without loops."""
-        return self._single or not (k.portable or any(isinstance(s, For | Fill) for s in nodes.walk(k.body)))
+        return k is self._single or not (k.portable or any(isinstance(s, For | Fill) for s in nodes.walk(k.body)))
 
     def kernel(self, k: Kernel) -> str:
         """The name of the static function for a kernel, printed when first needed; equal ones are one."""
@@ -314,7 +317,8 @@ class _Unit:
             comment.comment(k.comment)
             resolved = names.resolve(raw, self.style)
             head = "".join(f"{t}\n" for t in comment.lines)
-            self.kernel_texts.append(head + _wrap(f"static {result} {name}", resolved))
+            text = head + _wrap(f"static {result} {name}", resolved)
+            self.kernel_texts.append(f"{VECTORS}\n{text}#endif\n" if k.only_vectors else text)
         self._by_kernel[k] = name
         return name
 

@@ -118,6 +118,9 @@ def read_parameters(kernel: nodes.Kernel) -> set[Buffer]:
             out.update(n.buffer for n in nodes.walk_value(v) if isinstance(n, Load | Gather))
         if isinstance(s, Copy):
             out.add(s.source.buffer)
+        if isinstance(s, Call):
+            used = read_parameters(s.kernel)
+            out.update(a.buffer for p, a in zip(s.kernel.params, s.arguments, strict=True) if p in used)
     return out
 
 

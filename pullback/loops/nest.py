@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from math import prod
+from math import ceil, prod
 
 from pullback.ir import expr
 from pullback.ir.expr import Add, Bracket, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Zero
@@ -25,6 +25,9 @@ ACCUMULATORS = 12  # of 16 vector registers
 LATENCY = 4  # cycles of a multiply-add
 FUNCTION = 12  # cycles of a transcendental, a vector or a single element
 ACROSS = 3  # cycles to add the lanes of one accumulator, others in flight
+LINE = 64  # bytes
+CACHES = (32 * 1024, 256 * 1024)  # bytes an operand may have to stay in the first, and to share the second
+WAITS = (0.5, 3.0)  # cycles for a line from the second cache, and from further out
 REDUCTIONS = ("sum", "max", "min")
 
 Address = Callable[[Ref, tuple[Index, ...]], tuple[Buffer, Index]]
@@ -272,6 +275,28 @@ class Nest:
         return cycles + (epilogue + ACROSS * reduced) * count
 
 
+def cache_cycles(nest: Nest, plan: Plan) -> float:
+    """Cycles that a plan waits for the second and third cache: every tile reads its part of each operand again."""
+    tiles, vectors = dict(plan.tiles), max((len(p.lanes) for p in plan.phases), default=1)
+    count = 1.0
+    for v in nest.variables:
+        whole = vectors * plan.lanes if v is plan.axis and not plan.reduced else tiles.get(v, 1)
+        count *= ceil((v.extent.constant or 1) / whole)
+    waits = 0.0
+    for r in nest.reductions:
+        for g in dict.fromkeys(n for n in walk(r.arg) if isinstance(n, Get)):
+            i, footprint = g.indices[0], nest.buffers[g.ref].bytes
+            if footprint <= CACHES[0]:
+                continue
+            elements = prod(t for v, t in tiles.items() if v in i.free)
+            elements *= prod(v.extent.constant or 1 for v in r.vars if v in i.free)
+            dense = plan.axis in i.free or any(stride(i, v) == 1 for v in r.vars)
+            lines = elements * (vectors * plan.lanes if plan.axis in i.free and not plan.reduced else 1.0)
+            lines *= r.dtype.size / LINE if dense else 1.0
+            waits += lines * (WAITS[0] if footprint <= CACHES[1] else WAITS[1])
+    return count * waits
+
+
 def best_plan(nest: Nest, vector_bytes: int) -> Plan | None:
     """The cheapest plan; None where no axis can be vectorised."""
     widest = vector_bytes // nest.dtype.size
@@ -328,10 +353,10 @@ def _merge_reduction(e: Scalar, outer: Var, inner: Var, joint: Var) -> Scalar:
         m = Substitution(variables={outer: ZERO_INDEX, inner: as_index(joint)})
         return expr.reduce(r.op, [joint if v is inner else v for v in r.vars if v is not outer], m.scalar(r.arg))
 
-    return _map_reductions(e, merged)
+    return map_reductions(e, merged)
 
 
-def _map_reductions(e: Scalar, rule: Callable[[Reduce], Scalar]) -> Scalar:
+def map_reductions(e: Scalar, rule: Callable[[Reduce], Scalar]) -> Scalar:
     """E with each reduction replaced; reductions are not nested."""
     memo: dict[Scalar, Scalar] = {}
     for n in walk(e, into_indices=False):

@@ -423,15 +423,29 @@ class Kernel:
     @property
     def checks(self) -> bool:
         """Whether it can fail."""
-        return any(isinstance(s, Check) for s in walk(self.body))
+        return any(isinstance(s, Check) or (isinstance(s, Call) and s.kernel.checks) for s in walk(self.body))
+
+    @property
+    def only_vectors(self) -> bool:
+        """Whether it needs a compiler with vector extensions."""
+        return self.portable is None and any(v.type.lanes > 1 for s in walk(self.body) for v in values_of(s))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Call:
-    """A kernel applied to views, in the order of its parameters; its index variables are passed by name."""
+    """A kernel applied to views, in the order of its parameters, and to `indices`, the values of its index variables.
+
+    Without `indices` the variables of the caller are passed by name. Kernels may call kernels.
+    """
 
     kernel: Kernel
     arguments: tuple[View, ...]
+    indices: tuple[Index, ...] | None = None
+
+    @property
+    def index_values(self) -> tuple[Index, ...]:
+        """The value of each index variable of the kernel."""
+        return tuple(as_index(v) for v in self.kernel.indices) if self.indices is None else self.indices
 
 
 Stmt = For | Let | LetIndex | Assign | Store | If | Loop | Break | Check | Copy | Fill | Comment | Call
@@ -531,6 +545,7 @@ def statement_indices(s: Stmt) -> tuple[Index, ...]:
             out += (s.offset, s.count)
         case Call():
             out += (a.offset for a in s.arguments)
+            out += s.index_values
         case _:
             pass
     for v in values_of(s):

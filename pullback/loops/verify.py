@@ -37,11 +37,7 @@ def verify_function(function: Function, plan: MemoryPlan | None = None) -> None:
     _Scopes(frozenset((*function.inputs, *function.outputs)), arena=True).body(function.body, frozenset(), frozenset())
     for s in nodes.walk(function.body):
         if isinstance(s, Call):
-            _kernel(s.kernel)
-            _require(len(s.arguments) == len(s.kernel.params), f"{s.kernel.name}: {len(s.arguments)} arguments")
-            for p, a in zip(s.kernel.params, s.arguments, strict=True):
-                _require(p.dtype is a.buffer.dtype, f"{s.kernel.name}: {p} is {p.dtype}, {a.buffer} {a.buffer.dtype}")
-                _require(not (p.written and a.buffer.space == "input"), f"{s.kernel.name} writes the input {a.buffer}")
+            _call(s)
     if plan is not None:
         _offsets(plan)
         _Memory(plan).body(function.body, {})
@@ -52,12 +48,26 @@ def _require(condition: bool, what: str) -> None:
         raise VerifyError("E310", what)
 
 
+def _call(s: Call) -> None:
+    """A call of a kernel, and the kernel."""
+    _kernel(s.kernel)
+    _require(len(s.arguments) == len(s.kernel.params), f"{s.kernel.name}: {len(s.arguments)} arguments")
+    _require(len(s.index_values) == len(s.kernel.indices), f"{s.kernel.name}: {len(s.index_values)} indices")
+    for p, a in zip(s.kernel.params, s.arguments, strict=True):
+        _require(p.dtype is a.buffer.dtype, f"{s.kernel.name}: {p} is {p.dtype}, {a.buffer} {a.buffer.dtype}")
+        _require(not (p.written and a.buffer.space == "input"), f"{s.kernel.name} writes the input {a.buffer}")
+
+
 def _kernel(k: Kernel) -> None:
     """A kernel by itself."""
     for body in (k.body, k.portable or ()):
         _Scopes(frozenset(k.params), arena=False).body(body, frozenset(k.indices), frozenset())
     written = {p for p in k.params if p.written}
     for s in nodes.walk(k.body):
+        if isinstance(s, Call):
+            _call(s)
+            for p, a in zip(s.kernel.params, s.arguments, strict=True):
+                _require(not p.written or a.buffer in written, f"{k.name} lets {s.kernel.name} write {a.buffer}")
         if isinstance(s, Store | nodes.Fill):
             _require(s.buffer in written or s.buffer.space == "stack", f"{k.name} writes {s.buffer}, which is const")
             if s.buffer.space == "stack":
@@ -109,9 +119,6 @@ class _Scopes:
         reads, writes = accesses(s)
         for b in (*reads, *writes):
             self._buffer(b)
-        if isinstance(s, Call):
-            for var in s.kernel.indices:
-                _require(var in variables, f"{s.kernel.name} takes {var.name}, which is not bound")
 
     def _index(self, i: Index, variables: frozenset[Var | Data]) -> None:
         for v in i.free:

@@ -12,6 +12,7 @@ from pullback.codegen.names import Style
 from pullback.errors import CompilerError
 from pullback.ir.printer import print_statement
 from pullback.ir.program import Program, Statement
+from pullback.loops.gemm import packed_kernels
 from pullback.loops.lower import Specialist, lower
 from pullback.loops.memory import MemoryPlan, MemoryTable, memory_table, plan
 from pullback.loops.nodes import Function
@@ -33,7 +34,9 @@ class Lowered:
 
 def specialists(vector_bytes: int, portable: bool) -> tuple[Specialist, ...]:
     """The lowerings to try before plain loops."""
-    return (vector_kernels(vector_bytes, portable),) if vector_bytes else ()
+    if not vector_bytes:
+        return ()
+    return (packed_kernels(vector_bytes, portable), vector_kernels(vector_bytes, portable))
 
 
 def mathematics(s: Statement) -> tuple[str, ...]:

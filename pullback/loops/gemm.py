@@ -1,0 +1,320 @@
+"""Packed, cache-blocked products: a contraction lowered to copies into panels and one register-blocked kernel.
+
+    for blocks of K:
+        for blocks of N:    panels of B := its block
+            for blocks of M:    panels of A := its block
+                for panels of B, panels of A:
+                    multiply: rows x vectors accumulators += a panel of A times a panel of B
+                in the last block of K: the rest of the statement, for this block of the output
+
+`gemm_plan` chooses the parts, the tile and the blocks, `gemm_pack` writes the copies. Partial sums go to the output
+itself where its element is that sum or a function of it and lies where vectors can store it, else to working memory.
+A sum has one accumulator for each block of K, in order: the result does not depend on how the work is shared out.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from pullback.ir import expr
+from pullback.ir.expr import Reduce, Ref, Scalar
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
+from pullback.ir.program import Build, Statement
+from pullback.ir.traverse import Substitution, walk
+from pullback.ir.types import DType
+from pullback.loops.bounds import LoopNest
+from pullback.loops.gemm_pack import Block, Packer, Panels, around, blocks, over_panels
+from pullback.loops.gemm_plan import Contraction, PackedPlan, best_packed_plan, size
+from pullback.loops.lower import KernelBuilder, Specialist, flat_position, plain_build, without_units
+from pullback.loops.nest import Nest, best_plan, cache_cycles, map_reductions, narrower
+from pullback.loops.nodes import (
+    Assign,
+    Binary,
+    Broadcast,
+    Buffer,
+    Call,
+    For,
+    Holds,
+    If,
+    Kernel,
+    Let,
+    Literal,
+    Load,
+    Read,
+    Stmt,
+    Store,
+    Temp,
+    Type,
+    View,
+)
+from pullback.loops.scalar import ScalarLowering
+from pullback.loops.scope import Scope
+from pullback.loops.tile import tile
+
+
+def packed_kernels(vector_bytes: int, portable: bool) -> Specialist:
+    """The lowering of contractions that are worth packing, for `loops.lower`; arguments as for `vector_kernels`."""
+
+    def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
+        if not isinstance(s, Build) or any(v.extent.constant is None for v in s.vars):
+            return None
+        whole = without_units(s)
+        if not _apart(whole, builder):
+            return None
+        plan = best_packed_plan(whole, builder.address, vector_bytes, lambda c: _direct(whole, c, builder))
+        if plan is None or plan.cycles > _unpacked_cycles(s, builder, vector_bytes):
+            return None
+        body = _Emitter(whole, plan, builder, vector_bytes).body()
+        return builder.kernel(tuple(body), plain_build(s, builder) if portable else None)
+
+    return kernel
+
+
+def _apart(s: Build, builder: KernelBuilder) -> bool:
+    """Whether the sum reads nothing that the statement writes."""
+    outs = {builder.parameter(o) for o in s.outs}
+    sums = [n for v in s.values for n in walk(v) if isinstance(n, Reduce)]
+    return not any(builder.parameter(r) in outs for n in sums for r in n.refs)
+
+
+def _direct(s: Build, c: Contraction, builder: KernelBuilder) -> bool:
+    """Whether partial sums can stand in the output: its vectors are vectors of the sum, nothing else is read there."""
+    if len(s.outs) != 1 or s.outs[0].dtype is not c.total.dtype or s.vars[-1] is not c.columns[-1]:
+        return False
+    out = builder.parameter(s.outs[0])
+    return not any(builder.parameter(r) is out for v in s.values for r in v.refs)
+
+
+def _unpacked_cycles(s: Build, builder: KernelBuilder, vector_bytes: int) -> float:
+    """What the best tile without packing is estimated to take."""
+    trial = KernelBuilder(builder.views, builder.statement)
+    nest = Nest.of(s, trial.address)
+    plan = None if nest is None else best_plan(nest, vector_bytes)
+    return float("inf") if nest is None or plan is None else plan.cycles + cache_cycles(nest, plan)
+
+
+@lru_cache(maxsize=64)
+def multiply(dtype: DType, lanes: int, rows: int, vectors: int) -> Kernel:
+    """The register tile: c[i, j] (+)= sum over k of a[k, i] * b[k, j], for panels of `rows` and of `vectors`.
+
+    Index parameters: the steps of the sum, the distance of two rows of c, and `begun`, 0 where c is to be overwritten.
+    """
+    columns = lanes * vectors
+    steps, stride, begun = Var("steps", 1 << 40), Var("stride", 1 << 40), Var("begun", 1 << 40)
+    a, b, c = (
+        Buffer(name, dtype, shape, "parameter", size_, name == "c")
+        for name, shape, size_ in (
+            ("a", (steps.extent, as_index(rows)), steps.extent * rows),
+            ("b", (steps.extent, as_index(columns)), steps.extent * columns),
+            ("c", (as_index(rows), stride.extent), stride.extent * rows),
+        )
+    )
+    wide, one = Type(dtype, lanes), Type(dtype)
+    sums = [[Temp(f"c{i}_{j}", wide) for j in range(vectors)] for i in range(rows)]
+    zeros: list[Stmt] = [Let(t, Literal(0.0, wide), mutable=True) for row in sums for t in row]
+    k = Var("k", steps.extent)
+    step: list[Stmt] = []
+    right = [Temp(f"b{j}", wide) for j in range(vectors)]
+    for j, t in enumerate(right):
+        step.append(Let(t, Load(b, as_index(k) * columns + j * lanes, wide), held=True))
+    for i, row in enumerate(sums):
+        left = Temp(f"a{i}", one)
+        step.append(Let(left, Load(a, as_index(k) * rows + i, one)))
+        for t, factor in zip(row, right, strict=True):
+            product = Binary("*", Broadcast(Read(left), wide), Read(factor), wide)
+            step.append(Assign(t, Binary("+", Read(t), product, wide)))
+    places = [(as_index(stride) * i + j * lanes, t) for i, row in enumerate(sums) for j, t in enumerate(row)]
+    more = cond(">=", as_index(begun) - 1)
+    assert not isinstance(more, bool)
+    finish = If(
+        Holds((more,)),
+        tuple(Store(c, at, Read(t), accumulate=True) for at, t in places),
+        tuple(Store(c, at, Read(t)) for at, t in places),
+    )
+    body = (*zeros, For(k, ZERO_INDEX, as_index(steps), tuple(step)), finish)
+    comment = (f"c[i, j] (+)= sum over k of a[k, i] * b[k, j] for i < {rows}, j < {columns}",)
+    return Kernel(f"multiply_{dtype.name}_{rows}x{columns}", (a, b, c), (steps, stride, begun), body, comment)
+
+
+class _Emitter:
+    """Writes the loops of a statement under a plan."""
+
+    def __init__(self, s: Build, plan: PackedPlan, builder: KernelBuilder, vector_bytes: int) -> None:
+        self.s = s
+        self.plan = plan
+        self.builder = builder
+        self.vector_bytes = vector_bytes
+        c = self.contraction = plan.contraction
+        self.out = builder.parameter(s.outs[0])
+        kc = plan.depth.block
+        lanes = plan.tile.lanes
+        self.a = self._scratch("panels_a", Panels.of(plan.rows.block, plan.tile.rows, 1).packed * kc)
+        self.b = self._scratch("panels_b", Panels.of(plan.columns.block, plan.tile.columns, lanes).packed * kc)
+        self.packer = Packer(builder, lanes, self._line)
+        self._lines: dict[str, Buffer] = {}
+        self.whole = size(c.depth)
+        self.inside = (*c.only_a, *c.rows, *c.only_b, *c.columns)  # axes of the partial sums
+        self.partial = self.out if plan.direct else self._scratch("partial", size(self.inside))
+        self.partial_ref = Ref("partial", c.total.dtype, (as_index(size(self.inside)),))
+
+    def _scratch(self, name: str, count: int) -> Buffer:
+        dtype = self.contraction.total.dtype
+        return self.builder.scratch(name, Buffer(name, dtype, (), "parameter", as_index(count)), count)
+
+    def _line(self, count: int) -> Buffer:
+        """Working memory for a line or a tile."""
+        plan = self.plan
+        most = max(
+            Panels.of(plan.columns.block, plan.tile.columns, plan.tile.lanes).packed,
+            Panels.of(plan.rows.block, plan.tile.rows, 1).packed,
+            plan.tile.rows * plan.tile.columns,
+        )
+        assert count <= most
+        if "line" not in self._lines:
+            self._lines["line"] = self._scratch("line", most)
+        return self._lines["line"]
+
+    def body(self) -> list[Stmt]:
+        """The loops, outermost those over what both operands share and over blocks of the sum."""
+        c = self.contraction
+        shared = {v: as_index(Var(v.name, v.extent)) for v in c.shared}
+
+        def deep(depth: Block) -> list[Stmt]:
+            sides = ("a", "b") if self.plan.a_first else ("b", "a")
+            return self._sides(sides, depth, shared, {})
+
+        return around(shared, blocks(self.plan.depth, deep))
+
+    def _sides(self, sides: tuple[str, ...], depth: Block, at: dict[Var, Index], done: dict[str, Block]) -> list[Stmt]:
+        """Loops over the blocks of the operands named, each packed, around what is inside."""
+        if not sides:
+            return self._product(done["a"], done["b"], depth, at)
+        side, *rest = sides
+        c, plan = self.contraction, self.plan
+        operand, group, others = (c.a, plan.rows, c.only_a) if side == "a" else (c.b, plan.columns, c.only_b)
+        into = self.a if side == "a" else self.b
+        own = {v: as_index(Var(v.name, v.extent)) for v in others}
+
+        def block(b: Block) -> list[Stmt]:
+            inner = self._sides(tuple(rest), depth, {**at, **own}, {**done, side: b})
+            packed = self.packer.pack(operand, b, depth, self._panels(side, b), into, {**at, **own})
+            return [*packed, *inner]
+
+        return around(own, blocks(group, block))
+
+    def _panels(self, side: str, b: Block) -> Panels:
+        t = self.plan.tile
+        return Panels.of(b.elements, t.rows, 1) if side == "a" else Panels.of(b.elements, t.columns, t.lanes)
+
+    def _product(self, rows: Block, columns: Block, depth: Block, at: dict[Var, Index]) -> list[Stmt]:
+        """All register tiles of two packed blocks, and the rest of the statement after the last block of the sum."""
+        out = self._tiles(rows, columns, depth, at)
+        finish = self._finish(rows, columns, at)
+        if not finish:
+            return out
+        last = cond("==", depth.start + depth.size - self.whole)
+        if isinstance(last, bool):
+            return [*out, *finish] if last else out
+        return [*out, If(Holds((last,)), tuple(finish))]
+
+    def _tiles(self, rows: Block, columns: Block, depth: Block, at: dict[Var, Index]) -> list[Stmt]:
+        t = self.plan.tile
+        base, stride = self._place({**at, **rows.at, **columns.at})
+        across, down = self._panels("b", columns), self._panels("a", rows)
+
+        def right(j: Index, width: int, used: int) -> list[Stmt]:
+            def left(i: Index, height: int, _: int) -> list[Stmt]:
+                at_c = base + i * stride + j
+                call = multiply(self.contraction.total.dtype, t.lanes, height, width // t.lanes)
+                panels = (View(self.a, i * depth.size), View(self.b, j * depth.size))
+                if used == width:
+                    return [
+                        Call(call, (*panels, View(self.partial, at_c)), (depth.size, as_index(stride), depth.start))
+                    ]
+                line = self._line(height * width)
+                return [
+                    Call(call, (*panels, View(line)), (depth.size, as_index(width), ZERO_INDEX)),
+                    *self._part(line, width, height, used, at_c, stride, depth.start),
+                ]
+
+            return over_panels(down, "row", left)
+
+        return over_panels(across, "column", right)
+
+    def _part(
+        self, line: Buffer, width: int, height: int, used: int, at: Index, stride: int, begun: Index
+    ) -> list[Stmt]:
+        """The columns of a tile that exist, added to what is there once the sum has begun."""
+
+        def stores(accumulate: bool) -> tuple[Stmt, ...]:
+            i = Var("i", height)
+            body: list[Stmt] = []
+            done = 0
+            for n in narrower(used, self.plan.tile.lanes):
+                value = Load(line, as_index(i) * width + done, Type(line.dtype, n))
+                body.append(Store(self.partial, at + as_index(i) * stride + done, value, accumulate))
+                done += n
+            return (For(i, ZERO_INDEX, as_index(height), tuple(body)),)
+
+        more = cond(">=", begun - 1)
+        if isinstance(more, bool):
+            return list(stores(more))
+        return [If(Holds((more,)), stores(True), stores(False))]
+
+    def _place(self, at: dict[Var, Index]) -> tuple[Index, int]:
+        """Where the partial sum at these variables lies, and the distance of two rows."""
+        axes = self.s.vars if self.plan.direct else self.inside
+        c = self.contraction
+        last = axes.index(c.rows[-1])
+        return Substitution(variables=at).index(flat_position(axes)), size(axes[last + 1 :])
+
+    # The rest of the statement ------------------------------------------------------------------------------------
+
+    def _finish(self, rows: Block, columns: Block, at: dict[Var, Index]) -> list[Stmt]:
+        """The statement's values for a block of the output, with the sum read from where its parts were added up."""
+        if self.plan.direct and isinstance(self.s.values[0], Reduce):
+            return []
+        where = {**at, **rows.at, **columns.at}
+        trips = {v: n for b in (rows, columns) for v, n in b.levels}
+        local = [Var(v.name, trips.get(v, 1)) for v in self.s.vars]
+        for v, own in zip(self.s.vars, local, strict=True):
+            if v in trips:
+                where[v] = where[v] + as_index(own)
+        total = expr.get(self.partial_ref, self._place(where)[0])
+        m = Substitution(variables=where)
+        values = tuple(m.scalar(map_reductions(v, lambda _: total)) for v in self.s.values)
+        position = m.index(flat_position(self.s.vars))
+        return self._vectors(local, values, position) or self._scalars(local, values, position)
+
+    def _vectors(self, local: list[Var], values: tuple[Scalar, ...], position: Index) -> list[Stmt] | None:
+        outs = tuple(Ref(o.name, o.dtype, [v.extent for v in local]) for o in self.s.outs)
+        targets = dict(zip(outs, (self.builder.parameter(o) for o in self.s.outs), strict=True))
+
+        def address(ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+            if ref in targets:
+                here = dict(zip(local, indices, strict=True))
+                return targets[ref], Substitution(variables=here).index(position)
+            if ref is self.partial_ref:
+                return self.partial, indices[0]
+            return self.builder.address(ref, indices)
+
+        made = tile(Build(outs, tuple(local), values), address, self.vector_bytes)
+        return None if made is None else list(made)
+
+    def _scalars(self, local: list[Var], values: tuple[Scalar, ...], position: Index) -> list[Stmt]:
+        def place(ref: Ref) -> Buffer:
+            return self.partial if ref is self.partial_ref else self.builder.parameter(ref)
+
+        root = Scope()
+        lowering = ScalarLowering(place, self.builder.site, values)
+        single = {v: ZERO_INDEX for v in local if v.extent.constant == 1}
+        m = Substitution(variables=single)
+        nest = LoopNest(lowering, root, [v for v in local if v not in single], ())
+        inner = nest.innermost
+        made = [lowering.value(m.scalar(v), inner) for v in values]
+        temps = [Temp(o.name, v.type) for o, v in zip(self.s.outs, made, strict=True)]
+        inner.statements += [Let(t, v) for t, v in zip(temps, made, strict=True)]
+        for o, t in zip(self.s.outs, temps, strict=True):
+            inner.statements.append(Store(self.builder.parameter(o), m.index(position), Read(t)))
+        nest.close()
+        return root.statements

@@ -1,0 +1,307 @@
+"""Packing: a block of an operand copied to panels that a register tile reads from front to back.
+
+    panel[p][k][w] = A(m = p * width + w, k)        zero where A's conditions fail and where there is no such m
+
+The copy evaluates whatever the operand is: transposes, strides, conditions and gathers end here. There are three forms:
+rows of vectors where memory runs along the lanes, the same by way of a line where several short runs make up the lanes,
+and single elements, the sum's variables innermost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond, floor_divide, modulo
+from pullback.ir.traverse import Substitution
+from pullback.loops.bounds import LoopNest
+from pullback.loops.gemm_plan import Group, Operand, Run, runs
+from pullback.loops.lower import KernelBuilder
+from pullback.loops.nest import narrower
+from pullback.loops.nodes import Buffer, Fill, For, Holds, If, Literal, Load, Stmt, Store, Type, Value
+from pullback.loops.scalar import ScalarLowering
+from pullback.loops.scope import Scope
+
+SHORT = 4  # elements of a run below which single elements are copied
+TOGETHER = 32  # vectors of a line that are written out statement by statement
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a group: where its loops stand, and its levels with their trips, the outermost perhaps not a number.
+
+    Attributes:
+        at: the group's variables at the block's first element.
+        start: that element's place on the flat axis.
+    """
+
+    group: Group
+    at: dict[Var, Index]
+    start: Index
+    count: Index
+
+    @property
+    def levels(self) -> list[tuple[Var, Index]]:
+        """The variables that vary in the block, outermost first."""
+        return [(self.group.cut, self.count), *((v, v.extent) for v in self.group.inner)]
+
+    @property
+    def size(self) -> Index:
+        """Elements of the block."""
+        return self.count * self.group.run
+
+    @property
+    def elements(self) -> int:
+        """Elements of a block of known size."""
+        n = self.size.constant
+        assert n is not None
+        return n
+
+
+@dataclass(frozen=True)
+class Panels:
+    """How a block lies in its packing buffer: full panels of `width`, one of `last` lanes, `used` of them in use."""
+
+    width: int
+    full: int
+    last: int
+    used: int
+
+    @staticmethod
+    def of(elements: int, width: int, lanes: int) -> Panels:
+        """Panels for a block; the last is rounded up to whole vectors."""
+        used = elements % width
+        return Panels(width, elements // width, -(-used // lanes) * lanes, used)
+
+    @property
+    def packed(self) -> int:
+        """Elements of all panels for one step of the sum."""
+        return self.full * self.width + self.last
+
+
+def blocks(g: Group, make: Callable[[Block], list[Stmt]]) -> list[Stmt]:
+    """Loops over the blocks of a group; a last block that is smaller is written out."""
+    outer = {v: as_index(Var(v.name, v.extent)) for v in g.outer}
+    extent = g.cut.extent.constant or 1
+    full = extent - extent % g.chunk
+    place = ZERO_INDEX
+    for v in g.outer:
+        place = place * v.extent + outer[v]
+
+    def one(first: Index, count: int) -> list[Stmt]:
+        at = {**outer, g.cut: first, **dict.fromkeys(g.inner, ZERO_INDEX)}
+        return make(Block(g, at, (place * g.cut.extent + first) * g.run, as_index(count)))
+
+    body: list[Stmt] = []
+    if full == g.chunk:
+        body += one(ZERO_INDEX, g.chunk)
+    elif full:
+        loop = Var(g.cut.name, g.cut.extent)
+        body.append(For(loop, ZERO_INDEX, as_index(full), tuple(one(as_index(loop), g.chunk)), g.chunk))
+    if extent > full:
+        body += one(as_index(full), extent - full)
+    return around(outer, body)
+
+
+def around(loops: dict[Var, Index], body: list[Stmt]) -> list[Stmt]:
+    """Loops over whole variables around a body, which knows them by the indices given."""
+    for v, i in reversed(loops.items()):
+        loop = i.single
+        assert isinstance(loop, Var)
+        body = [For(loop, ZERO_INDEX, v.extent, tuple(body))]
+    return body
+
+
+class Packer:
+    """Writes the copies of one kernel. `line` gives working memory of so many elements."""
+
+    def __init__(self, builder: KernelBuilder, lanes: int, line: Callable[[int], Buffer]) -> None:
+        self.builder = builder
+        self.lanes = lanes
+        self.line = line
+
+    def pack(
+        self, o: Operand, block: Block, depth: Block, panels: Panels, into: Buffer, at: dict[Var, Index]
+    ) -> list[Stmt]:
+        """Copy a block of the operand; `at` says where all other variables stand."""
+        if o.plain is None:
+            return self._evaluated(o, block, depth, panels, into, at)
+        buffer, address = o.plain
+        base = Substitution(variables={**at, **block.at, **depth.at}).index(address)
+        across, along = runs(block.levels, address), runs(depth.levels, address)
+        source = (buffer, base)
+        if len(across) == 1 and across[0].step == 1:
+            return self._rows(source, depth, along, panels, into)
+        if across and across[-1].step == 1 and (across[-1].trips.constant or 0) >= SHORT:
+            return self._lines(source, across, depth, along, panels, into)
+        return self._elements(source, across, depth, along, panels, into)
+
+    def _rows(
+        self, source: tuple[Buffer, Index], depth: Block, along: list[Run], panels: Panels, into: Buffer
+    ) -> list[Stmt]:
+        """The lanes are neighbours in memory: vectors, panel by panel."""
+        buffer, base = source
+
+        def panel(first: Index, width: int, used: int) -> list[Stmt]:
+            def step(offset: Index, k: Index) -> list[Stmt]:
+                to = first * depth.size + k * width
+                return [*self._copy(buffer, base + first + offset, into, to, used), *self._zeros(into, to, used, width)]
+
+            return _loops(along, "k", step)
+
+        return over_panels(panels, "panel", panel)
+
+    def _lines(
+        self,
+        source: tuple[Buffer, Index],
+        across: list[Run],
+        depth: Block,
+        along: list[Run],
+        panels: Panels,
+        into: Buffer,
+    ) -> list[Stmt]:
+        """Several runs of neighbours make up the lanes: they are joined in a line, which is then cut into panels."""
+        buffer, base = source
+        *outer, last = across
+        length = last.trips.constant
+        assert length is not None
+        used = panels.full * panels.width + panels.used
+        line = self.line(panels.packed)
+
+        def step(offset: Index, k: Index) -> list[Stmt]:
+            def run(there: Index, here: Index) -> list[Stmt]:
+                return self._long_copy(buffer, base + offset + there, line, here, length)
+
+            def panel(first: Index, width: int, _: int) -> list[Stmt]:
+                return self._copy(line, first, into, first * depth.size + k * width, width)
+
+            return [*_loops(outer, "run", run), *over_panels(panels, "panel", panel)]
+
+        return [*self._zeros(line, ZERO_INDEX, used, panels.packed), *_loops(along, "k", step)]
+
+    def _elements(
+        self,
+        source: tuple[Buffer, Index],
+        across: list[Run],
+        depth: Block,
+        along: list[Run],
+        panels: Panels,
+        into: Buffer,
+    ) -> list[Stmt]:
+        """Single elements, those of one lane after each other."""
+        buffer, base = source
+        one = Type(into.dtype)
+
+        def lane(there: Index, place: Index) -> list[Stmt]:
+            def copies(first: Index, within: Index, width: int) -> list[Stmt]:
+                def step(offset: Index, k: Index) -> list[Stmt]:
+                    to = first * depth.size + k * width + within
+                    return [Store(into, to, Load(buffer, base + there + offset, one))]
+
+                return _loops(along, "k", step)
+
+            return _by_panel(panels, place, copies)
+
+        return [*self._padding(depth, panels, into), *_loops(across, "lane", lane)]
+
+    def _evaluated(
+        self, o: Operand, block: Block, depth: Block, panels: Panels, into: Buffer, at: dict[Var, Index]
+    ) -> list[Stmt]:
+        """Any term: evaluated for single elements, zero where its conditions fail."""
+        lanes, deep = ([Var(v.name, trips) for v, trips in b.levels] for b in (block, depth))
+        where = {**at, **block.at, **depth.at}
+        for b, own in ((block, lanes), (depth, deep)):
+            for (v, _), local in zip(b.levels, own, strict=True):
+                where[v] = where[v] + as_index(local)
+        term = Substitution(variables=where).scalar(o.term)
+        root = Scope()
+        lowering = ScalarLowering(self.builder.parameter, self.builder.site, (term,))
+        nest = LoopNest(lowering, root, [*lanes, *deep], ())
+        value = lowering.value(term, nest.innermost)
+        k = _flat(deep)
+
+        def copies(first: Index, within: Index, width: int) -> list[Stmt]:
+            return [Store(into, first * depth.size + k * width + within, value)]
+
+        nest.innermost.statements += _by_panel(panels, _flat(lanes), copies)
+        nest.close()
+        return [*self._padding(depth, panels, into), *root.statements]
+
+    def _padding(self, depth: Block, panels: Panels, into: Buffer) -> list[Stmt]:
+        """Zeros in the last panel where some of its lanes have no element."""
+        if panels.last == panels.used:
+            return []
+        return [Fill(into, depth.size * (panels.full * panels.width), depth.size * panels.last)]
+
+    def _copy(self, source: Buffer, start: Index, into: Buffer, to: Index, count: int) -> list[Stmt]:
+        """Vectors, then narrower ones, from one place to another."""
+        out: list[Stmt] = []
+        done = 0
+        for n in narrower(count, self.lanes):
+            out.append(Store(into, to + done, Load(source, start + done, Type(into.dtype, n))))
+            done += n
+        return out
+
+    def _long_copy(self, source: Buffer, start: Index, into: Buffer, to: Index, count: int) -> list[Stmt]:
+        """As `_copy`, with a loop where there are many vectors."""
+        whole = count - count % self.lanes
+        if whole <= self.lanes * TOGETHER:
+            return self._copy(source, start, into, to, count)
+        x = Var("x", whole)
+        one = self._copy(source, start + as_index(x), into, to + as_index(x), self.lanes)
+        rest = self._copy(source, start + whole, into, to + whole, count - whole)
+        return [For(x, ZERO_INDEX, as_index(whole), tuple(one), self.lanes), *rest]
+
+    @staticmethod
+    def _zeros(into: Buffer, to: Index, start: int, stop: int) -> list[Stmt]:
+        nought: Value = Literal(0.0, Type(into.dtype))
+        return [Store(into, to + k, nought) for k in range(start, stop)]
+
+
+def over_panels(panels: Panels, name: str, make: Callable[[Index, int, int], list[Stmt]]) -> list[Stmt]:
+    """A loop over the full panels, and the last; `make` gets the first lane, the width and how many lanes count."""
+    out: list[Stmt] = []
+    if panels.full == 1:
+        out += make(ZERO_INDEX, panels.width, panels.width)
+    elif panels.full:
+        first = Var(name, panels.full * panels.width)
+        body = make(as_index(first), panels.width, panels.width)
+        out.append(For(first, ZERO_INDEX, first.extent, tuple(body), panels.width))
+    if panels.last:
+        out += make(as_index(panels.full * panels.width), panels.last, panels.used)
+    return out
+
+
+def _by_panel(panels: Panels, place: Index, make: Callable[[Index, Index, int], list[Stmt]]) -> list[Stmt]:
+    """Statements for the lane at `place`: `make` gets the first lane of its panel, the place within, and the width."""
+    full = panels.full * panels.width
+    last = make(as_index(full), place - full, panels.last) if panels.last else []
+    if not full:
+        return last
+    first = floor_divide(place, as_index(panels.width)) * panels.width
+    inside = make(first, modulo(place, as_index(panels.width)), panels.width)
+    if not last:
+        return inside
+    test = cond(">=", place - full)
+    if isinstance(test, bool):
+        return last if test else inside
+    return [If(Holds((test,)), tuple(last), tuple(inside))]
+
+
+def _loops(levels: Sequence[Run], name: str, make: Callable[[Index, Index], list[Stmt]]) -> list[Stmt]:
+    """Loops over runs; `make` gets the offset in memory and the place on the flat axis."""
+    variables = [Var(name if k == len(levels) - 1 else f"{name}{k}", r.trips) for k, r in enumerate(levels)]
+    offset = place = ZERO_INDEX
+    for v, r in zip(variables, levels, strict=True):
+        offset, place = offset + as_index(v) * r.step, place + as_index(v) * r.weight
+    body = make(offset, place)
+    for v, r in zip(reversed(variables), reversed(levels), strict=True):
+        body = [For(v, ZERO_INDEX, r.trips, tuple(body))]
+    return body
+
+
+def _flat(variables: Sequence[Var]) -> Index:
+    out = ZERO_INDEX
+    for v in variables:
+        out = out * v.extent + as_index(v)
+    return out

@@ -1,0 +1,354 @@
+"""Contractions: which variable plays which part, how the parts are cut into blocks, and what that costs.
+
+    out[.., m, n] = f(sum k { A(.., m, k) * B(.., n, k) })
+
+The factors of the sum's term are dealt to two operands. A variable of the output in both is a loop around everything,
+one in A alone belongs to M, one in B alone to N, the sum's own are K. Adjacent variables of M, N or K are one flat
+axis (`Group`), which is cut along one of them: those before it are loops, those after it are whole in every block.
+
+Vectors run along N. A register tile has `rows` of M times `vectors` of N. Blocks follow Goto and van de Geijn
+(Anatomy of high-performance matrix multiplication, 2008): a panel of B, K block × tile width, stays in the first cache,
+a block of A, M block × K block, in the second, a block of B in the third; where one block of A is all of A, the block
+of B shares the second cache with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import ceil, prod
+
+from pullback.ir import expr
+from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Scalar
+from pullback.ir.index import Cond, Index, Var
+from pullback.ir.program import Build
+from pullback.ir.traverse import walk
+from pullback.loops.nest import Address, stride
+from pullback.loops.nodes import Buffer
+
+PANEL = 32 * 1024  # bytes of a panel of B: the first cache, shared with a few lines of A and of the output
+BLOCK = 256 * 1024  # bytes of a block that stays in the second cache
+LARGE = 4 * 1024 * 1024  # bytes of a block that stays in the third cache
+LATENCY = 4  # cycles of a multiply-add; two start in each cycle
+LEAST_WORK = 16 * 1024  # multiply-adds below which packing is not considered
+ASIDE = 6  # cycles to move a partial sum from working memory to the output
+MOST_FACTORS = 4
+
+
+@dataclass(frozen=True)
+class Group:
+    """Adjacent variables as one flat axis: loops over `outer`, blocks of `chunk` steps of `cut`, `inner` whole."""
+
+    outer: tuple[Var, ...]
+    cut: Var
+    chunk: int
+    inner: tuple[Var, ...]
+
+    @property
+    def variables(self) -> tuple[Var, ...]:
+        """All of them, in order."""
+        return (*self.outer, self.cut, *self.inner)
+
+    @property
+    def run(self) -> int:
+        """Elements of one step of `cut`."""
+        return size(self.inner)
+
+    @property
+    def block(self) -> int:
+        """Elements of a full block."""
+        return self.chunk * self.run
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One side of a product: its term, and where that is a plain element at an affine address, the address."""
+
+    term: Scalar
+    plain: tuple[Buffer, Index] | None
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A statement as a product of two operands.
+
+    Attributes:
+        total: the sum.
+        a, b: its operands; b is the one whose variables vectors run along.
+        shared: variables of the output that both operands have, in order.
+        rows, columns: the runs of adjacent variables that become M and N.
+        only_a, only_b: the other variables of the output in one operand alone.
+        depth: the variables of the sum.
+    """
+
+    total: Reduce
+    a: Operand
+    b: Operand
+    shared: tuple[Var, ...]
+    rows: tuple[Var, ...]
+    columns: tuple[Var, ...]
+    only_a: tuple[Var, ...]
+    only_b: tuple[Var, ...]
+    depth: tuple[Var, ...]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A register tile: rows, and vectors of so many lanes."""
+
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        """Elements of a row."""
+        return self.vectors * self.lanes
+
+
+@dataclass(frozen=True)
+class PackedPlan:
+    """How a contraction is computed: tile, blocks, which operand is packed in the outer loops, and the estimate.
+
+    Attributes:
+        a_first: whether blocks of A are outside of those of B.
+        direct: whether partial sums go to the output itself.
+    """
+
+    contraction: Contraction
+    tile: Tile
+    rows: Group
+    columns: Group
+    depth: Group
+    a_first: bool
+    direct: bool
+    cycles: float
+
+
+def size(variables: Sequence[Var]) -> int:
+    """Number of combinations of the variables, whose extents are known."""
+    return prod(v.extent.constant or 0 for v in variables)
+
+
+# Parts ----------------------------------------------------------------------------------------------------------
+
+
+def contractions(s: Build, address: Address) -> Iterator[Contraction]:
+    """The ways to see a build, whose extents are known, as a product of two operands."""
+    total = _only_sum(s)
+    if total is None:
+        return
+    conds, factors = _factors(total)
+    numbers = [f for f in factors if isinstance(f, Const)]
+    others = [f for f in factors if not isinstance(f, Const)]
+    if not 2 <= len(others) <= MOST_FACTORS:
+        return
+    for sides in product((0, 1), repeat=len(others)):
+        left = [f for f, side in zip(others, sides, strict=True) if side == 0]
+        right = [f for f, side in zip(others, sides, strict=True) if side == 1]
+        if left and right:
+            made = _contraction(s, total, (*numbers, *left), tuple(right), conds, address)
+            if made is not None:
+                yield made
+
+
+def _only_sum(s: Build) -> Reduce | None:
+    """The one sum of a statement that vectors could do."""
+    found = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, Reduce))
+    if len(found) != 1:
+        return None
+    total = next(iter(found))
+    known = all(v.extent.constant for v in (*s.vars, *total.vars))
+    return total if total.op == "sum" and total.dtype.is_floating and known else None
+
+
+def _factors(total: Reduce) -> tuple[tuple[Cond, ...], tuple[Scalar, ...]]:
+    """Conditions and factors of the sum's term."""
+    conds = total.arg.conds if isinstance(total.arg, Bracket) else ()
+    term = total.arg.arg if isinstance(total.arg, Bracket) else total.arg
+    return conds, term.args if isinstance(term, Mul) else (term,)
+
+
+def _contraction(
+    s: Build,
+    total: Reduce,
+    left: tuple[Scalar, ...],
+    right: tuple[Scalar, ...],
+    conds: tuple[Cond, ...],
+    address: Address,
+) -> Contraction | None:
+    in_a = frozenset[Var]().union(*(f.free for f in left))
+    in_b = frozenset[Var]().union(*(f.free for f in right))
+    shared = in_a & in_b | (frozenset(s.vars) - in_a - in_b)
+    rows, columns = (_longest_run(s.vars, side - shared) for side in (in_a, in_b))
+    if not rows or not columns:
+        return None
+    mine = [c for c in conds if not (c.free & in_b) - shared]
+    others = [c for c in conds if c not in mine]
+    if any((c.free & in_a) - shared for c in others):
+        return None  # about both
+    return Contraction(
+        total,
+        _operand(mine, left, address),
+        _operand(others, right, address),
+        tuple(v for v in s.vars if v in shared),
+        rows,
+        columns,
+        tuple(v for v in s.vars if v in in_a - shared and v not in rows),
+        tuple(v for v in s.vars if v in in_b - shared and v not in columns),
+        total.vars,
+    )
+
+
+def _longest_run(variables: tuple[Var, ...], wanted: frozenset[Var]) -> tuple[Var, ...]:
+    """The adjacent variables among those wanted that have the most elements; of equal ones the last."""
+    runs: list[list[Var]] = [[]]
+    for v in variables:
+        if v in wanted:
+            runs[-1].append(v)
+        elif runs[-1]:
+            runs.append([])
+    return tuple(max(reversed(runs), key=lambda r: size(tuple(r)))) if any(runs) else ()
+
+
+def _operand(conds: Sequence[Cond], factors: tuple[Scalar, ...], address: Address) -> Operand:
+    term = expr.bracket(conds, expr.mul(*factors) if len(factors) > 1 else factors[0])
+    if not isinstance(term, Get):
+        return Operand(term, None)
+    buffer, flat = address(term.ref, term.indices)
+    affine = all(len(m) <= 1 and all(isinstance(a, Var) for a in m) for m, _ in flat.terms)
+    return Operand(term, (buffer, flat) if affine else None)
+
+
+# Runs of memory -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Run:
+    """A loop over part of a block: its trips, the step in memory, and the step along the flat axis."""
+
+    trips: Index
+    step: int
+    weight: int
+
+
+def runs(levels: Sequence[tuple[Var, Index]], address: Index) -> list[Run]:
+    """The loops over a block at an affine address, outermost first; levels that memory sees as one are one."""
+    out: list[Run] = []
+    weight = 1
+    for v, trips in reversed(levels):
+        step = stride(address, v)
+        assert step is not None
+        if trips.constant != 1:
+            last = out[-1] if out else None
+            if last is not None and last.trips.constant is not None and step == last.step * last.trips.constant:
+                out[-1] = Run(trips * last.trips, last.step, last.weight)
+            else:
+                out.append(Run(trips, step, weight))
+        weight *= trips.constant or 0  # only the outermost may be unknown
+    return list(reversed(out))
+
+
+def whole_levels(variables: Sequence[Var]) -> list[tuple[Var, Index]]:
+    """The levels of whole variables."""
+    return [(v, v.extent) for v in variables]
+
+
+# Plans ----------------------------------------------------------------------------------------------------------
+
+
+def tiles(vector_bytes: int, element: int) -> list[Tile]:
+    """The register tiles that leave room for a row of B and an element of A."""
+    registers = 32 if vector_bytes == 64 else 16
+    lanes = vector_bytes // element
+    return [
+        Tile(rows, vectors, lanes)
+        for vectors in (1, 2, 3, 4)
+        for rows in range(2, 15)
+        if rows * vectors + vectors + 1 <= registers and rows * vectors >= 8
+    ]
+
+
+def packed_plans(
+    s: Build, c: Contraction, vector_bytes: int, direct: Callable[[Contraction], bool]
+) -> Iterator[PackedPlan]:
+    """Plans for a contraction, one for each register tile."""
+    element = c.total.dtype.size
+    work = size(s.vars) * size(c.depth)
+    if work < LEAST_WORK or vector_bytes // element < 2:
+        return
+    straight = direct(c)
+    for t in tiles(vector_bytes, element):
+        yield _plan(c, t, element, straight)
+
+
+def _plan(c: Contraction, t: Tile, element: int, direct: bool) -> PackedPlan:
+    m, n, k = size(c.rows), size(c.columns), size(c.depth)
+    depth = cut(c.depth, PANEL // (2 * t.lanes * element), 1)
+    kc = depth.block
+    a_first = size(c.only_b) > 1 and m * kc * element <= LARGE // 4
+    rows = cut(c.rows, m if a_first else max(BLOCK // (kc * element), t.rows), t.rows)
+    single = rows.block == m and size(c.only_a) == 1
+    columns = cut(c.columns, max((BLOCK if single else LARGE) // (kc * element), t.columns), t.columns)
+    batch = size(c.shared) * size(c.only_a) * size(c.only_b)
+    cycles = batch * _tile_cycles(m, n, k, ceil(k / kc), t)
+    a_packs = size(c.shared) * size(c.only_a) * m * k
+    b_packs = size(c.shared) * size(c.only_b) * n * k
+    if a_first:
+        b_packs *= ceil(m / rows.block) * size(c.only_a)
+    else:
+        a_packs *= ceil(n / columns.block) * size(c.only_b)
+    cycles += a_packs * _pack_cycles(c.a, c.rows, t.lanes) + b_packs * _pack_cycles(c.b, c.columns, t.lanes)
+    if not direct:
+        cycles += ASIDE * batch * m * n
+    return PackedPlan(c, t, rows, columns, depth, a_first, direct, cycles)
+
+
+def cut(variables: tuple[Var, ...], target: int, multiple: int) -> Group:
+    """The group cut into equal blocks of at most about `target` elements, each a multiple where that can be."""
+    position = 0
+    while position < len(variables) - 1 and size(variables[position + 1 :]) > target:
+        position += 1
+    v, inner = variables[position], variables[position + 1 :]
+    extent, run = v.extent.constant or 1, size(inner)
+    most = max(1, target // run)
+    blocks = ceil(extent / most)
+    chunk = ceil(extent / blocks)
+    if blocks > 1 and not inner:
+        chunk = min(extent, ceil(chunk / multiple) * multiple)
+    return Group(variables[:position], v, chunk, inner)
+
+
+def _tile_cycles(m: int, n: int, k: int, blocks: int, t: Tile) -> float:
+    """Cycles of the register tiles of an m × n × k product."""
+    total = 0.0
+    last = ceil(n % t.columns / t.lanes)
+    for rows, many in ((t.rows, m // t.rows), (m % t.rows, 1)):
+        for vectors, more, ragged in ((t.vectors, n // t.columns, 0), (last, 1, n % t.lanes)):
+            if rows and vectors:
+                step = max(rows * vectors / 2, (rows + vectors) / 2, LATENCY)
+                finish = 20 + 2 * rows * vectors + (5 * rows if ragged else 0)
+                total += many * more * (k * step + blocks * finish)
+    return total
+
+
+def _pack_cycles(o: Operand, lanes: tuple[Var, ...], width: int) -> float:
+    """Cycles to pack one element: copies of vectors, of single elements, or a value with conditions."""
+    if o.plain is None:
+        return 5.0
+    flat = runs(whole_levels(lanes), o.plain[1])
+    if flat and flat[-1].step == 1:
+        if len(flat) == 1:
+            return 2 / width
+        if (flat[-1].trips.constant or 0) >= 4:
+            return 6 / width
+    return 1.5
+
+
+def best_packed_plan(
+    s: Build, address: Address, vector_bytes: int, direct: Callable[[Contraction], bool]
+) -> PackedPlan | None:
+    """The cheapest plan with packing; None where the build is no contraction or too small."""
+    plans = (p for c in contractions(s, address) for p in packed_plans(s, c, vector_bytes, direct))
+    return min(plans, key=lambda p: p.cycles, default=None)

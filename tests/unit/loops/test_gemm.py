@@ -1,0 +1,143 @@
+"""Packed products: every way to pack, every edge, in C against the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from pullback.ir.parser import parse_program
+from pullback.ir.program import Program
+from pullback.ir.traverse import specialise
+from pullback.loops import gemm, gemm_plan
+from pullback.loops.memory import plan
+from pullback.loops.nodes import Call, Kernel, walk
+from pullback.loops.verify import verify_function
+from pullback.runtime.compile import compiler_command
+from pullback.runtime.emit import lower_program
+from pullback.runtime.executor import compile_program
+from pullback.testing.bounds import interpret_with_bounds
+
+needs_compiler = pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
+
+PLAIN = "mm(x: {t}[M, K], y: {t}[K, N]) {{ z = build m < M, n < N {{ sum k < K {{ x[m, k] * y[k, n] }} }} return z }}"
+BOTH_TRANSPOSED = """tt(x: {t}[K, M], y: {t}[N, K]) {{
+  z = build m < M, n < N {{ sum k < K {{ x[k, m] * y[n, k] }} }} return z }}"""
+EPILOGUE = """layer(x: {t}[M, K], y: {t}[N, K], b: {t}[N]) {{
+  z = build m < M, n < N {{ tanh(sum k < K {{ x[m, k] * y[n, k] }} + b[n]) }} return z }}"""
+ACCUMULATE = """step(x: {t}[K, M], y: {t}[K, N], w: {t}[M, N]) {{
+  z = build m < M, n < N {{ w[m, n] - 0.5 * sum k < K {{ x[k, m] * y[k, n] }} }} return z }}"""
+TWO_OUTPUTS = """two(x: {t}[M, K], y: {t}[K, N]) {{
+  z, u = build m < M, n < N {{ sum k < K {{ x[m, k] * y[k, n] }}; 2.0 * sum k < K {{ x[m, k] * y[k, n] }} }}
+  return z, u }}"""
+TRANSPOSED_OUTPUT = """out(x: {t}[M, K], y: {t}[K, N]) {{
+  z = build n < N, m < M {{ sum k < K {{ x[m, k] * y[k, n] }} }} return z }}"""
+BATCH = """batch(x: {t}[B, M, K], y: {t}[B, K, N]) {{
+  z = build b < B, m < M, n < N {{ sum k < K {{ x[b, m, k] * y[b, k, n] }} }} return z }}"""
+TRIANGLE = """triangle(x: {t}[M, K], y: {t}[K, N]) {{
+  z = build m < M, n < N {{ sum k < K {{ [m >= k] x[m, k] * y[k, n] }} }} return z }}"""
+SCALED = """scaled(x: {t}[M, K], y: {t}[K, N], s: {t}[K]) {{
+  z = build m < M, n < N {{ sum k < K {{ 3.0 * x[m, k] * s[k] * y[k, n] }} }} return z }}"""
+GATHER = """gather(x: {t}[M, K], y: {t}[L, N], at: i64[K]) {{
+  z = build m < M, n < N {{ sum k < K {{ x[m, k] * y[check(at[k], L), n] }} }} return z }}"""
+CONVOLUTION = """conv(x: {t}[B, C, H, W], w: {t}[O, C, P, Q], b: {t}[O]) {{
+  y = build b_ < B, o < O, i < (H - P) // 2 + 1, j < (W - Q) // 1 + 1 {{
+    sum c < C, p < P, q < Q {{ x[b_, c, 2 * i + p, j + q] * w[o, c, p, q] }} + b[o] }}
+  return y }}"""
+BY_WEIGHTS = """weights(x: {t}[B, C, H, W], g: {t}[B, O, I, J]) {{
+  w = build o < O, c < C, p < H - I + 1, q < W - J + 1 {{
+    sum b < B, i < I, j < J {{ x[b, c, i + p, j + q] * g[b, o, i, j] }} }}
+  return w }}"""
+
+
+@pytest.fixture(autouse=True)
+def always_packed(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Packing whatever the estimates say, with blocks so small that modest sizes cross their edges."""
+    monkeypatch.setattr(gemm, "_unpacked_cycles", lambda *_: float("inf"))
+    monkeypatch.setattr(gemm_plan, "LEAST_WORK", 0)
+    monkeypatch.setattr(gemm_plan, "PANEL", 2048)
+    monkeypatch.setattr(gemm_plan, "BLOCK", 4096)
+    monkeypatch.setattr(gemm_plan, "LARGE", 16384)
+    monkeypatch.setenv("PULLBACK_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+    yield
+
+
+def kernels(program: Program, dims: dict[str, int], vector_bytes: int = 32) -> list[Kernel]:
+    function = lower_program(program, dims, False, vector_bytes).function
+    return [s.kernel for s in walk(function.body) if isinstance(s, Call)]
+
+
+def assert_packed_and_right(text: str, dims: dict[str, int], dtype: str = "f32") -> None:
+    program = parse_program(text.format(t=dtype))
+    assert any(b.name == "panels_a" for k in kernels(program, dims) for b in k.scratch), "not packed"
+    rng = np.random.default_rng(3)
+    inputs = []
+    for r in specialise(program, dims).inputs:
+        shape = [d.constant or 0 for d in r.shape]
+        inputs.append(
+            rng.standard_normal(shape).astype(r.dtype.numpy)
+            if r.dtype.is_floating
+            else rng.integers(0, dims["L"], shape)
+        )
+    values, bounds = interpret_with_bounds(program, inputs, {})
+    executable = compile_program(program, dims)
+    verify_function(executable.lowered.function, executable.lowered.memory)
+    outs, untouched, _ = executable.run_poisoned(inputs)
+    assert untouched
+    for out, value, bound in zip(outs, values, bounds, strict=True):
+        assert (np.abs(out - value) <= 2 * bound).all()
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("sizes", [(6, 16, 8), (7, 17, 9), (5, 33, 70), (41, 30, 131), (64, 64, 64), (1, 40, 40)])
+@pytest.mark.parametrize("text", [PLAIN, BOTH_TRANSPOSED, EPILOGUE, ACCUMULATE])
+def test_products_of_every_edge(text: str, sizes: tuple[int, int, int], dtype: str) -> None:
+    m, n, k = sizes
+    if m > 1:  # of one row is no product of matrices
+        assert_packed_and_right(text, {"M": m, "N": n, "K": k}, dtype)
+
+
+@needs_compiler
+@pytest.mark.parametrize("text", [TWO_OUTPUTS, TRANSPOSED_OUTPUT, TRIANGLE, SCALED])
+def test_forms(text: str) -> None:
+    assert_packed_and_right(text, {"M": 23, "N": 37, "K": 90})
+
+
+@needs_compiler
+def test_batches() -> None:
+    assert_packed_and_right(BATCH, {"B": 3, "M": 13, "N": 21, "K": 80})
+
+
+@needs_compiler
+def test_gathers() -> None:
+    assert_packed_and_right(GATHER, {"M": 13, "N": 21, "K": 80, "L": 9})
+
+
+@needs_compiler
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("side", [9, 14])
+def test_convolutions(batch: int, side: int) -> None:
+    assert_packed_and_right(CONVOLUTION, {"B": batch, "C": 5, "O": 7, "H": side, "W": side + 1, "P": 3, "Q": 3})
+    assert_packed_and_right(
+        BY_WEIGHTS, {"B": batch, "C": 5, "O": 7, "H": side, "W": side, "I": side - 2, "J": side - 2}
+    )
+
+
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+def test_packing_buffers_are_planned(vector_bytes: int) -> None:
+    made = lower_program(parse_program(PLAIN.format(t="f32")), {"M": 30, "N": 70, "K": 40}, False, vector_bytes)
+    names = {b.name for b in made.memory.offsets}
+    assert {"panels_a", "panels_b"} <= names
+    verify_function(made.function, plan(made.function))
+
+
+def test_equal_register_tiles_are_one_function() -> None:
+    text = """two(x: f32[M, K], y: f32[K, N]) {
+      z = build m < M, n < N { sum k < K { x[m, k] * y[k, n] } }
+      u = build m < M, n < M { sum k < N { z[m, k] * z[n, k] } }
+      return u }"""
+    first, second = kernels(parse_program(text), {"M": 64, "N": 64, "K": 64})
+    tiles = [{s.kernel for s in walk(k.body) if isinstance(s, Call)} for k in (first, second)]
+    assert tiles[0] & tiles[1]
