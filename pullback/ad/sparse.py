@@ -147,8 +147,8 @@ def _entries(term: Delta, s: Build, r: Ref, source: Ref) -> list[Build] | None:
     row, column = ([solution.found.get(v, as_index(v)) for v in group] for group in (rows, columns))
     values = (
         solution.term,
-        expr.bracket(inside, expr.from_index(_flat(row, r), types.i64)),
-        expr.bracket(inside, expr.from_index(_flat(column, source), types.i64)),
+        expr.bracket(inside, expr.from_index(flat_position(row, r), types.i64)),
+        expr.bracket(inside, expr.from_index(flat_position(column, source), types.i64)),
         expr.test(inside),
     )
     return [_build(f"{s.outs[0].name}_{name}", variables, value, s) for name, value in zip(NAMES, values, strict=True)]
@@ -170,7 +170,7 @@ def _solved(term: Delta, rows: tuple[Var, ...], columns: tuple[Var, ...]) -> Sol
     return None
 
 
-def _flat(indices: list[Index], r: Ref) -> Index:
+def flat_position(indices: Sequence[Index], r: Ref) -> Index:
     """The row-major position of an element."""
     out = ZERO_INDEX
     for i, d in zip(indices, r.shape, strict=True):

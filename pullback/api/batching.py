@@ -188,7 +188,7 @@ class Batched(Derived):
         leaves = [leaf for leaf in signature.flat if leaf.is_input]
         given_as = dict(zip(program.inputs, leaves, strict=False))
         mapped = {r: leaf.value.axis for r, leaf in given_as.items() if isinstance(leaf.value, Mapped)}
-        extent = symbol(_free_name(program))
+        extent = symbol(free_name(program))
         batched = batch(program, list(mapped), [Var("b", extent)])
         before: list[Statement] = []
         inputs, given = [], []
@@ -244,7 +244,8 @@ def _names(program: Program) -> list[str]:
     return list(program.output_names) or [r.name for r in program.outputs]
 
 
-def _free_name(program: Program) -> str:
+def free_name(program: Program, wanted: str = "B") -> str:
+    """A name for an extent of its own that no dim of the program has."""
     """A name for the batch's extent that no dim of the program has."""
     used = set(program.sizes)
 
@@ -258,10 +259,10 @@ def _free_name(program: Program) -> str:
     for s in walk_statements(program.body):
         for r in s.outs:
             see(r.shape)
-    name, k = "B", 1
+    name, k = wanted, 1
     while name in used:
         k += 1
-        name = f"B{k}"
+        name = f"{wanted}{k}"
     return name
 
 

@@ -123,6 +123,16 @@ def with_leaves(s: Structure, leaves: Sequence[Structure]) -> Structure:
     return walk(s)
 
 
+def with_pairs(results: Structure, slots: Sequence[Slot], wanted: Structure, leaves: Sequence[Structure]) -> Structure:
+    """For each floating result the tree `wanted`, its leaves taken in turn; None for what is not floating."""
+    rest = iter(leaves)
+    each = leaf_count(wanted)
+    return with_leaves(
+        results,
+        [with_leaves(wanted, [next(rest) for _ in range(each)]) if s.is_floating else tree.NONE for s in slots],
+    )
+
+
 def floating_only(s: Structure, slots: Sequence[Slot]) -> Structure:
     """The structure with None where there is no derivative."""
     return with_leaves(s, [tree.LEAF if slot.is_floating else tree.NONE for slot in slots])

@@ -81,6 +81,7 @@ class Function:
         self._last: Signature | None = None
         self._under_way: set[Signature] = set()
         self.derivatives: dict[Any, Function] = {}
+        self.sparse_derivatives: dict[Any, Any] = {}
         functools.update_wrapper(self, f, updated=())
 
     # Tracing ------------------------------------------------------------------------------------------------
@@ -232,13 +233,16 @@ class Function:
             runner = self._runners[key] = Runner(self.name, traced, arrays, sizes, threads)
         return runner, arrays
 
-    def interpret(self, *args: Any, **keywords: Any) -> Any:
-        """The result by the reference interpreter in NumPy."""
-        values = bind(self.name, self.parameters, args, keywords)
+    def arrays_of(self, values: Sequence[Any]) -> tuple[Signature, Traced, list[np.ndarray[Any, Any]], dict[str, int]]:
+        """The signature and trace for a call's values, one for each parameter, and what its program is given."""
         signature, flat = signature_of(self.parameters, values)
         traced = self.traced(signature)
         arrays, sizes = prepare(signature.flat, flat)
-        arrays += traced.captured
+        return signature, traced, arrays + traced.captured, sizes
+
+    def interpret(self, *args: Any, **keywords: Any) -> Any:
+        """The result by the reference interpreter in NumPy."""
+        _, traced, arrays, sizes = self.arrays_of(bind(self.name, self.parameters, args, keywords))
         return Runner(self.name, traced, arrays, sizes, 1, backend="interpreter").call(arrays, None)
 
     # Looking ------------------------------------------------------------------------------------------------

@@ -77,12 +77,12 @@ def jacobian(
 
 @overload
 def jacobian(
-    f: Callable[..., Any], wrt: Wrt | None = ..., mode: Mode = ..., *, sparse: Literal[True]
+    f: Callable[..., Any], wrt: Wrt | None = ..., mode: Mode = ..., *, sparse: Literal[True, "coloured"]
 ) -> SparseDerivative: ...
 
 
 def jacobian(
-    f: Callable[..., Any], wrt: Wrt | None = None, mode: Mode = "auto", sparse: bool = False
+    f: Callable[..., Any], wrt: Wrt | None = None, mode: Mode = "auto", sparse: bool | Literal["coloured"] = False
 ) -> Function | SparseDerivative:
     """The Jacobian as a traced function of the same arguments; the axes of the result come first.
 
@@ -93,7 +93,9 @@ def jacobian(
             run together, and those of structural zeros not at all. "auto" takes forward unless the result is smaller
             for all sizes.
         sparse: give a `SparseMatrix` of the entries that the index structure admits, values, rows and columns, in the
-            place of each array.
+            place of each array. Where loops hide the structure, or for "coloured", the pattern is found at the call,
+            and one sweep serves all columns (or rows) that have none in common; it is found anew only when integers
+            or shapes change, or where it depends on values.
     Returns:
         A function that gives, for each array of f's result, the derivative by each array of `wrt`: trees of `wrt` in
         the tree of the result, None in the place of what is not floating-point.
@@ -117,7 +119,7 @@ def jacobian(
     ([0, 1], [0, 1], [2.0, 4.0])
     """
     if sparse:
-        return sparse_jacobian(f, wrt, mode)
+        return sparse_jacobian(f, wrt, mode, sparse)
     base = as_function(f)
     return made_once(base, ("jacobian", wrt, mode), lambda: Jacobian(base, wrt, mode, user_position()))
 
@@ -127,10 +129,12 @@ def hessian(f: Callable[..., Any], wrt: Wrt | None = ..., sparse: Literal[False]
 
 
 @overload
-def hessian(f: Callable[..., Any], wrt: Wrt | None = ..., *, sparse: Literal[True]) -> SparseDerivative: ...
+def hessian(f: Callable[..., Any], wrt: Wrt | None = ..., *, sparse: Literal[True, "coloured"]) -> SparseDerivative: ...
 
 
-def hessian(f: Callable[..., Any], wrt: Wrt | None = None, sparse: bool = False) -> Function | SparseDerivative:
+def hessian(
+    f: Callable[..., Any], wrt: Wrt | None = None, sparse: bool | Literal["coloured"] = False
+) -> Function | SparseDerivative:
     """All second derivatives of a function whose result is one number: the Jacobian of its gradient.
 
     Args:
@@ -158,7 +162,7 @@ def hessian(f: Callable[..., Any], wrt: Wrt | None = None, sparse: bool = False)
     [[2.0, -2.0, 0.0], [-2.0, 4.0, -2.0], [0.0, -2.0, 2.0]]
     """
     if sparse:
-        return sparse_hessian(f, wrt)
+        return sparse_hessian(f, wrt, sparse)
     base = as_function(f)
 
     def make() -> Function:

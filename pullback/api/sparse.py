@@ -3,77 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from pullback.api import direction
+from pullback.api.coloured import Coloured
 from pullback.api.derivative import grad
 from pullback.api.direction import Wrt
 from pullback.api.function import Function
-from pullback.api.modes import Derived, as_function, made_once
+from pullback.api.modes import Derived, as_function
 from pullback.api.signature import Signature
+from pullback.api.sparse_matrix import SparseMatrix
 from pullback.api.traced import Traced
+from pullback.errors import DerivativeError
 from pullback.ir import expr, types
 from pullback.ir.expr import Ref
 from pullback.ir.index import as_index
-from pullback.ir.program import Block, Build, Statement
+from pullback.ir.program import Block, Build, Program, Scatter, Statement
 from pullback.ir.traverse import instantiate
 from pullback.lang import tree
-from pullback.lang.tree import LEAF, NONE, Structure
+from pullback.lang.tree import LEAF, Structure
 from pullback.source import Position, user_position
 
 if TYPE_CHECKING:
     from pullback.ad.jacobian import Mode
 
 NDArray = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True)
-class SparseMatrix:
-    """A matrix by its entries: values[k] at (rows[k], columns[k]); equal positions add up.
-
-    Attributes:
-        values: floating, one for each entry.   rows, columns: int64, row-major positions in the result and in the
-            parameter.   shape: elements of the result, elements of the parameter.
-    """
-
-    values: NDArray
-    rows: NDArray
-    columns: NDArray
-    shape: tuple[int, int]
-
-    def to_dense(self) -> NDArray:
-        """The matrix as an array."""
-        out = np.zeros(self.shape, self.values.dtype)
-        np.add.at(out, (self.rows, self.columns), self.values)
-        return out
-
-    def summed(self) -> SparseMatrix:
-        """The same matrix with one entry for each position, in row-major order.
-
-        >>> import numpy as np
-        >>> twice = SparseMatrix(np.array([1.0, 2.0]), np.array([1, 1]), np.array([0, 0]), (2, 1))
-        >>> twice.summed().values.tolist()
-        [3.0]
-        """
-        places, entry = np.unique(self.rows * max(self.shape[1], 1) + self.columns, return_inverse=True)
-        values = np.zeros(len(places), self.values.dtype)
-        np.add.at(values, entry, self.values)
-        return SparseMatrix(values, places // max(self.shape[1], 1), places % max(self.shape[1], 1), self.shape)
-
-    def to_csr(self) -> tuple[NDArray, NDArray, NDArray]:
-        """Compressed rows, one entry for each position: values, columns, and the rows' first entries and their end."""
-        once = self.summed()
-        starts = np.zeros(self.shape[0] + 1, np.int64)
-        np.cumsum(np.bincount(once.rows, minlength=self.shape[0]), out=starts[1:])
-        return once.values, once.columns, starts
-
-    def to_scipy(self) -> Any:
-        """The matrix as `scipy.sparse.csr_array`; ImportError without SciPy (extra `[sparse]`)."""
-        return import_module("scipy.sparse").csr_array(self.to_csr(), shape=self.shape)
+How = Literal[True, "coloured"]
 
 
 class _Entries(NamedTuple):
@@ -137,12 +95,8 @@ class Entries(Derived):
                 results += [_count("height", r, statements), _count("width", program.inputs[k], statements)]
                 results += [next(entries) for _ in range(4 * terms)]
                 matrices.append(_structure(terms))
-        rest = iter(matrices)
-        leaves = [
-            direction.with_leaves(wanted, [next(rest) for _ in positions]) if s.is_floating else NONE for s in slots
-        ]
         body = Block(tuple(statements), tuple(results))
-        structure = direction.with_leaves(base.structure, leaves)
+        structure = direction.with_pairs(base.structure, slots, wanted, matrices)
         return self._result(base, (), body, structure, (), [r.name for r in results])
 
 
@@ -156,35 +110,55 @@ def _count(name: str, r: Ref, statements: list[Statement]) -> Ref:
 
 
 class SparseDerivative:
-    """`f(*args)` gives matrices; `entries` is the traced function behind it, with `.ir` and `.c_source`."""
+    """`f(*args)` gives matrices; `entries` is the traced function behind it, with `.ir` and `.c_source`.
 
-    def __init__(self, entries: Entries) -> None:
+    Where loops hide the index structure, or on request, the pattern is found at the call, and the entries come from
+    sweeps for groups of columns or rows; see `api.coloured`.
+    """
+
+    def __init__(self, entries: Entries, colours: Coloured) -> None:
         self.entries = entries
+        self.colours = colours
+        self.by_colours = False
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """The matrices at these arguments: for one result and one parameter a matrix, else trees of them."""
-        return _matrices(self.entries(*args, **keywords))
+        if not self.by_colours:
+            try:
+                return _matrices(self.entries(*args, **keywords))
+            except DerivativeError as error:
+                if error.code != "E204" or not _has_loops(self.entries.base.program(*args, **keywords)):
+                    raise
+                self.by_colours = True
+        return self.colours(args, keywords)
 
 
-def sparse_jacobian(f: Callable[..., Any], wrt: Wrt | None, mode: Any) -> SparseDerivative:
+def _has_loops(program: Program) -> bool:
+    return any(not isinstance(s, Build | Scatter) for s in program.body.statements)
+
+
+def sparse_jacobian(f: Callable[..., Any], wrt: Wrt | None, mode: Any, how: How) -> SparseDerivative:
     """The sparse Jacobian, for `pb.jacobian(..., sparse=True)`."""
     base = as_function(f)
-    made = made_once(
-        base, ("sparse_jacobian", wrt, mode), lambda: Entries(base, wrt, mode, "jacobian", user_position())
-    )
-    assert isinstance(made, Entries)
-    return SparseDerivative(made)
+    return _once(base, ("jacobian", wrt, mode, how), how, lambda: (base, f"jacobian({base.name})", mode, False))
 
 
-def sparse_hessian(f: Callable[..., Any], wrt: Wrt | None) -> SparseDerivative:
+def sparse_hessian(f: Callable[..., Any], wrt: Wrt | None, how: How) -> SparseDerivative:
     """The sparse Hessian, for `pb.hessian(..., sparse=True)`: the sparse Jacobian of the gradient."""
     base = as_function(f)
+    return _once(
+        base, ("hessian", wrt, "auto", how), how, lambda: (grad(base, wrt), f"hessian({base.name})", "auto", True)
+    )
 
-    def make() -> Function:
-        made = Entries(grad(base, wrt), wrt, "auto", "jacobian", user_position())
-        made.name, made.what = f"{base.name}_hessian", f"hessian({base.name})"
-        return made
 
-    made = made_once(base, ("sparse_hessian", wrt), make)
-    assert isinstance(made, Entries)
-    return SparseDerivative(made)
+def _once(base: Function, key: tuple[Any, ...], how: How, make: Callable[[], Any]) -> SparseDerivative:
+    found: SparseDerivative | None = base.sparse_derivatives.get(key)
+    if found is None:
+        of, what, mode, symmetric = make()
+        position = user_position()
+        entries = Entries(of, key[1], mode, key[0], position)
+        entries.name, entries.what = f"{base.name}_{key[0]}", what
+        found = SparseDerivative(entries, Coloured(of, key[1], mode, what, symmetric, position))
+        found.by_colours = how == "coloured"
+        base.sparse_derivatives[key] = found
+    return found

@@ -37,6 +37,15 @@ def interpret(program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, i
         DTypeError: an input has another dtype.
         IndexRangeError: an index checked at run time leaves its range, or an input its declared bounds.
     """
+    with entered(program, inputs, sizes, float64=float64) as machine:
+        run_block(machine, program.body)
+    return [np.array(machine.arrays[r]) for r in program.outputs]
+
+
+@contextmanager
+def entered(program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, int] | None = None, *,
+            float64: bool = False) -> Iterator[Machine]:
+    """A machine with a program's checked inputs, for running its statements."""
     arrays = [np.ascontiguousarray(a).reshape(np.shape(a)) for a in inputs]
     machine = Machine(dims_.solve_dims(program, [a.shape for a in arrays], sizes), float64)
     for ref, a in zip(program.inputs, arrays, strict=True):
@@ -47,8 +56,7 @@ def interpret(program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, i
         machine.arrays[ref] = a.astype(machine.dtype(ref.dtype).numpy, copy=False)
     height = max((_height(machine, s) for s in walk_statements(program.body)), default=0)
     with np.errstate(all="ignore"), _recursion(height):
-        run_block(machine, program.body)
-    return [np.array(machine.arrays[r]) for r in program.outputs]
+        yield machine
 
 
 def _height(machine: Machine, statement: Statement) -> int:

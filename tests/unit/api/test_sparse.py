@@ -9,6 +9,7 @@ import pytest
 from jaxtyping import Float32, Float64, Int64
 
 import pullback as pb
+import pullback.ad.pattern
 from pullback import Array
 
 
@@ -106,3 +107,80 @@ def test_single_precision_stays() -> None:
 def test_no_floating_result() -> None:
     with pytest.raises(pb.DerivativeError, match="E222"):
         pb.jacobian(lambda x: x > 0.0, sparse=True)(np.ones(3))
+
+
+# By colouring ---------------------------------------------------------------------------------------------------------
+
+
+def heated(u: Float64[Array, "N"], a: Float64[Array, "N"]) -> Any:
+    def step(v: Any, t: Any) -> Any:
+        return pb.build(v.shape[0], lambda i: v[i] + a[i] * (v.at(i - 1) - 2 * v[i] + v.at(i + 1)) + pb.sin(v[i]))
+
+    return pb.fold(2, u, step), pb.sum(a) * u
+
+
+def sweeps(derivative: Any) -> int:
+    """How many the last plan takes."""
+    return next(iter(derivative.colours._plans.values()))[1].sweeps
+
+
+@pytest.mark.parametrize("mode", ["auto", "forward", "reverse"])
+@pytest.mark.parametrize("size", [1, 2, 20])
+def test_loops_go_by_colours(mode: Any, size: int) -> None:
+    u, a = np.sin(np.arange(1.0, size + 1)), np.cos(np.arange(size))
+    derivative = pb.jacobian(heated, wrt=("u", "a"), mode=mode, sparse=True)
+    found, dense = derivative(u, a), pb.jacobian(heated, wrt=("u", "a"))(u, a)
+    for rows, dense_rows in zip(found, dense, strict=True):
+        for matrix, expected in zip(rows, dense_rows, strict=True):
+            np.testing.assert_allclose(matrix.to_dense(), expected, rtol=1e-12, atol=1e-14)
+    if size == 20:
+        assert len(found[0][0].values) == 5 * 20 - 6
+        assert (
+            sweeps(derivative) == 5 + 20
+        )  # by u five columns at a time; by a the sum in the second result fills a row
+
+
+def test_loops_over_nothing() -> None:
+    found = pb.jacobian(heated, sparse=True)(np.zeros(0), np.zeros(0))
+    assert [m.shape for m in found] == [(0, 0), (0, 0)]
+
+
+def test_a_hessian_by_colours_reads_each_entry_from_one_of_two_places() -> None:
+    def arrow(x: Float64[Array, "N"]) -> Any:
+        return pb.sum(pb.sin(x[0] * x[1:]))
+
+    x = np.linspace(0.5, 1.5, 30)
+    derivative = pb.hessian(arrow, sparse="coloured")
+    found = derivative(x)
+    np.testing.assert_allclose(found.to_dense(), pb.hessian(arrow)(x), rtol=1e-12, atol=1e-13)
+    assert sweeps(derivative) == 2
+    assert len(found.values) == 30 + 2 * 29
+
+
+def test_the_pattern_is_found_again_only_when_integers_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 0
+    found_by = pullback.ad.pattern.patterns
+
+    def counted(*args: Any) -> Any:
+        nonlocal count
+        count += 1
+        return found_by(*args)
+
+    monkeypatch.setattr(pullback.ad.pattern, "patterns", counted)
+    derivative = pb.hessian(springs, sparse="coloured")
+    x, a, b = np.arange(5.0), np.array([0, 1, 0]), np.array([1, 3, 4])
+    for places, calls in ((a, 1), (a, 1), (a + 1, 2), (a, 3)):
+        found = derivative(x := x + 1, places, b)
+        np.testing.assert_allclose(found.to_dense(), pb.hessian(springs)(x, places, b), rtol=1e-12, atol=1e-12)
+        assert count == calls
+
+
+def test_a_dense_pattern_is_an_error_where_no_loop_hides_it() -> None:
+    def prefixes(x: Float64[Array, "N"]) -> Any:
+        return pb.build(x.shape[0], lambda i: pb.sum_over(x.shape[0], lambda j: pb.where(j <= i, x[j], 0.0)))
+
+    with pytest.raises(pb.DerivativeError, match="E204"):
+        pb.jacobian(prefixes, sparse=True)(np.ones(4))
+    triangle = pb.jacobian(prefixes, sparse="coloured")(np.ones(4))
+    assert len(triangle.values) == 10
+    np.testing.assert_array_equal(triangle.to_dense(), np.tri(4))

@@ -1,0 +1,186 @@
+"""Compression by colouring: columns without a common row share a sweep.
+
+Columns that have no row in common can be added: each entry of J is then an entry of the product of J with the sum of
+their unit vectors (Curtis, Powell and Reid, "On the estimation of sparse Jacobian matrices", 1974). To need few sums is
+to colour a graph: two columns with a common row, which are at distance two in the graph of rows and columns, differ in
+colour (Coleman and Moré, "Estimation of sparse Jacobian matrices and graph coloring problems", 1983).
+
+A symmetric matrix has each entry twice, and one readable place is enough. Then neighbours differ in colour, and every
+path of four vertices has three colours: a star colouring (Coleman and Moré 1984; the algorithm is the greedy one of
+Gebremedhin, Manne and Pothen, "What color is your Jacobian?", 2005, section 4). An arrow, whose first row and column
+are full, takes two sweeps for any size, where columns with no row in common would take one each.
+
+Both are greedy, in the order of falling degree: the fewest colours are hard to find, and a band gets as few as it has
+diagonals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from pullback.ad.blocks import zeros
+from pullback.ad.forward import jvp
+from pullback.ad.pattern import Pattern, pattern_of
+from pullback.ad.reverse import vjp
+from pullback.ir.expr import Ref
+from pullback.ir.index import Index, Var
+from pullback.ir.program import Block, Program, Statement
+from pullback.ir.traverse import instantiate
+from pullback.rewrite.batch import batch
+from pullback.rewrite.cse import eliminate_common, eliminate_dead
+from pullback.rewrite.normal_form import normalise
+
+NDArray = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Colouring:
+    """A colour for each column, from 0 on, and how each entry of the pattern is read from the compressed matrix.
+
+    Attributes:
+        colours: int64, one for each column.   count: how many there are.
+        pattern: the places of the entries.
+        groups, lines: for each entry the row of `compressed` and its column: entry = compressed[group, line], where
+            compressed[c] is the matrix times the sum of the unit vectors of colour c.
+    """
+
+    colours: NDArray
+    count: int
+    pattern: Pattern
+    groups: NDArray
+    lines: NDArray
+
+    def seeds(self, dtype: Any) -> NDArray:
+        """The sums of unit vectors, one in each row."""
+        out = np.zeros((self.count, len(self.colours)), dtype)
+        out[self.colours, np.arange(len(self.colours))] = 1
+        return out
+
+
+def coloured(pattern: Pattern) -> Colouring:
+    """A colouring of the columns in which no two of one colour have a common row.
+
+    >>> import numpy as np
+    >>> from pullback.ad.pattern import pattern_of
+    >>> i = np.arange(9)
+    >>> band = pattern_of(np.concatenate([i, i, i[1:]]), np.concatenate([i, (i + 1) % 9, i[1:] - 1]), (9, 9))
+    >>> coloured(band).count
+    3
+    """
+    transposed = pattern.transposed
+    rows_of, columns_of = _lines(transposed), _lines(pattern)
+    colours = np.full(pattern.shape[1], -1, np.int64)
+    for j in _falling(np.diff(transposed.starts)):
+        met = colours[np.concatenate([columns_of[i] for i in rows_of[j]])] if len(rows_of[j]) else colours[:0]
+        colours[j] = _least(met[met >= 0])
+    return Colouring(colours, _count(colours), pattern, colours[pattern.columns], pattern.rows)
+
+
+def star_coloured(pattern: Pattern) -> Colouring:
+    """A colouring for a symmetric matrix; the pattern is made symmetric where it is not.
+
+    >>> import numpy as np
+    >>> from pullback.ad.pattern import pattern_of
+    >>> i, first = np.arange(50), np.zeros(50, int)
+    >>> arrow = pattern_of(np.concatenate([i, i, first]), np.concatenate([i, first, i]), (50, 50))
+    >>> star_coloured(arrow).count, coloured(arrow).count
+    (2, 50)
+    """
+    rows, columns = pattern.rows, pattern.columns
+    pattern = pattern_of(np.concatenate([rows, columns]), np.concatenate([columns, rows]), pattern.shape)
+    others = [set(a.tolist()) for a in _lines(pattern)]
+    for v, found in enumerate(others):
+        found.discard(v)
+    colour = [-1] * pattern.shape[0]
+    for v in _falling(np.asarray([len(found) for found in others])):
+        forbidden = set()
+        for w in others[v]:
+            if colour[w] >= 0:
+                forbidden.add(colour[w])
+            for x in others[w]:
+                if x == v or colour[x] < 0 or colour[x] in forbidden:
+                    continue
+                # v - w - x with v and x alike: w will differ from both, or no other neighbour of x is like w
+                if colour[w] < 0 or any(y != w and colour[y] == colour[w] for y in others[x]):
+                    forbidden.add(colour[x])
+        colour[v] = next(c for c in range(len(forbidden) + 1) if c not in forbidden)
+    return min(_recovered(pattern, np.asarray(colour, np.int64)), coloured(pattern), key=lambda c: c.count)
+
+
+def _recovered(pattern: Pattern, colours: NDArray) -> Colouring:
+    """Entry (i, j) is read in row i from j's group where j is alone in it there, else in row j from i's."""
+    count = _count(colours)
+    of_row, of_column = colours[pattern.rows], colours[pattern.columns]
+    _, entry, times = np.unique(pattern.rows * count + of_column, return_inverse=True, return_counts=True)
+    alone = times[entry] == 1
+    groups, lines = np.where(alone, of_column, of_row), np.where(alone, pattern.rows, pattern.columns)
+    return Colouring(colours, count, pattern, groups, lines)
+
+
+def _lines(pattern: Pattern) -> list[NDArray]:
+    """The columns of each row."""
+    return np.split(pattern.columns, pattern.starts[1:-1])[: pattern.shape[0]]
+
+
+def _falling(degrees: NDArray) -> list[int]:
+    order: list[int] = np.argsort(-degrees, kind="stable").tolist()
+    return order
+
+
+def _least(taken: NDArray) -> int:
+    """The smallest number that is not among these."""
+    free = np.ones(len(taken) + 1, bool)
+    free[taken[taken < len(free)]] = False
+    return int(np.argmax(free))
+
+
+def _count(colours: NDArray) -> int:
+    return int(colours.max(initial=-1)) + 1
+
+
+def compressed(
+    program: Program, wrt: Sequence[int], mode: Literal["forward", "reverse"], groups: Sequence[Index]
+) -> Program:
+    """The Jacobian times several seeds at once.
+
+    Args:
+        program: any program.
+        wrt: positions of floating inputs.
+        mode: "forward" has seeds for each input of `wrt`, "reverse" for each floating output.
+        groups: how many seeds there are for each of these.
+    Returns:
+        A program with inputs `program.inputs` and seeds, each (groups, *shape); its outputs are for each seed the
+        tangents of the floating outputs, or the cotangents of the inputs of `wrt`, with the groups in front.
+    """
+    outputs = [r for r in program.outputs if r.dtype.is_floating]
+    sources = [program.inputs[k] for k in wrt] if mode == "forward" else outputs
+    targets = outputs if mode == "forward" else [program.inputs[k] for k in wrt]
+    statements: list[Statement] = []
+    seeds: list[Ref] = []
+    results: list[Ref] = []
+    for k, (r, extent) in enumerate(zip(sources, groups, strict=True)):
+        derived = jvp(program, [wrt[k]]) if mode == "forward" else vjp(program, wrt)
+        given = derived.inputs[len(program.inputs) :]
+        at = given[0 if mode == "forward" else k]
+        blank = {s: zeros(s.name, s) for s in given if s is not at}
+        statements += blank.values()
+        batched = batch(derived, [at], [Var("group", extent)])
+        seed = Ref(f"{r.name}_seeds", r.dtype, (extent, *r.shape))
+        refs = (*program.inputs, *(blank[s].outs[0] if s in blank else seed for s in given))
+        block = instantiate(batched, dict(zip(batched.inputs, refs, strict=True)))
+        statements += block.statements
+        seeds.append(seed)
+        results += block.results[len(program.outputs) :]
+    names = tuple(f"{t.name}_by_{s.name}" for s in sources for t in targets)
+    made = replace(
+        program,
+        name=f"{program.name}_compressed",
+        inputs=(*program.inputs, *seeds),
+        body=Block(tuple(statements), tuple(results)),
+        output_names=names,
+    )
+    return eliminate_dead(eliminate_common(normalise(eliminate_dead(made))))

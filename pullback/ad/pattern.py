@@ -1,0 +1,325 @@
+"""The pattern of a Jacobian at a call: which elements of the tangents depend on which elements of one.
+
+A Jacobian-vector product is linear in its tangents, statement by statement; the edges of `ad.edges` say which element
+reads which. So the columns that an element depends on are the union of those of the elements it reads, and of the unit
+vectors' one each at the start. Loops run: what a fold carries has the pattern of its steps so far.
+
+    columns(out[target]) = union over the edges and their variables of  columns(operand[source])
+
+Guards on indices count, values do not: of a choice by `where` both branches count, so the pattern holds wherever the
+integers are the same and no test on values ends a loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from pullback.ad.edges import edges_of
+from pullback.ad.forward import jvp
+from pullback.ad.sparse import flat_position
+from pullback.ir import expr, types
+from pullback.ir.expr import Ref, Scalar
+from pullback.ir.grid import Machine
+from pullback.ir.index import Cond, Data, Index, Var, as_index
+from pullback.ir.interpret import entered, run_block, run_statement
+from pullback.ir.program import (
+    Block,
+    Build,
+    Call,
+    Choose,
+    Fold,
+    Program,
+    Scatter,
+    Statement,
+    While,
+    blocks_of,
+    statement_reads,
+    walk_statements,
+)
+from pullback.ir.traverse import Substitution, indices_of, walk
+from pullback.rewrite.cse import eliminate_dead
+from pullback.rewrite.normal_form import peel_guards
+
+NDArray = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """The places of a matrix that may differ from zero, each once, in row-major order."""
+
+    rows: NDArray
+    columns: NDArray
+    shape: tuple[int, int]
+
+    @property
+    def transposed(self) -> Pattern:
+        """The pattern of the transpose."""
+        return pattern_of(self.columns, self.rows, (self.shape[1], self.shape[0]))
+
+    @property
+    def starts(self) -> NDArray:
+        """For each row the number of its first place, and the number of all."""
+        return np.searchsorted(self.rows, np.arange(self.shape[0] + 1))
+
+
+def pattern_of(rows: NDArray, columns: NDArray, shape: tuple[int, int]) -> Pattern:
+    """The pattern of places in any order, repeated or not."""
+    width = max(shape[1], 1)
+    places = np.unique(np.asarray(rows, np.int64) * width + columns)
+    return Pattern(places // width, places % width, shape)
+
+
+def directional(program: Program, wrt: int) -> Program:
+    """The tangents of the floating outputs alone, for a tangent of one input, which is the last input."""
+    derived = jvp(program, [wrt])
+    body = replace(derived.body, results=derived.body.results[len(program.outputs) :])
+    names = derived.output_names[len(program.outputs) :]
+    return eliminate_dead(replace(derived, body=body, output_names=names))
+
+
+def patterns(
+    program: Program, wrt: int, inputs: Sequence[NDArray], sizes: Mapping[str, int] | None = None
+) -> list[Pattern]:
+    """The patterns of the Jacobians of the floating outputs by one input, for these inputs.
+
+    Raises:
+        As `interpret`, for what the pattern depends on.
+    """
+    derived = directional(program, wrt)
+    source = np.asarray(inputs[wrt])
+    with entered(derived, [*inputs, np.zeros_like(source)], sizes) as machine:
+        walk = _Walk(machine, source.size)
+        every = np.arange(source.size)
+        walk.columns[derived.inputs[-1]] = Pattern(every, every, (source.size, source.size))
+        walk.block(derived.body)
+        return [walk.of(r) for r in derived.outputs]
+
+
+def depends_on_values(program: Program, wrt: int) -> bool:
+    """Whether the pattern may change with floating-point inputs: by a loop's test, or a place computed from them."""
+    derived = directional(program, wrt)
+    computed = _reachable(derived, {r for r in derived.inputs[:-1] if r.dtype.is_floating})
+    moving = _reachable(derived, {derived.inputs[-1]})
+    for s in walk_statements(derived.body):
+        if moving.isdisjoint(s.outs):
+            continue
+        deciding = {r for a in _data(s) for r in a.scalar.refs}
+        if isinstance(s, While):
+            deciding.update(s.test.results)
+        elif isinstance(s, Choose):
+            deciding.add(s.test)
+        if not computed.isdisjoint(deciding):
+            return True
+    return False
+
+
+def _data(s: Statement) -> Iterator[Data]:
+    """The data that a statement's indices and conditions read."""
+    if not isinstance(s, Build | Scatter):
+        return
+    places: list[Index] = [] if isinstance(s, Build) else list(s.indices)
+    for value in s.values if isinstance(s, Build) else (s.value,):
+        for node in walk(value):
+            places += indices_of(node)
+    for i in places:
+        yield from (a for a in i.every_atom if isinstance(a, Data))
+
+
+def _reachable(program: Program, sources: set[Ref]) -> set[Ref]:
+    """The arrays of every type that depend on the sources, inside blocks too."""
+    found = set(sources)
+
+    def give(targets: Sequence[Ref], operands: Sequence[Ref]) -> None:
+        found.update(t for t, o in zip(targets, operands, strict=False) if o in found)
+
+    def step(block: Block) -> None:
+        for s in block.statements:
+            match s:
+                case Build() | Scatter():
+                    if not found.isdisjoint(statement_reads(s)):
+                        found.update(s.outs)
+                case Fold() | While():
+                    give(s.states, s.inits)
+                    for b in blocks_of(s):
+                        step(b)
+                    give(s.states, s.body.results)
+                    give(s.outs, s.inits)
+                    give(s.outs, s.body.results)
+                    if isinstance(s, While) and s.test.results[0] in found:
+                        found.update(s.outs)
+                case Choose():
+                    step(s.then)
+                    step(s.otherwise)
+                    give(s.outs, s.then.results)
+                    give(s.outs, s.otherwise.results)
+                    if s.test in found:
+                        found.update(s.outs)
+                case Call():
+                    give(s.params, s.operands)
+                    step(s.body)
+                    give(s.outs, s.body.results)
+
+    size = -1
+    while size < len(found):  # loops hand what they carry to their next step
+        size = len(found)
+        step(program.body)
+    return found
+
+
+@dataclass(frozen=True)
+class _Probe:
+    """A statement that computes, for every point of an edge, the elements it leads from and to."""
+
+    operand: Ref
+    result: Ref
+    statement: Build
+
+
+class _Walk:
+    """One run: `columns` holds the pattern of each array that depends on the tangent, the machine all others."""
+
+    def __init__(self, machine: Machine, width: int) -> None:
+        self.machine = machine
+        self.width = width
+        self.columns: dict[Ref, Pattern] = {}
+        self.probes: dict[tuple[Statement, frozenset[Ref]], list[_Probe]] = {}
+
+    def of(self, r: Ref) -> Pattern:
+        """The pattern of an array; empty for one that does not depend on the tangent."""
+        if r in self.columns:
+            return self.columns[r]
+        none = np.zeros(0, np.int64)
+        return Pattern(none, none, (self._size(r), self.width))
+
+    def _size(self, r: Ref) -> int:
+        return prod(self.machine.extent(d, f"axis {k} of {r.name}") for k, d in enumerate(r.shape))
+
+    def _hand(self, targets: Sequence[Ref], sources: Sequence[Ref]) -> None:
+        """Targets become what the sources are now, all at once."""
+        found = [(self.columns.get(r), self.machine.arrays.get(r)) for r in sources]
+        for r, (columns, array) in zip(targets, found, strict=True):
+            self.columns.pop(r, None)
+            if columns is not None:
+                self.columns[r] = columns
+            elif array is not None:
+                self.machine.arrays[r] = array
+
+    def block(self, block: Block) -> None:
+        """Run the statements."""
+        for s in block.statements:
+            self._statement(s)
+
+    def _statement(self, s: Statement) -> None:
+        if self.columns.keys().isdisjoint(statement_reads(s)):
+            run_statement(self.machine, s)
+            for o in s.outs:
+                self.columns.pop(o, None)
+            return
+        match s:
+            case Build() | Scatter():
+                self._elements(s)
+            case Fold():
+                self._fold(s)
+            case While():
+                self._while(s)
+            case Choose():
+                taken = s.then if self.machine.arrays[s.test] else s.otherwise
+                self.block(taken)
+                self._hand(s.outs, taken.results)
+            case Call():
+                self._hand(s.params, s.operands)
+                self.block(s.body)
+                self._hand(s.outs, s.body.results)
+
+    def _elements(self, s: Build | Scatter) -> None:
+        active = frozenset(self.columns.keys() & statement_reads(s).keys())
+        key = (s, active)
+        if key not in self.probes:
+            self.probes[key] = list(_probes(s, set(active)))
+        rows: dict[Ref, list[NDArray]] = {o: [] for o in s.outs}
+        columns: dict[Ref, list[NDArray]] = {o: [] for o in s.outs}
+        for probe in self.probes[key]:
+            run_statement(self.machine, probe.statement)
+            source, target, inside = (self.machine.arrays[r].ravel() for r in probe.statement.outs)
+            entries, places = _joined(source[inside], self.columns[probe.operand])
+            rows[probe.result].append(target[inside][entries])
+            columns[probe.result].append(places)
+        for o in s.outs:
+            none = np.zeros(0, np.int64)
+            shape = (self._size(o), self.width)
+            self.columns[o] = pattern_of(np.concatenate([none, *rows[o]]), np.concatenate([none, *columns[o]]), shape)
+
+    def _fold(self, s: Fold) -> None:
+        trips = self.machine.extent(s.var.extent, f"the trips of {s.outs[0].name}")
+        count = len(s.states)
+        rows: list[list[tuple[Pattern, NDArray | None]]] = [[] for _ in s.outs[count:]]
+        self._hand(s.states, s.inits)
+        for t in range(trips):
+            self.machine.loops[s.var] = t
+            self.block(s.body)
+            for row, r in zip(rows, s.body.results[count:], strict=True):
+                row.append((self.of(r), self.machine.arrays.get(r)))
+            self._hand(s.states, s.body.results[:count])
+        self.machine.loops.pop(s.var, None)
+        self._hand(s.outs[:count], s.states)
+        for o, result, row in zip(s.outs[count:], s.body.results[count:], rows, strict=True):
+            if result in self.columns:
+                self.columns[o] = stacked([p for p, _ in row], (self._size(o), self.width))
+            else:
+                shape = [self.machine.extent(d, f"axis {k} of {o.name}") for k, d in enumerate(o.shape)]
+                self.machine.arrays[o] = np.stack([a for _, a in row if a is not None]) if row else np.empty(shape)
+
+    def _while(self, s: While) -> None:
+        trips = None if s.max_trips is None else self.machine.extent(s.max_trips, f"the trips of {s.outs[0].name}")
+        self._hand(s.states, s.inits)
+        done = 0
+        while (trips is None or done < trips) and run_block(self.machine, s.test)[0]:
+            self.block(s.body)
+            self._hand(s.states, s.body.results)
+            done += 1
+        self._hand(s.outs, s.states)
+
+
+def _probes(s: Build | Scatter, active: set[Ref]) -> Iterator[_Probe]:
+    found = edges_of(s, active)
+    assert not found.helpers, "a tangent's statement is linear in tangents"
+    for e in found.edges:
+        guards, _ = peel_guards(e.weight)
+        inside = [g for g in guards if isinstance(g, Cond)]
+        values: tuple[Scalar, ...] = (
+            expr.bracket(inside, expr.from_index(flat_position(e.source, e.operand), types.i64)),
+            expr.bracket(inside, expr.from_index(flat_position(e.target, e.result), types.i64)),
+            expr.test(inside),
+        )
+        fresh = tuple(Var(v.name, v.extent) for v in e.variables)
+        m = Substitution(variables={v: as_index(w) for v, w in zip(e.variables, fresh, strict=True)})
+        outs = tuple(
+            Ref(name, v.dtype, [w.extent for w in fresh])
+            for name, v in zip(("source", "target", "inside"), values, strict=True)
+        )
+        yield _Probe(e.operand, e.result, Build(outs, fresh, tuple(m.scalar(v) for v in values)))
+
+
+def _joined(sources: NDArray, operand: Pattern) -> tuple[NDArray, NDArray]:
+    """For each source and each column of that row of the operand: the source's number, and the column."""
+    starts = operand.starts
+    first, counts = starts[sources], starts[sources + 1] - starts[sources]
+    entries = np.repeat(np.arange(len(sources)), counts)
+    within = np.arange(len(entries)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return entries, operand.columns[np.repeat(first, counts) + within]
+
+
+def stacked(parts: Sequence[Pattern], shape: tuple[int, int]) -> Pattern:
+    """The rows of all patterns, one after another."""
+    none = np.zeros(0, np.int64)
+    offsets = np.cumsum([0, *(p.shape[0] for p in parts)])
+    rows = np.concatenate([none, *(p.rows + o for p, o in zip(parts, offsets, strict=False))])
+    return Pattern(rows, np.concatenate([none, *(p.columns for p in parts)]), shape)
+
+
+__all__ = ["Pattern", "depends_on_values", "directional", "pattern_of", "patterns", "stacked"]
