@@ -153,7 +153,11 @@ class Tracer:
         if found is None:
             dtype = dtype_of(array.dtype)
             assert dtype is not None
-            ref = Ref(f"captured_{len(self.captured)}", dtype, [as_index(int(n)) for n in array.shape])
+            shape = [as_index(int(n)) for n in array.shape]
+            bounds = None  # what its integers are now: an index into another array needs no check, as with in_range
+            if dtype.is_integer and array.size:
+                bounds = as_index(int(array.min())), as_index(int(array.max()) + 1)
+            ref = Ref(f"captured_{len(self.captured)}", dtype, shape, bounds)
             self._owner[ref] = self.scopes[0]
             found = self.captured[id(array)] = (ref, array)
         return found[0]

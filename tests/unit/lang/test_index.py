@@ -327,3 +327,19 @@ def test_a_part_of_an_array_is_not_the_array(check):
 
     x, y = np.arange(5.0), np.arange(4.0).reshape(2, 2)
     check(f, x, y, expected=(x[:3], y.T, np.diag(y)))
+
+
+def test_captured_integers_are_indices_in_range(check):
+    table = np.array([3, 0, 1])
+
+    @pb.function
+    def f(x: Float64[Array, "4"]):
+        return pb.build(3, lambda i: x[pb.asarray(table)[i]])
+
+    check(f, np.arange(4.0), expected=np.array([3.0, 0.0, 1.0]))
+    (read,) = [r for r in f.program().inputs if r.name.startswith("captured")]
+    assert read.bounds is not None
+    assert [b.constant for b in read.bounds] == [0, 4]
+    table[1] = 4
+    with pytest.raises(IndexError):
+        f(np.arange(4.0))
