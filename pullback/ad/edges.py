@@ -37,7 +37,9 @@ from pullback.ir.expr import (
 from pullback.ir.index import ZERO_INDEX, Data, Index, Var, as_index, cond
 from pullback.ir.program import Build, Scatter, Statement
 from pullback.ir.traverse import Substitution, walk
+from pullback.rewrite.fired import fired, step
 from pullback.rewrite.normal_form import peel_guards
+from pullback.rewrite.steps import Local, LocalDerivative
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +64,14 @@ class Edges:
 
 def edges_of(s: Build | Scatter, active: set[Ref]) -> Edges:
     """The edges from the active operands of a statement in normal form."""
+    found = _edges_of(s, active)
+    step(lambda: Local(s, tuple(LocalDerivative(e.result, e.operand, e.source, e.weight) for e in found.edges)))
+    return found
+
+
+def _edges_of(s: Build | Scatter, active: set[Ref]) -> Edges:
     if isinstance(s, Scatter):
+        fired("derivative.scatter")
         weights = partials(s.value, active, None)
         return Edges(tuple(Edge(g.ref, g.indices, s.out, s.indices, s.vars, w) for g, w in weights.items()))
     edges: list[Edge] = []
@@ -70,9 +79,11 @@ def edges_of(s: Build | Scatter, active: set[Ref]) -> Edges:
     for out, value in zip(s.outs, s.values, strict=True):
         if value.refs.isdisjoint(active):
             continue
+        fired("derivative.build")
         target = tuple(as_index(v) for v in s.vars)
         variables, body, weight = s.vars, value, None
         if isinstance(value, Reduce):
+            fired("derivative." + value.op)
             variables, body = (*s.vars, *value.vars), value.arg
             weight = _reduction_weight(value, s, out, helpers)
         for g, w in partials(body, active, expr.get(out, *s.vars)).items():
@@ -80,6 +91,12 @@ def edges_of(s: Build | Scatter, active: set[Ref]) -> Edges:
                 w = expr.mul(expr.cast(weight, w.dtype), w)
             edges.append(Edge(g.ref, g.indices, out, target, variables, w))
     return Edges(tuple(edges), tuple(helpers))
+
+
+def unsolved(e: Edge, variables: tuple[Var, ...], term: Scalar) -> Scalar:
+    """Sum over V of [M = source] * term: the transposed edge before its brackets are solved."""
+    deltas = [cond("==", as_index(m) - i) for m, i in zip(variables, e.source, strict=True)]
+    return expr.reduce("sum", e.variables, expr.bracket(deltas, term))
 
 
 def _reduction_weight(value: Reduce, s: Build, out: Ref, helpers: list[Statement]) -> Scalar | None:
@@ -132,6 +149,8 @@ def partials(e: Scalar, active: set[Ref], result: Scalar | None) -> dict[Get, Sc
     out: dict[Get, Scalar] = {}
 
     def give(node: Scalar, weight: Scalar | None) -> None:
+        if node.refs.isdisjoint(active):
+            fired("derivative.constant")
         if weight is not None and not isinstance(weight, expr.Zero) and not node.refs.isdisjoint(active):
             adjoint.setdefault(node, []).append(weight)
 
@@ -143,22 +162,29 @@ def partials(e: Scalar, active: set[Ref], result: Scalar | None) -> dict[Get, Sc
         match node:
             case Get():
                 if node.ref in active:
+                    fired("derivative.element")
                     out[node] = w
             case Add():
+                fired("derivative.add")
                 for a in node.args:
                     give(a, w)
             case Mul():
+                fired("derivative.negative" if node.args[0] is expr.const(-1, node.dtype) else "derivative.multiply")
                 for k, a in enumerate(node.args):
                     give(a, expr.mul(w, *node.args[:k], *node.args[k + 1 :]))
             case Bracket():
+                fired("derivative.bracket")
                 give(node.arg, expr.bracket(node.conds, w))
             case Select():
+                fired("derivative.select")
                 give(node.then, expr.select(node.test, w, expr.zero(w.dtype)))
                 give(node.otherwise, expr.select(expr.apply("logical_not", node.test), w, expr.zero(w.dtype)))
             case Cast():
                 if node.arg.dtype.is_floating:
+                    fired("derivative.cast")
                     give(node.arg, expr.cast(w, node.arg.dtype))
             case Apply():
+                fired("derivative." + node.primitive.name)
                 if node.primitive.partials is not None:
                     stands = result if node is core and result is not None and node.primitive.transcendental else node
                     for a, p in zip(node.args, node.primitive.partials(*node.args, out=stands), strict=True):

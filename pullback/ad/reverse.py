@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from pullback.ad.blocks import active_in, transpose_choose, transpose_fold, while_as_fold, zeros
 from pullback.ad.calls import captured, check_captured, floating, pull, pull_again
-from pullback.ad.edges import Edge, data_dependent, edges_of
+from pullback.ad.edges import Edge, data_dependent, edges_of, unsolved
 from pullback.errors import DerivativeError
 from pullback.ir import expr
 from pullback.ir.expr import Ref, Scalar, Select, Zero
@@ -31,7 +31,9 @@ from pullback.ir.program import (
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.brackets import solve
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
+from pullback.rewrite.fired import fired, in_steps, step
 from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.steps import Accumulated, Scattered, Transposed
 from pullback.source import Position
 
 
@@ -50,7 +52,7 @@ def vjp(program: Program, wrt: Sequence[int]) -> Program:
     primal = normalise(program)
     sweep = _Sweep(primal, [primal.inputs[k] for k in wrt])
     out = sweep.run()
-    return eliminate_dead(eliminate_common(normalise(out)))
+    return in_steps(out, normalise, eliminate_common, eliminate_dead)
 
 
 class _Sweep:
@@ -108,6 +110,7 @@ class _Sweep:
         cotangents = {o: c for o in s.outs if (c := self._cotangent(o)) is not None}
         for e in found.edges:
             if e.result in cotangents:
+                fired("reverse.chain")
                 self._transpose(e, cotangents[e.result], s)
 
     def _loop(self, s: Fold | Choose) -> None:
@@ -137,6 +140,8 @@ class _Sweep:
         """Add  sum over V of [M = source] * weight * cotangent[target]  to the operand's cotangent."""
         term = expr.mul(expr.cast(self._read(cotangent, e.target), e.weight.dtype), e.weight)
         variables = tuple(Var(n, d) for n, d in zip(_names(e.operand, e.source), e.operand.shape, strict=True))
+        fired("reverse.transpose")
+        step(lambda: Transposed(e.operand, variables, unsolved(e, variables, term)))
         solution = None
         if not data_dependent(e.source, e.variables):
             equations = [as_index(m) - i for m, i in zip(variables, e.source, strict=True)]
@@ -150,6 +155,8 @@ class _Sweep:
         fresh = tuple(Var(v.name, v.extent) for v in e.variables)
         m = Substitution(variables={v: as_index(w) for v, w in zip(e.variables, fresh, strict=True)})
         self.backward.append(Scatter(out, fresh, tuple(m.index(i) for i in e.source), m.scalar(term), s.positions))
+        fired("reverse.scatter")
+        step(lambda: Scattered(self.backward[-1]))
         self.pending.setdefault(e.operand, []).append(_Part(variables, expr.get(out, *variables), s.positions))
 
     def _read(self, cotangent: Ref, indices: tuple[Index, ...]) -> Scalar:
@@ -173,7 +180,10 @@ class _Sweep:
             terms.append(p.value if p is parts[0] else Substitution(variables=rename).scalar(p.value))
         out = Ref(f"{r.name}_bar", r.dtype, r.shape)
         positions = tuple(dict.fromkeys(q for p in parts for q in p.positions))
-        self.backward.append(Build((out,), variables, (expr.add(*terms),), positions))
+        value = expr.add(*terms)
+        self.backward.append(Build((out,), variables, (value,), positions))
+        fired("reverse.accumulate")
+        step(lambda: Accumulated(r, out, variables, value))
         tests = {t.test if isinstance(t, Select) and isinstance(t.otherwise, Zero) else None for t in terms}
         if len(tests) == 1 and (test := tests.pop()) is not None:
             self.guards[out] = _Guard(variables, test)

@@ -18,6 +18,8 @@ from pullback.ir.traverse import Substitution
 from pullback.lang import tree
 from pullback.lang.handle import shape_text
 from pullback.lang.tree import Structure
+from pullback.rewrite.fired import fired, step
+from pullback.rewrite.steps import Seeded
 from pullback.source import Position, user_position
 
 Wrt = str | int | tuple[str | int, ...]
@@ -168,6 +170,7 @@ def _seed(derived: Program, program: Program, value: int) -> tuple[tuple[Stateme
     cotangents = derived.inputs[len(program.inputs) :]
     floating = [k for k, r in enumerate(program.outputs) if r.dtype.is_floating]
     refs = dict(zip(derived.inputs, program.inputs))
+    seeds: list[tuple[Ref, Scalar]] = []
     constants: dict[Ref, Scalar] = {}
     made: list[Statement] = []
     for k, r in zip(floating, cotangents):
@@ -175,6 +178,7 @@ def _seed(derived: Program, program: Program, value: int) -> tuple[tuple[Stateme
         stand_in = Ref(r.name, r.dtype, r.shape)
         refs[r] = stand_in
         constants[stand_in] = seed
+        seeds.append((r, seed))
         made.append(Build((stand_in,), tuple(Var("i", e) for e in r.shape), (seed,)))
 
     def get(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
@@ -186,7 +190,10 @@ def _seed(derived: Program, program: Program, value: int) -> tuple[tuple[Stateme
         if isinstance(s, Build):
             constants.update((r, v) for r, v in zip(s.outs, s.values) if isinstance(v, Const | Zero))
         made.append(s)
-    return tuple(made), tuple(sub.ref(r) for r in derived.body.results)
+    results = tuple(sub.ref(r) for r in derived.body.results)
+    fired("trivial")
+    step(lambda: Seeded(tuple(seeds), refs, Block(tuple(made), results)))
+    return tuple(made), results
 
 
 def _as_function(f: Callable[..., Any]) -> Function:

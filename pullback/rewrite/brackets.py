@@ -40,7 +40,8 @@ from pullback.ir.index import (
     prove_nonnegative,
 )
 from pullback.ir.traverse import Substitution
-from pullback.rewrite.fired import fired
+from pullback.rewrite.fired import fired, step
+from pullback.rewrite.steps import Solved
 
 
 @dataclass
@@ -54,17 +55,14 @@ class Solution:
 
 def solve(variables: tuple[Var, ...], equations: list[Index], term: Scalar) -> Solution | None:
     """The sum over `variables` of `term` where all equations are zero; None where only a scatter can do it."""
-    state = _State(list(variables), list(equations))
+    state = _State(list(variables), list(equations), term)
     state.run()
     if state.impossible:
         return Solution((), expr.zero(term.dtype), {})
     if any(_hidden_in_data(e, state.variables) for e in state.equations):
         return None
-    m = Substitution(variables=state.solved)
-    conds = [*state.conds, *(cond("==", e) for e in state.equations)]
-    body = expr.bracket(conds, m.scalar(term))
     # a substituted variable may hide a remaining one only through the solution, so the term decides what is summed
-    return Solution(tuple(state.variables), body, state.solved)
+    return Solution(tuple(state.variables), state.summand(), state.solved)
 
 
 def _hidden_in_data(e: Index, variables: list[Var]) -> bool:
@@ -72,9 +70,10 @@ def _hidden_in_data(e: Index, variables: list[Var]) -> bool:
 
 
 class _State:
-    def __init__(self, variables: list[Var], equations: list[Index]) -> None:
+    def __init__(self, variables: list[Var], equations: list[Index], term: Scalar) -> None:
         self.variables = variables
         self.equations = equations
+        self.term = term
         self.conds: list[Cond | bool] = []
         self.solved: dict[Var, Index] = {}
         self.impossible = False
@@ -84,8 +83,16 @@ class _State:
         rules = (self._mixed_radix, self._unit, self._common_factor, self._divided, self._split)
         while True:
             self._settle()
+            step(lambda: Solved(expr.reduce("sum", self.variables, self.summand())))
             if self.impossible or not any(rule(e) for rule in rules for e in self.equations):
                 return
+
+    def summand(self) -> Scalar:
+        """What is summed over the variables that are left."""
+        if self.impossible:
+            return expr.zero(self.term.dtype)
+        conds = [*self.conds, *(cond("==", e) for e in self.equations)]
+        return expr.bracket(conds, Substitution(variables=self.solved).scalar(self.term))
 
     def _settle(self) -> None:
         """Equations without a variable become conditions; those that ranges decide vanish or end it all."""

@@ -20,7 +20,7 @@ from pullback.ir.index import Data, Index, Var, as_index
 from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_blocks, statement_reads
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
-from pullback.rewrite.fired import fired
+from pullback.rewrite.fired import fired, in_steps
 from pullback.rewrite.kronecker import eliminate_deltas
 
 Rule = tuple[tuple[Var, ...], Scalar]
@@ -28,8 +28,16 @@ Rule = tuple[tuple[Var, ...], Scalar]
 
 def tidy(program: Program) -> Program:
     """The program without copies and deltas, equal statements merged: how a derivative is shown."""
-    program = inline_copies(eliminate_deltas(inline_copies(program)))
-    return eliminate_dead(eliminate_common(absorb_copied(eliminate_dead(program))))
+    return in_steps(
+        program,
+        inline_copies,
+        eliminate_deltas,
+        inline_copies,
+        eliminate_dead,
+        absorb_copied,
+        eliminate_common,
+        eliminate_dead,
+    )
 
 
 def inline_copies(program: Program) -> Program:

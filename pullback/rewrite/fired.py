@@ -1,12 +1,39 @@
-"""Which rules fired: a record that `explain` prints and costs nothing when nobody asks."""
+"""Which rules fired, and the steps they made: records for `explain` that cost nothing when nobody asks.
+
+A pass says `fired("solve.unit")` where it applies a rule, and `step(lambda: Solved(...))` where a formula has become
+another one; `rewrite.rules` says what the name stands for. A step takes the rules that fired since the step before.
+The lambda runs only while somebody records, so a pass does the same with and without a reader.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from pullback.ir.program import Program
+from pullback.rewrite.steps import Formula, Rewritten
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a derivation: the formula that was reached, and the rules that led to it, in order."""
+
+    rules: tuple[str, ...]
+    formula: Formula
+
+
+@dataclass
+class Steps:
+    """The steps so far, and the rules that fired since the last of them."""
+
+    steps: list[Step] = field(default_factory=list)
+    pending: dict[str, None] = field(default_factory=dict)
+
 
 _RECORD: ContextVar[dict[str, int] | None] = ContextVar("pullback_fired_rules", default=None)
+_STEPS: ContextVar[Steps | None] = ContextVar("pullback_steps", default=None)
 
 
 @contextmanager
@@ -20,8 +47,51 @@ def record_rules() -> Iterator[dict[str, int]]:
         _RECORD.reset(token)
 
 
+@contextmanager
+def record_steps() -> Iterator[list[Step]]:
+    """Collect the steps that passes make, while the block runs."""
+    record = Steps()
+    token = _STEPS.set(record)
+    try:
+        yield record.steps
+    finally:
+        _STEPS.reset(token)
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Passes that run in the block leave no steps: what they do is told by a step of their caller."""
+    token = _STEPS.set(None)
+    try:
+        yield
+    finally:
+        _STEPS.reset(token)
+
+
+def in_steps(program: Program, *passes: Callable[[Program], Program]) -> Program:
+    """The program after the passes, in order, each a step of its own."""
+    for run in passes:
+        before = program
+        with unrecorded():
+            program = run(before)
+        step(lambda name=run.__name__, before=before, after=program: Rewritten(name, before, after))  # type: ignore[misc]
+    return program
+
+
 def fired(rule: str) -> None:
     """Note that the named rule was applied."""
     record = _RECORD.get()
     if record is not None:
         record[rule] = record.get(rule, 0) + 1
+    steps = _STEPS.get()
+    if steps is not None:
+        steps.pending[rule] = None
+
+
+def step(formula: Callable[[], Formula]) -> None:
+    """Note what the rules that fired since the last step have led to."""
+    record = _STEPS.get()
+    if record is not None:
+        rules = tuple(record.pending)
+        record.pending.clear()
+        record.steps.append(Step(rules, formula()))

@@ -33,7 +33,8 @@ from pullback.ir.expr import (
 from pullback.ir.index import Cond, Data, Index, Var, as_index
 from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_blocks
 from pullback.ir.traverse import Substitution, walk
-from pullback.rewrite.fired import fired
+from pullback.rewrite.fired import fired, step
+from pullback.rewrite.steps import Separated
 from pullback.source import Position
 
 
@@ -49,7 +50,10 @@ def _block(block: Block) -> Block:
             case Build():
                 lift = _Lift(s.vars, s.outs[0].name, s.positions)
                 values = tuple(lift.top(v) for v in s.values)
-                statements += [*lift.statements, replace(s, values=values) if values != s.values else s]
+                into = [*lift.statements, replace(s, values=values) if values != s.values else s]
+                statements += into
+                if lift.statements:
+                    step(lambda s=s, into=into: Separated(s, tuple(into)))  # type: ignore[misc]
             case Scatter():
                 lift = _Lift(s.vars, s.out.name, s.positions)
                 value = lift.inner(s.value, ())

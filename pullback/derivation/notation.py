@@ -1,0 +1,346 @@
+r"""Formulas as people write them: indices with the user's names, sums, deltas and brackets, as text or as LaTeX.
+
+    text     z_x[n, m] = ∑(k < K) z_y[n, k] · w[m, k]             δ(n, n′)      [0 ≤ r - h < U]
+    LaTeX    z_{x}[n, m] = \sum_{k<K} z_{y}[n, k]\, w[m, k]       \delta_{n\,n'}
+
+The text form of `ir.printer` says exactly what a program is and is read back by the parser; this one is for reading.
+Both styles are one walk: a style says how a piece looks, the walk says which pieces there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import assert_never, cast
+
+from pullback.derivation.style import (
+    ATOM,
+    CHOICE,
+    COMPARE,
+    POWER,
+    PRIME,
+    PRODUCT,
+    REDUCTION,
+    SUM,
+    TEXT,
+    UNARY,
+    Latex,
+    Style,
+)
+from pullback.ir.expr import (
+    Add,
+    Apply,
+    Bracket,
+    Cast,
+    Const,
+    FromIndex,
+    Get,
+    Mul,
+    Node,
+    Reduce,
+    Ref,
+    Scalar,
+    Select,
+    Zero,
+    const,
+    mul,
+)
+from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var, as_index, polynomial
+from pullback.ir.program import Build, Scatter, Statement
+from pullback.ir.traverse import children, walk
+
+SHARED = 12  # a part of at least this many nodes that stands in several places of a large formula gets a name
+LARGE = 150
+COMPARISONS = {
+    "less": "<",
+    "less_equal": "≤",
+    "greater": ">",
+    "greater_equal": "≥",
+    "equal": "=",
+    "not_equal": "≠",
+    "logical_and": "∧",
+    "logical_or": "∨",
+}
+LATEX_SIGNS = {"≤": r"\le", "≥": r"\ge", "≠": r"\ne", "∧": r"\wedge", "∨": r"\vee"}
+
+
+class Notation:
+    """Names for arrays, kept for a whole derivation, and the formulas written with them."""
+
+    def __init__(self, style: Style = TEXT) -> None:
+        self.style = style
+        self.refs: dict[Ref, str] = {}
+        self._taken: set[str] = set()
+        self.vars: dict[Var, str] = {}
+        self._lets: dict[Scalar, str] = {}
+
+    # Names --------------------------------------------------------------------------------------------------
+
+    def ref(self, r: Ref) -> str:
+        """The name of an array: its own, with a number where another one has it."""
+        found = self.refs.get(r)
+        if found is None:
+            name, n = r.name, 1
+            while name in self._taken:
+                n += 1
+                name = f"{r.name}{n}"
+            self._taken.add(name)
+            found = self.refs[r] = self.style.name(name)
+        return found
+
+    def call(self, r: Ref, name: str) -> None:
+        """Give an array a name in this style, such as that of a cotangent."""
+        self.refs[r] = name
+
+    def bind(self, variables: Iterable[Var]) -> None:
+        """Bring index variables into scope; one whose name is in use gets primes."""
+        used = set(self.vars.values())
+        for v in variables:
+            if v in self.vars:
+                continue
+            name = v.name
+            while self.style.name(name) in used:
+                name += PRIME
+            self.vars[v] = self.style.name(name)
+            used.add(self.vars[v])
+
+    def scope(self, variables: Iterable[Var] = ()) -> None:
+        """Forget all index variables, then bring these into scope."""
+        self.vars.clear()
+        self.bind(variables)
+
+    # Indices ------------------------------------------------------------------------------------------------
+
+    def index(self, i: Index, level: int = SUM) -> str:
+        """An index or dim."""
+        if not i.terms:
+            return "0"
+        terms = sorted(i.terms, key=lambda t: (not t[0], t[1] < 0, sorted(map(self._order, t[0]))))
+        text = ""
+        for m, c in terms:
+            factors = [self._atom(a) for a in sorted(m, key=self._order)]
+            if abs(c) != 1 or not m:
+                factors.insert(0, str(abs(c)))
+            sign = (" - " if c < 0 else " + ") if text else ("-" if c < 0 else "")
+            text += sign + self.style.times.strip(" ").join(factors)
+        return f"({text})" if level > SUM and (len(terms) > 1 or text.startswith("-")) else text
+
+    def _order(self, a: Atom) -> tuple[bool, int, str]:
+        """Dims first in a product, index variables in the order they came into scope."""
+        places = {v: k for k, v in enumerate(self.vars)}
+        return not isinstance(a, DimSymbol), places.get(a, -1) if isinstance(a, Var) else 0, self._atom(a)
+
+    def _atom(self, a: Atom) -> str:
+        match a:
+            case DimSymbol():
+                return self.style.dim(a.name)
+            case Var():
+                return self.vars.get(a) or self.style.name(a.name)
+            case Floor():
+                return self.style.floor(self.index(a.numerator), self.index(a.denominator, PRODUCT))
+            case Mod():
+                mod = r" \bmod " if isinstance(self.style, Latex) else " mod "
+                return f"({self.index(a.numerator)}{mod}{self.index(a.denominator, PRODUCT)})"
+            case Data():
+                return self.scalar(a.scalar, ATOM)
+            case _:
+                assert_never(a)
+
+    def _sides(self, c: Cond) -> tuple[str, str]:
+        """The positive and the negative terms of a condition; for an equation the side that reads first."""
+        first, second = (polynomial({m: sign * k for m, k in c.index.terms if sign * k > 0}) for sign in (1, -1))
+        sides = [(s.constant is not None, self.index(s)) for s in (first, second)]
+        if c.op != ">=":
+            sides.sort()
+        return sides[0][1], sides[1][1]
+
+    def conditions(self, conds: Iterable[Cond]) -> list[str]:
+        """Conditions on indices, `0 ≤ e` and `e < n` as one."""
+        out = []
+        bounds: dict[Index, Index] = {}  # E -> D of E + D >= 0, E holding all that varies
+        for c in conds:
+            if c.op == ">=":
+                varying = polynomial({m: k for m, k in c.index.terms if any(not isinstance(a, DimSymbol) for a in m)})
+                bounds[varying] = c.index - varying
+            else:
+                out.append(f" {self._sign(self.style.comparisons[c.op])} ".join(self._sides(c)))
+        while bounds:
+            e, low = bounds.popitem()
+            high = bounds.pop(-e, None)
+            if high is None:
+                out.append(self._one_sided(e, low))
+                continue
+            if high is as_index(0) or low.constant is None:
+                e, low, high = -e, high, low
+            out.append(f"{self.index(-low)} {self._sign('≤')} {self.index(e)} < {self.index(high + 1)}")
+        return sorted(out)
+
+    def _one_sided(self, e: Index, low: Index) -> str:
+        if all(k < 0 for _, k in e.terms):
+            return f"{self.index(-e)} < {self.index(low + 1)}"
+        positive = polynomial({m: k for m, k in e.terms if k > 0})
+        return f"{self.index(positive)} {self._sign('≥')} {self.index(positive - e - low)}"
+
+    def _sign(self, sign: str) -> str:
+        return LATEX_SIGNS.get(sign, sign) if isinstance(self.style, Latex) else sign
+
+    def binder(self, variables: Sequence[Var]) -> str:
+        """`n < N, k < K`, bringing the variables into scope."""
+        extents = [self.index(v.extent) for v in variables]
+        self.bind(variables)
+        less = "<" if isinstance(self.style, Latex) else " < "
+        return ", ".join(f"{self.vars[v]}{less}{e}" for v, e in zip(variables, extents, strict=True))
+
+    # Scalars ------------------------------------------------------------------------------------------------
+
+    def scalar(self, e: Scalar, level: int = CHOICE) -> str:
+        """A formula in a place that takes operators of at least this precedence."""
+        if e in self._lets:
+            return self._lets[e]
+        text, own = self._text(cast(Node, e))
+        return text if own >= level else self.style.parentheses(text)
+
+    def _text(self, e: Node) -> tuple[str, int]:
+        style = self.style
+        match e:
+            case Const():
+                text = style.number(e.value)
+                return text, UNARY if text.startswith("-") else ATOM
+            case Zero():
+                return "0", ATOM
+            case FromIndex():
+                text = self.index(e.index)
+                return text, ATOM if e.index.single is not None else SUM
+            case Get():
+                return style.element(self.ref(e.ref), ", ".join(self.index(i) for i in e.indices)), ATOM
+            case Apply():
+                return self._apply(e)
+            case Cast():
+                return style.function(str(e.dtype), self.scalar(e.arg)), ATOM
+            case Add():
+                return self._add(e), SUM
+            case Mul():
+                return self._mul(e)
+            case Bracket():
+                return self._bracket(e)
+            case Select():
+                if isinstance(e.otherwise, Zero):
+                    return self._guarded([style.iverson(self.scalar(e.test))], e.then)
+                return style.choice(*(self.scalar(x, COMPARE) for x in (e.test, e.then, e.otherwise))), CHOICE
+            case Reduce():
+                outside = dict(self.vars)
+                text = style.reduction(e.op, self.binder(e.vars), self.scalar(e.arg, REDUCTION))
+                self.vars = outside
+                return text, REDUCTION
+            case _:
+                assert_never(e)
+
+    def _apply(self, e: Apply) -> tuple[str, int]:
+        name = e.primitive.name
+        if name == "divide":
+            levels = (CHOICE, CHOICE) if isinstance(self.style, Latex) else (PRODUCT, UNARY)
+            return self.style.quotient(*(self.scalar(a, level) for a, level in zip(e.args, levels, strict=True)))
+        if name == "power":
+            exponent = e.args[1]
+            plain = isinstance(exponent, Const) and not self.style.number(exponent.value).startswith("-")
+            return self.style.power(self.scalar(e.args[0], ATOM), self.scalar(exponent), plain), POWER
+        if name in COMPARISONS:
+            a, b = (self.scalar(x, SUM) for x in e.args)
+            return f"{a} {self._sign(COMPARISONS[name])} {b}", COMPARE
+        return self.style.function(name, ", ".join(self.scalar(a) for a in e.args)), ATOM
+
+    def _add(self, e: Add) -> str:
+        text = ""
+        for a in e.args:
+            minus, positive = _without_sign(a)
+            sign = (" - " if minus else " + ") if text else ("-" if minus else "")
+            text += sign + self.scalar(positive, REDUCTION)
+        return text
+
+    def _mul(self, e: Mul) -> tuple[str, int]:
+        minus, positive = _without_sign(e)
+        if minus:
+            return "-" + self.scalar(positive, PRODUCT), PRODUCT
+        levels = [PRODUCT, *[UNARY] * (len(e.args) - 2), UNARY]
+        texts = [self.scalar(a, level) for a, level in zip(e.args, levels, strict=True)]
+        if isinstance(e.args[-1], Reduce):
+            texts[-1] = self.scalar(e.args[-1])
+        return self.style.times.join(texts), PRODUCT
+
+    def _guarded(self, guards: list[str], e: Scalar) -> tuple[str, int]:
+        if not (isinstance(e, Const) and e.value == 1):
+            guards.append(self.scalar(e, REDUCTION))
+        return self.style.times.join(guards), PRODUCT if len(guards) > 1 else ATOM
+
+    def _bracket(self, e: Bracket) -> tuple[str, int]:
+        """Deltas, then one bracket with the other conditions, then what stands under them."""
+        conds = list(e.conds)
+        arg = e.arg
+        while isinstance(arg, Bracket):
+            conds += arg.conds
+            arg = arg.arg
+        deltas = sorted(self.style.delta(*self._sides(c)) for c in conds if c.op == "==")
+        rest = self.conditions(c for c in conds if c.op != "==")
+        return self._guarded([*deltas, *([self.style.iverson(", ".join(rest))] if rest else [])], arg)
+
+    # Statements ---------------------------------------------------------------------------------------------
+
+    def definition(self, r: Ref, variables: Sequence[Var], value: Scalar) -> str:
+        """`name[indices] = value`, with names for what a large value repeats."""
+        left = self.style.element(self.ref(r), ", ".join(self.vars[v] for v in variables))
+        return f"{left} = {self.value(value)}"
+
+    def value(self, value: Scalar) -> str:
+        """A value, with names for what a large one repeats."""
+        named = _shared(value)
+        lines = []
+        for k, e in enumerate(named):
+            text = self.scalar(e)
+            self._lets[e] = self.style.name(f"t{k + 1}")
+            lines.append(f"{self._lets[e]} = {text}")
+        text = self.scalar(value)
+        self._lets.clear()
+        where = r" \quad\text{where } " if isinstance(self.style, Latex) else "   where "
+        return text + (where + ", ".join(lines) if lines else "")
+
+    def statement(self, s: Statement) -> list[str]:
+        """The lines of a statement."""
+        match s:
+            case Build():
+                self.scope(s.vars)
+                return [self.definition(r, s.vars, value) for r, value in zip(s.outs, s.values, strict=True)]
+            case Scatter():
+                self.scope()
+                binder = self.binder(s.vars)
+                left = self.style.element(self.ref(s.out), ", ".join(self.index(i) for i in s.indices))
+                each = r"\text{for } " if isinstance(self.style, Latex) else "for "
+                plus = r"\mathrel{+}=" if isinstance(self.style, Latex) else "+="
+                return [f"{each}{binder}: {left} {plus} {self.scalar(s.value)}"]
+            case _:
+                names = ", ".join(self.ref(r) for r in s.outs)
+                word = type(s).__name__.lower()
+                return [f"{names} = \text{{{word}}}" if isinstance(self.style, Latex) else f"{names} = {word} …"]
+
+
+def _without_sign(e: Scalar) -> tuple[bool, Scalar]:
+    """Whether a term has a negative number in front, and the term without its sign."""
+    number, rest = (e.args[0], e.args[1:]) if isinstance(e, Mul) else (e, ())
+    if not isinstance(number, Const) or number.dtype.is_bool or not number.value < 0:
+        return False, e
+    positive = const(-number.value, e.dtype)
+    return True, (mul(positive, *rest) if rest else positive)
+
+
+def _shared(value: Scalar) -> list[Scalar]:
+    """The parts of a large value that stand in more than one place, operands first."""
+    uses: dict[Scalar, int] = {}
+    size: dict[Scalar, int] = {}
+    inner: set[Var] = set()
+    order = list(walk(value))
+    for e in order:
+        size[e] = 1 + sum(size[p] for p in children(e))
+        inner |= set(e.vars) if isinstance(e, Reduce) else set()
+        for p in children(e):
+            uses[p] = uses.get(p, 0) + 1
+    if size[value] < LARGE:
+        return []
+    return [e for e in order if uses.get(e, 0) > 1 and size[e] >= SHARED and e.free.isdisjoint(inner)]

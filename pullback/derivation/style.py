@@ -1,0 +1,150 @@
+"""How the pieces of a formula look: as plain text, or in LaTeX."""
+
+from __future__ import annotations
+
+import re
+
+PRIME = "′"
+# Precedences, low to high.
+CHOICE, COMPARE, SUM, REDUCTION, PRODUCT, UNARY, POWER, ATOM = range(8)
+
+
+class Style:
+    """How the pieces look in plain text."""
+
+    times = " · "
+    sums = {"sum": "∑", "prod": "∏"}
+    comparisons = {">=": "≥", "==": "=", "!=": "≠"}
+    functions = {"logistic": "σ"}
+    line_end = ""
+
+    def name(self, text: str) -> str:
+        """A name of an array or index."""
+        return text
+
+    def cotangent(self, name: str) -> str:
+        """The cotangent of what has this name."""
+        return f"z_{name}"
+
+    def tangent(self, name: str) -> str:
+        """The tangent of what has this name."""
+        return f"d{name}"
+
+    def dim(self, text: str) -> str:
+        """A dim."""
+        return text
+
+    def number(self, value: bool | float) -> str:
+        """A number."""
+        return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
+
+    def element(self, name: str, indices: str) -> str:
+        """name[indices]."""
+        return f"{name}[{indices}]" if indices else name
+
+    def function(self, name: str, args: str) -> str:
+        """A function of its operands."""
+        return f"{self.functions.get(name, name)}({args})"
+
+    def quotient(self, a: str, b: str) -> tuple[str, int]:
+        """A / b, and how tightly it binds."""
+        return f"{a} / {b}", PRODUCT
+
+    def power(self, base: str, exponent: str, plain: bool) -> str:
+        """Base to the exponent; `plain` where the exponent needs no brackets."""
+        return f"{base}^{exponent}" if plain else f"{base}^({exponent})"
+
+    def reduction(self, op: str, variables: str, body: str) -> str:
+        """A reduction over variables."""
+        return f"{self.sums.get(op, op)}({variables}) {body}"
+
+    def delta(self, a: str, b: str) -> str:
+        """Kronecker delta."""
+        return f"δ({a}, {b})"
+
+    def iverson(self, conditions: str) -> str:
+        """A bracket that is 1 where the conditions hold."""
+        return f"[{conditions}]"
+
+    def choice(self, test: str, then: str, otherwise: str) -> str:
+        """Then where the test holds, else otherwise."""
+        return f"{then} if {test} else {otherwise}"
+
+    def derivative(self, of: str, by: str) -> str:
+        """The derivative of one element by another."""
+        return f"∂{of}/∂{by}"
+
+    def floor(self, a: str, b: str) -> str:
+        """The quotient, rounded down."""
+        return f"⌊{a} / {b}⌋"
+
+    def parentheses(self, text: str) -> str:
+        """Text in parentheses."""
+        return f"({text})"
+
+
+class Latex(Style):
+    """How they look in LaTeX."""
+
+    times = r"\, "
+    sums = {"sum": r"\sum", "prod": r"\prod", "max": r"\max", "min": r"\min"}
+    comparisons = {">=": r"\ge", "==": "=", "!=": r"\ne"}
+    functions = {
+        "logistic": r"\sigma",
+        "exp": r"\exp",
+        "log": r"\log",
+        "sin": r"\sin",
+        "cos": r"\cos",
+        "tan": r"\tan",
+        "sinh": r"\sinh",
+        "cosh": r"\cosh",
+        "tanh": r"\tanh",
+        "sqrt": r"\sqrt",
+    }
+
+    def name(self, text: str) -> str:  # noqa: D102
+        stem = text.rstrip(PRIME)
+        primes = "'" * (len(text) - len(stem))
+        head, *tail = re.sub(r"(?<=[a-zA-Z])(?=\d+$)", "_", stem).strip("_").split("_")
+        set_ = [part if len(part) == 1 or part.isdigit() else rf"\mathit{{{part}}}" for part in (head, *tail) if part]
+        return set_[0] + (f"_{{{','.join(set_[1:])}}}" if len(set_) > 1 else "") + primes if set_ else r"\_"
+
+    def cotangent(self, name: str) -> str:  # noqa: D102
+        return f"z_{{{name}}}"
+
+    def tangent(self, name: str) -> str:  # noqa: D102
+        return rf"\dot{{{name}}}"
+
+    def dim(self, text: str) -> str:  # noqa: D102
+        return self.name(text)
+
+    def function(self, name: str, args: str) -> str:  # noqa: D102
+        if name == "sqrt":
+            return rf"\sqrt{{{args}}}"
+        operator = self.functions.get(name) or r"\operatorname{" + name.replace("_", " ") + "}"
+        return f"{operator}({args})"
+
+    def quotient(self, a: str, b: str) -> tuple[str, int]:  # noqa: D102
+        return rf"\frac{{{a}}}{{{b}}}", UNARY
+
+    def power(self, base: str, exponent: str, plain: bool) -> str:  # noqa: D102
+        return f"{base}^{{{exponent}}}"
+
+    def reduction(self, op: str, variables: str, body: str) -> str:  # noqa: D102
+        operator = self.sums.get(op) or r"\operatorname{" + op + "}"
+        return f"{operator}_{{{variables}}} {body}"
+
+    def delta(self, a: str, b: str) -> str:  # noqa: D102
+        return rf"\delta_{{{a},\,{b}}}"
+
+    def choice(self, test: str, then: str, otherwise: str) -> str:  # noqa: D102
+        return rf"\begin{{cases}} {then} & {test} \\ {otherwise} & \text{{else}} \end{{cases}}"
+
+    def derivative(self, of: str, by: str) -> str:  # noqa: D102
+        return rf"\frac{{\partial {of}}}{{\partial {by}}}"
+
+    def floor(self, a: str, b: str) -> str:  # noqa: D102
+        return rf"\left\lfloor {a} / {b} \right\rfloor"
+
+
+TEXT, LATEX = Style(), Latex()

@@ -1,0 +1,110 @@
+"""The formulas that a derivation goes through. Each holds what a pass had in its hands, and is printed later.
+
+Separated       a statement, and those it became in normal form              y <- t; ...
+Local           a local derivative                                           d y[..] / d x[i'..]
+Transposed      the product of a cotangent with it                           z_y . dy/dx
+Solved          the same with one delta less
+Scattered       the same where no delta could be solved
+Accumulated     a cotangent, from all that reads its array                   z_x = sum of z_y . dy/dx
+Tangent         a tangent, from all that its array reads
+Seeded          a derivative of which the cotangents of the results are known: 1 for a gradient
+Rewritten       a whole program before and after a pass
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pullback.ir.expr import Ref, Scalar
+from pullback.ir.index import Index, Var
+from pullback.ir.program import Block, Program, Statement
+
+
+@dataclass(frozen=True, eq=False)
+class Separated:
+    """A statement that was not in normal form, and the statements it became."""
+
+    statement: Statement
+    into: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Local:
+    """A statement with its derivatives by what it reads."""
+
+    statement: Statement
+    derivatives: tuple[LocalDerivative, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class LocalDerivative:
+    """d result / d operand[i'..]: the deltas [i'.. = source] times weight, summed as the statement sums."""
+
+    result: Ref
+    operand: Ref
+    source: tuple[Index, ...]
+    weight: Scalar
+
+
+@dataclass(frozen=True, eq=False)
+class Transposed:
+    """The part of the operand's cotangent at `variables` that comes through one local derivative."""
+
+    operand: Ref
+    variables: tuple[Var, ...]
+    value: Scalar
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """A sum over deltas after one more rule."""
+
+    value: Scalar
+
+
+@dataclass(frozen=True, eq=False)
+class Scattered:
+    """A sum over deltas that no rule solves, as a scatter."""
+
+    statement: Statement
+
+
+@dataclass(frozen=True, eq=False)
+class Accumulated:
+    """The cotangent of an array, complete."""
+
+    array: Ref
+    cotangent: Ref
+    variables: tuple[Var, ...]
+    value: Scalar
+
+
+@dataclass(frozen=True, eq=False)
+class Tangent:
+    """The tangent of an array, from the tangents of what its statement reads."""
+
+    array: Ref
+    tangent: Ref
+    statement: Statement
+
+
+@dataclass(frozen=True, eq=False)
+class Seeded:
+    """The derivative with cotangents put in: `seeds` are their values, `renamed` what stands for an array afterwards."""
+
+    seeds: tuple[tuple[Ref, Scalar], ...]
+    renamed: Mapping[Ref, Ref]
+    after: Block
+
+
+@dataclass(frozen=True, eq=False)
+class Rewritten:
+    """A program before and after a pass."""
+
+    name: str
+    before: Program
+    after: Program
+
+
+Formula = Separated | Local | Transposed | Solved | Scattered | Accumulated | Tangent | Seeded | Rewritten
