@@ -82,6 +82,8 @@ def _edges_of(s: Build | Scatter, active: set[Ref]) -> Edges:
         fired("derivative.build")
         target = tuple(as_index(v) for v in s.vars)
         variables, body, weight = s.vars, value, None
+        if isinstance(value, Get):
+            fired("derivative.copy")
         if isinstance(value, Reduce):
             fired("derivative." + value.op)
             variables, body = (*s.vars, *value.vars), value.arg

@@ -23,7 +23,9 @@ from pullback.ir.index import Var, as_index
 from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Statement, While, map_blocks
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
+from pullback.rewrite.fired import fired, in_steps, step
 from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.steps import Given, Tangent
 
 
 def jvp(program: Program, wrt: Sequence[int]) -> Program:
@@ -39,6 +41,8 @@ def jvp(program: Program, wrt: Sequence[int]) -> Program:
     primal = normalise(program)
     sources = [primal.inputs[k] for k in wrt]
     tangents = {r: Ref(f"{r.name}_dot", r.dtype, r.shape) for r in sources}
+    for r, direction in tangents.items():
+        step(lambda r=r, direction=direction: Given(direction, r.name, True))  # type: ignore[misc]
     sweep = _Sweep(dict(tangents))
     statements = sweep.block(primal.body.statements, active_in(primal.body, set(sources)))
     floating = [r for r in primal.outputs if r.dtype.is_floating]
@@ -52,7 +56,7 @@ def jvp(program: Program, wrt: Sequence[int]) -> Program:
         body=Block(tuple(statements), (*primal.outputs, *results)),
         output_names=(*names, *dots),
     )
-    return eliminate_dead(eliminate_common(normalise(out)))
+    return in_steps(out, normalise, eliminate_common, eliminate_dead)
 
 
 class _Sweep:
@@ -111,10 +115,13 @@ class _Sweep:
                 summed: Scalar = expr.reduce("sum", edges[0].variables[len(s.vars) :], value)
                 out.append(Build((dot,), fresh, (m.scalar(summed),), s.positions))
             self.tangents[result] = dot
+            fired("forward.chain")
+            step(lambda result=result, dot=dot, s=out[-1]: Tangent(result, dot, s))  # type: ignore[misc]
         return out
 
     def _loop(self, s: Fold | While, active: set[Ref]) -> list[Statement]:
         """The loop with the tangents of its moving states as further states."""
+        fired("derivative.fold")
         before: list[Statement] = []
         inside = loop_active(s, active)
         moving = [k for k, r in enumerate(s.states) if r in inside]
@@ -146,6 +153,7 @@ class _Sweep:
 
     def _branches(self, s: Choose | Call, active: set[Ref]) -> list[Statement]:
         """The cond or checkpoint whose blocks give the tangents too."""
+        fired("derivative.cond")
         moving = [k for k, o in enumerate(s.outs) if o in active]
 
         def both(block: Block) -> Block:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 from pullback.ad.blocks import zeros
@@ -23,6 +24,7 @@ from pullback.ir.program import Block, Build, Program, Statement
 from pullback.ir.traverse import instantiate
 from pullback.rewrite.batch import batch
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
+from pullback.rewrite.fired import in_steps
 from pullback.rewrite.kronecker import eliminate_deltas
 from pullback.rewrite.normal_form import normalise
 
@@ -47,7 +49,8 @@ def elaborated(program: Program, wrt: int, mode: Mode = "auto", sums: bool = Fal
     """The Jacobian with its deltas still in place where it has them: what `ad.sparse` reads the pattern from."""
     if mode == "auto":
         mode = _cheaper(program, wrt)
-    return eliminate_deltas(_forward(program, wrt) if mode == "forward" else _reverse(program, wrt), sums)
+    swept = _forward(program, wrt) if mode == "forward" else _reverse(program, wrt)
+    return in_steps(swept, partial(eliminate_deltas, sums=sums))
 
 
 def _cheaper(program: Program, wrt: int) -> Mode:

@@ -33,7 +33,7 @@ from pullback.rewrite.brackets import solve
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import fired, in_steps, step
 from pullback.rewrite.normal_form import normalise
-from pullback.rewrite.steps import Accumulated, Scattered, Transposed
+from pullback.rewrite.steps import Accumulated, Given, Scattered, Transposed
 from pullback.source import Position
 
 
@@ -74,6 +74,7 @@ class _Sweep:
             if r.dtype.is_floating:
                 seed = Ref(f"{name}_bar", r.dtype, r.shape)
                 seeds.append(seed)
+                step(lambda seed=seed, name=name: Given(seed, name))  # type: ignore[misc]
                 if r in self.active:
                     self._give(r, [Var(n, d) for n, d in zip(_names(r), r.shape, strict=True)], seed)
         for s in reversed(p.body.statements):
@@ -115,6 +116,7 @@ class _Sweep:
 
     def _loop(self, s: Fold | Choose) -> None:
         """A statement with blocks: its transpose is a statement with blocks too."""
+        fired("derivative.fold" if isinstance(s, Fold) else "derivative.cond")
         cotangents = {o: c for o in s.outs if (c := self._cotangent(o)) is not None}
         transpose = transpose_fold if isinstance(s, Fold) else transpose_choose
         found = transpose(s, cotangents, self.active, vjp)  # type: ignore[arg-type]
@@ -141,7 +143,7 @@ class _Sweep:
         term = expr.mul(expr.cast(self._read(cotangent, e.target), e.weight.dtype), e.weight)
         variables = tuple(Var(n, d) for n, d in zip(_names(e.operand, e.source), e.operand.shape, strict=True))
         fired("reverse.transpose")
-        step(lambda: Transposed(e.operand, variables, unsolved(e, variables, term)))
+        step(lambda: Transposed(e.result, e.operand, variables, e.variables, unsolved(e, variables, term)))
         solution = None
         if not data_dependent(e.source, e.variables):
             equations = [as_index(m) - i for m, i in zip(variables, e.source, strict=True)]
@@ -183,6 +185,8 @@ class _Sweep:
         value = expr.add(*terms)
         self.backward.append(Build((out,), variables, (value,), positions))
         fired("reverse.accumulate")
+        if len(terms) > 1:
+            fired("reverse.add")
         step(lambda: Accumulated(r, out, variables, value))
         tests = {t.test if isinstance(t, Select) and isinstance(t.otherwise, Zero) else None for t in terms}
         if len(tests) == 1 and (test := tests.pop()) is not None:

@@ -6,20 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pullback.api.direction import substituted
 from pullback.api.function import Function, function
 from pullback.api.signature import Parameter, Signature
 from pullback.api.traced import Traced
 from pullback.errors import DerivativeError, TraceError
 from pullback.ir import expr
-from pullback.ir.expr import Const, Ref, Scalar, Zero
-from pullback.ir.index import Index, Var
-from pullback.ir.program import Block, Build, Program, Statement
-from pullback.ir.traverse import Substitution
+from pullback.ir.program import Block
 from pullback.lang import tree
 from pullback.lang.handle import shape_text
 from pullback.lang.tree import Structure
-from pullback.rewrite.fired import fired, step
-from pullback.rewrite.steps import Seeded
 from pullback.source import Position, user_position
 
 Wrt = str | int | tuple[str | int, ...]
@@ -27,6 +23,8 @@ Wrt = str | int | tuple[str | int, ...]
 
 class Gradient(Function):
     """The gradient of a function whose result is one floating-point number."""
+
+    is_derivative = True
 
     def __init__(
         self, base: Function, wrt: Wrt | None, has_aux: bool, with_value: bool, position: Position | None
@@ -72,7 +70,10 @@ class Gradient(Function):
         program = base.program
         value, aux = self._value(base)
         derived = vjp(program, positions)
-        seeded = _seed(derived, program, value)
+        given = derived.inputs[len(program.inputs) :]
+        floating = [k for k, r in enumerate(program.outputs) if r.dtype.is_floating]
+        seeds = {r: expr.const(1.0, r.dtype) if k == value else expr.zero(r.dtype) for k, r in zip(floating, given)}
+        seeded = substituted(derived, {}, seeds)
         count = len(program.outputs)
         cotangents = list(seeded[1][count:])
         wrt_structure = (
@@ -163,37 +164,6 @@ class Gradient(Function):
 
 def _pair(a: Structure, b: Structure) -> Structure:
     return Structure("tuple", None, (0, 1), (a, b))
-
-
-def _seed(derived: Program, program: Program, value: int) -> tuple[tuple[Statement, ...], tuple[Ref, ...]]:
-    """The derivative's body with cotangent 1 for the value and 0 for other outputs."""
-    cotangents = derived.inputs[len(program.inputs) :]
-    floating = [k for k, r in enumerate(program.outputs) if r.dtype.is_floating]
-    refs = dict(zip(derived.inputs, program.inputs))
-    seeds: list[tuple[Ref, Scalar]] = []
-    constants: dict[Ref, Scalar] = {}
-    made: list[Statement] = []
-    for k, r in zip(floating, cotangents):
-        seed = expr.const(1.0, r.dtype) if k == value else expr.zero(r.dtype)
-        stand_in = Ref(r.name, r.dtype, r.shape)
-        refs[r] = stand_in
-        constants[stand_in] = seed
-        seeds.append((r, seed))
-        made.append(Build((stand_in,), tuple(Var("i", e) for e in r.shape), (seed,)))
-
-    def get(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
-        return constants.get(ref) or expr.get(ref, *indices)
-
-    sub = Substitution(refs=refs, get=get)
-    for s in derived.body.statements:  # constants spread: a cotangent of 1 or 0 is seen by all that read it
-        s = sub.statement(s)
-        if isinstance(s, Build):
-            constants.update((r, v) for r, v in zip(s.outs, s.values) if isinstance(v, Const | Zero))
-        made.append(s)
-    results = tuple(sub.ref(r) for r in derived.body.results)
-    fired("trivial")
-    step(lambda: Seeded(tuple(seeds), refs, Block(tuple(made), results)))
-    return tuple(made), results
 
 
 def _as_function(f: Callable[..., Any]) -> Function:

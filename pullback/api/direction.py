@@ -12,7 +12,7 @@ from pullback.errors import DerivativeError, TraceError
 from pullback.ir import expr, types
 from pullback.ir.expr import Const, Ref, Scalar, Zero
 from pullback.ir.index import Index, Var
-from pullback.ir.program import Build, Program, Statement
+from pullback.ir.program import Block, Build, Program, Statement
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
 from pullback.lang import tree
@@ -20,6 +20,8 @@ from pullback.lang.annotations import MISSING, Leaf, Leaves, Spec
 from pullback.lang.arguments import as_numpy, numpy_dtype
 from pullback.lang.handle import Handle, type_text
 from pullback.lang.tree import Structure
+from pullback.rewrite.fired import fired, step
+from pullback.rewrite.steps import Seeded
 from pullback.source import Position
 
 Wrt = str | int | tuple[str | int, ...]
@@ -281,7 +283,11 @@ def substituted(
         if isinstance(s, Build):
             known.update((r, v) for r, v in zip(s.outs, s.values) if isinstance(v, Const | Zero))
         made.append(s)
-    return tuple(made), tuple(sub.ref(r) for r in derived.body.results)
+    results = tuple(sub.ref(r) for r in derived.body.results)
+    for value in constants.values():
+        fired("trivial.zero" if isinstance(value, Zero) else "trivial.one")
+    step(lambda: Seeded(tuple(constants.items()), sub.refs, derived.body, Block(tuple(made), results)))
+    return tuple(made), results
 
 
 def chosen(what: str, base: Function, wrt: Wrt | None, position: Position | None) -> tuple[list[int], bool]:

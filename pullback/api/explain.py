@@ -1,12 +1,19 @@
-"""What the compiler does with a function, stage by stage."""
+"""What the compiler does with a function, stage by stage; and how a derivative was found, step by step."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from pullback.ir.printer import print_program
 from pullback.ir.program import Program
+from pullback.rewrite.fired import record_steps
+
+if TYPE_CHECKING:
+    from pullback.derivation.render import Derivation
+
+Format = Literal["text", "markdown"]
 
 
 @dataclass(frozen=True)
@@ -21,23 +28,61 @@ class Explained:
 
 @dataclass(frozen=True)
 class Explanation:
-    """All stages of a function; `print` shows them."""
+    """All stages of a function; `print` shows them.
+
+    Attributes:
+        stages: from the program as written to C.
+        derivation: for a derivative, the steps by which it was found.
+        format: how `print` shows it, "text" or "markdown".
+    """
 
     stages: tuple[Explained, ...]
+    derivation: Derivation | None = None
+    format: Format = "text"
 
     def __str__(self) -> str:
+        return self.markdown() if self.format == "markdown" else self.text()
+
+    def text(self) -> str:
+        """The derivation, then each stage, as plain text."""
         parts = []
-        before = ""
-        for s in self.stages:
+        if self.derivation is not None:
+            parts += ["== derivation: the derivative, step by step", self.derivation.text()]
+        for s, changed in self._changes():
             parts.append(f"== {s.name}: {s.purpose}")
             if s.rules:
-                parts.append("   " + ", ".join(f"{n} × {k}" if k > 1 else n for n, k in s.rules.items()))
-            parts.append(s.text.rstrip("\n") if s.text != before else "   (no change)")
-            before = s.text
+                parts.append("   " + _counted(s.rules))
+            parts.append(s.text.rstrip("\n") if changed else "   (no change)")
         return "\n".join(parts)
 
+    def markdown(self) -> str:
+        """The same as Markdown, formulas in LaTeX."""
+        parts = []
+        if self.derivation is not None:
+            parts += ["## Derivation", self.derivation.markdown().rstrip("\n")]
+        for s, changed in self._changes():
+            parts.append(f"## {s.name}: {s.purpose}")
+            if s.rules:
+                parts.append(_counted(s.rules))
+            kind = "c" if s.name == "C" else ""
+            parts.append(f"```{kind}\n" + s.text.rstrip("\n") + "\n```" if changed else "No change.")
+        return "\n\n".join(parts) + "\n"
 
-def explain(program: Program, dims: Mapping[str, int] | None) -> Explanation:
+    def _repr_markdown_(self) -> str:
+        return self.markdown()
+
+    def _changes(self) -> list[tuple[Explained, bool]]:
+        before = ("", *(s.text for s in self.stages))
+        return [(s, s.text != old) for s, old in zip(self.stages, before, strict=False)]
+
+
+def _counted(rules: Mapping[str, int]) -> str:
+    return ", ".join(f"{n} × {k}" if k > 1 else n for n, k in rules.items())
+
+
+def explain(
+    program: Program, dims: Mapping[str, int] | None, derivation: Derivation | None = None, format: Format = "text"
+) -> Explanation:
     """The stages from the program as traced to C; without dims they stay symbolic and the C is left out."""
     from pullback.passes.pipeline import stages
     from pullback.runtime.emit import c_source
@@ -45,4 +90,13 @@ def explain(program: Program, dims: Mapping[str, int] | None) -> Explanation:
     found = [Explained(s.name, s.purpose, print_program(s.program), s.rules) for s in stages(program, dims or {})]
     if dims is not None:
         found.append(Explained("C", "what the compiler is given", c_source(program, dims), {}))
-    return Explanation(tuple(found))
+    return Explanation(tuple(found), derivation, format)
+
+
+def derive(make: Callable[[], Program]) -> Derivation:
+    """The derivation of what `make` gives, recorded while it runs."""
+    from pullback.derivation.render import Derivation
+
+    with record_steps() as steps:
+        program = make()
+    return Derivation(program, tuple(steps))

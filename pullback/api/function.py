@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
 from pullback.api import policy
 from pullback.api.call import inline
 from pullback.api.execute import Runner, prepare
-from pullback.api.explain import Explanation, explain
+from pullback.api.explain import Explanation, Format, derive, explain
 from pullback.api.fast import Shortcut, collect
 from pullback.api.signature import Parameter, Signature, bind, parameters_of, signature_of
 from pullback.api.traced import Traced, trace
@@ -24,6 +24,9 @@ from pullback.lang import tree
 from pullback.lang.annotations import AnySpec, ArraySpec, NumberSpec, Spec, TreeSpec, Undetermined
 from pullback.lang.trace import is_tracing
 from pullback.source import user_position
+
+if TYPE_CHECKING:
+    from pullback.derivation.render import Derivation
 
 Specialise = Literal["auto", "always", "never"]
 ENTRIES = 4  # compiled calls that a function tries before it looks closely at its arguments
@@ -54,7 +57,10 @@ class Function:
 
     Attributes:
         name: the Python function's name.
+        is_derivative: whether it was made of another function's program.
     """
+
+    is_derivative = False
 
     def __init__(
         self,
@@ -251,9 +257,12 @@ class Function:
     def type(self) -> str:
         """The type with its dims: `(x: f32[N, M], w: f32[M]) -> f32[N]`, and what the dims must fulfil."""
         traced = self._determined()
+        return program_type(self.parameters, self._signature_of(traced), traced)
+
+    def _signature_of(self, traced: Traced) -> Signature:
         signature = next((s for s, t in self._traces.items() if t is traced), self._last)
         assert signature is not None
-        return program_type(self.parameters, signature, traced)
+        return signature
 
     @property
     def ir(self) -> str:
@@ -306,11 +315,38 @@ class Function:
         program = self._determined().program
         return export(program, self._dims(program, dims), directory)
 
-    def explain(self, **dims: int) -> Explanation:
-        """Every stage from the program to C, and the rules that fired."""
+    def explain(self, *, format: Format = "text", **dims: int) -> Explanation:
+        """Every stage from the program to C, and the rules that fired; for a derivative, first how it was found.
+
+        Args:
+            format: how the result prints: "text", or "markdown" with formulas in LaTeX.
+            dims: the dims, for the C to be shown too.
+        Raises:
+            ValueError: there is no such format.
+        """
+        if format not in ("text", "markdown"):
+            raise ValueError(f'format={format!r}: "text" or "markdown"')
         program = self._determined().program
         complete = bool(dims) or not determined_dims(program)
-        return explain(program, self._dims(program, dims) if complete else None)
+        found = self._dims(program, dims) if complete else None
+        return explain(program, found, self.derivation(), format)
+
+    def derivation(self) -> Derivation | None:
+        """How this derivative was found, step by step, with the rules of the papers; None for what is no derivative.
+
+        >>> import pullback as pb
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def energy(x: Float64[Array, "N"]):
+        ...     return pb.sum_over(x.shape[0], lambda n: x[n] * x[n])
+        >>> print(str(pb.grad(energy).derivation()).splitlines()[-1].strip())
+        z_x = 2 · x                                                                           (002: 29, 32)
+        """
+        if not self.is_derivative:
+            return None
+        signature = self._signature_of(self._determined())
+        return derive(lambda: self._trace(signature).program)
 
     def __repr__(self) -> str:
         try:

@@ -35,6 +35,8 @@ class Derived(Function):
         base: the function it is the derivative of.
     """
 
+    is_derivative = True
+
     def __init__(self, base: Function, mode: str, position: Position | None) -> None:
         super().__init__(base.python)
         self.base = base

@@ -122,7 +122,8 @@ class Notation:
                 factors.insert(0, str(abs(c)))
             sign = (" - " if c < 0 else " + ") if text else ("-" if c < 0 else "")
             text += sign + self.style.times.strip(" ").join(factors)
-        return f"({text})" if level > SUM and (len(terms) > 1 or text.startswith("-")) else text
+        loose = len(terms) > 1 or text.startswith("-") or (level > PRODUCT and i.single is None and i.constant is None)
+        return f"({text})" if level > SUM and loose else text
 
     def _order(self, a: Atom) -> tuple[bool, int, str]:
         """Dims first in a product, index variables in the order they came into scope."""
@@ -136,10 +137,10 @@ class Notation:
             case Var():
                 return self.vars.get(a) or self.style.name(a.name)
             case Floor():
-                return self.style.floor(self.index(a.numerator), self.index(a.denominator, PRODUCT))
+                return self.style.floor(self.index(a.numerator, PRODUCT), self.index(a.denominator, UNARY))
             case Mod():
                 mod = r" \bmod " if isinstance(self.style, Latex) else " mod "
-                return f"({self.index(a.numerator)}{mod}{self.index(a.denominator, PRODUCT)})"
+                return f"({self.index(a.numerator, PRODUCT)}{mod}{self.index(a.denominator, UNARY)})"
             case Data():
                 return self.scalar(a.scalar, ATOM)
             case _:
@@ -251,13 +252,13 @@ class Notation:
     def _add(self, e: Add) -> str:
         text = ""
         for a in e.args:
-            minus, positive = _without_sign(a)
+            minus, positive = without_sign(a)
             sign = (" - " if minus else " + ") if text else ("-" if minus else "")
             text += sign + self.scalar(positive, REDUCTION)
         return text
 
     def _mul(self, e: Mul) -> tuple[str, int]:
-        minus, positive = _without_sign(e)
+        minus, positive = without_sign(e)
         if minus:
             return "-" + self.scalar(positive, PRODUCT), PRODUCT
         levels = [PRODUCT, *[UNARY] * (len(e.args) - 2), UNARY]
@@ -268,7 +269,8 @@ class Notation:
 
     def _guarded(self, guards: list[str], e: Scalar) -> tuple[str, int]:
         if not (isinstance(e, Const) and e.value == 1):
-            guards.append(self.scalar(e, REDUCTION))
+            text = self.scalar(e, REDUCTION)
+            guards.append(self.style.parentheses(text) if text.startswith("-") else text)
         return self.style.times.join(guards), PRODUCT if len(guards) > 1 else ATOM
 
     def _bracket(self, e: Bracket) -> tuple[str, int]:
@@ -321,7 +323,7 @@ class Notation:
                 return [f"{names} = \text{{{word}}}" if isinstance(self.style, Latex) else f"{names} = {word} …"]
 
 
-def _without_sign(e: Scalar) -> tuple[bool, Scalar]:
+def without_sign(e: Scalar) -> tuple[bool, Scalar]:
     """Whether a term has a negative number in front, and the term without its sign."""
     number, rest = (e.args[0], e.args[1:]) if isinstance(e, Mul) else (e, ())
     if not isinstance(number, Const) or number.dtype.is_bool or not number.value < 0:

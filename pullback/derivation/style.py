@@ -13,22 +13,31 @@ class Style:
     """How the pieces look in plain text."""
 
     times = " · "
+    dot = " · "
+    pointwise = ".*"
     sums = {"sum": "∑", "prod": "∏"}
     comparisons = {">=": "≥", "==": "=", "!=": "≠"}
     functions = {"logistic": "σ"}
-    line_end = ""
 
     def name(self, text: str) -> str:
         """A name of an array or index."""
         return text
 
+    def subscript(self, name: str, below: str) -> str:
+        """A name with another one below."""
+        return f"{name}_{below}"
+
     def cotangent(self, name: str) -> str:
         """The cotangent of what has this name."""
-        return f"z_{name}"
+        return self.subscript("z", name)
 
     def tangent(self, name: str) -> str:
         """The tangent of what has this name."""
         return f"d{name}"
+
+    def words(self, text: str) -> str:
+        """Words inside a formula."""
+        return text
 
     def dim(self, text: str) -> str:
         """A dim."""
@@ -74,6 +83,22 @@ class Style:
         """The derivative of one element by another."""
         return f"∂{of}/∂{by}"
 
+    def arrow(self, indices: str, body: str) -> str:
+        """The tensor of all values of body."""
+        return f"({indices}) ⇒ {body}"
+
+    def cast(self, shape: str, body: str) -> str:
+        """A tensor in another shape."""
+        return f"({shape}) {body}"
+
+    def tensor_sum(self, axes: str, body: str) -> str:
+        """The sum of a tensor, over its last axes where their number is given."""
+        return f"∑_{axes} {body}" if axes else f"∑ {body}"
+
+    def contract(self, axes: str) -> str:
+        """The product that contracts the last axes of both sides."""
+        return f"×_{axes}"
+
     def floor(self, a: str, b: str) -> str:
         """The quotient, rounded down."""
         return f"⌊{a} / {b}⌋"
@@ -87,6 +112,8 @@ class Latex(Style):
     """How they look in LaTeX."""
 
     times = r"\, "
+    dot = r" \cdot "
+    pointwise = r"\mathbin{.*}"
     sums = {"sum": r"\sum", "prod": r"\prod", "max": r"\max", "min": r"\min"}
     comparisons = {">=": r"\ge", "==": "=", "!=": r"\ne"}
     functions = {
@@ -109,8 +136,11 @@ class Latex(Style):
         set_ = [part if len(part) == 1 or part.isdigit() else rf"\mathit{{{part}}}" for part in (head, *tail) if part]
         return set_[0] + (f"_{{{','.join(set_[1:])}}}" if len(set_) > 1 else "") + primes if set_ else r"\_"
 
-    def cotangent(self, name: str) -> str:  # noqa: D102
-        return f"z_{{{name}}}"
+    def subscript(self, name: str, below: str) -> str:  # noqa: D102
+        return f"{name}_{{{below}}}"
+
+    def words(self, text: str) -> str:  # noqa: D102
+        return rf"\text{{{text}}}"
 
     def tangent(self, name: str) -> str:  # noqa: D102
         return rf"\dot{{{name}}}"
@@ -145,6 +175,19 @@ class Latex(Style):
 
     def floor(self, a: str, b: str) -> str:  # noqa: D102
         return rf"\left\lfloor {a} / {b} \right\rfloor"
+
+
+    def arrow(self, indices: str, body: str) -> str:  # noqa: D102
+        return rf"({indices}) \Rightarrow {body}"
+
+    def cast(self, shape: str, body: str) -> str:  # noqa: D102
+        return rf"({shape})\, {body}"
+
+    def tensor_sum(self, axes: str, body: str) -> str:  # noqa: D102
+        return rf"\sum_{{{axes}}} {body}" if axes else rf"\sum {body}"
+
+    def contract(self, axes: str) -> str:  # noqa: D102
+        return rf"\times_{{{axes}}}"
 
 
 TEXT, LATEX = Style(), Latex()

@@ -360,7 +360,7 @@ def _split_multiples(a: Index, d: Index) -> tuple[Index, Index]:
 
 
 def floor_divide(a: Index, d: Index) -> Index:
-    """floor(a / d) for d > 0: multiples of d leave, a remainder known to lie in [0, d) vanishes."""
+    """floor(a / d) for d > 0: multiples of d leave, a remainder known to lie in [-d, d) becomes a number."""
     if d is ONE_INDEX:
         return a
     if a.constant is not None and d.constant is not None:
@@ -368,6 +368,8 @@ def floor_divide(a: Index, d: Index) -> Index:
     q, r = _split_multiples(a, d)
     if not r.terms or (prove_nonnegative(r) and prove_nonnegative(d - r - 1)):
         return q
+    if prove_nonnegative(-r - 1) and prove_nonnegative(d + r):
+        return q - 1
     common = _common_factor(r, d)
     if common > 1:
         r, d = _divide_by(r, common), _divide_by(d, common)
@@ -386,6 +388,8 @@ def modulo(a: Index, d: Index) -> Index:
     _, r = _split_multiples(a, d)
     if not r.terms or (prove_nonnegative(r) and prove_nonnegative(d - r - 1)):
         return r
+    if prove_nonnegative(-r - 1) and prove_nonnegative(d + r):
+        return d + r
     inner = r.single
     if isinstance(inner, Mod) and divide_exactly(inner.denominator, d) is not None:
         return modulo(inner.numerator, d)

@@ -15,9 +15,11 @@ from pullback.passes.fuse import fuse
 from pullback.passes.pack import pad_operands
 from pullback.passes.recompute import recompute_rows
 from pullback.passes.speculate import speculate_guards
+from pullback.rewrite.algebra import simplify_algebra
 from pullback.rewrite.calls import inline_checkpoints, inline_rules
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import record_rules
+from pullback.rewrite.loops import simplify_loops
 from pullback.rewrite.normal_form import normalise
 
 
@@ -42,6 +44,8 @@ class Stage:
 
 PASSES = (
     Pass("rules", "derivatives are taken: functions with rules of their own are like others", inline_rules),
+    Pass("loops", "loops of no step, of one, or with states that stay are none", simplify_loops),
+    Pass("algebra", "integers' ring rules, and what a test says in its branches", simplify_algebra),
     Pass("normalise", "one reduction per statement, transcendentals apart", normalise),
     Pass("common", "equal statements are computed once", eliminate_common),
     Pass("dead", "what no result needs is dropped", eliminate_dead),

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from pullback.ir import expr
-from pullback.ir.expr import Scalar
+from pullback.ir.expr import Const, Scalar
 from pullback.ir.index import (
     ZERO_INDEX,
     Cond,
@@ -240,6 +240,8 @@ class _State:
 
     def _eliminate(self, v: Var, value: Index) -> None:
         """Put `value` for v everywhere; its range becomes conditions."""
+        if isinstance(self.term, Const):
+            fired("solve.alone")
         self.variables.remove(v)
         m = Substitution(variables={v: value})
         self.equations = [m.index(x) for x in self.equations]

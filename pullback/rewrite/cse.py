@@ -153,6 +153,8 @@ def _live_fold(s: Fold, live: set[Ref]) -> Fold:
             break
         keep = sorted([*keep, *more])
     states = [k for k in keep if k < n]
+    if len(states) < n:
+        fired("dead.state")
     return replace(
         s,
         outs=tuple(s.outs[k] for k in keep),

@@ -60,8 +60,9 @@ def record_steps() -> Iterator[list[Step]]:
 
 @contextmanager
 def unrecorded() -> Iterator[None]:
-    """Passes that run in the block leave no steps: what they do is told by a step of their caller."""
-    token = _STEPS.set(None)
+    """Passes that run in the block leave no steps: the rules they report belong to a step of their caller."""
+    outer = _STEPS.get()
+    token = _STEPS.set(outer and Steps(pending=outer.pending))
     try:
         yield
     finally:
@@ -74,7 +75,8 @@ def in_steps(program: Program, *passes: Callable[[Program], Program]) -> Program
         before = program
         with unrecorded():
             program = run(before)
-        step(lambda name=run.__name__, before=before, after=program: Rewritten(name, before, after))  # type: ignore[misc]
+        name = getattr(run, "func", run).__name__
+        step(lambda name=name, before=before, after=program: Rewritten(name, before, after))  # type: ignore[misc]
     return program
 
 

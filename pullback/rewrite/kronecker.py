@@ -219,6 +219,7 @@ class _Eliminator:
             return None
         for k, f in enumerate(e.args):
             if isinstance(f, Add | Reduce) and self.terms(f):
+                fired("kronecker.multiply_out")
                 others = (*e.args[:k], *e.args[k + 1 :])
                 return self._each(f, lambda t: expr.mul(t, *others))
         return None

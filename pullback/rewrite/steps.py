@@ -1,5 +1,6 @@
 """The formulas that a derivation goes through. Each holds what a pass had in its hands, and is printed later.
 
+Given           a direction that the caller gives
 Separated       a statement, and those it became in normal form              y <- t; ...
 Local           a local derivative                                           d y[..] / d x[i'..]
 Transposed      the product of a cotangent with it                           z_y . dy/dx
@@ -19,6 +20,15 @@ from dataclasses import dataclass
 from pullback.ir.expr import Ref, Scalar
 from pullback.ir.index import Index, Var
 from pullback.ir.program import Block, Program, Statement
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """The cotangent of a result, or the tangent of an argument, that the caller gives."""
+
+    direction: Ref
+    array: str
+    is_tangent: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +59,15 @@ class LocalDerivative:
 
 @dataclass(frozen=True, eq=False)
 class Transposed:
-    """The part of the operand's cotangent at `variables` that comes through one local derivative."""
+    """The part of the operand's cotangent at `variables` that comes through one local derivative.
 
+    `summed` are the statement's variables and those it sums over.
+    """
+
+    result: Ref
     operand: Ref
     variables: tuple[Var, ...]
+    summed: tuple[Var, ...]
     value: Scalar
 
 
@@ -91,10 +106,11 @@ class Tangent:
 
 @dataclass(frozen=True, eq=False)
 class Seeded:
-    """The derivative with cotangents put in: `seeds` are their values, `renamed` what stands for an array afterwards."""
+    """The derivative with directions put in: values of constant ones, and what stands for an array after."""
 
     seeds: tuple[tuple[Ref, Scalar], ...]
     renamed: Mapping[Ref, Ref]
+    before: Block
     after: Block
 
 
@@ -107,4 +123,4 @@ class Rewritten:
     after: Program
 
 
-Formula = Separated | Local | Transposed | Solved | Scattered | Accumulated | Tangent | Seeded | Rewritten
+Formula = Given | Separated | Local | Transposed | Solved | Scattered | Accumulated | Tangent | Seeded | Rewritten

@@ -14,12 +14,22 @@ SWEEP = "ad/reverse.py"
 BRACKETS = "rewrite/brackets.py"
 BUILDERS = "ir/expr.py"
 READING = "derivation/vectorise.py, as a reading of the result: loops are made from the indexed form"
+REDUCTIONS = tuple(f"normal_form.{op}" for op in ("sum", "prod", "max", "min", "argmax", "argmin", "any", "all"))
 RANGE = "f⁻¹(i′) must be in the range of i, and f must take the value i′: both stay as a bracket"
+
+
+# What is cited for rules that the paper does not number.
+NUMBERS: Final = {
+    "ssa.variable": "Fig. 7 (1)", "ssa.tensor_function": "Fig. 7 (2)", "ssa.scalar_function": "Fig. 7 (3)",
+    "ssa.builtin": "Fig. 7 (4)", "ssa.sum": "Fig. 7 (5)", "ssa.scaled": "Fig. 7 (6)", "z": "zⱼ", "trivial": "0 and 1",
+    "index.difference": "i₁ − i₂", "index.shift": "i + n",
+}
 
 
 def _rule(number: int | str, name: str, text: str, latex: str, where: str, *fires: str, condition: str = "",
           exact: bool = True, applied: bool = True) -> Rule:
-    return Rule(f"deepdsl.{number}", "002", str(number), name, text, latex, where, fires, condition, exact, applied)
+    cited = NUMBERS.get(str(number), str(number))
+    return Rule(f"deepdsl.{number}", "002", cited, name, text, latex, where, fires, condition, exact, applied)
 
 
 STATIC_SINGLE_ASSIGNMENT: Final = (
@@ -34,19 +44,20 @@ STATIC_SINGLE_ASSIGNMENT: Final = (
     _rule("ssa.builtin", "the operand of a builtin gets a name", "F(t) ↝ y ← t; F(y)",
           r"\mathcal F(t) \rightsquigarrow y \leftarrow \hat t;\ \mathcal F(y)",
           "rewrite/normal_form.py: the operand of exp, log, tanh, … is a statement, and so is the function",
-          "normal_form.in", "normal_form.function"),
+          "normal_form.*"),
     _rule("ssa.sum", "the terms of a tensor sum get names", "t₁ + t₂ ↝ y₁ ← t₁; y₂ ← t₂; y₁ + y₂",
           r"t_1 + t_2 \rightsquigarrow y_1 \leftarrow \hat t_1;\ y_2 \leftarrow \hat t_2;\ y_1 + y_2",
-          "rewrite/normal_form.py: a term that holds a reduction is a statement; other terms need no array of their own",
-          "normal_form.reduction"),
+          "rewrite/normal_form.py: a term that holds a reduction is a statement; others need no array of their own",
+          *REDUCTIONS),
     _rule("ssa.scaled", "the tensor of a scalar product gets a name", "s · t ↝ y ← t; s · y",
           r"s \cdot t \rightsquigarrow y \leftarrow \hat t;\ s \cdot y",
-          "rewrite/normal_form.py: as for sums", "normal_form.reduction"),
+          "rewrite/normal_form.py: as for sums", *REDUCTIONS),
 )
 
 DERIVATIVES: Final = (
     _rule(1, "chain rule", "∂f(t)/∂y = f′(t) · ∂t/∂y + (∂f/∂y)(t)",
-          r"\frac{\partial f(t)}{\partial y} = f'(t) \cdot \frac{\partial t}{\partial y} + \frac{\partial f}{\partial y}(t)",
+          r"\frac{\partial f(t)}{\partial y} = f'(t) \cdot \frac{\partial t}{\partial y} + "
+          r"\frac{\partial f}{\partial y}(t)",
           f"{SWEEP}: each statement passes its cotangent on to what it reads", "reverse.chain", "forward.chain"),
     _rule("z", "reverse accumulation", "z_j = ∑ᵢ z_i · ∂t_i/∂y_j; ∂s/∂w = ∑ᵢ z_i · ∂t_i/∂w",
           r"z_j = \sum_i z_i \cdot \frac{\partial \hat t_i}{\partial y_j},\quad"
@@ -54,19 +65,20 @@ DERIVATIVES: Final = (
           f"{SWEEP}: the parts of a cotangent are added when the statement of its array is reached",
           "reverse.accumulate"),
     _rule(2, "sum of tensors", "∂(t₁ + t₂)/∂y = ∂t₁/∂y + ∂t₂/∂y",
-          r"\frac{\partial (t_1 + t_2)}{\partial y} = \frac{\partial t_1}{\partial y} + \frac{\partial t_2}{\partial y}",
-          f"{EDGES}: tensors are added element by element", "derivative.add"),
+          r"\frac{\partial (t_1 + t_2)}{\partial y} = "
+          r"\frac{\partial t_1}{\partial y} + \frac{\partial t_2}{\partial y}",
+          f"{EDGES}: tensors are added element by element, by 10"),
     _rule(3, "scalar times tensor", "∂(s · t)/∂y = s · ∂t/∂y",
           r"\frac{\partial (s \cdot t)}{\partial y} = s \cdot \frac{\partial t}{\partial y}",
-          f"{EDGES}: as a product whose other factor is constant", "derivative.multiply",
+          f"{EDGES}: as a product whose other factor is constant, by 11 and 13",
           condition="s must not depend on y; with 11 it may"),
     _rule(4, "cast", "∂((D) x)/∂y = (D′) ∂x/∂y, D′ = T(x)",
           r"\frac{\partial (D)\,x}{\partial y} = (D')\,\frac{\partial x}{\partial y},\quad D' = \mathcal T(x)",
           f"{EDGES}: a reshape reads x at quotients and remainders of the flat index; solving them casts back",
-          "derivative.element", "solve.mixed_radix"),
+          "solve.mixed_radix", "vectorise.cast"),
     _rule(5, "a tensor by its elements", "∂x/∂y = ∂(I ⇒ x(I))/∂y",
           r"\frac{\partial x}{\partial y} = \frac{\partial (I \Rightarrow x(I))}{\partial y}",
-          "lang/trace.py: every array expression is written element by element", "derivative.build"),
+          "lang/trace.py: every array expression is written element by element", "derivative.copy"),
     _rule(6, "under a tensor's indices", "∂(I ⇒ s)/∂y = I ⇒ ∂s/∂y",
           r"\frac{\partial (I \Rightarrow s)}{\partial y} = I \Rightarrow \frac{\partial s}{\partial y}",
           f"{EDGES}: an edge carries the variables of its statement", "derivative.build"),
@@ -97,7 +109,8 @@ DERIVATIVES: Final = (
           r"\frac{\partial \sum_I s}{\partial y(J)} = \sum_I \frac{\partial s}{\partial y(J)}",
           f"{EDGES}: the summed variables join those of the edge", "derivative.sum"),
     _rule(15, "element", "∂x(I)/∂y(J) = 0 if x ≠ y, else match(I, J) = ∏ₖ δ(iₖ, jₖ)",
-          r"\frac{\partial x(I)}{\partial y(J)} = \begin{cases} 0 & x \neq y \\ \prod_k \delta_{i_k j_k} & x = y\end{cases}",
+          r"\frac{\partial x(I)}{\partial y(J)} = "
+          r"\begin{cases} 0 & x \neq y \\ \prod_k \delta_{i_k j_k} & x = y \end{cases}",
           f"{EDGES}: an edge's source", "derivative.element"),
 )
 
@@ -106,9 +119,9 @@ PRODUCTS: Final = (
           r"x \cdot (I \Rightarrow J \Rightarrow s) = J \Rightarrow \sum_I x(I) \times s",
           f"{SWEEP}: an edge, transposed", "reverse.transpose"),
     _rule(17, "of a sum", "x · (g₁ + g₂) = x · g₁ + x · g₂", r"x \cdot (g_1 + g_2) = x \cdot g_1 + x \cdot g_2",
-          f"{SWEEP}: each edge gives a part, and the parts are added", "reverse.accumulate"),
+          f"{SWEEP}: each edge gives a part, and the parts are added", "reverse.add"),
     _rule(18, "of a multiple", "x · (s · g) = s · (x · g)", r"x \cdot (s \cdot g) = s \cdot (x \cdot g)",
-          f"{SWEEP}: the factor is in the edge's weight, and stays inside the sum", "reverse.transpose"),
+          f"{SWEEP}: the factor is in the edge's weight, and stays inside the sum, by 16"),
     _rule(19, "of a cast", "x · (D) g = (D) (x · g)", r"x \cdot (D)\,g = (D)\,(x \cdot g)",
           f"{BRACKETS}: mixed radix", "solve.mixed_radix"),
     _rule(20, "a sum of sums", "∑_I (s + s′) = ∑_I s + ∑_I s′", r"\sum_I (s + s') = \sum_I s + \sum_I s'",
@@ -123,7 +136,7 @@ PRODUCTS: Final = (
           "solve.unit", "solve.mixed_radix", "solve.divided", "solve.common_factor", "solve.split", "kronecker.sum",
           condition=RANGE),
     _rule(23, "a sum over a delta alone", "∑ᵢ δ(f(i), i′) = 1", r"\sum_i \delta_{f(i)\,i'} = 1",
-          f"{BRACKETS}: 22 with s = 1", "solve.unit", "kronecker.sum", condition=RANGE),
+          f"{BRACKETS}: 22 with s = 1", "solve.alone", condition=RANGE),
     _rule(24, "distributivity", "s × (s₁ + s₂) = s × s₁ + s × s₂",
           r"s \times (s_1 + s_2) = s \times s_1 + s \times s_2",
           "rewrite/kronecker.py: where the sum is one of deltas", "kronecker.multiply_out", exact=False,
@@ -134,7 +147,7 @@ PRODUCTS: Final = (
     _rule("trivial", "zeros and ones",
           "1 · t = t, 0 · t = 0, 1 × s = s, 0 × s = 0, 0 + s = s, s · 0 = 0, 0 + t = t",
           r"1 \times s = s,\quad 0 \times s = 0,\quad 0 + s = s",
-          f"{BUILDERS}: mul drops ones, add drops zeros, a zero absorbs a product", "trivial",
+          f"{BUILDERS}: mul drops ones, add drops zeros, a zero absorbs a product", "trivial.one", "trivial.zero",
           condition="the zero is structural, what derivatives and brackets give; a number 0.0 of the user stays, as "
           "0.0 × s is not 0 where s is not finite"),
     _rule("index.difference", "type of a difference of indices", "i₁ : d₁, i₂ : d₂ ⊢ i₁ − i₂ : d₁ − d₂ + 1",
@@ -178,7 +191,7 @@ VECTORISATION: Final = (
     _rule(38, "indices not used", "I ⇒ s = I ⇒ (J ⇒ s)(J), J the indices of I in s",
           r"I \Rightarrow s = I \Rightarrow (J \Rightarrow s)(J)",
           "rewrite/normal_form.py: a lifted part is an array over the indices it uses; " + READING,
-          "vectorise.unused", "normal_form.function", "normal_form.reduction"),
+          "vectorise.unused"),
 )
 
 DEEPDSL: Final = (*STATIC_SINGLE_ASSIGNMENT, *DERIVATIVES, *PRODUCTS, *VECTORISATION)

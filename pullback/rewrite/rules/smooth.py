@@ -14,6 +14,8 @@ EDGES = "ad/edges.py"
 FORWARD = "ad/forward.py"
 ROW = "prim/transcendental.py: the row of "
 BUILDERS = "ir/expr.py"
+REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin", "any", "all")
+LIFTED = ("normal_form.*", *(f"normal_form.{op}" for op in REDUCTIONS))
 
 
 def _derivative(number: str, name: str, text: str, latex: str, where: str, *fires: str, condition: str = "") -> Rule:
@@ -29,8 +31,7 @@ def _rewrite(group: str, number: int, name: str, text: str, latex: str, where: s
 DERIVATIVES: Final = (
     _derivative("D-App", "application", "D⟦e₀ e₁⟧ = D⟦e₀⟧ D⟦e₁⟧",
                 r"\mathcal D[\![ e_0\, e_1 ]\!] = \mathcal D[\![ e_0 ]\!]\, \mathcal D[\![ e_1 ]\!]",
-                "api/call.py: a function called in another one is inlined, so its statements are derived there",
-                "reverse.chain", "forward.chain"),
+                "api/call.py: a function called in another one is inlined, so its statements are derived there"),
     _derivative("D-Abs", "function", "D⟦fun x → e⟧ = fun x⃗ → D⟦e⟧",
                 r"\mathcal D[\![ \mathrm{fun}\ x \to e ]\!] = \mathrm{fun}\ \vec x \to \mathcal D[\![ e ]\!]",
                 f"{FORWARD}, ad/reverse.py: jvp and vjp take a program to a program"),
@@ -44,9 +45,10 @@ DERIVATIVES: Final = (
                 "forward.chain", "reverse.chain"),
     _derivative("D-If", "conditional", "D⟦if e₁ then e₂ else e₃⟧ = if V⟦e₁⟧ then D⟦e₂⟧ else D⟦e₃⟧",
                 r"\mathcal D[\![ \mathrm{if}\ e_1\ \mathrm{then}\ e_2\ \mathrm{else}\ e_3 ]\!] = \mathrm{if}\ "
-                r"\mathcal V[\![ e_1 ]\!]\ \mathrm{then}\ \mathcal D[\![ e_2 ]\!]\ \mathrm{else}\ \mathcal D[\![ e_3 ]\!]",
+                r"\mathcal V[\![ e_1 ]\!]\ \mathrm{then}\ \mathcal D[\![ e_2 ]\!]\ "
+                r"\mathrm{else}\ \mathcal D[\![ e_3 ]\!]",
                 f"{EDGES}: the guard goes into the weight with a structural zero; ad/blocks.py for `cond`",
-                "derivative.select", "derivative.bracket"),
+                "derivative.select", "derivative.bracket", "derivative.cond"),
     _derivative("D-Build", "array", "D⟦build e₀ e₁⟧ = build V⟦e₀⟧ (fun i → D⟦e₁⟧ (i, 0))",
                 r"\mathcal D[\![ \mathrm{build}\ e_0\ e_1 ]\!] = \mathrm{build}\ \mathcal V[\![ e_0 ]\!]\ "
                 r"(\mathrm{fun}\ i \to \mathcal D[\![ e_1 ]\!]\ (i, 0))",
@@ -61,7 +63,7 @@ DERIVATIVES: Final = (
                 f"{EDGES}: an edge's source", "derivative.element"),
     _derivative("D-Length", "extent", "D⟦length e₀⟧ = (length D⟦e₀⟧, 0)",
                 r"\mathcal D[\![ \mathrm{length}\ e_0 ]\!] = (\mathrm{length}\ \mathcal D[\![ e_0 ]\!], 0)",
-                "ir/index.py: extents are indices, and an index as a number has no edge", "derivative.constant"),
+                "ir/index.py: extents are indices, and an index as a number has no edge"),
     _derivative("D-Pair", "pair", "D⟦(e₀, e₁)⟧ = (D⟦e₀⟧, D⟦e₁⟧)",
                 r"\mathcal D[\![ (e_0, e_1) ]\!] = (\mathcal D[\![ e_0 ]\!], \mathcal D[\![ e_1 ]\!])",
                 "api/direction.py: trees are taken apart before a program is derived"),
@@ -115,13 +117,15 @@ DERIVATIVES: Final = (
                 r"\mathcal T[\![ \exp(e_1) ]\!] = \mathcal T[\![ e_1 ]\!] \exp(\mathcal V[\![ e_1 ]\!])",
                 ROW + "exp; the factor is the result itself", "derivative.exp"),
     _derivative("DT-Fun", "type of a function", "D⟦T₁ ⇒ T₂⟧ = D⟦T₁⟧ ⇒ D⟦T₂⟧",
-                r"\mathcal D_T[\![ T_1 \Rightarrow T_2 ]\!] = \mathcal D_T[\![ T_1 ]\!] \Rightarrow \mathcal D_T[\![ T_2 ]\!]",
+                r"\mathcal D_T[\![ T_1 \Rightarrow T_2 ]\!] = "
+                r"\mathcal D_T[\![ T_1 ]\!] \Rightarrow \mathcal D_T[\![ T_2 ]\!]",
                 "api/modes.py: the derivative of a traced function is one"),
     _derivative("DT-Exp", "type of a number", "D⟦Num⟧ = Num × Num",
                 r"\mathcal D_T[\![ \mathrm{Num} ]\!] = \mathrm{Num} \times \mathrm{Num}",
                 "api/direction.py: value and tangent; None for the tangent of what is not floating-point"),
     _derivative("DT-Arr", "type of an array", "D⟦Array<M>⟧ = Array<D⟦M⟧>",
-                r"\mathcal D_T[\![ \mathrm{Array}\langle M \rangle ]\!] = \mathrm{Array}\langle \mathcal D_T[\![ M ]\!] \rangle",
+                r"\mathcal D_T[\![ \mathrm{Array}\langle M \rangle ]\!] = "
+                r"\mathrm{Array}\langle \mathcal D_T[\![ M ]\!] \rangle",
                 f"{FORWARD}: two arrays of numbers instead of one of pairs"),
     _derivative("DT-Pair", "type of a pair", "D⟦M₁ × M₂⟧ = D⟦M₁⟧ × D⟦M₂⟧",
                 r"\mathcal D_T[\![ M_1 \times M_2 ]\!] = \mathcal D_T[\![ M_1 ]\!] \times \mathcal D_T[\![ M_2 ]\!]",
@@ -129,18 +133,18 @@ DERIVATIVES: Final = (
 )
 
 REWRITES: Final = (
-    _rewrite("a", 1, "adding zero", "e + 0 = e", r"e + 0 \leadsto e", f"{BUILDERS}: add", "trivial",
+    _rewrite("a", 1, "adding zero", "e + 0 = e", r"e + 0 \leadsto e", f"{BUILDERS}: add", "trivial.zero",
              condition="the zero is structural: with a number, −0.0 + 0.0 is 0.0"),
-    _rewrite("a", 2, "multiplying by one", "e * 1 = e", r"e * 1 \leadsto e", f"{BUILDERS}: mul", "trivial"),
-    _rewrite("a", 3, "multiplying by zero", "e * 0 = 0", r"e * 0 \leadsto 0", f"{BUILDERS}: mul", "trivial",
+    _rewrite("a", 2, "multiplying by one", "e * 1 = e", r"e * 1 \leadsto e", f"{BUILDERS}: mul", "trivial.one"),
+    _rewrite("a", 3, "multiplying by zero", "e * 0 = 0", r"e * 0 \leadsto 0", f"{BUILDERS}: mul", "trivial.zero",
              condition="the zero is structural, or e finite: infinity times 0.0 is NaN"),
     _rewrite("a", 4, "a difference with itself", "e − e = 0", r"e + -e \leadsto 0",
              "rewrite/algebra.py: where e is an integer", "algebra.cancel",
-             condition="e must be finite: for infinity and NaN the difference is NaN, so floating-point terms stay"),
+             condition="e must be an integer: for infinity and NaN the difference is NaN"),
     _rewrite("a", 5, "a common factor", "e₀ * e₁ + e₀ * e₂ = e₀ * (e₁ + e₂)",
              r"e_0 * e_1 + e_0 * e_2 \leadsto e_0 * (e_1 + e_2)",
-             "rewrite/algebra.py: where e₀ is an integer or a power of two", "algebra.factor", exact=False,
-             condition="rounding differs, and the sum may overflow: exact for integers, which wrap"),
+             "rewrite/algebra.py: for integers", "algebra.factor",
+             condition="e₀ must be an integer: in floating point rounding differs, and the sum may overflow"),
     _rewrite("b", 1, "beta reduction", "(fun x → e₀) e₁ = let x = e₁ in e₀",
              r"(\mathrm{fun}\ x \to e_0)\, e_1 \leadsto \mathrm{let}\ x = e_1\ \mathrm{in}\ e_0",
              "api/call.py: a call inside a traced function"),
@@ -151,8 +155,7 @@ REWRITES: Final = (
     _rewrite("b", 3, "a let in a let", "let x = (let y = e₀ in e₁) in e₂ = let y = e₀ in let x = e₁ in e₂",
              r"\mathrm{let}\ x = (\mathrm{let}\ y = e_0\ \mathrm{in}\ e_1)\ \mathrm{in}\ e_2 \leadsto "
              r"\mathrm{let}\ y = e_0\ \mathrm{in}\ \mathrm{let}\ x = e_1\ \mathrm{in}\ e_2",
-             "rewrite/normal_form.py: statements never nest", "normal_form.in", "normal_form.function",
-             "normal_form.reduction"),
+             "rewrite/normal_form.py: statements never nest", *LIFTED),
     _rewrite("b", 4, "a let in an argument", "f(let x = e₀ in e₁) = let x = e₀ in f(e₁)",
              r"f(\mathrm{let}\ x = e_0\ \mathrm{in}\ e_1) \leadsto \mathrm{let}\ x = e_0\ \mathrm{in}\ f(e_1)",
              "lang/trace.py: an argument is computed by statements before the one that uses it"),
@@ -165,10 +168,9 @@ REWRITES: Final = (
              r"\mathrm{length}\ (\mathrm{build}\ e_0\ e_1) \leadsto e_0",
              "lang/array.py: an extent is a dim, known without the array"),
     _rewrite("d", 1, "the first of a pair", "fst (e₀, e₁) = e₀", r"\mathrm{fst}\ (e_0, e_1) \leadsto e_0",
-             "lang/tree.py: trees are gone when the program is made; rewrite/cse.py drops what no result needs",
-             "dead"),
+             "lang/tree.py: trees are gone when the program is made; rewrite/cse.py drops what no result needs"),
     _rewrite("d", 2, "the second of a pair", "snd (e₀, e₁) = e₁", r"\mathrm{snd}\ (e_0, e_1) \leadsto e_1",
-             "lang/tree.py: as for the first", "dead"),
+             "lang/tree.py: as for the first"),
     _rewrite("e", 1, "no iteration", "ifold f z 0 = z", r"\mathrm{ifold}\ f\ z\ 0 \leadsto z",
              "rewrite/loops.py", "loops.no_trips"),
     _rewrite("e", 2, "nothing changes", "ifold (fun a i → a) z n = z",
@@ -179,17 +181,16 @@ REWRITES: Final = (
              "rewrite/loops.py: for a loop of one step, where nothing is left of it", "loops.one_trip",
              condition="n ≥ 1, which is proven"),
     _rewrite("e", 4, "one step that matters", "ifold (fun a i → if i = j then f a i else a) z n = f z j",
-             r"\mathrm{ifold}\ (\mathrm{fun}\ a\ i \to \mathrm{if}\ i = j\ \mathrm{then}\ f\ a\ i\ \mathrm{else}\ a)\ z\ n "
-             r"\leadsto f\ z\ j",
+             r"\mathrm{ifold}\ (\mathrm{fun}\ a\ i \to \mathrm{if}\ i = j\ \mathrm{then}\ f\ a\ i\ \mathrm{else}\ a)\ "
+             r"z\ n \leadsto f\ z\ j",
              "rewrite/brackets.py for sums; rewrite/loops.py for loops", "solve.unit", "solve.mixed_radix",
              "solve.divided", "kronecker.sum", "loops.single_index",
              condition="0 ≤ j < n, otherwise it is z: the range stays as a bracket where it is not proven"),
     _rewrite("f", 1, "if true", "if true then e₁ else e₂ = e₁",
-             r"\mathrm{if}\ \mathrm{true}\ \mathrm{then}\ e_1\ \mathrm{else}\ e_2 \leadsto e_1", f"{BUILDERS}: select",
-             "trivial"),
+             r"\mathrm{if}\ \mathrm{true}\ \mathrm{then}\ e_1\ \mathrm{else}\ e_2 \leadsto e_1", f"{BUILDERS}: select"),
     _rewrite("f", 2, "if false", "if false then e₁ else e₂ = e₂",
              r"\mathrm{if}\ \mathrm{false}\ \mathrm{then}\ e_1\ \mathrm{else}\ e_2 \leadsto e_2",
-             f"{BUILDERS}: select", "trivial"),
+             f"{BUILDERS}: select"),
     _rewrite("f", 3, "equal branches", "if e₀ then e₁ else e₁ = e₁",
              r"\mathrm{if}\ e_0\ \mathrm{then}\ e_1\ \mathrm{else}\ e_1 \leadsto e_1", f"{BUILDERS}: select"),
     _rewrite("f", 4, "a function of a choice", "f(if e₀ then e₁ else e₂) = if e₀ then f(e₁) else f(e₂)",
@@ -203,10 +204,10 @@ REWRITES: Final = (
              "rewrite/algebra.py", "algebra.known_test"),
     _rewrite("g", 1, "loop fission",
              "ifold (fun a i → (f (fst a) i, g (snd a) i)) (z₁, z₂) n = (ifold f z₁ n, ifold g z₂ n)",
-             r"\mathrm{ifold}\ (\mathrm{fun}\ a\ i \to (f\ (\mathrm{fst}\ a)\ i, g\ (\mathrm{snd}\ a)\ i))\ (z_1, z_2)\ n "
-             r"\leadsto (\mathrm{ifold}\ f\ z_1\ n, \mathrm{ifold}\ g\ z_2\ n)",
-             "rewrite/cse.py: a state that nothing needs is dropped from a fold; rewrite/loops.py for states apart",
-             "loops.fission", "dead"),
+             r"\mathrm{ifold}\ (\mathrm{fun}\ a\ i \to (f\ (\mathrm{fst}\ a)\ i, g\ (\mathrm{snd}\ a)\ i))\ "
+             r"(z_1, z_2)\ n \leadsto (\mathrm{ifold}\ f\ z_1\ n, \mathrm{ifold}\ g\ z_2\ n)",
+             "rewrite/cse.py: states that no result needs leave the loop with what only they read; where both are "
+             "needed, one loop does both", "dead.state"),
 )
 
 SMOOTH: Final = (*DERIVATIVES, *REWRITES)

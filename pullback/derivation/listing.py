@@ -1,0 +1,71 @@
+"""The table of rules as text, and as the reference page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pullback.rewrite.rules import Rule
+
+PAPERS = {
+    "002": "DeepDSL (Zhao, Huang)",
+    "003": "dF~ (Shaikhha, Fitzgibbon, Vytiniotis, Peyton Jones, Koch)",
+    "Pullback": "Pullback",
+}
+NOTES = {
+    "002": "s is a scalar, t a tensor, g the gradient of a tensor; I and J are lists of indices, i is one index, "
+    "y what is derived by.",
+    "003": "V⟦e⟧ and T⟦e⟧ are value and tangent of e; Pullback keeps them in statements of their own.",
+    "Pullback": "Rules of neither paper.",
+}
+HEAD = """\
+# Rules
+
+The rules that derivatives and passes apply, by the numbers and names of the papers they come from.
+`pullback explain --rules` prints this table, and the derivation that `f.explain()` shows for a derivative cites it.
+*Fires as* is what a pass reports; a rule without it is part of how programs are made. Rules are exact, both sides equal
+in floating point with NaN and infinities, unless they say otherwise. This page is made from the table in
+`pullback/rewrite/rules`, and a test holds it to that.
+"""
+
+
+
+def as_text(rules: Iterable[Rule]) -> str:
+    """Each rule on a few lines."""
+    out = []
+    for r in rules:
+        out.append(f"{r.source} {r.number or r.id}: {r.name}{_marks(r)}")
+        out.append(f"    {r.text}")
+        if r.condition:
+            out.append(f"    where {r.condition}")
+        out.append(f"    in {r.where}")
+        if r.fires:
+            out.append(f"    fires as {', '.join(r.fires)}")
+    return "\n".join(out) + "\n"
+
+
+def as_markdown(rules: Iterable[Rule]) -> str:
+    """The reference page."""
+    rows = list(rules)
+    parts = [HEAD]
+    for source, title in PAPERS.items():
+        parts.append(f"## {title}\n\n{NOTES[source]}\n")
+        for r in rows:
+            if r.source != source:
+                continue
+            parts.append(f"### {r.number or r.id}: {r.name}{_marks(r)}\n")
+            parts.append(f"$$ {r.latex} $$\n")
+            facts = [f"Condition: {r.condition}."] if r.condition else []
+            facts.append(f"In `{r.where.split(': ', 1)[0]}`" + (f": {_after(r.where)}." if ": " in r.where else "."))
+            if r.fires:
+                facts.append("Fires as " + ", ".join(f"`{f}`" for f in r.fires) + ".")
+            parts.append(" ".join(facts) + "\n")
+    return "\n".join(parts)
+
+
+def _after(where: str) -> str:
+    return where.split(": ", 1)[1]
+
+
+def _marks(r: Rule) -> str:
+    marks = [word for word, holds in (("not exact", not r.exact), ("not applied", not r.applied)) if holds]
+    return f" ({', '.join(marks)})" if marks else ""

@@ -1,0 +1,134 @@
+"""Ring rules for integers, and what a test says inside its branches (dF~, Fig. 7a and 7f).
+
+Before    i * n + i * m - j + j                c ? (c ? a : b) + 1 : (c ? a : b)
+After     i * (n + m)                          c ? a + 1 : b
+
+Integers wrap, so x - x = 0 and x y + x z = x (y + z) hold for all of them. In floating point neither does (infinity,
+NaN, rounding), and a user's terms stay as they were written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pullback.ir import expr, types
+from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Mul, Reduce, Scalar, Select
+from pullback.ir.index import Cond
+from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_blocks
+from pullback.rewrite.fired import fired
+
+Facts = frozenset[tuple[Scalar | Cond, bool]]
+
+
+def simplify_algebra(program: Program) -> Program:
+    """The program with these rules applied to every statement; values are exactly the same."""
+    return program.with_body(_block(program.body))
+
+
+def _block(block: Block) -> Block:
+    return replace(block, statements=tuple(_statement(s) for s in block.statements))
+
+
+def _statement(s: Statement) -> Statement:
+    match s:
+        case Build():
+            return replace(s, values=tuple(map(simplify, s.values)))
+        case Scatter():
+            return replace(s, value=simplify(s.value))
+        case _:
+            return map_blocks(s, _block)
+
+
+def simplify(e: Scalar) -> Scalar:
+    """E by these rules."""
+    return _Simplifier().scalar(e, frozenset())
+
+
+class _Simplifier:
+    """One walk; what is known of tests goes with it."""
+
+    def __init__(self) -> None:
+        self._done: dict[tuple[Scalar, Facts], Scalar] = {}
+
+    def scalar(self, e: Scalar, facts: Facts) -> Scalar:
+        key = (e, facts)
+        out = self._done.get(key)
+        if out is None:
+            out = self._done[key] = self._scalar(e, facts)
+        return out
+
+    def _scalar(self, e: Scalar, facts: Facts) -> Scalar:
+        if e.dtype is types.bool_:
+            for value in (True, False):
+                if (e, value) in facts:
+                    fired("algebra.known_test")
+                    return expr.const(value, e.dtype)
+        match e:
+            case Apply():
+                return expr.apply(e.primitive, *(self.scalar(a, facts) for a in e.args))
+            case Cast():
+                return expr.cast(self.scalar(e.arg, facts), e.dtype)
+            case Add():
+                out = expr.add(*(self.scalar(a, facts) for a in e.args))
+                return _ring(out) if isinstance(out, Add) and out.dtype.is_integer else out
+            case Mul():
+                return expr.mul(*(self.scalar(a, facts) for a in e.args))
+            case Bracket():
+                return self._bracket(e, facts)
+            case Select():
+                test = self.scalar(e.test, facts)
+                then = self.scalar(e.then, facts | {(e.test, True)})
+                return expr.select(test, then, self.scalar(e.otherwise, facts | {(e.test, False)}))
+            case Reduce():
+                return expr.reduce(e.op, e.vars, self.scalar(e.arg, facts))
+            case _:
+                return e
+
+    def _bracket(self, e: Bracket, facts: Facts) -> Scalar:
+        """Conditions that hold around it are dropped; one that fails makes it zero."""
+        kept: list[Cond | bool] = []
+        for c in e.conds:
+            negated = c.negate()
+            if (c, True) in facts:
+                fired("algebra.known_test")
+            elif isinstance(negated, Cond) and (negated, True) in facts:
+                fired("algebra.known_test")
+                return expr.zero(e.dtype)
+            else:
+                kept.append(c)
+        return expr.bracket(kept, self.scalar(e.arg, facts | {(c, True) for c in e.conds}))
+
+
+def _ring(e: Add) -> Scalar:
+    """Like terms as one with the sum of their numbers; then a factor of all terms before their sum."""
+    numbers: dict[Scalar, int] = {}
+    for t in e.args:
+        number, rest = _number(t)
+        numbers[rest] = numbers.get(rest, 0) + number
+    if len(numbers) < len(e.args):
+        fired("algebra.cancel")
+        terms = [expr.mul(expr.const(n, e.dtype), t) for t, n in numbers.items() if e.dtype.wrap(n)]
+        return _factored(expr.add(*terms)) if terms else expr.const(0, e.dtype)
+    return _factored(e)
+
+
+def _number(t: Scalar) -> tuple[int, Scalar]:
+    """A term as an integer times the rest."""
+    if isinstance(t, Const):
+        return int(t.value), expr.const(1, t.dtype)
+    if isinstance(t, Mul) and isinstance(t.args[0], Const):
+        return int(t.args[0].value), expr.mul(*t.args[1:])
+    return 1, t
+
+
+def _factored(e: Scalar) -> Scalar:
+    if not isinstance(e, Add):
+        return e
+    factors = [list(t.args) if isinstance(t, Mul) else [t] for t in e.args]
+    common = next((f for f in factors[0] if not isinstance(f, Const) and all(f in fs for fs in factors[1:])), None)
+    if common is None:
+        return e
+    fired("algebra.factor")
+    for fs in factors:
+        fs.remove(common)
+    return expr.mul(common, _factored(expr.add(*(expr.mul(expr.const(1, e.dtype), *fs) for fs in factors))))

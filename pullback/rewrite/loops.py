@@ -1,0 +1,131 @@
+"""Loops that are none: no step, one step, a state that stays, a state that one step changes (dF~, Fig. 7e).
+
+Before    h = fold t < T (s = h0) { r = build i < N { t == k ? f(s[i], t) : s[i] } yield r }
+After     h = build i < N { 0 <= k < T ? f(h0[i], k) : h0[i] }
+
+The single step is kept with its range (the rule as printed is wrong where k lies outside), and found only where the
+body is that one statement. States that nothing reads are for `rewrite.cse`: a loop of pairs of which one half is
+needed is the loop of that half.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pullback.ir import expr
+from pullback.ir.expr import Add, Bracket, Get, Ref, Scalar, Select
+from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond
+from pullback.ir.program import Block, Build, Fold, Program, Statement, map_blocks
+from pullback.ir.traverse import Substitution
+from pullback.rewrite.cse import rename_reads
+from pullback.rewrite.fired import fired
+
+
+def simplify_loops(program: Program) -> Program:
+    """The program with folds that are no loops written without them; values are exactly the same."""
+    return program.with_body(_block(program.body))
+
+
+def _block(block: Block) -> Block:
+    out: list[Statement] = []
+    given: dict[Ref, Ref] = {}
+    for s in block.statements:
+        s = map_blocks(rename_reads(s, given) if given else s, _block)
+        if isinstance(s, Fold):
+            out += _fold(s, given)
+        else:
+            out.append(s)
+    return Block(tuple(out), tuple(given.get(r, r) for r in block.results))
+
+
+def _fold(s: Fold, given: dict[Ref, Ref]) -> list[Statement]:
+    """What stands for a fold; `given` takes the arrays that stand for its results."""
+    count = len(s.states)
+    if s.var.extent is ZERO_INDEX and len(s.outs) == count:
+        fired("loops.no_trips")
+        given.update(zip(s.outs, s.inits, strict=True))
+        return []
+    s = _without_constant_states(s, given)
+    if not s.outs:
+        return []
+    if s.var.extent.constant == 1:
+        return _one_trip(s, given)
+    single = _single_index(s)
+    return [s] if single is None else [single]
+
+
+def _without_constant_states(s: Fold, given: dict[Ref, Ref]) -> Fold:
+    """States that the body gives back as they are: read from outside instead."""
+    count = len(s.states)
+    stays = [k for k in range(count) if s.body.results[k] is s.states[k]]
+    if not stays:
+        return s
+    fired("loops.constant_state")
+    outside = {s.states[k]: s.inits[k] for k in stays}
+    given.update({s.outs[k]: s.inits[k] for k in stays})
+    kept = [k for k in range(len(s.outs)) if k not in stays]
+    results = tuple(outside.get(s.body.results[k], s.body.results[k]) for k in kept)
+    return replace(
+        s,
+        outs=tuple(s.outs[k] for k in kept),
+        states=tuple(s.states[k] for k in kept if k < count),
+        inits=tuple(s.inits[k] for k in kept if k < count),
+        body=Block(tuple(rename_reads(t, outside) for t in s.body.statements), results),
+    )
+
+
+def _one_trip(s: Fold, given: dict[Ref, Ref]) -> list[Statement]:
+    """The body, once; rows that were stacked get their axis of extent 1."""
+    fired("loops.one_trip")
+    m = Substitution(variables={s.var: ZERO_INDEX}, refs=dict(zip(s.states, s.inits, strict=True)))
+    body = m.block(s.body)
+    count = len(s.states)
+    given.update(zip(s.outs[:count], body.results[:count], strict=True))
+    rows: list[Statement] = []
+    for out, row in zip(s.outs[count:], body.results[count:], strict=True):
+        axes = tuple(Var("i", d) for d in row.shape)
+        rows.append(Build((out,), (Var(s.var.name, 1), *axes), (expr.get(row, *axes),), s.positions))
+    return [*body.statements, *rows]
+
+
+def _single_index(s: Fold) -> Build | None:
+    """The statement for a fold with one state that only step j changes, and that element by element."""
+    if len(s.outs) != 1 or len(s.states) != 1 or len(s.body.statements) != 1:
+        return None
+    (step,) = s.body.statements
+    state = s.states[0]
+    if not isinstance(step, Build) or step.outs != s.body.results:
+        return None
+    found = _changed_at(step.values[0], s.var, expr.get(state, *step.vars))
+    if found is None:
+        return None
+    j, changed = found
+    fired("loops.single_index")
+    m = Substitution(variables={s.var: j}, refs={state: s.inits[0]})
+    before = expr.get(s.inits[0], *step.vars)
+    value = expr.select(expr.test((cond(">=", j), cond(">=", s.var.extent - 1 - j))), m.scalar(changed), before)
+    return Build(s.outs, step.vars, (value,), (*s.positions, *step.positions))
+
+
+def _changed_at(value: Scalar, t: Var, unchanged: Get | Scalar) -> tuple[Index, Scalar] | None:
+    """(j, x) for a value that is x at t == j and unchanged at every other t."""
+    if isinstance(value, Select) and value.otherwise is unchanged and isinstance(value.test, Bracket):
+        return _solved(value.test.conds, t, value.then)
+    if isinstance(value, Add) and len(value.args) == 2:
+        for here, elsewhere in (value.args, value.args[::-1]):
+            if isinstance(here, Bracket) and isinstance(elsewhere, Bracket) and elsewhere.arg is unchanged:
+                if len(here.conds) == 1 and elsewhere.conds == (here.conds[0].negate(),):
+                    return _solved(here.conds, t, here.arg)
+    return None
+
+
+def _solved(conds: tuple[Cond, ...], t: Var, then: Scalar) -> tuple[Index, Scalar] | None:
+    """The one t at which t == j holds, further conditions not allowed."""
+    if len(conds) != 1 or conds[0].op != "==":
+        return None
+    e = conds[0].index
+    factor = e.coefficient(t)
+    if factor is None or factor.constant not in (1, -1):
+        return None
+    rest = e - factor * as_index(t)
+    return (-rest if factor.constant == 1 else rest), then

@@ -1,0 +1,63 @@
+"""Rules that no paper has: what Pullback adds to be exact, to keep zeros out of arrays, or to move less data."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pullback.rewrite.rules.rule import Rule
+
+
+def _rule(id_: str, name: str, text: str, where: str, *fires: str, latex: str = "", condition: str = "",
+          exact: bool = True) -> Rule:
+    return Rule(id_, "Pullback", "", name, text, latex or rf"\text{{{text}}}", where, fires or (id_,), condition, exact)
+
+
+EDGES = "ad/edges.py"
+BRACKETS = "rewrite/brackets.py"
+KRONECKER = "rewrite/kronecker.py"
+
+OWN: Final = (
+    _rule("derivative", "any other primitive", "∂f(s₁, …)/∂y = ∑ₖ ∂ₖf(s₁, …) × ∂sₖ/∂y",
+          "prim/: the partial derivatives of the primitive's row", "derivative.*",
+          latex=r"\frac{\partial f(s_1, \dots)}{\partial y} = \sum_k \partial_k f(s_1, \dots) \times "
+          r"\frac{\partial s_k}{\partial y}"),
+    _rule("derivative.cast", "conversion", "∂ f64(s)/∂y = f64(∂s/∂y)", EDGES),
+    _rule("derivative.extremum", "maximum and minimum", "∂ max_i s(i)/∂y = ∑ᵢ δ(i, argmax s) × ∂s(i)/∂y",
+          f"{EDGES}: the position is a statement; the first of equal values receives the derivative",
+          "derivative.max", "derivative.min",
+          latex=r"\frac{\partial \max_i s(i)}{\partial y} = \sum_i \delta_{i\,\arg\max s} \times "
+          r"\frac{\partial s(i)}{\partial y}"),
+    _rule("derivative.prod", "product over indices", "∂ ∏ᵢ s(i)/∂y = ∑ᵢ (∏_{j ≠ i} s(j)) × ∂s(i)/∂y",
+          f"{EDGES}: exact where factors are zero",
+          latex=r"\frac{\partial \prod_i s(i)}{\partial y} = \sum_i \Big(\prod_{j \ne i} s(j)\Big) \times "
+          r"\frac{\partial s(i)}{\partial y}"),
+    _rule("derivative.scatter", "sum into places", "x[f(i)] += s(i): ∂x(m)/∂y = ∑ᵢ δ(f(i), m) × ∂s(i)/∂y", EDGES),
+    _rule("reverse.scatter", "what cannot be solved", "z(m) = ∑ᵢ δ(data(i), m) × s(i) is written as z[data(i)] += s(i)",
+          "ad/reverse.py"),
+    _rule("solve.mixed_radix", "an index written in two digits",
+          "∑_{v, r} δ(c v + r, m) × s = s[m // c / v, m mod c / r], 0 ≤ r < c", BRACKETS,
+          latex=r"\sum_{v,r} \delta_{c v + r,\,m} \times s = s[\lfloor m/c \rfloor / v,\ (m \bmod c) / r]"),
+    _rule("solve.common_factor", "a common factor of an equation", "[g e = m] = [g divides m] [e = m / g]", BRACKETS),
+    _rule("solve.divided", "one multiple of an index", "∑_v δ(c v, m) × s = [c divides m] s[m / c / v]", BRACKETS),
+    _rule("solve.split", "quotient and remainder", "n // d and n mod d become q and r with n = d q + r, 0 ≤ r < d",
+          BRACKETS),
+    _rule("kronecker.inline", "a delta is read where it is used", "e = I ⇒ δ(i, j) × s; … e(I) … = … δ(i, j) × s …",
+          KRONECKER, condition="s is a few operations, otherwise it becomes an array of its own"),
+    _rule("kronecker.compress", "the factor of a delta", "δ(i, j) × s = δ(i, j) × t(i), t = i ⇒ s[i/j]", KRONECKER),
+    _rule("kronecker.merge", "equal deltas", "δ s + δ s′ = δ (s + s′)", KRONECKER),
+    _rule("copies.inline", "a copy is read at its source", "y = I ⇒ x(f(I)); … y(J) … = … x(f(J)) …",
+          "rewrite/copies.py"),
+    _rule("copies.absorb", "what is only copied", "x = I ⇒ s; y = J ⇒ x(I), J a permutation of I: y = J ⇒ s",
+          "rewrite/copies.py"),
+    _rule("cse", "equal statements", "y₁ = I ⇒ s; y₂ = J ⇒ s[J/I]: y₂ = y₁", "rewrite/cse.py"),
+    _rule("dead", "what nothing reads", "a statement that no result needs is dropped", "rewrite/cse.py"),
+    _rule("call.inline", "calls", "a call with rules of its own is replaced by what it computes, when derivatives are "
+          "taken", "rewrite/calls.py"),
+    _rule("fuse", "fusion", "y = I ⇒ s; … y(J) … = … s[J/I] …", "passes/fuse.py: where it pays", "fuse.*",
+          condition="no element is evaluated more often than before, or it is cheap"),
+    _rule("pad.border", "conditions become zero borders", "∑ [0 ≤ e < n] x(e) × w = ∑ x̂(e + b) × w, x̂ = x with zeros "
+          "around", "passes/pack.py; off under exact()", exact=False,
+          condition="w must be finite: outside, 0 × w enters the sum that the bracket leaves out"),
+    _rule("speculate.guard", "guards leave contractions", "∑ [c] z × w = ∑ z × w, z being 0 where c fails",
+          "passes/speculate.py; off under exact()", exact=False, condition="w must be finite"),
+)
