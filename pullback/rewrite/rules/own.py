@@ -55,6 +55,8 @@ OWN: Final = (
           "taken", "rewrite/calls.py"),
     _rule("fuse", "fusion", "y = I ⇒ s; … y(J) … = … s[J/I] …", "passes/fuse.py: where it pays", "fuse.*",
           condition="no element is evaluated more often than before, or it is cheap"),
+    _rule("recompute.rows", "stacked rows are computed again", "T rows that a backward loop reads become B states and "
+          "C rows at a time, T = B C + R", "passes/recompute.py", condition="the steps are computed once more"),
     _rule("pad.border", "conditions become zero borders", "∑ [0 ≤ e < n] x(e) × w = ∑ x̂(e + b) × w, x̂ = x with zeros "
           "around", "passes/pack.py; off under exact()", exact=False,
           condition="w must be finite: outside, 0 × w enters the sum that the bracket leaves out"),
