@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from pullback.errors import DerivativeError
 from pullback.ir.expr import Ref
-from pullback.ir.program import Block, Build, Call, Program, Rule, Statement, block_reads, statement_reads
+from pullback.ir.program import Block, Build, Call, Program, Rule, Statement, block_reads, map_blocks, statement_reads
 from pullback.ir.traverse import Substitution
 
 Vjp = Callable[[Program, Sequence[int]], Program]
@@ -69,10 +69,29 @@ def push(s: Call, tangents: Mapping[Ref, Ref], vjp: Vjp, zeros: Zeros) -> Applie
     return _transposed(s, s.backward, given, vjp, zeros, made)
 
 
+def unfolded(s: Call, block: Block) -> Block:
+    """A block of the call's rules in which the function itself, where it is used, has its rules."""
+    if not s.name:
+        return block
+
+    def statement(t: Statement) -> Statement:
+        if not isinstance(t, Call) or t.name != s.name:
+            return map_blocks(t, inside)
+        if t.rules:
+            return t
+        again = Substitution(refs=dict(zip(s.params, t.params, strict=True)))
+        return replace(t, forward=again.rule(s.forward), backward=again.rule(s.backward))
+
+    def inside(b: Block) -> Block:
+        return Block(tuple(map(statement, b.statements)), b.results)
+
+    return inside(block)
+
+
 def _used(s: Call, rule: Rule, given: Sequence[Ref], made: list[Statement]) -> Applied:
     """The rule's block over the operands and what it is given."""
     refs = dict(zip((*s.params, *rule.params), (*s.operands, *s.outs, *given), strict=True))
-    block = Substitution(refs=refs).block(rule.block)
+    block = Substitution(refs=refs).block(unfolded(s, rule.block))
     return Applied([*made, *block.statements], block.results)
 
 
@@ -81,7 +100,8 @@ def _transposed(
 ) -> Applied:
     """The transpose of the rule as a map of its tangents or cotangents, applied to `given`."""
     linear = rule.params[len(s.outs) :]
-    program = Program("rule", (*s.params, *rule.params), rule.block, tuple(r.name for r in rule.block.results))
+    block = unfolded(s, rule.block)
+    program = Program("rule", (*s.params, *rule.params), block, tuple(r.name for r in block.results))
     derived = vjp(program, [program.inputs.index(r) for r in linear])
     seeds = derived.inputs[len(program.inputs) :]
     results = derived.body.results[len(rule.block.results) :]

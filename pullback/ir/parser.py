@@ -226,6 +226,7 @@ class _Parser(ExpressionParser):
         return Fold(self.outs(targets, kinds, word), variables[0], states, inits, body)
 
     def call(self, targets: Sequence[Target], word: Token) -> Statement:
+        name = "" if self.token.text == "(" else self.name("a name of the call").text
         params, operands = self.states()
         self.expect("{")
         body = self.block()
@@ -237,7 +238,7 @@ class _Parser(ExpressionParser):
             backward = self.rule([*body.results, *floating])
         self.leave((), [p.name for p in params])
         outs = self.outs(targets, [(r.dtype, r.shape) for r in body.results], word)
-        return Call(outs, operands, params, body, forward, backward)
+        return Call(outs, operands, params, body, forward, backward, name=name)
 
     def rule(self, like: Sequence[Ref]) -> Rule:
         """`(names) { block }`: a rule's params have the types of these."""

@@ -382,7 +382,7 @@ class _Printer:
             case Call():
                 given = [self.ref(r) for r in s.operands]
                 params = ", ".join(f"{self.define(p)} = {r}" for p, r in zip(s.params, given, strict=False))
-                head, lines = f"call ({params}) {{", self.block(s.body, indent + "  ")
+                head, lines = f"call {s.name + ' ' * bool(s.name)}({params}) {{", self.block(s.body, indent + "  ")
                 for word, rule in (("forward", s.forward), ("backward", s.backward)):
                     if rule is not None:
                         lines[-1] += f" }} {word} ({', '.join(self.define(p) for p in rule.params)}) {{"

@@ -122,6 +122,9 @@ class Call:
     With a rule, derivatives by the operands are what the rule says, and the other direction is its transpose. With
     none the call is a checkpoint: reverse mode stores nothing of it and runs it again. Optimisation ends both: a call
     with a rule is inlined before the passes, a checkpoint after them.
+
+    A rule may use the function it is a rule of: a call inside with the `name` of the call around it and no rules of
+    its own takes that one's rules, over its own params. So rules that need themselves are finite.
     """
 
     outs: tuple[Ref, ...]
@@ -131,11 +134,17 @@ class Call:
     forward: Rule | None = None
     backward: Rule | None = None
     positions: tuple[Position, ...] = ()
+    name: str = ""
 
     @property
     def rules(self) -> tuple[Rule, ...]:
         """The rules it has."""
         return tuple(r for r in (self.forward, self.backward) if r is not None)
+
+    @property
+    def again(self) -> bool:
+        """Whether it has the rules of the call of its name around it."""
+        return bool(self.name) and not self.rules
 
 
 Statement = Build | Scatter | Fold | While | Choose | Call

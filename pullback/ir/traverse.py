@@ -249,7 +249,7 @@ class Substitution:
             case Call():
                 operands = tuple(self.ref(r) for r in s.operands)
                 params = tuple(self.define(r) for r in s.params)
-                body, forward, backward = self.block(s.body), self._rule(s.forward), self._rule(s.backward)
+                body, forward, backward = self.block(s.body), self.rule(s.forward), self.rule(s.backward)
                 return replace(
                     s,
                     operands=operands,
@@ -262,7 +262,8 @@ class Substitution:
             case _:
                 assert_never(s)
 
-    def _rule(self, r: Rule | None) -> Rule | None:
+    def rule(self, r: Rule | None) -> Rule | None:
+        """The rule of a call, with params of its own."""
         return r and Rule(tuple(self.define(p) for p in r.params), self.block(r.block))
 
     def _under_block(self, variables: tuple[Var, ...]) -> tuple[Substitution, tuple[Var, ...]]:

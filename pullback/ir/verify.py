@@ -55,6 +55,7 @@ class _Verifier:
         self.known: Known = tuple(program.requires)
         self.dims = determined_dims(program)
         self.scope: set[Ref] = set()
+        self.calls: dict[str, Call] = {}
         self.defined: set[Ref] = set()
         self.statement: Statement | None = None
         self.loops: frozenset[Var] = frozenset()
@@ -200,12 +201,19 @@ class _Verifier:
         """The body over its params, and the rules: what they are given and what they give."""
         self.visible(s.operands)
         self.all_same(s.operands, s.params, "the operand")
+        around = self.calls.get(s.name)
+        if s.again:
+            if around is None:
+                self.fail("E312", f"no call around has the name {s.name} and rules")
+            self.all_same(s.operands, around.operands, "the operand")
+            self.all_same(s.outs, around.outs, "the result")
         for p in s.params:
             self.define(p)
         self.block(s.body)
         self.all_same(s.body.results, s.outs, "the result")
         moving = [p for p in s.params if p.dtype.is_floating]
         given = [o for o in s.outs if o.dtype.is_floating]
+        self.calls[s.name] = s
         for rule, params, results in ((s.forward, moving, given), (s.backward, given, moving)):
             if rule is not None:
                 self.all_same(rule.params, (*s.outs, *params), "the rule's parameter")
@@ -214,6 +222,10 @@ class _Verifier:
                 self.block(rule.block)
                 self.all_same(rule.block.results, results, "the rule's result")
                 self.scope.difference_update(rule.params)
+        if around is None:
+            del self.calls[s.name]
+        else:
+            self.calls[s.name] = around
         self.scope.difference_update(s.params)
 
     def all_same(self, found: Sequence[Ref], expected: Sequence[Ref], what: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from pullback.errors import DerivativeError
@@ -44,6 +46,12 @@ class _Arguments:
                 leaves[k] = weak(h.weak, lambda dtype, r=r: expr.cast(current().read(r, ()), dtype))  # type: ignore[misc]
         return tree.unflatten(self.structure, leaves)
 
+    def kinds(self) -> tuple[Any, ...]:
+        """What two calls must share to have the same rules: types of arrays, and all else by value."""
+        arrays = tuple((h.extents, r.dtype, h.weak) for h, r in zip(self.handles, self.operands))
+        rest = (leaf.literal if isinstance(leaf, Handle) else leaf for leaf in self.leaves)
+        return (self.structure, arrays, tuple(rest))
+
     @property
     def moving(self) -> list[int]:
         """The places of leaves that have a derivative."""
@@ -57,8 +65,32 @@ class _Arguments:
         return tree.unflatten(self.structure, leaves)
 
 
+@dataclass(eq=False)
+class _Open:
+    """A call whose rules are being traced, and the name that a use of it inside gives it."""
+
+    key: tuple[Any, ...]
+    what: str
+    name: str = ""
+
+
+def _again(key: tuple[Any, ...]) -> _Open | None:
+    """The call around this place that is of the same function, and of arguments alike."""
+    return next((c for c in current().ruled if c.key == key), None)
+
+
+def _name(what: str) -> str:
+    """A name that no call around has."""
+    taken = {c.name for c in current().ruled}
+    names = (what if k < 2 else f"{what}_{k}" for k in count(1))
+    return next(n for n in names if n not in taken)
+
+
 def emit_call(what: str, f: Body, args: tuple[Any, ...], jvp: Body | None = None, vjp: Body | None = None) -> Any:
-    """f(*args) as one Call statement, with rules for its derivatives or, with none, as a checkpoint."""
+    """f(*args) as one Call statement, with rules for its derivatives or, with none, as a checkpoint.
+
+    Where a rule uses the function that it is a rule of, on arguments alike, that call has the same rules by its name.
+    """
     tracer = current()
     position = user_position()
     ruled = jvp is not None or vjp is not None
@@ -71,11 +103,23 @@ def emit_call(what: str, f: Body, args: tuple[Any, ...], jvp: Body | None = None
         owed = tracer.settle_block(results)
         body = Block(tuple(scope.statements), tuple(results))
     outs = [Ref(r.name, r.dtype, r.shape, r.bounds) for r in results]
-    rules = _Rules(what, given, outs, structure, position, owed)
-    forward = None if jvp is None else rules.forward(jvp)
-    backward = None if vjp is None else rules.backward(vjp)
+    forward = backward = None
+    key = (f, jvp, vjp, *given.kinds())
+    around = _again(key) if ruled else None
+    if around is not None:
+        around.name = around.name or _name(what)
+    else:
+        rules = _Rules(what, given, outs, structure, position, owed)
+        around = _Open(key, what)
+        tracer.ruled.append(around)
+        try:
+            forward = None if jvp is None else rules.forward(jvp)
+            backward = None if vjp is None else rules.backward(vjp)
+        finally:
+            tracer.ruled.pop()
     positions = () if position is None else (position,)
-    call = Call(tuple(outs), tuple(given.operands), tuple(given.params), body, forward, backward, positions)
+    operands, params = tuple(given.operands), tuple(given.params)
+    call = Call(tuple(outs), operands, params, body, forward, backward, positions, around.name)
     tracer.emit(call, owed)
     return tree.unflatten(structure, [from_ref(r) for r in outs])
 

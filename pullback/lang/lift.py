@@ -91,6 +91,8 @@ class _Lift:
         return out
 
     def _depends(self, s: Statement) -> bool:
+        if isinstance(s, Call) and s.again:
+            return True
         return not free_variables(s, self.views).isdisjoint(self.variables) or any(
             r in self.mapping for r in statement_reads(s)
         )

@@ -84,6 +84,7 @@ class Tracer:
         self.origins: dict[Ref, Position] = {}
         self.captured: dict[int, tuple[Ref, NDArray]] = {}
         self.errors: list[PullbackError] = []
+        self.ruled: list[Any] = [] if parent is None else parent.ruled  # calls whose rules are being traced
         self.sizes: dict[str, None] = {}
         self._owner: dict[Ref, Scope] = {}
         self._views: dict[Ref, tuple[Ref, tuple[Var, ...]]] = {}

@@ -86,7 +86,8 @@ class _Batch:
         """The statements in order, those that depend on the batch with its axes."""
         out: list[Statement] = []
         for s in statements:
-            if not any(r in self.new for r in statement_reads(s)):
+            again = isinstance(s, Call) and s.again
+            if not again and not any(r in self.new for r in statement_reads(s)):
                 out.append(s)
                 continue
             match s:

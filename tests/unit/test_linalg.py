@@ -132,7 +132,7 @@ def test_d03_the_table_of_the_reference_is_complete() -> None:
 
 @pb.function
 def uniform(x: Float64[Array, "R C"]) -> Any:
-    norms = [linalg.vector_norm(x, ord=o) for o in (2, 1, 3, linalg.inf, -linalg.inf, 0)]
+    norms = [linalg.vector_norm(x, ord=o) for o in (2, 1, 3, pb.inf, -pb.inf, 0)]
     return pb.stack([*norms, linalg.matrix_norm(x), *(linalg.matrix_norm(x, ord=o) for o in (1, -1, np.inf, -np.inf))])
 
 

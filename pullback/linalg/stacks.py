@@ -1,0 +1,87 @@
+"""What the decompositions share: their arguments checked, and stacks of matrices taken one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.errors import DTypeError, ShapeError
+from pullback.lang.array import Array
+from pullback.lang.elementwise import broadcast_extents, common_dtype, convert, elementwise
+from pullback.lang.handle import as_array, describe, from_index, shape_text, type_text, view
+from pullback.lang.index import build
+from pullback.source import user_position
+
+
+def matrices(what: str, x: Any, *, square: bool = True) -> Array:
+    """The argument: floating-point matrices in its last two axes."""
+    h: Array = as_array(x, what)
+    if h.rank < 2 or (square and h.extents[-1] is not h.extents[-2]):
+        raise ShapeError(
+            "E104",
+            f"{what} takes {'square ' * square}matrices, and {h.name or 'the array'} is {shape_text(h.extents)}",
+            position=user_position(),
+            facts=[describe(h, "array")],
+            remedy="the last two axes make up a matrix, axes in front of them a stack",
+        )
+    return _floating(what, h)
+
+
+def _floating(what: str, h: Array) -> Array:
+    if not h.settled.is_floating:
+        raise DTypeError(
+            "E121",
+            f"{what} takes floating-point matrices, not {type_text(h)}",
+            position=user_position(),
+            facts=[describe(h, "array")],
+            remedy="convert with `astype(pb.float64)`",
+        )
+    return h
+
+
+def system(what: str, a: Any, b: Any, *, square: bool = True) -> tuple[Array, Array]:
+    """The matrices and right-hand sides of a linear system, of one element type and as many rows."""
+    left, right = matrices(what, a, square=square), _floating(what, as_array(b, what))
+    if not right.rank or left.extents[-2] is not right.extents[-2 if right.rank > 1 else 0]:
+        rows = f"{right.extents[-2 if right.rank > 1 else 0]} rows" if right.rank else "no axes"
+        raise ShapeError(
+            "E102",
+            f"{what}: {left.name or 'the matrix'} has {left.extents[-2]} rows, "
+            f"{right.name or 'the right-hand side'} has {rows}",
+            position=user_position(),
+            facts=[describe(left, "left"), describe(right, "right")],
+            remedy="a right-hand side of rank 1 is one vector, of higher rank a stack of matrices",
+        )
+    dtype = common_dtype(what, [left, right], user_position())
+    assert dtype is not None
+    return (left if left.strong is dtype else convert(left, dtype)), (
+        right if right.strong is dtype else convert(right, dtype)
+    )
+
+
+def each(what: str, f: Callable[..., Any], *stacks: Array) -> Any:
+    """F of every matrix of the stacks, whose leading axes broadcast."""
+    lead = [view(h.extents[:-2], h.settled, h.element, name=h.name) for h in stacks]
+    extents = broadcast_extents(what, lead, user_position())
+    if not extents:
+        return f(*stacks)
+
+    def one(h: Array, indices: Sequence[Any]) -> Array:
+        own = h.extents[:-2]
+        kept = indices[len(indices) - len(own) :]
+        return h[tuple(0 if e.constant == 1 else i for e, i in zip(own, kept))] if own else h
+
+    return build(tuple(map(from_index, extents)), lambda *i: f(*(one(h, i) for h in stacks)))
+
+
+def each_solved(what: str, f: Callable[[Array, Array], Array], a: Array, b: Array) -> Array:
+    """F of every matrix and its right-hand sides; a vector b is a matrix of one column."""
+    if b.rank > 1:
+        out: Array = each(what, f, a, b)
+        return out
+    return each(what, lambda m: f(m, b[:, None])[:, 0], a)  # type: ignore[no-any-return]
+
+
+def constant(h: Array) -> Array:
+    """The array without a derivative."""
+    return elementwise("stop_gradient", h)
