@@ -8,7 +8,8 @@
     cond                         the costlier branch
 
 An addition, multiplication, choice or primitive is one operation, exp too; a sign, a copy, a conversion and
-the arithmetic of indices are none. What stands under a delta [i == k] happens once for each pair that agrees, and an
+the arithmetic of indices are none. What stands under conditions on indices happens where they hold: once for each pair
+that agrees under a delta [i == k], and outside of a window there is nothing to add, of a sum as of a few terms. An
 expression that occurs twice in a statement is computed once. Count after `normalise`, `eliminate_common` and
 `eliminate_dead`, as derivatives come, and no statement is counted that another repeats.
 """
@@ -16,14 +17,20 @@ expression that occurs twice in a statement is computed once. Count after `norma
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
+from typing import Any, Final
+
+import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.ir.dims import evaluate
 from pullback.ir.expr import Add, Apply, Bracket, Const, Mul, Reduce, Scalar, Select
-from pullback.ir.index import Cond, Index, Var
+from pullback.ir.index import Cond, Data, Floor, Index, Mod, Var, as_index
 from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Statement, While
 from pullback.ir.traverse import children
+
+LIMIT: Final = 1 << 22  # points up to which conditions are counted; beyond, they are taken to hold
 
 
 def operation_count(program: Program, dims: Mapping[str, int] | None = None) -> int:
@@ -41,10 +48,11 @@ def operation_count(program: Program, dims: Mapping[str, int] | None = None) -> 
 
 
 class _Count:
-    """One walk. A domain is the set of variables that an expression is evaluated for all values of."""
+    """One walk."""
 
     def __init__(self, dims: Mapping[str, int]) -> None:
         self.dims = dims
+        self.points: dict[_Domain, int] = {}
 
     def extent(self, d: Index) -> int:
         for s in d.symbols:
@@ -59,10 +67,10 @@ class _Count:
         match s:
             case Build():
                 seen: set[Scalar] = set()
-                return sum(self.scalar(v, frozenset(s.vars), seen) for v in s.values)
+                return sum(self.scalar(v, _Domain(frozenset(s.vars)), seen) for v in s.values)
             case Scatter():
-                domain = frozenset(s.vars)
-                return self.scalar(s.value, domain, set()) + self.trips(domain)
+                domain = _Domain(frozenset(s.vars))
+                return self.scalar(s.value, domain, set()) + self.trips(domain.inside(s.value))
             case Fold():
                 return self.extent(s.var.extent) * self.block(s.body)
             case While():
@@ -73,10 +81,7 @@ class _Count:
             case Call():
                 return self.block(s.body)
 
-    def trips(self, domain: frozenset[Var]) -> int:
-        return prod(self.extent(v.extent) for v in domain)
-
-    def scalar(self, e: Scalar, domain: frozenset[Var], seen: set[Scalar]) -> int:
+    def scalar(self, e: Scalar, domain: _Domain, seen: set[Scalar]) -> int:
         """The operations of e over its domain, but for what was seen before."""
         total = 0
         pending = [(e, domain)]
@@ -85,33 +90,101 @@ class _Count:
             if e in seen:
                 continue
             seen.add(e)
-            if isinstance(e, Bracket):
-                domain = self.inside(e.conds, domain)
-            elif isinstance(e, Reduce):
-                domain |= frozenset(e.vars)
-            total += _own(e) * self.trips(domain)
-            pending += ((c, domain) for c in reversed(children(e)))
+            if isinstance(e, Reduce):
+                domain = _Domain(domain.variables | frozenset(e.vars), domain.conditions)
+                total += self.trips(domain.inside(e.arg) if e.op == "sum" else domain)
+            elif isinstance(e, Add):
+                terms = [self.trips(domain.inside(a)) for a in e.args]
+                total += sum(terms) - max(terms)
+            else:
+                total += _own(e) * self.trips(domain)
+            inner = domain.inside(e)
+            pending += ((c, inner) for c in reversed(children(e)))
         return total
 
-    def inside(self, conds: tuple[Cond, ...], domain: frozenset[Var]) -> frozenset[Var]:
-        """The variables left to choose where the conditions hold: each equation decides the largest of its own."""
-        for c in conds:
-            if c.op == "==":
-                decided = [v for v in domain if v in c.free]
-                domain -= {max(decided, key=lambda v: self.extent(v.extent))} if decided else frozenset()
+    def trips(self, domain: _Domain) -> int:
+        """The points of a domain."""
+        found = self.points.get(domain)
+        if found is None:
+            found = self.points[domain] = self._trips(domain)
+        return found
+
+    def _trips(self, domain: _Domain) -> int:
+        free = dict.fromkeys(sorted(domain.variables, key=lambda v: v.key))
+        total = 1
+        left: list[Cond] = []
+        for c in sorted(domain.conditions, key=lambda c: c.key):
+            if c.free <= domain.variables and not any(isinstance(a, Data) for a in c.index.every_atom):
+                left.append(c)
+            elif c.op == "==":  # with data, or the step of a loop: it decides one variable
+                decided = [v for v in free if v in c.free]
+                if decided:
+                    del free[max(decided, key=lambda v: self.extent(v.extent))]
+        while free:
+            group = self._connected(next(iter(free)), left)
+            total *= self._count(sorted(group & free.keys(), key=lambda v: v.key), [c for c in left if c.free <= group])
+            free = {v: None for v in free if v not in group}
+        return total
+
+    def _connected(self, v: Var, conditions: list[Cond]) -> set[Var]:
+        """The variables that conditions tie to v, directly or not."""
+        group = {v}
+        while more := {w for c in conditions if not c.free.isdisjoint(group) for w in c.free} - group:
+            group |= more
+        return group
+
+    def _count(self, variables: list[Var], conditions: list[Cond]) -> int:
+        """The values of the variables for which all conditions hold, by trying them."""
+        lengths = [self.extent(v.extent) for v in variables]
+        known = [c for c in conditions if c.free <= set(variables)]
+        if not known or prod(lengths) > LIMIT:
+            return prod(lengths)
+        values = dict(zip(variables, np.ix_(*(np.arange(n) for n in lengths)), strict=True))
+        holds = np.ones((1,) * len(lengths), bool)
+        for c in known:
+            value = self._value(c.index, values)
+            holds = holds & (value >= 0 if c.op == ">=" else (value == 0) == (c.op == "=="))
+        return int(np.count_nonzero(np.broadcast_to(holds, lengths)))
+
+    def _value(self, e: Index, values: Mapping[Var, Any]) -> Any:
+        total: Any = 0
+        for monomial, coefficient in e.terms:
+            term: Any = coefficient
+            for a in monomial:
+                match a:
+                    case Var():
+                        term = term * values[a]
+                    case Floor() | Mod():
+                        n, d = self._value(a.numerator, values), self._value(a.denominator, values)
+                        term = term * (n // d if isinstance(a, Floor) else n % d)
+                    case _:
+                        term = term * self.extent(as_index(a))
+            total = total + term
+        return total
+
+
+@dataclass(frozen=True)
+class _Domain:
+    """What an expression is evaluated for: all values of the variables where the conditions hold."""
+
+    variables: frozenset[Var]
+    conditions: frozenset[Cond] = frozenset()
+
+    def inside(self, e: Scalar) -> _Domain:
+        """The part where e is not zero by its brackets."""
+        domain = self
+        while isinstance(e, Bracket):
+            domain = _Domain(domain.variables, domain.conditions | frozenset(e.conds))
+            e = e.arg
         return domain
 
 
 def _own(e: Scalar) -> int:
     """The operations of one node by itself."""
     match e:
-        case Add():
-            return len(e.args) - 1
         case Mul():
             return len(e.args) - 1 - any(_is_sign(a) for a in e.args)
         case Apply() | Select():
-            return 1
-        case Reduce():
             return 1
         case _:
             return 0
