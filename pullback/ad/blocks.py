@@ -1,11 +1,13 @@
 """Statements with blocks in reverse: fold, scan, while and cond.
 
 A fold is one edge whose operator is itself a chain: its transpose runs the steps backwards. The forward fold also
-stacks the incoming states; step t of the backward fold reads them, recomputes what it needs of the body and applies
-the body's own vjp:
+stacks the incoming states and what else of the body the backward one reads; step t of the backward fold is that part of
+the body's own vjp that depends on cotangents:
 
-    forward    s_{t+1} = f(s_t, x[t], w)                                 s_0 .. s_{T-1} are stacked
-    backward   (s_bar, x_bar[t], dw) = vjp f (s_t, x[t], w)(s_bar)        for t = T - 1 .. 0,  w_bar += dw
+    forward    s_{t+1}, r_t = f(s_t, x[t], w)                            s_t and r_t are stacked
+    backward   (s_bar, x_bar[t], dw) = vjp f (s_t, r_t, x[t], w)(s_bar)   for t = T - 1 .. 0,  w_bar += dw
+
+What takes one operation is computed again instead.
 
 An array read only as x[t, ..] has its cotangent written row by row, which is a scan; any other captured array
 accumulates. What the backward pass does not read is not stacked (dead code). A while loop with a bound on its
@@ -14,11 +16,11 @@ trips is the fold that stops changing its states; a cond is transposed branch by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pullback.ir import expr, types
-from pullback.ir.expr import Get, Ref, Scalar
+from pullback.ir.expr import Add, Apply, Get, Mul, Reduce, Ref, Scalar, Select
 from pullback.ir.index import Index, Var, as_index, cond
 from pullback.ir.program import (
     Block,
@@ -105,10 +107,19 @@ def transpose_fold(s: Fold, cotangents: Cotangents, active: set[Ref], vjp: Vjp) 
     step = Program("step", (*s.states, *rows.values(), *shared), body, tuple(r.name for r in body.results))
     derived = vjp(step, [step.inputs.index(r) for r in wrt])
 
-    # the forward fold, with incoming states stacked
+    # the forward fold, with incoming states stacked, and what of the body the backward one would compute again
     trips = s.var.extent
-    stacks = [Ref(f"{r.name}_steps", r.dtype, (trips, *r.shape)) for r in s.states]
-    forward = replace(s, outs=(*s.outs, *stacks), body=replace(s.body, results=(*s.body.results, *s.states)))
+    seeds = derived.inputs[len(step.inputs) :]
+    ahead, behind = _independent(derived.body.statements, set(seeds))
+    stored = _stored(ahead, behind, derived.outputs)
+    own = dict(zip(derived.outputs[count : len(body.results)], s.outs[count:], strict=True))  # rows that are there
+    stacks = {
+        r: own.get(r) or Ref(f"{r.name}_steps", r.dtype, (trips, *r.shape), r.bounds) for r in (*s.states, *stored)
+    }
+    more = [r for r in stacks if r not in own]
+    forward = _forward(
+        s, Block(tuple(ahead), derived.outputs[: len(body.results)]), rows, more, [stacks[r] for r in more]
+    )
 
     # the backward fold
     var = Var(f"{s.var.name}_back", trips)
@@ -116,7 +127,7 @@ def transpose_fold(s: Fold, cotangents: Cotangents, active: set[Ref], vjp: Vjp) 
     before: list[Statement] = []
     inner: list[Statement] = []
     refs: dict[Ref, Ref] = {r: r for r in shared}
-    for r, stack in zip(s.states, stacks, strict=True):
+    for r, stack in stacks.items():
         refs[r] = _emit(inner, element_copy(r.name, stack, (now,)))
     for r, row in rows.items():
         refs[row] = _emit(inner, element_copy(row.name, r, (now,)))
@@ -131,11 +142,8 @@ def transpose_fold(s: Fold, cotangents: Cotangents, active: set[Ref], vjp: Vjp) 
         inits.append(_emit(before, zeros(f"{r.name}_bar0", r)))
         states.append(Ref(f"{r.name}_bar", r.dtype, r.shape))
 
-    seeds = iter(derived.inputs[len(step.inputs) :])
-    for k, result in enumerate(body.results):
-        if not result.dtype.is_floating:
-            continue
-        seed = next(seeds)
+    floating = ((k, r) for k, r in enumerate(body.results) if r.dtype.is_floating)
+    for (k, result), seed in zip(floating, seeds, strict=True):
         given = cotangents.get(s.outs[k])
         if k < count:
             known = states[moving.index(k)] if k in moving else None
@@ -143,9 +151,11 @@ def transpose_fold(s: Fold, cotangents: Cotangents, active: set[Ref], vjp: Vjp) 
             known = None if given is None else _emit(inner, element_copy(f"{result.name}_bar", given, (now,)))
         refs[seed] = known if known is not None else _emit(inner, zeros(f"{result.name}_bar", result))
 
-    block = Substitution(variables={s.var: now}, refs=refs).block(derived.body)
+    again = _needed(ahead, {*derived.outputs[len(body.results) :], *_reads(behind)}, stored)
+    rest = Block((*again, *behind), derived.outputs[len(body.results) :])
+    block = Substitution(variables={s.var: now}, refs=refs).block(rest)
     inner += block.statements
-    found = dict(zip(wrt, block.results[len(body.results) :], strict=True))
+    found = dict(zip(wrt, block.results, strict=True))
     results = [found[s.states[k]] for k in moving]
     for r, total in zip(shared, states[len(moving) :], strict=True):
         variables = tuple(Var(f"i{k}", d) for k, d in enumerate(r.shape))
@@ -161,6 +171,81 @@ def transpose_fold(s: Fold, cotangents: Cotangents, active: set[Ref], vjp: Vjp) 
     for r, out in zip(rows, outs[len(states) :], strict=True):
         given_to.append((r, _emit(before, _reversed_rows(r, out, trips))))
     return Transposed((forward,), before, given_to)
+
+
+def _independent(statements: Sequence[Statement], seeds: set[Ref]) -> tuple[list[Statement], list[Statement]]:
+    """The statements that do not depend on the seeds, and those that do."""
+    dependent = set(seeds)
+    ahead: list[Statement] = []
+    behind: list[Statement] = []
+    for s in statements:
+        if dependent.isdisjoint(statement_reads(s)):
+            ahead.append(s)
+        else:
+            behind.append(s)
+            dependent.update(s.outs)
+    return ahead, behind
+
+
+def _reads(statements: Sequence[Statement]) -> set[Ref]:
+    return {r for s in statements for r in statement_reads(s)}
+
+
+def _needed(ahead: Sequence[Statement], wanted: set[Ref], stored: Collection[Ref]) -> list[Statement]:
+    """The statements that compute what is wanted and not stored."""
+    wanted = set(wanted)
+    out: list[Statement] = []
+    for s in reversed(ahead):
+        if not wanted.isdisjoint(s.outs) and not all(o in stored for o in s.outs if o in wanted):
+            out.append(s)
+            wanted.update(statement_reads(s))
+    return out[::-1]
+
+
+def _stored(ahead: Sequence[Statement], behind: Sequence[Statement], results: Sequence[Ref]) -> list[Ref]:
+    """The arrays of `ahead` that are kept for `behind`: those that cost more to compute again than to load.
+
+    What takes an operation or none is computed again, where that needs no array that is not kept anyway.
+    """
+    made = {o for s in ahead for o in s.outs}
+    wanted = (_reads(behind) | set(results)) & made
+    out: list[Ref] = []
+    for s in reversed(ahead):
+        here = [o for o in s.outs if o in wanted]
+        if not here:
+            continue
+        parts = made & statement_reads(s).keys()
+        if isinstance(s, Build) and all(map(_is_cheap, s.values)) and parts <= wanted:
+            continue
+        out += here
+    return out[::-1]
+
+
+def _is_cheap(e: Scalar) -> bool:
+    """Whether an element takes one operation at most."""
+    total = 0
+    for node in walk(e):
+        match node:
+            case Add() | Mul():
+                total += len(node.args) - 1
+            case Apply() if node.primitive.transcendental or node.primitive.name == "divide":
+                return False
+            case Apply() | Select():
+                total += 1
+            case Reduce():
+                return False
+    return total <= 1
+
+
+def _forward(s: Fold, body: Block, rows: dict[Ref, Ref], more: Sequence[Ref], stacks: Sequence[Ref]) -> Fold:
+    """The fold with another form of its body, which gives rows of more arrays."""
+    source = {row: r for r, row in rows.items()}
+
+    def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+        return expr.get(source[ref], s.var, *indices) if ref in source else expr.get(ref, *indices)
+
+    block = Substitution(get=element).block(replace(body, results=(*body.results, *more)))
+    return replace(s, outs=(*s.outs, *stacks), body=block)
 
 
 def _reversed_rows(r: Ref, rows: Ref, trips: Index) -> Build:

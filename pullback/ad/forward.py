@@ -83,7 +83,6 @@ class _Sweep:
                 continue
             match s:
                 case Build() | Scatter():
-                    out.append(s)
                     out += self._elements(s, active)
                 case Fold() | While():
                     out += self._loop(s, active)
@@ -95,7 +94,7 @@ class _Sweep:
 
     def _elements(self, s: Build | Scatter, active: set[Ref]) -> list[Statement]:
         found = edges_of(s, active)
-        out: list[Statement] = list(found.helpers)
+        out: list[Statement] = [*(found.instead or (s,)), *found.helpers]
         by_result: dict[Ref, list[Edge]] = {}
         for e in found.edges:
             if e.operand not in self.tangents:  # it depends on a source, with derivative zero

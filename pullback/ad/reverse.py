@@ -107,6 +107,8 @@ class _Sweep:
             self._call(s)
             return
         found = edges_of(s, self.active)
+        if found.instead:
+            self.primal_of[s] = found.instead
         self.backward += found.helpers
         cotangents = {o: c for o in s.outs if (c := self._cotangent(o)) is not None}
         for e in found.edges:

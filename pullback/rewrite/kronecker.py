@@ -21,14 +21,15 @@ from functools import partial
 from typing import Any
 
 from pullback.ir import expr
-from pullback.ir.expr import Add, Apply, Bracket, Cast, Mul, Reduce, Ref, Scalar, Select, Zero
+from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Mul, Reduce, Ref, Scalar, Select, Zero
 from pullback.ir.index import Cond, Data, Index, Var, as_index, cond
 from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_blocks
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.brackets import solve
 from pullback.rewrite.fired import fired
 
-SMALL = 24  # nodes up to which a delta's factor is copied into each reader
+SMALL = 24  # nodes up to which a result keeps a delta's factor as it is
+FEW = 2  # operations up to which a delta's factor is copied into each reader
 MANY = 16  # terms up to which a sum of deltas is carried on
 MANY_SUMS = 256  # the same where the terms are what is wanted
 
@@ -106,13 +107,13 @@ class _Eliminator:
                     s = replace(s, values=tuple(self.simplify(m.scalar(v)) for v in s.values))
                     terms = self.terms(s.values[0]) if len(s.outs) == 1 else None
                     if terms is not None and len(terms) <= self.many:
-                        s = deltas[s.outs[0]] = _carried(s, terms, out)
+                        s = deltas[s.outs[0]] = _carried(s, terms, out, s.outs[0] in block.results)
                 case Scatter():
                     s = replace(s, value=self.simplify(Substitution(get=element).scalar(s.value)))
                     gathered = self._gathered(s) if self.sums else None
                     terms = None if gathered is None else self.terms(gathered.values[0])
                     if gathered is not None and terms is not None and len(terms) <= self.many:
-                        deltas[s.out] = _carried(gathered, terms, out)
+                        deltas[s.out] = _carried(gathered, terms, out, False)
                 case _:
                     s = map_blocks(s, partial(self.block, known=deltas))
             out.append(s)
@@ -229,22 +230,36 @@ class _Eliminator:
         return isinstance(inner, Bracket) and any(_concerns(variables, c) for c in inner.conds)
 
 
-def _carried(s: Build, terms: list[Delta], out: list[Statement]) -> Build:
+def _carried(s: Build, terms: list[Delta], out: list[Statement], last: bool) -> Build:
     """The sum of deltas as its readers get it: with factors that are more than a few operations as arrays."""
-    return replace(s, values=(expr.add(expr.zero(s.outs[0].dtype), *(_compressed(t, s, out) for t in terms)),))
+    kept = (t.scalar if _is_small(t.factor, last) else _compressed(t, s, out) for t in terms)
+    return replace(s, values=(expr.add(expr.zero(s.outs[0].dtype), *kept),))
+
+
+def _is_small(factor: Scalar, last: bool) -> bool:
+    """Whether a factor stays in its term: it is computed again by each reader; of a result there is none."""
+    nodes = list(walk(factor))
+    operations = sum(map(_operations, nodes))
+    return len(nodes) <= SMALL and (last or operations <= FEW) and not any(isinstance(n, Reduce) for n in nodes)
+
+
+def _operations(e: Scalar) -> int:
+    """Of the node alone; a sign is none."""
+    match e:
+        case Add() | Mul():
+            return len(e.args) - 1 - any(isinstance(a, Const) and a.value == -1 for a in e.args)
+        case _:
+            return isinstance(e, Apply | Select)
 
 
 def _compressed(term: Delta, s: Build, out: list[Statement]) -> Scalar:
-    """The term with its factor as an array of its own, over the variables that the delta leaves, where it is large."""
-    nodes = list(walk(term.factor))
-    if len(nodes) <= SMALL and not any(isinstance(n, Reduce) for n in nodes):
-        return term.scalar
+    """The term with its factor as an array of its own, over the variables that the delta leaves."""
     equations = [c.index for c in term.conditions if c.op == "=="]
     rest = [c for c in term.conditions if c.op != "=="]
     variables = (*s.vars, *term.summed)
     unknown = tuple(v for v in s.vars if any(v in e.free for e in equations))
     solution = solve(unknown, equations, expr.bracket(rest, term.factor))
-    if solution is None or solution.term.free >= set(variables) or not solution.term.free <= set(variables):
+    if solution is None or solution.term.free >= set(variables) or not set(solution.variables) <= set(variables):
         return term.scalar
     fired("kronecker.compress")
     kept = [v for v in variables if v in solution.term.free]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,10 @@ from jaxtyping import Float64
 
 import pullback as pb
 from pullback import Array
+from pullback.ir.expr import Apply
+from pullback.ir.program import Build, Fold, walk_statements
+from pullback.ir.traverse import walk
+from pullback.testing import check_grads
 
 
 def recurrent(h0: Float64[Array, "H"], w: Float64[Array, "H H"], x: Float64[Array, "T H"]) -> Any:
@@ -81,3 +86,45 @@ def test_rows_of_a_captured_array_are_written_by_the_backward_scan() -> None:
     assert "x_bar_rows" in text
     assert "x_bar0" not in text
     assert "w_bar0" in pb.grad(recurrent, wrt="w").ir
+
+
+# What the backward loop reads ----------------------------------------------------------------------------------------
+
+
+def gated(x: Float64[Array, "T N"], w: Float64[Array, "N"]) -> Any:
+    def step(h: Any, t: Any) -> Any:
+        gate = pb.logistic(x[t] * w + h)
+        new = gate * pb.tanh(h) + (1 - gate) * pb.sin(pb.max(h) * x[t])
+        return new, pb.log(pb.sum(pb.exp(new)))
+
+    return pb.sum(pb.scan(x.shape[0], pb.zeros(w.shape), step)[1])
+
+
+def test_no_transcendental_function_is_computed_twice() -> None:
+    rng = np.random.default_rng(0)
+    args = rng.standard_normal((6, 3)), rng.standard_normal(3)
+    gradient = pb.value_and_grad(gated, wrt=("x", "w"))
+    forward, backward = (s for s in gradient.program(*args).body.statements if isinstance(s, Fold))
+    counts = [
+        Counter(
+            node.primitive.name
+            for s in walk_statements(fold.body)
+            if isinstance(s, Build)
+            for value in s.values
+            for node in walk(value)
+            if isinstance(node, Apply) and node.primitive.transcendental
+        )
+        for fold in (forward, backward)
+    ]
+    assert counts[0] == {"logistic": 1, "tanh": 1, "sin": 1, "cos": 1, "log": 1, "exp": 1}
+    assert not counts[1]
+    check_grads(gated, args)
+
+
+def test_rows_that_the_loop_gives_anyway_are_not_stored_again() -> None:
+    def rows(x: Float64[Array, "T"]) -> Any:
+        return pb.scan(x.shape[0], 1.0, lambda c, t: (c * x[t], pb.exp(c)))[1]
+
+    program = pb.vjp(pb.function(rows)).program(np.ones(3), cotangent=np.ones(3))
+    forward = next(s for s in program.body.statements if isinstance(s, Fold))
+    assert [r.name for r in forward.outs] == ["state", "row", "state_steps"]  # exp(c) is its own derivative
