@@ -163,6 +163,11 @@ class _Writer:
                 self.line(self._assign(s) + ";")
             case Store():
                 self._store(s)
+            case nodes.StoreRows():
+                e = self.expressions
+                name = self.unit.helpers.store_rows(s.values[0].type, len(s.values))
+                values = ", ".join(e.value(v) for v in s.values)
+                self.line(f"{name}({e.pointer(s.buffer, s.offset)}, {s.step}, {values});")
             case Check():
                 self._check(s)
             case Copy():

@@ -45,6 +45,41 @@ def vector_name(t: Type) -> str:
     return f"pb_{t.dtype.name}x{t.lanes}"
 
 
+_BLENDS = {
+    ("f64", 4): ("__AVX__", "__builtin_ia32_blendvpd256"),
+    ("f32", 8): ("__AVX__", "__builtin_ia32_blendvps256"),
+    ("f64", 2): ("__SSE4_1__", "__builtin_ia32_blendvpd"),
+    ("f32", 4): ("__SSE4_1__", "__builtin_ia32_blendvps"),
+}
+_LARGER = {
+    ("f64", 4): ("__AVX__", "__builtin_ia32_{op}pd256"),
+    ("f32", 8): ("__AVX__", "__builtin_ia32_{op}ps256"),
+    ("f64", 2): ("__SSE2__", "__builtin_ia32_{op}pd"),
+    ("f32", 4): ("__SSE2__", "__builtin_ia32_{op}ps"),
+}
+
+
+def _place(k: int, j: int) -> str:
+    """The text of k * step + j."""
+    step = "step" if k == 1 else f"{k} * step"
+    return f"{step} + {j}" if k and j else step if k else str(j)
+
+
+def _transposed(n: int) -> str:
+    """Statements that transpose the square of vectors v0, v1, .. of n lanes; t is a vector."""
+    out = ""
+    half = 1
+    while half < n:
+        low = ", ".join(str(n + k - half if k & half else k) for k in range(n))
+        high = ", ".join(str(n + k if k & half else k + half) for k in range(n))
+        for i in (i for i in range(n) if not i & half):
+            a, b = f"v{i}", f"v{i + half}"
+            out += f"    t = __builtin_shufflevector({a}, {b}, {low});\n"
+            out += f"    {b} = __builtin_shufflevector({a}, {b}, {high});\n    {a} = t;\n"
+        half *= 2
+    return out
+
+
 class Helpers:
     """The helpers of one C file, in an order in which they can be printed."""
 
@@ -109,14 +144,15 @@ static inline {to.c} {name}(double x) {{
         return name
 
     def choose(self, t: Type) -> str:
-        """A where the mask is set, else b."""
+        """A where the mask is set, else b: one instruction where there is one, which gcc does not find by itself."""
         c, m = self.type(t), self.type(mask_type(t))
         name = f"pb_choose_{c[3:]}"
-        self.vector.setdefault(name, f"""\
-static inline {c} {name}({m} mask, {c} a, {c} b) {{
-    return ({c})((mask & ({m})a) | (~mask & ({m})b));
-}}
-""")
+        general = f"    return ({c})((mask & ({m})a) | (~mask & ({m})b));\n"
+        blend = _BLENDS.get((t.dtype.name, t.lanes))
+        if blend:
+            extension, function = blend
+            general = f"#if defined({extension})\n    return {function}(b, a, ({c})mask);\n#else\n{general}#endif\n"
+        self.vector.setdefault(name, f"static inline {c} {name}({m} mask, {c} a, {c} b) {{\n{general}}}\n")
         return name
 
     def extreme(self, op: str, t: Type) -> str:
@@ -126,11 +162,32 @@ static inline {c} {name}({m} mask, {c} a, {c} b) {{
         test = "a < b" if op == "max" else "b < a"
         if t.dtype.is_floating:
             test = f"({test}) | (b != b)"
-        self.vector.setdefault(name, f"""\
-static inline {c} {name}({c} a, {c} b) {{
-    return {choose}({test}, b, a);
-}}
-""")
+        body = f"    return {choose}({test}, b, a);\n"
+        found = _LARGER.get((t.dtype.name, t.lanes))
+        if found:  # the instruction gives its second operand where either is NaN
+            extension, function = found[0], found[1].format(op=op)
+            quick = f"    return {choose}(a != a, a, {function}(a, b));\n"
+            body = f"#if defined({extension})\n{quick}#else\n{body}#endif\n"
+        self.vector.setdefault(name, f"static inline {c} {name}({c} a, {c} b) {{\n{body}}}\n")
+        return name
+
+    def store_rows(self, t: Type, count: int) -> str:
+        """Vectors a, b, .. stored so that lane k of each lies at p + k * step: one vector, or a square of them.
+
+        The square is transposed by halves: lanes whose numbers differ in one bit are exchanged between vectors whose
+        numbers differ in it (Eklundh 1972).
+        """
+        c, n = self.type(t), t.lanes
+        name = f"pb_store_{'rows' if count > 1 else 'lanes'}_{c[3:]}"
+        body = "".join(f"    p[{_place(k, j)}] = v{j}[{k}];\n" for k in range(n) for j in range(count))
+        if count > 1:
+            rows = "".join(f"    *({c}u *)(p + {_place(k, 0)}) = v{k};\n" for k in range(n))
+            test = "#if defined(__clang__) || __GNUC__ >= 12\n"
+            body = f"{test}    {c} t;\n{_transposed(n)}{rows}#else\n{body}#endif\n"
+        vectors = ", ".join(f"{c} v{j}" for j in range(count))
+        self.vector.setdefault(
+            name, f"static inline void {name}({t.dtype.c} *p, int64_t step, {vectors}) {{\n{body}}}\n"
+        )
         return name
 
     def across(self, op: str, t: Type, combine: str) -> str:

@@ -9,8 +9,8 @@ now. Specialists lower single statements in another way: `tile` gives explicit v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pullback.ir.expr import Add, Bracket, Const, Get, Ref, Scalar, Zero
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, prove_nonnegative
@@ -56,17 +56,32 @@ from pullback.loops.storage import Storage, assign_storage, elements
 
 Printer = Callable[[Statement], tuple[str, ...]]
 Specialist = Callable[[Statement, "KernelBuilder"], Kernel | None]
+Grouper = Callable[[Sequence[Statement]], "Grouped | None"]
 
 
-def lower(program: Program, comment: Printer | None = None, specialists: tuple[Specialist, ...] = ()) -> Function:
+@dataclass(frozen=True)
+class Grouped:
+    """The first `count` statements of a list as one kernel, which writes those of their arrays that are `stored`."""
+
+    count: int
+    kernel: Callable[[KernelBuilder, frozenset[Ref]], Kernel | None]
+
+
+def lower(
+    program: Program,
+    comment: Printer | None = None,
+    specialists: tuple[Specialist, ...] = (),
+    grouper: Grouper | None = None,
+) -> Function:
     """The loop program of a program with known dims.
 
     Args:
         comment: prints a statement for the kernel that does its work.
         specialists: tried in order for each Build and Scatter before the plain lowering; None passes on.
+        grouper: finds statements at the head of a list that are best lowered together.
     """
     storage = assign_storage(program)
-    lowering = Lowering(storage, comment or (lambda s: ()), specialists)
+    lowering = Lowering(storage, comment or (lambda s: ()), specialists, grouper)
     body = [*lowering.entry_checks(program), *lowering.block(program.body), *storage.final]
     return Function(program.name, storage.inputs, storage.outputs, tuple(body), program.doc, storage.in_place,
                     count_operations(program.body))
@@ -75,14 +90,16 @@ def lower(program: Program, comment: Printer | None = None, specialists: tuple[S
 class KernelBuilder:
     """What is needed to write one kernel: parameters for views, those it writes marked and last."""
 
-    def __init__(self, views: Mapping[Ref, View], statement: Statement, comment: tuple[str, ...] = ()) -> None:
+    def __init__(self, views: Mapping[Ref, View], statement: Statement, comment: tuple[str, ...] = (),
+                 outs: Sequence[Ref] | None = None) -> None:
         self.views = views
         self.statement = statement
         self.comment = comment
         self.params: dict[tuple[Buffer, Index], Buffer] = {}
         self.arguments: list[View] = []
         self.scratches: list[Buffer] = []
-        for out in statement.outs:
+        self.outs = statement.outs if outs is None else tuple(outs)
+        for out in self.outs:
             self.parameter(self._old(out), written=True)
 
     def _old(self, out: Ref) -> Ref:
@@ -133,25 +150,45 @@ class KernelBuilder:
         pairs = sorted(zip(self.params.values(), self.arguments, strict=True), key=lambda p: p[0].written)
         self.arguments = [view for _, view in pairs]
         params = tuple(b for b, _ in pairs)
-        return Kernel(self.statement.outs[0].name, params, used, body, self.comment, portable,
+        return Kernel(self.outs[0].name, params, used, body, self.comment, portable,
                       tuple(self.scratches))
 
 
 class Lowering:
     """Lowers blocks. `statement` gives the statements for one; kernels come from `kernels`."""
 
-    def __init__(self, storage: Storage, comment: Printer, specialists: tuple[Specialist, ...]) -> None:
+    def __init__(self, storage: Storage, comment: Printer, specialists: tuple[Specialist, ...],
+                 grouper: Grouper | None = None) -> None:
         self.storage = storage
         self.views = storage.views
         self.comment = comment
         self.specialists = specialists
+        self.grouper = grouper
 
     def block(self, b: Block) -> list[Stmt]:
         """The statements of a block."""
         out: list[Stmt] = []
-        for s in self.storage.order.get(b, b.statements):
-            out.extend(self.statement(s))
+        statements = list(self.storage.order.get(b, b.statements))
+        while statements:
+            call, count = self._together(statements, b)
+            out += [call] if call is not None else self.statement(statements[0])
+            del statements[:count]
         return out
+
+    def _together(self, statements: list[Statement], b: Block) -> tuple[Call | None, int]:
+        """One kernel for the first statements, and how many they are; None and 1 where each is best alone."""
+        found = None if self.grouper is None else self.grouper(statements)
+        if found is None:
+            return None, 1
+        first, rest = statements[: found.count], statements[found.count :]
+        later = {*b.results, *(r for s in rest for r in statement_reads(s))}
+        stored = [o for s in first for o in s.outs if o in later]
+        if not stored:
+            return None, 1
+        comment = tuple(line for s in first for line in self.comment(s))
+        builder = KernelBuilder(self.views, first[-1], comment, stored)
+        kernel = found.kernel(builder, frozenset(stored))
+        return (None, 1) if kernel is None else (Call(kernel, tuple(builder.arguments)), found.count)
 
     def statement(self, s: Statement) -> list[Stmt]:
         """The statements that do the work of `s`."""

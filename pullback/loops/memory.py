@@ -12,7 +12,7 @@ from bisect import insort
 from dataclasses import dataclass, field
 
 from pullback.loops import nodes
-from pullback.loops.nodes import Buffer, Call, Copy, Fill, For, Function, Gather, If, Load, Loop, Stmt, Store
+from pullback.loops.nodes import Buffer, Call, Copy, Fill, For, Function, Gather, If, Load, Loop, Stmt, Store, StoreRows
 
 ALIGNMENT = 64
 
@@ -94,7 +94,7 @@ def accesses(s: Stmt) -> tuple[list[Buffer], list[Buffer]]:
             writes.append(s.target.buffer)
         case Fill():
             writes.append(s.buffer)
-        case Store():
+        case Store() | StoreRows():
             writes.append(s.buffer)
         case Call():
             used = read_parameters(s.kernel)

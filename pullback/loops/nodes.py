@@ -7,7 +7,7 @@ closed union of nodes, each with a `Type` (dtype, lanes); one lane is a scalar.
 
     Function      parameters, kernels and the statements of the whole program
     Kernel        a static function over its own parameter buffers; `Call` hands it views of the program's buffers
-    Statement     For Let LetIndex Assign Store If Loop Break Check Copy Fill Call Comment
+    Statement     For Let LetIndex Assign Store StoreRows If Loop Break Check Copy Fill Call Comment
     Value         Literal Load Gather Read IndexValue Holds Broadcast Binary Unary Apply Call_ Choice Convert Across
 
 Buffers are flat and row-major. Their space says where they live: "input" and "output" are parameters of the
@@ -30,7 +30,7 @@ from pullback.source import Position
 
 Space = Lit["input", "output", "parameter", "arena", "stack"]
 Kind = Lit["serial", "vector", "unrolled", "parallel"]
-BinaryOp = Lit["+", "-", "*", "/", "max", "min", "&&", "||", "==", "!=", "<", ">"]
+BinaryOp = Lit["+", "-", "*", "/", "max", "min", "&&", "||", "==", "!=", "<", ">", "<=", ">=", "&", "|", "^"]
 UnaryOp = Lit["-", "!"]
 
 STACK_LIMIT = 4096
@@ -169,7 +169,10 @@ class Broadcast:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Binary:
-    """a op b, lane by lane. Integers wrap. max and min give NaN where either is; comparisons and logic are scalar."""
+    """a op b, lane by lane. Integers wrap. max and min give NaN where either is.
+
+    A comparison of vectors gives a mask: integers of the same size, all bits set where it holds.
+    """
 
     op: BinaryOp
     a: Value
@@ -210,7 +213,7 @@ class Invoke:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Choice:
-    """a where the test holds, else b; of scalars only the one taken is evaluated."""
+    """a where the test holds, else b: of scalars by a bool, only the one taken is evaluated; of vectors by a mask."""
 
     test: Value
     a: Value
@@ -331,6 +334,16 @@ class Store:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class StoreRows:
+    """buffer[offset + lane * step + k] = lane of values[k]: one vector, or as many as each has lanes."""
+
+    buffer: Buffer
+    offset: Index
+    step: int
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class If:
     """One of two lists of statements."""
 
@@ -448,7 +461,7 @@ class Call:
         return tuple(as_index(v) for v in self.kernel.indices) if self.indices is None else self.indices
 
 
-Stmt = For | Let | LetIndex | Assign | Store | If | Loop | Break | Check | Copy | Fill | Comment | Call
+Stmt = For | Let | LetIndex | Assign | Store | StoreRows | If | Loop | Break | Check | Copy | Fill | Comment | Call
 
 
 @dataclass(frozen=True, eq=False)
@@ -514,6 +527,8 @@ def values_of(s: Stmt) -> tuple[Value, ...]:
     match s:
         case Let() | Assign() | Store():
             return (s.value,)
+        case StoreRows():
+            return s.values
         case LetIndex() if not isinstance(s.value, Index | Extreme):
             return (s.value,)
         case If():
@@ -535,7 +550,7 @@ def statement_indices(s: Stmt) -> tuple[Index, ...]:
             out += (*bound_indices(s.lower), *bound_indices(s.upper))
         case LetIndex() if isinstance(s.value, Index | Extreme):
             out += bound_indices(s.value)
-        case Store():
+        case Store() | StoreRows():
             out.append(s.offset)
         case Check():
             out += (s.index, s.extent, s.lower)

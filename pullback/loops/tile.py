@@ -27,7 +27,9 @@ from pullback.ir.expr import Add, Bracket, Const, FromIndex, Get, Mul, Reduce, R
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, floor_divide
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution
-from pullback.loops.lower import KernelBuilder, Specialist, plain_build
+from pullback.loops.fused import fused_loops
+from pullback.loops.group import find_group
+from pullback.loops.lower import Grouped, Grouper, KernelBuilder, Specialist, plain_build
 from pullback.loops.nest import Address, Nest, Phase, Plan, best_plan, narrower, stride
 from pullback.loops.nodes import (
     Across,
@@ -447,3 +449,30 @@ def vector_kernels(vector_bytes: int, portable: bool) -> Specialist:
         return builder.kernel(body, plain_build(s, builder) if portable else None)
 
     return kernel
+
+
+def groups(vector_bytes: int, portable: bool) -> Grouper:
+    """The lowering of neighbouring statements to one loop nest, for `loops.lower`; arguments as `vector_kernels`."""
+
+    def grouped(statements: Sequence[Statement]) -> Grouped | None:
+        group = find_group(statements)
+        if group is None:
+            return None
+
+        def kernel(builder: KernelBuilder, stored: frozenset[Ref]) -> Kernel | None:
+            rows: dict[int, Buffer] = {}  # the plain form uses the same ones
+
+            def scratch(which: int, name: str, count: int) -> Buffer:
+                if which not in rows:
+                    rows[which] = builder.scratch(name, builder.parameter(builder.outs[0]), count)
+                return rows[which]
+
+            body = fused_loops(group, builder.address, stored, vector_bytes, scratch)
+            if body is None:
+                return None
+            plain = fused_loops(group, builder.address, stored, group.dtype.size, scratch) if portable else None
+            return builder.kernel(body, plain)
+
+        return Grouped(len(group.members), kernel) if len(group.members) > 1 else None
+
+    return grouped

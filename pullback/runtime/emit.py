@@ -16,7 +16,7 @@ from pullback.loops.gemm import packed_kernels
 from pullback.loops.lower import Specialist, lower
 from pullback.loops.memory import MemoryPlan, MemoryTable, memory_table, plan
 from pullback.loops.nodes import Function
-from pullback.loops.tile import vector_kernels
+from pullback.loops.tile import groups, vector_kernels
 from pullback.passes.pipeline import optimise
 
 MOST_LEVELS = 8  # of blocks in blocks, when loops compute again what there is no room to store
@@ -59,7 +59,8 @@ def lower_program(program: Program, dims: Mapping[str, int], comments: bool = Tr
     with deep_recursion():
         for levels in range(1, MOST_LEVELS + 1):
             optimised = optimise(program, dims, levels)
-            function = lower(optimised, mathematics if comments else None, specialists(vector_bytes, portable))
+            function = lower(optimised, mathematics if comments else None, specialists(vector_bytes, portable),
+                         groups(vector_bytes, portable) if vector_bytes else None)
             made = Lowered(optimised, function, plan(function))
             if limit is None or made.memory.bytes <= limit:
                 return made

@@ -36,11 +36,19 @@ typedef int64_t pb_i64x4 __attribute__((vector_size(32)));
 typedef int64_t pb_i64x4u __attribute__((vector_size(32), aligned(8), may_alias));
 
 PB_INLINE pb_f64x4 pb_choose_f64x4(pb_i64x4 mask, pb_f64x4 a, pb_f64x4 b) {
+#if defined(__AVX__)
+    return __builtin_ia32_blendvpd256(b, a, (pb_f64x4)mask);
+#else
     return (pb_f64x4)((mask & (pb_i64x4)a) | (~mask & (pb_i64x4)b));
+#endif
 }
 
 PB_INLINE pb_f64x4 pb_max_f64x4(pb_f64x4 a, pb_f64x4 b) {
+#if defined(__AVX__)
+    return pb_choose_f64x4(a != a, a, __builtin_ia32_maxpd256(a, b));
+#else
     return pb_choose_f64x4((a < b) | (b != b), b, a);
+#endif
 }
 #endif
 

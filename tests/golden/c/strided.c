@@ -32,11 +32,19 @@ typedef int32_t pb_i32x8 __attribute__((vector_size(32)));
 typedef int32_t pb_i32x8u __attribute__((vector_size(32), aligned(4), may_alias));
 
 PB_INLINE pb_f32x8 pb_choose_f32x8(pb_i32x8 mask, pb_f32x8 a, pb_f32x8 b) {
+#if defined(__AVX__)
+    return __builtin_ia32_blendvps256(b, a, (pb_f32x8)mask);
+#else
     return (pb_f32x8)((mask & (pb_i32x8)a) | (~mask & (pb_i32x8)b));
+#endif
 }
 
 PB_INLINE pb_f32x8 pb_max_f32x8(pb_f32x8 a, pb_f32x8 b) {
+#if defined(__AVX__)
+    return pb_choose_f32x8(a != a, a, __builtin_ia32_maxps256(a, b));
+#else
     return pb_choose_f32x8((a < b) | (b != b), b, a);
+#endif
 }
 
 typedef float pb_f32x4 __attribute__((vector_size(16)));
@@ -71,11 +79,19 @@ typedef int32_t pb_i32x4 __attribute__((vector_size(16)));
 typedef int32_t pb_i32x4u __attribute__((vector_size(16), aligned(4), may_alias));
 
 PB_INLINE pb_f32x4 pb_choose_f32x4(pb_i32x4 mask, pb_f32x4 a, pb_f32x4 b) {
+#if defined(__SSE4_1__)
+    return __builtin_ia32_blendvps(b, a, (pb_f32x4)mask);
+#else
     return (pb_f32x4)((mask & (pb_i32x4)a) | (~mask & (pb_i32x4)b));
+#endif
 }
 
 PB_INLINE pb_f32x4 pb_max_f32x4(pb_f32x4 a, pb_f32x4 b) {
+#if defined(__SSE2__)
+    return pb_choose_f32x4(a != a, a, __builtin_ia32_maxps(a, b));
+#else
     return pb_choose_f32x4((a < b) | (b != b), b, a);
+#endif
 }
 
 PB_INLINE float pb_max_across_f32x8(pb_f32x8 v) {
