@@ -11,7 +11,7 @@ from pullback.cli.output import print_json, table
 
 __all__ = ["register", "run"]
 
-SUITES = ("zhang", "derivatives")
+SUITES = ("zhang", "derivatives", "kernels")
 
 
 def register(commands: Any) -> None:
@@ -31,14 +31,14 @@ def register(commands: Any) -> None:
     add("--threads", type=at_least(1), default=1, metavar="N", help="processors for everyone")
     add("--rounds", type=at_least(1), default=7, metavar="N", help="repetitions of each")
     add("--slow-forms", action="store_true", help="zhang: also forms whose first call takes very long")
-    add("--markdown", action="store_true", help="derivatives: print the table in Markdown")
+    add("--markdown", action="store_true", help="derivatives, kernels: print the table in Markdown")
     add_json(command)
     command.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Measure and print a table."""
-    rows = (_zhang if options.suite == "zhang" else _derivatives)(options)
+    rows = {"zhang": _zhang, "derivatives": _derivatives, "kernels": _kernels}[options.suite](options)
     if options.json:
         print_json({"rows": rows})
     return 0 if rows else 1
@@ -94,6 +94,20 @@ def _derivatives(options: argparse.Namespace) -> Any:
         sizes=options.sizes,
         systems=options.systems or SYSTEMS,
         threads=options.threads,
+        rounds=options.rounds,
+        note=_note,
+    )
+    right = [False] + [True] * (len(HEAD) - 1)
+    print(markdown(rows) if options.markdown else table([HEAD, *cells(rows)], right=right))
+    return rows
+
+
+def _kernels(options: argparse.Namespace) -> Any:
+    from pullback.bench.kernels import CASES, HEAD, SYSTEMS, bench_kernels, cells, markdown
+
+    rows = bench_kernels(
+        cases=_cases(options, tuple(c.name for c in CASES)),
+        systems=options.systems or SYSTEMS,
         rounds=options.rounds,
         note=_note,
     )

@@ -1,0 +1,55 @@
+"""What one core can do: fused multiply-adds on registers alone."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from functools import lru_cache
+
+from pullback.runtime.compile import library_path, native_vector_bytes
+
+__all__ = ["peak"]
+
+SOURCE = """\
+#include <stdint.h>
+typedef {type} vector __attribute__((vector_size({bytes})));
+void run(int64_t steps, {type} *result) {{
+    vector {names};
+    vector x = ((vector){{0}}) + ({type})0.999, y = ((vector){{0}}) + ({type})0.001;
+    {start}
+    for (int64_t k = 0; k < steps; ++k) {{
+        {step}
+        __asm__ volatile("" : {held});
+    }}
+    vector total = {total};
+    for (int k = 0; k < {lanes}; ++k) result[k] = total[k];
+}}
+"""
+CHAINS = 10  # independent sums: more than the latency of a multiply-add times two a cycle
+STEPS = 100_000
+
+
+@lru_cache
+def peak(dtype: str) -> float:
+    """Operations a second of one core for float32 or float64, the best of many short runs."""
+    width = native_vector_bytes()
+    kind, size = ("float", 4) if dtype == "float32" else ("double", 8)
+    names = [f"s{k}" for k in range(CHAINS)]
+    text = SOURCE.format(
+        type=kind,
+        bytes=width,
+        lanes=width // size,
+        names=", ".join(names),
+        start=" ".join(f"{n} = y;" for n in names),
+        step=" ".join(f"{n} = {n} * x + y;" for n in names),
+        held=", ".join(f'"+x"({n})' for n in names),
+        total=" + ".join(names),
+    )
+    run = ctypes.CDLL(str(library_path(text))).run
+    result = (ctypes.c_double * 8)()
+    best = float("inf")
+    for _ in range(200):
+        start = time.perf_counter()
+        run(ctypes.c_int64(STEPS), ctypes.byref(result))
+        best = min(best, time.perf_counter() - start)
+    return STEPS * CHAINS * 2 * (width // size) / best
