@@ -53,9 +53,7 @@ class Layer:
     @property
     def result(self) -> tuple[int, ...]:
         """Shape of the output."""
-        rows, columns = (
-            (n + 2 * self.padding - self.window) // self.stride + 1 for n in (self.rows, self.columns)
-        )
+        rows, columns = ((n + 2 * self.padding - self.window) // self.stride + 1 for n in (self.rows, self.columns))
         return self.batch, self.outputs, rows, columns
 
 

@@ -30,6 +30,7 @@ from pullback.loops.nodes import (
     Literal,
     Load,
     Read,
+    Shuffle,
     Type,
     Unary,
     Value,
@@ -219,6 +220,9 @@ class Expressions:
                 else:
                     combine = "{0} " + v.op + " {1}"
                 return f"{self.helpers.across(v.op, t, combine)}({self.value(v.value)})", POSTFIX
+            case Shuffle():
+                places = ", ".join(map(str, v.places))
+                return f"{self.helpers.shuffle(v.type)}({self.value(v.a)}, {self.value(v.b)}, {places})", POSTFIX
             case _:
                 assert_never(v)
 

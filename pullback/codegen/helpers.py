@@ -143,6 +143,20 @@ static inline {to.c} {name}(double x) {{
         self.vector.setdefault(name, f"static inline {c} {name}({t.dtype.c} x) {{\n    return ({c}){{{lanes}}};\n}}\n")
         return name
 
+    def shuffle(self, t: Type) -> str:
+        """A macro for lanes of two vectors in a new order; gcc before 12 has another word for it."""
+        m = self.type(mask_type(t))
+        self.type(t)
+        name = f"PB_SHUFFLE_{m[3:]}"
+        self.vector.setdefault(name, f"""\
+#if defined(__clang__) || __GNUC__ >= 12
+#define {name}(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define {name}(a, b, ...) __builtin_shuffle(a, b, ({m}){{__VA_ARGS__}})
+#endif
+""")
+        return name
+
     def choose(self, t: Type) -> str:
         """A where the mask is set, else b: one instruction where there is one, which gcc does not find by itself."""
         c, m = self.type(t), self.type(mask_type(t))

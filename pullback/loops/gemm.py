@@ -22,6 +22,7 @@ from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.types import DType
+from pullback.loops import gemm_plan
 from pullback.loops.bounds import LoopNest
 from pullback.loops.gemm_pack import Block, Packer, Panels, around, blocks, over_panels
 from pullback.loops.gemm_plan import Contraction, PackedPlan, best_packed_plan, size
@@ -94,13 +95,14 @@ def _unpacked_cycles(s: Build, builder: KernelBuilder, vector_bytes: int) -> flo
 
 
 @lru_cache(maxsize=64)
-def multiply(dtype: DType, lanes: int, rows: int, vectors: int) -> Kernel:
+def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool = False) -> Kernel:
     """The register tile: c[i, j] (+)= sum over k of a[k, i] * b[k, j], for panels of `rows` and of `vectors`.
 
     Index parameters: the steps of the sum, the distance of two rows of c, and `begun`, 0 where c is to be overwritten.
+    With `in_place`, a is not a panel but lies as a[i, k] in memory; a last parameter is the distance of its rows.
     """
     columns = lanes * vectors
-    steps, stride, begun = Var("steps", 1 << 40), Var("stride", 1 << 40), Var("begun", 1 << 40)
+    steps, stride, begun, row_step = (Var(name, 1 << 40) for name in ("steps", "stride", "begun", "row"))
     a, b, c = (
         Buffer(name, dtype, shape, "parameter", size_, name == "c")
         for name, shape, size_ in (
@@ -119,7 +121,8 @@ def multiply(dtype: DType, lanes: int, rows: int, vectors: int) -> Kernel:
         step.append(Let(t, Load(b, as_index(k) * columns + j * lanes, wide), held=True))
     for i, row in enumerate(sums):
         left = Temp(f"a{i}", one)
-        step.append(Let(left, Load(a, as_index(k) * rows + i, one)))
+        at = as_index(row_step) * i + as_index(k) if in_place else as_index(k) * rows + i
+        step.append(Let(left, Load(a, at, one)))
         for t, factor in zip(row, right, strict=True):
             product = Binary("*", Broadcast(Read(left), wide), Read(factor), wide)
             step.append(Assign(t, Binary("+", Read(t), product, wide)))
@@ -132,8 +135,12 @@ def multiply(dtype: DType, lanes: int, rows: int, vectors: int) -> Kernel:
         tuple(Store(c, at, Read(t)) for at, t in places),
     )
     body = (*zeros, For(k, ZERO_INDEX, as_index(steps), tuple(step)), finish)
-    comment = (f"c[i, j] (+)= sum over k of a[k, i] * b[k, j] for i < {rows}, j < {columns}",)
-    return Kernel(f"multiply_{dtype.name}_{rows}x{columns}", (a, b, c), (steps, stride, begun), body, comment)
+    comment = (
+        f"c[i, j] (+)= sum over k of a[{'i, k' if in_place else 'k, i'}] * b[k, j] for i < {rows}, j < {columns}",
+    )
+    name = f"multiply_{dtype.name}_{rows}x{columns}" + "_in_place" * in_place
+    indices = (steps, stride, begun, row_step) if in_place else (steps, stride, begun)
+    return Kernel(name, (a, b, c), indices, body, comment)
 
 
 class _Emitter:
@@ -148,7 +155,11 @@ class _Emitter:
         self.out = builder.parameter(s.outs[0])
         kc = plan.depth.block
         lanes = plan.tile.lanes
-        self.a = self._scratch("panels_a", Panels.of(plan.rows.block, plan.tile.rows, 1).packed * kc)
+        self.a = (
+            None
+            if plan.in_place
+            else self._scratch("panels_a", Panels.of(plan.rows.block, plan.tile.rows, 1).packed * kc)
+        )
         self.b = self._scratch("panels_b", Panels.of(plan.columns.block, plan.tile.columns, lanes).packed * kc)
         self.packer = Packer(builder, lanes, self._line)
         self._lines: dict[str, Buffer] = {}
@@ -192,13 +203,14 @@ class _Emitter:
         side, *rest = sides
         c, plan = self.contraction, self.plan
         operand, group, others = (c.a, plan.rows, c.only_a) if side == "a" else (c.b, plan.columns, c.only_b)
-        into = self.a if side == "a" else self.b
         own = {v: as_index(Var(v.name, v.extent)) for v in others}
 
         def block(b: Block) -> list[Stmt]:
             inner = self._sides(tuple(rest), depth, {**at, **own}, {**done, side: b})
-            packed = self.packer.pack(operand, b, depth, self._panels(side, b), into, {**at, **own})
-            return [*packed, *inner]
+            into = self.a if side == "a" else self.b
+            if into is None:
+                return inner
+            return [*self.packer.pack(operand, b, depth, self._panels(side, b), into, {**at, **own}), *inner]
 
         return around(own, blocks(group, block))
 
@@ -221,25 +233,47 @@ class _Emitter:
         t = self.plan.tile
         base, stride = self._place({**at, **rows.at, **columns.at})
         across, down = self._panels("b", columns), self._panels("a", rows)
+        lying = self._lying(rows, depth, at)
 
-        def right(j: Index, width: int, used: int) -> list[Stmt]:
-            def left(i: Index, height: int, _: int) -> list[Stmt]:
-                at_c = base + i * stride + j
-                call = multiply(self.contraction.total.dtype, t.lanes, height, width // t.lanes)
-                panels = (View(self.a, i * depth.size), View(self.b, j * depth.size))
-                if used == width:
-                    return [
-                        Call(call, (*panels, View(self.partial, at_c)), (depth.size, as_index(stride), depth.start))
-                    ]
-                line = self._line(height * width)
-                return [
-                    Call(call, (*panels, View(line)), (depth.size, as_index(width), ZERO_INDEX)),
-                    *self._part(line, width, height, used, at_c, stride, depth.start),
-                ]
+        def one(i: Index, height: int, j: Index, width: int, used: int) -> list[Stmt]:
+            more: tuple[Index, ...] = ()
+            call = multiply(self.contraction.total.dtype, t.lanes, height, width // t.lanes, lying is not None)
+            if lying is None:
+                assert self.a is not None
+                left = View(self.a, i * depth.size)
+            else:
+                buffer, first, step = lying
+                left, more = View(buffer, first + i * step), (as_index(step),)
+            panels = (left, View(self.b, j * depth.size))
+            at_c = base + i * stride + j
+            if used == width:
+                indices = (depth.size, as_index(stride), depth.start, *more)
+                return [Call(call, (*panels, View(self.partial, at_c)), indices)]
+            line = self._line(height * width)
+            return [
+                Call(call, (*panels, View(line)), (depth.size, as_index(width), ZERO_INDEX, *more)),
+                *self._part(line, width, height, used, at_c, stride, depth.start),
+            ]
 
-            return over_panels(down, "row", left)
+        if columns.elements * depth.elements * self.contraction.total.dtype.size <= gemm_plan.INNER:
+            return over_panels(
+                down,
+                "row",
+                lambda i, height, _: over_panels(across, "column", lambda j, w, u: one(i, height, j, w, u)),
+            )
+        return over_panels(
+            across, "column", lambda j, w, u: over_panels(down, "row", lambda i, height, _: one(i, height, j, w, u))
+        )
 
-        return over_panels(across, "column", right)
+    def _lying(self, rows: Block, depth: Block, at: dict[Var, Index]) -> tuple[Buffer, Index, int] | None:
+        """Where a block of A lies that is not packed, and the distance of its rows; None where it is."""
+        plain = self.contraction.a.plain
+        if not self.plan.in_place or plain is None:
+            return None
+        buffer, address = plain
+        down = gemm_plan.runs(rows.levels, address)
+        base = Substitution(variables={**at, **rows.at, **depth.at}).index(address)
+        return buffer, base, down[0].step if down else 0
 
     def _part(
         self, line: Buffer, width: int, height: int, used: int, at: Index, stride: int, begun: Index

@@ -2,27 +2,51 @@
 
     panel[p][k][w] = A(m = p * width + w, k)        zero where A's conditions fail and where there is no such m
 
-The copy evaluates whatever the operand is: transposes, strides, conditions and gathers end here. There are three forms:
-rows of vectors where memory runs along the lanes, the same by way of a line where several short runs make up the lanes,
-and single elements, the sum's variables innermost.
+The copy evaluates whatever the operand is: transposes, strides, conditions and gathers end here. There are four forms
+for elements at affine addresses: rows of vectors where memory runs along the lanes; the same by way of a line where
+several short runs make up the lanes; squares turned in registers where memory runs along the sum; single elements.
+What else there is, terms with conditions or several factors, is evaluated element by element.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond, floor_divide, modulo
 from pullback.ir.traverse import Substitution
+from pullback.ir.types import DType
 from pullback.loops.bounds import LoopNest
-from pullback.loops.gemm_plan import Group, Operand, Run, runs
+from pullback.loops.gemm_plan import Group, Operand, Run, form, runs
 from pullback.loops.lower import KernelBuilder
 from pullback.loops.nest import narrower
-from pullback.loops.nodes import Buffer, Fill, For, Holds, If, Literal, Load, Stmt, Store, Type, Value
+from pullback.loops.nodes import (
+    Buffer,
+    Call,
+    Fill,
+    For,
+    Holds,
+    If,
+    Kernel,
+    Let,
+    LetIndex,
+    Literal,
+    Load,
+    Read,
+    Shuffle,
+    Stmt,
+    Store,
+    Temp,
+    Type,
+    Value,
+    View,
+)
 from pullback.loops.scalar import ScalarLowering
 from pullback.loops.scope import Scope
 
-SHORT = 4  # elements of a run below which single elements are copied
+WIDEST_TURN = 32  # bytes of the vectors that are turned
+NARROWEST_TURN = 16
 TOGETHER = 32  # vectors of a line that are written out statement by statement
 
 
@@ -130,11 +154,15 @@ class Packer:
         base = Substitution(variables={**at, **block.at, **depth.at}).index(address)
         across, along = runs(block.levels, address), runs(depth.levels, address)
         source = (buffer, base)
-        if len(across) == 1 and across[0].step == 1:
-            return self._rows(source, depth, along, panels, into)
-        if across and across[-1].step == 1 and (across[-1].trips.constant or 0) >= SHORT:
-            return self._lines(source, across, depth, along, panels, into)
-        return self._elements(source, across, depth, along, panels, into)
+        match form(across, along):
+            case "rows":
+                return self._rows(source, depth, along, panels, into)
+            case "lines":
+                return self._lines(source, across, depth, along, panels, into)
+            case "turned":
+                return self._turned(source, across, depth, along, panels, into)
+            case _:
+                return self._elements(source, across, depth, along, panels, into)
 
     def _rows(
         self, source: tuple[Buffer, Index], depth: Block, along: list[Run], panels: Panels, into: Buffer
@@ -170,7 +198,11 @@ class Packer:
 
         def step(offset: Index, k: Index) -> list[Stmt]:
             def run(there: Index, here: Index) -> list[Stmt]:
-                return self._long_copy(buffer, base + offset + there, line, here, length)
+                if last.step == 1:
+                    return self._long_copy(buffer, base + offset + there, line, here, length)
+                x = Var("x", length)
+                one = Load(buffer, base + offset + there + as_index(x) * last.step, Type(into.dtype))
+                return [For(x, ZERO_INDEX, as_index(length), (Store(line, here + as_index(x), one),))]
 
             def panel(first: Index, width: int, _: int) -> list[Stmt]:
                 return self._copy(line, first, into, first * depth.size + k * width, width)
@@ -178,6 +210,66 @@ class Packer:
             return [*_loops(outer, "run", run), *over_panels(panels, "panel", panel)]
 
         return [*self._zeros(line, ZERO_INDEX, used, panels.packed), *_loops(along, "k", step)]
+
+    def _turned(
+        self,
+        source: tuple[Buffer, Index],
+        across: list[Run],
+        depth: Block,
+        along: list[Run],
+        panels: Panels,
+        into: Buffer,
+    ) -> list[Stmt]:
+        """Memory runs along the sum: square blocks of lanes and steps are read as rows and written as columns."""
+        buffer, base = source
+        *outer, last = along
+        length = last.trips.constant or 0
+        widest = min(self.lanes, WIDEST_TURN // into.dtype.size)
+
+        def panel(first: Index, width: int, used: int) -> list[Stmt]:
+            def group(at: Index, count: int) -> list[Stmt]:
+                lanes = [Var(f"lane{k}", 1 << 40) for k in range(count)]
+                places = [LetIndex(v, _offset(across, first + at + k)) for k, v in enumerate(lanes)]
+
+                def step(offset: Index, k: Index) -> list[Stmt]:
+                    to = first * depth.size + k * width + at
+                    return self._turned_run((buffer, base + offset), lanes, length, (into, to), width)
+
+                return [*places, *_loops(outer, "k", step)]
+
+            out: list[Stmt] = []
+            done = 0
+            for n in (widest, widest // 2):
+                if n * into.dtype.size >= NARROWEST_TURN and used - done >= n:
+                    g = Var("group", used)
+                    stop = done + (used - done) // n * n
+                    out.append(For(g, as_index(done), as_index(stop), tuple(group(as_index(g), n)), n))
+                    done = stop
+            if done < used:
+                g = Var("group", used)
+                out.append(For(g, as_index(done), as_index(used), tuple(group(as_index(g), 1))))
+            return out
+
+        return [*self._padding(depth, panels, into), *over_panels(panels, "panel", panel)]
+
+    @staticmethod
+    def _turned_run(
+        source: tuple[Buffer, Index], lanes: list[Var], length: int, target: tuple[Buffer, Index], width: int
+    ) -> list[Stmt]:
+        """One run of memory for each lane, written across."""
+        (buffer, base), (into, to) = source, target
+        out: list[Stmt] = []
+        count = len(lanes)
+        done = length // count * count if count * into.dtype.size >= NARROWEST_TURN else 0
+        if done:
+            views = (View(buffer, base), View(into, to))
+            out.append(Call(turn(into.dtype, count), views, (*map(as_index, lanes), as_index(done), as_index(width))))
+        if done < length:
+            t = Var("k", length)
+            loads = [Load(buffer, base + as_index(v) + as_index(t), Type(into.dtype)) for v in lanes]
+            stores = [Store(into, to + as_index(t) * width + j, v) for j, v in enumerate(loads)]
+            out.append(For(t, as_index(done), as_index(length), tuple(stores)))
+        return out
 
     def _elements(
         self,
@@ -298,6 +390,50 @@ def _loops(levels: Sequence[Run], name: str, make: Callable[[Index, Index], list
     for v, r in zip(reversed(variables), reversed(levels), strict=True):
         body = [For(v, ZERO_INDEX, r.trips, tuple(body))]
     return body
+
+
+def _offset(across: Sequence[Run], lane: Index) -> Index:
+    """Where a lane begins in memory."""
+    out = ZERO_INDEX
+    for position, r in enumerate(across):
+        i = floor_divide(lane, as_index(r.weight))
+        out = out + (i if position == 0 else modulo(i, r.trips)) * r.step
+    return out
+
+
+@lru_cache(maxsize=16)
+def turn(dtype: DType, n: int) -> Kernel:
+    """Writes runs of memory across: to[k * width + j] = source[at_j + k] for k < steps, a multiple of n, and j < n.
+
+    Squares of n by n are turned in registers: for each bit of a lane's number, rows whose numbers differ in that bit
+    alone exchange the lanes that have it (Eklundh, A fast computer method for matrix transposing, 1972). Index
+    parameters: at_0 .. at_{n-1}, steps, width.
+    """
+    at = tuple(Var(f"at{j}", 1 << 40) for j in range(n))
+    k, steps, width = (Var(name, 1 << 40) for name in ("k", "steps", "width"))
+    source, to = (
+        Buffer(name, dtype, (steps.extent,), "parameter", steps.extent * n, name == "to") for name in ("source", "to")
+    )
+    wide = Type(dtype, n)
+    body: list[Stmt] = []
+
+    def let(name: str, value: Value) -> Value:
+        t = Temp(name, wide)
+        body.append(Let(t, value))
+        return Read(t)
+
+    rows = [let(f"r{j}", Load(source, as_index(v) + as_index(k), wide)) for j, v in enumerate(at)]
+    for bit in (1 << e for e in range(n.bit_length() - 1)):
+        low = tuple(n + x - bit if x & bit else x for x in range(n))
+        high = tuple(n + x if x & bit else x + bit for x in range(n))
+        for j in (j for j in range(n) if not j & bit):
+            a, b = rows[j], rows[j | bit]
+            rows[j] = let(f"t{j}", Shuffle(a, b, low, wide))
+            rows[j | bit] = let(f"t{j | bit}", Shuffle(a, b, high, wide))
+    body += [Store(to, (as_index(k) + j) * as_index(width), row) for j, row in enumerate(rows)]
+    comment = (f"to[k, j] = source[at_j + k] for k < steps, j < {n}",)
+    loop = For(k, ZERO_INDEX, as_index(steps), tuple(body), n)
+    return Kernel(f"turn_{dtype.name}_{n}", (source, to), (*at, steps, width), (loop,), comment)
 
 
 def _flat(variables: Sequence[Var]) -> Index:

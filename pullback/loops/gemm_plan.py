@@ -21,7 +21,7 @@ from math import ceil, prod
 
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Scalar
-from pullback.ir.index import Cond, Index, Var
+from pullback.ir.index import Cond, Index, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import walk
 from pullback.loops.nest import Address, stride
@@ -29,8 +29,11 @@ from pullback.loops.nodes import Buffer
 
 PANEL = 32 * 1024  # bytes of a panel of B: the first cache, shared with a few lines of A and of the output
 BLOCK = 256 * 1024  # bytes of a block that stays in the second cache
+SHARED = 512 * 1024  # bytes of a block of B where one block of A is all of A
+INNER = 16 * 1024  # bytes of a block of B that stays in the first cache: its panels are then the inner loop
 LARGE = 4 * 1024 * 1024  # bytes of a block that stays in the third cache
 LATENCY = 4  # cycles of a multiply-add; two start in each cycle
+SHORT = 4  # elements of a run below which single elements are copied
 LEAST_WORK = 16 * 1024  # multiply-adds below which packing is not considered
 ASIDE = 6  # cycles to move a partial sum from working memory to the output
 MOST_FACTORS = 4
@@ -113,6 +116,7 @@ class PackedPlan:
 
     Attributes:
         a_first: whether blocks of A are outside of those of B.
+        in_place: whether A is read where it lies.
         direct: whether partial sums go to the output itself.
     """
 
@@ -122,6 +126,7 @@ class PackedPlan:
     columns: Group
     depth: Group
     a_first: bool
+    in_place: bool
     direct: bool
     cycles: float
 
@@ -290,7 +295,7 @@ def _plan(c: Contraction, t: Tile, element: int, direct: bool) -> PackedPlan:
     a_first = size(c.only_b) > 1 and m * kc * element <= LARGE // 4
     rows = cut(c.rows, m if a_first else max(BLOCK // (kc * element), t.rows), t.rows)
     single = rows.block == m and size(c.only_a) == 1
-    columns = cut(c.columns, max((BLOCK if single else LARGE) // (kc * element), t.columns), t.columns)
+    columns = cut(c.columns, max((SHARED if single else LARGE) // (kc * element), t.columns), t.columns)
     batch = size(c.shared) * size(c.only_a) * size(c.only_b)
     cycles = batch * _tile_cycles(m, n, k, ceil(k / kc), t)
     a_packs = size(c.shared) * size(c.only_a) * m * k
@@ -299,10 +304,12 @@ def _plan(c: Contraction, t: Tile, element: int, direct: bool) -> PackedPlan:
         b_packs *= ceil(m / rows.block) * size(c.only_a)
     else:
         a_packs *= ceil(n / columns.block) * size(c.only_b)
-    cycles += a_packs * _pack_cycles(c.a, c.rows, t.lanes) + b_packs * _pack_cycles(c.b, c.columns, t.lanes)
+    packing = a_packs * _pack_cycles(c.a, c.rows, c.depth, t.lanes)
+    reading = cycles * _in_place_cost(c.a, rows, depth, element)
+    cycles += min(packing, reading) + b_packs * _pack_cycles(c.b, c.columns, c.depth, t.lanes)
     if not direct:
         cycles += ASIDE * batch * m * n
-    return PackedPlan(c, t, rows, columns, depth, a_first, direct, cycles)
+    return PackedPlan(c, t, rows, columns, depth, a_first, reading < packing, direct, cycles)
 
 
 def cut(variables: tuple[Var, ...], target: int, multiple: int) -> Group:
@@ -333,17 +340,43 @@ def _tile_cycles(m: int, n: int, k: int, blocks: int, t: Tile) -> float:
     return total
 
 
-def _pack_cycles(o: Operand, lanes: tuple[Var, ...], width: int) -> float:
-    """Cycles to pack one element: copies of vectors, of single elements, or a value with conditions."""
+def _in_place_cost(o: Operand, rows: Group, depth: Group, element: int) -> float:
+    """What reading A where it lies adds to the tiles' cycles, as a share; infinite where its rows are not regular."""
+    if o.plain is None:
+        return float("inf")
+    address = o.plain[1]
+    down, along = (runs([(g.cut, as_index(g.chunk)), *whole_levels(g.inner)], address) for g in (rows, depth))
+    if len(down) > 1 or len(along) > 1 or (along and along[0].step != 1):
+        return float("inf")
+    crowded = bool(down) and down[0].step * element % 1024 == 0  # rows meet in few sets of the caches
+    return 0.15 if crowded else 0.04
+
+
+def _pack_cycles(o: Operand, lanes: tuple[Var, ...], depth: tuple[Var, ...], width: int) -> float:
+    """Cycles to pack one element: copies of vectors, of turned vectors, of single elements, or any value."""
     if o.plain is None:
         return 5.0
-    flat = runs(whole_levels(lanes), o.plain[1])
-    if flat and flat[-1].step == 1:
-        if len(flat) == 1:
+    across, along = (runs(whole_levels(g), o.plain[1]) for g in (lanes, depth))
+    match form(across, along):
+        case "rows":
             return 2 / width
-        if (flat[-1].trips.constant or 0) >= 4:
-            return 6 / width
-    return 1.5
+        case "lines":
+            return 6 / width if across[-1].step == 1 else 1.2
+        case "turned":
+            return 0.5
+        case _:
+            return 1.5
+
+
+def form(across: Sequence[Run], along: Sequence[Run]) -> str:
+    """How elements are copied whose lanes and steps of the sum lie like this in memory."""
+    if len(across) == 1 and across[0].step == 1:
+        return "rows"
+    if along and along[-1].step == 1 and (along[-1].trips.constant or 0) >= 2 * SHORT:
+        return "turned"
+    if across and (across[-1].trips.constant or 0) >= SHORT:
+        return "lines"
+    return "elements"
 
 
 def best_packed_plan(

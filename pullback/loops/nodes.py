@@ -242,8 +242,18 @@ class Across:
         return scalar(self.value.type.dtype)
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Shuffle:
+    """Lanes of two vectors of one type in a new order: each place counts the lanes of a, then those of b."""
+
+    a: Value
+    b: Value
+    places: tuple[int, ...]
+    type: Type
+
+
 Value = (Literal | Load | Gather | Read | IndexValue | Holds | Broadcast | Binary | Unary | Apply | Invoke | Choice
-         | Convert | Across)
+         | Convert | Across | Shuffle)
 
 
 # Bounds ---------------------------------------------------------------------------------------------------------
@@ -510,7 +520,7 @@ def operands(v: Value) -> tuple[Value, ...]:
     match v:
         case Broadcast() | Convert() | Across():
             return (v.value,)
-        case Binary():
+        case Binary() | Shuffle():
             return (v.a, v.b)
         case Unary():
             return (v.a,)
