@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pullback.ad.algebra import apply
 from pullback.ad.blocks import active_in, loop_active, zeros
 from pullback.ad.calls import check_captured, floating, push
 from pullback.ad.edges import Edge, edges_of
@@ -24,7 +25,7 @@ from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatt
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import fired, in_steps, step
-from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.normal_form import normalise, peel_guards, under_guards
 from pullback.rewrite.steps import Given, Tangent
 
 
@@ -101,12 +102,12 @@ class _Sweep:
                 continue
             by_result.setdefault(e.result, []).append(e)
         for result, edges in by_result.items():
-            terms = (expr.mul(e.weight, expr.get(self.tangents[e.operand], *e.source)) for e in edges)
-            value = expr.add(*(expr.cast(t, result.dtype) for t in terms))
+            value = expr.add(*(apply(e, self.tangents[e.operand]) for e in edges))
             dot = Ref(f"{result.name}_dot", result.dtype, result.shape)
             fresh = tuple(Var(v.name, v.extent) for v in s.vars)
             m = Substitution(variables={v: as_index(w) for v, w in zip(s.vars, fresh, strict=True)})
             if isinstance(s, Scatter):
+                value = under_guards(value, peel_guards(s.value)[0])  # where they hold, the indices are in range
                 out.append(
                     replace(s, out=dot, vars=fresh, indices=tuple(map(m.index, s.indices)), value=m.scalar(value))
                 )

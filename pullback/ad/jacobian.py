@@ -1,34 +1,22 @@
-"""Jacobians: a mode's sweep over all unit vectors at once, the unit vectors being Kronecker deltas.
-
-    forward    J[i.., k..] = jvp(x, e_k)[i..]        the tangent e_k[m..] = [k == m], batched over k
-    reverse    J[i.., k..] = vjp(x, e_i)[k..]        the cotangent e_i[n..] = [i == n], batched over i
-
-Both are the ordinary programs of `ad.forward` and `ad.reverse` under `rewrite.batch`; `rewrite.kronecker` then sums
-the deltas away, so a structural zero of the Jacobian costs a comparison of indices and no arithmetic.
-"""
+"""Jacobians in every mode: by sweeps over all unit vectors (`ad.sweeps`), or by elimination (`ad.eliminate`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-from pullback.ad.blocks import zeros
-from pullback.ad.forward import jvp
-from pullback.ad.reverse import vjp
-from pullback.ir import expr
-from pullback.ir.expr import Ref
-from pullback.ir.index import Index, Var, as_index, cond, prove_nonnegative
-from pullback.ir.program import Block, Build, Program, Statement
-from pullback.ir.traverse import instantiate
-from pullback.rewrite.batch import batch
+from pullback.ad.eliminate import eliminate
+from pullback.ad.sweeps import sweep
+from pullback.ir.index import Index, as_index, prove_nonnegative
+from pullback.ir.program import Program
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import in_steps
 from pullback.rewrite.kronecker import eliminate_deltas
 from pullback.rewrite.normal_form import normalise
 
-Mode = Literal["auto", "forward", "reverse"]
+Mode = Literal["auto", "forward", "reverse", "mixed"]
+MODES = ("auto", "forward", "reverse", "mixed")
 
 
 def jacobian(program: Program, wrt: int, mode: Mode = "auto") -> Program:
@@ -38,22 +26,30 @@ def jacobian(program: Program, wrt: int, mode: Mode = "auto") -> Program:
         program: any program.
         wrt: position of a floating input.
         mode: "forward" costs a sweep for each element of the input, "reverse" one for each element of the outputs;
-            "auto" takes forward unless the outputs are certainly smaller.
+            "mixed" eliminates the cheapest array next; "auto" takes forward unless the outputs are certainly smaller.
     Returns:
         A program with the same inputs; one output for each floating output, shaped (*output, *input).
     """
     return eliminate_dead(eliminate_common(normalise(eliminate_dead(elaborated(program, wrt, mode)))))
 
 
+def jacobians(program: Program, wrt: Sequence[int], mode: Mode = "auto") -> list[Program]:
+    """The Jacobians with respect to several inputs, as programs whose outputs follow one another input by input.
+
+    Elimination takes all inputs at once, as their paths share what lies after them; sweeps are one program for each.
+    """
+    return [eliminate(program, wrt)] if mode == "mixed" else [jacobian(program, k, mode) for k in wrt]
+
+
 def elaborated(program: Program, wrt: int, mode: Mode = "auto", sums: bool = False) -> Program:
     """The Jacobian with its deltas still in place where it has them: what `ad.sparse` reads the pattern from."""
     if mode == "auto":
         mode = _cheaper(program, wrt)
-    swept = _forward(program, wrt) if mode == "forward" else _reverse(program, wrt)
-    return in_steps(swept, partial(eliminate_deltas, sums=sums))
+    made = eliminate(program, [wrt]) if mode == "mixed" else sweep(program, wrt, mode)
+    return in_steps(made, partial(eliminate_deltas, sums=sums))
 
 
-def _cheaper(program: Program, wrt: int) -> Mode:
+def _cheaper(program: Program, wrt: int) -> Literal["forward", "reverse"]:
     """The mode with fewer sweeps, as far as symbolic sizes tell."""
     rows = as_index(0)
     for r in program.outputs:
@@ -68,67 +64,3 @@ def _size(shape: Sequence[Index]) -> Index:
     for d in shape:
         total = total * d
     return total
-
-
-def _identity(r: Ref, axes: Sequence[Var]) -> Build:
-    """e[k.., m..] = [k == m], the unit vectors of r's space."""
-    lead = tuple(Var(v.name, v.extent) for v in axes)
-    own = tuple(Var(f"m{k}", d) for k, d in enumerate(r.shape))
-    out = Ref(f"{r.name}_unit", r.dtype, (*(v.extent for v in lead), *r.shape))
-    equal = [cond("==", as_index(a) - as_index(b)) for a, b in zip(lead, own, strict=True)]
-    return Build((out,), (*lead, *own), (expr.bracket(equal, expr.const(1, r.dtype)),))
-
-
-def _axes(r: Ref, letter: str) -> list[Var]:
-    return [Var(f"{letter}{k}" if r.rank > 1 else letter, d) for k, d in enumerate(r.shape)]
-
-
-def _forward(program: Program, wrt: int) -> Program:
-    source = program.inputs[wrt]
-    axes = _axes(source, "k")
-    derived = jvp(program, [wrt])
-    tangent = derived.inputs[-1]
-    batched = batch(derived, [tangent], axes)
-    unit = _identity(source, axes)
-    inputs = dict(zip(batched.inputs, (*program.inputs, unit.outs[0]), strict=True))
-    block = instantiate(batched, inputs)
-    statements: list[Statement] = [unit, *block.statements]
-    results = []
-    floating = [k for k, r in enumerate(program.outputs) if r.dtype.is_floating]
-    for k, dot in zip(floating, block.results[len(program.outputs) :], strict=True):
-        r = program.outputs[k]
-        lead, own = _axes(source, "k"), tuple(Var(f"i{j}", d) for j, d in enumerate(r.shape))
-        out = Ref(f"{r.name}_jacobian", r.dtype, (*r.shape, *source.shape))
-        statements.append(Build((out,), (*own, *lead), (expr.get(dot, *lead, *own),)))
-        results.append(out)
-    return _program(program, statements, results)
-
-
-def _reverse(program: Program, wrt: int) -> Program:
-    derived = vjp(program, [wrt])
-    seeds = derived.inputs[len(program.inputs) :]
-    floating = [r for r in program.outputs if r.dtype.is_floating]
-    statements: list[Statement] = []
-    results = []
-    for r, seed in zip(floating, seeds, strict=True):
-        axes = _axes(r, "i")
-        batched = batch(derived, [seed], axes)
-        unit = _identity(r, axes)
-        statements.append(unit)
-        given = list(program.inputs)
-        for other in seeds:
-            blank = unit if other is seed else zeros(other.name, other)
-            if blank is not unit:
-                statements.append(blank)
-            given.append(blank.outs[0])
-        block = instantiate(batched, dict(zip(batched.inputs, given, strict=True)))
-        statements += block.statements
-        results.append(block.results[-1])
-    return _program(program, statements, results)
-
-
-def _program(program: Program, statements: list[Statement], results: list[Ref]) -> Program:
-    names = program.output_names or tuple(r.name for r in program.outputs)
-    kept = tuple(f"{n}_jacobian" for n, r in zip(names, program.outputs, strict=True) if r.dtype.is_floating)
-    body = Block(tuple(statements), tuple(results))
-    return replace(program, name=f"{program.name}_jacobian", body=body, output_names=kept)

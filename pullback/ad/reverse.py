@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pullback.ad.algebra import axes, cotangent_term, transpose
 from pullback.ad.blocks import active_in, transpose_choose, transpose_fold, while_as_fold, zeros
 from pullback.ad.calls import captured, check_captured, floating, pull, pull_again
-from pullback.ad.edges import Edge, data_dependent, edges_of, unsolved
+from pullback.ad.edges import Edge, edges_of, unsolved
 from pullback.errors import DerivativeError
 from pullback.ir import expr
 from pullback.ir.expr import Ref, Scalar, Select, Zero
@@ -29,7 +30,6 @@ from pullback.ir.program import (
     While,
 )
 from pullback.ir.traverse import Substitution
-from pullback.rewrite.brackets import solve
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import fired, in_steps, step
 from pullback.rewrite.normal_form import normalise
@@ -76,7 +76,7 @@ class _Sweep:
                 seeds.append(seed)
                 step(lambda seed=seed, name=name: Given(seed, name))  # type: ignore[misc]
                 if r in self.active:
-                    self._give(r, [Var(n, d) for n, d in zip(_names(r), r.shape, strict=True)], seed)
+                    self._give(r, axes(r), seed)
         for s in reversed(p.body.statements):
             self._statement(s)
         results = [self._cotangent(r) or self._zeros(r) for r in self.sources]
@@ -85,9 +85,9 @@ class _Sweep:
         body = Block((*forward, *self.backward), (*p.outputs, *results))
         return replace(p, name=f"{p.name}_vjp", inputs=(*p.inputs, *seeds), body=body, output_names=tuple(names))
 
-    def _give(self, r: Ref, variables: list[Var], seed: Ref) -> None:
+    def _give(self, r: Ref, variables: tuple[Var, ...], seed: Ref) -> None:
         """The cotangent that the caller supplies, as one part."""
-        self.pending.setdefault(r, []).append(_Part(tuple(variables), expr.get(seed, *variables), ()))
+        self.pending.setdefault(r, []).append(_Part(variables, expr.get(seed, *variables), ()))
 
     def _statement(self, s: Statement) -> None:
         if not any(o in self.pending for o in s.outs):
@@ -125,7 +125,7 @@ class _Sweep:
         self.primal_of[s] = found.primal
         self.backward += found.backward
         for r, cotangent in found.cotangents:
-            self._give(r, [Var(n, d) for n, d in zip(_names(r), r.shape, strict=True)], cotangent)
+            self._give(r, axes(r), cotangent)
 
     def _call(self, s: Call) -> None:
         """A call: its rule, or the same again for a checkpoint."""
@@ -138,30 +138,26 @@ class _Sweep:
         self.backward += found.statements
         for r, cotangent in zip(operands, found.results, strict=True):
             if r in self.active:
-                self._give(r, [Var(n, d) for n, d in zip(_names(r), r.shape, strict=True)], cotangent)
+                self._give(r, axes(r), cotangent)
 
     def _transpose(self, e: Edge, cotangent: Ref, s: Statement) -> None:
-        """Add  sum over V of [M = source] * weight * cotangent[target]  to the operand's cotangent."""
-        term = expr.mul(expr.cast(self._read(cotangent, e.target), e.weight.dtype), e.weight)
-        variables = tuple(Var(n, d) for n, d in zip(_names(e.operand, e.source), e.operand.shape, strict=True))
+        """Add the edge's part to the operand's cotangent: a gather, or what a scatter gathers."""
+        variables = axes(e.operand, e.source)
+        element = self._read(cotangent, e.target)
+        term = cotangent_term(e, element)
         fired("reverse.transpose")
         step(lambda: Transposed(e.result, e.operand, variables, e.variables, unsolved(e, variables, term)))
-        solution = None
-        if not data_dependent(e.source, e.variables):
-            equations = [as_index(m) - i for m, i in zip(variables, e.source, strict=True)]
-            solution = solve(e.variables, equations, term)
-        if solution is not None:
-            part = expr.reduce("sum", solution.variables, solution.term)
-            if not isinstance(part, Zero):
-                self.pending.setdefault(e.operand, []).append(_Part(variables, part, s.positions))
-            return
-        out = Ref(f"{e.operand.name}_scatter", e.operand.dtype, e.operand.shape)
-        fresh = tuple(Var(v.name, v.extent) for v in e.variables)
-        m = Substitution(variables={v: as_index(w) for v, w in zip(e.variables, fresh, strict=True)})
-        self.backward.append(Scatter(out, fresh, tuple(m.index(i) for i in e.source), m.scalar(term), s.positions))
-        fired("reverse.scatter")
-        step(lambda: Scattered(self.backward[-1]))
-        self.pending.setdefault(e.operand, []).append(_Part(variables, expr.get(out, *variables), s.positions))
+        part = transpose(e, element, variables)
+        if part is None:
+            out = Ref(f"{e.operand.name}_scatter", e.operand.dtype, e.operand.shape)
+            fresh = tuple(Var(v.name, v.extent) for v in e.variables)
+            m = Substitution(variables={v: as_index(w) for v, w in zip(e.variables, fresh, strict=True)})
+            self.backward.append(Scatter(out, fresh, tuple(m.index(i) for i in e.source), m.scalar(term), s.positions))
+            fired("reverse.scatter")
+            step(lambda: Scattered(self.backward[-1]))
+            part = expr.get(out, *variables)
+        if not isinstance(part, Zero):
+            self.pending.setdefault(e.operand, []).append(_Part(variables, part, s.positions))
 
     def _read(self, cotangent: Ref, indices: tuple[Index, ...]) -> Scalar:
         """An element of a cotangent, under the guard outside of which it is zero."""
@@ -198,7 +194,7 @@ class _Sweep:
     def _zeros(self, r: Ref) -> Ref:
         """A cotangent of zeros, for an input on which no output depends."""
         out = Ref(f"{r.name}_bar", r.dtype, r.shape)
-        variables = tuple(Var(n, d) for n, d in zip(_names(r), r.shape, strict=True))
+        variables = axes(r)
         self.backward.append(Build((out,), variables, (expr.zero(r.dtype),)))
         return out
 
@@ -215,20 +211,6 @@ class _Guard:
 
     def __init__(self, variables: tuple[Var, ...], test: Scalar) -> None:
         self.variables, self.test = variables, test
-
-
-_LETTERS = "ijklmnpqrstuvw"
-
-
-def _names(r: Ref, source: tuple[Index, ...] = ()) -> list[str]:
-    """Names for the axes of an array: those of the plain variables it was indexed with, then free letters."""
-    used: list[str] = []
-    for k in range(r.rank):
-        atom = source[k].single if source else None
-        name = atom.name if isinstance(atom, Var) else ""
-        used.append(name if name not in used else "")
-    letters = (c for c in _LETTERS if c not in used)
-    return [n or next(letters, f"i{k}") for k, n in enumerate(used)]
 
 
 def _bounded_loops(block: Block, active: set[Ref]) -> Block:

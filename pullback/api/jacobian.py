@@ -31,15 +31,15 @@ class Jacobian(Derived):
         self.mode = mode
 
     def _trace(self, signature: Signature) -> Traced:
-        from pullback.ad.jacobian import jacobian
+        from pullback.ad.jacobian import MODES, jacobians
         from pullback.ir.traverse import instantiate
 
-        if self.mode not in ("auto", "forward", "reverse"):
+        if self.mode not in MODES:
             raise DerivativeError(
                 "E221",
                 f"{self.what}: mode={self.mode!r} is not available",
                 position=self.position,
-                remedy='"auto", "forward" or "reverse"',
+                remedy=", ".join(f'"{m}"' for m in MODES),
             )
         parameters, several = direction.chosen(self.what, self.base, self.wrt, self.position)
         positions, wanted = direction.sources(self.what, signature, parameters, several, self.position)
@@ -49,11 +49,11 @@ class Jacobian(Derived):
         direction.some_floating(self.what, slots, self.position)
         statements: list[Statement] = []
         columns: list[Sequence[Ref]] = []
-        for k in positions:
-            derived = jacobian(program, k, self.mode)
+        count = sum(s.is_floating for s in slots)
+        for derived in jacobians(program, positions, self.mode):
             block = instantiate(derived, dict(zip(derived.inputs, program.inputs, strict=True)))
             statements += block.statements
-            columns.append(block.results)
+            columns += [block.results[at : at + count] for at in range(0, len(block.results), count)]
         rows = list(zip(*columns, strict=True))
         names = [
             f"{n}_{self._suffix(program, positions, j)}"

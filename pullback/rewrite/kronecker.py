@@ -27,6 +27,7 @@ from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_b
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.brackets import solve
 from pullback.rewrite.fired import fired
+from pullback.rewrite.normal_form import peel_guards, under_guards
 
 SMALL = 24  # nodes up to which a result keeps a delta's factor as it is
 FEW = 2  # operations up to which a delta's factor is copied into each reader
@@ -42,6 +43,11 @@ def eliminate_deltas(program: Program, sums: bool = False) -> Program:
         sums: carry on sums of deltas too, and turn scatters of deltas into them.
     """
     return program.with_body(_Eliminator(sums).block(program.body, {}))
+
+
+def simplify(e: Scalar) -> Scalar:
+    """E with deltas in its sums solved for the summed variables."""
+    return _Eliminator(False).simplify(e)
 
 
 @dataclass(frozen=True)
@@ -109,8 +115,10 @@ class _Eliminator:
                     if terms is not None and len(terms) <= self.many:
                         s = deltas[s.outs[0]] = _carried(s, terms, out, s.outs[0] in block.results)
                 case Scatter():
-                    s = replace(s, value=self.simplify(Substitution(get=element).scalar(s.value)))
+                    value = Substitution(get=element).scalar(s.value)
+                    s = replace(s, value=self.simplify(value))
                     gathered = self._gathered(s) if self.sums else None
+                    s = replace(s, value=under_guards(s.value, peel_guards(value)[0]))  # the indices are in range there
                     terms = None if gathered is None else self.terms(gathered.values[0])
                     if gathered is not None and terms is not None and len(terms) <= self.many:
                         deltas[s.out] = _carried(gathered, terms, out, False)

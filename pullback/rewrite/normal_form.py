@@ -12,6 +12,7 @@ and so that a derivative through it knows where it was not. Fusion puts back tog
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pullback.ir import expr
@@ -85,12 +86,12 @@ class _Lift:
         guards, core = peel_guards(e)
         if isinstance(core, Reduce):
             self.order += core.vars
-            out = expr.reduce(core.op, core.vars, self.inner(_guard(core.arg, guards), ()))
+            out = expr.reduce(core.op, core.vars, self.inner(under_guards(core.arg, guards), ()))
             del self.order[-len(core.vars) :]
             return out
         if isinstance(core, Apply) and core.primitive.transcendental:
             kept = [g if isinstance(g, Cond) else self.inner(g, ()) for g in guards]
-            return _guard(expr.apply(core.primitive, *(self.argument(a, tuple(kept)) for a in core.args)), kept)
+            return under_guards(expr.apply(core.primitive, *(self.argument(a, tuple(kept)) for a in core.args)), kept)
         return self.inner(e, ())
 
     def argument(self, e: Scalar, path: tuple[Guard, ...]) -> Scalar:
@@ -164,7 +165,7 @@ class _Lift:
         variables = [v for v in self.order if v in free]
         fresh = [Var(v.name, v.extent) for v in variables]
         rename = Substitution(variables={v: as_index(w) for v, w in zip(variables, fresh, strict=True)})
-        guarded = _guard(e, guards)
+        guarded = under_guards(e, guards)
         lift = _Lift(tuple(fresh), f"{self.name}_{suffix}", self.positions)
         value = lift.top(rename.scalar(guarded))
         self.statements += lift.statements
@@ -193,7 +194,8 @@ def peel_guards(e: Scalar) -> tuple[list[Guard], Scalar]:
             return guards, e
 
 
-def _guard(e: Scalar, guards: list[Guard]) -> Scalar:
+def under_guards(e: Scalar, guards: Sequence[Guard]) -> Scalar:
+    """The expression under guards, index conditions outermost."""
     conds = [g for g in guards if isinstance(g, Cond)]
     out = e
     for g in reversed(guards):

@@ -12,13 +12,13 @@ def test_mode(message: Callable[[str], str]) -> None:
 def f(x: Float64[Array, "N"]):
     return x * 2.0
 
-pb.jacobian(f, mode="mixed")(np.ones(3))
+pb.jacobian(f, mode="sideways")(np.ones(3))
 """)
         == """\
-DerivativeError [E221] jacobian(f): mode='mixed' is not available
+DerivativeError [E221] jacobian(f): mode='sideways' is not available
   --> user.py:5:1
-   | pb.jacobian(f, mode="mixed")(np.ones(3))
-   | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: "auto", "forward" or "reverse"      See docs/reference/errors.md#E221
+   | pb.jacobian(f, mode="sideways")(np.ones(3))
+   | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  try: "auto", "forward", "reverse", "mixed"      See docs/reference/errors.md#E221
 """
     )

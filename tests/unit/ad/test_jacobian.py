@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from jaxtyping import Float64
 
 import pullback as pb
 from pullback import Array
-from pullback.ad.jacobian import jacobian
+from pullback.ad.jacobian import Mode, jacobian
 from pullback.ir.interpret import interpret
 from pullback.ir.printer import print_program
 from pullback.ir.verify import verify
@@ -50,10 +50,10 @@ FUNCTIONS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("mode", ["forward", "reverse", "mixed"])
 @pytest.mark.parametrize(("f", "args"), FUNCTIONS, ids=lambda v: getattr(v, "__name__", ""))
 def test_equals_central_differences(
-    f: Callable[..., Any], args: tuple[Any, ...], mode: Literal["forward", "reverse"]
+    f: Callable[..., Any], args: tuple[Any, ...], mode: Mode
 ) -> None:
     traced = pb.function(f)
     program = traced.program(*args)

@@ -1,0 +1,236 @@
+"""Edges as linear operators: applied, transposed, written as a matrix, composed, added, and kept small.
+
+With an edge  d out[T] = sum over U of  w * d x[S],  U the edge's variables but for those of its target T:
+
+    apply       out_dot[T]  =  sum over U of  w * x_dot[S]
+    transpose   x_bar[M]    =  sum over T, U of  [M = S] * w * out_bar[T]
+    matrix      J[T, M]     =  sum over U of  [M = S] * w
+    compose     d z[R] = sum over P of  u * d out[Q]  after it is  sum over P, U of  u * w(T := Q) * d x[S(T := Q)]
+    add         edges with one source add their weights
+
+A composition puts the later edge's source in the place of the earlier edge's target: that is the bracket [T = Q]
+solved, and its range conditions hold because the later edge reads `out` there. Variables that the composed source does
+not fix are summed in the weight. `settled` gives such a weight, and any that takes arithmetic, an array of its own: a
+product is computed once, and what multiplies it next meets one element. Guards stay on the edge, in front of the
+array, so that what comes later never meets what they exclude; deltas on summed variables are solved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pullback.ad.edges import Edge, data_dependent
+from pullback.ir import expr, types
+from pullback.ir.expr import Const, Get, Mul, Ref, Scalar
+from pullback.ir.index import Cond, Index, Var, as_index, cond, prove_nonnegative
+from pullback.ir.program import Build, Statement
+from pullback.ir.traverse import Substitution
+from pullback.rewrite.brackets import Solution, solve
+from pullback.rewrite.kronecker import simplify
+from pullback.rewrite.normal_form import peel_guards, under_guards
+
+TESTS = 4
+"""Tests of data that a weight is kept under; more become one array of bools."""
+
+_LETTERS = "ijklmnpqrstuvw"
+
+
+def axes(r: Ref, source: tuple[Index, ...] = ()) -> tuple[Var, ...]:
+    """Variables for the axes of an array: named like the plain variables it was read with, then by free letters."""
+    used: list[str] = []
+    for k in range(r.rank):
+        atom = source[k].single if source else None
+        name = atom.name if isinstance(atom, Var) else ""
+        used.append(name if name not in used else "")
+    letters = (c for c in _LETTERS if c not in used)
+    return tuple(Var(n or next(letters, f"i{k}"), d) for k, (n, d) in enumerate(zip(used, r.shape, strict=True)))
+
+
+def identity(operand: Ref, result: Ref) -> Edge:
+    """The edge of a copy."""
+    variables = axes(operand)
+    indices = tuple(map(as_index, variables))
+    return Edge(operand, indices, result, indices, variables, expr.const(1, operand.dtype))
+
+
+def apply(e: Edge, tangent: Ref) -> Scalar:
+    """The summand of `out_dot`, over the edge's variables."""
+    return expr.cast(expr.mul(e.weight, expr.get(tangent, *e.source)), e.result.dtype)
+
+
+def transpose(e: Edge, element: Scalar, variables: Sequence[Var]) -> Scalar | None:
+    """The element of `x_bar` at `variables`; None where data choose the place, so that only a scatter can do it.
+
+    Args:
+        element: out_bar[target].
+    """
+    if data_dependent(e.source, e.variables):
+        return None
+    found = _solved(e, e.variables, variables, cotangent_term(e, element))
+    return None if found is None else expr.reduce("sum", found.variables, found.term)
+
+
+def cotangent_term(e: Edge, element: Scalar) -> Scalar:
+    """What a transposed edge adds at its source, over the edge's variables."""
+    return expr.mul(expr.cast(element, e.weight.dtype), e.weight)
+
+
+def matrix(e: Edge, columns: Sequence[Var]) -> Scalar:
+    """The element of the edge's Jacobian at its target and `columns`."""
+    found = _solved(e, _summed(e), columns, e.weight)
+    if found is not None:
+        return simplify(expr.reduce("sum", found.variables, found.term))
+    agree = [cond("==", as_index(m) - s) for m, s in zip(columns, e.source, strict=True)]
+    return expr.reduce("sum", _summed(e), expr.bracket(agree, e.weight))
+
+
+def compose(later: Edge, earlier: Edge) -> Edge:
+    """The edge of `later` after `earlier`, whose target is its result's own axes."""
+    summed = _summed(earlier)
+    fresh = tuple(Var(v.name, v.extent) for v in summed)
+    at = dict(zip((t.single for t in earlier.target), later.source, strict=True))
+    at |= {v: as_index(w) for v, w in zip(summed, fresh, strict=True)}
+    m = Substitution(variables={v: i for v, i in at.items() if isinstance(v, Var)})
+    weight = m.scalar(earlier.weight)
+    return normalised(
+        Edge(
+            earlier.operand,
+            tuple(map(m.index, earlier.source)),
+            later.result,
+            later.target,
+            (*later.variables, *fresh),
+            expr.mul(expr.cast(later.weight, weight.dtype), weight),
+        )
+    )
+
+
+def add(edges: Sequence[Edge]) -> list[Edge]:
+    """The edges between two arrays, all with one target, those with one source merged."""
+    out: list[Edge] = []
+    for e in edges:
+        for k, other in enumerate(out):
+            rename = _same_source(other, e)
+            if rename is not None:
+                out[k] = replace(other, weight=_sum(other, rename.scalar(e.weight)))
+                break
+        else:
+            out.append(e)
+    return [e for e in out if not isinstance(e.weight, expr.Zero)]
+
+
+def _same_source(a: Edge, b: Edge) -> Substitution | None:
+    """The renaming of b's summed variables that makes its source that of a, where there is one."""
+    ours, theirs = _summed(a), _summed(b)
+    if len(ours) != len(theirs):
+        return None
+    singles = [(s.single, t.single) for s, t in zip(a.source, b.source, strict=True)]
+    pairs = {t: s for s, t in singles if isinstance(t, Var) and t in theirs and isinstance(s, Var)}
+    pairs |= dict(
+        zip((v for v in theirs if v not in pairs), (v for v in ours if v not in pairs.values()), strict=False)
+    )
+    found = {v: w for v, w in pairs.items() if v.extent is w.extent}
+    if len(set(found.values()) & set(ours)) < len(theirs):
+        return None
+    rename = Substitution(variables={v: as_index(w) for v, w in found.items()})
+    return rename if all(rename.index(t) is s for s, t in zip(a.source, b.source, strict=True)) else None
+
+
+def normalised(e: Edge) -> Edge:
+    """The edge with deltas on its summed variables solved, and variables that its source leaves free summed inside."""
+    summed = _summed(e)
+    guards, core = peel_guards(e.weight)
+    equations = [g for g in guards if isinstance(g, Cond) and g.op == "==" and not g.free.isdisjoint(summed)]
+    if equations:
+        rest = under_guards(core, [g for g in guards if g not in equations])
+        found = solve(summed, [c.index for c in equations], rest)
+        if found is not None:
+            m = Substitution(variables=found.found)
+            source = tuple(map(m.index, e.source))
+            e = replace(e, source=source, variables=(*_targets(e), *found.variables), weight=found.term)
+            summed = found.variables
+    fixed = frozenset().union(*(i.free for i in e.source))
+    free = tuple(v for v in summed if v not in fixed)
+    if free:
+        guards, core = peel_guards(e.weight)
+        inside = [g for g in guards if not g.free.isdisjoint(free)]
+        weight = simplify(expr.reduce("sum", free, under_guards(core, inside)))
+        weight = under_guards(weight, [g for g in guards if g not in inside])
+        e = replace(e, variables=tuple(v for v in e.variables if v not in free), weight=_in_range(weight, e))
+    return e
+
+
+def _in_range(weight: Scalar, e: Edge) -> Scalar:
+    """The weight under the conditions that the edge's source is in range, where its own guards no longer say so."""
+    needed = []
+    for s, d in zip(e.source, e.operand.shape, strict=True):
+        needed += [cond(">=", i) for i in (s, d - 1 - s) if not prove_nonnegative(i)]
+    return expr.bracket(needed, weight)
+
+
+def settled(e: Edge, out: list[Statement]) -> Edge:
+    """The edge with a weight of one element, or a number of times one, under a few tests of data."""
+    guards, core = peel_guards(e.weight)
+    conds = [g for g in guards if isinstance(g, Cond)]
+    tests = list(dict.fromkeys(g for g in guards if isinstance(g, Scalar)))
+    if _is_light(core) and len(tests) <= TESTS:
+        return e
+    if not _is_light(core):
+        core = _stored(f"{e.result.name}_by_{e.operand.name}", e.weight, e.variables, out)
+    if len(tests) > TESTS:
+        rest = expr.const(True, types.bool_)
+        for t in tests[TESTS - 1 :]:
+            rest = expr.apply("logical_and", rest, t)
+        rest = _stored(f"{e.result.name}_where", expr.bracket(conds, rest), e.variables, out)
+        tests = [*tests[: TESTS - 1], rest]
+    return replace(e, weight=under_guards(core, [*conds, *tests]))
+
+
+def dense(edges: Sequence[Edge], out: list[Statement]) -> Edge:
+    """Edges between two arrays as one, whose weight is an array of all derivatives."""
+    rows = _targets(edges[0])
+    operand, result = edges[0].operand, edges[0].result
+    columns = tuple(Var(f"m{k}", d) for k, d in enumerate(operand.shape))
+    value = expr.add(*(expr.cast(matrix(e, columns), operand.dtype) for e in edges))
+    weight = _stored(f"{result.name}_by_{operand.name}", value, (*rows, *columns), out, every=True)
+    return replace(edges[0], source=tuple(map(as_index, columns)), variables=(*rows, *columns), weight=weight)
+
+
+def _stored(name: str, value: Scalar, variables: Sequence[Var], out: list[Statement], every: bool = False) -> Scalar:
+    """The element of a new array that holds the value, over the variables it depends on."""
+    kept = [v for v in variables if every or v in value.free]
+    fresh = tuple(Var(v.name, v.extent) for v in kept)
+    rename = Substitution(variables={v: as_index(w) for v, w in zip(kept, fresh, strict=True)})
+    ref = Ref(name, value.dtype, [v.extent for v in fresh])
+    out.append(Build((ref,), fresh, (rename.scalar(value),)))
+    return expr.get(ref, *kept)
+
+
+def _is_light(e: Scalar) -> bool:
+    """A number, an element, or a number of times an element."""
+    if isinstance(e, Mul):
+        return len(e.args) == 2 and isinstance(e.args[0], Const) and isinstance(e.args[1], Get)
+    return isinstance(e, Const | Get)
+
+
+def _sum(e: Edge, other: Scalar) -> Scalar:
+    """The weight of an edge and another, guards that both have in front."""
+    (guards, left), (others, right) = peel_guards(e.weight), peel_guards(other)
+    common = [g for g in guards if g in others]
+    left = under_guards(left, [g for g in guards if g not in common])
+    right = under_guards(right, [g for g in others if g not in common])
+    total = under_guards(expr.add(left, right), common)
+    return total if len(common) == len(guards) == len(others) else _in_range(total, e)
+
+
+def _targets(e: Edge) -> tuple[Var, ...]:
+    return tuple(t.single for t in e.target if isinstance(t.single, Var))
+
+
+def _summed(e: Edge) -> tuple[Var, ...]:
+    own = _targets(e)
+    return tuple(v for v in e.variables if v not in own)
+
+
+def _solved(e: Edge, unknown: tuple[Var, ...], columns: Sequence[Var], term: Scalar) -> Solution | None:
+    return solve(unknown, [as_index(m) - i for m, i in zip(columns, e.source, strict=True)], term)
