@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pullback.errors import DerivativeError
-from pullback.ir.expr import Ref
+from pullback.ir.expr import Ref, Zero
 from pullback.ir.program import Block, Build, Call, Program, Rule, Statement, block_reads, map_blocks, statement_reads
 from pullback.ir.traverse import Substitution
 
@@ -29,6 +29,12 @@ class Applied:
 
     statements: list[Statement]
     results: tuple[Ref, ...]
+
+    @property
+    def zeros(self) -> set[Ref]:
+        """The arrays that are zero by structure: an operand that a rule gives nothing gets no cotangent."""
+        builds = (s for s in self.statements if isinstance(s, Build))
+        return {o for s in builds for o, v in zip(s.outs, s.values, strict=True) if isinstance(v, Zero)}
 
 
 def floating(refs: Sequence[Ref]) -> list[Ref]:

@@ -136,8 +136,9 @@ class _Sweep:
         else:
             found, operands = pull_again(s, cotangents, self.active, vjp, zeros), captured(s, self.active)
         self.backward += found.statements
+        nothing = found.zeros
         for r, cotangent in zip(operands, found.results, strict=True):
-            if r in self.active:
+            if r in self.active and cotangent not in nothing:
                 self._give(r, axes(r), cotangent)
 
     def _transpose(self, e: Edge, cotangent: Ref, s: Statement) -> None:

@@ -9,7 +9,8 @@ from typing import Any, overload
 from pullback.api.function import Function
 from pullback.api.signature import Parameter, parameters_of
 from pullback.errors import DerivativeError
-from pullback.lang.custom import emit_call
+from pullback.lang.custom import emit_call, rule_is_traced
+from pullback.lang.trace import is_tracing
 from pullback.source import user_position
 
 Body = Callable[..., Any]
@@ -21,9 +22,18 @@ class Whole(Function):
     def __init__(self, f: Body, jvp: Body | None = None, vjp: Body | None = None) -> None:
         own = f.python if isinstance(f, Function) else f
         what = getattr(own, "__name__", "function")
-        super().__init__(functools.wraps(own)(lambda *args: emit_call(what, f, args, jvp, vjp)))
-        self.called = own
+
+        def emit(*args: Any) -> Any:
+            return emit_call(what, f, args, jvp, vjp)
+
+        super().__init__(functools.wraps(own)(emit))
+        self.called, self.body, self.emit = own, f, emit
         self.define()
+
+    def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
+        if is_tracing() and rule_is_traced(self.body):  # in its own rule it is not a program of its own
+            return self.emit(*args, **keywords)
+        return super().__call__(*args, out=out, **keywords)
 
     def _find_parameters(self) -> list[Parameter]:
         return parameters_of(self.called)
@@ -37,7 +47,7 @@ def custom_derivative(f: Body | None = None, *, jvp: Body | None = None, vjp: Bo
     """The function with a derivative of your own, in every mode and to every order.
 
     One rule is enough: the other direction is its transpose. The rule is itself traced, so that higher derivatives
-    differentiate it.
+    differentiate it. It may use the function, which there has the same rules.
 
     Args:
         f: the function; without it a decorator is given.

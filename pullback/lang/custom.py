@@ -79,6 +79,11 @@ def _again(key: tuple[Any, ...]) -> _Open | None:
     return next((c for c in current().ruled if c.key == key), None)
 
 
+def rule_is_traced(f: Body) -> bool:
+    """Whether this place is in a rule of a call of f."""
+    return any(c.key[0] is f for c in current().ruled)
+
+
 def _name(what: str) -> str:
     """A name that no call around has."""
     taken = {c.name for c in current().ruled}

@@ -28,6 +28,8 @@ DIMS: dict[str, dict[str, int]] = {
     "dense.loss": {"N": 5, "M": 17, "K": 3},
     "descent.fit": {"N": 20, "M": 3, "S": 10},
     "descent.loss": {"N": 20, "M": 3},
+    "gaussian_process.log_likelihood": {"N": 6, "D": 2},
+    "gaussian_process.predict": {"N": 6, "D": 2, "M": 3},
     "heat.spread": {"H": 5, "W": 7, "T": 4},
     "mixture.log_likelihood": {"N": 11, "D": 3, "K": 2},
     "zhang_verbs.digit": {},

@@ -8,6 +8,7 @@ from jaxtyping import Float64, Int64
 
 import pullback as pb
 from pullback import Array
+from pullback.errors import PullbackError
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program, structurally_equal
@@ -176,3 +177,64 @@ def test_checkpoint_of_a_closure_in_a_fold():
     w = np.linspace(0.5, 2.0, 4)
     for wrt in ("x", "w"):
         np.testing.assert_allclose(pb.grad(loss, wrt=wrt)(X, w), pb.grad(reference, wrt=wrt)(X, w), rtol=1e-12)
+
+
+def solve_lower(l: Float64[Array, "N N"], b: Float64[Array, "N"]):
+    def step(x, i):
+        rest = (b[i] - pb.sum_over(i, lambda k: l[i, k] * x[k])) / l[i, i]
+        return pb.build(x.shape, lambda k: pb.where(k == i, rest, x[k]))
+
+    return pb.fold(b.shape[0], b, step)
+
+
+def solve_lower_forward(primals, x, tangents):
+    l, _ = primals
+    lower = pb.build(l.shape, lambda i, k: pb.where(i >= k, tangents[0][i, k], 0.0))
+    return by_rule(l, tangents[1] - lower @ x)
+
+
+def solve_lower_backward(primals, x, x_bar):
+    l, _ = primals
+    b_bar = by_rule(l.T[::-1, ::-1], x_bar[::-1])[::-1]
+    return pb.build(l.shape, lambda i, k: pb.where(i >= k, -b_bar[i] * x[k], 0.0)), b_bar
+
+
+by_rule = pb.custom_derivative(solve_lower, jvp=solve_lower_forward, vjp=solve_lower_backward)
+
+
+def test_a_rule_may_use_its_own_function():
+    random = np.random.default_rng(0)
+    l, b = np.tril(random.normal(size=(3, 3))) + 2 * np.eye(3), random.normal(size=3)
+    np.testing.assert_allclose(by_rule(l, b), np.linalg.solve(l, b))
+    reference = pb.function(solve_lower)
+
+    def total(f):
+        @pb.function
+        def loss(l: Float64[Array, "N N"], b: Float64[Array, "N"]):
+            return pb.sum(pb.sin(f(l, b)))
+
+        return loss
+
+    ours, theirs = total(by_rule), total(reference)
+    for wrt in ("l", "b"):
+        np.testing.assert_allclose(pb.grad(ours, wrt=wrt)(l, b), pb.grad(theirs, wrt=wrt)(l, b), rtol=1e-12)
+    np.testing.assert_allclose(pb.hessian(ours)(l, b), pb.hessian(theirs)(l, b), rtol=1e-10, atol=1e-13)
+    tangents = (random.normal(size=(3, 3)), random.normal(size=3))
+    np.testing.assert_allclose(
+        pb.jvp(pb.grad(ours))((l, b), tangents)[1], pb.jvp(pb.grad(theirs))((l, b), tangents)[1], rtol=1e-10
+    )
+    stack = np.stack([l, 2 * l])
+    np.testing.assert_allclose(
+        pb.vmap(pb.grad(ours), in_axes=(0, None))(stack, b)[1], pb.grad(theirs)(2 * l, b), rtol=1e-12
+    )
+
+
+def test_a_call_inside_its_own_rule_is_text_and_is_checked():
+    text = print_program(by_rule.program())
+    assert text.count("call solve_lower") == 3
+    again = parse_program(text)
+    verify(again)
+    assert structurally_equal(by_rule.program(), again)
+    before, after = text.rsplit("call solve_lower", 1)
+    with pytest.raises(PullbackError, match="no call around has the name other"):
+        verify(parse_program(before + "call other" + after))
