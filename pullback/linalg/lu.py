@@ -15,7 +15,7 @@ from pullback.lang.index import argmax_over, build, sum_over, where
 from pullback.lang.manipulation import matrix_transpose
 from pullback.lang.reduction import prod, sum
 from pullback.linalg.stacks import constant, each, each_solved, matrices, system
-from pullback.linalg.triangular import forward_substitution
+from pullback.linalg.triangular import back_substitution, forward_substitution
 
 
 class SlogdetResult(NamedTuple):
@@ -198,21 +198,20 @@ def eliminated(a: Array) -> Factors:
     return Factors(lower, upper, order, place)
 
 
-def _reversed(x: Array) -> Array:
-    return x[::-1, ::-1]
-
-
 def _apply(f: Factors, b: Array) -> Array:
     """A⁻¹ b: L y = b[order], U x = y."""
-    y = forward_substitution(f.lower, build(b.shape, lambda i, c: b[f.order[i], c]))
-    return forward_substitution(_reversed(f.upper), y[::-1])[::-1]
+    return back_substitution(f.upper, forward_substitution(f.lower, build(b.shape, lambda i, c: b[f.order[i], c])))
 
 
 def _apply_transposed(f: Factors, b: Array) -> Array:
     """A⁻ᵀ b: Uᵀ y = b, Lᵀ z = y, and x[order] = z."""
     y = forward_substitution(matrix_transpose(f.upper), b)
-    z = forward_substitution(_reversed(matrix_transpose(f.lower)), y[::-1])[::-1]
-    return build(b.shape, lambda r, c: z[f.place[r], c])  # type: ignore[no-any-return]
+    return _unordered(f, back_substitution(matrix_transpose(f.lower), y))
+
+
+def _unordered(f: Factors, z: Array) -> Array:
+    out: Array = build(z.shape, lambda r, c: z[f.place[r], c])
+    return out
 
 
 # Giles 2008, matrix inverse product X = A⁻¹ B.  Ẋ = A⁻¹ (Ḃ - Ȧ X);  B̄ = A⁻ᵀ X̄, Ā = -B̄ Xᵀ.  The same for Y = A⁻ᵀ B.
@@ -310,11 +309,10 @@ def _cofactors_of(a: Array, determinant: Array, f: Factors) -> Array:
 
     between = scan(n, one, widen)[1]  # between[k, i] = Π i < p < k: u[p]
     scaled = build((n, n), lambda i, k: where(i < k, f.upper[i, k] * between[k, i], where(i == k, 1, 0)))
-    inverse = forward_substitution(_reversed(scaled), eye(n, dtype=a.dtype))[::-1]
+    inverse = back_substitution(scaled, eye(n, dtype=a.dtype))
     sign_of = _parity(f.order, a.dtype)
-    adjugate = build((n, n), lambda i, k: sign_of * before[i] * after[k] * inverse[i, n - 1 - k])
-    z = forward_substitution(_reversed(matrix_transpose(f.lower)), matrix_transpose(adjugate)[::-1])[::-1]
-    return build((n, n), lambda r, c: z[f.place[r], c])  # type: ignore[no-any-return]
+    adjugate = build((n, n), lambda i, k: sign_of * before[i] * after[k] * inverse[i, k])
+    return _unordered(f, back_substitution(matrix_transpose(f.lower), matrix_transpose(adjugate)))
 
 
 def _cofactors_jvp(primals: Any, cofactors: Array, tangents: Any) -> Array:

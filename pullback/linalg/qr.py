@@ -16,7 +16,7 @@ from pullback.lang.index import build, sum_over, where
 from pullback.lang.manipulation import matrix_transpose
 from pullback.lang.trace import current
 from pullback.linalg.stacks import each, each_solved, matrices, system
-from pullback.linalg.triangular import solve_upper
+from pullback.linalg.triangular import solve_lower, solve_upper
 from pullback.source import user_position
 
 
@@ -150,7 +150,7 @@ def _reflected(x: Array, v: Array, scaled: Array, first: Any) -> Array:
 def _qr_jvp(primals: Any, out: QRResult, tangents: Any) -> QRResult:
     # Walter and Lehmann 2010: from Ȧ = Q̇ R + Q Ṙ follows Qᵀ Ȧ R⁻¹ = Qᵀ Q̇ + Ṙ R⁻¹, antisymmetric plus upper triangular.
     q, r = out
-    x = matrix_transpose(solve_upper(r, matrix_transpose(tangents[0]), transpose=True))  # Ȧ R⁻¹
+    x = matrix_transpose(solve_lower(r, matrix_transpose(tangents[0]), transpose=True))  # Ȧ R⁻¹
     c = matrix_transpose(q) @ x
     strict: Array = build(c.shape, lambda i, k: where(i > k, c[i, k], 0))
     upper = c - strict + matrix_transpose(strict)
@@ -165,5 +165,5 @@ def _least_jvp(primals: Any, x: Array, tangents: Any) -> Array:
     # Golub and Pereyra 1973, from aᵀ (b - a x) = 0; with a = Q R, a⁺ = R⁻¹ Qᵀ and (aᵀ a)⁻¹ = R⁻¹ R⁻ᵀ. How the factors
     # change follows from ȧ, so their tangents are not read.
     (a, (q, r), b), (a_dot, _, b_dot) = primals, tangents
-    inner = solve_upper(r, matrix_transpose(a_dot) @ (b - a @ x), transpose=True)
+    inner = solve_lower(r, matrix_transpose(a_dot) @ (b - a @ x), transpose=True)
     return solve_upper(r, matrix_transpose(q) @ (b_dot - a_dot @ x) + inner)

@@ -85,51 +85,73 @@ def solve_triangular(
     def one(m: Array, r: Array) -> Array:
         if unit_diagonal:
             m = build(m.shape, lambda i, k, m=m: where(i == k, 1, m[i, k]))
-        if lower:
-            return solve_lower(m, r, transpose=bool(trans))
-        return solve_upper(m, r, transpose=bool(trans))
+        solved = solve_lower if lower != bool(trans) else solve_upper
+        return solved(m, r, transpose=bool(trans))
 
     return each_solved("solve_triangular", one, left, right)
 
 
 def solve_lower(m: Array, b: Array, *, transpose: bool = False) -> Array:
-    """m⁻¹ b for a lower triangular matrix, or m⁻ᵀ b: the columns of b are solved side by side."""
+    """m⁻¹ b for a lower triangular matrix; with `transpose` m⁻ᵀ b for an upper one."""
     if transpose:
-        return solve_upper(matrix_transpose(m), b)
-    out: Array = emit_call("solve_lower", forward_substitution, (m, b), _solve_jvp, _solve_vjp)
+        m = matrix_transpose(m)
+    out: Array = emit_call("solve_lower", forward_substitution, (m, b), _lower_jvp, _lower_vjp)
     return out
 
 
 def solve_upper(m: Array, b: Array, *, transpose: bool = False) -> Array:
-    """m⁻¹ b for an upper triangular matrix, or m⁻ᵀ b: with rows and columns in opposite order it is a lower one."""
+    """m⁻¹ b for an upper triangular matrix; with `transpose` m⁻ᵀ b for a lower one."""
     if transpose:
-        return solve_lower(matrix_transpose(m), b)
-    return solve_lower(m[::-1, ::-1], b[::-1])[::-1]
+        m = matrix_transpose(m)
+    out: Array = emit_call("solve_upper", back_substitution, (m, b), _upper_jvp, _upper_vjp)
+    return out
 
 
 def forward_substitution(m: Array, b: Array) -> Array:
-    """x[i] = (b[i] - Σ k < i: m[i, k] x[k]) / m[i, i], for rows x[i] in turn."""
-    columns = b.shape[1]
+    """x[i] = (b[i] - Σ k < i: m[i, k] x[k]) / m[i, i], for rows x[i] in turn, their columns side by side."""
 
     def step(x: Array, i: Any) -> Any:
-        rest = build(columns, lambda c: b[i, c] - sum_over(i, lambda k: m[i, k] * x[k, c]))
-        return build(b.shape, lambda r, c: x[r, c] + where(r == i, rest[c] / m[i, i], 0))
+        known = build(b.shape[1], lambda c: sum_over(i, lambda k: m[i, k] * x[k, c]))
+        return build(b.shape, lambda r, c: x[r, c] + where(r == i, (b[i, c] - known[c]) / m[i, i], 0))
 
     out: Array = fold(b.shape[0], zeros(b.shape, dtype=b.dtype), step)
     return out
 
 
-# Giles 2008, matrix inverse product X = M⁻¹ B.  Ẋ = M⁻¹ (Ḃ - Ṁ X);  B̄ = M⁻ᵀ X̄, M̄ = -B̄ Xᵀ; of M the lower triangle.
+def back_substitution(m: Array, b: Array) -> Array:
+    """x[i] = (b[i] - Σ k > i: m[i, k] x[k]) / m[i, i], for rows x[i] from the last to the first."""
+    n = b.shape[0]
+
+    def step(x: Array, t: Any) -> Any:
+        i = n - 1 - t
+        known = build(b.shape[1], lambda c: sum_over(n, lambda k: where(k > i, m[i, k] * x[k, c], 0)))
+        return build(b.shape, lambda r, c: x[r, c] + where(r == i, (b[i, c] - known[c]) / m[i, i], 0))
+
+    out: Array = fold(n, zeros(b.shape, dtype=b.dtype), step)
+    return out
 
 
-def _solve_jvp(primals: Any, x: Array, tangents: Any) -> Array:
+# Giles 2008, matrix inverse product X = M⁻¹ B.  Ẋ = M⁻¹ (Ḃ - Ṁ X);  B̄ = M⁻ᵀ X̄, M̄ = -B̄ Xᵀ; of M the triangle it has.
+
+
+def _lower_jvp(primals: Any, x: Array, tangents: Any) -> Array:
     (m, _), (m_dot, b_dot) = primals, tangents
     return solve_lower(m, b_dot - lower_part(m_dot) @ x)
 
 
-def _solve_vjp(primals: Any, x: Array, x_bar: Array) -> tuple[Array, Array]:
+def _lower_vjp(primals: Any, x: Array, x_bar: Array) -> tuple[Array, Array]:
+    b_bar = solve_upper(primals[0], x_bar, transpose=True)
+    return -lower_part(b_bar @ matrix_transpose(x)), b_bar
+
+
+def _upper_jvp(primals: Any, x: Array, tangents: Any) -> Array:
+    (m, _), (m_dot, b_dot) = primals, tangents
+    return solve_upper(m, b_dot - upper_part(m_dot) @ x)
+
+
+def _upper_vjp(primals: Any, x: Array, x_bar: Array) -> tuple[Array, Array]:
     b_bar = solve_lower(primals[0], x_bar, transpose=True)
-    return lower_part(-(b_bar @ matrix_transpose(x))), b_bar
+    return -upper_part(b_bar @ matrix_transpose(x)), b_bar
 
 
 def lower_part(x: Array) -> Array:
