@@ -335,3 +335,37 @@ def walk(e: Scalar, into_indices: bool = True) -> Iterator[Scalar]:
             for i in indices_of(node):
                 parts.extend(a.scalar for a in i.every_atom if isinstance(a, Data))
         stack.extend((c, False) for c in reversed(parts))
+
+
+def rewrite(e: Scalar, change: Callable[[Scalar], Scalar | None]) -> Scalar:
+    """`e` with each node that `change` answers for replaced, operands first; iterative, shared parts once.
+
+    Nodes under a replaced one are asked for too. Indices are left as they are.
+    """
+    table: dict[Scalar, Scalar] = {}
+    for node in walk(e, into_indices=False):
+        table[node] = change(node) or _rebuilt(node, table)
+    return table[e]
+
+
+def _rebuilt(e: Scalar, table: Mapping[Scalar, Scalar]) -> Scalar:
+    """The node over other operands."""
+    if all(table[c] is c for c in children(e)):
+        return e
+    match e:
+        case Apply():
+            return expr.apply(e.primitive, *(table[a] for a in e.args))
+        case Add():
+            return expr.add(*(table[a] for a in e.args))
+        case Mul():
+            return expr.mul(*(table[a] for a in e.args))
+        case Cast():
+            return expr.cast(table[e.arg], e.dtype)
+        case Bracket():
+            return expr.bracket(e.conds, table[e.arg])
+        case Select():
+            return expr.select(table[e.test], table[e.then], table[e.otherwise])
+        case Reduce():
+            return expr.reduce(e.op, e.vars, table[e.arg])
+        case _:
+            return e

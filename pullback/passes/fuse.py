@@ -36,6 +36,7 @@ from pullback.passes.cost import (
 )
 from pullback.rewrite.fired import fired
 
+LARGE = 200  # operations from which a statement is left alone, so that a chain of n of them takes time linear in n
 CHEAP = 6  # operations up to which recomputing an element beats storing and loading it
 
 
@@ -116,7 +117,7 @@ def _decide(s: Build, readers: list[Build]) -> str | None:
     value, out = s.values[0], s.outs[0]
     if is_movement(value) or isinstance(value, expr.Const | expr.Zero):
         return "movement"
-    if has_data_index(value):
+    if has_data_index(value) or operations(value) > LARGE:
         return None
     gets = _gets_in(readers, out)
     elementwise = not any(has_reduction(v) for r in readers for v in r.values)

@@ -17,6 +17,7 @@ from pullback.ir import expr
 from pullback.ir.expr import Bracket, Get, Mul, Reduce, Ref, Scalar
 from pullback.ir.index import Cond, Index, Var, as_index, cond
 from pullback.ir.program import Block, Build, Program, Statement, map_blocks
+from pullback.ir.traverse import rewrite
 from pullback.passes.cost import size
 from pullback.rewrite.fired import fired
 
@@ -50,19 +51,14 @@ def _build(s: Build) -> list[Statement]:
 
 
 def _value(e: Scalar, s: Build, copies: list[Statement]) -> Scalar:
-    """The value with the reductions in it padded; they stand at its top or in a sum or product of the epilogue."""
-    match e:
-        case Reduce() if e.op == "sum" and isinstance(e.arg, Bracket) and isinstance(e.arg.arg, Mul):
-            arg = _pad(e, e.arg, e.arg.arg, s, copies)
-            return expr.reduce("sum", e.vars, arg)
-        case expr.Add():
-            return expr.add(*(_value(a, s, copies) for a in e.args))
-        case Mul():
-            return expr.mul(*(_value(a, s, copies) for a in e.args))
-        case expr.Apply():
-            return expr.apply(e.primitive, *(_value(a, s, copies) for a in e.args))
-        case _:
-            return e
+    """The value with the reductions in it padded."""
+
+    def padded(e: Scalar) -> Scalar | None:
+        if isinstance(e, Reduce) and e.op == "sum" and isinstance(e.arg, Bracket) and isinstance(e.arg.arg, Mul):
+            return expr.reduce("sum", e.vars, _pad(e, e.arg, e.arg.arg, s, copies))
+        return None
+
+    return rewrite(e, padded)
 
 
 def _pad(r: Reduce, b: Bracket, product: Mul, s: Build, copies: list[Statement]) -> Scalar:

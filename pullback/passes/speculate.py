@@ -20,7 +20,7 @@ from pullback.ir import expr, types
 from pullback.ir.expr import Const, Get, Mul, Reduce, Ref, Scalar, Select, Zero
 from pullback.ir.index import Index, Var, as_index
 from pullback.ir.program import Block, Build, Choose, Program, Statement, map_blocks
-from pullback.ir.traverse import Substitution
+from pullback.ir.traverse import Substitution, rewrite
 from pullback.passes.cost import size
 from pullback.rewrite.fired import fired
 
@@ -84,21 +84,19 @@ def _finite(r: Ref) -> Build:
 
 def _value(e: Scalar, s: Build, defined: dict[Ref, Build], looked_at: dict[Ref, None]) -> Scalar:
     """The value with the guards of its sums dropped; notes which arrays must be finite for that."""
-    match e:
-        case Reduce() if e.op == "sum" and isinstance(e.arg, Select) and isinstance(e.arg.otherwise, Zero):
-            others = _unguarded(e.arg, defined)
-            terms = size(tuple(v.extent for v in (*s.vars, *e.vars)))
-            looks = [size(r.shape) for r in others] if others else [None]
-            if others and terms is not None and sum(n or terms for n in looks) * WORTH <= terms:
-                looked_at.update(dict.fromkeys(others))
-                return expr.reduce("sum", e.vars, e.arg.then)
-            return e
-        case expr.Add():
-            return expr.add(*(_value(a, s, defined, looked_at) for a in e.args))
-        case Mul():
-            return expr.mul(*(_value(a, s, defined, looked_at) for a in e.args))
-        case _:
-            return e
+
+    def plain(e: Scalar) -> Scalar | None:
+        if not isinstance(e, Reduce) or e.op != "sum" or not isinstance(e.arg, Select):
+            return None
+        others = _unguarded(e.arg, defined) if isinstance(e.arg.otherwise, Zero) else []
+        terms = size(tuple(v.extent for v in (*s.vars, *e.vars)))
+        looks = [size(r.shape) for r in others]
+        if not others or terms is None or sum(n or terms for n in looks) * WORTH > terms:
+            return None
+        looked_at.update(dict.fromkeys(others))
+        return expr.reduce("sum", e.vars, e.arg.then)
+
+    return rewrite(e, plain)
 
 
 def _unguarded(e: Select, defined: dict[Ref, Build]) -> list[Ref]:

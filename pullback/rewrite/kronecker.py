@@ -88,6 +88,7 @@ class _Eliminator:
     def __init__(self, sums: bool) -> None:
         self.sums = sums
         self.many = MANY_SUMS if sums else MANY
+        self._simple: dict[Scalar, Scalar] = {}
 
     def terms(self, e: Scalar) -> list[Delta] | None:
         """The deltas of which an expression is the sum; None where it is none."""
@@ -138,7 +139,13 @@ class _Eliminator:
         return Build((s.out,), own, (self._merged(expr.add(expr.zero(s.out.dtype), *found)),), s.positions)
 
     def simplify(self, e: Scalar) -> Scalar:
-        """E with deltas in its sums solved for the summed variables."""
+        """E with deltas in its sums solved for the summed variables; shared parts are visited once."""
+        out = self._simple.get(e)
+        if out is None:
+            out = self._simple[e] = self._simplified(e)
+        return out
+
+    def _simplified(self, e: Scalar) -> Scalar:
         match e:
             case Reduce():
                 arg = self.simplify(e.arg)

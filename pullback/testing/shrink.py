@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from pullback.errors import VerifyError
 from pullback.ir import expr
-from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Mul, Reduce, Ref, Scalar, Select, Zero
+from pullback.ir.expr import Const, Ref, Scalar, Zero
 from pullback.ir.index import Var, as_index
 from pullback.ir.program import (
     Block,
@@ -27,7 +27,7 @@ from pullback.ir.program import (
     While,
     statement_reads,
 )
-from pullback.ir.traverse import children, walk
+from pullback.ir.traverse import children, rewrite, walk
 from pullback.ir.types import DType
 from pullback.ir.verify import verify
 
@@ -165,38 +165,9 @@ def _scalars(e: Scalar) -> Iterator[Scalar]:
             continue
         options = [c for c in children(node) if c.dtype is node.dtype and c.free <= node.free]
         for new in (*options, _one(node.dtype)):
-            smaller = _replaced(e, node, new)
+            smaller = rewrite(e, {node: new}.get)
             if smaller is not e:
                 yield smaller
-
-
-def _replaced(e: Scalar, old: Scalar, new: Scalar) -> Scalar:
-    """`e` with one node replaced everywhere."""
-    table: dict[Scalar, Scalar] = {old: new}
-    for node in walk(e, into_indices=False):
-        if node not in table:
-            table[node] = _rebuilt(node, table)
-    return table[e]
-
-
-def _rebuilt(e: Scalar, table: dict[Scalar, Scalar]) -> Scalar:
-    match e:
-        case Apply():
-            return expr.apply(e.primitive, *(table[a] for a in e.args))
-        case Add():
-            return expr.add(*(table[a] for a in e.args))
-        case Mul():
-            return expr.mul(*(table[a] for a in e.args))
-        case Cast():
-            return expr.cast(table[e.arg], e.dtype)
-        case Bracket():
-            return expr.bracket(e.conds, table[e.arg])
-        case Select():
-            return expr.select(table[e.test], table[e.then], table[e.otherwise])
-        case Reduce():
-            return expr.reduce(e.op, e.vars, table[e.arg])
-        case _:
-            return e
 
 
 __all__ = ["shrink"]
