@@ -26,7 +26,7 @@ from pullback.ir.traverse import Substitution
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import fired, in_steps, step
 from pullback.rewrite.normal_form import normalise, peel_guards, under_guards
-from pullback.rewrite.steps import Given, Tangent
+from pullback.rewrite.steps import Given, Looped, Tangent
 
 
 def jvp(program: Program, wrt: Sequence[int]) -> Program:
@@ -122,6 +122,7 @@ class _Sweep:
     def _loop(self, s: Fold | While, active: set[Ref]) -> list[Statement]:
         """The loop with the tangents of its moving states as further states."""
         fired("derivative.fold")
+        step(lambda: Looped(s))
         before: list[Statement] = []
         inside = loop_active(s, active)
         moving = [k for k, r in enumerate(s.states) if r in inside]

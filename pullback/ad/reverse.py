@@ -33,7 +33,7 @@ from pullback.ir.traverse import Substitution
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import fired, in_steps, step
 from pullback.rewrite.normal_form import normalise
-from pullback.rewrite.steps import Accumulated, Given, Scattered, Transposed
+from pullback.rewrite.steps import Accumulated, Given, Looped, Scattered, Transposed
 from pullback.source import Position
 
 
@@ -118,8 +118,9 @@ class _Sweep:
 
     def _loop(self, s: Fold | Choose) -> None:
         """A statement with blocks: its transpose is a statement with blocks too."""
-        fired("derivative.fold" if isinstance(s, Fold) else "derivative.cond")
         cotangents = {o: c for o in s.outs if (c := self._cotangent(o)) is not None}
+        fired("derivative.fold" if isinstance(s, Fold) else "derivative.cond")
+        step(lambda: Looped(s))
         transpose = transpose_fold if isinstance(s, Fold) else transpose_choose
         found = transpose(s, cotangents, self.active, vjp)  # type: ignore[arg-type]
         self.primal_of[s] = found.primal

@@ -31,6 +31,7 @@ from pullback.rewrite.steps import (
     Given,
     Local,
     LocalDerivative,
+    Looped,
     Rewritten,
     Scattered,
     Seeded,
@@ -122,6 +123,9 @@ class Document:
             case Scattered():
                 lines = self.notation.statement(s.formula.statement)
                 self.sections[-1].lines += [Line(text, s.rules) for text in lines]
+            case Looped():
+                section = self._open(f"Loop {self._names(s.formula.statement)}, its body by the same rules")
+                section.lines += [Line(text, s.rules) for text in self.notation.statement(s.formula.statement)[:1]]
             case Tangent():
                 self._tangent(s.formula, s.rules)
             case Seeded():
@@ -156,7 +160,8 @@ class Document:
         for out, value in zip(s.outs, s.values if isinstance(s, Build) else (s.value,), strict=True):
             if out is d.result and isinstance(s, Build) and isinstance(value, Reduce):
                 summed = value.vars
-        self.notation.scope((*s.vars, *summed))
+        around = frozenset().union(d.weight.free, *(i.free for i in d.source)).difference(s.vars, summed)
+        self.notation.scope((*sorted(around, key=lambda v: v.serial), *s.vars, *summed))
         axes = [Var(_name(d, k), e) for k, e in enumerate(d.operand.shape)]
         self.notation.bind(axes)
         target = [as_index(v) for v in s.vars] if isinstance(s, Build) else list(s.indices)
@@ -180,8 +185,8 @@ class Document:
         if self._statement is not None:
             self._statement.lines += self._local
             self._local = []
-        self.notation.scope(f.summed)
-        self.notation.bind(f.variables)
+        around = f.value.free.difference(f.summed, f.variables)
+        self.notation.scope((*sorted(around, key=lambda v: v.serial), *f.summed, *f.variables))
         z, y, x = (self.style.cotangent(self.notation.ref(f.result)), *map(self.notation.ref, (f.result, f.operand)))
         product = self.style.parentheses(f"{z}{self.style.dot}{self.style.derivative(y, x)}")
         left = self._element_of(product, [self.notation.vars[v] for v in f.variables])
@@ -197,6 +202,8 @@ class Document:
     def _tangent(self, f: Tangent, rules: tuple[str, ...]) -> None:
         self.notation.call(f.tangent, self.style.tangent(self.notation.ref(f.array)))
         self._close()
+        if not self.sections:
+            self._open("Tangents")
         self.sections[-1].lines += [Line(text, rules) for text in self.notation.statement(f.statement)]
 
     # Steps of whole programs --------------------------------------------------------------------------------

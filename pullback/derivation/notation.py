@@ -45,7 +45,7 @@ from pullback.ir.expr import (
     mul,
 )
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var, as_index, polynomial
-from pullback.ir.program import Build, Scatter, Statement
+from pullback.ir.program import Build, Fold, Scatter, Statement
 from pullback.ir.traverse import children, walk
 
 SHARED = 12  # a part of at least this many nodes that stands in several places of a large formula gets a name
@@ -317,10 +317,21 @@ class Notation:
                 each = r"\text{for } " if isinstance(self.style, Latex) else "for "
                 plus = r"\mathrel{+}=" if isinstance(self.style, Latex) else "+="
                 return [f"{each}{binder}: {left} {plus} {self.scalar(s.value)}"]
+            case Fold():
+                return self._fold(s)
             case _:
-                names = ", ".join(self.ref(r) for r in s.outs)
-                word = type(s).__name__.lower()
-                return [f"{names} = \text{{{word}}}" if isinstance(self.style, Latex) else f"{names} = {word} …"]
+                words = self.style.words(type(s).__name__.lower() + " …")
+                return [f"{', '.join(map(self.ref, s.outs))} = {words}"]
+
+    def _fold(self, s: Fold) -> list[str]:
+        """What it carries, then its body."""
+        self.scope()
+        outs = ", ".join(map(self.ref, s.outs))
+        states = [f"{self.ref(r)} = {self.ref(i)}" for r, i in zip(s.states, s.inits, strict=True)]
+        head = f"{outs} = {self.style.words('fold over ')}{', '.join([self.binder((s.var,)), *states])}"
+        inside = self.style.words("each step: ")
+        lines = [inside + line for t in s.body.statements for line in self.statement(t)]
+        return [head, *lines, inside + self.style.words("gives ") + ", ".join(map(self.ref, s.body.results))]
 
 
 def without_sign(e: Scalar) -> tuple[bool, Scalar]:

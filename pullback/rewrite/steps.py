@@ -1,15 +1,18 @@
 """The formulas that a derivation goes through. Each holds what a pass had in its hands, and is printed later.
 
-Given           a direction that the caller gives
-Separated       a statement, and those it became in normal form              y <- t; ...
-Local           a local derivative                                           d y[..] / d x[i'..]
-Transposed      the product of a cotangent with it                           z_y . dy/dx
-Solved          the same with one delta less
-Scattered       the same where no delta could be solved
-Accumulated     a cotangent, from all that reads its array                   z_x = sum of z_y . dy/dx
-Tangent         a tangent, from all that its array reads
-Seeded          a derivative of which the cotangents of the results are known: 1 for a gradient
-Rewritten       a whole program before and after a pass
+    Given           a direction that the caller gives
+    Separated       a statement, and those it became in normal form              y <- t; ...
+    Local           a local derivative                                           d y[..] / d x[i'..]
+    Transposed      the product of a cotangent with it                           z_y . dy/dx
+    Solved          the same with one delta less
+    Scattered       the same where no delta could be solved
+    Accumulated     a cotangent, from all that reads its array                   z_x = sum of z_y . dy/dx
+    Tangent         a tangent, from all that its array reads
+    Looped          a statement with blocks, before its blocks are derived
+    Seeded          a derivative of which the cotangents of the results are known: 1 for a gradient
+    Rewritten       a whole program before and after a pass
+
+`rewrite.fired` records them, `derivation` prints them.
 """
 
 from __future__ import annotations
@@ -105,6 +108,13 @@ class Tangent:
 
 
 @dataclass(frozen=True, eq=False)
+class Looped:
+    """A statement with blocks, whose blocks the next steps derive."""
+
+    statement: Statement
+
+
+@dataclass(frozen=True, eq=False)
 class Seeded:
     """The derivative with directions put in: values of constant ones, and what stands for an array after."""
 
@@ -123,4 +133,5 @@ class Rewritten:
     after: Program
 
 
-Formula = Given | Separated | Local | Transposed | Solved | Scattered | Accumulated | Tangent | Seeded | Rewritten
+Reached = Local | Transposed | Solved | Scattered | Accumulated | Tangent  # by a step inside a sweep
+Formula = Given | Separated | Reached | Looped | Seeded | Rewritten
