@@ -195,7 +195,7 @@ def _name(value: Scalar, name: str, group: Group) -> Scalar:
         case Mul() if len(value.args) == 2 and isinstance(value.args[0], Const):
             return value
         case _:
-            free = sorted(value.free, key=group.space.index)
+            free = [v for v in group.space if v in value.free]  # those of loops around are fixed
             ref = Ref(name, value.dtype, tuple(v.extent for v in free))
             group.definitions[ref] = value
             return expr.get(ref, *free)
