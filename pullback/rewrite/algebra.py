@@ -9,14 +9,17 @@ NaN, rounding), and a user's terms stay as they were written.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from pullback.ir import expr, types
 from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Mul, Reduce, Scalar, Select
 from pullback.ir.index import Cond
 from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_blocks
+from pullback.ir.traverse import walk
 from pullback.rewrite.fired import fired
 
+MOST_FACTS = 3
 Facts = frozenset[tuple[Scalar | Cond, bool]]
 
 
@@ -41,14 +44,26 @@ def _statement(s: Statement) -> Statement:
 
 def simplify(e: Scalar) -> Scalar:
     """E by these rules."""
-    return _Simplifier().scalar(e, frozenset())
+    nodes = list(walk(e, into_indices=False))
+    uses = Counter(t for n in nodes for t in (n.conds if isinstance(n, Bracket) else (n.test,) if isinstance(n, Select)
+                                              else ()))
+    again = frozenset(t for t, count in uses.items() if count > 1 or (isinstance(t, Cond) and t.negate() in uses))
+    if not again and not any(isinstance(n, Add) and n.dtype.is_integer for n in nodes):
+        return e
+    return _Simplifier(again).scalar(e, frozenset())
 
 
 class _Simplifier:
-    """One walk; what is known of tests goes with it."""
+    """One walk; what is known of tests goes with it, of those that stand in several places."""
 
-    def __init__(self) -> None:
+    def __init__(self, again: frozenset[Scalar | Cond]) -> None:
+        self.again = again
         self._done: dict[tuple[Scalar, Facts], Scalar] = {}
+
+    def _knowing(self, facts: Facts, *found: tuple[Scalar | Cond, bool]) -> Facts:
+        """More facts, up to a number: a part is visited once for each set of them."""
+        more = facts.union(f for f in found if f[0] in self.again)
+        return more if len(more) <= MOST_FACTS else facts
 
     def scalar(self, e: Scalar, facts: Facts) -> Scalar:
         key = (e, facts)
@@ -77,8 +92,8 @@ class _Simplifier:
                 return self._bracket(e, facts)
             case Select():
                 test = self.scalar(e.test, facts)
-                then = self.scalar(e.then, facts | {(e.test, True)})
-                return expr.select(test, then, self.scalar(e.otherwise, facts | {(e.test, False)}))
+                then = self.scalar(e.then, self._knowing(facts, (e.test, True)))
+                return expr.select(test, then, self.scalar(e.otherwise, self._knowing(facts, (e.test, False))))
             case Reduce():
                 return expr.reduce(e.op, e.vars, self.scalar(e.arg, facts))
             case _:
@@ -96,7 +111,7 @@ class _Simplifier:
                 return expr.zero(e.dtype)
             else:
                 kept.append(c)
-        return expr.bracket(kept, self.scalar(e.arg, facts | {(c, True) for c in e.conds}))
+        return expr.bracket(kept, self.scalar(e.arg, self._knowing(facts, *((c, True) for c in e.conds))))
 
 
 def _ring(e: Add) -> Scalar:
