@@ -105,6 +105,33 @@ def test_explain(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert stage["text"].strip()
 
 
+def test_explain_a_gradient(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "losses.py"
+    file.write_text(
+        "import pullback as pb\nfrom jaxtyping import Float64\nfrom pullback import Array\n\n@pb.function\n"
+        'def loss(x: Float64[Array, "N"], w: Float64[Array, "N"]):\n    return pb.sum(pb.exp(x) * w)\n'
+    )
+    assert main(["explain", f"{file}:loss", "--grad", "x", "--json"]) == 0
+    out = capsys.readouterr().out
+    assert "002: 6, 7, 9, 15 | 003: D-Var, D-Build, D-Get, D-Exp" in out
+    lines = last_object(out)["derivation"]
+    assert {"section", "formula", "relation", "rules", "cited"} == set(lines[0])
+    assert lines[-1]["formula"] == "z_x = w .* exp(x)"
+    assert main(["explain", f"{file}:loss", "--grad", "x", "--format", "markdown"]) == 0
+    assert r"\frac{\partial" in capsys.readouterr().out
+    assert main(["explain", f"{file}:loss", "--grad", "y"]) == 1
+    assert "wrt='y' names no parameter" in capsys.readouterr().err
+
+
+def test_explain_the_rules(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--rules", "--json"]) == 0
+    out = capsys.readouterr().out
+    assert "002 22: a sum over a delta" in out and "003 D-Mult: product" in out
+    assert len(last_object(out)["rules"]) > 100
+    assert main(["explain"]) == 1
+    assert "no function" in capsys.readouterr().err
+
+
 def test_an_unknown_function_names_those_there_are(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", f"{good}:danse"]) == 1
     assert "traced functions: dense, twice" in capsys.readouterr().err
