@@ -14,6 +14,7 @@ A sum has one accumulator for each block of K, in order: the result does not dep
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from pullback.ir import expr
@@ -48,6 +49,7 @@ from pullback.loops.nodes import (
     Type,
     View,
 )
+from pullback.loops.residues import Part, parts
 from pullback.loops.scalar import ScalarLowering
 from pullback.loops.scope import Scope
 from pullback.loops.tile import tile
@@ -62,34 +64,89 @@ def packed_kernels(vector_bytes: int, portable: bool) -> Specialist:
         whole = without_units(s)
         if not _apart(whole, builder):
             return None
-        plan = best_packed_plan(whole, builder.address, vector_bytes, lambda c: _direct(whole, c, builder))
-        if plan is None or plan.cycles > _unpacked_cycles(s, builder, vector_bytes):
+        body: list[Stmt] = []
+        found = parts(whole)
+        several = len(found) > 1
+        if several and _work(whole) < gemm_plan.LEAST_WORK:
             return None
-        body = _Emitter(whole, plan, builder, vector_bytes).body()
+        for part in found:
+            made = _packed(part, builder, vector_bytes) or (_unpacked(part, builder, vector_bytes) if several else None)
+            if made is None:
+                return None
+            body += made
         return builder.kernel(tuple(body), plain_build(s, builder) if portable else None)
 
     return kernel
 
 
+def _work(s: Build) -> int:
+    """Terms of the statement's sums."""
+    sums = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, Reduce))
+    return sum(size((*s.vars, *r.vars)) for r in sums)
+
+
+def _packed(part: Part, builder: KernelBuilder, vector_bytes: int) -> list[Stmt] | None:
+    """The part by packed panels, where that is estimated to take the fewest cycles."""
+    plan = best_packed_plan(part.build, builder.address, vector_bytes, lambda c: _direct(part, c, builder))
+    if plan is None or plan.cycles > _unpacked_cycles(part, builder, vector_bytes):
+        return None
+    return _Emitter(part, plan, builder, vector_bytes).body()
+
+
+def _unpacked(part: Part, builder: KernelBuilder, vector_bytes: int) -> list[Stmt]:
+    """The part as a tile or as plain loops."""
+    made = tile(part.build, part.address(builder), vector_bytes)
+    if made is not None:
+        return list(made)
+    return scalar_loops(part.build, part.build.vars, part.build.values, part.position, builder, builder.parameter)
+
+
+def scalar_loops(
+    s: Build,
+    variables: Sequence[Var],
+    values: tuple[Scalar, ...],
+    position: Index,
+    builder: KernelBuilder,
+    place: Callable[[Ref], Buffer],
+) -> list[Stmt]:
+    """Plain loops that store the values of a statement at a flat index of its outputs."""
+    root = Scope()
+    lowering = ScalarLowering(place, builder.site, values)
+    single = {v: ZERO_INDEX for v in variables if v.extent.constant == 1}
+    m = Substitution(variables=single)
+    nest = LoopNest(lowering, root, [v for v in variables if v not in single], ())
+    inner = nest.innermost
+    made = [lowering.value(m.scalar(v), inner) for v in values]
+    temps = [Temp(o.name, v.type) for o, v in zip(s.outs, made, strict=True)]
+    inner.statements += [Let(t, v) for t, v in zip(temps, made, strict=True)]
+    inner.statements += [
+        Store(builder.parameter(o), m.index(position), Read(t)) for o, t in zip(s.outs, temps, strict=True)
+    ]
+    nest.close()
+    return root.statements
+
+
 def _apart(s: Build, builder: KernelBuilder) -> bool:
-    """Whether the sum reads nothing that the statement writes."""
+    """Whether the statement has sums, and they read nothing that it writes."""
     outs = {builder.parameter(o) for o in s.outs}
     sums = [n for v in s.values for n in walk(v) if isinstance(n, Reduce)]
-    return not any(builder.parameter(r) in outs for n in sums for r in n.refs)
+    return bool(sums) and not any(builder.parameter(r) in outs for n in sums for r in n.refs)
 
 
-def _direct(s: Build, c: Contraction, builder: KernelBuilder) -> bool:
+def _direct(part: Part, c: Contraction, builder: KernelBuilder) -> bool:
     """Whether partial sums can stand in the output: its vectors are vectors of the sum, nothing else is read there."""
-    if len(s.outs) != 1 or s.outs[0].dtype is not c.total.dtype or s.vars[-1] is not c.columns[-1]:
+    s = part.build
+    across, down = (gemm_plan.runs(gemm_plan.whole_levels(g), part.position) for g in (c.columns, c.rows))
+    if len(s.outs) != 1 or s.outs[0].dtype is not c.total.dtype or len(across) > 1 or len(down) > 1:
         return False
     out = builder.parameter(s.outs[0])
-    return not any(builder.parameter(r) is out for v in s.values for r in v.refs)
+    return across[0].step == 1 and not any(builder.parameter(r) is out for v in s.values for r in v.refs)
 
 
-def _unpacked_cycles(s: Build, builder: KernelBuilder, vector_bytes: int) -> float:
+def _unpacked_cycles(part: Part, builder: KernelBuilder, vector_bytes: int) -> float:
     """What the best tile without packing is estimated to take."""
     trial = KernelBuilder(builder.views, builder.statement)
-    nest = Nest.of(s, trial.address)
+    nest = Nest.of(part.build, part.address(trial))
     plan = None if nest is None else best_plan(nest, vector_bytes)
     return float("inf") if nest is None or plan is None else plan.cycles + cache_cycles(nest, plan)
 
@@ -146,8 +203,9 @@ def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool =
 class _Emitter:
     """Writes the loops of a statement under a plan."""
 
-    def __init__(self, s: Build, plan: PackedPlan, builder: KernelBuilder, vector_bytes: int) -> None:
-        self.s = s
+    def __init__(self, part: Part, plan: PackedPlan, builder: KernelBuilder, vector_bytes: int) -> None:
+        self.s = s = part.build
+        self.position = part.position
         self.plan = plan
         self.builder = builder
         self.vector_bytes = vector_bytes
@@ -297,10 +355,9 @@ class _Emitter:
 
     def _place(self, at: dict[Var, Index]) -> tuple[Index, int]:
         """Where the partial sum at these variables lies, and the distance of two rows."""
-        axes = self.s.vars if self.plan.direct else self.inside
-        c = self.contraction
-        last = axes.index(c.rows[-1])
-        return Substitution(variables=at).index(flat_position(axes)), size(axes[last + 1 :])
+        flat = self.position if self.plan.direct else flat_position(self.inside)
+        down = gemm_plan.runs(gemm_plan.whole_levels(self.contraction.rows), flat)
+        return Substitution(variables=at).index(flat), down[0].step
 
     # The rest of the statement ------------------------------------------------------------------------------------
 
@@ -317,8 +374,15 @@ class _Emitter:
         total = expr.get(self.partial_ref, self._place(where)[0])
         m = Substitution(variables=where)
         values = tuple(m.scalar(map_reductions(v, lambda _: total)) for v in self.s.values)
-        position = m.index(flat_position(self.s.vars))
-        return self._vectors(local, values, position) or self._scalars(local, values, position)
+        position = m.index(self.position)
+        return self._vectors(local, values, position) or scalar_loops(
+            self.s,
+            local,
+            values,
+            position,
+            self.builder,
+            lambda r: self.partial if r is self.partial_ref else self.builder.parameter(r),
+        )
 
     def _vectors(self, local: list[Var], values: tuple[Scalar, ...], position: Index) -> list[Stmt] | None:
         outs = tuple(Ref(o.name, o.dtype, [v.extent for v in local]) for o in self.s.outs)
@@ -334,21 +398,3 @@ class _Emitter:
 
         made = tile(Build(outs, tuple(local), values), address, self.vector_bytes)
         return None if made is None else list(made)
-
-    def _scalars(self, local: list[Var], values: tuple[Scalar, ...], position: Index) -> list[Stmt]:
-        def place(ref: Ref) -> Buffer:
-            return self.partial if ref is self.partial_ref else self.builder.parameter(ref)
-
-        root = Scope()
-        lowering = ScalarLowering(place, self.builder.site, values)
-        single = {v: ZERO_INDEX for v in local if v.extent.constant == 1}
-        m = Substitution(variables=single)
-        nest = LoopNest(lowering, root, [v for v in local if v not in single], ())
-        inner = nest.innermost
-        made = [lowering.value(m.scalar(v), inner) for v in values]
-        temps = [Temp(o.name, v.type) for o, v in zip(self.s.outs, made, strict=True)]
-        inner.statements += [Let(t, v) for t, v in zip(temps, made, strict=True)]
-        for o, t in zip(self.s.outs, temps, strict=True):
-            inner.statements.append(Store(self.builder.parameter(o), m.index(position), Read(t)))
-        nest.close()
-        return root.statements

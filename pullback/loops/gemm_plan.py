@@ -35,7 +35,7 @@ LARGE = 4 * 1024 * 1024  # bytes of a block that stays in the third cache
 LATENCY = 4  # cycles of a multiply-add; two start in each cycle
 SHORT = 4  # elements of a run below which single elements are copied
 LEAST_WORK = 16 * 1024  # multiply-adds below which packing is not considered
-ASIDE = 6  # cycles to move a partial sum from working memory to the output
+ASIDE = (3, 8)  # cycles to move a partial sum from working memory to the output, as it lies or turned
 MOST_FACTORS = 4
 
 
@@ -285,10 +285,10 @@ def packed_plans(
         return
     straight = direct(c)
     for t in tiles(vector_bytes, element):
-        yield _plan(c, t, element, straight)
+        yield _plan(s, c, t, element, straight)
 
 
-def _plan(c: Contraction, t: Tile, element: int, direct: bool) -> PackedPlan:
+def _plan(s: Build, c: Contraction, t: Tile, element: int, direct: bool) -> PackedPlan:
     m, n, k = size(c.rows), size(c.columns), size(c.depth)
     depth = cut(c.depth, PANEL // (2 * t.lanes * element), 1)
     kc = depth.block
@@ -308,7 +308,8 @@ def _plan(c: Contraction, t: Tile, element: int, direct: bool) -> PackedPlan:
     reading = cycles * _in_place_cost(c.a, rows, depth, element)
     cycles += min(packing, reading) + b_packs * _pack_cycles(c.b, c.columns, c.depth, t.lanes)
     if not direct:
-        cycles += ASIDE * batch * m * n
+        turned = s.vars.index(c.rows[-1]) > s.vars.index(c.columns[-1])
+        cycles += ASIDE[turned] * batch * m * n
     return PackedPlan(c, t, rows, columns, depth, a_first, reading < packing, direct, cycles)
 
 

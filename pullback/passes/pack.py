@@ -15,13 +15,14 @@ from dataclasses import replace
 
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Get, Mul, Reduce, Ref, Scalar
-from pullback.ir.index import Cond, Index, Var, as_index, cond
+from pullback.ir.index import Atom, Cond, Floor, Index, Var, as_index, cond
 from pullback.ir.program import Block, Build, Program, Statement, map_blocks
 from pullback.ir.traverse import rewrite
 from pullback.passes.cost import size
 from pullback.rewrite.fired import fired
 
 KEEP = 0.75  # a border is worth it on an axis when at least this share of the terms is inside
+WIDE, ROOM = 2, 8  # an axis may grow to so many times its extent, and a little
 WORTH = 4  # a copy must be this many times smaller than the number of terms
 
 
@@ -71,7 +72,7 @@ def _pad(r: Reduce, b: Bracket, product: Mul, s: Build, copies: list[Statement])
         if not isinstance(f, Get):
             continue
         mine = [_range_axis(c, f) for c in conds]
-        mine = [None if a is not None and _mostly_outside(f, a, s, r) else a for a in mine]
+        mine = [None if a is not None and (_wide(f, a) or _mostly_outside(f, a, s, r)) else a for a in mine]
         axes = {a for a in mine if a is not None}
         if not axes:
             continue
@@ -94,6 +95,12 @@ def _range_axis(c: Cond, g: Get) -> int | None:
     return None
 
 
+def _wide(g: Get, axis: int) -> bool:
+    """Whether the border of this axis would be wider than the array: then few of the terms are inside."""
+    bounds, extent = _bounds(g.indices[axis]), g.ref.shape[axis].constant
+    return bounds is None or extent is None or max(bounds[1], extent - 1) - min(bounds[0], 0) >= WIDE * extent + ROOM
+
+
 def _mostly_outside(g: Get, axis: int, s: Build, r: Reduce) -> bool:
     """Whether loop bounds on this axis would skip a good part of the terms, so that a border would add work.
 
@@ -110,7 +117,8 @@ def _mostly_outside(g: Get, axis: int, s: Build, r: Reduce) -> bool:
     counts = [1]  # how many combinations of the variables give each value, from the least on
     for m, c in i.terms:
         if m:
-            n = m[0].extent.constant or 1  # type: ignore[union-attr]
+            least, greatest = _span(m[0]) or (0, 0)
+            n = greatest - least + 1
             wide = [0] * (len(counts) + abs(c) * (n - 1))
             for k, count in enumerate(counts):
                 for step in range(n):
@@ -126,11 +134,21 @@ def _bounds(i: Index) -> tuple[int, int] | None:
     for m, c in i.terms:
         if not m:
             continue
-        if len(m) != 1 or not isinstance(m[0], Var) or m[0].extent.constant is None:
+        span = _span(m[0]) if len(m) == 1 else None
+        if span is None:
             return None
-        top = m[0].extent.constant - 1
-        low, high = low + min(0, c * top), high + max(0, c * top)
+        low, high = low + min(c * span[0], c * span[1]), high + max(c * span[0], c * span[1])
     return low, high
+
+
+def _span(a: Atom) -> tuple[int, int] | None:
+    """The least and greatest value of a variable, or of one divided by a number."""
+    if isinstance(a, Var) and a.extent.constant is not None:
+        return 0, a.extent.constant - 1
+    if isinstance(a, Floor) and a.denominator.constant:
+        inner = _bounds(a.numerator)
+        return inner and (inner[0] // a.denominator.constant, inner[1] // a.denominator.constant)
+    return None
 
 
 def _padded(g: Get, axes: set[int], s: Build, r: Reduce) -> tuple[Build, int, Scalar] | None:

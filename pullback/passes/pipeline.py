@@ -15,6 +15,7 @@ from pullback.passes.fuse import fuse
 from pullback.passes.pack import pad_operands
 from pullback.passes.recompute import recompute_rows
 from pullback.passes.speculate import speculate_guards
+from pullback.passes.windows import narrow_windows
 from pullback.rewrite.algebra import simplify_algebra
 from pullback.rewrite.calls import inline_checkpoints, inline_rules
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
@@ -52,6 +53,7 @@ PASSES = (
     Pass("fuse", "statements go into their readers where that pays", fuse),
     Pass("checkpoints", "nothing merges any more: what is computed again stays so", inline_checkpoints),
     Pass("speculate", "guards leave contractions whose operands turn out finite", speculate_guards),
+    Pass("windows", "sums over whole axes of which conditions leave a few steps are over these", narrow_windows),
     Pass("pad", "conditions on contraction operands become zero borders", pad_operands),
 )
 

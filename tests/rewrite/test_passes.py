@@ -20,6 +20,7 @@ from pullback.ir.verify import verify
 from pullback.passes.fuse import fuse
 from pullback.passes.pack import pad_operands
 from pullback.passes.speculate import speculate_guards
+from pullback.passes.windows import narrow_windows
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.kronecker import eliminate_deltas
 from pullback.rewrite.normal_form import normalise
@@ -192,6 +193,20 @@ CASES: dict[str, tuple[Rewrite, str, str]] = {
         f(w: f64[N], x: f64[M]) {
           t = build i < N, k < M { [N >= k + 1] w[k] * w[i] * x[k] }
           return t }
+        """,
+    ),
+    "a_sum_over_an_axis_becomes_one_over_its_window": (
+        narrow_windows,
+        """
+        f(g: f64[28], k: f64[3]) {
+          x = build i < 56 { sum v < 28 { [2 * v + 1 >= i, i + 1 >= 2 * v] g[v] * k[i - 2 * v + 1] } }
+          return x }
+        """,
+        """
+        f(g: f64[28], k: f64[3]) {
+          x = build i < 56 { sum v < 2 { [27 >= v + i // 2, i + 1 >= 2 * v + 2 * (i // 2)] g[v + i // 2] \
+* k[i - 2 * v - 2 * (i // 2) + 1] } }
+          return x }
         """,
     ),
     "a_guard_leaves_a_contraction_whose_operand_is_finite": (

@@ -62,4 +62,6 @@ OWN: Final = (
           condition="w must be finite: outside, 0 × w enters the sum that the bracket leaves out"),
     _rule("speculate.guard", "guards leave contractions", "∑ [c] z × w = ∑ z × w, z being 0 where c fails",
           "passes/speculate.py; off under exact()", exact=False, condition="w must be finite"),
+    _rule("window.floor", "windows", "∑_v [L ≤ s v ≤ U] x(v) = ∑_t [s v ≤ U] x(v), v = ⌈L / s⌉ + t",
+          "passes/windows.py", condition="U - L is a number, and t has fewer steps than v"),
 )

@@ -7,13 +7,18 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from pullback.ad.reverse import vjp
+from pullback.ir.expr import Bracket
 from pullback.ir.parser import parse_program
-from pullback.ir.program import Program
+from pullback.ir.program import Build, Program
 from pullback.ir.traverse import specialise
-from pullback.loops import gemm, gemm_plan
+from pullback.ir.traverse import walk as scalars
+from pullback.loops import gemm, gemm_plan, residues
+from pullback.loops.lower import without_units
 from pullback.loops.memory import plan
 from pullback.loops.nodes import Call, Kernel, walk
 from pullback.loops.verify import verify_function
+from pullback.passes.pipeline import optimise
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.emit import lower_program
 from pullback.runtime.executor import compile_program
@@ -68,8 +73,8 @@ def kernels(program: Program, dims: dict[str, int], vector_bytes: int = 32) -> l
     return [s.kernel for s in walk(function.body) if isinstance(s, Call)]
 
 
-def assert_packed_and_right(text: str, dims: dict[str, int], dtype: str = "f32") -> None:
-    program = parse_program(text.format(t=dtype))
+def assert_packed_and_right(text: str | Program, dims: dict[str, int], dtype: str = "f32") -> None:
+    program = parse_program(text.format(t=dtype)) if isinstance(text, str) else text
     assert any(b.name == "panels_b" for k in kernels(program, dims) for b in k.scratch), "not packed"
     rng = np.random.default_rng(3)
     inputs = []
@@ -128,6 +133,24 @@ def test_convolutions(batch: int, side: int) -> None:
     assert_packed_and_right(
         BY_WEIGHTS, {"B": batch, "C": 5, "O": 7, "H": side, "W": side, "I": side - 2, "J": side - 2}
     )
+
+
+@needs_compiler
+@pytest.mark.parametrize("stride", [2, 3, 4])
+@pytest.mark.parametrize("window", [1, 3, 5])
+def test_strided_convolutions_have_gradients_without_tests(stride: int, window: int) -> None:
+    text = f"""conv(x: f32[B, C, H, W], w: f32[O, C, P, Q]) {{
+      y = build b < B, o < O, i < (H - P) // {stride} + 1, j < (W - Q) // {stride} + 1 {{
+        sum c < C, p < P, q < Q {{ x[b, c, {stride} * i + p, {stride} * j + q] * w[o, c, p, q] }} }}
+      return y }}"""
+    program = vjp(parse_program(text), [0])
+    dims = {"B": 2, "C": 6, "O": 9, "H": 29, "W": 26, "P": window, "Q": window}
+    assert_packed_and_right(program, dims)
+    (data,) = (s for s in optimise(program, dims).body.statements if s.outs[0].name == "x_bar")
+    assert isinstance(data, Build)
+    found = residues.parts(without_units(data))
+    assert len(found) == stride * stride
+    assert not any(isinstance(n, Bracket) for p in found for v in p.build.values for n in scalars(v))
 
 
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
