@@ -248,7 +248,6 @@ def emit(
     rule: Rule,
     fallback: str,
     position: Position | None = None,
-    bounds: tuple[Index, Index] | None = None,
 ) -> Array:
     """The array with these elements, as a statement of its own."""
     tracer = current()
@@ -256,7 +255,7 @@ def emit(
     variables = axes_for(extents)
     value = rule(tuple(as_index(v) for v in variables))
     name = assigned_name(position) or fallback
-    return from_ref(tracer.build(variables, [value], [name], position, [bounds])[0])
+    return from_ref(tracer.build(variables, [value], [name], position)[0])
 
 
 def ref_of(h: Handle, name: str | None = None) -> Ref:

@@ -31,6 +31,8 @@ from pullback.ir.expr import (
     Zero,
 )
 from pullback.ir.index import (
+    ONE_INDEX,
+    ZERO_INDEX,
     Cond,
     Data,
     DimSymbol,
@@ -368,6 +370,16 @@ def _nonnegative(e: Scalar) -> bool:
 
 
 # Messages -------------------------------------------------------------------------------------------------------
+
+
+def range_of(e: Scalar) -> tuple[Index, Index] | None:
+    """The range [low, high) that an integer is known to lie in: that of a position, or of the array it is read from."""
+    if isinstance(e, Reduce) and e.op in ("argmax", "argmin"):
+        total = ONE_INDEX
+        for v in e.vars:
+            total = total * v.extent
+        return None if total.free else (ZERO_INDEX, total)
+    return e.ref.bounds if isinstance(e, Get) else None
 
 
 def extreme(e: Index, upper: bool, depth: int = 12) -> Index | None:

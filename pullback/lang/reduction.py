@@ -47,15 +47,9 @@ def normal_axes(h: Handle, axis: Any, what: str) -> tuple[int, ...]:
 
 
 def reduced(op: ReduceOp, h: Array, position: Position | None) -> Array:
-    """A scalar that is a reduction, as a statement of its own; argmax and argmin know their range."""
+    """A scalar that is a reduction, as a statement of its own."""
     e = h.element()
-    bounds = None
-    if isinstance(e, expr.Reduce) and op in ("argmax", "argmin"):
-        total = ONE_INDEX
-        for v in e.vars:
-            total = total * v.extent
-        bounds = (as_index(0), total)
-    return emit((), lambda _: e, op, position, bounds)
+    return emit((), lambda _: e, op, position)
 
 
 def reduce_axes(op: ReduceOp, x: object, axis: Any, keepdims: bool, dtype: DType | None = None) -> Array:
@@ -96,13 +90,7 @@ def reduce_axes(op: ReduceOp, x: object, axis: Any, keepdims: bool, dtype: DType
     if not extents:
         result = scalar(rule(()))
         return result if current().inside else reduced(op, result, position)
-    bounds = None
-    if op in ("argmax", "argmin"):
-        total = ONE_INDEX
-        for a in axes:
-            total = total * h.extents[a]
-        bounds = (as_index(0), total)
-    return emit(extents, rule, op, position, bounds)
+    return emit(extents, rule, op, position)
 
 
 def _accumulator(x: object, dtype: Any) -> DType:

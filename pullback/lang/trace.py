@@ -32,7 +32,7 @@ from pullback.ir.program import Block, Build, Program, Statement, statement_read
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType, dtype_of, f32, f64
 from pullback.lang.lift import free_variables, lift_statement
-from pullback.lang.ranges import Obligation, RangeChecker, range_error
+from pullback.lang.ranges import Obligation, RangeChecker, range_error, range_of
 from pullback.source import Position, user_position
 
 NDArray = np.ndarray[Any, Any]
@@ -226,7 +226,8 @@ class Tracer:
         checker = RangeChecker(self, frozenset(variables), strict)
         checked = tuple(checker.scalar(v, ()) for v in values)
         shape = tuple(v.extent for v in variables)
-        outs = tuple(Ref(n, v.dtype, shape, b) for n, v, b in zip(names, checked, bounds or [None] * len(checked)))
+        known = bounds or [None] * len(checked)
+        outs = tuple(Ref(n, v.dtype, shape, b or range_of(v)) for n, v, b in zip(names, checked, known))
         if position is not None:
             for out in outs:
                 self.origins[out] = position

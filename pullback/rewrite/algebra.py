@@ -79,6 +79,9 @@ class _Simplifier:
                     fired("algebra.known_test")
                     return expr.const(value, e.dtype)
         match e:
+            case Apply() if e.primitive.name == "stop_gradient":  # derivatives are taken
+                fired("algebra.stop_gradient")
+                return self.scalar(e.args[0], facts)
             case Apply():
                 return expr.apply(e.primitive, *(self.scalar(a, facts) for a in e.args))
             case Cast():

@@ -325,6 +325,17 @@ def test_errors(f: Any, code: str, kind: Any) -> None:
         traced(f, Float64[Array, "P Q"], Float64[Array, "Q"]).program()
 
 
+@pytest.mark.parametrize("name", ["solve", "inv", "det", "slogdet"])
+def test_no_index_is_checked_while_it_runs(name: str) -> None:
+    def loss(a: Square):
+        out = linalg.solve(a, a) if name == "solve" else getattr(linalg, name)(a)
+        return pb.sum(out[1] if name == "slogdet" else out)
+
+    source = pb.grad(pb.function(loss)).c_source(N=4)
+    assert "fault" not in source
+    assert "stop_gradient(" not in source
+
+
 def test_more_columns_than_rows_are_refused_by_the_call() -> None:
     with pytest.raises(ShapeError, match="E114"):
         CASES["qr"][0](np.ones((2, 3)))
