@@ -18,6 +18,7 @@ from pullback.errors import DerivativeError
 from pullback.ir.expr import Ref, Zero
 from pullback.ir.program import Block, Build, Call, Program, Rule, Statement, block_reads, map_blocks, statement_reads
 from pullback.ir.traverse import Substitution
+from pullback.rewrite.fired import fired
 
 Vjp = Callable[[Program, Sequence[int]], Program]
 Zeros = Callable[[str, Ref], Build]
@@ -85,6 +86,7 @@ def unfolded(s: Call, block: Block) -> Block:
             return map_blocks(t, inside)
         if t.rules:
             return t
+        fired("call.again")
         again = Substitution(refs=dict(zip(s.params, t.params, strict=True)))
         return replace(t, forward=again.rule(s.forward), backward=again.rule(s.backward))
 

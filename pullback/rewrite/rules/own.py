@@ -53,6 +53,10 @@ OWN: Final = (
     _rule("dead", "what nothing reads", "a statement that no result needs is dropped", "rewrite/cse.py"),
     _rule("call.inline", "calls", "a call with rules of its own is replaced by what it computes, when derivatives are "
           "taken", "rewrite/calls.py"),
+    _rule("algebra.stop_gradient", "constants for derivatives", "stop_gradient(x) = x, when derivatives are taken",
+          "rewrite/algebra.py"),
+    _rule("call.again", "rules that need themselves", "a call inside the rule of a call of its name takes that call's "
+          "rules, over its own operands", "ad/calls.py"),
     _rule("fuse", "fusion", "y = I ⇒ s; … y(J) … = … s[J/I] …", "passes/fuse.py: where it pays", "fuse.*",
           condition="no element is evaluated more often than before, or it is cheap"),
     _rule("recompute.rows", "stacked rows are computed again", "T rows that a backward loop reads become B states and "
