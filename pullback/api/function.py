@@ -18,7 +18,7 @@ from pullback.api.signature import Parameter, Signature, bind, parameters_of, si
 from pullback.api.traced import Traced, trace
 from pullback.api.typetext import program_type
 from pullback.errors import PullbackError, ShapeError, TraceError
-from pullback.ir.dims import check_requirements, determined_dims
+from pullback.ir.dims import check_requirements, determined_dims, solve_dims
 from pullback.ir.program import Program
 from pullback.lang import tree
 from pullback.lang.annotations import AnySpec, ArraySpec, NumberSpec, Spec, TreeSpec, Undetermined
@@ -236,8 +236,13 @@ class Function:
         key = (signature, tuple(a.shape for a in arrays), tuple(sizes.items()), threads, policy.backend())
         runner = self._runners.get(key)
         if runner is None:
-            runner = self._runners[key] = Runner(self.name, traced, arrays, sizes, threads)
+            dims = solve_dims(traced.program, [a.shape for a in arrays], sizes)
+            runner = self._runners[key] = Runner(self.name, self._specialised(traced, dims), arrays, sizes, threads)
         return runner, arrays
+
+    def _specialised(self, traced: Traced, dims: dict[str, int]) -> Traced:
+        """What is compiled for these dims: the function as traced, or an equal one that costs less for them."""
+        return traced
 
     def arrays_of(self, values: Sequence[Any]) -> tuple[Signature, Traced, list[np.ndarray[Any, Any]], dict[str, int]]:
         """The signature and trace for a call's values, one for each parameter, and what its program is given."""
@@ -294,26 +299,29 @@ class Function:
         check_requirements(program, found)
         return found
 
+    def _for_dims(self, given: dict[str, Any]) -> tuple[Program, dict[str, int]]:
+        """The program that is compiled for dims given by name, and these dims."""
+        traced = self._determined()
+        dims = self._dims(traced.program, given)
+        return self._specialised(traced, dims).program, dims
+
     def memory(self, **dims: int) -> Any:
         """The table of buffers for given dims: statement, dims, bytes, live, peak. Nothing runs."""
         from pullback.runtime import emit
 
-        program = self._determined().program
-        return emit.memory(program, self._dims(program, dims))
+        return emit.memory(*self._for_dims(dims))
 
     def c_source(self, *, names: Literal["user", "canonical"] = "user", comments: bool = True, **dims: int) -> str:
         """The C of the function for given dims."""
         from pullback.runtime import emit
 
-        program = self._determined().program
-        return emit.c_source(program, self._dims(program, dims), names=names, comments=comments)
+        return emit.c_source(*self._for_dims(dims), names=names, comments=comments)
 
     def export(self, directory: Any, **dims: int) -> Any:
         """Write a standalone C project for given dims: header, source, CMakeLists.txt and an example main."""
         from pullback.runtime.export import export
 
-        program = self._determined().program
-        return export(program, self._dims(program, dims), directory)
+        return export(*self._for_dims(dims), directory)
 
     def explain(self, *, format: Format = "text", **dims: int) -> Explanation:
         """Every stage from the program to C, and the rules that fired; for a derivative, first how it was found.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, Literal, overload
 
 from pullback.api import direction
@@ -14,10 +15,14 @@ from pullback.api.signature import Signature
 from pullback.api.sparse import SparseDerivative, sparse_hessian, sparse_jacobian
 from pullback.api.traced import Traced
 from pullback.errors import DerivativeError
+from pullback.ir.dims import evaluate
 from pullback.ir.expr import Ref
 from pullback.ir.program import Block, Program, Statement
 from pullback.lang.tree import NONE
 from pullback.source import Position, user_position
+
+LONG = 400
+"""Statements from which on "auto" goes by the number of sweeps and counts no operations."""
 
 Mode = Literal["auto", "forward", "reverse", "mixed"]
 
@@ -65,6 +70,39 @@ class Jacobian(Derived):
         structure = direction.with_leaves(base.structure, [wanted if s.is_floating else NONE for s in slots])
         return self._result(base, (), body, structure, (), names)
 
+    def _specialised(self, traced: Traced, dims: dict[str, int]) -> Traced:
+        """For mode "auto" the mode whose program takes the fewest operations for these dims."""
+        from pullback.passes.operations import operation_count
+
+        if self.mode != "auto":
+            return traced
+        signature = self._signature_of(traced)
+        best, least = traced, operation_count(traced.program, dims)
+        for mode in self._worth_trying(signature, dims):
+            try:
+                other = jacobian(self.base, self.wrt, mode).traced(signature)
+            except DerivativeError:  # a mode that cannot go through a loop
+                continue
+            count = operation_count(other.program, dims)
+            if count < least:
+                best, least = other, count
+        return best
+
+    def _worth_trying(self, signature: Signature, dims: dict[str, int]) -> tuple[Mode, ...]:
+        """The modes that sizes leave open: with one row it is reverse, with one column forward."""
+        program = self.base.traced(signature).program
+        parameters, several = direction.chosen(self.what, self.base, self.wrt, self.position)
+        positions, _ = direction.sources(self.what, signature, parameters, several, self.position)
+
+        def elements(refs: Sequence[Ref]) -> int:
+            return sum(prod(evaluate(d, dims) for d in r.shape) for r in refs)
+
+        rows = elements([r for r in program.outputs if r.dtype.is_floating])
+        columns = elements([program.inputs[k] for k in positions])
+        if rows == 1 or columns == 1 or len(program.body.statements) > LONG:
+            return ("reverse",) if rows < columns else ("forward",)
+        return ("forward", "reverse", "mixed") if len(program.body.statements) > 1 else ()
+
     def _suffix(self, program: Program, positions: Sequence[int], j: int) -> str:
         return "jacobian" if len(positions) == 1 else f"by_{program.inputs[positions[j]].name}"
 
@@ -90,8 +128,10 @@ def jacobian(
         f: the function.
         wrt: name or position of the parameter to differentiate by, or a tuple of these; the first by default.
         mode: "forward" sweeps once for each element of the parameter, "reverse" once for each of the result; all sweeps
-            run together, and those of structural zeros not at all. "auto" takes forward unless the result is smaller
-            for all sizes.
+            run together, and those of structural zeros not at all. "mixed" eliminates the arrays between them one by
+            one, the cheapest next: it wins where the program is narrow inside. "auto" takes what needs the fewest
+            operations for the dims of a call; for `.ir` and inside other functions, where these are not known, forward
+            unless the result is smaller for all sizes.
         sparse: give a `SparseMatrix` of the entries that the index structure admits, values, rows and columns, in the
             place of each array. Where loops hide the structure, or for "coloured", the pattern is found at the call,
             and one sweep serves all columns (or rows) that have none in common; it is found anew only when integers

@@ -15,12 +15,15 @@ Table 2 of Edelman, Akyürek, Wang, Backpropagation through Back Substitution wi
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import eq
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pullback.errors import DerivativeError, ShapeError
+from pullback.operators.arrays import as_array, conjugate, is_array, is_concrete, is_real, rank
 from pullback.operators.hooks import adjoint, inverse, no_inverse, singular
 from pullback.operators.operator import Done, Operator
 
@@ -29,11 +32,12 @@ class _ByArray(Operator):
     """An operator given by one array, with a name to print."""
 
     def __init__(self, array: ArrayLike, name: str | None = None) -> None:
-        self.array = np.asarray(array)
+        self.array = as_array(array)
         self.name = name if name is not None else "×".join(map(str, self.array.shape)) or "1"
 
-    def _check(self, x: Any, fits: bool) -> None:
-        if not fits:
+    def _check(self, x: Any, fits: Callable[[tuple[int, ...], tuple[int, ...]], bool]) -> None:
+        """Raise where the shapes of x and of the operator's array do not fit; traced arrays see to it themselves."""
+        if is_concrete(x) and is_concrete(self.array) and not fits(np.shape(x), self.array.shape):
             raise ShapeError(
                 "E210",
                 f"{self} does not act on an array of shape {np.shape(x)}",
@@ -57,7 +61,7 @@ class LeftMultiply(_ByMatrix):
     """
 
     def _apply(self, x: Any, done: Done) -> Any:
-        self._check(x, np.ndim(x) > 0 and np.shape(x)[0] == self.array.shape[1])
+        self._check(x, lambda of_x, own: of_x[:1] == own[1:])
         return self.array @ x
 
     @property
@@ -81,7 +85,7 @@ class RightMultiply(_ByMatrix):
     """
 
     def _apply(self, x: Any, done: Done) -> Any:
-        self._check(x, np.ndim(x) > 0 and np.shape(x)[-1] == self.array.shape[0])
+        self._check(x, lambda of_x, own: of_x[-1:] == own[:1])
         return x @ self.array
 
     @property
@@ -110,7 +114,7 @@ class Kronecker(Operator):
         self.right = LeftMultiply(a, names[0])
 
     def _apply(self, x: Any, done: Done) -> Any:
-        self.left._check(x, np.shape(x) == self.domain)
+        self.left._check(x, lambda of_x, _: of_x == self.domain)
         return self.left.array @ x @ self.right.array.T
 
     @property
@@ -139,13 +143,13 @@ class Hadamard(_ByArray):
     """
 
     def _apply(self, x: Any, done: Done) -> Any:
-        self._check(x, np.shape(x) == self.array.shape)
+        self._check(x, eq)
         return self.array * x
 
     @property
     def T(self) -> Hadamard:
         """Itself, for a real B."""
-        return self if not np.iscomplexobj(self.array) else Hadamard(self.array.conj(), f"conj {self.name}")
+        return self if is_real(self.array) else Hadamard(conjugate(self.array), f"conj {self.name}")
 
     @property
     def domain(self) -> tuple[int, ...]:
@@ -164,13 +168,13 @@ class Diagonal(_ByArray):
     """X -> diag(d) X, for a vector or matrix X with as many rows as d has elements; the matrix is not formed."""
 
     def _apply(self, x: Any, done: Done) -> Any:
-        self._check(x, np.ndim(x) in (1, 2) and np.shape(x)[:1] == self.array.shape)
-        return self.array.reshape((-1,) + (1,) * (np.ndim(x) - 1)) * x
+        self._check(x, lambda of_x, own: len(of_x) in (1, 2) and of_x[:1] == own)
+        return self.array[(..., *[None] * (rank(x) - 1))] * x
 
     @property
     def T(self) -> Diagonal:
         """Itself, for a real d."""
-        return self if not np.iscomplexobj(self.array) else Diagonal(self.array.conj(), f"conj {self.name}")
+        return self if is_real(self.array) else Diagonal(conjugate(self.array), f"conj {self.name}")
 
     def inverse(self) -> Diagonal:
         """Division of the rows by d."""
@@ -194,14 +198,14 @@ class InnerProduct(_ByArray):
     """
 
     def _apply(self, x: Any, done: Done) -> Any:
-        self._check(x, np.shape(x) == self.array.shape)
-        return np.sum(self.array.conj() * x)
+        self._check(x, eq)
+        return (conjugate(self.array) * x).sum()
 
     def __matmul__(self, other: Any) -> Any:
         if isinstance(other, Operator):
             back = other.T
             image = back(self.array)
-            if isinstance(image, np.ndarray):
+            if is_array(image):
                 return InnerProduct(image, f"({back} {self.name})")
         return super().__matmul__(other)
 
@@ -223,7 +227,7 @@ class Multiples(_ByArray):
     """s -> s G for numbers s: the adjoint of `InnerProduct(G)`."""
 
     def _apply(self, x: Any, done: Done) -> Any:
-        self._check(x, np.ndim(x) == 0)
+        self._check(x, lambda of_x, _: of_x == ())
         return x * self.array
 
     @property

@@ -1,0 +1,41 @@
+"""Arrays of any library: NumPy's, and others that follow the array API, the traced ones of this package among them.
+
+What is not NumPy's is left as it is: it multiplies, transposes and adds by itself, and checks its shapes itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def is_array(x: Any) -> bool:
+    """Whether x is an array of some library, of numbers known or not."""
+    return isinstance(x, np.ndarray) or (hasattr(x, "shape") and hasattr(x, "ndim") and hasattr(x, "__matmul__"))
+
+
+def is_concrete(x: Any) -> bool:
+    """Whether the shape of x is known to NumPy."""
+    return isinstance(x, np.ndarray | np.generic) or not is_array(x)
+
+
+def as_array(x: Any) -> Any:
+    """An array as it is, anything else as NumPy's."""
+    return x if is_array(x) else np.asarray(x)
+
+
+def rank(x: Any) -> int:
+    """The number of axes."""
+    found: int = x.ndim if is_array(x) else np.ndim(x)
+    return found
+
+
+def is_real(x: Any) -> bool:
+    """Whether the entries are real."""
+    return not (is_concrete(x) and np.iscomplexobj(x))
+
+
+def conjugate(x: Any) -> Any:
+    """The conjugate of an array, itself where it is real."""
+    return x if is_real(x) and x.dtype != object else x.conj()
