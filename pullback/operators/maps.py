@@ -154,7 +154,7 @@ class Hadamard(_ByArray):
     @property
     def domain(self) -> tuple[int, ...]:
         """The shape of B."""
-        return self.array.shape
+        return tuple(self.array.shape)
 
     def inverse(self) -> Hadamard:
         """Division by B."""
@@ -217,7 +217,7 @@ class InnerProduct(_ByArray):
     @property
     def domain(self) -> tuple[int, ...]:
         """The shape of G."""
-        return self.array.shape
+        return tuple(self.array.shape)
 
     def __str__(self) -> str:
         return f"{self.name}ᵀ·"

@@ -41,7 +41,7 @@ CHEAP = 6  # operations up to which recomputing an element beats storing and loa
 
 
 def fuse(program: Program) -> Program:
-    """The program with statements inlined as the table above says, in one pass from first to last."""
+    """The program with statements inlined as the table above says, in rounds from first to last."""
     return program.with_body(_block(program.body))
 
 
@@ -56,7 +56,8 @@ class _Uses:
 def _block(block: Block) -> Block:
     statements: list[Statement | None] = [map_blocks(s, _block) for s in block.statements]
     uses = _uses(statements, block.results)
-    for decide in (_decide_slice, _decide):  # what a slice leaves out is left out of what it reads, too
+    # what a slice leaves out is left out of what it reads, too; readers that became one may take what several may not
+    for decide in (_decide_slice, _decide, _decide):
         for k in range(len(statements)):
             s = statements[k]
             if not isinstance(s, Build) or len(s.outs) != 1:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pullback.ir.program import Program
 from pullback.ir.traverse import specialise
+from pullback.passes.commute import commute
 from pullback.passes.fuse import fuse
 from pullback.passes.pack import pad_operands
 from pullback.passes.recompute import recompute_rows
@@ -48,6 +49,7 @@ PASSES = (
     Pass("loops", "loops of no step, of one, or with states that stay are none", simplify_loops),
     Pass("algebra", "integers' ring rules, and what a test says in its branches", simplify_algebra),
     Pass("normalise", "one reduction per statement, transcendentals apart", normalise),
+    Pass("commute", "factors in one order: equal work looks equal", commute),
     Pass("common", "equal statements are computed once", eliminate_common),
     Pass("dead", "what no result needs is dropped", eliminate_dead),
     Pass("fuse", "statements go into their readers where that pays", fuse),

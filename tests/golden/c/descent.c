@@ -10,12 +10,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* l = build { sum n < 6 { p[n] * x[t, n] * q[n] } } */
-static void descent_l(const double *restrict p, const double *restrict x, const double *restrict q,
+/* l = build { sum n < 6 { p[n] * q[n] * x[t, n] } } */
+static void descent_l(const double *restrict p, const double *restrict q, const double *restrict x,
                       double *restrict l, int64_t t) {
     double sum = 0.0;
     for (int64_t n = 0; n < 6; ++n) {
-        sum += p[n] * x[t * 6 + n] * q[n];
+        sum += p[n] * q[n] * x[t * 6 + n];
     }
     l[0] = sum;
 }
@@ -46,7 +46,7 @@ int descent(const double *p0, const double *q0, const double *restrict x, double
     if (p != p0) memcpy(p, p0, 48);
     if (q != q0) memcpy(q, q0, 48);
     for (int64_t t = 0; t < 4; ++t) {
-        descent_l(p, x, q, losses + t, t);
+        descent_l(p, q, x, losses + t, t);
         descent_p_new(p, losses + t, q, p_new);
         descent_q_new(losses + t, p, q);
         memcpy(p, p_new, 48);

@@ -10,18 +10,18 @@
 #include <stdint.h>
 #include <string.h>
 
-/* y = build k < 7, m < 4 { x[check(j[k], 5), m] * w[k] } */
-static int gathered_y(const float *restrict x, const int32_t *restrict j, const float *restrict w, float *restrict y,
+/* y = build k < 7, m < 4 { w[k] * x[check(j[k], 5), m] } */
+static int gathered_y(const float *restrict w, const float *restrict x, const int32_t *restrict j, float *restrict y,
                       int64_t *fault) {
     for (int64_t k = 0; k < 7; ++k) {
+        const float w2 = w[k];
         const int64_t j_at = (int64_t)j[k];
         if (j_at < 0 || j_at >= 5) {
             if (fault) fault[0] = j_at, fault[1] = 5;
             return 1;
         }
-        const float w2 = w[k];
         for (int64_t m = 0; m < 4; ++m) {
-            y[k * 4 + m] = x[j_at * 4 + m] * w2;
+            y[k * 4 + m] = w2 * x[j_at * 4 + m];
         }
     }
     return 0;
@@ -57,7 +57,7 @@ int gathered(const float *restrict x, const int32_t *restrict j, const float *re
     (void)arena;
     int status;
 
-    if ((status = gathered_y(x, j, w, y, fault))) return status;
+    if ((status = gathered_y(w, x, j, y, fault))) return status;
     if ((status = gathered_s(j, w, s, fault))) return status;
     gathered_t(j, w, y, t);
     return 0;

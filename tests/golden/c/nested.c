@@ -41,11 +41,11 @@ static void nested_m(const double *restrict ls, double *restrict m) {
     m[0] = largest;
 }
 
-/* d = build n < 6 { b[n] * m } */
-static void nested_d(const double *restrict b, const double *restrict m, double *restrict d) {
+/* d = build n < 6 { m * b[n] } */
+static void nested_d(const double *restrict m, const double *restrict b, double *restrict d) {
     const double m2 = m[0];
     for (int64_t n = 0; n < 6; ++n) {
-        d[n] = b[n] * m2;
+        d[n] = m2 * b[n];
     }
 }
 
@@ -65,7 +65,7 @@ int nested(const double *a0, const double *restrict x, double *restrict a, void 
             nested_c(ls + s, x, b, t);
         }
         nested_m(ls, m);
-        nested_d(b, m, a);
+        nested_d(m, b, a);
     }
     return 0;
 }

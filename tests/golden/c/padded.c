@@ -29,16 +29,16 @@ static void padded_x_padded(const double *restrict x, double *restrict x_padded)
     memset(x_padded + 22, 0, 16);
 }
 
-/* y = build n < 20 { sum k < 5 { x_padded[n + k] * w[k] } } */
-static void padded_y(const double *restrict x_padded, const double *restrict w, double *restrict y) {
+/* y = build n < 20 { sum k < 5 { w[k] * x_padded[n + k] } } */
+static void padded_y(const double *restrict w, const double *restrict x_padded, double *restrict y) {
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
     pb_f64x4 sum = (pb_f64x4){0};
     pb_f64x4 sum2 = (pb_f64x4){0};
     pb_f64x4 sum3 = (pb_f64x4){0};
     pb_f64x4 sum4 = (pb_f64x4){0};
     for (int64_t k = 0; k < 5; ++k) {
-        const pb_f64x4 x_padded2 = *(const pb_f64x4u *)(x_padded + k);
         const double w2 = w[k];
+        const pb_f64x4 x_padded2 = *(const pb_f64x4u *)(x_padded + k);
         sum += w2 * x_padded2;
         const pb_f64x4 x_padded3 = *(const pb_f64x4u *)(x_padded + k + 4);
         sum2 += w2 * x_padded3;
@@ -53,8 +53,8 @@ static void padded_y(const double *restrict x_padded, const double *restrict w, 
     *(pb_f64x4u *)(y + 12) = sum4;
     pb_f64x4 sum5 = (pb_f64x4){0};
     for (int64_t k = 0; k < 5; ++k) {
-        const pb_f64x4 x_padded2 = *(const pb_f64x4u *)(x_padded + k + 16);
         const double w2 = w[k];
+        const pb_f64x4 x_padded2 = *(const pb_f64x4u *)(x_padded + k + 16);
         sum5 += w2 * x_padded2;
     }
     *(pb_f64x4u *)(y + 16) = sum5;
@@ -62,7 +62,7 @@ static void padded_y(const double *restrict x_padded, const double *restrict w, 
     for (int64_t n = 0; n < 20; ++n) {
         double sum = 0.0;
         for (int64_t k = 0; k < 5; ++k) {
-            sum += x_padded[n + k] * w[k];
+            sum += w[k] * x_padded[n + k];
         }
         y[n] = sum;
     }
@@ -75,7 +75,7 @@ int padded(const double *restrict x, const double *restrict w, double *restrict 
     double *const x_padded = (double *)arena; /* f64[24] */
 
     padded_x_padded(x, x_padded);
-    padded_y(x_padded, w, y);
+    padded_y(w, x_padded, y);
     padded_x_padded(y, z);
     return 0;
 }

@@ -21,11 +21,11 @@ typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias))
 #endif
 
 /* a = build n < 5 {
-       let t = exp(x[n]) * y[n] + 1.0;
-       t * t + t / (2.0 + exp(x[n]) * y[n]) } */
-static void shared_a(const double *restrict x, const double *restrict y, double *restrict a) {
+       let t = y[n] * exp(x[n]) + 1.0;
+       t * t + t / (2.0 + y[n] * exp(x[n])) } */
+static void shared_a(const double *restrict y, const double *restrict x, double *restrict a) {
     for (int64_t n = 0; n < 5; ++n) {
-        const double product = exp(x[n]) * y[n];
+        const double product = y[n] * exp(x[n]);
         const double sum = product + 1.0;
         a[n] = sum * sum + sum / (2.0 + product);
     }
@@ -70,7 +70,7 @@ int shared(const double *restrict x, const double *restrict y, double *restrict 
     double *const a = (double *)arena; /* f64[5] */
     double *const b_sin = (double *)((char *)arena + 64); /* f64[5] */
 
-    shared_a(x, y, a);
+    shared_a(y, x, a);
     shared_b_sin(x, b_sin);
     shared_b(x, y, a, b_sin, b);
     return 0;
