@@ -344,11 +344,11 @@ def rewrite(e: Scalar, change: Callable[[Scalar], Scalar | None]) -> Scalar:
     """
     table: dict[Scalar, Scalar] = {}
     for node in walk(e, into_indices=False):
-        table[node] = change(node) or _rebuilt(node, table)
+        table[node] = change(node) or rebuilt(node, table)
     return table[e]
 
 
-def _rebuilt(e: Scalar, table: Mapping[Scalar, Scalar]) -> Scalar:
+def rebuilt(e: Scalar, table: Mapping[Scalar, Scalar]) -> Scalar:
     """The node over other operands."""
     if all(table[c] is c for c in children(e)):
         return e

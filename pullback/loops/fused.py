@@ -20,10 +20,10 @@ from typing import Final
 from pullback.ir import expr
 from pullback.ir.expr import Add, Apply, Const, FromIndex, Get, Mul, Ref, Scalar, Select, Zero
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
-from pullback.ir.traverse import Substitution, children, walk
+from pullback.ir.traverse import Substitution, children, rebuilt, rewrite, walk
 from pullback.ir.types import DType, bool_, dtype_named
 from pullback.loops import nodes
-from pullback.loops.group import CLASSES, COMPARISONS, Group, rebuilt, replaced
+from pullback.loops.group import CLASSES, COMPARISONS, Group
 from pullback.loops.nest import Address, narrower, stride
 from pullback.loops.nodes import (
     Across,
@@ -268,7 +268,7 @@ class _Loops:
 
     def statements(self, scratch: Scratch) -> list[Stmt]:
         """All of it."""
-        reciprocals = Reciprocals(self._values(), self.definitions)
+        reciprocals = Reciprocals(self.order, self._values(), self.definitions)
         self._map(reciprocals.scalar)
         self.definitions |= reciprocals.made
         rows = self._tables(scratch)
@@ -292,7 +292,7 @@ class _Loops:
         for value in self._values():
             for n in walk(value):
                 costly = isinstance(n, Apply) and (n.primitive.name == "divide" or n.primitive.transcendental)
-                if costly and n.free == {self.axis} and n not in tables and not self._reads_written(n):
+                if costly and self._own(n) == {self.axis} and n not in tables and not self._reads_written(n):
                     name = _hint(n)
                     ref = Ref(name, self.dtype, (self.axis.extent,))
                     buffer = scratch(len(tables), name, self.axis.extent.constant or 1)
@@ -302,7 +302,7 @@ class _Loops:
                     out += row._level(0, [_Row({})])
                     tables[n] = expr.get(ref, self.axis)
                     self.buffers = {**self.buffers, ref: buffer}
-        self._map(lambda v: replaced(v, tables))
+        self._map(lambda v: rewrite(v, tables.get))
         return out
 
     def _reads_written(self, e: Scalar) -> bool:
@@ -463,7 +463,7 @@ class _Loops:
             return Literal(e.value, Type(self.dtype))
         if isinstance(e, Zero):
             return Literal(0.0, Type(self.dtype))
-        memo = place.shared if place.depth == len(self.order) and e.free == {self.axis} else place.memo
+        memo = place.shared if place.depth == len(self.order) and self._own(e) == {self.axis} else place.memo
         found = memo.get(e)
         if found is not None:
             return found
@@ -484,6 +484,10 @@ class _Loops:
         self.heights[made] = height
         memo[e] = made
         return made
+
+    def _own(self, e: Scalar) -> frozenset[Var]:
+        """The variables of the space in e: those of loops around the kernel are fixed here."""
+        return e.free & frozenset(self.order)
 
     def _late(self, e: Scalar) -> bool:
         """Whether e needs the result of a reduction."""
@@ -588,7 +592,10 @@ class Reciprocals:
     result differs by units of the last place, and for divisors (or factors of one) whose reciprocal overflows.
     """
 
-    def __init__(self, values: Sequence[Scalar], definitions: Mapping[Ref, Scalar]) -> None:
+    def __init__(
+        self, order: tuple[Var, ...], values: Sequence[Scalar], definitions: Mapping[Ref, Scalar]
+    ) -> None:
+        self.order = order
         self.definitions = definitions
         self.made: dict[Ref, Scalar] = {}
         self.memo: dict[Scalar, Scalar] = {}
@@ -602,7 +609,7 @@ class Reciprocals:
         """The expression with its divisions so."""
         for n in walk(e, into_indices=False):
             if n not in self.memo:
-                made = rebuilt(n, [self.memo[c] for c in children(n)])
+                made = rebuilt(n, self.memo)
                 self.memo[n] = self._divided(n, made) if isinstance(n, Apply) and n.primitive.name == "divide" else made
         return self.memo[e]
 
@@ -618,7 +625,7 @@ class Reciprocals:
             one = expr.const(1, made.dtype)
             r = expr.mul(*(expr.apply("divide", one, p) for p in parts))
             if again:
-                free = sorted(r.free, key=lambda v: v.serial)
+                free = [v for v in self.order if v in r.free]
                 ref = Ref("reciprocal", r.dtype, tuple(v.extent for v in free))
                 self.made[ref], r = r, expr.get(ref, *free)
             self.known[d] = r

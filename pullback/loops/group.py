@@ -18,16 +18,16 @@ vectors cannot do (`possible`), ends the group. Contractions are left to `tile`,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Add, Apply, Bracket, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Select, Zero
+from pullback.ir.expr import Add, Apply, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Select, Zero
 from pullback.ir.index import Data, Index, Var, as_index, prove_nonnegative
 from pullback.ir.program import Build, Statement
-from pullback.ir.traverse import Substitution, children, indices_of, walk
+from pullback.ir.traverse import Substitution, indices_of, rewrite, walk
 from pullback.ir.types import DType, bool_
 from pullback.loops.vector_math import VECTOR_FUNCTIONS
 
@@ -257,7 +257,8 @@ def _items(group: Group, s: Build, shape: _Shape, onto: dict[Var, Var]) -> list[
             over = frozenset(onto[v] for v in r.vars)
             term = m.scalar(r.arg)
             total = expr.get(Ref("total", o.dtype, ()))
-            whole = Substitution(variables={v: at[v] for v in s.vars}).scalar(replaced(value, {r: total}))
+            by: dict[Scalar, Scalar] = {r: total}
+            whole = Substitution(variables={v: at[v] for v in s.vars}).scalar(rewrite(value, by.get))
             out.append(Item(o, indices, term, r.op, over, total, whole))
     return None if failed else out
 
@@ -268,14 +269,7 @@ def _inside(i: Index, extent: Index) -> bool:
 
 def _unrolled(e: Scalar) -> Scalar:
     """The expression with each reduction written out, before the elements it reads are looked up."""
-    memo: dict[Scalar, Scalar] = {}
-    for n in walk(e, into_indices=False):
-        match n:
-            case Reduce():
-                memo[n] = _written_out(n, memo[n.arg])
-            case _:
-                memo[n] = rebuilt(n, [memo[c] for c in children(n)])
-    return memo[e]
+    return rewrite(e, lambda n: _written_out(n, n.arg) if isinstance(n, Reduce) else None)
 
 
 def _written_out(r: Reduce, arg: Scalar) -> Scalar:
@@ -291,37 +285,6 @@ def _written_out(r: Reduce, arg: Scalar) -> Scalar:
     for t in terms[1:]:
         out = expr.apply("maximum" if r.op == "max" else "minimum", out, t)
     return out
-
-
-def rebuilt(e: Scalar, parts: list[Scalar]) -> Scalar:
-    """The node with other operands."""
-    if all(a is b for a, b in zip(children(e), parts, strict=True)):
-        return e
-    match e:
-        case Add():
-            return expr.add(*parts)
-        case Mul():
-            return expr.mul(*parts)
-        case Apply():
-            return expr.apply(e.primitive, *parts)
-        case Select():
-            return expr.select(*parts)
-        case Bracket():
-            return expr.bracket(e.conds, parts[0])
-        case expr.Cast():
-            return expr.cast(parts[0], e.dtype)
-        case Reduce():
-            return expr.reduce(e.op, e.vars, parts[0])
-        case _:
-            return e
-
-
-def replaced(e: Scalar, by: Mapping[Scalar, Scalar]) -> Scalar:
-    """The expression with nodes replaced."""
-    memo: dict[Scalar, Scalar] = {}
-    for n in walk(e, into_indices=False):
-        memo[n] = by[n] if n in by else rebuilt(n, [memo[c] for c in children(n)])
-    return memo[e]
 
 
 def possible(e: Scalar, dtype: DType) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pullback.ir import expr
 from pullback.ir.expr import Add, Bracket, Const, Get, Ref, Scalar, Zero
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, prove_nonnegative
 from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While, statement_reads
@@ -216,6 +217,9 @@ class Lowering:
             update = slice_update(s, builder)
             if update is not None:
                 return [Call(builder.kernel(update), tuple(builder.arguments))]
+            parts = changes_apart(s, builder)
+            if parts is not None:
+                return self._changed(s, *parts)
         for specialist in self.specialists:
             builder = KernelBuilder(self.views, s, comment)
             kernel = specialist(s, builder)
@@ -225,6 +229,16 @@ class Lowering:
         body = plain_build(s, builder) if isinstance(s, Build) else plain_scatter(s, builder)
         kernel = builder.kernel(body)
         return [Call(kernel, tuple(builder.arguments))]
+
+    def _changed(self, s: Build, rest: Scalar, changes: list[Bracket]) -> list[Stmt]:
+        """Everything without the changes, then the changes; zeros and changes are one kernel."""
+        builder = KernelBuilder(self.views, s, self.comment(s))
+        loops = update_loops(s, changes, builder, added=not isinstance(rest, Zero))
+        if isinstance(rest, Zero):
+            out = builder.parameter(s.outs[0])
+            return [Call(builder.kernel((Fill(out, ZERO_INDEX, out.elements), *loops)), tuple(builder.arguments))]
+        before = self.kernels(replace(s, values=(rest,)))
+        return [*before, Call(builder.kernel(loops), tuple(builder.arguments))]
 
     def _as_copy(self, s: Build) -> list[Stmt] | None:
         """A build that repeats an array: a copy, or nothing where it is in place already."""
@@ -428,7 +442,7 @@ def slice_update(s: Build, builder: KernelBuilder) -> tuple[Stmt, ...] | None:
     """
     if len(s.outs) != 1 or not isinstance(s.values[0], Add):
         return None
-    out, here = builder.parameter(s.outs[0]), tuple(as_index(v) for v in s.vars)
+    here = tuple(as_index(v) for v in s.vars)
 
     def is_old(e: Scalar) -> bool:
         return isinstance(e, Get) and e.indices == here and builder.holds(e.ref, s.outs[0])
@@ -444,7 +458,13 @@ def slice_update(s: Build, builder: KernelBuilder) -> tuple[Stmt, ...] | None:
         return None
     if any(is_old(node) for c in changes for node in walk(c)) and len(changes) > 1:
         return None
+    return update_loops(s, changes, builder, added)
+
+
+def update_loops(s: Build, changes: Sequence[Bracket], builder: KernelBuilder, added: bool) -> tuple[Stmt, ...]:
+    """Loops over the elements where conditions hold, which are set or added to there."""
     root = Scope()
+    out = builder.parameter(s.outs[0])
     for change in changes:
         lowering = ScalarLowering(builder.parameter, builder.site, (change.arg,))
         nest = LoopNest(lowering, root, s.vars, change.conds)
@@ -452,6 +472,38 @@ def slice_update(s: Build, builder: KernelBuilder) -> tuple[Stmt, ...] | None:
         inner.statements.append(Store(out, flat_position(s.vars), lowering.value(change.arg, inner), added))
         nest.close()
     return tuple(root.statements)
+
+
+FEW = 8  # a condition that leaves one in so many elements is worth a loop of its own
+
+
+def changes_apart(s: Build, builder: KernelBuilder) -> tuple[Scalar, list[Bracket]] | None:
+    """What a build gives almost everywhere, and terms that hold on a lower-dimensional part; None without such terms.
+
+    [i == j] g[i]           -->  zeros, then for i: y[i, i] = g[i]
+    a[i] * s + [i == t] g   -->  for i: y[i] = a[i] * s, then y[t] += g
+    """
+    if len(s.outs) != 1 or s.outs[0].dtype.is_bool:
+        return None
+    value = s.values[0]
+    terms = value.args if isinstance(value, Add) else (value,)
+    changes = [t for t in terms if isinstance(t, Bracket) and _is_thin(t, s.vars)]
+    rest = [t for t in terms if t not in changes]
+    if not changes or (len(changes) > 1 and not rest) or len(changes) > FEW:
+        return None
+    if any(isinstance(g, Get) and builder.holds(g.ref, s.outs[0]) for c in changes for g in walk(c)):
+        return None  # overwritten by then
+    return (expr.add(*rest) if rest else expr.zero(s.outs[0].dtype)), changes
+
+
+def _is_thin(b: Bracket, variables: tuple[Var, ...]) -> bool:
+    """Whether an equation fixes a variable of many values."""
+    return any(
+        c.op == "==" and (v.extent.constant or 0) >= FEW and bool((f := c.index.coefficient(v)) and f.constant)
+        for c in b.conds
+        for v in variables
+        if v in c.free
+    )
 
 
 # Scatter --------------------------------------------------------------------------------------------------------

@@ -331,8 +331,13 @@ def _may_overwrite(s: Statement, out: Ref, old: Ref) -> bool:
 
 def _want_inits(statements: tuple[Statement, ...], wanted: dict[Ref, View], last: dict[Ref, int],
                 defined: set[Ref]) -> None:
-    """The first value of a wanted state is wanted in the same place, if the loop is its only reader from there."""
+    """What a result overwrites is wanted in its place: the first value of a state, an array read element by element."""
     for i, s in reversed(list(enumerate(statements))):
+        if isinstance(s, Build) and len(s.outs) == 1 and s.outs[0] in wanted:
+            for a in statement_reads(s):
+                if a in defined and a not in wanted and last[a] == i and _may_overwrite(s, s.outs[0], a):
+                    wanted[a] = wanted[s.outs[0]]
+                    break
         if not isinstance(s, Fold | While):
             continue
         inside = block_reads(s.body) if isinstance(s, Fold) else block_reads(s.test) | block_reads(s.body)

@@ -17,34 +17,28 @@ that depend on the vector axis, data-dependent indices, functions without a vect
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Final
 from typing import Literal as Lit
 
-from pullback.ir import expr
-from pullback.ir.expr import Add, Bracket, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Zero
+from pullback.ir.expr import Bracket, Reduce, Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, floor_divide
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution
 from pullback.loops.fused import fused_loops
 from pullback.loops.group import find_group
 from pullback.loops.lower import Grouped, Grouper, KernelBuilder, Specialist, plain_build
-from pullback.loops.nest import Address, Nest, Phase, Plan, best_plan, narrower, stride
+from pullback.loops.nest import Address, Nest, Phase, Plan, best_plan, narrower
 from pullback.loops.nodes import (
     Across,
-    Apply,
     Assign,
     Binary,
     Bound,
-    Broadcast,
     Buffer,
     For,
-    Gather,
     Holds,
     If,
-    IndexValue,
-    Invoke,
     Kernel,
     Let,
     Literal,
@@ -60,7 +54,8 @@ from pullback.loops.nodes import (
     values_of,
     walk_value,
 )
-from pullback.loops.vector_math import vector_source
+from pullback.loops.position import position_kernel
+from pullback.loops.values import Element, ValueWriter
 
 Op = Lit["+", "max", "min"]
 _FOLD: Final[Mapping[str, tuple[Op, float]]] = {
@@ -85,14 +80,6 @@ def tile(s: Build, address: Address, vector_bytes: int = 32) -> tuple[Stmt, ...]
         return None
     plan = best_plan(nest, vector_bytes)
     return None if plan is None else tuple(_Emitter(nest, plan).outer())
-
-
-@dataclass(frozen=True)
-class _Element:
-    """One element of a tile: what its variables are, and its number of lanes."""
-
-    at: Mapping[Var, Index]
-    lanes: int
 
 
 Sizes = dict[Var, tuple[Index, int]]
@@ -153,15 +140,15 @@ class _Emitter:
         axis = self.plan.axis
         return any(a is not axis for i in self.nest.gets_indices() for a in i.atoms if axis in a.free)
 
-    def _elements(self, sizes: Sizes, chunks: Chunks) -> list[_Element]:
+    def _elements(self, sizes: Sizes, chunks: Chunks) -> list[Element]:
         """The elements of a tile, the longest of its axes outermost: what the short ones share stays in registers."""
         order = sorted(sizes.items(), key=lambda item: -item[1][1])
         out = []
         for offsets in product(*(range(size) for _, (_, size) in order)):
             at = {v: start + k for (v, (start, _)), k in zip(order, offsets, strict=True)}
             if self.plan.reduced:
-                out.append(_Element(at, 1))
-            out += [_Element({**at, self.plan.axis: start}, lanes) for start, lanes in chunks]
+                out.append(Element(at, 1))
+            out += [Element({**at, self.plan.axis: start}, lanes) for start, lanes in chunks]
         return out
 
     def _block(self, sizes: Sizes, chunks: Chunks) -> list[Stmt]:
@@ -173,7 +160,7 @@ class _Emitter:
             reduce = self._across if self.plan.reduced else self._along
             for k, value in enumerate(reduce(r, elements, out)):
                 results[k][r] = value
-        writer = _Writer(self.nest, self.plan.axis)
+        writer = ValueWriter(self.nest, self.plan.axis)
         stores: list[Stmt] = []
         for e, known in zip(elements, results, strict=True):
             for (buffer, offset), wanted in zip(self.nest.outs, self.nest.values, strict=True):
@@ -188,7 +175,7 @@ class _Emitter:
         out += [Let(t, Literal(_FOLD[r.op][1], t.type), mutable=True) for t in temps]
         return temps
 
-    def _along(self, r: Reduce, elements: list[_Element], out: list[Stmt]) -> list[Value]:
+    def _along(self, r: Reduce, elements: list[Element], out: list[Stmt]) -> list[Value]:
         """The reduction for vectors of elements: a loop over all its variables."""
         temps = self._accumulators(r, [e.lanes for e in elements], out)
         conds, body = _conditions(r, elements[0])
@@ -196,7 +183,7 @@ class _Emitter:
         out += _nest(r.vars, conds, step)
         return [Read(t) for t in temps]
 
-    def _across(self, r: Reduce, elements: list[_Element], out: list[Stmt]) -> list[Value]:
+    def _across(self, r: Reduce, elements: list[Element], out: list[Stmt]) -> list[Value]:
         """The reduction with one of its variables along the lanes, which are combined at the end."""
         axis, widest = self.plan.axis, self.plan.lanes
         extent = axis.extent.constant or 1
@@ -208,7 +195,7 @@ class _Emitter:
         def step(start: Index, lanes: int, way: int) -> list[Stmt]:
             if (lanes, way) not in temps:
                 temps[lanes, way] = self._accumulators(r, [lanes] * len(elements), out)
-            wide = [_Element({**e.at, axis: start}, lanes) for e in elements]
+            wide = [Element({**e.at, axis: start}, lanes) for e in elements]
             return self._accumulate(r, body, wide, temps[lanes, way])
 
         done = 0
@@ -254,10 +241,10 @@ class _Emitter:
         out.append(Let(result, total))
         return Read(result)
 
-    def _accumulate(self, r: Reduce, body: Scalar, elements: list[_Element], temps: list[Temp]) -> list[Stmt]:
+    def _accumulate(self, r: Reduce, body: Scalar, elements: list[Element], temps: list[Temp]) -> list[Stmt]:
         """Acc = acc op body, for each element."""
         op = _FOLD[r.op][0]
-        writer = _Writer(self.nest, self.plan.axis)
+        writer = ValueWriter(self.nest, self.plan.axis)
         out: list[Stmt] = []
         for e, t in zip(elements, temps, strict=True):
             value = writer.widen(writer.value(body, e, {}, out), e.lanes)
@@ -289,7 +276,7 @@ def _chunks(start: Index, phase: Phase) -> Chunks:
     return [(start + sum(phase.lanes[:k]), n) for k, n in enumerate(phase.lanes)]
 
 
-def _conditions(r: Reduce, element: _Element) -> tuple[list[Cond], Scalar]:
+def _conditions(r: Reduce, element: Element) -> tuple[list[Cond], Scalar]:
     """The conditions around a sum's term, which hold for a whole tile or not at all, and the term."""
     if not isinstance(r.arg, Bracket):
         return [], r.arg
@@ -323,116 +310,6 @@ def _nest(loops: Sequence[Var], conds: list[Cond], body: list[Stmt]) -> list[Stm
     return _nest(outer, [c for c in rest if v not in c.free], [For(v, low, high, tuple(body))])
 
 
-class _Writer:
-    """Values of expressions for the elements of a tile; loads and functions become temporaries, once each."""
-
-    def __init__(self, nest: Nest, axis: Var) -> None:
-        self.nest = nest
-        self.axis = axis
-        self.done: dict[tuple[Ref, tuple[Index, ...]], Value] = {}
-
-    def value(self, e: Scalar, element: _Element, known: Mapping[Scalar, Value], out: list[Stmt]) -> Value:
-        """The value of e at an element: a vector where it varies along the lanes, else a scalar."""
-        memo: dict[Scalar, Value] = dict(known)
-        return self._value(e, element, Substitution(variables=element.at), memo, out)
-
-    def _value(self, e: Scalar, at: _Element, m: Substitution, memo: dict[Scalar, Value], out: list[Stmt]) -> Value:
-        found = memo.get(e)
-        if found is None:
-            found = memo[e] = self._make(e, at, m, memo, out)
-        return found
-
-    def _make(self, e: Scalar, at: _Element, m: Substitution, memo: dict[Scalar, Value], out: list[Stmt]) -> Value:
-        dtype = self.nest.dtype
-        match e:
-            case Const():
-                return Literal(e.value, Type(dtype))
-            case Zero():
-                return Literal(0.0, Type(dtype))
-            case FromIndex():
-                return IndexValue(m.index(e.index), Type(dtype))
-            case Get():
-                return self._load(e, at, m, out)
-            case Add():
-                return self._chain("+", [self._value(a, at, m, memo, out) for a in e.args])
-            case Mul():
-                return self._chain("*", [self._value(a, at, m, memo, out) for a in e.args])
-            case expr.Apply():
-                args = [self._value(a, at, m, memo, out) for a in e.args]
-                return self._function(e, args, out)
-            case _:
-                raise AssertionError(f"no vector form: {type(e).__name__}")
-
-    def _function(self, e: expr.Apply, args: list[Value], out: list[Stmt]) -> Value:
-        name = e.primitive.name
-        if name == "divide":
-            return self._chain("/", args)
-        if name in ("maximum", "minimum"):
-            return self._chain("max" if name == "maximum" else "min", args)
-        lanes = max(a.type.lanes for a in args)
-        type_ = Type(self.nest.dtype, lanes)
-        if lanes == 1:
-            made: Value = Apply(e.primitive, tuple(args), type_)
-        else:
-            made = Invoke(f"pb_{name}_{type_}", tuple(args), type_, vector_source(name, self.nest.dtype, lanes))
-        t = Temp(name, type_)
-        out.append(Let(t, made))
-        return Read(t)
-
-    def _chain(self, op: str, args: list[Value]) -> Value:
-        """Scalars first among themselves, then with the vectors, in order."""
-        lanes = max(a.type.lanes for a in args)
-        type_ = Type(self.nest.dtype, lanes)
-        if op in ("+", "*") and lanes > 1:
-            args = [*(a for a in args if a.type.lanes == 1), *(a for a in args if a.type.lanes > 1)]
-        value = args[0]
-        for a in args[1:]:
-            wide = max(value.type.lanes, a.type.lanes)
-            value = Binary(op, self.widen(value, wide), self.widen(a, wide), Type(self.nest.dtype, wide))  # type: ignore[arg-type]
-        assert value.type == type_
-        return value
-
-    def _load(self, e: Get, at: _Element, m: Substitution, out: list[Stmt]) -> Value:
-        """The element or vector of elements as a temporary, loaded once for the places of its lanes."""
-        lanes = at.lanes if self.axis in e.indices[0].free else 1
-        places = self._places(e, at, m, lanes)
-        found = self.done.get((e.ref, places))
-        if found is None:
-            t = Temp(self.nest.buffers[e.ref].name, Type(self.nest.dtype, lanes))
-            out.append(Let(t, self._read(self.nest.buffers[e.ref], places, t.type)))
-            found = self.done[e.ref, places] = Read(t)
-        return found
-
-    def _places(self, e: Get, at: _Element, m: Substitution, lanes: int) -> tuple[Index, ...]:
-        """Where each lane's element lies."""
-        first = m.index(e.indices[0])
-        if lanes == 1:
-            return (first,)
-        if stride(e.indices[0], self.axis) == 1:
-            return tuple(first + k for k in range(lanes))
-        start = at.at[self.axis]
-        return tuple(Substitution(variables={**at.at, self.axis: start + k}).index(e.indices[0]) for k in range(lanes))
-
-    @staticmethod
-    def _read(buffer: Buffer, places: tuple[Index, ...], type_: Type) -> Value:
-        """A load of neighbours, one element in all lanes, or one element for each lane."""
-        first = places[0]
-        if all(p is first + k for k, p in enumerate(places)):
-            return Load(buffer, first, type_)
-        if all(p is first for p in places):
-            return Broadcast(Load(buffer, first, Type(type_.dtype)), type_)
-        return Gather(buffer, places, type_)
-
-    @staticmethod
-    def widen(value: Value, lanes: int) -> Value:
-        """The value in all lanes."""
-        if value.type.lanes == lanes:
-            return value
-        if isinstance(value, Literal):
-            return Literal(value.value, Type(value.type.dtype, lanes))
-        return Broadcast(value, Type(value.type.dtype, lanes))
-
-
 def vector_kernels(vector_bytes: int, portable: bool) -> Specialist:
     """The lowering of single statements to vector kernels, for `loops.lower`.
 
@@ -442,7 +319,9 @@ def vector_kernels(vector_bytes: int, portable: bool) -> Specialist:
     """
 
     def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
-        body = tile(s, builder.address, vector_bytes) if isinstance(s, Build) else None
+        body = None
+        if isinstance(s, Build):
+            body = tile(s, builder.address, vector_bytes) or position_kernel(s, builder.address, vector_bytes)
         if body is None:
             return None
         assert isinstance(s, Build)

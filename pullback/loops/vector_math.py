@@ -2,10 +2,13 @@
 
 exp     x = n log 2 + r, |r| <= log(2) / 2; e^r = 1 + r + r^2 q(r), scaled by 2^n in two steps so that subnormal
         results and overflow to infinity come out right. q: a minimax fit of degree 4 (f32, 3e-9 relative), the
-        Taylor polynomial of degree 11 (f64, 4e-18).
+        Taylor polynomial of degree 11 (f64, 4e-18). n and its halves are integers in the low bits of a sum with 1.5 *
+        2^(mantissa bits), so that powers of two are made by shifts to the left alone.
 expm1   the same parts put together as 2^n (e^r - 1) + (2^n - 1); only for the range tanh needs.
 tanh    with m = expm1(2 |x|): m / (m + 2), and the sign of x.
 logistic  e / (1 + e) below zero and 1 / (1 + e) above, e = exp(-|x|).
+        Of both the quotient a / d of sums is corrected by what their rounding left over (Dekker 1971): with q = a / d,
+        q + (a - q d + a_low - q d_low) / d.
 log     x = 2^k m, sqrt(1/2) <= m < sqrt(2), f = m - 1, s = f / (2 + f): k log 2 + 2 atanh(s), by the series of atanh
         (f64, to s^23; f32, to s^9); subnormals are scaled first. log(0) = -inf, log(x < 0) = NaN.
 
@@ -69,29 +72,32 @@ _EXP_PARTS: Final = """\
     {V} n = t - {magic};
     {V} r = x - n * {ln2_high} - n * {ln2_low};
     {V} q = {exp_poly};
-    {I} k = (({I})t << {guard}) >> {guard};                       /* n as an integer: the low bits of t */
+    {V} z = r + r * r * q;                                          /* e^r - 1 */
+"""
+_TWO_POWERS: Final = """\
+    {V} t1 = n * 0.5{suffix} + {magic};
+    {V} t2 = n - (t1 - {magic}) + {magic};
+    {V} s1 = ({V})((({I})t1 << {mantissa}) + {one_bits}), s2 = ({V})((({I})t2 << {mantissa}) + {one_bits});
 """
 
 _TEXT: Final[dict[str, str]] = {
     "exp": """\
 static inline {V} pb_exp_{S}({V} x)
 {{
-    x = pb_choose_{S}(x > {largest}, {V_one} * {largest}, x);
-    x = pb_choose_{S}(x < {smallest}, {V_one} * {smallest}, x);
-{exp_parts}    {I} half = k >> 1;
-    {V} p = 1.0{suffix} + (r + r * r * q);
-    return p * ({V})((half + {bias}) << {mantissa}) * ({V})((k - half + {bias}) << {mantissa});
+    x = pb_least_{S}({V_one} * {largest}, x);
+    x = pb_most_{S}({V_one} * {smallest}, x);
+{exp_parts}{two_powers}    return (1.0{suffix} + z) * s1 * s2;
 }}
 """,
     "logistic": """\
 static inline {V} pb_logistic_{S}({V} y)
 {{
     {V} x = ({V})(({I})y | ({I})(-0.0{suffix} * {V_one}));         /* -|y|: its exponential never overflows */
-    x = pb_choose_{S}(x < {smallest}, {V_one} * {smallest}, x);
-{exp_parts}    {I} half = k >> 1;
-    {V} p = 1.0{suffix} + (r + r * r * q);
-    {V} e = p * ({V})((half + {bias}) << {mantissa}) * ({V})((k - half + {bias}) << {mantissa});
-    return pb_choose_{S}(y < 0.0{suffix}, e, {V_one}) / (1.0{suffix} + e);
+    x = pb_most_{S}({V_one} * {smallest}, x);
+{exp_parts}    {V} e = (1.0{suffix} + z) * ({V})((({I})t << {mantissa}) + {up_bits}) * {down};
+    {V} d = 1.0{suffix} + e, d_low = e - (d - 1.0{suffix});
+    {V} a = pb_choose_{S}(y < 0.0{suffix}, e, {V_one}), inverse = 1.0{suffix} / d, result = a * inverse;
+    return result + (a - result * d - result * d_low) * inverse;
 }}
 """,
     "tanh": """\
@@ -99,10 +105,14 @@ static inline {V} pb_tanh_{S}({V} y)
 {{
     {I} sign = ({I})y & ({I})(-0.0{suffix} * {V_one});
     {V} x = ({V})(({I})y ^ sign);
-    x = 2.0{suffix} * pb_choose_{S}(x > {tanh_limit}, {V_one} * {tanh_limit}, x);
-{exp_parts}    {V} scale = ({V})((k + {bias}) << {mantissa});
-    {V} m = scale * (r + r * r * q) + (scale - 1.0{suffix});      /* expm1(2 |y|) */
-    return ({V})(({I})(m / (m + 2.0{suffix})) | sign);
+    x = 2.0{suffix} * pb_least_{S}({V_one} * {tanh_limit}, x);
+{exp_parts}    {V} scale = ({V})((({I})t << {mantissa}) + {one_bits});
+    {V} a = scale * z, b = scale - 1.0{suffix};
+    {V} m = b + a, m_low = a - (m - b) + scale * (r * r * q - (z - r)); /* expm1(2 |y|) */
+    {V} d = m + 2.0{suffix}, back = d - m, d_low = (m - (d - back)) + (2.0{suffix} - back) + m_low;
+    {V} inverse = 1.0{suffix} / d, result = m * inverse;
+    result += (m - result * d + (m_low - result * d_low)) * inverse;
+    return ({V})(({I})result | sign);
 }}
 """,
     "log": """\
@@ -149,10 +159,13 @@ def vector_function(name: str, dtype: DType, lanes: int) -> str:
         "I": f"pb_{parts['int']}x{lanes}",
         "V_one": f"(pb_{s}){{{', '.join(['1'] * lanes)}}}",
         "exp_poly": _horner(parts["exp_q"], "r"),
-        "guard": "9" if column == 0 else "12",
+        "up_bits": "0x5f800000" if column == 0 else "0x5ff0000000000000LL",  # 2^64, 2^512
+        "down": "0x1p-64f" if column == 0 else "0x1p-512",
+        "one_bits": "0x3f800000" if column == 0 else "0x3ff0000000000000LL",
         "log_poly": _horner(parts["log_series"], "z"),
     }
     parts["exp_parts"] = _EXP_PARTS.format(**parts)
+    parts["two_powers"] = _TWO_POWERS.format(**parts)
     return _TEXT[name].format(**parts)
 
 
@@ -161,4 +174,25 @@ def vector_source(name: str, dtype: DType, lanes: int) -> tuple[tuple[str, str],
 
     It uses the vector type, its mask type and pb_choose of the same width.
     """
-    return ((f"pb_{name}_{dtype.name}x{lanes}", vector_function(name, dtype, lanes)),)
+    own = (f"pb_{name}_{dtype.name}x{lanes}", vector_function(name, dtype, lanes))
+    return (*(_bound(word, dtype, lanes) for word in ("least", "most")), own) if name in BOUNDED else (own,)
+
+
+BOUNDED: Final = ("exp", "tanh", "logistic")
+_BUILTINS: Final = {
+    ("f64", 4): ("__AVX__", "pd256"),
+    ("f32", 8): ("__AVX__", "ps256"),
+    ("f64", 2): ("__SSE2__", "pd"),
+    ("f32", 4): ("__SSE2__", "ps"),
+}
+
+
+def _bound(word: str, dtype: DType, lanes: int) -> tuple[str, str]:
+    """The smaller (least) or larger (most) of a bound and x, which is x where x is NaN: one instruction on x86."""
+    s = f"{dtype.name}x{lanes}"
+    general = f"    return pb_choose_{s}(bound {'<' if word == 'least' else '>'} x, bound, x);\n"
+    found = _BUILTINS.get((dtype.name, lanes))
+    if found:
+        call = f"__builtin_ia32_{'min' if word == 'least' else 'max'}{found[1]}(bound, x)"
+        general = f"#if defined({found[0]})\n    return {call};\n#else\n{general}#endif\n"
+    return f"pb_{word}_{s}", f"static inline pb_{s} pb_{word}_{s}(pb_{s} bound, pb_{s} x)\n{{\n{general}}}\n"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pullback.ir.program import Program
 from pullback.ir.traverse import specialise
 from pullback.passes.commute import commute
+from pullback.passes.extremes import read_extremes
 from pullback.passes.fuse import fuse
 from pullback.passes.pack import pad_operands
 from pullback.passes.recompute import recompute_rows
@@ -54,6 +55,7 @@ PASSES = (
     Pass("dead", "what no result needs is dropped", eliminate_dead),
     Pass("fuse", "statements go into their readers where that pays", fuse),
     Pass("checkpoints", "nothing merges any more: what is computed again stays so", inline_checkpoints),
+    Pass("extremes", "a maximum whose position is known is read there", read_extremes),
     Pass("speculate", "guards leave contractions whose operands turn out finite", speculate_guards),
     Pass("windows", "sums over whole axes of which conditions leave a few steps are over these", narrow_windows),
     Pass("pad", "conditions on contraction operands become zero borders", pad_operands),

@@ -26,19 +26,30 @@ PB_INLINE pb_f32x2 pb_choose_f32x2(pb_i32x2 mask, pb_f32x2 a, pb_f32x2 b) {
     return (pb_f32x2)((mask & (pb_i32x2)a) | (~mask & (pb_i32x2)b));
 }
 
+PB_INLINE pb_f32x2 pb_least_f32x2(pb_f32x2 bound, pb_f32x2 x)
+{
+    return pb_choose_f32x2(bound < x, bound, x);
+}
+
+PB_INLINE pb_f32x2 pb_most_f32x2(pb_f32x2 bound, pb_f32x2 x)
+{
+    return pb_choose_f32x2(bound > x, bound, x);
+}
+
 PB_INLINE pb_f32x2 pb_exp_f32x2(pb_f32x2 x)
 {
-    x = pb_choose_f32x2(x > 89.0f, (pb_f32x2){1, 1} * 89.0f, x);
-    x = pb_choose_f32x2(x < -104.0f, (pb_f32x2){1, 1} * -104.0f, x);
+    x = pb_least_f32x2((pb_f32x2){1, 1} * 89.0f, x);
+    x = pb_most_f32x2((pb_f32x2){1, 1} * -104.0f, x);
     pb_f32x2 t = x * 1.44269504f + 12582912.0f;
     pb_f32x2 n = t - 12582912.0f;
     pb_f32x2 r = x - n * 0.693359375f - n * -2.12194440e-4f;
     pb_f32x2 q = ((((0.0013814611f) * r + 0.008368710035f) * r + 0.0416683874f) * r + 0.1666652069f) * r
         + 0.49999993450f;
-    pb_i32x2 k = ((pb_i32x2)t << 9) >> 9;                       /* n as an integer: the low bits of t */
-    pb_i32x2 half = k >> 1;
-    pb_f32x2 p = 1.0f + (r + r * r * q);
-    return p * (pb_f32x2)((half + 127) << 23) * (pb_f32x2)((k - half + 127) << 23);
+    pb_f32x2 z = r + r * r * q;                                          /* e^r - 1 */
+    pb_f32x2 t1 = n * 0.5f + 12582912.0f;
+    pb_f32x2 t2 = n - (t1 - 12582912.0f) + 12582912.0f;
+    pb_f32x2 s1 = (pb_f32x2)(((pb_i32x2)t1 << 23) + 0x3f800000), s2 = (pb_f32x2)(((pb_i32x2)t2 << 23) + 0x3f800000);
+    return (1.0f + z) * s1 * s2;
 }
 #endif
 

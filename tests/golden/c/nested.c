@@ -4,7 +4,7 @@
  *
  * outputs  a: f64[6]
  *
- * 324 multiply-adds, 3 buffers, peak 192 bytes
+ * 324 multiply-adds, 2 buffers, peak 128 bytes
  */
 
 #include <math.h>
@@ -42,30 +42,28 @@ static void nested_m(const double *restrict ls, double *restrict m) {
 }
 
 /* d = build n < 6 { m * b[n] } */
-static void nested_d(const double *restrict m, const double *restrict b, double *restrict d) {
+static void nested_d(const double *restrict m, double *restrict b) {
     const double m2 = m[0];
     for (int64_t n = 0; n < 6; ++n) {
-        d[n] = m2 * b[n];
+        b[n] = m2 * b[n];
     }
 }
 
-/* Returns 0. `arena` has 192 bytes, aligned to 64. */
+/* Returns 0. `arena` has 128 bytes, aligned to 64. */
 int nested(const double *a0, const double *restrict x, double *restrict a, void *restrict arena) {
-    double *const b = (double *)arena; /* f64[6] */
-    double *const ls = (double *)((char *)arena + 64); /* f64[3] */
-    double *const m = (double *)((char *)arena + 128); /* f64[] */
+    double *const ls = (double *)arena; /* f64[3] */
+    double *const m = (double *)((char *)arena + 64); /* f64[] */
 
     /* a_1 = fold t < 4 (a = a0) */
     if (a != a0) memcpy(a, a0, 48);
     for (int64_t t = 0; t < 4; ++t) {
         /* b_1, ls = fold s < 3 (b = a) */
-        memcpy(b, a, 48);
         for (int64_t s = 0; s < 3; ++s) {
-            nested_l(b, x, ls + s, t);
-            nested_c(ls + s, x, b, t);
+            nested_l(a, x, ls + s, t);
+            nested_c(ls + s, x, a, t);
         }
         nested_m(ls, m);
-        nested_d(m, b, a);
+        nested_d(m, a);
     }
     return 0;
 }

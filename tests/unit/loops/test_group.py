@@ -148,6 +148,20 @@ shifted(x: f64[N]) {
     assert kernels(program, {"N": 40}) == 2
 
 
+@needs_c
+def test_in_a_loop_around() -> None:
+    program = parse_program("""
+around(x: f64[T, N], zero: f64[]) {
+  s = fold t < T (a = zero) {
+    e = build n < N { exp(x[t, n]) / (1.0 + x[t, 0]) }
+    q = build { a + sum n < N { e[n] * x[t, n] } }
+    r = build { q + sum n < N { e[n] * e[n] } }
+    yield r }
+  return s }
+""")
+    assert_same(program, {"T": 3, "N": 70})
+
+
 def random_text(rng: np.random.Generator) -> str:
     """A chain of statements over one space: maps, with a short axis or without, and sums over parts of the space."""
     dtype = rng.choice(["f32", "f64"])

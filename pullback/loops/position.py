@@ -1,0 +1,167 @@
+"""Where the largest or smallest element is, in vectors: the best of each block, then the place in the best block.
+
+    for n in blocks: m = max of the block; if it is better than the best so far, remember both
+    for n in the best block: the first element that equals the best
+
+The first of equal elements wins, and the first NaN wins over all, as in the plain loop.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pullback.ir import expr
+from pullback.ir.expr import Reduce, Ref
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
+from pullback.ir.program import Build
+from pullback.ir.types import DType, bool_, i64
+from pullback.loops import nodes
+from pullback.loops.nest import Address, Nest, stride
+from pullback.loops.nodes import (
+    Across,
+    Assign,
+    Binary,
+    Break,
+    Buffer,
+    For,
+    If,
+    IndexValue,
+    Let,
+    LetIndex,
+    Literal,
+    Read,
+    Stmt,
+    Store,
+    Temp,
+    Type,
+    Value,
+)
+from pullback.loops.values import Element, ValueWriter
+
+BLOCK: Final = 256  # elements: a search through them costs less than the first pass over a thousand
+WAYS = 4  # accumulators
+
+
+def position_kernel(s: Build, address: Address, vector_bytes: int) -> tuple[Stmt, ...] | None:
+    """The statements for a build of positions, or None where plain loops must do it."""
+    value = s.values[0]
+    if len(s.values) != 1 or not isinstance(value, Reduce) or value.op not in ("argmax", "argmin"):
+        return None
+    dtype = value.arg.dtype
+    if not dtype.is_floating:
+        return None
+    like = Ref("extreme", dtype, s.outs[0].shape)
+    place = Buffer("extreme", dtype, like.shape, "parameter", as_index(1))
+
+    def where(ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+        return (place, address(s.outs[0], indices)[1]) if ref is like else address(ref, indices)
+
+    op = "max" if value.op == "argmax" else "min"
+    extreme = Build((like,), s.vars, (expr.reduce(op, value.vars, value.arg),), s.positions)  # type: ignore[arg-type]
+    nest = Nest.of(extreme, where)
+    if nest is None or len(nest.reductions) != 1 or len(nest.reductions[0].vars) != 1:
+        return None
+    (r,) = nest.reductions
+    (axis,) = r.vars
+    if (axis.extent.constant or 0) < BLOCK // 4 or isinstance(r.arg, expr.Bracket):
+        return None
+    if any(stride(i, axis) not in (0, 1) for i in nest.gets_indices()):
+        return None
+    out, _ = address(s.outs[0], tuple(ZERO_INDEX for _ in s.vars))
+    writer = _Position(nest, r, axis, vector_bytes // dtype.size)
+    body = writer.element(out, nest.outs[0][1])
+    for v in reversed(nest.variables):
+        body = [For(v, ZERO_INDEX, v.extent, tuple(body))]
+    return tuple(body)
+
+
+class _Position:
+    def __init__(self, nest: Nest, r: Reduce, axis: Var, lanes: int) -> None:
+        self.nest = nest
+        self.arg = r.arg
+        self.op: nodes.BinaryOp = "max" if r.op == "max" else "min"
+        self.axis = axis
+        self.lanes = lanes
+        self.dtype: DType = nest.dtype
+        self.best = Temp("best", Type(self.dtype))
+        self.start = Temp("start", Type(i64))
+
+    def element(self, out: Buffer, offset: Index) -> list[Stmt]:
+        """One position: the blocks, what is left, the search, the store."""
+        extent = self.axis.extent.constant or 1
+        worst = -float("inf") if self.op == "max" else float("inf")
+        body: list[Stmt] = [
+            Let(self.best, Literal(worst, self.best.type), mutable=True),
+            Let(self.start, Literal(0, self.start.type), mutable=True),
+        ]
+        whole = extent - extent % BLOCK
+        if whole:
+            n = Var(self.axis.name, self.axis.extent)
+            body.append(For(n, ZERO_INDEX, as_index(whole), tuple(self._block(as_index(n), BLOCK)), BLOCK))
+        rest = (extent - whole) // (self.lanes * WAYS) * (self.lanes * WAYS)
+        if rest:
+            n = Var(self.axis.name, self.axis.extent)
+            body.append(For(n, as_index(whole), as_index(whole + rest), tuple(self._block(as_index(n), rest)), rest))
+        if extent > whole + rest:
+            n = Var(self.axis.name, self.axis.extent)
+            steps: list[Stmt] = []
+            value = self._value(as_index(n), 1, steps)
+            steps.append(self._better(value, as_index(n)))
+            body.append(For(n, as_index(whole + rest), as_index(extent), tuple(steps)))
+        return [*body, *self._search(extent, out, offset)]
+
+    def _value(self, at: Index, lanes: int, out: list[Stmt]) -> Value:
+        writer = ValueWriter(self.nest, self.axis)
+        value = writer.widen(writer.value(self.arg, Element({self.axis: at}, lanes), {}, out), lanes)
+        if isinstance(value, Read):
+            return value
+        t = Temp("value", value.type)
+        out.append(Let(t, value))
+        return Read(t)
+
+    def _block(self, start: Index, size: int) -> list[Stmt]:
+        """The extreme of a block, and whether it is better than all before."""
+        out: list[Stmt] = []
+        temps = [Temp(self.op, Type(self.dtype, self.lanes)) for _ in range(WAYS)]
+        for k, t in enumerate(temps):
+            out.append(Let(t, self._value(start + k * self.lanes, self.lanes, out), mutable=True))
+        step = WAYS * self.lanes
+        if size > step:
+            k_ = Var("k", as_index(size))
+            inner: list[Stmt] = []
+            for k, t in enumerate(temps):
+                value = self._value(start + as_index(k_) + k * self.lanes, self.lanes, inner)
+                inner.append(Assign(t, Binary(self.op, Read(t), value, t.type)))
+            out.append(For(k_, as_index(step), as_index(size), tuple(inner), step, "vector"))
+        value = Read(temps[0])
+        both: Value = value
+        for t in temps[1:]:
+            both = Binary(self.op, both, Read(t), t.type)
+        found = Temp("found", Type(self.dtype))
+        out.append(Let(found, Across("max" if self.op == "max" else "min", both)))
+        return [*out, self._better(Read(found), start)]
+
+    def _better(self, value: Value, start: Index) -> Stmt:
+        """Remember a value and where it was found, if it is better, or the first NaN."""
+        truth = Type(bool_)
+        better: Value = Binary(">" if self.op == "max" else "<", value, Read(self.best), truth)
+        unordered = Binary("!=", value, value, truth)
+        ordered = Binary("==", Read(self.best), Read(self.best), truth)
+        test = Binary("||", better, Binary("&&", unordered, ordered, truth), truth)
+        return If(test, (Assign(self.best, value), Assign(self.start, IndexValue(start, Type(i64)))))
+
+    def _search(self, extent: int, out: Buffer, offset: Index) -> list[Stmt]:
+        """The first element that is the best, or NaN, from the start of its block on."""
+        first = nodes.loaded_index("first", as_index(extent))
+        n = Var(self.axis.name, self.axis.extent)
+        steps: list[Stmt] = []
+        value = self._value(as_index(n), 1, steps)
+        truth = Type(bool_)
+        same = Binary("==", value, Read(self.best), truth)
+        test = Binary("||", same, Binary("!=", value, value, truth), truth)
+        found = If(test, (Assign(self.start, IndexValue(as_index(n), Type(i64))), Break()))
+        return [
+            LetIndex(first, Read(self.start)),
+            For(n, as_index(first), as_index(extent), (*steps, found)),
+            Store(out, offset, Read(self.start)),
+        ]

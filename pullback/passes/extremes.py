@@ -1,0 +1,86 @@
+"""An extreme whose position is known is read there.
+
+Before    p = build { argmax n < N { x[n] } }     m = build { max n < N { x[n] } }
+After     p = build { argmax n < N { x[n] } }     m = build { x[p] }
+
+The gradient of a maximum needs its position anyway; one look at the array is enough for both. The statement of the
+position moves before the first one that needs it, which is possible as both read the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pullback.ir import expr
+from pullback.ir.expr import Get, Reduce, Ref, Scalar
+from pullback.ir.index import Index, Var, as_index
+from pullback.ir.program import Block, Build, Choose, Fold, Program, Statement, While
+from pullback.ir.traverse import Substitution, rewrite, walk
+from pullback.rewrite.fired import fired
+
+POSITION = {"max": "argmax", "min": "argmin"}
+
+
+def read_extremes(program: Program) -> Program:
+    """The program with maxima and minima read where their positions are known."""
+    return program.with_body(_block(program.body))
+
+
+def _block(block: Block) -> Block:
+    statements: list[Statement] = []
+    for s in block.statements:
+        match s:
+            case Fold():
+                statements.append(replace(s, body=_block(s.body)))
+            case While():
+                statements.append(replace(s, test=_block(s.test), body=_block(s.body)))
+            case Choose():
+                statements.append(replace(s, then=_block(s.then), otherwise=_block(s.otherwise)))
+            case _:
+                statements.append(s)
+    for position in [s for s in statements if isinstance(s, Build) and _is_position(s)]:
+        assert isinstance(position, Build)
+        changed = {k: new for k, s in enumerate(statements) if (new := _reading(s, position)) is not None}
+        for k, new in changed.items():
+            fired("extremes.read")
+            statements[k] = new
+        if changed and (first := min(changed)) < statements.index(position):
+            statements.remove(position)
+            statements.insert(first, position)
+    return replace(block, statements=tuple(statements))
+
+
+def _is_position(s: Build) -> bool:
+    value = s.values[0]
+    return (
+        len(s.values) == 1
+        and isinstance(value, Reduce)
+        and value.op in POSITION.values()
+        and len(value.vars) == 1
+        and isinstance(value.arg, Get)
+    )
+
+
+def _reading(s: Statement, position: Build) -> Build | None:
+    """The statement with its extremes read at the position, where it has the same variables and such extremes."""
+    if not isinstance(s, Build) or s is position or len(s.vars) != len(position.vars):
+        return None
+    if any(v.extent is not w.extent for v, w in zip(s.vars, position.vars, strict=True)):
+        return None
+    wanted = position.values[0]
+    assert isinstance(wanted, Reduce)
+    found: dict[Scalar, Scalar] = {}
+    for value in s.values:
+        for n in walk(value):
+            if isinstance(n, Reduce) and POSITION.get(n.op) == wanted.op and len(n.vars) == 1:
+                names: dict[Var, Index] = {v: as_index(w) for v, w in zip(s.vars, position.vars, strict=True)}
+                names[n.vars[0]] = as_index(wanted.vars[0])
+                if n.vars[0].extent is wanted.vars[0].extent and Substitution(names).scalar(n.arg) is wanted.arg:
+                    found[n] = _at(n, position.outs[0], s.vars)
+    return replace(s, values=tuple(rewrite(v, found.get) for v in s.values)) if found else None
+
+
+def _at(n: Reduce, position: Ref, variables: tuple[Var, ...]) -> Scalar:
+    """The term of the reduction at its position."""
+    where = expr.data_index(expr.get(position, *variables), n.vars[0].extent)
+    return Substitution({n.vars[0]: where}).scalar(n.arg)
