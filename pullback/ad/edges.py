@@ -247,7 +247,7 @@ def partials(e: Scalar, active: set[Ref], result: Scalar | None) -> dict[Get, Sc
             case Apply():
                 fired("derivative." + node.primitive.name)
                 if node.primitive.partials is not None:
-                    stands = result if node is core and result is not None and node.primitive.transcendental else node
+                    stands = result if node is core and result is not None else node
                     for a, p in zip(node.args, node.primitive.partials(*node.args, out=stands), strict=True):
                         if p is not None and not a.refs.isdisjoint(active):
                             give(a, expr.mul(w, p))

@@ -16,7 +16,7 @@ from pullback.ad.calls import captured, check_captured, floating, pull, pull_aga
 from pullback.ad.edges import Edge, edges_of, unsolved
 from pullback.errors import DerivativeError
 from pullback.ir import expr
-from pullback.ir.expr import Ref, Scalar, Select, Zero
+from pullback.ir.expr import Const, Ref, Scalar, Select, Zero
 from pullback.ir.index import Index, Var, as_index
 from pullback.ir.program import (
     Block,
@@ -158,8 +158,11 @@ class _Sweep:
             fired("reverse.scatter")
             step(lambda: Scattered(self.backward[-1]))
             part = expr.get(out, *variables)
+        guard = None
+        if isinstance(part, Select) and isinstance(part.otherwise, Zero) and isinstance(e.weight, Const):
+            guard, part = part.test, part.then  # the cotangent is zero outside, and a finite factor keeps it so
         if not isinstance(part, Zero):
-            self.pending.setdefault(e.operand, []).append(_Part(variables, part, s.positions))
+            self.pending.setdefault(e.operand, []).append(_Part(variables, part, s.positions, guard))
 
     def _read(self, cotangent: Ref, indices: tuple[Index, ...]) -> Scalar:
         """An element of a cotangent, under the guard outside of which it is zero."""
@@ -177,9 +180,12 @@ class _Sweep:
             return None
         variables = parts[0].variables
         terms = []
+        tests: set[Scalar | None] = set()
         for p in parts:
-            rename = {v: as_index(w) for v, w in zip(p.variables, variables, strict=True)}
-            terms.append(p.value if p is parts[0] else Substitution(variables=rename).scalar(p.value))
+            rename = {v: as_index(w) for v, w in zip(p.variables, variables, strict=True) if v is not w}
+            m = Substitution(variables=rename)
+            terms.append(m.scalar(p.value))
+            tests.add(m.scalar(p.guard) if p.guard is not None else _guard_of(terms[-1]))
         out = Ref(f"{r.name}_bar", r.dtype, r.shape)
         positions = tuple(dict.fromkeys(q for p in parts for q in p.positions))
         value = expr.add(*terms)
@@ -188,7 +194,6 @@ class _Sweep:
         if len(terms) > 1:
             fired("reverse.add")
         step(lambda: Accumulated(r, out, variables, value))
-        tests = {t.test if isinstance(t, Select) and isinstance(t.otherwise, Zero) else None for t in terms}
         if len(tests) == 1 and (test := tests.pop()) is not None:
             self.guards[out] = _Guard(variables, test)
         return out
@@ -202,10 +207,17 @@ class _Sweep:
 
 
 class _Part:
-    """A summand of a cotangent: value over the operand's index variables."""
+    """A summand of a cotangent: value over the operand's index variables, zero where the guard, if any, fails."""
 
-    def __init__(self, variables: tuple[Var, ...], value: Scalar, positions: tuple[Position, ...]) -> None:
-        self.variables, self.value, self.positions = variables, value, positions
+    def __init__(
+        self, variables: tuple[Var, ...], value: Scalar, positions: tuple[Position, ...], guard: Scalar | None = None
+    ) -> None:
+        self.variables, self.value, self.positions, self.guard = variables, value, positions, guard
+
+
+def _guard_of(e: Scalar) -> Scalar | None:
+    """The data condition outside of which e is structurally zero."""
+    return e.test if isinstance(e, Select) and isinstance(e.otherwise, Zero) else None
 
 
 class _Guard:

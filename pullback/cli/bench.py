@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import Any
 
-from pullback.cli.options import add_json, at_least
+from pullback.cli.options import add_json, at_least, import_file
 from pullback.cli.output import print_json, table
 
-__all__ = ["register", "run"]
+__all__ = ["example_modules", "register", "run"]
 
-SUITES = ("zhang", "derivatives", "kernels")
+SUITES = ("zhang", "derivatives", "kernels", "counts")
 
 
 def register(commands: Any) -> None:
@@ -30,6 +31,7 @@ def register(commands: Any) -> None:
     add("--systems", nargs="+", choices=("pullback", "jax", "torch", "casadi", "c"), help="which (default: all)")
     add("--threads", type=at_least(1), default=1, metavar="N", help="processors for everyone")
     add("--rounds", type=at_least(1), default=7, metavar="N", help="repetitions of each")
+    add("--examples", type=Path, default=Path("examples"), metavar="DIR", help="counts: where the examples are")
     add("--slow-forms", action="store_true", help="zhang: also forms whose first call takes very long")
     add("--markdown", action="store_true", help="derivatives, kernels: print the table in Markdown")
     add_json(command)
@@ -38,7 +40,8 @@ def register(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure and print a table."""
-    rows = {"zhang": _zhang, "derivatives": _derivatives, "kernels": _kernels}[options.suite](options)
+    suites = {"zhang": _zhang, "derivatives": _derivatives, "kernels": _kernels, "counts": _counts}
+    rows = suites[options.suite](options)
     if options.json:
         print_json({"rows": rows})
     return 0 if rows else 1
@@ -114,3 +117,23 @@ def _kernels(options: argparse.Namespace) -> Any:
     right = [False] + [True] * (len(HEAD) - 1)
     print(markdown(rows) if options.markdown else table([HEAD, *cells(rows)], right=right))
     return rows
+
+
+def _counts(options: argparse.Namespace) -> Any:
+    from pullback.bench.counts import BAR, HEAD, cases, cells
+
+    found = list(cases(example_modules(options.examples)))
+    names = _cases(options, tuple(case.name for case in found))
+    counts = [case.count() for case in found if case.name in names]
+    print(table([HEAD, *cells(counts)], right=[False, True, True, True]))
+    over = [c.name for c in counts if c.ratio > BAR]
+    if over:
+        _note(f"more than {BAR:g} times the function: {', '.join(over)}")
+        return []
+    return [{"case": c.name, "function": c.function, "with_gradient": c.both} for c in counts]
+
+
+def example_modules(directory: Path) -> dict[str, Any]:
+    """The modules of a directory of examples by name, `name` or `folder.name`."""
+    found = sorted(directory.rglob("*.py"))
+    return {".".join(path.relative_to(directory).with_suffix("").parts): import_file(path) for path in found}

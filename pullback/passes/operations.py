@@ -7,11 +7,12 @@
     fold of T steps              T * operations of the body;  while: its bound for T
     cond                         the costlier branch
 
-An addition, multiplication, choice or primitive is one operation, exp too; a sign, a copy, a conversion and
-the arithmetic of indices are none. What stands under conditions on indices happens where they hold: once for each pair
-that agrees under a delta [i == k], and outside of a window there is nothing to add, of a sum as of a few terms. An
-expression that occurs twice in a statement is computed once. Count after `normalise`, `eliminate_common` and
-`eliminate_dead`, as derivatives come, and no statement is counted that another repeats.
+An addition, multiplication, choice or primitive is one operation, exp too; a sign, a copy, a conversion, a guard (one
+thing or nothing) and the arithmetic of indices are none. What stands under conditions on indices happens where they
+hold: once for each pair that agrees under a delta [i == k], and outside of a window there is nothing to add, of a sum
+as of a few terms. An expression that occurs twice in a statement is computed once, and so is one without the
+statement's variables. Count after `normalise`, `eliminate_common` and `eliminate_dead`, as derivatives come, and no
+statement is counted that another repeats.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.ir.dims import evaluate
-from pullback.ir.expr import Add, Apply, Bracket, Const, Mul, Reduce, Scalar, Select
+from pullback.ir.expr import Add, Apply, Bracket, Const, Mul, Reduce, Scalar, Select, Zero
 from pullback.ir.index import Cond, Data, Floor, Index, Mod, Var, as_index
 from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Statement, While
 from pullback.ir.traverse import children
@@ -90,6 +91,8 @@ class _Count:
             if e in seen:
                 continue
             seen.add(e)
+            if e.free.isdisjoint(domain.variables):
+                domain = _Domain(frozenset())
             if isinstance(e, Reduce):
                 domain = _Domain(domain.variables | frozenset(e.vars), domain.conditions)
                 total += self.trips(domain.inside(e.arg) if e.op == "sum" else domain)
@@ -184,7 +187,9 @@ def _own(e: Scalar) -> int:
     match e:
         case Mul():
             return len(e.args) - 1 - any(_is_sign(a) for a in e.args)
-        case Apply() | Select():
+        case Select():
+            return int(not isinstance(e.otherwise, Zero))
+        case Apply():
             return 1
         case _:
             return 0

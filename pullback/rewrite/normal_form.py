@@ -120,7 +120,7 @@ class _Lift:
             case Get():
                 return expr.get(e.ref, *(self.index(i, path) for i in e.indices))
             case Apply():
-                if e.primitive.transcendental and e.free:
+                if e.primitive.transcendental and (e.free or e.refs):
                     return self.lift(e, path, e.primitive.name)
                 return expr.apply(e.primitive, *(self.inner(a, path) for a in e.args))
             case Cast():

@@ -14,7 +14,7 @@ from pullback import Array
 if TYPE_CHECKING:
     from pullback.bench.derivatives import Case
 
-__all__ = ["FORMS", "FUNCTIONS", "prepare"]
+__all__ = ["FORMS", "FUNCTIONS", "PROGRAMS", "prepare"]
 
 Vector = Float64[Array, "N"]
 
@@ -96,6 +96,16 @@ def _project(p: Float64[Array, "3*N+11"]) -> Any:
     return pb.matrix_transpose(_by_rows(p))
 
 
+PROGRAMS = {
+    "dot": _dot,
+    "max": _max,
+    "plus": _plus,
+    "scale": _scale,
+    "lse": _log_sum_exp,
+    "nnmf": _nnmf,
+    "nnmf-10": _nnmf_rank,
+    "project": _projected,
+}
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "dot": pb.grad(_dot, wrt=(0, 1)),
     "max": pb.grad(_max),
