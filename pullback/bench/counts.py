@@ -155,6 +155,7 @@ _EXAMPLES: tuple[tuple[str, str | Callable[[Any], Any], Any, dict[str, int]], ..
     ("dense", "loss", ("w", "b"), {"N": 50, "M": 40, "K": 10}),
     ("descent", "loss", "w", {"N": 50, "M": 10}),
     ("descent", "fit", None, {"N": 50, "M": 10, "S": 10}),
+    ("gaussian_process", "log_likelihood", 0, {"N": 30, "D": 2}),
     ("heat", "spread", None, {"H": 20, "W": 30, "T": 10}),
     ("mixture", "log_likelihood", "mixture", {"N": 100, "D": 5, "K": 4}),
     ("zhang_verbs", "loss", "parameters", {}),
