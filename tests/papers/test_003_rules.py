@@ -388,7 +388,8 @@ def test_d17_nnmf_is_the_formula() -> None:
         last(found.program()),
         """f(w: f64[N, K], h: f64[K, M], a: f64[N, M]) {
              p = build n < N, m < M { sum k < K { w[n, k] * h[k, m] } }
-             z = build n < N, m < M { -(a[n, m] / p[n, m] / p[n, m]) + 1.0 / p[n, m] }
+             q = build n < N, m < M { a[n, m] / p[n, m] }
+             z = build n < N, m < M { -(q[n, m] / p[n, m]) + 1.0 / p[n, m] }
              z_h = build k < K, m < M { sum n < N { z[n, m] * w[n, k] } } return z_h }""",
     )
     np.testing.assert_allclose(found(w, h, a), differences(nnmf_in_numpy, (w, h, a), 1.0, 1), rtol=1e-6)
