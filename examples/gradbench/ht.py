@@ -92,14 +92,15 @@ def bone_transforms(theta, model):
     return pb.build((B, 3, 4), transform)
 
 
-def vertex(transforms, theta, model, v):
-    """Where the model has vertex v: a weighted mean of what the bones do to it, moved as a whole."""
-    B = model.parents.shape[0]
+def held(theta, model, shares, corners):
+    """Where the model has Σ k: shares[k] × vertex corners[k]; a vertex is a weighted mean of what the bones do to it."""
+    transforms, B = bone_transforms(theta, model), model.parents.shape[0]
 
-    def moved(b, i):
-        return pb.sum_over(4, lambda j: transforms[b, i, j] * model.base_positions[v, j])
+    def at_rest(b, j):
+        return sum(s * model.weights[v, b] * model.base_positions[v, j] for s, v in zip(shares, corners))
 
-    return pb.build(3, lambda i: theta[3 + i] + pb.sum_over(B, lambda b: model.weights[v, b] * moved(b, i)))
+    rest = pb.build((B, 4), at_rest)
+    return pb.build(3, lambda i: theta[3 + i] + pb.sum_over((B, 4), lambda b, j: transforms[b, i, j] * rest[b, j]))
 
 
 @pb.function
@@ -107,15 +108,14 @@ def on_triangle(
     u: Float64[Array, "2"], theta: Float64[Array, "26"], model: Model, at: Int64[Array, ""], point: Float64[Array, "3"]
 ):
     """From where triangle `at` of the model has (u, 1 − Σ u) to the point."""
-    transforms = bone_transforms(theta, model)
-    a, b, c = (vertex(transforms, theta, model, model.triangles[at, k]) for k in range(3))
-    return point - (u[0] * a + u[1] * b + (1 - u[0] - u[1]) * c)
+    corners = [model.triangles[at, k] for k in range(3)]
+    return point - held(theta, model, (u[0], u[1], 1 - u[0] - u[1]), corners)
 
 
 @pb.function
 def on_vertex(theta: Float64[Array, "26"], model: Model, at: Int64[Array, ""], point: Float64[Array, "3"]):
     """From where the model has vertex `at` to the point."""
-    return point - vertex(bone_transforms(theta, model), theta, model, at)
+    return point - held(theta, model, (1.0,), [at])
 
 
 @pb.function

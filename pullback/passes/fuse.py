@@ -178,11 +178,10 @@ def _reads_once(reader: Build, g: Get) -> bool:
 
 
 def _same_space(reader: Build, g: Get) -> bool:
-    """Whether the element read is the reader's own: its indices are the reader's variables, each once."""
-    indices = [i for i in g.indices if i is not ZERO_INDEX]
-    atoms = [i.single for i in indices]
-    wide = {v for v in reader.vars if v.extent is not ONE_INDEX}
-    return len(atoms) == len(wide) and set(atoms) == wide
+    """Whether the element read is the reader's own: its indices are the reader's variables, each once, all of it."""
+    read = [(i.single, d) for i, d in zip(g.indices, g.ref.shape, strict=True) if i is not ZERO_INDEX]
+    wide = {v: v.extent for v in reader.vars if v.extent is not ONE_INDEX}
+    return len(read) == len(wide) and dict(read) == wide
 
 
 def inline(s: Build, reader: Build) -> Build:

@@ -6,7 +6,9 @@ After     t = build k < N, i < M { w[i, k] }
 The identity that a Jacobian starts from never exists as an array, and neither does a sparse derivative further on
 (DeepDSL's rules 20 to 23, with ranges kept): where the factor of a delta is more than a few operations, the factor
 becomes an array over the indices that the delta leaves free, and the delta itself stays a delta. So a chain of
-diagonal or banded Jacobians costs what its non-zeros cost. Statements are visited once, in order.
+diagonal or banded Jacobians costs what its non-zeros cost. Statements are visited once, in order. Deltas that fill
+their array, as those of a small matrix that is written out do, stay where they are: a reader would get every element's
+formula for every element.
 
 A term may also be a sum of deltas, sum over o of [i == data(a[o])] [k == data(b[o])] w(o): what a scatter makes of
 deltas. To read its elements one by one would cost a sum each, so such terms are carried on only for a caller that asks
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -113,7 +116,7 @@ class _Eliminator:
                     m = Substitution(get=element)
                     s = replace(s, values=tuple(self.simplify(m.scalar(v)) for v in s.values))
                     terms = self.terms(s.values[0]) if len(s.outs) == 1 else None
-                    if terms is not None and len(terms) <= self.many:
+                    if terms is not None and len(terms) <= self.many and (self.sums or not _is_full(s, terms)):
                         s = deltas[s.outs[0]] = _carried(s, terms, out, s.outs[0] in block.results)
                 case Scatter():
                     value = Substitution(get=element).scalar(s.value)
@@ -243,6 +246,21 @@ class _Eliminator:
     def _solvable(self, variables: tuple[Var, ...], e: Scalar) -> bool:
         inner = e.arg if isinstance(e, Reduce) and e.op == "sum" else e
         return isinstance(inner, Bracket) and any(_concerns(variables, c) for c in inner.conds)
+
+
+def _is_full(s: Build, terms: list[Delta]) -> bool:
+    """Whether the terms fill the array: a small matrix written element by element is read, not copied about."""
+    if len(terms) < 2:
+        return False
+    filled = Fraction(0)
+    for t in terms:
+        part = Fraction(1)
+        for c in t.conditions:
+            extents = [v.extent.constant for v in s.vars if v in c.free]
+            if c.op == "==" and extents:
+                part *= 0 if None in extents else Fraction(1, max(1, *(n or 1 for n in extents)))
+        filled += part
+    return filled >= 1
 
 
 def _carried(s: Build, terms: list[Delta], out: list[Statement], last: bool) -> Build:

@@ -168,6 +168,36 @@ CASES: dict[str, tuple[Rewrite, str, str]] = {
           return y }
         """,
     ),
+    "a_sum_stays_out_of_a_reader_of_another_extent": (
+        fuse,
+        """
+        f(x: f64[4, 3], y: f64[4, 5]) {
+          s = build i < 4, k < 2 { sum j < 3 { x[i, j] * x[i, j] + as_f64(k) } }
+          z = build i < 4, k < 5 { [1 >= k] s[i, k] + [k >= 2] y[i, k] }
+          return z }
+        """,
+        """
+        f(x: f64[4, 3], y: f64[4, 5]) {
+          s = build i < 4, k < 2 { sum j < 3 { x[i, j] * x[i, j] + as_f64(k) } }
+          z = build i < 4, k < 5 { [1 >= k] s[i, k] + [k >= 2] y[i, k] }
+          return z }
+        """,
+    ),
+    "a_matrix_written_out_is_read": (
+        eliminate_deltas,
+        """
+        f(a: f64, b: f64, w: f64[N, 2]) {
+          m = build i < 2, j < 2 { [i == 0, j == 0] a + [i == 0, j == 1] -b + [i == 1, j == 0] b + [i == 1, j == 1] a }
+          y = build n < N, i < 2 { sum j < 2 { m[i, j] * w[n, j] } }
+          return y }
+        """,
+        """
+        f(a: f64, b: f64, w: f64[N, 2]) {
+          m = build i < 2, j < 2 { [i == 0, j == 0] a + [i == 0, j == 1] -b + [i == 1, j == 0] b + [i == 1, j == 1] a }
+          y = build n < N, i < 2 { sum j < 2 { m[i, j] * w[n, j] } }
+          return y }
+        """,
+    ),
     "a_sum_over_a_delta_is_an_element": (
         lambda p: eliminate_dead(eliminate_deltas(p)),
         """
