@@ -17,6 +17,7 @@ from pullback.passes.fuse import fuse
 from pullback.passes.pack import pad_operands
 from pullback.passes.recompute import recompute_rows
 from pullback.passes.speculate import speculate_guards
+from pullback.passes.sums import rearrange_sums
 from pullback.passes.windows import narrow_windows
 from pullback.rewrite.algebra import simplify_algebra
 from pullback.rewrite.calls import inline_checkpoints, inline_rules
@@ -50,6 +51,7 @@ PASSES = (
     Pass("loops", "loops of no step, of one, or with states that stay are none", simplify_loops),
     Pass("algebra", "integers' ring rules, and what a test says in its branches", simplify_algebra),
     Pass("normalise", "one reduction per statement, transcendentals apart", normalise),
+    Pass("sums", "sums by table are scattered, sums of products taken apart", rearrange_sums),
     Pass("commute", "factors in one order: equal work looks equal", commute),
     Pass("common", "equal statements are computed once", eliminate_common),
     Pass("dead", "what no result needs is dropped", eliminate_dead),

@@ -20,6 +20,7 @@ from pullback.ir.verify import verify
 from pullback.passes.fuse import fuse
 from pullback.passes.pack import pad_operands
 from pullback.passes.speculate import speculate_guards
+from pullback.passes.sums import rearrange_sums
 from pullback.passes.windows import narrow_windows
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.kronecker import eliminate_deltas
@@ -196,6 +197,48 @@ CASES: dict[str, tuple[Rewrite, str, str]] = {
           m = build i < 2, j < 2 { [i == 0, j == 0] a + [i == 0, j == 1] -b + [i == 1, j == 0] b + [i == 1, j == 1] a }
           y = build n < N, i < 2 { sum j < 2 { m[i, j] * w[n, j] } }
           return y }
+        """,
+    ),
+    "a_sum_by_a_table_is_a_scatter": (
+        rearrange_sums,
+        """
+        f(x: f64[9, 2], z: f64[9, 4]) {
+          near in [0, 4) = build i < 9 { argmin j < 4 { z[i, j] } }
+          n = build j < 4, d < 2 { sum i < 9 { [j == data(near[i], 4)] (x[i, d] * as_f64(j)) } }
+          return n }
+        """,
+        """
+        f(x: f64[9, 2], z: f64[9, 4]) {
+          near in [0, 4) = build i < 9 { argmin j < 4 { z[i, j] } }
+          n: f64[4, 2] = scatter i < 9, d < 2 { [data(near[i], 4), d] += x[i, d] * f64(near[i]) }
+          return n }
+        """,
+    ),
+    "a_sum_of_a_product_is_taken_apart": (
+        rearrange_sums,
+        """
+        f(z: f64[50, 4, 5], Q: f64[4, 5, 5]) {
+          m = build k < 4, c < 5 { sum i < 50, r < 5 { z[i, k, r] * Q[k, r, c] } }
+          return m }
+        """,
+        """
+        f(z: f64[50, 4, 5], Q: f64[4, 5, 5]) {
+          m_part = build k < 4, r < 5 { sum i < 50 { z[i, k, r] } }
+          m = build k < 4, c < 5 { sum r < 5 { Q[k, r, c] * m_part[k, r] } }
+          return m }
+        """,
+    ),
+    "a_product_of_matrices_stays": (
+        rearrange_sums,
+        """
+        f(a: f64[6, 7], b: f64[7, 8]) {
+          c = build i < 6, j < 8 { sum k < 7 { a[i, k] * b[k, j] } }
+          return c }
+        """,
+        """
+        f(a: f64[6, 7], b: f64[7, 8]) {
+          c = build i < 6, j < 8 { sum k < 7 { a[i, k] * b[k, j] } }
+          return c }
         """,
     ),
     "a_sum_over_a_delta_is_an_element": (

@@ -59,6 +59,10 @@ OWN: Final = (
           "rules, over its own operands", "ad/calls.py"),
     _rule("fuse", "fusion", "y = I ⇒ s; … y(J) … = … s[J/I] …", "passes/fuse.py: where it pays", "fuse.*",
           condition="no element is evaluated more often than before, or it is cheap"),
+    _rule("sums.scatter", "sums by a table of places", "z(j) = ∑ᵢ δ(j, data(i)) × s(i) is written as z[data(i)] += s(i)",
+          "passes/sums.py"),
+    _rule("sums.split", "a sum in two", "∑_{i, j} s(j) × t(i, j) = ∑ⱼ s(j) × t′(j), t′ = J ⇒ ∑ᵢ t(i, j)",
+          "passes/sums.py; off under exact()", exact=False, condition="at most half of the work is left"),
     _rule("recompute.rows", "stacked rows are computed again", "T rows that a backward loop reads become B states and "
           "C rows at a time, T = B C + R", "passes/recompute.py", condition="the steps are computed once more"),
     _rule("pad.border", "conditions become zero borders", "∑ [0 ≤ e < n] x(e) × w = ∑ x̂(e + b) × w, x̂ = x with zeros "
