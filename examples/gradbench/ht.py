@@ -93,7 +93,7 @@ def bone_transforms(theta, model):
 
 
 def held(theta, model, shares, corners):
-    """Where the model has Σ k: shares[k] × vertex corners[k]; a vertex is a weighted mean of what the bones do to it."""
+    """Where the model has Σ k: shares[k] × vertex corners[k]; a vertex is a weighted mean of bones' doings."""
     transforms, B = bone_transforms(theta, model), model.parents.shape[0]
 
     def at_rest(b, j):

@@ -59,7 +59,7 @@ OWN: Final = (
           "rules, over its own operands", "ad/calls.py"),
     _rule("fuse", "fusion", "y = I ⇒ s; … y(J) … = … s[J/I] …", "passes/fuse.py: where it pays", "fuse.*",
           condition="no element is evaluated more often than before, or it is cheap"),
-    _rule("sums.scatter", "sums by a table of places", "z(j) = ∑ᵢ δ(j, data(i)) × s(i) is written as z[data(i)] += s(i)",
+    _rule("sums.scatter", "sums by a table of places", "z(j) = ∑ᵢ δ(j, data(i)) × s(i): z[data(i)] += s(i)",
           "passes/sums.py"),
     _rule("sums.split", "a sum in two", "∑_{i, j} s(j) × t(i, j) = ∑ⱼ s(j) × t′(j), t′ = J ⇒ ∑ᵢ t(i, j)",
           "passes/sums.py; off under exact()", exact=False, condition="at most half of the work is left"),
