@@ -24,15 +24,13 @@ def covariance(kernel, x, z):
     """height² exp(-|x - z|² / (2 length²)) for all pairs of points."""
     sharpness = pb.exp(-2 * kernel.length) / 2
     square = lambda n, m: pb.sum_over(x.shape[1], lambda d: (x[n, d] - z[m, d]) ** 2)
-    element = lambda n, m: pb.exp(2 * kernel.height - sharpness * square(n, m))
-    return pb.build((x.shape[0], z.shape[0]), element)
+    return pb.build((x.shape[0], z.shape[0]), lambda n, m: pb.exp(2 * kernel.height - sharpness * square(n, m)))
 
 
 @pb.function
 def log_likelihood(kernel: Kernel, x: Float64[Array, "N D"], y: Float64[Array, "N"]):
     """Log p(y | x), up to a constant: Rasmussen and Williams, Gaussian Processes for Machine Learning, eq. (2.30)."""
-    noise = pb.exp(2 * kernel.noise) * pb.eye(x.shape[0])
-    factor = linalg.cholesky(covariance(kernel, x, x) + noise)
+    factor = linalg.cholesky(covariance(kernel, x, x) + pb.exp(2 * kernel.noise) * pb.eye(x.shape[0]))
     whitened = linalg.solve_triangular(factor, y, lower=True)
     return -(whitened @ whitened) / 2 - pb.sum(pb.log(linalg.diagonal(factor)))
 
