@@ -349,8 +349,8 @@ def _in_place_cost(o: Operand, rows: Group, depth: Group, element: int) -> float
     down, along = (runs([(g.cut, as_index(g.chunk)), *whole_levels(g.inner)], address) for g in (rows, depth))
     if len(down) > 1 or len(along) > 1 or (along and along[0].step != 1):
         return float("inf")
-    crowded = bool(down) and down[0].step * element % 1024 == 0  # rows meet in few sets of the caches
-    return 0.15 if crowded else 0.04
+    crowded = bool(down) and down[0].step * element % 4096 == 0  # rows meet in one set of the first cache
+    return 0.1 if crowded else 0.04
 
 
 def _pack_cycles(o: Operand, lanes: tuple[Var, ...], depth: tuple[Var, ...], width: int) -> float:
@@ -364,7 +364,7 @@ def _pack_cycles(o: Operand, lanes: tuple[Var, ...], depth: tuple[Var, ...], wid
         case "lines":
             return 6 / width if across[-1].step == 1 else 1.2
         case "turned":
-            return 0.5
+            return 0.8
         case _:
             return 1.5
 
