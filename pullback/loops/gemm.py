@@ -52,6 +52,7 @@ from pullback.loops.nodes import (
 from pullback.loops.residues import Part, parts
 from pullback.loops.scalar import ScalarLowering
 from pullback.loops.scope import Scope
+from pullback.loops.sweep import find_sweep, sweep
 from pullback.loops.tile import tile
 
 
@@ -86,7 +87,10 @@ def _work(s: Build) -> int:
 
 
 def _packed(part: Part, builder: KernelBuilder, vector_bytes: int) -> list[Stmt] | None:
-    """The part by packed panels, where that is estimated to take the fewest cycles."""
+    """The part by a sweep, or by packed panels where that is estimated to take the fewest cycles."""
+    found = find_sweep(part, builder)
+    if found is not None:
+        return sweep(found, part, builder, vector_bytes // found.total.dtype.size)
     plan = best_packed_plan(part.build, builder.address, vector_bytes, lambda c: _direct(part, c, builder))
     if plan is None or plan.cycles > _unpacked_cycles(part, builder, vector_bytes):
         return None

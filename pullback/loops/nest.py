@@ -21,7 +21,8 @@ from pullback.ir.types import DType
 from pullback.loops.nodes import Buffer
 from pullback.loops.vector_math import VECTOR_FUNCTIONS
 
-ACCUMULATORS = 12  # of 16 vector registers
+REGISTERS = 16  # for vectors
+ACCUMULATORS = 12  # of them, for sums
 LATENCY = 4  # cycles of a multiply-add
 FUNCTION = 12  # cycles of a transcendental, a vector or a single element
 ACROSS = 3  # cycles to add the lanes of one accumulator, others in flight
@@ -341,7 +342,9 @@ def _tilings(others: list[Var], vectors: int) -> list[tuple[tuple[Var, int], ...
         ]
         for v in others
     }
-    out += [((v, t),) for v in others for t in sizes[v] if t <= room]
+    # one tiled axis: its rows share a row of vectors, which stays in registers beside the sums and one factor
+    rows = (REGISTERS - 1 - vectors) // vectors
+    out += [((v, t),) for v in others for t in sizes[v] if t <= min(room, rows)]
     out += [((a, s), (b, t)) for a, b in combinations(others, 2) for s in sizes[a] for t in sizes[b] if s * t <= room]
     return out
 

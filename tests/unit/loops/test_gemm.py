@@ -13,7 +13,7 @@ from pullback.ir.parser import parse_program
 from pullback.ir.program import Build, Program
 from pullback.ir.traverse import specialise
 from pullback.ir.traverse import walk as scalars
-from pullback.loops import gemm, gemm_plan, residues
+from pullback.loops import gemm, gemm_plan, residues, sweep
 from pullback.loops.lower import without_units
 from pullback.loops.memory import plan
 from pullback.loops.nodes import Call, Kernel, walk
@@ -76,6 +76,10 @@ def kernels(program: Program, dims: dict[str, int], vector_bytes: int = 32) -> l
 def assert_packed_and_right(text: str | Program, dims: dict[str, int], dtype: str = "f32") -> None:
     program = parse_program(text.format(t=dtype)) if isinstance(text, str) else text
     assert any(b.name == "panels_b" for k in kernels(program, dims) for b in k.scratch), "not packed"
+    assert_right(program, dims)
+
+
+def assert_right(program: Program, dims: dict[str, int]) -> None:
     rng = np.random.default_rng(3)
     inputs = []
     for r in specialise(program, dims).inputs:
@@ -113,6 +117,18 @@ def test_products_of_every_edge(
 @pytest.mark.parametrize("text", [TWO_OUTPUTS, TRANSPOSED_OUTPUT, TRIANGLE, SCALED])
 def test_forms(text: str) -> None:
     assert_packed_and_right(text, {"M": 23, "N": 37, "K": 90})
+
+
+@needs_compiler
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize(("columns", "depth"), [(64, 16), (301, 75), (700, 9)])
+def test_large_matrices_are_swept(rows: int, columns: int, depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("LARGE", 0), ("FAR", 0), ("SUMS", 1024)):
+        monkeypatch.setattr(sweep, name, value)
+    program, dims = parse_program(PLAIN.format(t="f32")), {"M": rows, "N": columns, "K": depth}
+    (kernel,) = kernels(program, dims)
+    assert {s.kernel.name for s in walk(kernel.body) if isinstance(s, Call)} >= {f"add_rows_f32_{rows}x8"}
+    assert_right(program, dims)
 
 
 @needs_compiler
