@@ -27,7 +27,7 @@ from pullback.loops import gemm_plan
 from pullback.loops.bounds import LoopNest
 from pullback.loops.gemm_pack import Block, Packer, Panels, around, blocks, over_panels
 from pullback.loops.gemm_plan import Contraction, PackedPlan, best_packed_plan, size
-from pullback.loops.lower import KernelBuilder, Specialist, flat_position, plain_build, without_units
+from pullback.loops.lower import KernelBuilder, Specialist, flat_position, free_variables, plain_build, without_units
 from pullback.loops.nest import Nest, best_plan, cache_cycles, map_reductions, narrower
 from pullback.loops.nodes import (
     Assign,
@@ -159,8 +159,8 @@ def _unpacked_cycles(part: Part, builder: KernelBuilder, vector_bytes: int) -> f
 def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool = False) -> Kernel:
     """The register tile: c[i, j] (+)= sum over k of a[k, i] * b[k, j], for panels of `rows` and of `vectors`.
 
-    Index parameters: the steps of the sum, the distance of two rows of c, and `begun`, 0 where c is to be overwritten.
-    With `in_place`, a is not a panel but lies as a[i, k] in memory; a last parameter is the distance of its rows.
+    Index parameters: `steps` of the sum, `stride`, the distance of two rows of c, and `begun`, 0 where c is to be
+    overwritten. With `in_place`, a is not a panel but lies as a[i, k] in memory, `row` being the distance of its rows.
     """
     columns = lanes * vectors
     steps, stride, begun, row_step = (Var(name, 1 << 40) for name in ("steps", "stride", "begun", "row"))
@@ -200,8 +200,7 @@ def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool =
         f"c[i, j] (+)= sum over k of a[{'i, k' if in_place else 'k, i'}] * b[k, j] for i < {rows}, j < {columns}",
     )
     name = f"multiply_{dtype.name}_{rows}x{columns}" + "_in_place" * in_place
-    indices = (steps, stride, begun, row_step) if in_place else (steps, stride, begun)
-    return Kernel(name, (a, b, c), indices, body, comment)
+    return Kernel(name, (a, b, c), free_variables(body), body, comment)
 
 
 class _Emitter:
@@ -298,22 +297,21 @@ class _Emitter:
         lying = self._lying(rows, depth, at)
 
         def one(i: Index, height: int, j: Index, width: int, used: int) -> list[Stmt]:
-            more: tuple[Index, ...] = ()
-            call = multiply(self.contraction.total.dtype, t.lanes, height, width // t.lanes, lying is not None)
+            tile = multiply(self.contraction.total.dtype, t.lanes, height, width // t.lanes, lying is not None)
             if lying is None:
                 assert self.a is not None
-                left = View(self.a, i * depth.size)
+                left, row = View(self.a, i * depth.size), 0
             else:
-                buffer, first, step = lying
-                left, more = View(buffer, first + i * step), (as_index(step),)
+                buffer, first, row = lying
+                left = View(buffer, first + i * row)
             panels = (left, View(self.b, j * depth.size))
             at_c = base + i * stride + j
+            numbers: dict[str, Index | int] = {"steps": depth.size, "stride": stride, "begun": depth.start, "row": row}
             if used == width:
-                indices = (depth.size, as_index(stride), depth.start, *more)
-                return [Call(call, (*panels, View(self.partial, at_c)), indices)]
+                return [Call.by_name(tile, (*panels, View(self.partial, at_c)), numbers)]
             line = self._line(height * width)
             return [
-                Call(call, (*panels, View(line)), (depth.size, as_index(width), ZERO_INDEX, *more)),
+                Call.by_name(tile, (*panels, View(line)), {**numbers, "stride": width, "begun": 0}),
                 *self._part(line, width, height, used, at_c, stride, depth.start),
             ]
 

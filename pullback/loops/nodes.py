@@ -17,7 +17,7 @@ of a kernel, at most 4 KiB. Nodes are compared by identity; nothing here is inte
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal as Lit
@@ -464,6 +464,11 @@ class Call:
     kernel: Kernel
     arguments: tuple[View, ...]
     indices: tuple[Index, ...] | None = None
+
+    @staticmethod
+    def by_name(kernel: Kernel, arguments: tuple[View, ...], indices: Mapping[str, Index | int]) -> Call:
+        """A call that gives the kernel those of the numbers that it takes."""
+        return Call(kernel, arguments, tuple(as_index(indices[v.name]) for v in kernel.indices))
 
     @property
     def index_values(self) -> tuple[Index, ...]:

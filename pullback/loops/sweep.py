@@ -17,7 +17,7 @@ from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
 from pullback.loops.gemm_plan import Run, runs, size, whole_levels
-from pullback.loops.lower import KernelBuilder
+from pullback.loops.lower import KernelBuilder, free_variables
 from pullback.loops.nest import stride
 from pullback.loops.nodes import (
     Assign,
@@ -118,8 +118,9 @@ def sweep(found: Sweep, part: Part, builder: KernelBuilder, lanes: int) -> list[
             View(y, origin.index(y_at) + k * found.depth.step + first),
             View(z, origin.index(part.position) + first),
         )
-        numbers = (count // lanes * lanes, along, x_row, found.depth.step, z_row)
-        return Call(add_rows(dtype, lanes, rows, together, count % lanes), views, (*map(as_index, numbers), k))
+        numbers: dict[str, Index | int] = {"width": count // lanes * lanes, "x_step": along, "x_row": x_row, "y_row": found.depth.step,
+                   "z_row": z_row, "begun": k}  # fmt: skip
+        return Call.by_name(add_rows(dtype, lanes, rows, together, count % lanes), views, numbers)
 
     def columns(first: Index, count: int) -> list[Stmt]:
         whole = steps - steps % TOGETHER
@@ -187,4 +188,4 @@ def add_rows(dtype: DType, lanes: int, rows: int, together: int, rest: int) -> K
         body.append(For(r, as_index(width), as_index(width) + rest, tuple(step(as_index(r), 1))))
     name = f"add_rows_{dtype.name}_{rows}x{together}"
     comment = (f"z[m, n] (+)= sum over j of x[m, j] * y[j, n] for m < {rows}, j < {together}",)
-    return Kernel(name, (x, y, z), (width, x_step, x_row, y_row, z_row, begun), tuple(body), comment)
+    return Kernel(name, (x, y, z), free_variables(tuple(body)), tuple(body), comment)

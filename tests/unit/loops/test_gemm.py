@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 
 import numpy as np
@@ -19,8 +20,9 @@ from pullback.loops.memory import plan
 from pullback.loops.nodes import Call, Kernel, walk
 from pullback.loops.verify import verify_function
 from pullback.passes.pipeline import optimise
-from pullback.runtime.compile import compiler_command
-from pullback.runtime.emit import lower_program
+from pullback.runtime.buffer import aligned_bytes
+from pullback.runtime.compile import compiler_command, library_path
+from pullback.runtime.emit import emit_c, lower_program
 from pullback.runtime.executor import compile_program
 from pullback.testing.bounds import interpret_with_bounds
 
@@ -175,6 +177,20 @@ def test_packing_buffers_are_planned(vector_bytes: int) -> None:
     names = {b.name for b in made.memory.offsets}
     assert "panels_b" in names
     verify_function(made.function, plan(made.function))
+
+
+@needs_compiler
+@pytest.mark.parametrize("vector_bytes", [16, 64])
+def test_other_widths_compute_the_same(vector_bytes: int) -> None:
+    """A compiler splits vectors that the processor does not have."""
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(29, 90)).astype(np.float32), rng.normal(size=(77, 90)).astype(np.float32)
+    text = "nt(x: f32[M, K], y: f32[N, K]) { z = build m < M, n < N { sum k < K { x[m, k] * y[n, k] } } return z }"
+    source = emit_c(parse_program(text), {"M": 29, "N": 77, "K": 90}, vector_bytes=vector_bytes)
+    function = getattr(ctypes.CDLL(str(library_path(source.text))), source.name)
+    arena, z = aligned_bytes(source.arena_bytes), np.zeros((29, 77), np.float32)
+    assert function(*(ctypes.c_void_p(a.ctypes.data) for a in (x, y, z, arena))) == 0
+    np.testing.assert_allclose(z, x @ y.T, rtol=1e-4, atol=1e-4)
 
 
 def test_equal_register_tiles_are_one_function() -> None:

@@ -38,7 +38,7 @@ def test_strict_and_sanitised(name: str, tmp_path: Path) -> None:
     assert not re.search(r"^\s+(float|double|u?int\d+_t) \w+\[", source, re.MULTILINE), "an array on the stack"
 
 
-@pytest.mark.parametrize("name", ["dense", "strided", "descent"])
+@pytest.mark.parametrize("name", ["dense", "strided", "descent", "packed"])
 def test_without_vector_extensions(name: str, tmp_path: Path) -> None:
     text, dims = CASES[name]
     export(parse_program(text), dims, tmp_path)
