@@ -118,8 +118,14 @@ def sweep(found: Sweep, part: Part, builder: KernelBuilder, lanes: int) -> list[
             View(y, origin.index(y_at) + k * found.depth.step + first),
             View(z, origin.index(part.position) + first),
         )
-        numbers: dict[str, Index | int] = {"width": count // lanes * lanes, "x_step": along, "x_row": x_row, "y_row": found.depth.step,
-                   "z_row": z_row, "begun": k}  # fmt: skip
+        numbers: dict[str, Index | int] = {
+            "width": count // lanes * lanes,
+            "x_step": along,
+            "x_row": x_row,
+            "y_row": found.depth.step,
+            "z_row": z_row,
+            "begun": k,
+        }
         return Call.by_name(add_rows(dtype, lanes, rows, together, count % lanes), views, numbers)
 
     def columns(first: Index, count: int) -> list[Stmt]:
