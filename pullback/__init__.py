@@ -8,6 +8,7 @@ from pullback import errors, linalg, verbs
 from pullback.api import Function, exact, function, grad, threads, value_and_grad
 from pullback.api.batching import vmap
 from pullback.api.custom import checkpoint, custom_derivative
+from pullback.api.graph import graph
 from pullback.api.jacobian import hessian, jacobian
 from pullback.api.modes import hvp, jvp, stop_gradient, vjp
 from pullback.api.split import forward_backward
@@ -248,6 +249,7 @@ __all__ = [
     "full_like",
     "function",
     "grad",
+    "graph",
     "greater",
     "greater_equal",
     "hessian",

@@ -176,12 +176,12 @@ def settled(e: Edge, out: list[Statement]) -> Edge:
     if _is_light(core) and len(tests) <= TESTS:
         return e
     if not _is_light(core):
-        core = _stored(f"{e.result.name}_by_{e.operand.name}", e.weight, e.variables, out)
+        core = stored(f"{e.result.name}_by_{e.operand.name}", e.weight, e.variables, out)
     if len(tests) > TESTS:
         rest = expr.const(True, types.bool_)
         for t in tests[TESTS - 1 :]:
             rest = expr.apply("logical_and", rest, t)
-        rest = _stored(f"{e.result.name}_where", expr.bracket(conds, rest), e.variables, out)
+        rest = stored(f"{e.result.name}_where", expr.bracket(conds, rest), e.variables, out)
         tests = [*tests[: TESTS - 1], rest]
     return replace(e, weight=under_guards(core, [*conds, *tests]))
 
@@ -192,11 +192,11 @@ def dense(edges: Sequence[Edge], out: list[Statement]) -> Edge:
     operand, result = edges[0].operand, edges[0].result
     columns = tuple(Var(f"m{k}", d) for k, d in enumerate(operand.shape))
     value = expr.add(*(expr.cast(matrix(e, columns), operand.dtype) for e in edges))
-    weight = _stored(f"{result.name}_by_{operand.name}", value, (*rows, *columns), out, every=True)
+    weight = stored(f"{result.name}_by_{operand.name}", value, (*rows, *columns), out, every=True)
     return replace(edges[0], source=tuple(map(as_index, columns)), variables=(*rows, *columns), weight=weight)
 
 
-def _stored(name: str, value: Scalar, variables: Sequence[Var], out: list[Statement], every: bool = False) -> Scalar:
+def stored(name: str, value: Scalar, variables: Sequence[Var], out: list[Statement], every: bool = False) -> Scalar:
     """The element of a new array that holds the value, over the variables it depends on."""
     kept = [v for v in variables if every or v in value.free]
     fresh = tuple(Var(v.name, v.extent) for v in kept)

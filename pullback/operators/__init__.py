@@ -41,6 +41,7 @@ from pullback.operators.order import (
     elimination_cost,
     inner_vertices,
 )
+from pullback.operators.tensors import Dense, Indexed
 from pullback.operators.triangular import solve
 
 __all__ = [
@@ -48,10 +49,12 @@ __all__ = [
     "AdjointSolution",
     "BlockMatrix",
     "Bracketing",
+    "Dense",
     "Diagonal",
     "EliminationOrder",
     "Hadamard",
     "I",
+    "Indexed",
     "InnerProduct",
     "Kronecker",
     "LeftMultiply",
