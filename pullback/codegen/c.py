@@ -476,15 +476,15 @@ def _fit(text: str) -> str:
 def _wrap(head: str, rest: str) -> str:
     """A function whose parameters are broken into lines of at most WIDTH."""
     signature, brace, body = rest.partition(") {\n")
-    line = head
+    first, *others = signature[1:].split(", ")
+    line = f"{head}({first}"
     out = []
-    indent = " " * (len(head) + 1)
-    for k, p in enumerate(signature[1:].split(", ")):
-        piece = ("(" if k == 0 else ", ") + p
-        if len(line) + len(piece) + 3 > WIDTH:
+    indent = " " * min(len(head) + 1, WIDTH // 2)
+    for p in others:
+        if len(line) + len(p) + 5 > WIDTH:
             out.append(line + ",")
             line = indent + p
         else:
-            line += piece
+            line += ", " + p
     return "\n".join([*out, line]) + brace + body
 
