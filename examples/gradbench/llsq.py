@@ -16,13 +16,9 @@ from pullback import Array, Size
 def primal(x: Float64[Array, "M"], n: Size["N"]):
     """Half the sum of the squared distances; the polynomial by Horner's rule."""
     M = x.shape[0]
-
-    def half_square(i):
-        t = -1 + 2.0 * i / (n - 1)
-        value = pb.fold(M, 0.0, lambda value, j: value * t + x[M - 1 - j])
-        return (pb.sign(t) - value) ** 2 / 2
-
-    return pb.sum_over(n, half_square)
+    t = pb.build(n, lambda i: -1 + 2.0 * i / (n - 1))
+    value = pb.fold(M, pb.zeros(n), lambda value, j: value * t + x[M - 1 - j])
+    return pb.sum((pb.sign(t) - value) ** 2) / 2
 
 
 gradient = pb.grad(primal, wrt="x")

@@ -9,9 +9,9 @@ the body's own vjp that depends on cotangents:
 
 What takes one operation is computed again instead.
 
-An array read only as x[t, ..] has its cotangent written row by row, which is a scan; any other captured array
-accumulates. What the backward pass does not read is not stacked (dead code). A while loop with a bound on its
-trips is the fold that stops changing its states; a cond is transposed branch by branch.
+An array read only in rows x[t, ..], x[t + 1, ..] or x[T - 1 - t, ..] has its cotangent written row by row, which is a
+scan; any other captured array accumulates. What the backward pass does not read is not stacked (dead code). A while
+loop with a bound on its trips is the fold that stops changing its states; a cond is transposed branch by branch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from pullback.ir import expr, types
 from pullback.ir.expr import Add, Apply, Get, Mul, Reduce, Ref, Scalar, Select
-from pullback.ir.index import Index, Var, as_index, cond
+from pullback.ir.index import Data, Index, Var, as_index
 from pullback.ir.program import (
     Block,
     Build,
@@ -35,9 +35,13 @@ from pullback.ir.program import (
     statement_reads,
 )
 from pullback.ir.traverse import Substitution, walk
+from pullback.rewrite.brackets import solve
 
 Vjp = Callable[[Program, Sequence[int]], Program]
 Cotangents = Mapping[Ref, Ref]
+Row = tuple[Ref, Index]  # an array, and where along its first axis a step reads it
+
+FEW_ROWS = 4  # rows of one array that a step may read for their cotangents to be written row by row
 
 
 @dataclass
@@ -94,13 +98,13 @@ def transpose_fold(s: Fold, cotangents: Cotangents, active: set[Ref], vjp: Vjp) 
     count = len(s.states)
     inside = loop_active(s, active)
     captured = [r for r in block_reads(s.body) if r in active and r not in s.states]
-    sliced = [r for r in captured if _only_rows(s, r)]
-    shared = [r for r in captured if r not in sliced]
+    slices = {r: firsts for r in captured if (firsts := _rows_read(s, r))}
+    shared = [r for r in captured if r not in slices]
     moving = [k for k in range(count) if s.states[k] in inside]
-    rows = {r: Ref(f"{r.name}_row", r.dtype, r.shape[1:]) for r in sliced}
+    rows = {(r, at): Ref(f"{r.name}_row", r.dtype, r.shape[1:]) for r, firsts in slices.items() for at in firsts}
 
     def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
-        return expr.get(rows[ref], *indices[1:]) if ref in rows else expr.get(ref, *indices)
+        return expr.get(rows[ref, indices[0]], *indices[1:]) if ref in slices else expr.get(ref, *indices)
 
     body = Substitution(get=element).block(s.body) if rows else s.body
     wrt = [*(s.states[k] for k in moving), *rows.values(), *shared]
@@ -129,8 +133,9 @@ def transpose_fold(s: Fold, cotangents: Cotangents, active: set[Ref], vjp: Vjp) 
     refs: dict[Ref, Ref] = {r: r for r in shared}
     for r, stack in stacks.items():
         refs[r] = _emit(inner, element_copy(r.name, stack, (now,)))
-    for r, row in rows.items():
-        refs[row] = _emit(inner, element_copy(row.name, r, (now,)))
+    at_now = Substitution(variables={s.var: now})
+    for (r, at), row in rows.items():
+        refs[row] = _emit(inner, element_copy(row.name, r, (at_now.index(at),)))
 
     states: list[Ref] = []
     inits: list[Ref] = []
@@ -163,13 +168,13 @@ def transpose_fold(s: Fold, cotangents: Cotangents, active: set[Ref], vjp: Vjp) 
         results.append(_emit(inner, Build((Ref(f"{r.name}_bar", r.dtype, r.shape),), variables, (value,))))
     results += [found[row] for row in rows.values()]
     outs = [Ref(x.name, x.dtype, x.shape) for x in states]
-    outs += [Ref(f"{r.name}_bar_rows", r.dtype, (trips, *row.shape)) for r, row in rows.items()]
+    outs += [Ref(f"{r.name}_bar_rows", r.dtype, (trips, *row.shape)) for (r, _), row in rows.items()]
     before.append(Fold(tuple(outs), var, tuple(states), tuple(inits), Block(tuple(inner), tuple(results)), s.positions))
 
     given_to = [(s.inits[k], outs[j]) for j, k in enumerate(moving) if s.inits[k] in active]
     given_to += [(r, outs[len(moving) + j]) for j, r in enumerate(shared)]
-    for r, out in zip(rows, outs[len(states) :], strict=True):
-        given_to.append((r, _emit(before, _reversed_rows(r, out, trips))))
+    for (r, at), out in zip(rows, outs[len(states) :], strict=True):
+        given_to.append((r, _emit(before, _rows_in_place(r, at, s.var, out))))
     return Transposed((forward,), before, given_to)
 
 
@@ -237,22 +242,27 @@ def _is_cheap(e: Scalar) -> bool:
     return total <= 1
 
 
-def _forward(s: Fold, body: Block, rows: dict[Ref, Ref], more: Sequence[Ref], stacks: Sequence[Ref]) -> Fold:
+def _forward(s: Fold, body: Block, rows: dict[Row, Ref], more: Sequence[Ref], stacks: Sequence[Ref]) -> Fold:
     """The fold with another form of its body, which gives rows of more arrays."""
-    source = {row: r for r, row in rows.items()}
+    source = {row: place for place, row in rows.items()}
 
     def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
-        return expr.get(source[ref], s.var, *indices) if ref in source else expr.get(ref, *indices)
+        r, *first = source.get(ref, (ref,))
+        return expr.get(r, *first, *indices)
 
     block = Substitution(get=element).block(replace(body, results=(*body.results, *more)))
     return replace(s, outs=(*s.outs, *stacks), body=block)
 
 
-def _reversed_rows(r: Ref, rows: Ref, trips: Index) -> Build:
-    """r_bar[t, ..] = rows[trips - 1 - t, ..], zero past the last step."""
+def _rows_in_place(r: Ref, at: Index, var: Var, rows: Ref) -> Build:
+    """r_bar[m, ..] = sum over t of [m == at(t)] rows[trips - 1 - t, ..], the sum solved for t."""
     variables = tuple(Var(f"i{k}", d) for k, d in enumerate(r.shape))
-    first, rest = as_index(variables[0]), variables[1:]
-    value = expr.bracket((cond(">=", trips - 1 - first),), expr.get(rows, trips - 1 - first, *rest))
+    step = Var(var.name, var.extent)
+    there = Substitution(variables={var: as_index(step)}).index(at)
+    term = expr.get(rows, var.extent - 1 - as_index(step), *variables[1:])
+    solution = solve((step,), [as_index(variables[0]) - there], term)
+    assert solution is not None, "a row's place reads no data"
+    value = expr.reduce("sum", solution.variables, solution.term)
     return Build((Ref(f"{r.name}_bar", r.dtype, r.shape),), variables, (value,))
 
 
@@ -261,22 +271,23 @@ def _emit(statements: list[Statement], s: Build) -> Ref:
     return s.outs[0]
 
 
-def _only_rows(s: Fold, r: Ref) -> bool:
-    """Whether the body reads r only as r[t, ..], in its own statements, t the step."""
+def _rows_read(s: Fold, r: Ref) -> tuple[Index, ...]:
+    """The first indices of all reads of r, where they are a few functions of the step alone; else none.
+
+    Only the body's own statements may read it, and none may give it as a result.
+    """
     if r.rank == 0 or r in s.body.results:
-        return False
-    here = as_index(s.var)
+        return ()
+    firsts: dict[Index, None] = {}
     for t in s.body.statements:
         if r not in statement_reads(t):
             continue
         if not isinstance(t, Build | Scatter):
-            return False
-        values = t.values if isinstance(t, Build) else (t.value,)
-        for v in values:
-            for node in walk(v):
-                if isinstance(node, Get) and node.ref is r and node.indices[0] is not here:
-                    return False
-    return True
+            return ()
+        for v in t.values if isinstance(t, Build) else (t.value,):
+            firsts |= {n.indices[0]: None for n in walk(v) if isinstance(n, Get) and n.ref is r}
+    steps = (i.free == {s.var} and not any(isinstance(a, Data) for a in i.every_atom) for i in firsts)
+    return tuple(firsts) if len(firsts) <= FEW_ROWS and all(steps) else ()
 
 
 def while_as_fold(s: While) -> tuple[Statement, ...]:
