@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -87,6 +86,7 @@ class Runner:
         self.dims = solve_dims(self.program, [a.shape for a in arrays], sizes)
         self.single = traced.structure == tree.LEAF
         self.dtypes = [r.dtype.numpy for r in self.program.inputs]
+        self._entries: dict[tuple[tuple[int, int], ...], Callable[..., Any] | None] = {}
         self.executable: Any = None
         if (backend or policy.backend()) == "c" and not has_empty_extent(self.program, self.dims):
             self.executable = self._compile(threads)
@@ -105,15 +105,21 @@ class Runner:
             policy.warn_without_compiler(error.what)
             return None
 
-    @cached_property
-    def entry(self) -> Callable[..., Any] | None:
-        """The compiled call itself, for arrays that fit exactly; None where the results are a tree or interpreted."""
-        structure = self.traced.structure
-        plain = self.single or (structure.kind == "tuple" and all(c == tree.LEAF for c in structure.children))
-        if self.executable is None or not plain or self.traced.captured:
-            return None
-        found: Callable[..., Any] | None = self.executable.entry
-        return found
+    def entry(self, fixed: tuple[tuple[int, int], ...], typed: bool) -> Callable[..., Any] | None:
+        """The compiled call itself, for arguments that fit exactly; None where the results are a tree or interpreted.
+
+        Args:
+            fixed: positions of the arguments that are integers it was compiled for, and their values.
+            typed: whether Python numbers mean what arrays of rank 0 would.
+        """
+        if fixed not in self._entries:
+            structure = self.traced.structure
+            plain = self.single or (structure.kind == "tuple" and all(c == tree.LEAF for c in structure.children))
+            made = None
+            if plain and self.executable is not None:
+                made = self.executable.entry(fixed, self.traced.captured, typed)
+            self._entries[fixed] = made
+        return self._entries[fixed]
 
     def call_fast(self, arrays: list[NDArray]) -> Any:
         """A call whose arguments are known to be contiguous and of the shapes and element types of this runner."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -21,7 +20,17 @@ from pullback.errors import PullbackError, ShapeError, TraceError
 from pullback.ir.dims import check_requirements, determined_dims, solve_dims
 from pullback.ir.program import Program
 from pullback.lang import tree
-from pullback.lang.annotations import AnySpec, ArraySpec, NumberSpec, Spec, TreeSpec, Undetermined
+from pullback.lang.annotations import (
+    AnySpec,
+    ArraySpec,
+    Leaf,
+    NumberSpec,
+    SizeSpec,
+    Spec,
+    StaticSpec,
+    TreeSpec,
+    Undetermined,
+)
 from pullback.lang.trace import is_tracing
 from pullback.source import user_position
 
@@ -37,6 +46,30 @@ def _placed(error: PullbackError) -> PullbackError:
     if error.position is None:
         error.position = user_position()
     return error
+
+
+def _fixed(
+    args: Sequence[Any], leaves: Sequence[Leaf], arrays: Sequence[np.ndarray[Any, Any]]
+) -> tuple[tuple[int, int], ...] | None:
+    """The integers among the arguments that the program was made for, by position.
+
+    None where other arguments than these, arrays that go in as they are, and numbers for arrays of rank 0 are among
+    them: then a call needs to look closely each time.
+    """
+    if len(args) != len(leaves):
+        return None
+    found: list[tuple[int, int]] = []
+    inputs = iter(arrays)
+    for k, (x, leaf) in enumerate(zip(args, leaves, strict=True)):
+        if leaf.is_input:
+            array = next(inputs)
+            if array is not x and not (isinstance(x, float) and array.ndim == 0):
+                return None
+        elif type(x) is int:
+            found.append((k, x))
+        else:
+            return None
+    return tuple(found)
 
 
 def _only_arrays(spec: Spec) -> bool:
@@ -205,8 +238,8 @@ class Function:
             runner, arrays = self._runner(signature, traced, flat)
         except PullbackError as error:
             raise _placed(error) from error.__cause__
-        if not keywords and len(args) == len(arrays) and all(map(operator.is_, args, arrays)):
-            self._keep(runner)
+        if not keywords and (fixed := _fixed(args, signature.flat, arrays)) is not None:
+            self._keep(runner, fixed)
         if quick and len(given) == len(signature.flat):
             self._fast[key] = Shortcut(runner, signature.flat, given)
         try:
@@ -214,9 +247,10 @@ class Function:
         except PullbackError as error:
             raise _placed(error) from error.__cause__
 
-    def _keep(self, runner: Runner) -> None:
-        """Let calls with arrays like these go straight to the compiled function (`runtime.shim.quick_class`)."""
-        entry = runner.entry
+    def _keep(self, runner: Runner, fixed: tuple[tuple[int, int], ...]) -> None:
+        """Let calls with arguments like these go straight to the compiled function (`runtime.shim.quick_class`)."""
+        typed = all(isinstance(p.spec, ArraySpec | NumberSpec | SizeSpec | StaticSpec) for p in self.parameters)
+        entry = runner.entry(fixed, typed)
         if entry is None:
             return
         from pullback.runtime.shim import quick_class

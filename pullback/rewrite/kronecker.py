@@ -34,6 +34,7 @@ from pullback.rewrite.normal_form import peel_guards, under_guards
 
 SMALL = 24  # nodes up to which a result keeps a delta's factor as it is
 FEW = 2  # operations up to which a delta's factor is copied into each reader
+FULL = 3  # terms up to which a sum of deltas that fills its array is carried on
 MANY = 16  # terms up to which a sum of deltas is carried on
 MANY_SUMS = 256  # the same where the terms are what is wanted
 
@@ -250,7 +251,7 @@ class _Eliminator:
 
 def _is_full(s: Build, terms: list[Delta]) -> bool:
     """Whether the terms fill the array: a small matrix written element by element is read, not copied about."""
-    if len(terms) < 2:
+    if len(terms) <= FULL:
         return False
     filled = Fraction(0)
     for t in terms:

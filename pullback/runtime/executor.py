@@ -105,9 +105,10 @@ class Executable:
                 result[...] = target
         return results
 
-    @cached_property
-    def entry(self) -> Callable[..., Any] | None:
-        """The program as a callable on arrays that fit exactly (`runtime.shim`); None where there can be none."""
+    def entry(
+        self, fixed: Sequence[tuple[int, int]] = (), held: Sequence[NDArray] = (), numbers: bool = False
+    ) -> Callable[..., Any] | None:
+        """The program as a callable on arguments that fit exactly (`runtime.shim`); None where there can be none."""
         from pullback.runtime.shim import fast_entry
 
         def failed(code: int, index: int, extent: int) -> None:
@@ -116,7 +117,8 @@ class Executable:
             raise error
 
         r = self.record
-        return fast_entry(self._entry, r.inputs, r.outputs, r.arena_bytes, failed if r.sites else None, r.brief)
+        checks = failed if r.sites else None
+        return fast_entry(self._entry, r.inputs, r.outputs, r.arena_bytes, checks, r.brief, fixed, held, numbers)
 
     def _target(self, k: int, a: NDArray, inputs: Sequence[NDArray]) -> NDArray:
         """The array the program writes for output k: the given one, or another where that will not do."""

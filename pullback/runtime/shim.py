@@ -26,6 +26,7 @@ from pullback.runtime.record import Parameter
 NAME = "_pullback_call"
 
 Entry = Callable[..., Any]
+NDArray = np.ndarray[Any, Any]
 
 
 @lru_cache(maxsize=1)
@@ -61,6 +62,9 @@ def fast_entry(
     arena_bytes: int,
     failed: Callable[[int, int, int], None] | None,
     brief: bool = False,
+    fixed: Sequence[tuple[int, int]] = (),
+    held: Sequence[NDArray] = (),
+    numbers: bool = False,
 ) -> Entry | None:
     """A callable on arrays that are just what the function takes; None where the extension cannot serve it.
 
@@ -68,8 +72,11 @@ def fast_entry(
         function: the compiled function as ctypes has it.
         failed: raises for a code and its index and extent; None where nothing is checked at run time.
         brief: the call takes so little time that it keeps the interpreter lock.
+        fixed: positions among the arguments of integers that the function was compiled for, and their values.
+        held: arrays for the last inputs, which calls do not give.
+        numbers: whether Python numbers do for floating-point arrays of rank 0.
     Returns:
-        entry(*arrays, out=None) -> array, scalar or tuple of them, or NotImplemented for arguments that do not fit.
+        entry(*arguments, out=None) -> array, scalar or tuple of them, or NotImplemented for arguments that do not fit.
     """
     module = extension()
     if module is None:
@@ -83,6 +90,9 @@ def fast_entry(
         failed is not None,
         brief,
         failed or _never,
+        tuple(fixed),
+        tuple(held),
+        numbers,
     )
     return made
 

@@ -3,7 +3,8 @@
    An Entry holds the address of a compiled function and what its arrays must be. Calling it checks each argument
    (element type, shape, contiguity, alignment), makes the results or takes them from out=, lends the arena and calls.
    Whatever does not fit is answered with NotImplemented: the caller then goes the long way, which converts, copies or
-   explains.
+   explains. Among the arguments may be integers that the function was compiled for: they must be equal. Where it
+   says so, numbers do for floating-point arrays of rank 0. Arrays that are held follow the arguments.
 
    `quick_class` makes a subclass of a Python class whose instances, when called, try the entries in their attribute
    `_entries` and then the class's own __call__. */
@@ -19,6 +20,7 @@
 
 #define MOST_ARRAYS 32
 #define MOST_AXES 16
+#define MOST_FIXED 8
 
 typedef struct {
     int type; /* NumPy's number of the element type */
@@ -33,6 +35,11 @@ typedef struct {
     void *address;
     int inputs, outputs;
     Array arrays[MOST_ARRAYS]; /* inputs, then outputs */
+    int fixed;                 /* integers among the arguments: where, and what they must be */
+    Py_ssize_t fixed_at[MOST_FIXED];
+    long long fixed_value[MOST_FIXED];
+    PyObject *held; /* a tuple of arrays: the last inputs */
+    int numbers;    /* whether numbers do for arrays of rank 0 */
     size_t arena_bytes;
     void *arena; /* one arena waits here; a call that finds it lent takes another for itself */
     int checked;
@@ -85,6 +92,15 @@ static int fits(PyObject *object, const Array *a, int flags) {
     return 1;
 }
 
+/* The number that an argument is, for an array of rank 0; 0 where it is none. */
+static int number(PyObject *object, const Array *a, double *x) {
+    if (a->axes || (a->type == NPY_DOUBLE ? !PyFloat_Check(object) : a->type != NPY_FLOAT || !PyFloat_CheckExact(object)))
+        return 0;
+    if (a->type == NPY_DOUBLE) *x = PyFloat_AS_DOUBLE(object);
+    else *(float *)x = (float)PyFloat_AS_DOUBLE(object);
+    return 1;
+}
+
 static int overlap(const char *p, size_t p_bytes, const char *q, size_t q_bytes) {
     return p < q + q_bytes && q < p + p_bytes;
 }
@@ -116,15 +132,35 @@ static int call_now(Entry *self, void **pointers, int64_t fault[2]) {
 
 /* The call itself; `out` is NULL for new arrays. NotImplemented where something does not fit. */
 static PyObject *entry_run(Entry *self, PyObject *const *args, Py_ssize_t given, PyObject *out) {
-    if (given != self->inputs) Py_RETURN_NOTIMPLEMENTED;
+    int held = (int)PyTuple_GET_SIZE(self->held), next = 0;
+    if (given != self->inputs + self->fixed - held) Py_RETURN_NOTIMPLEMENTED;
+    double numbers[MOST_ARRAYS];
     void *pointers[MOST_ARRAYS + 2];
     PyObject *results[MOST_ARRAYS];
     PyObject *answer = NULL;
     int made = 0;
     int64_t fault[2] = {0, 0};
     for (int k = 0; k < self->inputs; ++k) {
-        if (!fits(args[k], &self->arrays[k], 0)) Py_RETURN_NOTIMPLEMENTED;
-        pointers[k] = PyArray_DATA((PyArrayObject *)args[k]);
+        while (next < self->fixed && self->fixed_at[next] == k + next) {
+            PyObject *n = args[k + next];
+            if (!PyLong_CheckExact(n) || PyLong_AsLongLong(n) != self->fixed_value[next]) {
+                PyErr_Clear(); /* of an integer that is too large */
+                Py_RETURN_NOTIMPLEMENTED;
+            }
+            ++next;
+        }
+        int first_held = self->inputs - held;
+        PyObject *x = k < first_held ? args[k + next] : PyTuple_GET_ITEM(self->held, k - first_held);
+        if (fits(x, &self->arrays[k], 0)) pointers[k] = PyArray_DATA((PyArrayObject *)x);
+        else if (self->numbers && number(x, &self->arrays[k], &numbers[k])) pointers[k] = &numbers[k];
+        else Py_RETURN_NOTIMPLEMENTED;
+    }
+    for (; next < self->fixed; ++next) {
+        PyObject *n = args[self->fixed_at[next]];
+        if (!PyLong_CheckExact(n) || PyLong_AsLongLong(n) != self->fixed_value[next]) {
+            PyErr_Clear();
+            Py_RETURN_NOTIMPLEMENTED;
+        }
     }
     if (out && self->outputs != 1 && (!PyTuple_CheckExact(out) || PyTuple_GET_SIZE(out) != self->outputs))
         Py_RETURN_NOTIMPLEMENTED;
@@ -178,6 +214,7 @@ static PyObject *entry_call(PyObject *object, PyObject *const *args, size_t narg
 static void entry_dealloc(PyObject *object) {
     Entry *self = (Entry *)object;
     Py_XDECREF(self->failed);
+    Py_XDECREF(self->held);
     free(self->arena);
     PyTypeObject *type = Py_TYPE(object);
     type->tp_free(object);
@@ -264,18 +301,20 @@ static int read_array(PyObject *item, Array *a) {
     return !PyErr_Occurred();
 }
 
-/* entry(address, inputs, outputs, arena_bytes, checked, brief, failed); None where it has too many arrays */
+/* entry(address, inputs, outputs, arena_bytes, checked, brief, failed, fixed, held, numbers); None where there is too much.
+   `fixed` has pairs (position among the arguments, integer) in order, `held` the arrays of the last inputs. */
 static PyObject *new_entry(PyObject *module, PyObject *args) {
     (void)module;
     unsigned long long address;
-    PyObject *inputs, *outputs, *failed;
+    PyObject *inputs, *outputs, *failed, *fixed, *held;
     Py_ssize_t arena_bytes;
-    int checked, brief;
-    if (!PyArg_ParseTuple(args, "KO!O!nppO", &address, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &arena_bytes,
-                          &checked, &brief, &failed))
+    int checked, brief, numbers;
+    if (!PyArg_ParseTuple(args, "KO!O!nppOO!O!p", &address, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
+                          &arena_bytes, &checked, &brief, &failed, &PyTuple_Type, &fixed, &PyTuple_Type, &held,
+                          &numbers))
         return NULL;
     Py_ssize_t m = PyTuple_GET_SIZE(inputs), n = PyTuple_GET_SIZE(outputs);
-    if (m + n + 2 > 16) Py_RETURN_NONE;
+    if (m + n + 2 > 16 || PyTuple_GET_SIZE(fixed) > MOST_FIXED || PyTuple_GET_SIZE(held) > m) Py_RETURN_NONE;
     for (Py_ssize_t k = 0; k < m + n; ++k) {
         PyObject *item = k < m ? PyTuple_GET_ITEM(inputs, k) : PyTuple_GET_ITEM(outputs, k - m);
         if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 3 || !PyTuple_Check(PyTuple_GET_ITEM(item, 0))
@@ -292,7 +331,15 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
     self->arena_bytes = (size_t)arena_bytes;
     self->checked = checked;
     self->brief = brief;
+    self->numbers = numbers;
     self->failed = Py_NewRef(failed);
+    self->held = Py_NewRef(held);
+    self->fixed = (int)PyTuple_GET_SIZE(fixed);
+    for (int k = 0; k < self->fixed; ++k)
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(fixed, k), "nL", &self->fixed_at[k], &self->fixed_value[k])) {
+            Py_DECREF(self);
+            return NULL;
+        }
     for (Py_ssize_t k = 0; k < m + n; ++k) {
         PyObject *item = k < m ? PyTuple_GET_ITEM(inputs, k) : PyTuple_GET_ITEM(outputs, k - m);
         if (!read_array(item, &self->arrays[k])) {

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jaxtyping import Float64
 
 import pullback as pb
+from pullback import Array
 from pullback.runtime.executor import Executable, compile_program
 from pullback.runtime.shim import extension, fast_entry
 
@@ -136,3 +138,44 @@ def test_a_function_goes_straight_to_compiled_code_and_back() -> None:
     assert len(f._entries) == 2
     with pytest.raises(pb.errors.PullbackError):
         f(np.ones(3), out=np.empty(2))
+
+
+def test_sizes_numbers_and_captured_arrays_need_no_long_way() -> None:
+    table = np.array([2, 0, 1])
+
+    @pb.function
+    def f(n: pb.Size["N"], x: Float64[Array, "3"], share: float, m: pb.Size["M"]):
+        return pb.build(n, lambda i: share * x[pb.asarray(table)[0]] + i + m)
+
+    x = np.array([1.0, 2.0, 3.0])
+
+    def entries() -> int:
+        return len(f._entries)
+
+    assert f(2, x, 0.5, 4).tolist() == [5.5, 6.5]
+    assert entries() == 1
+    assert f(2, x, np.float64(1.0), 4).tolist() == [7.0, 8.0]
+    assert f(2, x, np.array(1.0), 4).tolist() == [7.0, 8.0]
+    assert f(3, x, 1.0, 4).tolist() == [7.0, 8.0, 9.0]
+    assert f(2, x, 1.0, 5).tolist() == [8.0, 9.0]
+    assert f(2, x, 0.5, m=4).tolist() == [5.5, 6.5]
+    assert f(2, x, 0.5, 2**70 - 2**70 + 4).tolist() == [5.5, 6.5]
+    entry = f._entries[0]
+    assert entry(2, x, 1.0, 5).tolist() == [8.0, 9.0]
+    for arguments in [
+        (3, x, 1.0, 5),
+        (2, x, 1.0, 2**70),
+        (2.0, x, 1.0, 5),
+        (2, x, 1.0, True),
+        (2, x, 1, 5),
+        (2, x, 1.0),
+    ]:
+        assert entry(*arguments) is NotImplemented
+
+
+def test_numbers_whose_type_the_function_takes_from_them_go_the_long_way() -> None:
+    f = pb.function(lambda x, y: x * y)
+    y = np.ones(2, np.float32)
+    assert f(np.array(2.0, np.float32), y).dtype == np.float32
+    assert f(2.0, y).dtype == np.float32
+    assert f(np.float64(2.0), y.astype(np.float64)).dtype == np.float64
