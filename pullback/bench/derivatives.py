@@ -77,8 +77,8 @@ CASES = (
     Case("nnmf-10", "factorisation, rank 10", (1000,), _factors(10), lambda n: ((n, 10), (10, n))),
     Case("nnmf-50", "factorisation, rank 50", (1000,), _factors(50), lambda n: ((n, 50), (50, n))),
     Case(
-        "project", "projection, dense Jacobian", (100, 1000),
-        lambda n, r: (np.concatenate([a.ravel() for a in _scene(n, r)]),), lambda n: ((3 * n + 11, 2 * n),),
+        "project", "projection, dense Jacobian", (100, 1000), _scene,
+        lambda n: ((n, 2, 11), (n, 2, n, 3)),
     ),
     Case("blocks", "projection, blocks per point", (10**3, 10**5), _scene, lambda n: ((n, 2, 11), (n, 2, 3))),
 )  # fmt: skip

@@ -233,7 +233,7 @@ class Lowering:
     def _changed(self, s: Build, rest: Scalar, changes: list[Bracket]) -> list[Stmt]:
         """Everything without the changes, then the changes; zeros and changes are one kernel."""
         builder = KernelBuilder(self.views, s, self.comment(s))
-        loops = update_loops(s, changes, builder, added=not isinstance(rest, Zero))
+        loops = update_loops(s, changes, builder, added=len(changes) > 1 or not isinstance(rest, Zero))
         if isinstance(rest, Zero):
             out = builder.parameter(s.outs[0])
             return [Call(builder.kernel((Fill(out, ZERO_INDEX, out.elements), *loops)), tuple(builder.arguments))]
@@ -489,11 +489,24 @@ def changes_apart(s: Build, builder: KernelBuilder) -> tuple[Scalar, list[Bracke
     terms = value.args if isinstance(value, Add) else (value,)
     changes = [t for t in terms if isinstance(t, Bracket) and _is_thin(t, s.vars)]
     rest = [t for t in terms if t not in changes]
-    if not changes or (len(changes) > 1 and not rest) or len(changes) > FEW:
+    if not changes:
+        return None
+    changes = _joined(changes)
+    if len(changes) > FEW:
         return None
     if any(isinstance(g, Get) and builder.holds(g.ref, s.outs[0]) for c in changes for g in walk(c)):
         return None  # overwritten by then
     return (expr.add(*rest) if rest else expr.zero(s.outs[0].dtype)), changes
+
+
+def _joined(changes: list[Bracket]) -> list[Bracket]:
+    """Terms under a common condition as one: [c, d] x + [c] y  -->  [c] ([d] x + y)."""
+    common = [c for c in changes[0].conds if all(c in b.conds for b in changes)]
+    if len(changes) < 2 or not any(c.op == "==" for c in common):
+        return changes
+    inner = expr.add(*(expr.bracket([c for c in b.conds if c not in common], b.arg) for b in changes))
+    joint = expr.bracket(common, inner)
+    return [joint] if isinstance(joint, Bracket) else changes
 
 
 def _is_thin(b: Bracket, variables: tuple[Var, ...]) -> bool:

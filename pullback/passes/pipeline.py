@@ -14,6 +14,7 @@ from pullback.ir.traverse import specialise
 from pullback.passes.commute import commute
 from pullback.passes.extremes import read_extremes
 from pullback.passes.fuse import fuse
+from pullback.passes.gather import gather_neighbours
 from pullback.passes.pack import pad_operands
 from pullback.passes.recompute import recompute_rows
 from pullback.passes.speculate import speculate_guards
@@ -61,6 +62,7 @@ PASSES = (
     Pass("speculate", "guards leave contractions whose operands turn out finite", speculate_guards),
     Pass("windows", "sums over whole axes of which conditions leave a few steps are over these", narrow_windows),
     Pass("pad", "conditions on contraction operands become zero borders", pad_operands),
+    Pass("gather", "small statements are early, so that those over one space are neighbours", gather_neighbours),
 )
 
 

@@ -296,62 +296,59 @@ INLINE void last_points(const double *p, int64_t count, vec x[3]) {
         for (int lane = 0; lane < LANES; lane++) x[k][lane] = p[3 * (lane < count ? lane : count - 1) + k];
 }
 
+/* the derivatives of points n .. by the camera, (N, 2, 11) */
+INLINE void store_by_camera(double *restrict to, const vec c[2][11], int64_t count) {
+    const vec *f = &c[0][0];
+    if (count < LANES) {
+        for (int lane = 0; lane < count; lane++)
+            for (int k = 0; k < 22; k++) to[lane * 22 + k] = f[k][lane];
+        return;
+    }
+    UNROLL for (int k = 0; k < 20; k += 4) store_transposed(to + k, 22, f[k], f[k + 1], f[k + 2], f[k + 3]);
+    store_transposed(to + 18, 22, f[18], f[19], f[20], f[21]);
+}
+
 /* per point: by the camera (N, 2, 11) and by the point (N, 2, 3) */
 int blocks(const double *restrict p, const double *restrict x, double *restrict by_camera, double *restrict by_point,
            void *arena) {
     (void)arena;
     const camera m = prepared(p);
     for (int64_t n = 0; n < N; n += LANES) {
+        const int64_t count = N - n < LANES ? N - n : LANES;
         vec z[3], c[2][11], d[2][3];
-        if (n + LANES > N) {
-            last_points(x + 3 * n, N - n, z);
-            derivatives_of(&m, z, c, d);
-            for (int lane = 0; lane < N - n; lane++) {
-                for (int k = 0; k < 22; k++) by_camera[(n + lane) * 22 + k] = c[k / 11][k % 11][lane];
-                for (int k = 0; k < 6; k++) by_point[(n + lane) * 6 + k] = d[k / 3][k % 3][lane];
-            }
-            break;
-        }
-        points(x + 3 * n, z);
+        if (count < LANES) last_points(x + 3 * n, count, z);
+        else points(x + 3 * n, z);
         derivatives_of(&m, z, c, d);
-        double *to = by_camera + n * 22;
-        const vec *f = &c[0][0];
-        UNROLL for (int k = 0; k < 20; k += 4) store_transposed(to + k, 22, f[k], f[k + 1], f[k + 2], f[k + 3]);
-        store_transposed(to + 18, 22, f[18], f[19], f[20], f[21]);
+        store_by_camera(by_camera + n * 22, c, count);
         double *at = by_point + n * 6;
         const vec *g = &d[0][0];
-        store_transposed(at, 6, g[0], g[1], g[2], g[3]);
-        store_transposed(at + 2, 6, g[2], g[3], g[4], g[5]);
+        if (count < LANES) {
+            for (int lane = 0; lane < count; lane++)
+                for (int k = 0; k < 6; k++) at[lane * 6 + k] = g[k][lane];
+        } else {
+            store_transposed(at, 6, g[0], g[1], g[2], g[3]);
+            store_transposed(at + 2, 6, g[2], g[3], g[4], g[5]);
+        }
     }
     return 0;
 }
 
-/* all as one matrix of 3 N + 11 rows, one for each parameter, and 2 N columns */
-int project(const double *restrict p, double *restrict jacobian, void *arena) {
+/* the dense Jacobian, a row for each of 2 N results: by the camera (N, 2, 11) and by all points (N, 2, N, 3) */
+int project(const double *restrict p, const double *restrict x, double *restrict by_camera, double *restrict by_points,
+            void *arena) {
     (void)arena;
     const camera m = prepared(p);
-    double *rest = jacobian + 11 * 2 * N;
-    memset(rest, 0, sizeof(double) * 3 * N * 2 * N);
+    memset(by_points, 0, sizeof(double) * 2 * N * 3 * N);
     for (int64_t n = 0; n < N; n += LANES) {
-        const int count = N - n < LANES ? (int)(N - n) : LANES;
+        const int64_t count = N - n < LANES ? N - n : LANES;
         vec z[3], c[2][11], d[2][3];
-        if (count < LANES) last_points(p + 11 + 3 * n, count, z);
-        else points(p + 11 + 3 * n, z);
+        if (count < LANES) last_points(x + 3 * n, count, z);
+        else points(x + 3 * n, z);
         derivatives_of(&m, z, c, d);
-        for (int k = 0; k < 11; k++) {
-            double *to = jacobian + k * 2 * N + 2 * n;
-            if (count == LANES) {
-                store(to, SHUFFLE(c[0][k], c[1][k], 0, 4, 1, 5));
-                store(to + LANES, SHUFFLE(c[0][k], c[1][k], 2, 6, 3, 7));
-            } else {
-                for (int lane = 0; lane < count; lane++) to[2 * lane] = c[0][k][lane], to[2 * lane + 1] = c[1][k][lane];
-            }
-        }
-        for (int lane = 0; lane < count; lane++)
-            for (int k = 0; k < 3; k++) {
-                double *to = rest + (3 * (n + lane) + k) * 2 * N + 2 * (n + lane);
-                to[0] = d[0][k][lane], to[1] = d[1][k][lane];
-            }
+        store_by_camera(by_camera + n * 22, c, count);
+        for (int64_t lane = 0; lane < count; lane++)
+            for (int k = 0; k < 6; k++)
+                by_points[(2 * (n + lane) + k / 3) * 3 * N + 3 * (n + lane) + k % 3] = d[k / 3][k % 3][lane];
     }
     return 0;
 }

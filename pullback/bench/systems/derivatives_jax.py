@@ -35,9 +35,8 @@ def _function(name: str, form: str) -> Callable[..., Any]:
     def misfit(a: Any, p: Any) -> Any:
         return (jnp.log(p) + a / p).sum()
 
-    def projected(p: Any) -> Any:
-        x = p[11:].reshape(-1, 3)
-        return jax.vmap(lambda q: _point(jnp, p[:11], q))(x).ravel()
+    def project(p: Any, x: Any) -> Any:
+        return jax.vmap(lambda q: _point(jnp, p, q))(x)
 
     blocks = jax.vmap(jacobian(lambda p, x: _point(jnp, p, x), argnums=(0, 1)), (None, 0))
     functions: dict[str, Callable[..., Any]] = {
@@ -49,7 +48,7 @@ def _function(name: str, form: str) -> Callable[..., Any]:
         "nnmf": jax.grad(lambda a, w, h: misfit(a, jnp.outer(w, h)), argnums=(1, 2)),
         "nnmf-10": jax.grad(lambda a, w, h: misfit(a, w @ h), argnums=(1, 2)),
         "nnmf-50": jax.grad(lambda a, w, h: misfit(a, w @ h), argnums=(1, 2)),
-        "project": lambda p: jacobian(projected)(p).T,
+        "project": jacobian(project, argnums=(0, 1)),
         "blocks": blocks,
     }
     return jax.jit(functions[name])  # type: ignore[no-any-return]

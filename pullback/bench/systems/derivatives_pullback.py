@@ -82,18 +82,8 @@ def _blocks(p: Float64[Array, "11"], x: Float64[Array, "N 3"]) -> Any:
 
 
 @pb.function
-def _projected(p: Float64[Array, "3*N+11"]) -> Any:
-    n = (p.shape[0] - 11) // 3
-    points = pb.vmap(_project_point, in_axes=(None, 0))(p[0:11], pb.reshape(p[11:], (n, 3)))
-    return pb.reshape(points, (2 * n,))
-
-
-_by_rows = pb.jacobian(_projected)
-
-
-@pb.function
-def _project(p: Float64[Array, "3*N+11"]) -> Any:
-    return pb.matrix_transpose(_by_rows(p))
+def _project(p: Float64[Array, "11"], x: Float64[Array, "N 3"]) -> Any:
+    return pb.vmap(_project_point, in_axes=(None, 0))(p, x)
 
 
 PROGRAMS = {
@@ -115,7 +105,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "nnmf": pb.grad(_nnmf, wrt=(1, 2)),
     "nnmf-10": pb.grad(_nnmf_rank, wrt=(1, 2)),
     "nnmf-50": pb.grad(_nnmf_rank, wrt=(1, 2)),
-    "project": _project,
+    "project": pb.jacobian(_project, wrt=(0, 1)),
     "blocks": _blocks,
 }
 FORMS = dict.fromkeys(FUNCTIONS, ("function",))

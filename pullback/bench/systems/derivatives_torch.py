@@ -42,8 +42,8 @@ def _function(torch: Any, name: str, form: str) -> Callable[..., Any]:
     def misfit(a: Any, p: Any) -> Any:
         return (torch.log(p) + a / p).sum()
 
-    def projected(p: Any) -> Any:
-        return torch.func.vmap(lambda x: _point(torch, p[:11], x))(p[11:].reshape(-1, 3)).ravel()
+    def project(p: Any, x: Any) -> Any:
+        return torch.func.vmap(lambda q: _point(torch, p, q))(x)
 
     blocks = torch.func.vmap(jacobian(lambda p, x: _point(torch, p, x), argnums=(0, 1)), (None, 0))
     functions: dict[str, Callable[..., Any]] = {
@@ -55,7 +55,7 @@ def _function(torch: Any, name: str, form: str) -> Callable[..., Any]:
         "nnmf": _gradient(torch, lambda a, w, h: misfit(a, torch.outer(w, h)), (1, 2)),
         "nnmf-10": _gradient(torch, lambda a, w, h: misfit(a, w @ h), (1, 2)),
         "nnmf-50": _gradient(torch, lambda a, w, h: misfit(a, w @ h), (1, 2)),
-        "project": lambda p: jacobian(projected)(p).T.contiguous(),
+        "project": jacobian(project, argnums=(0, 1)),
         "blocks": blocks,
     }
     return functions[name]

@@ -20,6 +20,13 @@ static void chosen_s(const double *restrict x, bool *restrict s) {
     s[0] = sum > 0.0;
 }
 
+/* t = build n < 5 { 2.0 * x[n] } */
+static void chosen_t(const double *restrict x, double *restrict t) {
+    for (int64_t n = 0; n < 5; ++n) {
+        t[n] = 2.0 * x[n];
+    }
+}
+
 /* c = build n < 5 { x[n] + y[n] } */
 static void chosen_c(const double *restrict x, const double *restrict y, double *restrict c) {
     for (int64_t n = 0; n < 5; ++n) {
@@ -31,13 +38,6 @@ static void chosen_c(const double *restrict x, const double *restrict y, double 
 static void chosen_d(const double *restrict x, const double *restrict y, double *restrict d) {
     for (int64_t n = 0; n < 5; ++n) {
         d[n] = x[n] * y[n];
-    }
-}
-
-/* t = build n < 5 { 2.0 * x[n] } */
-static void chosen_t(const double *restrict x, double *restrict t) {
-    for (int64_t n = 0; n < 5; ++n) {
-        t[n] = 2.0 * x[n];
     }
 }
 
@@ -55,6 +55,7 @@ int chosen(const double *restrict x, const double *restrict y, double *restrict 
     double *const t = (double *)arena; /* f64[5] */
 
     chosen_s(x, s);
+    chosen_t(x, t);
     /* a, b = if s */
     if (s[0]) {
         chosen_c(x, y, a);
@@ -63,7 +64,6 @@ int chosen(const double *restrict x, const double *restrict y, double *restrict 
         chosen_d(x, y, b);
         memcpy(a, y, 40);
     }
-    chosen_t(x, t);
     /* z = if s */
     if (s[0]) {
         chosen_e(t, z);
