@@ -146,7 +146,7 @@ _PROGRAMS = (
     Case("log-sum-exp (D18)", paper_003.PROGRAMS["lse"], 0, {"N": 1000}),
     Case("factorisation, rank 1 (D17)", paper_003.PROGRAMS["nnmf"], (1, 2), {"M": 80, "N": 100}),
     Case("factorisation, rank 10 (D17)", paper_003.PROGRAMS["nnmf-10"], (1, 2), {"M": 80, "N": 100, "K": 10}),
-    Case("projection (D19)", paper_003.PROGRAMS["project"], None, {"N": 100}),
+    Case("projection (D19)", paper_003.PROGRAMS["project"], (0, 1), {"N": 100}),
 )
 
 # module of `examples`, function (or what makes it), parameters, sizes

@@ -94,7 +94,7 @@ PROGRAMS = {
     "lse": _log_sum_exp,
     "nnmf": _nnmf,
     "nnmf-10": _nnmf_rank,
-    "project": _projected,
+    "project": _project,
 }
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "dot": pb.grad(_dot, wrt=(0, 1)),
