@@ -71,8 +71,8 @@ _EXP_PARTS: Final = """\
     {V} t = x * {log2e} + {magic};
     {V} n = t - {magic};
     {V} r = x - n * {ln2_high} - n * {ln2_low};
-    {V} q = {exp_poly};
-    {V} z = r + r * r * q;                                          /* e^r - 1 */
+    {V} r2 = r * r, q = {exp_poly};
+    {V} z = r + r2 * q;                                          /* e^r - 1 */
 """
 _TWO_POWERS: Final = """\
     {V} t1 = n * 0.5{suffix} + {magic};
@@ -108,7 +108,7 @@ static inline {V} pb_tanh_{S}({V} y)
     x = 2.0{suffix} * pb_least_{S}({V_one} * {tanh_limit}, x);
 {exp_parts}    {V} scale = ({V})((({I})t << {mantissa}) + {one_bits});
     {V} a = scale * z, b = scale - 1.0{suffix};
-    {V} m = b + a, m_low = a - (m - b) + scale * (r * r * q - (z - r)); /* expm1(2 |y|) */
+    {V} m = b + a, m_low = a - (m - b) + scale * (r2 * q - (z - r)); /* expm1(2 |y|) */
     {V} d = m + 2.0{suffix}, back = d - m, d_low = (m - (d - back)) + (2.0{suffix} - back) + m_low;
     {V} inverse = 1.0{suffix} / d, result = m * inverse;
     result += (m - result * d + (m_low - result * d_low)) * inverse;
@@ -126,7 +126,7 @@ static inline {V} pb_log_{S}({V} x)
     {V} e = __builtin_convertvector(k - (small & {lift_bits}), {V});
     {V} s = f / (2.0{suffix} + f);
     {V} z = s * s;
-    {V} w = {log_poly};
+    {V} z2 = z * z, w = {log_poly};
     {V} h = 0.5{suffix} * f * f;
     {V} out = e * {ln2_high} + (f - (h - (s * (h + z * 2.0{suffix} * w) + e * {ln2_low})));
     {V} infinity = {V_one} * (1.0{suffix} / 0.0{suffix});
@@ -148,6 +148,13 @@ def _horner(coefficients: str, variable: str) -> str:
     return out
 
 
+def _halves(coefficients: str, variable: str) -> str:
+    """The polynomial as E(x2) + x O(x2), two chains half as long; the square of x is called x2."""
+    all_ = coefficients.split(", ")
+    odd, even = ", ".join(all_[-2::-2][::-1]), ", ".join(all_[-1::-2][::-1])
+    return f"({_horner(odd, variable + '2')}) * {variable} + ({_horner(even, variable + '2')})"
+
+
 def vector_function(name: str, dtype: DType, lanes: int) -> str:
     """The C definition of pb_<name>_<dtype>x<lanes>; the types and pb_choose of that width must be declared."""
     column = 0 if dtype.name == "f32" else 1
@@ -158,11 +165,11 @@ def vector_function(name: str, dtype: DType, lanes: int) -> str:
         "V": f"pb_{s}",
         "I": f"pb_{parts['int']}x{lanes}",
         "V_one": f"(pb_{s}){{{', '.join(['1'] * lanes)}}}",
-        "exp_poly": _horner(parts["exp_q"], "r"),
+        "exp_poly": _halves(parts["exp_q"], "r"),
         "up_bits": "0x5f800000" if column == 0 else "0x5ff0000000000000LL",  # 2^64, 2^512
         "down": "0x1p-64f" if column == 0 else "0x1p-512",
         "one_bits": "0x3f800000" if column == 0 else "0x3ff0000000000000LL",
-        "log_poly": _horner(parts["log_series"], "z"),
+        "log_poly": _halves(parts["log_series"], "z"),
     }
     parts["exp_parts"] = _EXP_PARTS.format(**parts)
     parts["two_powers"] = _TWO_POWERS.format(**parts)
