@@ -10,7 +10,7 @@ After     for o in steps of 3, i in steps of 4:
 each element of the tile by substitution; hash-consing makes equal loads one node and so one temporary. Conditions
 inside a sum become bounds of its loops. The rest of an extent takes narrower vectors, then single elements.
 
-It does not block for the cache, does not pack, and leaves to the scalar lowering what it cannot take: conditions
+It does not block for the cache, does not pack, and leaves to others what it cannot take: conditions
 that depend on the vector axis, data-dependent indices, functions without a vector form, integers.
 """
 

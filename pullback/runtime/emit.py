@@ -16,6 +16,7 @@ from pullback.loops.gemm import packed_kernels
 from pullback.loops.lower import Specialist, lower
 from pullback.loops.memory import MemoryPlan, MemoryTable, memory_table, plan
 from pullback.loops.nodes import Function
+from pullback.loops.parts import part_kernels
 from pullback.loops.tile import groups, vector_kernels
 from pullback.passes.pipeline import optimise
 
@@ -36,7 +37,7 @@ def specialists(vector_bytes: int, portable: bool) -> tuple[Specialist, ...]:
     """The lowerings to try before plain loops."""
     if not vector_bytes:
         return ()
-    return (packed_kernels(vector_bytes, portable), vector_kernels(vector_bytes, portable))
+    return tuple(f(vector_bytes, portable) for f in (packed_kernels, vector_kernels, part_kernels))
 
 
 def mathematics(s: Statement) -> tuple[str, ...]:
