@@ -374,6 +374,10 @@ def map_reductions(e: Scalar, rule: Callable[[Reduce], Scalar]) -> Scalar:
                 memo[n] = expr.apply(n.primitive, *(memo.get(a, a) for a in n.args))
             case Bracket():
                 memo[n] = expr.bracket(n.conds, memo.get(n.arg, n.arg))
+            case expr.Select():
+                memo[n] = expr.select(*(memo.get(a, a) for a in (n.test, n.then, n.otherwise)))
+            case expr.Cast():
+                memo[n] = expr.cast(memo.get(n.arg, n.arg), n.dtype)
             case _:
                 memo[n] = n
     return memo[e]

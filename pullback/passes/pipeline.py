@@ -15,6 +15,7 @@ from pullback.passes.commute import commute
 from pullback.passes.extremes import read_extremes
 from pullback.passes.fuse import fuse
 from pullback.passes.gather import gather_neighbours
+from pullback.passes.operands import separate_operands
 from pullback.passes.pack import pad_operands
 from pullback.passes.recompute import recompute_rows
 from pullback.passes.speculate import speculate_guards
@@ -59,6 +60,8 @@ PASSES = (
     Pass("fuse", "statements go into their readers where that pays", fuse),
     Pass("checkpoints", "nothing merges any more: what is computed again stays so", inline_checkpoints),
     Pass("extremes", "a maximum whose position is known is read there", read_extremes),
+    Pass("operands", "guarded operands of contractions are arrays of their own", separate_operands),
+    Pass("shared", "operands that are equal are computed once", eliminate_common),
     Pass("speculate", "guards leave contractions whose operands turn out finite", speculate_guards),
     Pass("windows", "sums over whole axes of which conditions leave a few steps are over these", narrow_windows),
     Pass("pad", "conditions on contraction operands become zero borders", pad_operands),

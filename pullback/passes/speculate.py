@@ -52,14 +52,14 @@ def _build(s: Build, defined: dict[Ref, Build]) -> list[Statement]:
     if not looked_at:
         return [s]
     fired("speculate.guard")
-    tests = [_finite(r) for r in looked_at]
+    tests = [finite_test(r) for r in looked_at]
     both = expr.get(tests[0].outs[0])
     for t in tests[1:]:
         both = expr.apply("logical_and", both, expr.get(t.outs[0]))
     chosen = Ref("finite", types.bool_, ())
     test = Build((chosen,), (), (both,), s.positions)
-    plain = _fresh(replace(s, values=values))
-    careful = _fresh(s)
+    plain = fresh(replace(s, values=values))
+    careful = fresh(s)
     return [
         *tests,
         test,
@@ -67,7 +67,7 @@ def _build(s: Build, defined: dict[Ref, Build]) -> list[Statement]:
     ]
 
 
-def _fresh(s: Build) -> Build:
+def fresh(s: Build) -> Build:
     """A copy that defines arrays of its own."""
     outs = tuple(Ref(o.name, o.dtype, o.shape, o.bounds) for o in s.outs)
     variables = tuple(Var(v.name, v.extent) for v in s.vars)
@@ -75,7 +75,7 @@ def _fresh(s: Build) -> Build:
     return replace(s, outs=outs, vars=variables, values=tuple(m.scalar(v) for v in s.values))
 
 
-def _finite(r: Ref) -> Build:
+def finite_test(r: Ref) -> Build:
     """Whether every element of an array is finite."""
     variables = tuple(Var(f"i{k}", d) for k, d in enumerate(r.shape))
     value = expr.reduce("all", variables, expr.apply("isfinite", expr.get(r, *variables)))

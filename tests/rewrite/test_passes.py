@@ -18,6 +18,7 @@ from pullback.ir.program import Program
 from pullback.ir.traverse import Substitution
 from pullback.ir.verify import verify
 from pullback.passes.fuse import fuse
+from pullback.passes.operands import separate_operands
 from pullback.passes.pack import pad_operands
 from pullback.passes.speculate import speculate_guards
 from pullback.passes.sums import rearrange_sums
@@ -268,6 +269,41 @@ CASES: dict[str, tuple[Rewrite, str, str]] = {
           return t }
         """,
     ),
+    "a_guarded_operand_becomes_an_array": (
+        separate_operands,
+        """
+        f(a: f64[8], h: f64[4], w: f64[9, 3]) {
+          y = build c < 9, i < 10 { sum p < 3 { [i >= p, p + 7 >= i] \
+(a[i - p] > 0.0 ? h[(i + p) // 2 - p] * w[c, p] : {}) } }
+          return y }
+        """,
+        """
+        f(a: f64[8], h: f64[4], w: f64[9, 3]) {
+          h_guarded = build i < 8 { a[i] > 0.0 ? h[i // 2] : {} }
+          w_finite = build { all i0 < 9, i1 < 3 { isfinite(w[i0, i1]) } }
+          finite = build { w_finite }
+          y_2 = if finite {
+            y = build c < 9, i < 10 { sum p < 3 { [i >= p, p + 7 >= i] h_guarded[i - p] * w[c, p] } }
+            yield y } else {
+            y_1 = build c < 9, i < 10 { sum p < 3 { [i >= p, p + 7 >= i] \
+(a[i - p] > 0.0 ? h[(i + p) // 2 - p] * w[c, p] : {}) } }
+            yield y_1 }
+          return y = y_2 }
+        """,
+    ),
+    "a_guard_without_the_sum_s_variables_goes_around_it": (
+        separate_operands,
+        """
+        f(a: f64[N], x: f64[N, K]) {
+          y = build n < N { sum k < K { a[n] > 0.0 ? x[n, k] : {} } }
+          return y }
+        """,
+        """
+        f(a: f64[N], x: f64[N, K]) {
+          y = build n < N { a[n] > 0.0 ? sum k < K { x[n, k] } : {} }
+          return y }
+        """,
+    ),
     "a_sum_over_an_axis_becomes_one_over_its_window": (
         narrow_windows,
         """
@@ -336,7 +372,8 @@ def test_before_and_after(name: str) -> None:
 
 
 # the careful branch of a speculated statement keeps its guard, which a second run would look at again
-SETTLED = [name for name in CASES if name != "a_guard_leaves_a_contraction_whose_operand_is_finite"]
+SPECULATED = ("a_guard_leaves_a_contraction_whose_operand_is_finite", "a_guarded_operand_becomes_an_array")
+SETTLED = [name for name in CASES if name not in SPECULATED]
 
 
 @pytest.mark.parametrize("name", SETTLED)

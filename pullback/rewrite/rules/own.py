@@ -70,6 +70,9 @@ OWN: Final = (
           condition="w must be finite: outside, 0 × w enters the sum that the bracket leaves out"),
     _rule("speculate.guard", "guards leave contractions", "∑ [c] z × w = ∑ z × w, z being 0 where c fails",
           "passes/speculate.py; off under exact()", exact=False, condition="w must be finite"),
+    _rule("operand.guard", "a guard around a sum", "∑_v [c] s = [c] ∑_v s, v not in c", "passes/operands.py"),
+    _rule("operand.array", "a guarded operand is an array", "∑ [c] x × w = ∑ g × w, g = [c] x", "passes/operands.py",
+          exact=False, condition="w is finite, which is looked up at run time; off under exact()"),
     _rule("window.floor", "windows", "∑_v [L ≤ s v ≤ U] x(v) = ∑_t [s v ≤ U] x(v), v = ⌈L / s⌉ + t",
           "passes/windows.py", condition="U - L is a number, and t has fewer steps than v"),
 )

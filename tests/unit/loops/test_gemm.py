@@ -35,6 +35,8 @@ EPILOGUE = """layer(x: {t}[M, K], y: {t}[N, K], b: {t}[N]) {{
   z = build m < M, n < N {{ tanh(sum k < K {{ x[m, k] * y[n, k] }} + b[n]) }} return z }}"""
 ACCUMULATE = """step(x: {t}[K, M], y: {t}[K, N], w: {t}[M, N]) {{
   z = build m < M, n < N {{ w[m, n] - 0.5 * sum k < K {{ x[k, m] * y[k, n] }} }} return z }}"""
+GUARDED = """guarded(x: {t}[M, K], y: {t}[K, N], h: {t}[M, N]) {{
+  z = build m < M, n < N {{ h[m, n] >= 0.0 ? sum k < K {{ x[m, k] * y[k, n] }} : {{}} }} return z }}"""
 TWO_OUTPUTS = """two(x: {t}[M, K], y: {t}[K, N]) {{
   z, u = build m < M, n < N {{ sum k < K {{ x[m, k] * y[k, n] }}; 2.0 * sum k < K {{ x[m, k] * y[k, n] }} }}
   return z, u }}"""
@@ -116,7 +118,7 @@ def test_products_of_every_edge(
 
 
 @needs_compiler
-@pytest.mark.parametrize("text", [TWO_OUTPUTS, TRANSPOSED_OUTPUT, TRIANGLE, SCALED])
+@pytest.mark.parametrize("text", [GUARDED, TWO_OUTPUTS, TRANSPOSED_OUTPUT, TRIANGLE, SCALED])
 def test_forms(text: str) -> None:
     assert_packed_and_right(text, {"M": 23, "N": 37, "K": 90})
 

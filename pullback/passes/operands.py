@@ -1,0 +1,187 @@
+"""Operands of contractions as arrays: what a product would look up and test again for each term is computed once.
+
+Before    y = build n < N, i < I { sum o < O, p < P {
+              [i >= p, ...] a[n, o, i - p] > 0 ? h[n, o, (i - p) // 2] * w[o, p] : {} } }
+After     g = build n < N, o < O, u < U { a[n, o, u] > 0 ? h[n, o, u // 2] : {} }
+          finite = build { all o < O, p < P { isfinite(w[o, p]) } }
+          y = if finite { build n < N, i < I { sum o < O, p < P { [i >= p, ...] g[n, o, i - p] * w[o, p] } } }
+              else { as before }
+
+Fusion brings the guards of activations and the positions of pooling into the sums of convolutions' gradients. Where a
+factor with its guards is a smaller array than the sum has terms, it becomes one, and the sum a contraction. A variable
+of the output and one of the sum that occur only as i - p are one axis of it. The guards are then zeros, as in
+`speculate`: the other factors must be finite, which is looked up at run time. A guard that has no variable of the sum
+goes around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from pullback.ir import expr, types
+from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Ref, Scalar, Select, Zero
+from pullback.ir.index import Cond, Data, Index, Var, as_index
+from pullback.ir.program import Block, Build, Choose, Program, Statement, map_blocks
+from pullback.ir.traverse import Substitution, rewrite, walk
+from pullback.passes.cost import size
+from pullback.passes.speculate import WORTH, finite_test, fresh
+from pullback.rewrite.fired import fired
+
+STEPS = (1, -1, 2, -2, 3, -3, 4, -4)  # of a sum's variable to one of the output's
+LONGEST = 4096  # of an axis whose range is narrowed by its conditions
+
+
+def separate_operands(program: Program) -> Program:
+    """The program with guarded operands of contractions in arrays of their own; as it is under `exact`."""
+    if program.notes.get("exact"):
+        return program
+    return program.with_body(_block(program.body))
+
+
+def _block(block: Block) -> Block:
+    out: list[Statement] = []
+    for s in block.statements:
+        if isinstance(s, Build):
+            out += _build(replace(s, values=tuple(rewrite(v, _outside) for v in s.values)))
+        else:
+            out.append(map_blocks(s, partial(_block)))
+    return replace(block, statements=tuple(out))
+
+
+def _outside(e: Scalar) -> Scalar | None:
+    """A sum under a guard without the sum's variables as the guard around the sum."""
+    if isinstance(e, Reduce) and e.op == "sum" and isinstance(e.arg, Select) and isinstance(e.arg.otherwise, Zero):
+        guard = e.arg
+        if guard.test.free.isdisjoint(e.vars):
+            fired("operand.guard")
+            return expr.select(guard.test, expr.reduce("sum", e.vars, guard.then), guard.otherwise)
+    return None
+
+
+def _build(s: Build) -> list[Statement]:
+    sums = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, Reduce))
+    if len(sums) != 1:
+        return [s]
+    (total,) = sums
+    found = _separated(s, total)
+    if found is None:
+        return [s]
+    fired("operand.array")
+    operand, term, others = found
+    tests = [finite_test(r) for r in others]
+    both = expr.get(tests[0].outs[0])
+    for t in tests[1:]:
+        both = expr.apply("logical_and", both, expr.get(t.outs[0]))
+    chosen = Ref("finite", types.bool_, ())
+    made = expr.reduce("sum", total.vars, term)
+    plain = fresh(replace(s, values=tuple(rewrite(v, lambda e: made if e is total else None) for v in s.values)))
+    careful = fresh(s)
+    choice = Choose(s.outs, chosen, Block((plain,), plain.outs), Block((careful,), careful.outs), s.positions)
+    return [operand, *tests, Build((chosen,), (), (both,), s.positions), choice]
+
+
+@dataclass(frozen=True)
+class _Guarded:
+    """A sum's term: index conditions, guards that read data from the outside in, and factors."""
+
+    conds: tuple[Cond, ...]
+    guards: tuple[Bracket | Select, ...]
+    factors: tuple[Scalar, ...]
+
+
+def _guarded(term: Scalar) -> _Guarded:
+    conds: list[Cond] = []
+    guards: list[Bracket | Select] = []
+    while True:
+        match term:
+            case Bracket():
+                if any(isinstance(a, Data) for c in term.conds for a in c.index.every_atom):
+                    guards.append(term)
+                else:
+                    conds += term.conds
+                term = term.arg
+            case Select() if isinstance(term.otherwise, Zero):
+                guards.append(term)
+                term = term.then
+            case _:
+                return _Guarded(tuple(conds), tuple(guards), term.args if isinstance(term, Mul) else (term,))
+
+
+def _separated(s: Build, total: Reduce) -> tuple[Build, Scalar, list[Ref]] | None:
+    """The array of a guarded factor, the term that reads it, and the arrays that must be finite."""
+    if total.op != "sum" or not total.dtype.is_floating:
+        return None
+    parts = _guarded(total.arg)
+    terms = size(tuple(v.extent for v in (*s.vars, *total.vars)))
+    if not parts.guards or terms is None or not all(isinstance(f, Get | Const) for f in parts.factors):
+        return None
+    for f in parts.factors:
+        free = f.free.union(*(_test_of(g) for g in parts.guards))
+        if any(c.free & free and not c.free <= free for c in parts.conds):
+            continue  # a condition about both may be what keeps the operand's elements in range
+        others = [g for g in parts.factors if g is not f]
+        read = list(dict.fromkeys(g.ref for g in others if isinstance(g, Get)))
+        if isinstance(f, Const) or not read:
+            continue
+        operand, element = _operand(f, free, parts, s, total)
+        looks = [size(operand.outs[0].shape), *(size(r.shape) for r in read)]
+        if all(n is not None and n * WORTH <= terms for n in looks):
+            return operand, expr.bracket(parts.conds, expr.mul(element, *others)), read
+    return None
+
+
+def _operand(f: Scalar, free: frozenset[Var], parts: _Guarded, s: Build, total: Reduce) -> tuple[Build, Scalar]:
+    """A factor with the guards as an array over the free variables of both, and its element in the sum."""
+    value = f
+    for g in reversed(parts.guards):
+        value = expr.bracket(g.conds, value) if isinstance(g, Bracket) else expr.select(g.test, value, g.otherwise)
+    value = expr.bracket([c for c in parts.conds if c.free <= free], value)
+    axes: dict[Var, Index] = {v: as_index(v) for v in (*s.vars, *total.vars) if v in free}
+    for p in (v for v in total.vars if v in free):
+        for i in (v for v in s.vars if v in axes):
+            joined = next(_joined(value, i, p), None)
+            if joined is not None:
+                value, axis, index = joined
+                axes = {(axis if v is i else v): (index if v is i else at) for v, at in axes.items() if v is not p}
+                break
+    own = {v: Var(v.name, v.extent) for v in axes}
+    value = Substitution(variables={v: as_index(w) for v, w in own.items()}).scalar(value)
+    name = f.ref.name if isinstance(f, Get) else "operand"
+    out = Ref(f"{name}_guarded", total.dtype, [v.extent for v in own.values()])
+    return Build((out,), tuple(own.values()), (value,), s.positions), expr.get(out, *axes.values())
+
+
+def _test_of(g: Bracket | Select) -> frozenset[Var]:
+    if isinstance(g, Select):
+        return g.test.free
+    return frozenset[Var]().union(*(c.free for c in g.conds))
+
+
+def _joined(value: Scalar, i: Var, p: Var) -> Iterator[tuple[Scalar, Var, Index]]:
+    """The value over u = i - c p where it has i and p only so: the value, u's variable, and what u is."""
+    first, last = (v.extent.constant or 1 for v in (i, p))
+    for c in STEPS:
+        least, greatest = min(0, -c * (last - 1)), first - 1 + max(0, -c * (last - 1))
+        u = Var(i.name, greatest - least + 1)
+        made = Substitution(variables={i: as_index(u) + least + as_index(p) * c}).scalar(value)
+        if p in made.free:
+            continue
+        inside = _range(made, u)
+        narrow = Var(i.name, inside[1] - inside[0] + 1)
+        made = Substitution(variables={u: as_index(narrow) + inside[0]}).scalar(made)
+        yield made, narrow, as_index(i) - as_index(p) * c - least - inside[0]
+
+
+def _range(value: Scalar, u: Var) -> tuple[int, int]:
+    """The least and greatest u that conditions about it alone, around the value, allow."""
+    extent = u.extent.constant or 1
+    conds = [c for c in value.conds if c.free == {u}] if isinstance(value, Bracket) else []
+    if extent > LONGEST or not conds:
+        return 0, extent - 1
+    fits = [
+        k for k in range(extent)
+        if all(Substitution(variables={u: as_index(k)}).condition(c) is True for c in conds)
+    ]  # fmt: skip
+    return (fits[0], fits[-1]) if fits else (0, 0)
