@@ -4,11 +4,10 @@
  *
  * outputs  y: f64[7], z: f64[7], u: f64[7, 7], v: f64[7], w: f64[7]
  *
- * 469 multiply-adds, 0 buffers, peak 0 bytes
+ * 371 multiply-adds, 0 buffers, peak 0 bytes
  */
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 /* y = build n < 7 { x[n] > 0.0 ? log(x[n]) : 0.0 } */
@@ -19,17 +18,16 @@ static void guarded_y(const double *restrict x, double *restrict y) {
     }
 }
 
-/* z = build n < 7 { x[n] > 0.0 ? sum m < 7 { x[n] > 0.0 ? x[m] * y[n] : {} } : 2.0 * x[n] } */
+/* z = build n < 7 { x[n] > 0.0 ? sum m < 7 { x[m] * y[n] } : 2.0 * x[n] } */
 static void guarded_z(const double *restrict x, const double *restrict y, double *restrict z) {
     for (int64_t n = 0; n < 7; ++n) {
         const double x2 = x[n];
-        const bool greater = x2 > 0.0;
         double chosen = 0.0;
-        if (greater) {
+        if (x2 > 0.0) {
             double sum = 0.0;
             const double y2 = y[n];
             for (int64_t m = 0; m < 7; ++m) {
-                sum += greater ? x[m] * y2 : 0.0;
+                sum += x[m] * y2;
             }
             chosen = sum;
         } else {
