@@ -81,7 +81,8 @@ class Case:
     def make(self) -> Arrays:
         """The inputs, the same in every process."""
         random = np.random.default_rng(0)
-        return tuple(random.normal(size=s).astype(self.dtype) for s in self.shapes)
+        made = tuple(random.normal(size=s).astype(self.dtype) for s in self.shapes)
+        return tuple(abs(a) for a in made) if self.kind == "log" else made
 
     @property
     def is_function(self) -> bool:
