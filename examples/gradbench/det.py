@@ -22,8 +22,11 @@ def expand(row, columns, smaller, minors):
     """The minors one row larger: set k has columns[k, :], and minors[smaller[k, j]] lacks the j-th of them."""
     sets, r = columns.shape
     columns, smaller = pb.asarray(columns), pb.asarray(smaller)
-    sign = pb.asarray((-1.0) ** np.arange(r))
-    return pb.build(sets, lambda k: pb.sum_over(r, lambda j: sign[j] * row[columns[k, j]] * minors[smaller[k, j]]))
+
+    def term(k, j):
+        return (1 - 2 * (j % 2)) * row[columns[k, j]] * minors[smaller[k, j]]
+
+    return pb.build(sets, lambda k: pb.sum_over(r, lambda j: term(k, j)))
 
 
 @cache
