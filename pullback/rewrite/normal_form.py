@@ -12,7 +12,7 @@ and so that a derivative through it knows where it was not. Fusion puts back tog
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from pullback.ir import expr
@@ -34,6 +34,7 @@ from pullback.ir.expr import (
 from pullback.ir.index import Cond, Data, Index, Var, as_index
 from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_blocks
 from pullback.ir.traverse import Substitution, walk
+from pullback.rewrite.cse import canonical_value
 from pullback.rewrite.fired import fired, step
 from pullback.rewrite.steps import Separated
 from pullback.source import Position
@@ -69,13 +70,25 @@ Guard = Cond | Scalar  # a condition on indices, or a bool scalar that must be t
 
 
 class _Lift:
-    """Lifts what normal form wants apart out of one statement. `path` is the guards around an expression."""
+    """Lifts what normal form wants apart out of one statement. `path` is the guards around an expression.
 
-    def __init__(self, variables: tuple[Var, ...], name: str, positions: tuple[Position, ...]) -> None:
+    What is lifted out of a lifted part goes through a lift of its own; `shared` are the arrays of all of them by what
+    they hold, so that a part that occurs in several places is lifted once.
+    """
+
+    def __init__(
+        self,
+        variables: tuple[Var, ...],
+        name: str,
+        positions: tuple[Position, ...],
+        shared: dict[Hashable, Ref] | None = None,
+    ) -> None:
         self.order = list(variables)
         self.name = name
         self.positions = positions
         self.statements: list[Statement] = []
+        self.shared: dict[Hashable, Ref] = {} if shared is None else shared
+        self._arguments: set[Scalar] = set()
         self._done: dict[tuple[Scalar, tuple[Guard, ...]], Scalar] = {}
 
     def top(self, e: Scalar) -> Scalar:
@@ -83,6 +96,9 @@ class _Lift:
 
         Guards around a reduction move into its argument, where they are zeros of every operation's range.
         """
+        for n in walk(e, into_indices=False):
+            if isinstance(n, Apply) and n.primitive.transcendental:
+                self._arguments.update(a for a in n.args if not _is_element(a))
         guards, core = peel_guards(e)
         if isinstance(core, Reduce):
             self.order += core.vars
@@ -99,16 +115,15 @@ class _Lift:
 
         Without this, the derivative of tanh(a + b) would carry the factor 1 - tanh^2 into both a's and b's sums.
         """
-        if isinstance(e, Get | Const) or not e.refs:
-            return self.inner(e, path)
-        return self.lift(e, path, "in")
+        return self.inner(e, path) if _is_element(e) else self.lift(e, path, "in")
 
     def inner(self, e: Scalar, path: tuple[Guard, ...]) -> Scalar:
         """An expression below the top: reductions and transcendentals become elements of new arrays."""
         key = (e, path)
         out = self._done.get(key)
         if out is None:
-            out = self._done[key] = self._inner(e, path)
+            lifted = e in self._arguments and not _is_lifted(e)  # it is an array already, or will be
+            out = self._done[key] = self.lift(e, path, "in") if lifted else self._inner(e, path)
         return out
 
     def _inner(self, e: Scalar, path: tuple[Guard, ...]) -> Scalar:
@@ -126,7 +141,11 @@ class _Lift:
             case Cast():
                 return expr.cast(self.inner(e.arg, path), e.dtype)
             case Add():
-                return expr.add(*(self.inner(a, path) for a in e.args))
+                part = self._part(e)
+                if part is None:
+                    return expr.add(*(self.inner(a, path) for a in e.args))
+                rest = [a for a in e.args if a not in part.args]
+                return expr.add(self.inner(part, path), *(self.inner(a, path) for a in rest))
             case Mul():
                 return expr.mul(*(self.inner(a, path) for a in e.args))
             case Bracket():
@@ -142,6 +161,12 @@ class _Lift:
                 return self.lift(e, path, e.op)
             case _:
                 raise AssertionError(f"not a scalar node: {type(e).__name__}")
+
+    def _part(self, e: Add) -> Add | None:
+        """The longest sum among the operands of transcendentals whose terms are terms of e: it was flattened into e."""
+        own = set(e.args)
+        sums = [a for a in self._arguments if isinstance(a, Add) and a is not e and own.issuperset(a.args)]
+        return max(sums, key=lambda a: len(a.args), default=None)
 
     def index(self, e: Index, path: tuple[Guard, ...]) -> Index:
         """An index whose data-dependent atoms read arrays only."""
@@ -166,7 +191,10 @@ class _Lift:
         fresh = [Var(v.name, v.extent) for v in variables]
         rename = Substitution(variables={v: as_index(w) for v, w in zip(variables, fresh, strict=True)})
         guarded = under_guards(e, guards)
-        lift = _Lift(tuple(fresh), f"{self.name}_{suffix}", self.positions)
+        key = (tuple(v.extent for v in variables), canonical_value(tuple(variables), guarded))
+        if key in self.shared:
+            return expr.get(self.shared[key], *variables)
+        lift = _Lift(tuple(fresh), f"{self.name}_{suffix}", self.positions, self.shared)
         value = lift.top(rename.scalar(guarded))
         self.statements += lift.statements
         bounds = None
@@ -177,7 +205,18 @@ class _Lift:
             bounds = (as_index(0), total)
         ref = Ref(f"{self.name}_{suffix}", e.dtype, [v.extent for v in fresh], bounds)
         self.statements.append(Build((ref,), tuple(fresh), (value,), self.positions))
+        self.shared[key] = ref
         return expr.get(ref, *variables)
+
+
+def _is_element(e: Scalar) -> bool:
+    """Whether an operand of a transcendental stays in its place."""
+    return isinstance(e, Get | Const) or not e.refs
+
+
+def _is_lifted(e: Scalar) -> bool:
+    """Whether an expression becomes an array by its own kind."""
+    return isinstance(e, Reduce) or (isinstance(e, Apply) and e.primitive.transcendental)
 
 
 def peel_guards(e: Scalar) -> tuple[list[Guard], Scalar]:
