@@ -9,14 +9,16 @@ After     c = build { sqrt(s) }     y = build n < N { .. }   z = build n < N { c
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 from pullback.ir.expr import Reduce
-from pullback.ir.program import Block, Build, Choose, Fold, Program, Statement, While, statement_reads
+from pullback.ir.program import Block, Build, Program, Statement, map_blocks, statement_reads
 from pullback.ir.traverse import walk
 from pullback.passes.cost import size
 from pullback.rewrite.fired import fired
 
 SMALL = 64  # elements and terms of a statement that may move
+WIDER = 8  # how many times as many one has that it moves past
 
 
 def gather_neighbours(program: Program) -> Program:
@@ -27,19 +29,11 @@ def gather_neighbours(program: Program) -> Program:
 def _block(block: Block) -> Block:
     out: list[Statement] = []
     for s in block.statements:
-        match s:
-            case Fold():
-                s = replace(s, body=_block(s.body))
-            case While():
-                s = replace(s, test=_block(s.test), body=_block(s.body))
-            case Choose():
-                s = replace(s, then=_block(s.then), otherwise=_block(s.otherwise))
-            case _:
-                pass
+        s = map_blocks(s, _block)
         at = len(out)
-        if isinstance(s, Build) and _is_small(s):
+        if _work(s) <= SMALL:
             reads = set(statement_reads(s))
-            while at and reads.isdisjoint(out[at - 1].outs) and not _is_small(out[at - 1]):
+            while at and reads.isdisjoint(out[at - 1].outs) and _work(out[at - 1]) > WIDER * _work(s):
                 at -= 1
         if at < len(out):
             fired("gather.small")
@@ -47,9 +41,10 @@ def _block(block: Block) -> Block:
     return replace(block, statements=tuple(out))
 
 
-def _is_small(s: Statement) -> bool:
+def _work(s: Statement) -> float:
+    """Elements of a build, or terms of a reduction in it where they are more; anything else is large."""
     if not isinstance(s, Build):
-        return False
-    own = size(tuple(v.extent for v in s.vars))
-    terms = [size(tuple(v.extent for v in n.vars)) for e in s.values for n in walk(e) if isinstance(n, Reduce)]
-    return all(n is not None and n <= SMALL for n in (own, *terms))
+        return inf
+    spaces = [s.vars, *(n.vars for e in s.values for n in walk(e) if isinstance(n, Reduce))]
+    found = [size(tuple(v.extent for v in space)) for space in spaces]
+    return max(inf if n is None else n for n in found)

@@ -48,9 +48,14 @@ def simplify(e: Scalar) -> Scalar:
     uses = Counter(t for n in nodes for t in (n.conds if isinstance(n, Bracket) else (n.test,) if isinstance(n, Select)
                                               else ()))
     again = frozenset(t for t, count in uses.items() if count > 1 or (isinstance(t, Cond) and t.negate() in uses))
-    if not again and not any(isinstance(n, Add) and n.dtype.is_integer for n in nodes):
+    if not again and not any(_concerned(n) for n in nodes):
         return e
     return _Simplifier(again).scalar(e, frozenset())
+
+
+def _concerned(e: Scalar) -> bool:
+    """Whether a node may change by itself."""
+    return (isinstance(e, Add) and e.dtype.is_integer) or (isinstance(e, Apply) and e.primitive.name == "stop_gradient")
 
 
 class _Simplifier:

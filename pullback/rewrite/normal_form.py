@@ -194,7 +194,7 @@ class _Lift:
         key = (tuple(v.extent for v in variables), canonical_value(tuple(variables), guarded))
         if key in self.shared:
             return expr.get(self.shared[key], *variables)
-        lift = _Lift(tuple(fresh), f"{self.name}_{suffix}", self.positions, self.shared)
+        lift = _Lift(tuple(fresh), self.name, self.positions, self.shared)
         value = lift.top(rename.scalar(guarded))
         self.statements += lift.statements
         bounds = None

@@ -21,7 +21,7 @@ CompilerError [E260] f needs 8,064 bytes of working memory, and its limit is 1,0
   --> user.py:6:1
    | f(np.ones(1000))
    | ^^^^^^^^^^^^^^^^
-   | row : f64[1000], 8,000 bytes      y : f64[], 8 bytes      sum : f64[], 8 bytes
+   | row : f64[1000], 8,000 bytes      y : f64[], 8 bytes
   try: a larger `memory_limit`, smaller dims, or `pb.checkpoint` around parts that may be computed again      See docs/reference/errors.md#E260
 """
     )

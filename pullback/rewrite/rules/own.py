@@ -65,6 +65,9 @@ OWN: Final = (
           "passes/sums.py; off under exact()", exact=False, condition="at most half of the work is left"),
     _rule("recompute.rows", "stacked rows are computed again", "T rows that a backward loop reads become B states and "
           "C rows at a time, T = B C + R", "passes/recompute.py", condition="the steps are computed once more"),
+    _rule("extremes.read", "extremes at their positions", "y = maxᵢ s(i), p = argmaxᵢ s(i): y = s(p)",
+          "passes/extremes.py"),
+    _rule("gather.small", "small statements early", "y₁; y₂ = y₂; y₁, y₂ smaller and without y₁", "passes/gather.py"),
     _rule("pad.border", "conditions become zero borders", "∑ [0 ≤ e < n] x(e) × w = ∑ x̂(e + b) × w, x̂ = x with zeros "
           "around", "passes/pack.py; off under exact()", exact=False,
           condition="w must be finite: outside, 0 × w enters the sum that the bracket leaves out"),

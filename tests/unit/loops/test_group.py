@@ -84,7 +84,7 @@ planes(a: f32[M, N, K], b: f32[K]) {
 
 @needs_c
 @pytest.mark.parametrize("n", [37, 64, 101])
-@pytest.mark.parametrize(("text", "expected"), [(FACTORS, 1), (SOFTMAX, 2), (POINTS, 1), (PLANES, 1)])
+@pytest.mark.parametrize(("text", "expected"), [(FACTORS, 1), (SOFTMAX, 2), (POINTS, 2), (PLANES, 1)])
 def test_groups_agree_with_the_interpreter(text: str, expected: int, n: int) -> None:
     program = parse_program(text)
     dims = {
