@@ -40,10 +40,10 @@ CASES: dict[str, tuple[Rewrite, str, str]] = {
         """,
         """
         f(x: f64[N, M]) {
-          y_exp_in = build i < N { sum j < M { x[i, j] } }
-          y_exp = build i < N { exp(y_exp_in[i]) }
-          y_sum_tanh = build i < N, j < M { tanh(x[i, j]) }
-          y_sum = build i < N { sum j < M { y_sum_tanh[i, j] } }
+          y_in = build i < N { sum j < M { x[i, j] } }
+          y_exp = build i < N { exp(y_in[i]) }
+          y_tanh = build i < N, j < M { tanh(x[i, j]) }
+          y_sum = build i < N { sum j < M { y_tanh[i, j] } }
           y = build i < N { y_exp[i] * y_sum[i] }
           return y }
         """,
