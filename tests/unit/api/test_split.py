@@ -1,4 +1,4 @@
-"""forward_backward: together they are vjp, whatever the function is made of."""
+"""forward_backward (D13): together they are vjp, whatever the function is made of."""
 
 from __future__ import annotations
 
