@@ -20,7 +20,7 @@ from functools import lru_cache
 from pullback.ir import expr
 from pullback.ir.expr import Reduce, Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
-from pullback.ir.program import Build, Statement
+from pullback.ir.program import Build, Statement, statement_reads
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.types import DType
 from pullback.loops import gemm_plan
@@ -134,7 +134,8 @@ def _apart(s: Build, builder: KernelBuilder) -> bool:
     """Whether the statement has sums, and they read nothing that it writes."""
     outs = {builder.parameter(o) for o in s.outs}
     sums = [n for v in s.values for n in walk(v) if isinstance(n, Reduce)]
-    return bool(sums) and not any(builder.parameter(r) in outs for n in sums for r in n.refs)
+    reads = [r for r in statement_reads(s) if any(r in n.refs for n in sums)]  # in an order: this names parameters
+    return bool(sums) and not any(builder.parameter(r) in outs for r in reads)
 
 
 def _direct(part: Part, c: Contraction, builder: KernelBuilder) -> bool:
@@ -144,7 +145,7 @@ def _direct(part: Part, c: Contraction, builder: KernelBuilder) -> bool:
     if len(s.outs) != 1 or s.outs[0].dtype is not c.total.dtype or len(across) > 1 or len(down) > 1:
         return False
     out = builder.parameter(s.outs[0])
-    return across[0].step == 1 and not any(builder.parameter(r) is out for v in s.values for r in v.refs)
+    return across[0].step == 1 and not any(builder.parameter(r) is out for r in statement_reads(s))
 
 
 def _unpacked_cycles(part: Part, builder: KernelBuilder, vector_bytes: int) -> float:
