@@ -31,7 +31,7 @@ FLAGS: Final = ("-std=gnu99", "-O2", "-march=native", "-ffp-contract=fast", "-fn
                 "-fPIC", "-shared")
 GCC_FLAGS: Final = (
     "-ftree-vectorize", "-fvect-cost-model=dynamic",  # what clang's -O2 does by itself
-    "-fno-inline-functions-called-once",  # a kernel of its own has the registers to itself
+    "-fno-inline-functions-called-once", "-fno-inline-small-functions",  # a kernel has the registers to itself
 )
 EXACT_FLAGS: Final = ("-ffp-contract=off",)
 LIBRARIES: Final = ("-lm",)
