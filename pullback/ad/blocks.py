@@ -132,19 +132,19 @@ def transpose_fold(s: Fold, cotangents: Cotangents, active: set[Ref], vjp: Vjp) 
     inner: list[Statement] = []
     refs: dict[Ref, Ref] = {r: r for r in shared}
     for r, stack in stacks.items():
-        refs[r] = _emit(inner, element_copy(r.name, stack, (now,)))
+        refs[r] = emit(inner, element_copy(r.name, stack, (now,)))
     at_now = Substitution(variables={s.var: now})
     for (r, at), row in rows.items():
-        refs[row] = _emit(inner, element_copy(row.name, r, (at_now.index(at),)))
+        refs[row] = emit(inner, element_copy(row.name, r, (at_now.index(at),)))
 
     states: list[Ref] = []
     inits: list[Ref] = []
     for k in moving:
         given = cotangents.get(s.outs[k])
-        inits.append(given if given is not None else _emit(before, zeros(f"{s.states[k].name}_bar0", s.states[k])))
+        inits.append(given if given is not None else emit(before, zeros(f"{s.states[k].name}_bar0", s.states[k])))
         states.append(Ref(f"{s.states[k].name}_bar", s.states[k].dtype, s.states[k].shape))
     for r in shared:
-        inits.append(_emit(before, zeros(f"{r.name}_bar0", r)))
+        inits.append(emit(before, zeros(f"{r.name}_bar0", r)))
         states.append(Ref(f"{r.name}_bar", r.dtype, r.shape))
 
     floating = ((k, r) for k, r in enumerate(body.results) if r.dtype.is_floating)
@@ -153,8 +153,8 @@ def transpose_fold(s: Fold, cotangents: Cotangents, active: set[Ref], vjp: Vjp) 
         if k < count:
             known = states[moving.index(k)] if k in moving else None
         else:
-            known = None if given is None else _emit(inner, element_copy(f"{result.name}_bar", given, (now,)))
-        refs[seed] = known if known is not None else _emit(inner, zeros(f"{result.name}_bar", result))
+            known = None if given is None else emit(inner, element_copy(f"{result.name}_bar", given, (now,)))
+        refs[seed] = known if known is not None else emit(inner, zeros(f"{result.name}_bar", result))
 
     again = _needed(ahead, {*derived.outputs[len(body.results) :], *_reads(behind)}, stored)
     rest = Block((*again, *behind), derived.outputs[len(body.results) :])
@@ -165,7 +165,7 @@ def transpose_fold(s: Fold, cotangents: Cotangents, active: set[Ref], vjp: Vjp) 
     for r, total in zip(shared, states[len(moving) :], strict=True):
         variables = tuple(Var(f"i{k}", d) for k, d in enumerate(r.shape))
         value = expr.get(total, *variables) + expr.get(found[r], *variables)
-        results.append(_emit(inner, Build((Ref(f"{r.name}_bar", r.dtype, r.shape),), variables, (value,))))
+        results.append(emit(inner, Build((Ref(f"{r.name}_bar", r.dtype, r.shape),), variables, (value,))))
     results += [found[row] for row in rows.values()]
     outs = [Ref(x.name, x.dtype, x.shape) for x in states]
     outs += [Ref(f"{r.name}_bar_rows", r.dtype, (trips, *row.shape)) for (r, _), row in rows.items()]
@@ -174,7 +174,7 @@ def transpose_fold(s: Fold, cotangents: Cotangents, active: set[Ref], vjp: Vjp) 
     given_to = [(s.inits[k], outs[j]) for j, k in enumerate(moving) if s.inits[k] in active]
     given_to += [(r, outs[len(moving) + j]) for j, r in enumerate(shared)]
     for (r, at), out in zip(rows, outs[len(states) :], strict=True):
-        given_to.append((r, _emit(before, _rows_in_place(r, at, s.var, out))))
+        given_to.append((r, emit(before, _rows_in_place(r, at, s.var, out))))
     return Transposed((forward,), before, given_to)
 
 
@@ -266,7 +266,8 @@ def _rows_in_place(r: Ref, at: Index, var: Var, rows: Ref) -> Build:
     return Build((Ref(f"{r.name}_bar", r.dtype, r.shape),), variables, (value,))
 
 
-def _emit(statements: list[Statement], s: Build) -> Ref:
+def emit(statements: list[Statement], s: Build) -> Ref:
+    """Add a statement; the array it defines."""
     statements.append(s)
     return s.outs[0]
 
@@ -321,7 +322,7 @@ def transpose_choose(s: Choose, cotangents: Cotangents, active: set[Ref], vjp: V
     for o in s.outs:
         if o.dtype.is_floating:
             given = cotangents.get(o)
-            seeds[o] = given if given is not None else _emit(backward, zeros(f"{o.name}_bar", o))
+            seeds[o] = given if given is not None else emit(backward, zeros(f"{o.name}_bar", o))
     branches = []
     for block in (s.then, s.otherwise):
         program = Program("branch", tuple(captured), block, tuple(r.name for r in block.results))

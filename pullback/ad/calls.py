@@ -11,17 +11,26 @@ derivatives go through them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pullback.ad.blocks import Vjp, emit, zeros
 from pullback.errors import DerivativeError
 from pullback.ir.expr import Ref, Zero
-from pullback.ir.program import Block, Build, Call, Program, Rule, Statement, block_reads, map_blocks, statement_reads
+from pullback.ir.program import (
+    Block,
+    Build,
+    Call,
+    Program,
+    Rule,
+    Statement,
+    block_reads,
+    map_blocks,
+    needed_for,
+    statement_reads,
+)
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.fired import fired
-
-Vjp = Callable[[Program, Sequence[int]], Program]
-Zeros = Callable[[str, Ref], Build]
 
 
 @dataclass
@@ -56,24 +65,24 @@ def check_captured(s: Call, active: set[Ref]) -> None:
         )
 
 
-def pull(s: Call, cotangents: Mapping[Ref, Ref], vjp: Vjp, zeros: Zeros) -> Applied:
+def pull(s: Call, cotangents: Mapping[Ref, Ref], vjp: Vjp) -> Applied:
     """The cotangents of a call's floating operands, by its backward rule or the transpose of its forward one."""
     made: list[Statement] = []
-    given = [cotangents.get(o) or _emit(made, zeros(f"{o.name}_bar", o)) for o in floating(s.outs)]
+    given = [cotangents.get(o) or emit(made, zeros(f"{o.name}_bar", o)) for o in floating(s.outs)]
     if s.backward is not None:
         return _used(s, s.backward, given, made)
     assert s.forward is not None
-    return _transposed(s, s.forward, given, vjp, zeros, made)
+    return _transposed(s, s.forward, given, vjp, made)
 
 
-def push(s: Call, tangents: Mapping[Ref, Ref], vjp: Vjp, zeros: Zeros) -> Applied:
+def push(s: Call, tangents: Mapping[Ref, Ref], vjp: Vjp) -> Applied:
     """The tangents of a call's floating outs, by its forward rule or the transpose of its backward one."""
     made: list[Statement] = []
-    given = [tangents.get(r) or _emit(made, zeros(f"{r.name}_dot", r)) for r in floating(s.operands)]
+    given = [tangents.get(r) or emit(made, zeros(f"{r.name}_dot", r)) for r in floating(s.operands)]
     if s.forward is not None:
         return _used(s, s.forward, given, made)
     assert s.backward is not None
-    return _transposed(s, s.backward, given, vjp, zeros, made)
+    return _transposed(s, s.backward, given, vjp, made)
 
 
 def unfolded(s: Call, block: Block) -> Block:
@@ -103,9 +112,7 @@ def _used(s: Call, rule: Rule, given: Sequence[Ref], made: list[Statement]) -> A
     return Applied([*made, *block.statements], block.results)
 
 
-def _transposed(
-    s: Call, rule: Rule, given: Sequence[Ref], vjp: Vjp, zeros: Zeros, made: list[Statement]
-) -> Applied:
+def _transposed(s: Call, rule: Rule, given: Sequence[Ref], vjp: Vjp, made: list[Statement]) -> Applied:
     """The transpose of the rule as a map of its tangents or cotangents, applied to `given`."""
     linear = rule.params[len(s.outs) :]
     block = unfolded(s, rule.block)
@@ -113,7 +120,7 @@ def _transposed(
     derived = vjp(program, [program.inputs.index(r) for r in linear])
     seeds = derived.inputs[len(program.inputs) :]
     results = derived.body.results[len(rule.block.results) :]
-    needed = _needed(derived.body.statements, results)
+    needed = needed_for(derived.body.statements, results)
     reads = {r for t in needed for r in statement_reads(t)} | set(results)
     if not reads.isdisjoint(linear):
         raise DerivativeError(
@@ -129,22 +136,11 @@ def _transposed(
     return Applied([*made, *block.statements], block.results)
 
 
-def _needed(statements: Sequence[Statement], results: Sequence[Ref]) -> tuple[Statement, ...]:
-    """The statements that the results depend on."""
-    live = set(results)
-    kept: list[Statement] = []
-    for t in reversed(statements):
-        if not live.isdisjoint(t.outs):
-            kept.append(t)
-            live.update(statement_reads(t))
-    return tuple(reversed(kept))
-
-
-def pull_again(s: Call, cotangents: Mapping[Ref, Ref], active: set[Ref], vjp: Vjp, zeros: Zeros) -> Applied:
+def pull_again(s: Call, cotangents: Mapping[Ref, Ref], active: set[Ref], vjp: Vjp) -> Applied:
     """The cotangents of what a checkpoint reads, `captured(s, active)`, by a checkpoint that runs it again."""
     made: list[Statement] = []
     wrt = captured(s, active)
-    given = [cotangents.get(o) or _emit(made, zeros(f"{o.name}_bar", o)) for o in floating(s.outs)]
+    given = [cotangents.get(o) or emit(made, zeros(f"{o.name}_bar", o)) for o in floating(s.outs)]
     derived = vjp(Program("again", tuple(wrt), s.body, tuple(r.name for r in s.body.results)), range(len(wrt)))
     refs = dict(zip(derived.inputs, (*wrt, *given), strict=True))
     body = Substitution(refs=refs).block(derived.body)
@@ -157,8 +153,3 @@ def pull_again(s: Call, cotangents: Mapping[Ref, Ref], active: set[Ref], vjp: Vj
 def captured(s: Call, active: set[Ref]) -> list[Ref]:
     """The active arrays that a checkpoint reads from around it."""
     return [r for r in block_reads(s.body) if r in active]
-
-
-def _emit(statements: list[Statement], s: Build) -> Ref:
-    statements.append(s)
-    return s.outs[0]

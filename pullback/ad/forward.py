@@ -148,7 +148,7 @@ class _Sweep:
         if not s.rules:
             return self._branches(s, active)
         check_captured(s, active)
-        found = push(s, self.tangents, vjp, zeros)
+        found = push(s, self.tangents, vjp)
         self.tangents |= dict(zip(floating(s.outs), found.results, strict=True))
         return [s, *found.statements]
 

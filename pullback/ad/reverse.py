@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pullback.ad.algebra import axes, cotangent_term, transpose
-from pullback.ad.blocks import active_in, transpose_choose, transpose_fold, while_as_fold, zeros
+from pullback.ad.blocks import active_in, transpose_choose, transpose_fold, while_as_fold
 from pullback.ad.calls import captured, check_captured, floating, pull, pull_again
 from pullback.ad.edges import Edge, edges_of, unsolved
 from pullback.errors import DerivativeError
@@ -133,9 +133,9 @@ class _Sweep:
         cotangents = {o: c for o in s.outs if (c := self._cotangent(o)) is not None}
         if s.rules:
             check_captured(s, self.active)
-            found, operands = pull(s, cotangents, vjp, zeros), floating(s.operands)
+            found, operands = pull(s, cotangents, vjp), floating(s.operands)
         else:
-            found, operands = pull_again(s, cotangents, self.active, vjp, zeros), captured(s, self.active)
+            found, operands = pull_again(s, cotangents, self.active, vjp), captured(s, self.active)
         self.backward += found.statements
         nothing = found.zeros
         for r, cotangent in zip(operands, found.results, strict=True):

@@ -14,7 +14,7 @@ from pullback.ir import expr, types
 from pullback.ir.dims import determined_dims
 from pullback.ir.expr import Ref
 from pullback.ir.index import Var, symbol
-from pullback.ir.program import Block, Build, Program, Statement, block_reads, statement_reads
+from pullback.ir.program import Block, Build, Program, Statement, block_reads, needed_for
 from pullback.rewrite.cse import rename_block
 
 
@@ -63,12 +63,7 @@ def split(program: Program, wrt: Sequence[int], shared: Sequence[Ref]) -> Split:
 
 def _parted(statements: Sequence[Statement], outputs: Sequence[Ref]) -> tuple[list[Statement], list[Statement]]:
     """What the outputs need, and the rest."""
-    live = set(outputs)
-    needed: set[Statement] = set()
-    for s in reversed(statements):
-        if not live.isdisjoint(s.outs):
-            needed.add(s)
-            live.update(statement_reads(s))
+    needed = set(needed_for(statements, outputs))
     return [s for s in statements if s in needed], [s for s in statements if s not in needed]
 
 

@@ -16,7 +16,7 @@ While, Choose and Call may read any array defined before the statement. Position
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -268,6 +268,17 @@ def statement_reads(statement: Statement) -> dict[Ref, None]:
         found.update(block_reads(b))
     found -= set(bound_refs(statement))
     return dict.fromkeys(sorted(found, key=lambda r: r.serial))
+
+
+def needed_for(statements: Sequence[Statement], results: Iterable[Ref]) -> tuple[Statement, ...]:
+    """The statements that the results depend on, in order."""
+    live = set(results)
+    kept: list[Statement] = []
+    for s in reversed(statements):
+        if not live.isdisjoint(s.outs):
+            kept.append(s)
+            live.update(statement_reads(s))
+    return tuple(reversed(kept))
 
 
 def block_reads(block: Block) -> dict[Ref, None]:

@@ -138,7 +138,7 @@ def native_vector_bytes() -> int:
     return 64 if "avx512f" in words else 32 if words & {"avx", "avx2"} else 16
 
 
-def library_path(text: str, more: tuple[str, ...] = ()) -> Path:
+def compiled_library(text: str, more: tuple[str, ...] = ()) -> Path:
     """The shared library made from C text, compiled now or found in the cache.
 
     Raises:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pullback.errors import CompilerError
-from pullback.runtime.compile import build_library, library_path
+from pullback.runtime.compile import build_library, compiled_library
 
 Entry = Callable[..., int]
 
@@ -30,7 +30,7 @@ def compiled_entry(text: str, name: str, arity: int, more: tuple[str, ...] = ())
     Raises:
         CompilerError: [E410] no compiler. [E411] it failed, or what it made cannot be loaded.
     """
-    path = library_path(text, more)
+    path = compiled_library(text, more)
     try:
         return open_entry(path, name, arity)
     except (OSError, AttributeError):

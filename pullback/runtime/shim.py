@@ -20,7 +20,7 @@ import numpy as np
 
 from pullback.errors import CompilerError
 from pullback.ir.types import dtype_named
-from pullback.runtime.compile import library_path
+from pullback.runtime.compile import compiled_library
 from pullback.runtime.record import Parameter
 
 NAME = "_pullback_call"
@@ -39,7 +39,7 @@ def extension() -> ModuleType | None:
     # the versions are part of the text, and so of the cache's key
     text = f"/* {sysconfig.get_config_var('SOABI')}, NumPy {np.__version__} */\n{text}"
     try:
-        path = library_path(text, (f"-I{include}", f"-I{np.get_include()}"))
+        path = compiled_library(text, (f"-I{include}", f"-I{np.get_include()}"))
         spec = spec_from_file_location(NAME, path, loader=ExtensionFileLoader(NAME, str(path)))
         assert spec is not None
         assert spec.loader is not None

@@ -25,7 +25,7 @@ from pullback.ir.program import (
     Scatter,
     Statement,
     While,
-    statement_reads,
+    needed_for,
 )
 from pullback.ir.traverse import children, rewrite, walk
 from pullback.ir.types import DType
@@ -77,13 +77,7 @@ def _candidates(p: Program) -> Iterator[Program]:
 
 def _needed(b: Block) -> Block:
     """The block without statements that nothing reads."""
-    live = set(b.results)
-    kept: list[Statement] = []
-    for s in reversed(b.statements):
-        if not live.isdisjoint(s.outs):
-            kept.append(s)
-            live.update(statement_reads(s))
-    return Block(tuple(reversed(kept)), b.results)
+    return Block(needed_for(b.statements, b.results), b.results)
 
 
 def _blocks(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:

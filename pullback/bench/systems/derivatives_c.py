@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.runtime.compile import library_path
+from pullback.runtime.compile import compiled_library
 from pullback.runtime.record import Parameter
 from pullback.runtime.shim import fast_entry
 
@@ -55,6 +55,6 @@ def prepare(case: Case, n: int, form: str) -> Callable[[], Any]:
     """A call of the reference for a case, compiled for its size."""
     name, rank = NAMES[case.name]
     text = files("pullback.bench").joinpath("reference", "derivatives.c").read_text(encoding="utf-8")
-    path = library_path(f"#define N {n}\n#define K {rank}\n{text}")
+    path = compiled_library(f"#define N {n}\n#define K {rank}\n{text}")
     inputs, outputs = case.make(n), case.outputs(n)
     return call(entry(path, name, inputs, outputs, 8 * max(n, 1024)), inputs, outputs)

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pullback.bench.systems.derivatives_c import call, entry
-from pullback.runtime.compile import library_path
+from pullback.runtime.compile import compiled_library
 
 if TYPE_CHECKING:
     from pullback.bench.derivatives import Case
@@ -91,5 +91,5 @@ def prepare(case: Case, n: int, form: str) -> Callable[[], Any]:
         integers=function.sz_iw() + 1,
         reals=function.sz_w() + 1,
     )
-    path = library_path(text + wrapper, ("-O3",))
+    path = compiled_library(text + wrapper, ("-O3",))
     return call(entry(path, "wrapped", inputs, outputs, 0), inputs, outputs)

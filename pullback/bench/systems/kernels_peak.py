@@ -6,7 +6,7 @@ import ctypes
 import time
 from functools import lru_cache
 
-from pullback.runtime.compile import library_path, native_vector_bytes
+from pullback.runtime.compile import compiled_library, native_vector_bytes
 
 __all__ = ["peak"]
 
@@ -45,7 +45,7 @@ def peak(dtype: str) -> float:
         held=", ".join(f'"+x"({n})' for n in names),
         total=" + ".join(names),
     )
-    run = ctypes.CDLL(str(library_path(text))).run
+    run = ctypes.CDLL(str(compiled_library(text))).run
     result = (ctypes.c_double * 8)()
     best = float("inf")
     for _ in range(200):

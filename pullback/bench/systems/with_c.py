@@ -90,7 +90,7 @@ def unflatten(flat: NDArray[Any]) -> dict[str, NDArray[Any]]:
 class _Training:
     def __init__(self, inputs: ZhangInputs, form: str) -> None:
         self.inputs = inputs
-        self.library = library(inputs.images.dtype.name)
+        self.functions = library(inputs.images.dtype.name)
         self.initial = flatten(inputs.parameters)
         self.parameters = self.initial.copy()
 
@@ -99,7 +99,7 @@ class _Training:
 
     def call(self) -> NDArray[Any]:
         images, labels = self.inputs.images, self.inputs.labels
-        loss = self.library.zhang_train(
+        loss = self.functions.zhang_train(
             _pointer(self.parameters),
             ctypes.c_int64(len(images)),
             _pointer(images),
@@ -112,7 +112,7 @@ class _Training:
 class _Recognition:
     def __init__(self, inputs: ZhangInputs, form: str) -> None:
         self.inputs = inputs
-        self.library = library(inputs.images.dtype.name)
+        self.functions = library(inputs.images.dtype.name)
         self.parameters = flatten(inputs.parameters)
         self.digits = np.zeros(len(inputs.images), np.uint8)
 
@@ -121,7 +121,7 @@ class _Recognition:
 
     def call(self) -> NDArray[Any]:
         images = self.inputs.images
-        self.library.zhang_recognise(
+        self.functions.zhang_recognise(
             _pointer(self.parameters), ctypes.c_int64(len(images)), _pointer(images), _pointer(self.digits)
         )
         return self.digits.astype(np.int64)

@@ -21,7 +21,7 @@ from pullback.loops.nodes import Call, Kernel, walk
 from pullback.loops.verify import verify_function
 from pullback.passes.pipeline import optimise
 from pullback.runtime.buffer import aligned_bytes
-from pullback.runtime.compile import compiler_command, library_path
+from pullback.runtime.compile import compiled_library, compiler_command
 from pullback.runtime.emit import emit_c, lower_program
 from pullback.runtime.executor import compile_program
 from pullback.testing.bounds import interpret_with_bounds
@@ -189,7 +189,7 @@ def test_other_widths_compute_the_same(vector_bytes: int) -> None:
     x, y = rng.normal(size=(29, 90)).astype(np.float32), rng.normal(size=(77, 90)).astype(np.float32)
     text = "nt(x: f32[M, K], y: f32[N, K]) { z = build m < M, n < N { sum k < K { x[m, k] * y[n, k] } } return z }"
     source = emit_c(parse_program(text), {"M": 29, "N": 77, "K": 90}, vector_bytes=vector_bytes)
-    function = getattr(ctypes.CDLL(str(library_path(source.text))), source.name)
+    function = getattr(ctypes.CDLL(str(compiled_library(source.text))), source.name)
     arena, z = aligned_bytes(source.arena_bytes), np.zeros((29, 77), np.float32)
     assert function(*(ctypes.c_void_p(a.ctypes.data) for a in (x, y, z, arena))) == 0
     np.testing.assert_allclose(z, x @ y.T, rtol=1e-4, atol=1e-4)

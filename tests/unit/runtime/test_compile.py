@@ -46,7 +46,7 @@ def test_compiles_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_damaged_library_is_made_anew(cache: Path) -> None:
-    path = compiling.library_path(TEXT)
+    path = compiling.compiled_library(TEXT)
     path.write_bytes(b"not a library")
     assert compiled_entry(TEXT, "answer", 1)(0) == 42
 
@@ -68,15 +68,15 @@ def test_no_compiler(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(cache))
     monkeypatch.setattr(compiling.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(CompilerError, match=r"E410.*tried CC, cc, gcc, clang and ziglang"):
-        compiling.library_path(TEXT)
+        compiling.compiled_library(TEXT)
 
 
 def test_a_failing_compiler_is_quoted(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CompilerError, match=r"(?s)E411.*status 1.*nonsense"):
-        compiling.library_path("nonsense(;\n")
+        compiling.compiled_library("nonsense(;\n")
     monkeypatch.setenv("CC", str(script(tmp_path / "crash", "kill -SEGV $$")))
     with pytest.raises(CompilerError, match=r"(?s)E411.*it said nothing"):
-        compiling.library_path(TEXT)
+        compiling.compiled_library(TEXT)
 
 
 def test_a_cache_that_cannot_be_written(cache: Path) -> None:
