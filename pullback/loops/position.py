@@ -16,6 +16,7 @@ from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.types import DType, bool_, i64
 from pullback.loops import nodes
+from pullback.loops.lanes import widened
 from pullback.loops.nest import Address, Nest, stride
 from pullback.loops.nodes import (
     Across,
@@ -112,7 +113,7 @@ class _Position:
 
     def _value(self, at: Index, lanes: int, out: list[Stmt]) -> Value:
         writer = ValueWriter(self.nest, self.axis)
-        value = writer.widen(writer.value(self.arg, Element({self.axis: at}, lanes), {}, out), lanes)
+        value = widened(writer.value(self.arg, Element({self.axis: at}, lanes), {}, out), lanes)
         if isinstance(value, Read):
             return value
         t = Temp("value", value.type)

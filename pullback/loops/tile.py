@@ -28,6 +28,7 @@ from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution
 from pullback.loops.fused import fused_loops
 from pullback.loops.group import find_group
+from pullback.loops.lanes import widened
 from pullback.loops.lower import Grouped, Grouper, KernelBuilder, Specialist, plain_build
 from pullback.loops.nest import Address, Nest, Phase, Plan, best_plan, narrower
 from pullback.loops.nodes import (
@@ -166,7 +167,7 @@ class _Emitter:
             for (buffer, offset), wanted in zip(self.nest.outs, self.nest.values, strict=True):
                 at = Substitution(variables=e.at).index(offset)
                 got = writer.value(wanted, e, known, stores)
-                stores.append(Store(buffer, at, writer.widen(got, e.lanes)))
+                stores.append(Store(buffer, at, widened(got, e.lanes)))
         return out + stores
 
     def _accumulators(self, r: Reduce, lanes: Sequence[int], out: list[Stmt]) -> list[Temp]:
@@ -247,7 +248,7 @@ class _Emitter:
         writer = ValueWriter(self.nest, self.plan.axis)
         out: list[Stmt] = []
         for e, t in zip(elements, temps, strict=True):
-            value = writer.widen(writer.value(body, e, {}, out), e.lanes)
+            value = widened(writer.value(body, e, {}, out), e.lanes)
             out.append(Assign(t, Binary(op, Read(t), value, t.type)))
         return _held(out)
 

@@ -9,15 +9,14 @@ from pullback.ir import expr
 from pullback.ir.expr import Add, Const, FromIndex, Get, Mul, Ref, Scalar, Zero
 from pullback.ir.index import Index, Var
 from pullback.ir.traverse import Substitution
+from pullback.loops.lanes import chain, function
 from pullback.loops.nest import Nest, stride
 from pullback.loops.nodes import (
-    Apply,
     Binary,
     Broadcast,
     Buffer,
     Gather,
     IndexValue,
-    Invoke,
     Let,
     Literal,
     Load,
@@ -27,7 +26,6 @@ from pullback.loops.nodes import (
     Type,
     Value,
 )
-from pullback.loops.vector_math import vector_source
 
 
 @dataclass(frozen=True)
@@ -69,9 +67,9 @@ class ValueWriter:
             case Get():
                 return self._load(e, at, m, out)
             case Add():
-                return self._chain("+", [self._value(a, at, m, memo, out) for a in e.args])
+                return chain("+", [self._value(a, at, m, memo, out) for a in e.args])
             case Mul():
-                return self._chain("*", [self._value(a, at, m, memo, out) for a in e.args])
+                return chain("*", [self._value(a, at, m, memo, out) for a in e.args])
             case expr.Apply():
                 args = [self._value(a, at, m, memo, out) for a in e.args]
                 return self._function(e, args, out)
@@ -79,33 +77,12 @@ class ValueWriter:
                 raise AssertionError(f"no vector form: {type(e).__name__}")
 
     def _function(self, e: expr.Apply, args: list[Value], out: list[Stmt]) -> Value:
-        name = e.primitive.name
-        if name == "divide":
-            return self._chain("/", args)
-        if name in ("maximum", "minimum"):
-            return self._chain("max" if name == "maximum" else "min", args)
-        lanes = max(a.type.lanes for a in args)
-        type_ = Type(self.nest.dtype, lanes)
-        if lanes == 1:
-            made: Value = Apply(e.primitive, tuple(args), type_)
-        else:
-            made = Invoke(f"pb_{name}_{type_}", tuple(args), type_, vector_source(name, self.nest.dtype, lanes))
-        t = Temp(name, type_)
+        made = function(e, args, self.nest.dtype)
+        if isinstance(made, Binary):
+            return made
+        t = Temp(e.primitive.name, made.type)
         out.append(Let(t, made))
         return Read(t)
-
-    def _chain(self, op: str, args: list[Value]) -> Value:
-        """Scalars first among themselves, then with the vectors, in order."""
-        lanes = max(a.type.lanes for a in args)
-        type_ = Type(self.nest.dtype, lanes)
-        if op in ("+", "*") and lanes > 1:
-            args = [*(a for a in args if a.type.lanes == 1), *(a for a in args if a.type.lanes > 1)]
-        value = args[0]
-        for a in args[1:]:
-            wide = max(value.type.lanes, a.type.lanes)
-            value = Binary(op, self.widen(value, wide), self.widen(a, wide), Type(self.nest.dtype, wide))  # type: ignore[arg-type]
-        assert value.type == type_
-        return value
 
     def _load(self, e: Get, at: Element, m: Substitution, out: list[Stmt]) -> Value:
         """The element or vector of elements as a temporary, loaded once for the places of its lanes."""
@@ -137,12 +114,3 @@ class ValueWriter:
         if all(p is first for p in places):
             return Broadcast(Load(buffer, first, Type(type_.dtype)), type_)
         return Gather(buffer, places, type_)
-
-    @staticmethod
-    def widen(value: Value, lanes: int) -> Value:
-        """The value in all lanes."""
-        if value.type.lanes == lanes:
-            return value
-        if isinstance(value, Literal):
-            return Literal(value.value, Type(value.type.dtype, lanes))
-        return Broadcast(value, Type(value.type.dtype, lanes))

@@ -1,0 +1,60 @@
+"""Vector forms of operations: operands of different widths joined, masks of lanes, tests and functions.
+
+A comparison of vectors gives a mask, integers of the same size with all bits set where it holds; a bool that is the
+same for all lanes becomes one by its negative.
+"""
+
+from __future__ import annotations
+
+from pullback.ir.expr import Apply
+from pullback.ir.types import DType, dtype_named
+from pullback.loops import nodes
+from pullback.loops.nodes import Binary, Broadcast, Invoke, Literal, Type, Value
+from pullback.loops.vector_math import VECTOR_FUNCTIONS, vector_source
+
+
+def mask_of(dtype: DType, lanes: int) -> Type:
+    """What a comparison of vectors gives."""
+    return Type(dtype_named(f"i{dtype.bits}"), lanes)
+
+
+def mask_from(test: Value, dtype: DType) -> Value:
+    """A bool as a number with all bits set or none."""
+    one = Type(dtype_named(f"i{dtype.bits}"))
+    return nodes.Unary("-", nodes.Convert(test, one), one)
+
+
+def chain(op: str, args: list[Value]) -> Value:
+    """Operands joined in order, scalars among themselves first where the order is free."""
+    lanes = max(a.type.lanes for a in args)
+    if op in ("+", "*") and lanes > 1:
+        args = [*(a for a in args if a.type.lanes == 1), *(a for a in args if a.type.lanes > 1)]
+    value = args[0]
+    for a in args[1:]:
+        wide = max(value.type.lanes, a.type.lanes)
+        value = Binary(op, widened(value, wide), widened(a, wide), Type(a.type.dtype, wide))  # type: ignore[arg-type]
+    return value
+
+
+def widened(value: Value, lanes: int) -> Value:
+    """The value in all lanes."""
+    if value.type.lanes == lanes:
+        return value
+    if isinstance(value, Literal):
+        return Literal(value.value, Type(value.type.dtype, lanes))
+    return Broadcast(value, Type(value.type.dtype, lanes))
+
+
+def function(e: Apply, args: list[Value], dtype: DType) -> Value:
+    """A primitive of floating-point numbers that gives one: an operator, or a function for this many lanes."""
+    name = e.primitive.name
+    if name == "divide":
+        return chain("/", args)
+    if name in ("maximum", "minimum"):
+        return chain("max" if name == "maximum" else "min", args)
+    lanes = max(a.type.lanes for a in args)
+    type_ = Type(dtype, lanes)
+    if lanes == 1:
+        return nodes.Apply(e.primitive, tuple(args), type_)
+    assert name in VECTOR_FUNCTIONS
+    return Invoke(f"pb_{name}_{type_}", tuple(args), type_, vector_source(name, dtype, lanes))
