@@ -24,7 +24,7 @@ from pullback.passes.operations import operation_count
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.normal_form import normalise
 
-__all__ = ["BAR", "HEAD", "WITHOUT", "Case", "Count", "cases", "cells"]
+__all__ = ["BAR", "HEAD", "WITHOUT", "Case", "Count", "cases", "cells", "operations"]
 
 BAR = 4.0
 
@@ -47,7 +47,7 @@ class Case:
         primal = self.function.program()
         single = len(primal.outputs) == 1 and not primal.outputs[0].shape and self.wrt is not None
         both = (pb.value_and_grad if single else pb.vjp)(self.function, self.wrt)
-        return Count(self.name, _count(primal, self.dims), _count(both.program(), self.dims))
+        return Count(self.name, operations(primal, self.dims), operations(both.program(), self.dims))
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,8 @@ class Count:
         return self.both / self.function
 
 
-def _count(program: Program, dims: Mapping[str, int]) -> int:
+def operations(program: Program, dims: Mapping[str, int]) -> int:
+    """Operations of a program as it comes from tracing or as a derivative, each statement counted once."""
     return operation_count(eliminate_dead(eliminate_common(normalise(program))), dims)
 
 

@@ -12,7 +12,7 @@ from pullback.cli.output import print_json, table
 
 __all__ = ["example_modules", "register", "run"]
 
-SUITES = ("zhang", "derivatives", "kernels", "counts")
+SUITES = ("zhang", "derivatives", "kernels", "programs", "counts")
 
 
 def register(commands: Any) -> None:
@@ -32,16 +32,17 @@ def register(commands: Any) -> None:
     add("--threads", type=at_least(1), default=1, metavar="N", help="processors for everyone")
     add("--rounds", type=at_least(1), default=7, metavar="N", help="repetitions of each")
     add("--examples", type=Path, default=Path("examples"), metavar="DIR", help="counts: where the examples are")
-    add("--slow-forms", action="store_true", help="zhang: also forms whose first call takes very long")
-    add("--markdown", action="store_true", help="derivatives, kernels: print the table in Markdown")
+    add("--slow-forms", action="store_true", help="zhang, programs: also forms whose first call takes very long")
+    add("--markdown", action="store_true", help="derivatives, kernels, programs: print in Markdown")
+    add("--plot", type=Path, metavar="FILE", help="programs: also a plot, as .png, .svg or .pdf (needs matplotlib)")
     add_json(command)
     command.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Measure and print a table."""
-    suites = {"zhang": _zhang, "derivatives": _derivatives, "kernels": _kernels, "counts": _counts}
-    rows = suites[options.suite](options)
+    suites = (_zhang, _derivatives, _kernels, _programs, _counts)
+    rows = dict(zip(SUITES, suites, strict=True))[options.suite](options)
     if options.json:
         print_json({"rows": rows})
     return 0 if rows else 1
@@ -116,6 +117,24 @@ def _kernels(options: argparse.Namespace) -> Any:
     )
     right = [False] + [True] * (len(HEAD) - 1)
     print(markdown(rows) if options.markdown else table([HEAD, *cells(rows)], right=right))
+    return rows
+
+
+def _programs(options: argparse.Namespace) -> Any:
+    from pullback.bench.programs import CASES, HEAD, SYSTEMS, bench_programs, cells, markdown, plot
+
+    rows = bench_programs(
+        cases=_cases(options, tuple(c.name for c in CASES)),
+        systems=options.systems or SYSTEMS,
+        threads=options.threads,
+        rounds=options.rounds,
+        slow_forms=options.slow_forms,
+        note=_note,
+    )
+    right = [False] + [True] * (len(HEAD) - 1)
+    print(markdown(rows) if options.markdown else table([HEAD, *cells(rows)], right=right))
+    if options.plot and rows:
+        plot(rows, options.plot)
     return rows
 
 

@@ -1,4 +1,4 @@
-"""What one core can do: fused multiply-adds on registers alone."""
+"""What one core and the memory can do: fused multiply-adds on registers alone, and a sum over memory."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import ctypes
 import time
 from functools import lru_cache
 
+import numpy as np
+
 from pullback.runtime.compile import compiled_library, native_vector_bytes
 
-__all__ = ["peak"]
+__all__ = ["bandwidth", "peak"]
 
 SOURCE = """\
 #include <stdint.h>
@@ -53,3 +55,31 @@ def peak(dtype: str) -> float:
         run(ctypes.c_int64(STEPS), ctypes.byref(result))
         best = min(best, time.perf_counter() - start)
     return STEPS * CHAINS * 2 * (width // size) / best
+
+
+READING = """\
+#include <stdint.h>
+typedef float vector __attribute__((vector_size({bytes})));
+void run(const vector *x, int64_t count, float *result) {{
+    vector a = {{0}}, b = a, c = a, d = a;
+    for (int64_t k = 0; k < count; k += 4) a += x[k], b += x[k + 1], c += x[k + 2], d += x[k + 3];
+    result[0] = ((a + b) + (c + d))[0];
+}}
+"""
+
+
+@lru_cache
+def bandwidth(size: int) -> float:
+    """Bytes a second that one core reads from an array of `size` bytes, again and again; the best of many runs."""
+    width = native_vector_bytes()
+    count = max(4, size // width // 4 * 4)
+    data = np.zeros(count * width + 64, np.uint8)
+    start_at = data.ctypes.data + -data.ctypes.data % 64
+    run = ctypes.CDLL(str(compiled_library(READING.format(bytes=width)))).run
+    result = ctypes.c_float()
+    best = float("inf")
+    for _ in range(50):
+        start = time.perf_counter()
+        run(ctypes.c_void_p(start_at), ctypes.c_int64(count), ctypes.byref(result))
+        best = min(best, time.perf_counter() - start)
+    return count * width / best
