@@ -293,7 +293,7 @@ class _Unit:
 
     def inlined(self, k: Kernel) -> bool:
         """Whether a kernel is printed where it is called: the only one, or one without loops."""
-        return k is self._single or not (k.portable or any(isinstance(s, For | Fill) for s in nodes.walk(k.body)))
+        return k is self._single or not k.is_function
 
     def kernel(self, k: Kernel) -> str:
         """The name of the static function for a kernel, printed when first needed; equal ones are one."""

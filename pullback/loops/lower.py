@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pullback.ir import expr
+from pullback.ir.alpha import Key, alpha_key
 from pullback.ir.expr import Add, Bracket, Const, Get, Ref, Scalar, Zero
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, prove_nonnegative
 from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While, statement_reads
@@ -155,6 +156,30 @@ class KernelBuilder:
                       tuple(self.scratches))
 
 
+@dataclass(frozen=True)
+class Template:
+    """A call of a kernel for other arrays: which of them each argument is, and working memory where it is none."""
+
+    kernel: Kernel
+    arguments: tuple[int | Buffer, ...]
+
+    @staticmethod
+    def of(s: Stmt, places: Sequence[tuple[Buffer, Index]]) -> Template | None:
+        """The template of a call over arrays in these places; None where the kernel is for this statement alone.
+
+        That is where it reports range checks, and where it is written into its caller.
+        """
+        if not isinstance(s, Call) or s.indices is not None or not s.kernel.is_function or s.kernel.checks:
+            return None
+        at = {place: k for k, place in enumerate(places)}
+        return Template(s.kernel, tuple(at.get((v.buffer, v.offset), v.buffer) for v in s.arguments))
+
+    def call(self, views: Sequence[View]) -> Call:
+        """The call for arrays in these views; working memory is its own."""
+        arguments = (replace(a) if isinstance(a, Buffer) else views[a] for a in self.arguments)
+        return Call(self.kernel, tuple(View(a) if isinstance(a, Buffer) else a for a in arguments))
+
+
 class Lowering:
     """Lowers blocks. `statement` gives the statements for one; kernels come from `kernels`."""
 
@@ -165,6 +190,7 @@ class Lowering:
         self.comment = comment
         self.specialists = specialists
         self.grouper = grouper
+        self._known: dict[tuple[Key, tuple[int, ...]], list[Template]] = {}
 
     def block(self, b: Block) -> list[Stmt]:
         """The statements of a block."""
@@ -206,11 +232,27 @@ class Lowering:
                 raise AssertionError("calls are inlined by the passes")
 
     def kernels(self, s: Build | Scatter) -> list[Stmt]:
-        """One call of a kernel, or a copy."""
+        """Calls of kernels, or a copy. Statements that are equal up to names, over arrays that share places alike, have
+        kernels in common: a deep network has few."""
         if isinstance(s, Build):
             copy = self._as_copy(s)
             if copy is not None:
                 return copy
+        what, refs = alpha_key(s)
+        views = [self.views[r] for r in refs]
+        places = [(v.buffer, v.offset) for v in views]
+        key = (what, tuple(map(places.index, places)))
+        known = self._known.get(key)
+        if known is not None:
+            return [t.call(views) for t in known]
+        made = self._kernels(s)
+        templates = [Template.of(c, places) for c in made]
+        if all(t is not None for t in templates):
+            self._known[key] = [t for t in templates if t is not None]
+        return made
+
+    def _kernels(self, s: Build | Scatter) -> list[Stmt]:
+        """The same, for a statement of a form not met before."""
         comment = self.comment(s)
         if isinstance(s, Build):
             builder = KernelBuilder(self.views, s, comment)

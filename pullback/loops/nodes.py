@@ -449,6 +449,11 @@ class Kernel:
         return any(isinstance(s, Check) or (isinstance(s, Call) and s.kernel.checks) for s in walk(self.body))
 
     @property
+    def is_function(self) -> bool:
+        """Whether it is printed as a function of its own: it has loops, or two forms."""
+        return self.portable is not None or any(isinstance(s, For | Fill) for s in walk(self.body))
+
+    @property
     def only_vectors(self) -> bool:
         """Whether it needs a compiler with vector extensions."""
         return self.portable is None and any(v.type.lanes > 1 for s in walk(self.body) for v in values_of(s))

@@ -1,0 +1,127 @@
+"""What a statement is up to names: equal keys for statements that differ in variables and arrays alone.
+
+    y = build n < N { x[n] * w[n] }     and     b = build i < N { a[i] * c[i] }     have one key
+
+Work that depends on nothing else is then done once for all such statements. Index variables are numbered as their
+binders are met and arrays as they are first read; variables that the statement leaves free stay themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import assert_never
+
+from pullback.ir.expr import (
+    Add,
+    Apply,
+    Bracket,
+    Cast,
+    Const,
+    FromIndex,
+    Get,
+    Mul,
+    Node,
+    Reduce,
+    Ref,
+    Scalar,
+    Select,
+    Zero,
+)
+from pullback.ir.index import Atom, Data, DimSymbol, Floor, Index, Mod, Var
+from pullback.ir.program import Build, Scatter
+
+Key = Hashable
+
+
+def alpha_key(s: Build | Scatter) -> tuple[Key, tuple[Ref, ...]]:
+    """The key of a statement, and the arrays it defines and reads in the order in which the key counts them."""
+    walker = _Walker()
+    outs = tuple(walker.ref(r) for r in s.outs)
+    extents = walker.bind(s.vars)
+    match s:
+        case Build():
+            what: Key = tuple(walker.scalar(v) for v in s.values)
+        case Scatter():
+            what = (*(walker.index(i) for i in s.indices), walker.scalar(s.value))
+    return (type(s), outs, extents, what, tuple(walker.nodes)), tuple(walker.refs)
+
+
+class _Walker:
+    """Numbers what it meets; a scalar node is described once, by the numbers of its operands."""
+
+    def __init__(self) -> None:
+        self.refs: dict[Ref, int] = {}
+        self.nodes: list[Key] = []
+        self._variables: dict[Var, int] = {}
+        self._scalars: dict[Scalar, int] = {}
+        self._indices: dict[Index, Key] = {}
+
+    def bind(self, variables: tuple[Var, ...]) -> tuple[Key, ...]:
+        """Number the variables of a binder; their extents."""
+        for v in variables:
+            self._variables.setdefault(v, len(self._variables))
+        return tuple(self.index(v.extent) for v in variables)
+
+    def ref(self, r: Ref) -> Key:
+        """An array by its number, with what it is."""
+        return self.refs.setdefault(r, len(self.refs)), r.dtype.name, tuple(self.index(d) for d in r.shape)
+
+    def index(self, i: Index) -> Key:
+        """An index as a set of terms: their order depends on which variable is older."""
+        key = self._indices.get(i)
+        if key is None:
+            key = i.constant
+            if key is None:
+                key = frozenset((self._monomial(m), c) for m, c in i.terms)
+            self._indices[i] = key
+        return key
+
+    def _monomial(self, m: tuple[Atom, ...]) -> Key:
+        if len(m) == 1:
+            return self._atom(m[0])
+        return frozenset((self._atom(a), m.count(a)) for a in m)
+
+    def _atom(self, a: Atom) -> Key:
+        match a:
+            case Var():
+                return self._variables.get(a, a)
+            case DimSymbol():
+                return a
+            case Floor() | Mod():
+                return type(a), self.index(a.numerator), self.index(a.denominator)
+            case Data():
+                return Data, self.scalar(a.scalar), a.extent and self.index(a.extent), a.checked
+            case _:
+                assert_never(a)
+
+    def scalar(self, e: Scalar) -> int:
+        """The number of a node; what it is stands in `nodes`."""
+        number = self._scalars.get(e)
+        if number is None:
+            assert isinstance(e, Node)
+            self.nodes.append(self._node(e))
+            number = self._scalars[e] = len(self.nodes) - 1
+        return number
+
+    def _node(self, e: Node) -> Key:
+        match e:
+            case Const() | Zero():
+                return e  # one object for one number
+            case FromIndex():
+                return FromIndex, self.index(e.index), e.dtype.name
+            case Get():
+                return Get, self.ref(e.ref), tuple(self.index(i) for i in e.indices)
+            case Apply():
+                return e.primitive.name, *(self.scalar(a) for a in e.args)
+            case Cast():
+                return Cast, self.scalar(e.arg), e.dtype.name
+            case Add() | Mul():
+                return type(e), *(self.scalar(a) for a in e.args)
+            case Bracket():
+                return Bracket, tuple((c.op, self.index(c.index)) for c in e.conds), self.scalar(e.arg)
+            case Select():
+                return Select, self.scalar(e.test), self.scalar(e.then), self.scalar(e.otherwise)
+            case Reduce():
+                return e.op, self.bind(e.vars), self.scalar(e.arg), e.dtype.name
+            case _:
+                assert_never(e)
