@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from pullback.ir import expr, types
 from pullback.ir.expr import Add, Apply, Get, Mul, Reduce, Ref, Scalar, Select
-from pullback.ir.index import Data, Index, Var, as_index
+from pullback.ir.index import Index, Var, as_index
 from pullback.ir.program import (
     Block,
     Build,
@@ -287,7 +287,7 @@ def _rows_read(s: Fold, r: Ref) -> tuple[Index, ...]:
             return ()
         for v in t.values if isinstance(t, Build) else (t.value,):
             firsts |= {n.indices[0]: None for n in walk(v) if isinstance(n, Get) and n.ref is r}
-    steps = (i.free == {s.var} and not any(isinstance(a, Data) for a in i.every_atom) for i in firsts)
+    steps = (i.free == {s.var} and not i.data for i in firsts)
     return tuple(firsts) if len(firsts) <= FEW_ROWS and all(steps) else ()
 
 

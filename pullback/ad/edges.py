@@ -35,7 +35,7 @@ from pullback.ir.expr import (
     Scalar,
     Select,
 )
-from pullback.ir.index import ZERO_INDEX, Data, Index, Var, as_index, cond, floor_divide, modulo
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond, floor_divide, modulo
 from pullback.ir.program import Block, Build, Fold, Scatter, Statement
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.fired import fired, step
@@ -260,4 +260,4 @@ def partials(e: Scalar, active: set[Ref], result: Scalar | None) -> dict[Get, Sc
 
 def data_dependent(indices: tuple[Index, ...], variables: tuple[Var, ...]) -> bool:
     """Whether an index reads data at a place that the variables choose."""
-    return any(isinstance(a, Data) and not a.free.isdisjoint(variables) for i in indices for a in i.every_atom)
+    return any(not a.free.isdisjoint(variables) for i in indices for a in i.data)

@@ -127,7 +127,7 @@ def _data(s: Statement) -> Iterator[Data]:
         for node in walk(value):
             places += indices_of(node)
     for i in places:
-        yield from (a for a in i.every_atom if isinstance(a, Data))
+        yield from (a for a in i.data)
 
 
 def _reachable(program: Program, sources: set[Ref]) -> set[Ref]:

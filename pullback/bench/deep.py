@@ -32,17 +32,17 @@ EPSILON = 1e-5
 class Block(NamedTuple):
     """Windows, and scale and shift of every channel after it is normalised."""
 
-    windows: Array
-    scale: Array
-    shift: Array
+    windows: Any
+    scale: Any
+    shift: Any
 
 
 class Network(NamedTuple):
     """Every parameter."""
 
     blocks: tuple[Block, ...]
-    weights: Array
-    bias: Array
+    weights: Any
+    bias: Any
 
 
 def widths(count: int) -> list[tuple[int, int, int]]:
@@ -103,7 +103,9 @@ def deep_network(count: int = 50) -> tuple[pb.Function, pb.Function]:
         return found
 
     @pb.function
-    def step(network: Any, images: Float32[Array, "N 3 H W"], labels: UInt8[Array, "N"], rate: Float32[Array, ""]) -> Any:
+    def step(
+        network: Any, images: Float32[Array, "N 3 H W"], labels: UInt8[Array, "N"], rate: Float32[Array, ""]
+    ) -> Any:
         value, g = pb.value_and_grad(loss, wrt="network")(network, images, labels)
         blocks = tuple(
             Block(*(p - rate * d for p, d in zip(b, e))) for b, e in zip(network.blocks, g.blocks, strict=True)

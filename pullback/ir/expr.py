@@ -27,6 +27,7 @@ from pullback.ir.primitive import PRIMITIVES, Primitive
 from pullback.ir.types import DType
 
 _SERIAL = count()
+_NO_REFS: frozenset[Ref] = frozenset()
 
 ReduceOp = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any", "all"]
 REDUCE_OPS: Final[tuple[ReduceOp, ...]] = ("sum", "prod", "max", "min", "argmax", "argmin", "any", "all")
@@ -68,10 +69,13 @@ class Scalar(Interned):
 
     def _collect(self, *parts: Scalar | Index | Cond) -> None:
         free: frozenset[Var] = frozenset()
-        refs: frozenset[Ref] = frozenset()
+        refs = _NO_REFS
         for part in parts:
-            free |= part.free
-            refs |= part.refs if isinstance(part, Scalar) else index_refs(part)
+            if part.free:
+                free = free | part.free if free else part.free
+            found = part.refs if isinstance(part, Scalar) else index_refs(part)
+            if found:
+                refs = refs | found if refs else found
         self.free, self.refs = free, refs
 
     def __add__(self, other: Scalar | float) -> Scalar:
@@ -244,7 +248,7 @@ def index_refs(index: Index | Cond) -> frozenset[Ref]:
     """The arrays read by data-dependent atoms of an index or condition."""
     if isinstance(index, Cond):
         index = index.index
-    return frozenset().union(*(a.scalar.refs for a in index.every_atom if isinstance(a, Data)))
+    return frozenset().union(*[a.scalar.refs for a in index.data]) if index.data else _NO_REFS
 
 
 # Building -------------------------------------------------------------------------------------------------------
@@ -442,7 +446,7 @@ def bracket(conds: Iterable[Cond | bool], x: Scalar) -> Scalar:
     while isinstance(x, Bracket):
         kept.update(dict.fromkeys(x.conds))
         x = x.arg
-    data = [c for c in kept if any(isinstance(a, Data) for a in c.index.every_atom)]
+    data = [c for c in kept if c.index.data]
     plain = [c for c in kept if c not in data]
     for group in (data, plain):  # data is read only where the plain conditions hold: its bracket is the inner one
         if group:

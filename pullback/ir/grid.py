@@ -96,13 +96,13 @@ def make_plan(statement: Build | Scatter) -> Plan:
     """The plan of a statement; linear in its size."""
     roots: list[Scalar] = list(statement.values if isinstance(statement, Build) else (statement.value,))
     extra: tuple[Index, ...] = () if isinstance(statement, Build) else statement.indices
-    roots.extend(a.scalar for i in extra for a in i.every_atom if isinstance(a, Data))
+    roots.extend(a.scalar for i in extra for a in i.data)
     depth: dict[Scalar, int] = {}
     height: dict[Scalar, int] = {}
     sensitive: set[Scalar | Index] = set()
 
     def visit_index(index: Index) -> bool:
-        hot = any(a.checked or a.scalar in sensitive for a in index.every_atom if isinstance(a, Data))
+        hot = any(a.checked or a.scalar in sensitive for a in index.data)
         if hot:
             sensitive.add(index)
         return hot
@@ -112,7 +112,7 @@ def make_plan(statement: Build | Scatter) -> Plan:
             continue
         for e in walk(root):
             indices = indices_of(e)
-            parts = [*children(e), *(a.scalar for i in indices for a in i.every_atom if isinstance(a, Data))]
+            parts = [*children(e), *(a.scalar for i in indices for a in i.data)]
             own = len(e.vars) if isinstance(e, Reduce) else 0
             depth[e] = own + max((depth[p] for p in parts), default=0)
             height[e] = 1 + max((height[p] for p in parts), default=0)

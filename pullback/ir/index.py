@@ -27,6 +27,7 @@ Key = tuple[Any, ...]
 Monomial = tuple["Atom", ...]
 
 _SERIAL = count()
+_NO_VARIABLES: frozenset[Var] = frozenset()
 
 
 class DimSymbol(Interned):
@@ -133,26 +134,51 @@ Atom = DimSymbol | Var | Floor | Mod | Data
 
 
 class Index(Interned):
-    """An integer polynomial: `terms` is a sorted tuple of (monomial, coefficient), a monomial a tuple of atoms."""
+    """An integer polynomial: `terms` is a sorted tuple of (monomial, coefficient), a monomial a tuple of atoms.
 
-    __slots__ = ("free", "key", "terms")
+    Attributes:
+        constant: the value where it is a plain number, else None.
+        atoms: those that occur outside other atoms, in order.
+        data: the data that occur anywhere.
+        free: the variables that occur anywhere.
+    """
+
+    __slots__ = ("_key", "atoms", "constant", "data", "free", "terms")
     _fields = ("terms",)
     terms: tuple[tuple[Monomial, int], ...]
-    key: Key
+    atoms: dict[Atom, None]
+    constant: int | None
+    data: tuple[Data, ...]
     free: frozenset[Var]
+    _key: Key | None
 
     def _prepare(self) -> None:
-        self.key = tuple((tuple(a.key for a in m), c) for m, c in self.terms)
-        self.free = frozenset().union(*(a.free for m, _ in self.terms for a in m))
+        terms = self.terms
+        self._key = None
+        self.constant = None
+        self.free = _NO_VARIABLES
+        self.atoms = {}
+        self.data = ()
+        if not terms:
+            self.constant = 0
+            return
+        if len(terms) == 1 and not terms[0][0]:
+            self.constant = terms[0][1]
+            return
+        self.atoms = {a: None for m, _ in terms for a in m}
+        self.free = _NO_VARIABLES.union(*[a.free for a in self.atoms])
+        for a in self.atoms:
+            if isinstance(a, Data):
+                self.data += (a,)
+            elif isinstance(a, Floor | Mod):
+                self.data += a.numerator.data + a.denominator.data
 
     @property
-    def constant(self) -> int | None:
-        """The value where the index is a plain number, else None."""
-        if not self.terms:
-            return 0
-        if len(self.terms) == 1 and not self.terms[0][0]:
-            return self.terms[0][1]
-        return None
+    def key(self) -> Key:
+        """What terms are sorted by, computed when first asked for."""
+        if self._key is None:
+            self._key = tuple((tuple(a.key for a in m), c) for m, c in self.terms)
+        return self._key
 
     @property
     def offset(self) -> int:
@@ -160,14 +186,9 @@ class Index(Interned):
         return next((c for m, c in self.terms if not m), 0)
 
     @property
-    def atoms(self) -> dict[Atom, None]:
-        """The atoms that occur outside other atoms, in order."""
-        return {a: None for m, _ in self.terms for a in m}
-
-    @property
     def is_dim(self) -> bool:
         """Whether no index variable and no data occurs."""
-        return not self.free and not any(isinstance(a, Data) for a in self.every_atom)
+        return not self.free and not self.data
 
     @property
     def every_atom(self) -> dict[Atom, None]:
@@ -193,6 +214,8 @@ class Index(Interned):
 
     def coefficient(self, atom: Atom) -> Index | None:
         """The factor of `atom`, where the index is linear in it and it is in no other atom; else None."""
+        if atom not in self.atoms and (not isinstance(atom, Var) or atom not in self.free):
+            return ZERO_INDEX
         out: dict[Monomial, int] = {}
         for m, c in self.terms:
             n = m.count(atom)
@@ -209,6 +232,10 @@ class Index(Interned):
 
     def __add__(self, other: Index | int) -> Index:
         other = as_index(other)
+        if not other.terms:
+            return self
+        if not self.terms:
+            return other
         out = dict(self.terms)
         for m, c in other.terms:
             out[m] = out.get(m, 0) + c
@@ -217,22 +244,35 @@ class Index(Interned):
     __radd__ = __add__
 
     def __neg__(self) -> Index:
-        return intern(Index, tuple((m, -c) for m, c in self.terms))
+        return intern(Index, tuple([(m, -c) for m, c in self.terms]))
 
     def __sub__(self, other: Index | int) -> Index:
-        return self + (-as_index(other))
+        other = as_index(other)
+        if not other.terms:
+            return self
+        out = dict(self.terms)
+        for m, c in other.terms:
+            out[m] = out.get(m, 0) - c
+        return polynomial(out)
 
     def __rsub__(self, other: int) -> Index:
         return as_index(other) + (-self)
 
     def __mul__(self, other: Index | int) -> Index:
         other = as_index(other)
+        if other.constant is not None:
+            return self if other.constant == 1 else self._scaled(other.constant)
+        if self.constant is not None:
+            return other if self.constant == 1 else other._scaled(self.constant)
         out: dict[Monomial, int] = {}
         for m, c in self.terms:
             for n, d in other.terms:
                 product = tuple(sorted(m + n, key=_atom_key))
                 out[product] = out.get(product, 0) + c * d
         return polynomial(out)
+
+    def _scaled(self, n: int) -> Index:
+        return intern(Index, tuple([(m, c * n) for m, c in self.terms])) if n else ZERO_INDEX
 
     __rmul__ = __mul__
 
@@ -275,10 +315,10 @@ def _term_key(term: tuple[Monomial, int]) -> Key:
 
 def polynomial(terms: dict[Monomial, int]) -> Index:
     """The Index with these terms; zero coefficients are dropped, d * (n // d) + n % d becomes n."""
-    kept = [(m, c) for m, c in terms.items() if c]
+    kept = [t for t in terms.items() if t[1]]
     for m, c in kept:
         for atom in m:
-            if isinstance(atom, Mod):
+            if type(atom) is Mod:
                 merged = _merge_radix(terms, m, c, atom)
                 if merged is not None:
                     return merged

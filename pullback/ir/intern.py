@@ -54,7 +54,7 @@ def intern(cls: type[T], *fields: Any, key: tuple[Hashable, ...] | None = None) 
         return found  # type: ignore[return-value]
     node = object.__new__(cls)
     for name, value in zip(cls._fields, fields, strict=True):
-        object.__setattr__(node, name, value)
+        setattr(node, name, value)
     node._prepare()
     entry = _Entry(node, _forget)
     entry.key = full

@@ -354,7 +354,7 @@ class _Printer:
                 return [f"{indent}{head} {{{_joined(body, len(s.values), indent)} }}"]
             case Scatter():
                 binder = self.binder(s.vars)
-                inside = [a.scalar for i in s.indices for a in i.every_atom if isinstance(a, Data)]
+                inside = [a.scalar for i in s.indices for a in i.data]
                 body, named = self.name_shared((*inside, s.value))
                 body.append(f"[{', '.join(self.index(i) for i in s.indices)}] += {self.scalar(s.value, TERNARY, True)}")
                 self.forget(named)
@@ -396,7 +396,7 @@ class _Printer:
 
 def _parts(e: Scalar) -> list[Scalar]:
     """The operands of a node, those of its data-dependent indices included."""
-    return [*children(e), *(a.scalar for i in indices_of(e) for a in i.every_atom if isinstance(a, Data))]
+    return [*children(e), *(a.scalar for i in indices_of(e) for a in i.data)]
 
 
 def _joined(lines: list[str], values: int, indent: str) -> str:

@@ -333,7 +333,7 @@ def walk(e: Scalar, into_indices: bool = True) -> Iterator[Scalar]:
         parts = list(children(node))
         if into_indices:
             for i in indices_of(node):
-                parts.extend(a.scalar for a in i.every_atom if isinstance(a, Data))
+                parts.extend(a.scalar for a in i.data)
         stack.extend((c, False) for c in reversed(parts))
 
 

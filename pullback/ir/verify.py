@@ -304,7 +304,7 @@ class _Verifier:
     def node(self, e: Node) -> None:
         """Types of one node over operands already checked, and what is known of it: binders, whether it is safe."""
         indices = indices_of(e)
-        parts = [*children(e), *(a.scalar for i in indices for a in i.every_atom if isinstance(a, Data))]
+        parts = [*children(e), *(a.scalar for i in indices for a in i.data)]
         for i in indices:
             self.symbols(i, e)
             for a in i.every_atom:
@@ -383,7 +383,7 @@ class _Verifier:
                 stack.append((e.otherwise, _with(known, implied(e.test, False))))
             else:
                 stack.extend((c, known) for c in children(e))
-            stack.extend((a.scalar, known) for i in indices_of(e) for a in i.every_atom if isinstance(a, Data))
+            stack.extend((a.scalar, known) for i in indices_of(e) for a in i.data)
 
     def in_range(self, i: Index, extent: Index, known: Known, what: str | Scalar) -> None:
         """0 <= i < extent wherever the known conditions hold."""

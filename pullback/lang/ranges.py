@@ -153,7 +153,7 @@ class RangeChecker:
         """
         facts = conditions(test, truth)
         out = self.scalar(e, _join(known, facts))
-        data = [c for c in facts if any(isinstance(a, Data) for a in c.index.every_atom)]
+        data = [c for c in facts if c.index.data]
         return expr.bracket(data, out) if data and _reads_at(out, data) else out
 
     def index(self, e: Index, known: Known) -> Index:
@@ -189,7 +189,7 @@ class RangeChecker:
             index = self.index(plain, known)
             bounds = [(cond(">=", index), False), (cond(">=", extent - 1 - index), True)]
             failing = [(c, upper) for c, upper in bounds if not prove(c, facts)]
-            data = any(isinstance(a, Data) for a in index.every_atom)
+            data = bool(index.data)
             if failing and data and not all(self._may_wait(c) for c, _ in failing):
                 index = expr.data_index(expr.from_index(index, types.i64), extent, checked=True)
                 failing = []
@@ -231,7 +231,7 @@ class RangeChecker:
 
 def _reads_at(e: Scalar, conds: list[Cond]) -> bool:
     """Whether an element is read at an index that holds data that the conditions are about."""
-    data = {a for c in conds for a in c.index.every_atom if isinstance(a, Data)}
+    data = {a for c in conds for a in c.index.data}
     return any(not data.isdisjoint(i.every_atom) for g in walk(e) if isinstance(g, Get) for i in g.indices)
 
 

@@ -25,7 +25,7 @@ from math import prod
 
 from pullback.ir import expr
 from pullback.ir.expr import Add, Apply, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Select, Zero
-from pullback.ir.index import Data, Index, Var, as_index, prove_nonnegative
+from pullback.ir.index import Index, Var, as_index, prove_nonnegative
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution, indices_of, rewrite, walk
 from pullback.ir.types import DType, bool_
@@ -290,7 +290,7 @@ def _written_out(r: Reduce, arg: Scalar) -> Scalar:
 def possible(e: Scalar, dtype: DType) -> bool:
     """Whether vectors can compute an expression of the group."""
     for n in walk(e):
-        if any(isinstance(a, Data) for i in indices_of(n) for a in i.every_atom):
+        if any(i.data for i in indices_of(n)):
             return False
         match n:
             case Const() | Get() if n.dtype is dtype:

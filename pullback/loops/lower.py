@@ -232,8 +232,11 @@ class Lowering:
                 raise AssertionError("calls are inlined by the passes")
 
     def kernels(self, s: Build | Scatter) -> list[Stmt]:
-        """Calls of kernels, or a copy. Statements that are equal up to names, over arrays that share places alike, have
-        kernels in common: a deep network has few."""
+        """Calls of kernels, or a copy.
+
+        Statements that are equal up to names, over arrays that share places alike, have kernels in common: a deep
+        network has few.
+        """
         if isinstance(s, Build):
             copy = self._as_copy(s)
             if copy is not None:

@@ -14,7 +14,7 @@ from math import ceil, prod
 
 from pullback.ir import expr
 from pullback.ir.expr import Add, Bracket, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Zero
-from pullback.ir.index import ZERO_INDEX, Data, Floor, Index, Mod, Var, as_index
+from pullback.ir.index import ZERO_INDEX, Floor, Index, Mod, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, indices_of, walk
 from pullback.ir.types import DType
@@ -107,7 +107,7 @@ class Nest:
         for v in self.values:
             for n in walk(v):
                 for i in indices_of(n):
-                    if any(isinstance(a, Data) for a in i.every_atom):
+                    if i.data:
                         return False
                 match n:
                     case Reduce():

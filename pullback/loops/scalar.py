@@ -303,7 +303,7 @@ class ScalarLowering:
         known = self._index_values.get(i)
         if known is not None:
             return known
-        data = [a for a in i.every_atom if isinstance(a, Data)]
+        data = list(i.data)
         if not data:
             self._index_values[i] = i
             return i

@@ -27,7 +27,7 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.ir.dims import evaluate
 from pullback.ir.expr import Add, Apply, Bracket, Const, Mul, Reduce, Scalar, Select, Zero
-from pullback.ir.index import Cond, Data, Floor, Index, Mod, Var, as_index
+from pullback.ir.index import Cond, Floor, Index, Mod, Var, as_index
 from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Statement, While
 from pullback.ir.traverse import children
 
@@ -117,7 +117,7 @@ class _Count:
         total = 1
         left: list[Cond] = []
         for c in sorted(domain.conditions, key=lambda c: c.key):
-            if c.free <= domain.variables and not any(isinstance(a, Data) for a in c.index.every_atom):
+            if c.free <= domain.variables and not c.index.data:
                 left.append(c)
             elif c.op == "==":  # with data, or the step of a loop: it decides one variable
                 decided = [v for v in free if v in c.free]

@@ -28,7 +28,6 @@ from pullback.ir.expr import Const, Scalar
 from pullback.ir.index import (
     ZERO_INDEX,
     Cond,
-    Data,
     Floor,
     Index,
     Mod,
@@ -66,7 +65,7 @@ def solve(variables: tuple[Var, ...], equations: list[Index], term: Scalar) -> S
 
 
 def _hidden_in_data(e: Index, variables: list[Var]) -> bool:
-    return any(isinstance(a, Data) and not a.free.isdisjoint(variables) for a in e.every_atom)
+    return any(not a.free.isdisjoint(variables) for a in e.data)
 
 
 class _State:
@@ -197,7 +196,7 @@ class _State:
         target = -(e - c * as_index(v))
         if not prove_nonnegative(c - 1):
             c, target = -c, -target
-        if any(isinstance(a, Data) and not a.free.isdisjoint(self.variables) for a in target.every_atom):
+        if any(not a.free.isdisjoint(self.variables) for a in target.data):
             return False
         fired("solve.divided")
         self._drop(e)

@@ -16,7 +16,7 @@ from functools import partial
 
 from pullback.ir import expr
 from pullback.ir.expr import Const, Get, Ref, Scalar, Zero
-from pullback.ir.index import Data, Index, Var, as_index
+from pullback.ir.index import Index, Var, as_index
 from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_blocks, statement_reads
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
@@ -76,7 +76,7 @@ def _is_copy(value: Scalar) -> bool:
     if not value.dtype.is_floating:
         return False
     if isinstance(value, Get):
-        return not any(isinstance(a, Data) for i in value.indices for a in i.every_atom)
+        return not any(i.data for i in value.indices)
     return isinstance(value, Const | Zero)
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from pullback.ir import expr
 from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Mul, Reduce, Ref, Scalar, Select, Zero
-from pullback.ir.index import Cond, Data, Index, Var, as_index, cond
+from pullback.ir.index import Cond, Index, Var, as_index, cond
 from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_blocks
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.brackets import solve
@@ -325,4 +325,4 @@ def _concerns(variables: tuple[Var, ...], c: Cond) -> bool:
 
 
 def _pure_equality(c: Cond) -> bool:
-    return c.op == "==" and not any(isinstance(a, Data) for a in c.index.every_atom)
+    return c.op == "==" and not c.index.data

@@ -170,7 +170,7 @@ class _Lift:
 
     def index(self, e: Index, path: tuple[Guard, ...]) -> Index:
         """An index whose data-dependent atoms read arrays only."""
-        atoms = {a: None for a in e.every_atom if isinstance(a, Data) and not isinstance(a.scalar, Get)}
+        atoms = {a: None for a in e.data if not isinstance(a.scalar, Get)}
         if not atoms:
             return e
         out = e
