@@ -65,6 +65,7 @@ PASSES = (
     Pass("speculate", "guards leave contractions whose operands turn out finite", speculate_guards),
     Pass("windows", "sums over whole axes of which conditions leave a few steps are over these", narrow_windows),
     Pass("pad", "conditions on contraction operands become zero borders", pad_operands),
+    Pass("order", "factors that windows and borders brought are in one order too", commute),
     Pass("gather", "small statements are early, so that those over one space are neighbours", gather_neighbours),
 )
 

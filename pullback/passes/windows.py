@@ -6,88 +6,107 @@ After     x = build i < 56 { sum t < 2 { [0 <= i // 2 + t < 28, i + 1 >= 2 (i //
 The gradient of a convolution with stride s by its image is such a sum: of the positions of the window, those that met
 element i are ceil((i - c) / s) and those next to it. As i // s tells residues apart, lowering can take each residue of
 i by itself, and the condition is then one about t alone. The order of the terms stays. Conditions must come in a pair,
-s v >= L and U >= s v, with U - L a number; what is not of this form stays as it is.
+s v >= L and U >= s v, with U - L a number; what is not of this form stays as it is. Where s is 1 the pair falls away,
+and t is U - v where that is an index of an array (the window's own; sums may be reassociated), else v - L:
+
+Before    x = build i < 28 { sum v < 24 { [i >= v, v + 4 >= i] g[v] * k[i - v] } }
+After     x = build i < 28 { sum t < 5 { [0 <= i - t < 24] g[i - t] * k[t] } }
+
+A derivative meets this when a bracket was solved for the window's index before sizes were known.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pullback.ir import expr
-from pullback.ir.expr import Bracket, Mul, Reduce, Scalar
+from pullback.ir.expr import Bracket, Get, Mul, Reduce, Scalar
 from pullback.ir.index import Cond, Index, Var, as_index, cond, floor_divide
 from pullback.ir.program import Block, Build, Program, Statement, map_blocks
-from pullback.ir.traverse import Substitution
+from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.fired import fired
 
 
 def narrow_windows(program: Program) -> Program:
     """The program with sums over windows of known width."""
-    return program.with_body(_block(program.body))
+    return program.with_body(_block(program.body, bool(program.notes.get("exact"))))
 
 
-def _block(block: Block) -> Block:
-    return replace(block, statements=tuple(_statement(s) for s in block.statements))
+def _block(block: Block, exact: bool) -> Block:
+    return replace(block, statements=tuple(_statement(s, exact) for s in block.statements))
 
 
-def _statement(s: Statement) -> Statement:
+def _statement(s: Statement, exact: bool) -> Statement:
     if not isinstance(s, Build):
-        return map_blocks(s, partial(_block))
-    values = tuple(_value(v, s) for v in s.values)
+        return map_blocks(s, partial(_block, exact=exact))
+    values = tuple(_value(v, s, exact) for v in s.values)
     return s if values == s.values else replace(s, values=values)
 
 
-def _value(e: Scalar, s: Build) -> Scalar:
+def _value(e: Scalar, s: Build, exact: bool) -> Scalar:
     """The value with its sums narrowed; they stand at its top or in a sum or product there."""
     match e:
         case Reduce() if e.op == "sum" and isinstance(e.arg, Bracket):
             for v in e.vars:
-                narrowed = _narrow(e, e.arg, v, s)
+                narrowed = _narrow(e, e.arg, v, s, exact)
                 if narrowed is not None:
                     fired("window.floor")
-                    return _value(narrowed, s)
+                    return _value(narrowed, s, exact)
             return e
         case expr.Add():
-            return expr.add(*(_value(a, s) for a in e.args))
+            return expr.add(*(_value(a, s, exact) for a in e.args))
         case Mul():
-            return expr.mul(*(_value(a, s) for a in e.args))
+            return expr.mul(*(_value(a, s, exact) for a in e.args))
         case _:
             return e
 
 
-def _narrow(r: Reduce, b: Bracket, v: Var, s: Build) -> Scalar | None:
+def _narrow(r: Reduce, b: Bracket, v: Var, s: Build, exact: bool) -> Scalar | None:
     """The sum over v as a sum over the steps of its window; None where its conditions give none."""
     extent = v.extent.constant
-    found = _window(b, v, s)
-    if found is None or extent is None:
+    found = _window(b, v, s, exact)
+    if found is None or extent is None or 2 * found.trips > extent:
         return None
-    lower, first, trips = found
-    if 2 * trips > extent:
-        return None
+    trips = found.trips
     t = Var(v.name, trips)
-    at = first + as_index(t) if trips > 1 else first
+    at = found.first + as_index(t) * found.direction if trips > 1 else found.first
     m = Substitution(variables={v: at})
-    conds = [cond(">=", at), cond(">=", v.extent - 1 - at), *(m.condition(c) for c in b.conds if c is not lower)]
+    conds = [cond(">=", at), cond(">=", v.extent - 1 - at), *(m.condition(c) for c in b.conds if c not in found.met)]
     variables = [t if w is v else w for w in r.vars]
     return expr.reduce("sum", [w for w in variables if w is not t or trips > 1], expr.bracket(conds, m.scalar(b.arg)))
 
 
-def _window(b: Bracket, v: Var, s: Build) -> tuple[Cond, Index, int] | None:
-    """The condition s v >= L, ceil(L / s), and how many steps U >= s v leaves at most."""
+@dataclass(frozen=True)
+class _Window:
+    """The steps v = first + direction * t for t < trips; the conditions `met` hold in them by construction."""
+
+    first: Index
+    direction: int
+    trips: int
+    met: tuple[Cond, ...]
+
+
+def _window(b: Bracket, v: Var, s: Build, exact: bool) -> _Window | None:
+    """The steps of v that the conditions s v >= L and U >= s v leave; None where there is no such pair."""
     outer = frozenset(s.vars)
     for low in b.conds:
         step = _factor(low, v)
-        if step is None or step < 2:
+        if step is None or step < 1:
             continue
         least = as_index(v) * step - low.index
         if not least.free or not least.free <= outer:
             continue
         for high in b.conds:
             if _factor(high, v) == -step:
-                width = (high.index + as_index(v) * step - least).constant
-                if width is not None and width >= 0:
-                    return low, floor_divide(least + (step - 1), as_index(step)), width // step + 1
+                most = high.index + as_index(v) * step
+                width = (most - least).constant
+                if width is None or width < 0:
+                    continue
+                if step > 1:
+                    return _Window(floor_divide(least + (step - 1), as_index(step)), 1, width // step + 1, (low,))
+                backwards = not exact and any(high.index in g.indices for g in walk(b.arg) if isinstance(g, Get))
+                return _Window(most if backwards else least, -1 if backwards else 1, width + 1, (low, high))
     return None
 
 

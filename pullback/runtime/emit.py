@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pullback.codegen.c import CSource, print_c
 from pullback.codegen.names import Style
 from pullback.errors import CompilerError
-from pullback.ir.printer import print_statement
+from pullback.ir.parser import parse_program
+from pullback.ir.printer import print_program, print_statement
 from pullback.ir.program import Program, Statement
 from pullback.loops.gemm import packed_kernels
 from pullback.loops.lower import Specialist, lower
@@ -46,12 +47,14 @@ def mathematics(s: Statement) -> tuple[str, ...]:
 
 
 def lower_program(program: Program, dims: Mapping[str, int], comments: bool = True,
-                  vector_bytes: int = SHIPPED_VECTOR_BYTES, portable: bool = True) -> Lowered:
+                  vector_bytes: int = SHIPPED_VECTOR_BYTES, portable: bool = True,
+                  canonical: bool = False) -> Lowered:
     """Optimise, lower and plan a program for the given dims.
 
     Args:
         comments: whether kernels carry their mathematics.
         vector_bytes, portable: as for `loops.lower`.
+        canonical: whether the order in which things were made leaves no trace, so that equal programs give equal C.
     """
     if program.notes.get("exact"):
         vector_bytes = 0  # vectors sum in another order and have their own exp, tanh and log
@@ -60,6 +63,8 @@ def lower_program(program: Program, dims: Mapping[str, int], comments: bool = Tr
     with deep_recursion():
         for levels in range(1, MOST_LEVELS + 1):
             optimised = optimise(program, dims, levels)
+            if canonical:
+                optimised = renewed(optimised)
             function = lower(optimised, mathematics if comments else None, specialists(vector_bytes, portable),
                          groups(vector_bytes, portable) if vector_bytes else None)
             made = Lowered(optimised, function, plan(function))
@@ -70,6 +75,14 @@ def lower_program(program: Program, dims: Mapping[str, int], comments: bool = Tr
             best = made
     assert limit is not None and best is not None
     raise _too_large(program.name, limit, best)
+
+
+def renewed(program: Program) -> Program:
+    """The program made again from its text: variables as they are bound, terms in the order of these.
+
+    The terms of an index are sorted by the age of their variables, which says how a program came about, not what it is.
+    """
+    return replace(parse_program(print_program(program)), doc=program.doc, notes=program.notes)
 
 
 def _too_large(name: str, limit: int, best: Lowered) -> CompilerError:
@@ -103,7 +116,7 @@ def print_lowered(lowered: Lowered, *, names: Style = "user", comments: bool = T
 def emit_c(program: Program, dims: Mapping[str, int], *, names: Style = "user", comments: bool = True,
            vector_bytes: int = SHIPPED_VECTOR_BYTES) -> CSource:
     """The C of a program with what is known about it."""
-    lowered = lower_program(program, dims, comments, vector_bytes)
+    lowered = lower_program(program, dims, comments, vector_bytes, canonical=names == "canonical")
     return print_lowered(lowered, names=names, comments=comments)
 
 

@@ -77,5 +77,6 @@ OWN: Final = (
     _rule("operand.array", "a guarded operand is an array", "∑ [c] x × w = ∑ g × w, g = [c] x", "passes/operands.py",
           exact=False, condition="w is finite, which is looked up at run time; off under exact()"),
     _rule("window.floor", "windows", "∑_v [L ≤ s v ≤ U] x(v) = ∑_t [s v ≤ U] x(v), v = ⌈L / s⌉ + t",
-          "passes/windows.py", condition="U - L is a number, and t has fewer steps than v"),
+          "passes/windows.py", condition="U - L is a number, and t has fewer steps than v; for s = 1 also "
+          "v = U - t, but under exact()"),
 )
