@@ -68,7 +68,7 @@ def _number(leaf: Leaf, value: Any) -> NDArray:
 
 
 class Runner:
-    """A traced function for arrays of given shapes."""
+    """A traced function for arrays of given shapes; `general` gives its C for all sizes where that is to run."""
 
     def __init__(
         self,
@@ -78,6 +78,7 @@ class Runner:
         sizes: dict[str, int],
         threads: int,
         backend: str | None = None,
+        general: Callable[[], Any] | None = None,
     ) -> None:
         self.name = name
         self.traced = traced
@@ -89,15 +90,17 @@ class Runner:
         self._entries: dict[tuple[tuple[int, int], ...], Callable[..., Any] | None] = {}
         self.executable: Any = None
         if (backend or policy.backend()) == "c" and not has_empty_extent(self.program, self.dims):
-            self.executable = self._compile(threads)
+            self.executable = self._compile(threads, general)
 
-    def _compile(self, threads: int) -> Any:
+    def _compile(self, threads: int, general: Callable[[], Any] | None) -> Any:
         try:
             from pullback.runtime.executor import compile_program
         except ImportError as error:
             policy.warn_without_compiler(error)
             return None
         try:
+            if general is not None:
+                return general().at(self.dims)
             return compile_program(self.program, self.dims, threads)
         except CompilerError as error:
             if error.code != "E410":  # no compiler at all

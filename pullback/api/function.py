@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pullback.derivation.render import Derivation
 
 Specialise = Literal["auto", "always", "never"]
+SPECIALISED = 4  # dims for which a function gets C of their own before one C serves all others
 ENTRIES = 4  # compiled calls that a function tries before it looks closely at its arguments
 
 
@@ -114,6 +115,8 @@ class Function:
         self._own_parameters: list[Parameter] | None = None
         self._traces: dict[Signature, Traced] = {}
         self._runners: dict[Any, Runner] = {}
+        self._met: dict[Signature, set[tuple[int, ...]]] = {}  # dims that have C of their own
+        self._general: dict[Any, Any] = {}
         self._fast: dict[Any, Shortcut] = {}
         self._entries: tuple[Callable[..., Any], ...] = ()  # compiled calls for arrays that fit, the latest first
         self._by_value = True
@@ -271,8 +274,36 @@ class Function:
         runner = self._runners.get(key)
         if runner is None:
             dims = solve_dims(traced.program, [a.shape for a in arrays], sizes)
-            runner = self._runners[key] = Runner(self.name, self._specialised(traced, dims), arrays, sizes, threads)
+            if self._is_general(signature, traced, dims):
+                general = functools.partial(self._compiled_general, signature, traced, threads)
+                runner = Runner(self.name, traced, arrays, sizes, threads, general=general)
+            else:
+                runner = Runner(self.name, self._specialised(traced, dims), arrays, sizes, threads)
+            self._runners[key] = runner
         return runner, arrays
+
+    def _is_general(self, signature: Signature, traced: Traced, dims: dict[str, int]) -> bool:
+        """Whether C for all sizes is to serve these dims."""
+        notes = traced.program.notes
+        wish = notes.get("specialise", "auto")
+        if wish == "always" or not dims or (wish == "auto" and "memory_limit" in notes):
+            return False
+        if wish == "never":
+            return True
+        met = self._met.setdefault(signature, set())
+        values = tuple(dims.values())
+        if len(met) < SPECIALISED:
+            met.add(values)
+        return values not in met
+
+    def _compiled_general(self, signature: Signature, traced: Traced, threads: int) -> Any:
+        """The function compiled for all sizes, once."""
+        key = (signature, threads)
+        if key not in self._general:
+            from pullback.runtime.executor import compile_general
+
+            self._general[key] = compile_general(traced.program, threads=threads)
+        return self._general[key]
 
     def _specialised(self, traced: Traced, dims: dict[str, int]) -> Traced:
         """What is compiled for these dims: the function as traced, or an equal one that costs less for them."""
@@ -321,15 +352,15 @@ class Function:
                     facts=[self.type],
                     remedy="its dims are " + ", ".join(wanted) if wanted else "it has no dims",
                 )
-        for name in wanted:
-            if name not in dims:
-                raise ShapeError(
-                    "E115",
-                    f"{self.name}: the dim {name} is not given",
-                    facts=[self.type],
-                    remedy=", ".join(f"{n}=…" for n in wanted),
-                )
-        found = {n: int(dims[n]) for n in wanted}
+        found = {n: int(dims[n]) for n in wanted if n in dims}
+        missing = [n for n in wanted if n not in dims]
+        if missing and min(found.values(), default=1) < 1:
+            raise ShapeError(
+                "E115",
+                f"{self.name}: the dim {missing[0]} is not given",
+                facts=[self.type, "C for all sizes takes extents of at least 1"],
+                remedy=", ".join(f"{n}=…" for n in wanted),
+            )
         check_requirements(program, found)
         return found
 
@@ -337,16 +368,20 @@ class Function:
         """The program that is compiled for dims given by name, and these dims."""
         traced = self._determined()
         dims = self._dims(traced.program, given)
-        return self._specialised(traced, dims).program, dims
+        complete = len(dims) == len(determined_dims(traced.program))
+        return (self._specialised(traced, dims) if complete else traced).program, dims
 
     def memory(self, **dims: int) -> Any:
-        """The table of buffers for given dims: statement, dims, bytes, live, peak. Nothing runs."""
+        """The table of buffers: statement, dims, bytes, live, peak. Nothing runs.
+
+        Where some dims are not given, sizes are in terms of these.
+        """
         from pullback.runtime import emit
 
         return emit.memory(*self._for_dims(dims))
 
     def c_source(self, *, names: Literal["user", "canonical"] = "user", comments: bool = True, **dims: int) -> str:
-        """The C of the function for given dims."""
+        """The C of the function; dims that are not given are its arguments, between the arrays and the arena."""
         from pullback.runtime import emit
 
         return emit.c_source(*self._for_dims(dims), names=names, comments=comments)

@@ -38,7 +38,8 @@ def run(options: argparse.Namespace) -> int:
     files, peak_bytes = sorted(project["files"]), project["peak_bytes"]
     for file in files:
         print(file)
-    print(f"peak memory beside inputs and outputs: {peak_bytes:,} bytes")
+    size = f"{peak_bytes:,}" if isinstance(peak_bytes, int) else peak_bytes
+    print(f"peak memory beside inputs and outputs: {size} bytes")
     if options.json:
         print_json({"files": files, "peak_bytes": peak_bytes})
     return 0

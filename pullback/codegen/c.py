@@ -15,6 +15,7 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
+from pullback.codegen import sizes
 from pullback.codegen.expressions import Expressions
 from pullback.codegen.helpers import Helpers
 from pullback.codegen.names import Names, Style, identifier, unique
@@ -66,8 +67,11 @@ class CSource:
     Attributes:
         text: the translation unit.   name: the C name of its function.   declaration: its prototype.
         sites: what each return code (from 1) means.
-        arena_bytes: what `arena` must have.
+        arena_bytes: what `arena` must have; of C for all sizes, what it must have beside what the dims ask for.
         kernels: how many static functions it has.
+        dims: the names of its dims, integer arguments between the arrays and the arena.
+        arena_declaration: of C for all sizes, the prototype of the function that gives the bytes of the arena.
+        needs: of C for all sizes, what the dims must fulfil.
     """
 
     text: str
@@ -76,6 +80,9 @@ class CSource:
     sites: tuple[Site, ...]
     arena_bytes: int
     kernels: int
+    dims: tuple[str, ...] = ()
+    arena_declaration: str = ""
+    needs: tuple[str, ...] = ()
 
 
 def print_c(function: Function, plan: MemoryPlan, *, names: Style = "user", comments: bool = True) -> CSource:
@@ -342,6 +349,7 @@ class _Unit:
             restrict = "" if b in shared else "restrict "
             params.append(f"const {b.dtype.c} *{restrict}{names(b, b.name)}")
         params += [f"{b.dtype.c} *restrict {names(b, b.name)}" for b in f.outputs]
+        params += [f"int64_t {names(d, d.name)}" for d in f.dims]
         body = _Writer(self, names)
         body.expressions = writer.expressions
         body.body(f.body)
@@ -349,7 +357,9 @@ class _Unit:
         if body.fails:
             params.append("int64_t *fault")
         text = "\n".join(body.lines)
-        if not self.plan.bytes:
+        if f.dims:
+            self._sizes(writer, text)
+        if not self.plan.bytes and not self.plan.slots:
             writer.line("(void)arena;")
         for b, offset in self.plan.offsets.items():
             token = names(b, b.name)
@@ -357,6 +367,7 @@ class _Unit:
                 place = "arena" if offset == 0 else f"((char *)arena + {offset})"
                 shape = f" /* {_shape(b)} */" if self.comments else ""
                 writer.line(f"{b.dtype.c} *const {token} = ({b.dtype.c} *){place};{shape}")
+        self._slots(writer, text)
         for b in f.inputs:
             if names(b, b.name) not in text:
                 writer.line(f"(void){names(b, b.name)};")
@@ -369,10 +380,58 @@ class _Unit:
         resolved = names.resolve(raw, self.style, reserved)
         definition = _wrap(f"int {self.name}", resolved)
         declaration = definition[: definition.index(" {\n")] + ";"
-        parts = [self._header(), self._preamble("\n".join([*self.kernel_texts, definition])), *self.kernel_texts]
+        arena, arena_declaration = self._arena_function() if f.dims else ("", "")
+        texts = [*self.kernel_texts, arena]
+        parts = [self._header(), self._preamble("\n".join([*texts, definition])), *texts]
         entry = self._entry_comment() + definition
         return CSource(_fit("\n".join([*(p for p in parts if p), entry])), self.name, declaration, tuple(self.sites),
-                       self.plan.bytes, len(self.kernel_texts))
+                       self.plan.bytes, len(self.kernel_texts), tuple(d.name for d in f.dims), arena_declaration,
+                       tuple(map(str, f.needs)))
+
+    def _sizes(self, writer: _Writer, text: str) -> None:
+        """Tests of the dims, and which of them are not used."""
+        f = self.function
+        if f.needs:
+            writer.line(f"if ({sizes.fails(f.needs, writer.expressions)}) return {sizes.WRONG_DIMS};")
+        if self.plan.slots:
+            dims = ", ".join(writer.names(d, d.name) for d in f.dims)
+            writer.line(f"if ({self.name}_arena_bytes({dims}) == SIZE_MAX) return {sizes.TOO_LARGE};")
+        else:
+            tested = {s for c in f.needs for s in c.index.symbols}
+            for d in f.dims:
+                if d not in tested and writer.names(d, d.name) not in text:
+                    writer.line(f"(void){writer.names(d, d.name)};")
+
+    def _slots(self, writer: _Writer, text: str) -> None:
+        """Where each slot begins, and what is in it."""
+        before = f"(char *)arena + {self.plan.bytes}" if self.plan.bytes else "(char *)arena"
+        last = len(self.plan.slots) - 1
+        bytes_of = sizes.slot_sizes(self.plan, writer.expressions)
+        for k, (slot, size) in enumerate(zip(self.plan.slots, bytes_of, strict=True)):
+            name = writer.names(slot, f"memory{k}")
+            writer.line(f"char *const {name} = {before};")
+            before = f"{name} + {size}" if k < last else ""
+            for b in slot.buffers:
+                token = writer.names(b, b.name)
+                if token in text:
+                    shape = f" /* {_shape(b)} */" if self.comments else ""
+                    writer.line(f"{b.dtype.c} *const {token} = ({b.dtype.c} *){name};{shape}")
+
+    def _arena_function(self) -> tuple[str, str]:
+        """The function that gives the bytes of the arena for some dims, and its prototype."""
+        f = self.function
+        names = Names()
+        writer = _Writer(self, names)
+        params = ", ".join(f"int64_t {names(d, d.name)}" for d in f.dims)
+        for line in sizes.arena_body(self.plan, f.needs, writer.expressions):
+            writer.line(line)
+        used = "\n".join(writer.lines)
+        unused = [f"    (void){t};" for d in f.dims if (t := names(d, d.name)) not in used]
+        raw = f"({params}) {{\n" + "\n".join([*unused, *writer.lines]) + "\n}\n"
+        text = _wrap(f"size_t {self.name}_arena_bytes", names.resolve(raw, self.style, frozenset(self._taken)))
+        declaration = text[: text.index(" {\n")] + ";"
+        comment = "/* Bytes of the arena; SIZE_MAX for dims that the function does not take. */\n" * self.comments
+        return f"{comment}{declaration}\n{text}", declaration
 
     def _header(self) -> str:
         """What the function is, for the reader: the user's words, shapes and counts."""
@@ -386,8 +445,11 @@ class _Unit:
             text = f"{title:9}" + ", ".join(f"{b.name}: {_shape(b)}" for b in buffers)
             lines += ["", *_folded(text, WIDTH - 3, 9)]
         n = len(self.plan.offsets)
-        lines += ["", f"{_thousands(f.operations)} multiply-adds, {n} buffer{'' if n == 1 else 's'}, "
-                  f"peak {_thousands(self.plan.bytes)} bytes"]
+        n += sum(len(slot.buffers) for slot in self.plan.slots)
+        if f.dims:
+            lines += ["", f"dims     {', '.join(d.name for d in f.dims)}, for which {', '.join(map(str, f.needs))}"]
+        lines += ["", f"{_count(f.operations)} multiply-adds, {n} buffer{'' if n == 1 else 's'}, peak "
+                  f"{self.plan.formula if self.plan.slots else _thousands(self.plan.bytes)} bytes"]
         safe = [piece for line in lines for piece in _folded(line, WIDTH - 3)]
         return "/* " + "\n".join(f" * {line}".rstrip() if k else line for k, line in enumerate(safe)) + "\n */\n"
 
@@ -395,8 +457,12 @@ class _Unit:
         if not self.comments:
             return ""
         text = f"/* Returns 0. `arena` has {_thousands(self.plan.bytes)} bytes, aligned to 64."
-        if not self.plan.bytes:
+        if self.plan.slots:
+            text = f"/* Returns 0. `arena` has {self.name}_arena_bytes(..) bytes, aligned to 64."
+        elif not self.plan.bytes:
             text = "/* Returns 0. `arena` is not used and may be null."
+        if self.function.dims:
+            text += " For other dims than it takes it returns -1."
         if self.sites:
             text = text.replace("Returns 0.", "Returns 0, or the number of the range check that failed; `fault` may be "
                                 "null, else it gets\n   the index and its bound.")
@@ -411,6 +477,8 @@ class _Unit:
             includes.append("math.h")
         if re.search(r"\b(bool|true|false)\b", everything):
             includes.append("stdbool.h")
+        if self.function.dims:
+            includes.append("stddef.h")
         includes.append("stdint.h")
         if "memcpy(" in everything or "memset(" in everything:
             includes.append("string.h")
@@ -449,6 +517,10 @@ def _shape(b: Buffer) -> str:
 
 def _thousands(n: int) -> str:
     return f"{n:,}".replace(",", " ")
+
+
+def _count(i: Index) -> str:
+    return str(i) if i.constant is None else _thousands(i.constant)
 
 
 def _size(text: str, count: Index) -> str:

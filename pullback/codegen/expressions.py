@@ -90,10 +90,11 @@ class Expressions:
         if not i.terms:
             return "0", ATOM
         groups: dict[int, list[str]] = {}
-        for monomial, coefficient in i.terms:
+        for monomial, coefficient in sorted(i.terms, key=_strides_first):
             if not monomial:
                 continue
-            factors = [_wrap(self._atom(a), PRODUCT if k == 0 else UNARY) for k, a in enumerate(monomial)]
+            atoms = sorted(monomial, key=lambda a: isinstance(a, DimSymbol))  # n * M, as rows times their length
+            factors = [_wrap(self._atom(a), PRODUCT if k == 0 else UNARY) for k, a in enumerate(atoms)]
             groups.setdefault(coefficient, []).append(" * ".join(factors))
         # a term -c m joins the group of c where there is one
         for c in [c for c in groups if c < 0 and -c in groups and -c != 1]:
@@ -315,6 +316,11 @@ class Expressions:
         if source.is_floating and target.is_integer:
             return f"{self.helpers.saturate(target)}({self.value(v.value)})", POSTFIX
         return f"({target.c}){self.value(v.value, UNARY)}", UNARY
+
+
+def _strides_first(term: tuple[tuple[Atom, ...], int]) -> int:
+    """Terms with more dims first; without dims in the order they have."""
+    return -sum(isinstance(a, DimSymbol) for a in term[0])
 
 
 def positive(n: int) -> str:

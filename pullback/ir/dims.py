@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from pullback.errors import ShapeError
 from pullback.ir.expr import Reduce, Ref
-from pullback.ir.index import Cond, DimSymbol, Floor, Index, Mod, as_index
+from pullback.ir.index import Cond, DimSymbol, Floor, Index, Mod, as_index, prove_nonnegative, symbol
+from pullback.ir.intern import intern
 from pullback.ir.program import Build, Fold, Program, Scatter, walk_statements
 from pullback.ir.traverse import walk
 
@@ -84,11 +85,14 @@ def solve_dims(program: Program, shapes: Sequence[tuple[int, ...]], sizes: Mappi
 
 
 def check_requirements(program: Program, dims: Mapping[str, int]) -> None:
-    """Raise ShapeError where `requires` fails; with an extent of 0 the program makes no such assumption."""
+    """Raise ShapeError where `requires` fails, as far as the dims are known.
+
+    With an extent of 0 the program makes no such assumption.
+    """
     if any(value < 1 for value in dims.values()):
         return
     for c in program.requires:
-        if not holds(c, dims):
+        if all(s.name in dims for s in c.index.symbols) and not holds(c, dims):
             facts = _known({s.name: dims[s.name] for s in c.index.symbols})
             raise ShapeError("E114", f"{program.name} requires {c}", facts=facts)
 
@@ -167,16 +171,30 @@ def has_empty_extent(program: Program, dims: Mapping[str, int]) -> bool:
     Proofs take every extent to be at least one; where one is not, the interpreter decides what that means: empty
     sums are 0, an empty maximum or an index into nothing is an error.
     """
-    extents: set[Index] = {d for r in program.inputs for d in r.shape}
+    return any(evaluate(d, dims) < 1 for d in extents_of(program))
+
+
+def extents_of(program: Program) -> dict[Index, None]:
+    """The extents of the inputs and of all loops, in order."""
+    extents = {d: None for r in program.inputs for d in r.shape}
     for s in walk_statements(program.body):
         match s:
             case Build() | Scatter():
-                extents.update(v.extent for v in s.vars)
+                extents |= dict.fromkeys(v.extent for v in s.vars)
                 values = s.values if isinstance(s, Build) else (s.value,)
                 for value in values:
-                    extents.update(v.extent for n in walk(value) if isinstance(n, Reduce) for v in n.vars)
+                    extents |= dict.fromkeys(v.extent for n in walk(value) if isinstance(n, Reduce) for v in n.vars)
             case Fold():
-                extents.add(s.var.extent)
+                extents[s.var.extent] = None
             case _:
                 pass
-    return any(evaluate(d, dims) < 1 for d in extents)
+    return extents
+
+
+def needed_conditions(program: Program) -> tuple[Cond, ...]:
+    """What code for all sizes relies on: dims and extents of at least 1, and what the program requires."""
+    dims = tuple(intern(Cond, ">=", symbol(name) - 1) for name in determined_dims(program))
+    known = (*dims, *program.requires)
+    extents = [d - 1 for d in extents_of(program) if d.constant is None]
+    derived = tuple(intern(Cond, ">=", d) for d in extents if not prove_nonnegative(d, known))
+    return tuple(dict.fromkeys((*known, *derived)))

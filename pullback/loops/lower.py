@@ -1,7 +1,7 @@
 """Programs to the loop IR: every statement becomes a kernel of plain loops, in the order of the program.
 
-`lower` assigns storage, writes the kernels and gives a `Function` whose body calls them. Dims must be numbers by
-now. Specialists lower single statements in another way: `tile` gives explicit vector kernels.
+`lower` assigns storage, writes the kernels and gives a `Function` whose body calls them. Dims that are no numbers
+become arguments. Specialists lower single statements in another way: `tile` gives explicit vector kernels.
 
     y = build n < N, k < K { sum m < M { x[n, m] * w[k, m] } }
     -->  for n, for k: float sum = 0; for m: sum += x[n * M + m] * w[k * M + m]; y[n * K + k] = sum
@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 
 from pullback.ir import expr
 from pullback.ir.alpha import Key, alpha_key
+from pullback.ir.dims import determined_dims
 from pullback.ir.expr import Add, Bracket, Const, Get, Ref, Scalar, Zero
-from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, prove_nonnegative
+from pullback.ir.index import ZERO_INDEX, Cond, DimSymbol, Index, Var, as_index, prove_nonnegative
 from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While, statement_reads
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.types import bool_
@@ -74,19 +75,22 @@ def lower(
     comment: Printer | None = None,
     specialists: tuple[Specialist, ...] = (),
     grouper: Grouper | None = None,
+    needs: tuple[Cond, ...] = (),
 ) -> Function:
-    """The loop program of a program with known dims.
+    """The loop program of a program.
 
     Args:
         comment: prints a statement for the kernel that does its work.
         specialists: tried in order for each Build and Scatter before the plain lowering; None passes on.
         grouper: finds statements at the head of a list that are best lowered together.
+        needs: what dims that are no numbers must fulfil.
     """
     storage = assign_storage(program)
     lowering = Lowering(storage, comment or (lambda s: ()), specialists, grouper)
     body = [*lowering.entry_checks(program), *lowering.block(program.body), *storage.final]
+    dims = tuple(DimSymbol(name) for name in determined_dims(program))
     return Function(program.name, storage.inputs, storage.outputs, tuple(body), program.doc, storage.in_place,
-                    count_operations(program.body))
+                    count_operations(program.body), dims, needs if dims else ())
 
 
 class KernelBuilder:
@@ -331,7 +335,8 @@ class Lowering:
             load = LetIndex(v, Load(param, as_index(i), nodes.scalar(ref.dtype)))
             check = Check(as_index(v), high, Site(ref.name, None, "the call"), low)
             body = (For(i, ZERO_INDEX, buffer.elements, (load, check)),)
-            kernel = Kernel(f"check_{ref.name}", (param,), (), body, (f"{low} <= {ref.name} < {high}",))
+            comment = (f"{low} <= {ref.name} < {high}",)
+            kernel = Kernel(f"check_{ref.name}", (param,), free_variables(body), body, comment)
             out.append(Call(kernel, (View(buffer),)))
         return out
 
@@ -573,6 +578,8 @@ def plain_scatter(s: Scatter, builder: KernelBuilder) -> tuple[Stmt, ...]:
     out = builder.parameter(s.out)
     root = Scope()
     root.statements.append(Fill(out, ZERO_INDEX, out.elements))
+    if isinstance(s.value, Zero):  # what is never added may have indices that are never in range
+        return tuple(root.statements)
     value = s.value
     conds: tuple[Cond, ...] = ()
     if isinstance(s.value, Bracket):
@@ -585,14 +592,15 @@ def plain_scatter(s: Scatter, builder: KernelBuilder) -> tuple[Stmt, ...]:
     return tuple(root.statements)
 
 
-def free_variables(body: tuple[Stmt, ...]) -> tuple[Var, ...]:
-    """Index variables used but not bound in the statements, in order of first use."""
+def free_variables(body: tuple[Stmt, ...]) -> tuple[DimSymbol | Var, ...]:
+    """Dims without a number by name, and index variables used but not bound in the statements by first use."""
     bound: set[Var] = set()
     used: dict[Var, None] = {}
+    dims: set[DimSymbol] = set()
     for s in nodes.walk(body):
         if isinstance(s, For | LetIndex) and isinstance(s.var, Var):
             bound.add(s.var)
         for i in nodes.statement_indices(s):
             used.update(dict.fromkeys(sorted(i.free, key=lambda v: v.serial)))
-    return tuple(v for v in used if v not in bound)
-
+            dims.update(i.symbols)
+    return (*sorted(dims, key=lambda d: d.name), *(v for v in used if v not in bound))

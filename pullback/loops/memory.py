@@ -9,22 +9,38 @@ its life. `MemoryTable` is what `f.memory` shows.
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pullback.ir.index import as_index
 from pullback.loops import nodes
 from pullback.loops.nodes import Buffer, Call, Copy, Fill, For, Function, Gather, If, Load, Loop, Stmt, Store, StoreRows
-
-ALIGNMENT = 64
+from pullback.loops.slots import ALIGNMENT, Slot, share_slots
 
 
 @dataclass(frozen=True, eq=False)
 class MemoryPlan:
-    """Offsets of arena buffers and the size of the arena; `lives` are first and last moment of each."""
+    """Offsets of arena buffers and the size of the arena; `lives` are first and last moment of each.
+
+    Buffers whose sizes are known when the program runs are in `slots`, behind the `bytes` of all others.
+    """
 
     offsets: dict[Buffer, int]
     bytes: int
     lives: dict[Buffer, tuple[int, int]]
     moments: int
+    slots: tuple[Slot, ...] = ()
+
+    def bytes_at(self, dims: Mapping[str, int]) -> int:
+        """The size of the arena for these dims."""
+        return self.bytes + sum(slot.aligned_bytes(dims) for slot in self.slots)
+
+    @property
+    def formula(self) -> str:
+        """The size of the arena in terms of the dims, but for what aligns each slot to 64 bytes."""
+        parts = [f"max({', '.join(map(str, s.sizes))})" for s in self.slots if len(s.sizes) > 1]
+        rest = sum((s.sizes[0] for s in self.slots if len(s.sizes) == 1), as_index(self.bytes))
+        return " + ".join([*parts, *([str(rest)] if rest.terms or not parts else [])])
 
 
 @dataclass
@@ -143,7 +159,9 @@ def plan(function: Function) -> MemoryPlan:
     """
     walk = Lifetimes()
     walk.body(function.body)
-    lives = walk.lives
+    slots = share_slots({b: life for b, life in walk.lives.items() if b.elements.constant is None},
+                        function.needs)
+    lives = {b: life for b, life in walk.lives.items() if b.elements.constant is not None}
     order = {b: k for k, b in enumerate(lives)}
     offsets: dict[Buffer, int] = {}
     placed: list[tuple[int, int, int, int, str]] = []  # offset, end, first, last, element type; sorted by offset
@@ -160,7 +178,7 @@ def plan(function: Function) -> MemoryPlan:
         offsets[b] = offset
         insort(placed, (offset, offset + need, first, last, b.dtype.name))
         size = max(size, offset + need)
-    return MemoryPlan({b: offsets[b] for b in lives}, size, lives, walk.now)
+    return MemoryPlan({b: offsets[b] for b in lives}, size, walk.lives, walk.now, slots)
 
 
 # The table ------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from functools import lru_cache
 from typing import Literal as Lit
 
 from pullback.ir.expr import Get, Ref, get
-from pullback.ir.index import Cond, Data, Index, Var, as_index
+from pullback.ir.index import Cond, Data, DimSymbol, Index, Var, as_index
 from pullback.ir.primitive import Primitive
 from pullback.ir.types import DType, bool_, i64
 from pullback.source import Position
@@ -427,7 +427,7 @@ class Kernel:
     Attributes:
         name: wish for a name.
         params: its buffers, space "parameter"; `written` marks those that are stored to.
-        indices: index variables of enclosing loops that it uses.
+        indices: dims without a number and index variables of enclosing loops that it uses.
         body: the work.
         comment: its mathematics, lines of IR text.
         portable: other statements with the same effect in plain scalar C, for compilers without vector extensions;
@@ -437,7 +437,7 @@ class Kernel:
 
     name: str
     params: tuple[Buffer, ...]
-    indices: tuple[Var, ...]
+    indices: tuple[DimSymbol | Var, ...]
     body: tuple[Stmt, ...]
     comment: tuple[str, ...] = ()
     portable: tuple[Stmt, ...] | None = None
@@ -492,6 +492,9 @@ class Function:
         params: inputs, then outputs.
         body: statements; the work is in calls of kernels.
         in_place: pairs (output, input) positions that may be the same memory.
+        operations: how many it takes.
+        dims: dims that are no numbers: integer arguments after the arrays.
+        needs: what these dims must fulfil, tested at entry.
     """
 
     name: str
@@ -500,7 +503,9 @@ class Function:
     body: tuple[Stmt, ...]
     doc: str = ""
     in_place: tuple[tuple[int, int], ...] = ()
-    operations: int = 0
+    operations: Index = field(default_factory=lambda: as_index(0))
+    dims: tuple[DimSymbol, ...] = ()
+    needs: tuple[Cond, ...] = ()
 
     @property
     def checks(self) -> bool:

@@ -2,41 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pullback.ir.expr import Add, Apply, Bracket, Cast, Mul, Reduce, Scalar, Select
-from pullback.ir.index import Index
+from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, prove_nonnegative
 from pullback.ir.program import Block, Build, Choose, Fold, Scatter, While
 from pullback.ir.traverse import children
 
 
-def count_operations(block: Block) -> int:
-    """Operations of one run; a product that is summed counts as one, loops of unknown length run once."""
-    total = 0
+def count_operations(block: Block) -> Index:
+    """Operations of one run, by the dims; a product that is summed counts as one, loops of unknown length run once."""
+    total = ZERO_INDEX
     for s in block.statements:
         match s:
             case Build():
-                total += _size(tuple(v.extent for v in s.vars)) * sum(_operations(v, {}) for v in s.values)
+                total += _size(v.extent for v in s.vars) * _total(_operations(v, {}) for v in s.values)
             case Scatter():
-                total += _size(tuple(v.extent for v in s.vars)) * (1 + _operations(s.value, {}))
+                total += _size(v.extent for v in s.vars) * (_operations(s.value, {}) + 1)
             case Fold():
                 total += _size((s.var.extent,)) * count_operations(s.body)
             case While():
                 total += count_operations(s.test) + count_operations(s.body)
             case Choose():
-                total += max(count_operations(s.then), count_operations(s.otherwise))
+                total += _larger(count_operations(s.then), count_operations(s.otherwise))
     return total
 
 
-def _size(extents: tuple[Index, ...]) -> int:
-    out = 1
+def _larger(a: Index, b: Index) -> Index:
+    """The larger of two counts, their sum where that depends on the dims."""
+    return a if prove_nonnegative(a - b) else b if prove_nonnegative(b - a) else a + b
+
+
+def _size(extents: Iterable[Index]) -> Index:
+    out = ONE_INDEX
     for e in extents:
-        out *= e.constant if e.constant is not None else 1
+        out *= e if e.is_dim else 1
     return out
 
 
-def _operations(e: Scalar, done: dict[Scalar, int]) -> int:
+def _total(counts: Iterable[Index]) -> Index:
+    out = ZERO_INDEX
+    for c in counts:
+        out += c
+    return out
+
+
+def _operations(e: Scalar, done: dict[Scalar, int]) -> Index:
     """Operations for one evaluation; shared parts count once."""
     if e in done:
-        return 0
+        return ZERO_INDEX
     done[e] = 1
     match e:
         case Apply():
@@ -49,7 +63,7 @@ def _operations(e: Scalar, done: dict[Scalar, int]) -> int:
             inner = _operations(e.arg, dict(done))
             body = e.arg.arg if isinstance(e.arg, Bracket) else e.arg
             fused = e.op == "sum" and isinstance(body, Mul)
-            return _size(tuple(v.extent for v in e.vars)) * max(1, inner if fused else inner + 1)
+            return _size(v.extent for v in e.vars) * (inner if fused and inner is not ZERO_INDEX else inner + 1)
         case _:
             own = 0
-    return own + sum(_operations(c, done) for c in children(e))
+    return _total(_operations(c, done) for c in children(e)) + own

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pullback.errors import VerifyError
 from pullback.ir.index import Data, DimSymbol, Index, Var
 from pullback.loops import nodes
-from pullback.loops.memory import ALIGNMENT, MemoryPlan, accesses
+from pullback.loops.memory import MemoryPlan, accesses
 from pullback.loops.nodes import (
     Assign,
     Buffer,
@@ -30,11 +30,15 @@ from pullback.loops.nodes import (
     Store,
     Temp,
 )
+from pullback.loops.slots import ALIGNMENT
+
+Named = DimSymbol | Var | Data
 
 
 def verify_function(function: Function, plan: MemoryPlan | None = None) -> None:
     """Raise VerifyError [E310] for the first rule that is broken."""
-    _Scopes(frozenset((*function.inputs, *function.outputs)), arena=True).body(function.body, frozenset(), frozenset())
+    known = frozenset((*function.inputs, *function.outputs))
+    _Scopes(known, arena=True).body(function.body, frozenset(function.dims), frozenset())
     for s in nodes.walk(function.body):
         if isinstance(s, Call):
             _call(s)
@@ -82,7 +86,7 @@ class _Scopes:
         self.arena = arena
         self._mutable: set[Temp] = set()
 
-    def body(self, statements: tuple[Stmt, ...], variables: frozenset[Var | Data], temps: frozenset[Temp]) -> None:
+    def body(self, statements: tuple[Stmt, ...], variables: frozenset[Named], temps: frozenset[Temp]) -> None:
         """Check statements in which these variables and temporaries are bound."""
         for s in statements:
             self._uses(s, variables, temps)
@@ -107,7 +111,7 @@ class _Scopes:
                 case _:
                     pass
 
-    def _uses(self, s: Stmt, variables: frozenset[Var | Data], temps: frozenset[Temp]) -> None:
+    def _uses(self, s: Stmt, variables: frozenset[Named], temps: frozenset[Temp]) -> None:
         for i in nodes.statement_indices(s):
             self._index(i, variables)
         for v in nodes.values_of(s):
@@ -120,11 +124,11 @@ class _Scopes:
         for b in (*reads, *writes):
             self._buffer(b)
 
-    def _index(self, i: Index, variables: frozenset[Var | Data]) -> None:
+    def _index(self, i: Index, variables: frozenset[Named]) -> None:
         for v in i.free:
             _require(v in variables, f"{v.name} in {i} is not bound")
         for a in i.every_atom:
-            _require(not isinstance(a, DimSymbol), f"the dim {a} has no value")
+            _require(not isinstance(a, DimSymbol) or a in variables, f"the dim {a} has no value")
             _require(not isinstance(a, Data) or a in variables, f"{a} in {i} is not bound")
 
     def _buffer(self, b: Buffer) -> None:
@@ -133,6 +137,8 @@ class _Scopes:
 
 
 def _offsets(plan: MemoryPlan) -> None:
+    shared = [b for slot in plan.slots for b in slot.buffers]
+    _require(len(shared) == len(set(shared)) and not plan.offsets.keys() & set(shared), "a buffer has two places")
     for b, offset in plan.offsets.items():
         _require(offset % ALIGNMENT == 0, f"{b} at {offset} is not aligned")
         _require(offset >= 0 and offset + b.bytes <= plan.bytes, f"{b} at {offset} leaves the arena of {plan.bytes}")
@@ -145,6 +151,8 @@ class _Memory:
         spans = [(b, o, o + b.bytes) for b, o in plan.offsets.items()]
         self.rivals: dict[Buffer, list[Buffer]] = {
             b: [c for c, s, e in spans if c is not b and s < end and start < e] for b, start, end in spans}
+        for slot in plan.slots:
+            self.rivals |= {b: [c for c in slot.buffers if c is not b] for b in slot.buffers}
 
     def body(self, statements: tuple[Stmt, ...], valid: dict[Buffer, bool]) -> None:
         """Run statements; `valid` is changed."""

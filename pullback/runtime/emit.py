@@ -10,14 +10,18 @@ from dataclasses import dataclass, replace
 from pullback.codegen.c import CSource, print_c
 from pullback.codegen.names import Style
 from pullback.errors import CompilerError
+from pullback.ir.dims import determined_dims, needed_conditions
+from pullback.ir.index import Cond
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program, print_statement
 from pullback.ir.program import Program, Statement
+from pullback.ir.traverse import specialise
 from pullback.loops.gemm import packed_kernels
 from pullback.loops.lower import Specialist, lower
 from pullback.loops.memory import MemoryPlan, MemoryTable, memory_table, plan
 from pullback.loops.nodes import Function
 from pullback.loops.parts import part_kernels
+from pullback.loops.size_table import SizeTable, size_table
 from pullback.loops.tile import groups, vector_kernels
 from pullback.passes.pipeline import optimise
 
@@ -49,7 +53,7 @@ def mathematics(s: Statement) -> tuple[str, ...]:
 def lower_program(program: Program, dims: Mapping[str, int], comments: bool = True,
                   vector_bytes: int = SHIPPED_VECTOR_BYTES, portable: bool = True,
                   canonical: bool = False) -> Lowered:
-    """Optimise, lower and plan a program for the given dims.
+    """Optimise, lower and plan a program for the given dims; others become arguments of its function.
 
     Args:
         comments: whether kernels carry their mathematics.
@@ -60,13 +64,21 @@ def lower_program(program: Program, dims: Mapping[str, int], comments: bool = Tr
         vector_bytes = 0  # vectors sum in another order and have their own exp, tanh and log
     limit: int | None = program.notes.get("memory_limit")
     best: Lowered | None = None
+    needs: tuple[Cond, ...] = ()
+    if not determined_dims(program).keys() <= dims.keys():
+        with deep_recursion():
+            needs = needed_conditions(specialise(program, dims))
+        if limit is not None:
+            facts = [f"all that is known of them is {', '.join(map(str, needs))}"]
+            raise CompilerError("E262", f"{program.name} has a memory limit, which takes a number for each dim",
+                                facts=facts, remedy="numbers for all dims")
     with deep_recursion():
         for levels in range(1, MOST_LEVELS + 1):
             optimised = optimise(program, dims, levels)
             if canonical:
                 optimised = renewed(optimised)
             function = lower(optimised, mathematics if comments else None, specialists(vector_bytes, portable),
-                         groups(vector_bytes, portable) if vector_bytes else None)
+                             groups(vector_bytes, portable) if vector_bytes else None, needs)
             made = Lowered(optimised, function, plan(function))
             if limit is None or made.memory.bytes <= limit:
                 return made
@@ -121,7 +133,7 @@ def emit_c(program: Program, dims: Mapping[str, int], *, names: Style = "user", 
 
 
 def c_source(program: Program, dims: Mapping[str, int], names: Style = "user", comments: bool = True) -> str:
-    """Standalone C99 of a program for the given dims.
+    """Standalone C99 of a program for the given dims, all others being arguments.
 
     Args:
         names: "user" keeps the user's names; "canonical" numbers them, for comparing programs.
@@ -130,7 +142,9 @@ def c_source(program: Program, dims: Mapping[str, int], names: Style = "user", c
     return emit_c(program, dims, names=names, comments=comments).text
 
 
-def memory(program: Program, dims: Mapping[str, int]) -> MemoryTable:
+def memory(program: Program, dims: Mapping[str, int]) -> MemoryTable | SizeTable:
     """The memory the C of a program needs: every buffer, when it lives, and the peak."""
     lowered = lower_program(program, dims, comments=False)
+    if lowered.function.dims:
+        return size_table(lowered.function, lowered.memory)
     return memory_table(lowered.function, lowered.memory)

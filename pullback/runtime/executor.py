@@ -6,14 +6,16 @@ same time, each in its own memory. The call itself runs without the interpreter 
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.errors import IndexRangeError
+from pullback.errors import CompilerError, IndexRangeError
+from pullback.ir.dims import evaluate
 from pullback.ir.types import dtype_named
 from pullback.runtime.buffer import NDArray, address, aligned_bytes, prepared
 from pullback.runtime.compile import native_vector_bytes
@@ -25,9 +27,11 @@ if TYPE_CHECKING:  # the compiler itself is imported when a program is not in th
     from pullback.ir.program import Program
     from pullback.loops.memory import MemoryTable
     from pullback.loops.nodes import Site
+    from pullback.loops.size_table import SizeTable
     from pullback.runtime.emit import Lowered
 
 POISON = 0xA5
+NO_SIZE = ctypes.c_size_t(-1).value
 
 
 @dataclass(frozen=True)
@@ -46,13 +50,18 @@ class _Slot:
 class Executable:
     """A compiled program for fixed dims.
 
+    `dims` are the values of those dims that its C has as arguments.
+
     Attributes:
         record: its C and what a call needs to know.
         in_place: output position -> input position that may be the same array.
     """
 
-    def __init__(self, record: Record, entry: Entry, lowered: Callable[[], Lowered]) -> None:
+    def __init__(
+        self, record: Record, entry: Entry, lowered: Callable[[], Lowered], dims: Sequence[int] = ()
+    ) -> None:
         self.record = record
+        self._dims = tuple(dims)
         self.in_place = dict(record.in_place)
         self._lowered = lowered
         self._entry = entry
@@ -71,11 +80,13 @@ class Executable:
         return self._lowered()
 
     @property
-    def memory(self) -> MemoryTable:
+    def memory(self) -> MemoryTable | SizeTable:
         """The memory table."""
         from pullback.loops.memory import memory_table
+        from pullback.loops.size_table import size_table
 
-        return memory_table(self.lowered.function, self.lowered.memory)
+        table = size_table if self.lowered.function.dims else memory_table
+        return table(self.lowered.function, self.lowered.memory)
 
     def empty_outputs(self) -> list[NDArray]:
         """Arrays for the outputs, not initialised."""
@@ -118,7 +129,9 @@ class Executable:
 
         r = self.record
         checks = failed if r.sites else None
-        return fast_entry(self._entry, r.inputs, r.outputs, r.arena_bytes, checks, r.brief, fixed, held, numbers)
+        return fast_entry(
+            self._entry, r.inputs, r.outputs, r.arena_bytes, checks, r.brief, fixed, held, numbers, self._dims
+        )
 
     def _target(self, k: int, a: NDArray, inputs: Sequence[NDArray]) -> NDArray:
         """The array the program writes for output k: the given one, or another where that will not do."""
@@ -137,10 +150,10 @@ class Executable:
             memory = address(arena)
         try:
             if not self.record.sites:
-                self._entry(*inputs, *outputs, memory)
+                self._entry(*inputs, *outputs, *self._dims, memory)
                 return
             fault = np.zeros(2, np.int64)
-            code = self._entry(*inputs, *outputs, memory, address(fault))
+            code = self._entry(*inputs, *outputs, *self._dims, memory, address(fault))
             if code:
                 raise range_error(self._site(code), int(fault[0]), int(fault[1]))
         finally:
@@ -166,7 +179,7 @@ class Executable:
         for o in outputs:
             o.reshape(-1).view(np.uint8)[:] = POISON
         ready = [prepared(a, s.name, s.dtype, s.shape) for a, s in zip(inputs, self._inputs, strict=True)]
-        arguments = [address(a) for a in (*ready, *outputs, arena)]
+        arguments = [*(address(a) for a in (*ready, *outputs)), *self._dims, address(arena)]
         if self.record.sites:
             arguments.append(0)
         code = self._entry(*arguments)
@@ -199,7 +212,12 @@ def compile_program(program: Program, dims: Mapping[str, int], threads: int = 1)
     Raises:
         CompilerError: [E410] no compiler. [E411] it failed.
     """
-    del threads
+    record, lowered = _compiled(program, dims)
+    return Executable(record, record.entry(), lowered)
+
+
+def _compiled(program: Program, dims: Mapping[str, int]) -> tuple[Record, Callable[[], Lowered]]:
+    """What a compiled program is, from the cache or made now, and how to see its loops."""
 
     def lowered() -> Lowered:
         from pullback.runtime.emit import lower_program
@@ -209,11 +227,65 @@ def compile_program(program: Program, dims: Mapping[str, int], threads: int = 1)
     path = record_path(program, dims)
     record = find_record(path)
     if record is not None:
-        return Executable(record, record.entry(), lowered)
+        return record, lowered
     from pullback.runtime.emit import print_lowered
 
     made = lowered()
     record = Record.of(made.function, print_lowered(made, comments=False), bool(program.notes.get("exact")))
-    entry = record.entry()
+    record.entry()  # what cannot be compiled is not kept
     keep_record(path, record)
-    return Executable(record, entry, lambda: made)
+    return record, lambda: made
+
+
+class GeneralExecutable:
+    """A compiled program for all sizes of its dims, or of those that were not given."""
+
+    def __init__(self, program: Program, record: Record, lowered: Callable[[], Lowered]) -> None:
+        self.program = program
+        self.record = record
+        self._lowered = lowered
+        arrays = len(record.inputs) + len(record.outputs)
+        self._entry = record.entry()
+        self._entry.argtypes = [  # type: ignore[attr-defined]
+            *[ctypes.c_void_p] * arrays,
+            *[ctypes.c_int64] * len(record.dims),
+            *[ctypes.c_void_p] * (record.arity - arrays - len(record.dims)),
+        ]
+        self._arena_bytes = record.entry_of_arena()
+
+    @cached_property
+    def lowered(self) -> Lowered:
+        """The loops and the memory plan; lowered again where the C came from the cache."""
+        return self._lowered()
+
+    def at(self, dims: Mapping[str, int]) -> Executable:
+        """The program for these dims; nothing is compiled.
+
+        Raises:
+            CompilerError: [E263] its working memory is larger than any machine's.
+        """
+        numbers = [dims[name] for name in self.record.dims]
+        count = self._arena_bytes(*numbers)
+        if count == NO_SIZE:
+            raise CompilerError("E263", f"{self.program.name} needs more working memory than there are addresses",
+                                facts=[f"{name} = {dims[name]}" for name in self.record.dims], remedy="smaller dims")
+        inputs, outputs = (
+            tuple(replace(p, shape=tuple(evaluate(d, dims) for d in r.shape)) for p, r in zip(ps, rs, strict=True))
+            for ps, rs in ((self.record.inputs, self.program.inputs), (self.record.outputs, self.program.outputs))
+        )
+        record = replace(self.record, inputs=inputs, outputs=outputs, arena_bytes=count)
+        return Executable(record, self._entry, lambda: self.lowered, numbers)
+
+
+def compile_general(program: Program, given: Mapping[str, int] | None = None, threads: int = 1) -> GeneralExecutable:
+    """Compile a program for all sizes, or find it in the cache.
+
+    Args:
+        given: dims that are numbers all the same.
+        threads: how many threads a call may use; one, for now.
+
+    Raises:
+        CompilerError: [E262] it has a memory limit. [E410] no compiler. [E411] it failed.
+    """
+    record, lowered = _compiled(program, given or {})
+    return GeneralExecutable(program, record, lowered)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,9 @@ import numpy as np
 
 from pullback.codegen.c import CSource
 from pullback.codegen.expressions import literal
-from pullback.errors import IndexRangeError
+from pullback.codegen.sizes import TOO_LARGE, WRONG_DIMS
+from pullback.errors import IndexRangeError, ShapeError
+from pullback.ir.dims import holds
 from pullback.ir.interpret import interpret
 from pullback.ir.program import Program
 from pullback.ir.traverse import specialise
@@ -24,27 +27,33 @@ from pullback.ir.types import f64
 from pullback.loops.nodes import Buffer
 from pullback.loops.storage import make_buffer
 from pullback.runtime.buffer import NDArray, extents, prepared
-from pullback.runtime.emit import emit_c
+from pullback.runtime.emit import Lowered, lower_program, print_lowered
 
 SAMPLES: Final = 32
 EMBEDDED: Final = 4096  # elements of reference inputs that the example may hold
 TOLERANCE: Final = {"f32": 2e-3, "f64": 1e-7}
+SMALL: Final = (5, 7, 3, 4, 6, 2, 1, 8, 9, 10, 12, 16)  # dims of an example
+MOST_CHOICES: Final = 100_000
 _MULTIPLIER: Final = 2654435761
 
 
 def export(program: Program, dims: Mapping[str, int], directory: str | os.PathLike[str],
            reference_inputs: Sequence[NDArray] | None = None) -> dict[str, Any]:
-    """Write the C project of a program for the given dims.
+    """Write the C project of a program for the given dims; others are arguments of the function.
 
     Args:
         directory: made where it does not exist; files of the same names are replaced.
         reference_inputs: what the example calls the function with; made up where None or more than 4096 elements.
 
     Returns:
-        `files`, the paths written, and `peak_bytes`, the size of the arena.
+        `files`, the paths written, and `peak_bytes`, the size of the arena, a formula where it depends on dims.
+    Raises:
+        ShapeError: [E115] no small dims were found that the function takes, for the example.
     """
-    source = emit_c(program, dims)
-    fixed = specialise(program, dims)
+    lowered = lower_program(program, dims)
+    source = print_lowered(lowered)
+    chosen = _small_dims(program, lowered)
+    fixed = specialise(program, {**dims, **chosen})
     inputs, rules = _reference_inputs(fixed, reference_inputs)
     outputs = interpret(fixed, inputs)
     name = source.name
@@ -52,13 +61,27 @@ def export(program: Program, dims: Mapping[str, int], directory: str | os.PathLi
         f"{name}.h": _header(program, source),
         f"{name}.c": source.text.replace("#include <", f'#include "{name}.h"\n\n#include <', 1),
         "CMakeLists.txt": _cmake(name),
-        "main.c": _example(fixed, source, inputs, rules, outputs),
+        "main.c": _example(fixed, source, lowered.memory.bytes_at(chosen), chosen, inputs, rules, outputs),
     }
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in texts.items():
         _write(folder / file, text)
-    return {"files": [str(folder / file) for file in texts], "peak_bytes": source.arena_bytes}
+    peak = lowered.memory.formula if lowered.memory.slots else source.arena_bytes
+    return {"files": [str(folder / file) for file in texts], "peak_bytes": peak}
+
+
+def _small_dims(program: Program, lowered: Lowered) -> dict[str, int]:
+    """Numbers for the dims that are arguments, as the function takes them and different where they can be."""
+    function = lowered.function
+    names = [d.name for d in function.dims]
+    choices = product(*((*SMALL[k % 3 :], *SMALL[: k % 3]) for k in range(len(names))))
+    for values in islice(choices, MOST_CHOICES):
+        dims = dict(zip(names, values, strict=True))
+        if all(holds(c, dims) for c in function.needs):
+            return dims
+    raise ShapeError("E115", f"{program.name}: the dims of its example are not found",
+                     facts=[f"it needs {c}" for c in function.needs], remedy=", ".join(f"{n}=…" for n in names))
 
 
 def _write(path: Path, text: str) -> None:
@@ -122,6 +145,9 @@ def _header(program: Program, source: CSource) -> str:
     codes = "".join(
         f"     {k}  an index left the range of {site.array} (in {site.statement})\n"
         for k, site in enumerate(source.sites, 1))
+    if source.dims:
+        codes += f"    {WRONG_DIMS}  dims that it does not take\n"
+        codes += f"    {TOO_LARGE}  dims for which no memory is large enough\n"
     failures = f"   Returns 0, or\n{codes}" if codes else "   Returns 0.\n"
     return f"""\
 /* {about}
@@ -133,21 +159,14 @@ def _header(program: Program, source: CSource) -> str:
 #define {macro}_H
 
 #include <stdbool.h>
-#include <stdint.h>
+{"#include <stddef.h>" + chr(10) if source.dims else ""}#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {{
 #define restrict
 #endif
 
-/* Bytes of working memory for one call. The function allocates nothing and keeps no state: calls that have
-   arenas of their own may run at the same time. */
-#define {macro}_ARENA_BYTES {source.arena_bytes}
-
-/* Static working memory, for programs that make one call at a time: {macro}_STATIC_ARENA(memory); then pass
-   {macro}_ALIGNED(memory). */
-#define {macro}_STATIC_ARENA(name) static unsigned char name[{macro}_ARENA_BYTES + 64]
-#define {macro}_ALIGNED(name) ((void *)((name) + (64 - (uintptr_t)(name) % 64) % 64))
+{_arena(source)}#define {macro}_ALIGNED(name) ((void *)((name) + (64 - (uintptr_t)(name) % 64) % 64))
 
 /* `arena` must be aligned to 64 bytes.
 {failures}*/
@@ -159,6 +178,29 @@ extern "C" {{
 #endif
 
 #endif
+"""
+
+
+def _arena(source: CSource) -> str:
+    """What the header says of working memory."""
+    macro = source.name.upper()
+    about = """The function allocates nothing and keeps no state: calls that have
+   arenas of their own may run at the same time."""
+    if source.dims:
+        return f"""\
+/* Serves all {", ".join(source.dims)} for which {", ".join(source.needs)}.
+   Bytes of working memory for one call, SIZE_MAX for other dims. {about} */
+{source.arena_declaration}
+
+/* Where the working memory begins in an array that has 64 bytes more. */
+"""
+    return f"""\
+/* Bytes of working memory for one call. {about} */
+#define {macro}_ARENA_BYTES {source.arena_bytes}
+
+/* Static working memory, for programs that make one call at a time: {macro}_STATIC_ARENA(memory); then pass
+   {macro}_ALIGNED(memory). */
+#define {macro}_STATIC_ARENA(name) static unsigned char name[{macro}_ARENA_BYTES + 64]
 """
 
 
@@ -189,21 +231,25 @@ add_test(NAME example COMMAND example)
 """
 
 
-def _example(program: Program, source: CSource, inputs: Sequence[NDArray], rules: Sequence[Rule],
-             outputs: Sequence[NDArray]) -> str:
+def _example(program: Program, source: CSource, arena_bytes: int, dims: Mapping[str, int], inputs: Sequence[NDArray],
+             rules: Sequence[Rule], outputs: Sequence[NDArray]) -> str:
     name, macro = source.name, source.name.upper()
     lines = [f"/* Calls {name} and compares its results with numbers computed by the reference interpreter. */",
              "#include <math.h>", "#include <stdio.h>", f'#include "{name}.h"', "",
-             f"{macro}_STATIC_ARENA(arena);", ""]
+             f"static unsigned char arena[{arena_bytes} + 64];" if dims else f"{macro}_STATIC_ARENA(arena);", ""]
     body: list[str] = []
+    numbers = [str(n) for n in dims.values()]
+    if numbers:
+        body += [f"if ({name}_arena_bytes({', '.join(numbers)}) > sizeof arena - 64) {{",
+                 '    printf("the arena is too small\\n");', "    return 1;", "}"]
     arguments = []
     for k, (r, a, rule) in enumerate(zip(program.inputs, inputs, rules, strict=True)):
         variable = f"input{k}"
         arguments.append(variable)
         count = max(a.size, 1)
         if rule is None:
-            numbers = ", ".join(literal(v.item(), r.dtype)[0] for v in a.reshape(-1)) or "0"
-            lines.append(f"static const {r.dtype.c} {variable}[{count}] = {{{_folded(numbers)}}}; /* {r.name} */")
+            given = ", ".join(literal(v.item(), r.dtype)[0] for v in a.reshape(-1)) or "0"
+            lines.append(f"static const {r.dtype.c} {variable}[{count}] = {{{_folded(given)}}}; /* {r.name} */")
             continue
         lines.append(f"static {r.dtype.c} {variable}[{count}]; /* {r.name} */")
         seed, modulus, low = rule
@@ -232,7 +278,7 @@ def _example(program: Program, source: CSource, inputs: Sequence[NDArray], rules
         checks.append("        ++wrong;")
         checks.append("    }")
         checks.append("}")
-    arguments.append(f"{macro}_ALIGNED(arena)")
+    arguments += [*numbers, f"{macro}_ALIGNED(arena)"]
     if source.sites:
         arguments.append("0")
     lines.append("")

@@ -7,6 +7,7 @@ time only.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
@@ -31,7 +32,7 @@ BRIEF = 100_000  # operations and bytes: some 20 microseconds
 
 @dataclass(frozen=True)
 class Parameter:
-    """One array of a compiled function."""
+    """One array of a compiled function; of C for all sizes the shape is not known."""
 
     name: str
     dtype: str
@@ -40,7 +41,8 @@ class Parameter:
     @staticmethod
     def of(b: Buffer) -> Parameter:
         """The parameter for a buffer."""
-        return Parameter(b.name, b.dtype.name, extents(b))
+        known = all(d.constant is not None for d in b.shape)
+        return Parameter(b.name, b.dtype.name, extents(b) if known else ())
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Record:
         in_place: output and input positions that may be one array.
         exact: whether products and sums must not be contracted.
         brief: whether a call takes a few microseconds at most.
+        dims: the dims it has as arguments; it has then a function that gives the bytes of the arena.
     """
 
     text: str
@@ -64,22 +67,35 @@ class Record:
     in_place: tuple[tuple[int, int], ...]
     exact: bool = False
     brief: bool = False
+    dims: tuple[str, ...] = ()
 
     @staticmethod
     def of(function: Function, source: CSource, exact: bool = False) -> Record:
         """The record of a printed function."""
         return Record(source.text, source.name, source.arena_bytes, len(source.sites),
                       tuple(Parameter.of(b) for b in function.inputs),
-                      tuple(Parameter.of(b) for b in function.outputs), function.in_place, exact, _is_brief(function))
+                      tuple(Parameter.of(b) for b in function.outputs), function.in_place, exact, _is_brief(function),
+                      source.dims)
 
     def entry(self) -> Entry:
         """The compiled function."""
-        return compiled_entry(self.text, self.name, self.arity, EXACT_FLAGS if self.exact else ())
+        return compiled_entry(self.text, self.name, self.arity, self._flags)
+
+    def entry_of_arena(self) -> Entry:
+        """The compiled function that gives the bytes of the arena for some dims."""
+        entry = compiled_entry(self.text, f"{self.name}_arena_bytes", len(self.dims), self._flags)
+        entry.argtypes = [ctypes.c_int64] * len(self.dims)  # type: ignore[attr-defined]
+        entry.restype = ctypes.c_size_t  # type: ignore[attr-defined]
+        return entry
+
+    @property
+    def _flags(self) -> tuple[str, ...]:
+        return EXACT_FLAGS if self.exact else ()
 
     @property
     def arity(self) -> int:
         """The number of C arguments."""
-        return len(self.inputs) + len(self.outputs) + 1 + bool(self.sites)
+        return len(self.inputs) + len(self.outputs) + len(self.dims) + 1 + bool(self.sites)
 
 
 def _is_brief(function: Function) -> bool:
@@ -88,7 +104,10 @@ def _is_brief(function: Function) -> bool:
 
     if any(isinstance(s, Break) for s in walk(function.body)):
         return False
-    return function.operations + sum(b.bytes for b in (*function.inputs, *function.outputs)) <= BRIEF
+    operations = function.operations.constant
+    if operations is None or function.dims:
+        return False
+    return operations + sum(b.bytes for b in (*function.inputs, *function.outputs)) <= BRIEF
 
 
 def record_path(program: Program, dims: Mapping[str, int]) -> Path:
@@ -107,7 +126,7 @@ def find_record(path: Path) -> Record | None:
                            for side in ("inputs", "outputs"))
         pairs = tuple((int(o), int(i)) for o, i in data["in_place"])
         return Record(data["text"], data["name"], data["arena_bytes"], data["sites"], tuple(inputs), tuple(outputs),
-                      pairs, data["exact"], data["brief"])
+                      pairs, data["exact"], data["brief"], tuple(data["dims"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

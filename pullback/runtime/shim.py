@@ -65,6 +65,7 @@ def fast_entry(
     fixed: Sequence[tuple[int, int]] = (),
     held: Sequence[NDArray] = (),
     numbers: bool = False,
+    dims: Sequence[int] = (),
 ) -> Entry | None:
     """A callable on arrays that are just what the function takes; None where the extension cannot serve it.
 
@@ -75,6 +76,7 @@ def fast_entry(
         fixed: positions among the arguments of integers that the function was compiled for, and their values.
         held: arrays for the last inputs, which calls do not give.
         numbers: whether Python numbers do for floating-point arrays of rank 0.
+        dims: integers that the function takes after its arrays.
     Returns:
         entry(*arguments, out=None) -> array, scalar or tuple of them, or NotImplemented for arguments that do not fit.
     """
@@ -93,6 +95,7 @@ def fast_entry(
         tuple(fixed),
         tuple(held),
         numbers,
+        tuple(dims),
     )
     return made
 

@@ -28,7 +28,7 @@ SEEDS = range(60)
 
 def bound(program: Program, wanted: NDArray) -> float:
     """What rounding may do: some units in the last place per operation, relative to the largest number around."""
-    operations = max(8, count_operations(program.body))
+    operations = max(8, count_operations(program.body).constant or 0)
     refs = [*program.inputs, *(r for s in walk_statements(program.body) for r in s.outs)]
     coarse = np.float32 if any(r.dtype is f32 for r in refs) else np.float64
     finite = np.abs(wanted[np.isfinite(wanted)])

@@ -21,6 +21,7 @@
 #define MOST_ARRAYS 32
 #define MOST_AXES 16
 #define MOST_FIXED 8
+#define MOST_DIMS 12
 
 typedef struct {
     int type; /* NumPy's number of the element type */
@@ -40,6 +41,8 @@ typedef struct {
     long long fixed_value[MOST_FIXED];
     PyObject *held; /* a tuple of arrays: the last inputs */
     int numbers;    /* whether numbers do for arrays of rank 0 */
+    int dims; /* integers that the function takes after its arrays, each in the place of a pointer */
+    void *dim[MOST_DIMS];
     size_t arena_bytes;
     void *arena; /* one arena waits here; a call that finds it lent takes another for itself */
     int checked;
@@ -107,6 +110,7 @@ static int overlap(const char *p, size_t p_bytes, const char *q, size_t q_bytes)
 
 static int call_now(Entry *self, void **pointers, int64_t fault[2]) {
     int count = self->inputs + self->outputs;
+    for (int k = 0; k < self->dims; ++k) pointers[count++] = self->dim[k];
     void *arena = NULL;
     if (self->arena_bytes) {
         arena = self->arena;
@@ -135,7 +139,7 @@ static PyObject *entry_run(Entry *self, PyObject *const *args, Py_ssize_t given,
     int held = (int)PyTuple_GET_SIZE(self->held), next = 0;
     if (given != self->inputs + self->fixed - held) Py_RETURN_NOTIMPLEMENTED;
     double numbers[MOST_ARRAYS];
-    void *pointers[MOST_ARRAYS + 2];
+    void *pointers[MOST_ARRAYS + MOST_DIMS + 2];
     PyObject *results[MOST_ARRAYS];
     PyObject *answer = NULL;
     int made = 0;
@@ -301,20 +305,23 @@ static int read_array(PyObject *item, Array *a) {
     return !PyErr_Occurred();
 }
 
-/* entry(address, inputs, outputs, arena_bytes, checked, brief, failed, fixed, held, numbers); None where there is too much.
-   `fixed` has pairs (position among the arguments, integer) in order, `held` the arrays of the last inputs. */
+/* entry(address, inputs, outputs, arena_bytes, checked, brief, failed, fixed, held, numbers, dims); None where there is
+   too much. `fixed` has pairs (position among the arguments, integer) in order, `held` the arrays of the last inputs,
+   `dims` the integers that the function takes after its arrays. */
 static PyObject *new_entry(PyObject *module, PyObject *args) {
     (void)module;
     unsigned long long address;
-    PyObject *inputs, *outputs, *failed, *fixed, *held;
+    PyObject *inputs, *outputs, *failed, *fixed, *held, *dims;
     Py_ssize_t arena_bytes;
     int checked, brief, numbers;
-    if (!PyArg_ParseTuple(args, "KO!O!nppOO!O!p", &address, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
+    if (!PyArg_ParseTuple(args, "KO!O!nppOO!O!pO!", &address, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
                           &arena_bytes, &checked, &brief, &failed, &PyTuple_Type, &fixed, &PyTuple_Type, &held,
-                          &numbers))
+                          &numbers, &PyTuple_Type, &dims))
         return NULL;
     Py_ssize_t m = PyTuple_GET_SIZE(inputs), n = PyTuple_GET_SIZE(outputs);
-    if (m + n + 2 > 16 || PyTuple_GET_SIZE(fixed) > MOST_FIXED || PyTuple_GET_SIZE(held) > m) Py_RETURN_NONE;
+    Py_ssize_t d = PyTuple_GET_SIZE(dims);
+    if (d > MOST_DIMS || (d && sizeof(void *) < sizeof(int64_t))) Py_RETURN_NONE;
+    if (m + n + d + 2 > 16 || PyTuple_GET_SIZE(fixed) > MOST_FIXED || PyTuple_GET_SIZE(held) > m) Py_RETURN_NONE;
     for (Py_ssize_t k = 0; k < m + n; ++k) {
         PyObject *item = k < m ? PyTuple_GET_ITEM(inputs, k) : PyTuple_GET_ITEM(outputs, k - m);
         if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 3 || !PyTuple_Check(PyTuple_GET_ITEM(item, 0))
@@ -334,6 +341,8 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
     self->numbers = numbers;
     self->failed = Py_NewRef(failed);
     self->held = Py_NewRef(held);
+    self->dims = (int)d;
+    for (Py_ssize_t k = 0; k < d; ++k) self->dim[k] = (void *)(intptr_t)PyLong_AsLongLong(PyTuple_GET_ITEM(dims, k));
     self->fixed = (int)PyTuple_GET_SIZE(fixed);
     for (int k = 0; k < self->fixed; ++k)
         if (!PyArg_ParseTuple(PyTuple_GET_ITEM(fixed, k), "nL", &self->fixed_at[k], &self->fixed_value[k])) {
