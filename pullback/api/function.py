@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
@@ -94,7 +94,15 @@ class Function:
         is_derivative: whether it was made of another function's program.
     """
 
+    __slots__ = ("__dict__", "__weakref__", "_entries")
     is_derivative = False
+    _entries: tuple[Callable[..., Any], ...]  # compiled calls for arrays that fit, the latest first
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """An instance whose calls can go straight to compiled code, where the class leaves calls as they are."""
+        from pullback.runtime.shim import quick_class
+
+        return object.__new__(quick_class(cls) if cls.__call__ is Function.__call__ else cls)
 
     def __init__(
         self,
@@ -118,7 +126,7 @@ class Function:
         self._met: dict[Signature, set[tuple[int, ...]]] = {}  # dims that have C of their own
         self._general: dict[Any, Any] = {}
         self._fast: dict[Any, Shortcut] = {}
-        self._entries: tuple[Callable[..., Any], ...] = ()  # compiled calls for arrays that fit, the latest first
+        self._entries = ()
         self._by_value = True
         self._last: Signature | None = None
         self._under_way: set[Signature] = set()
@@ -256,12 +264,10 @@ class Function:
         entry = runner.entry(fixed, typed)
         if entry is None:
             return
-        from pullback.runtime.shim import quick_class
+        from pullback.runtime.shim import quicken
 
         self._entries = (entry, *(e for e in self._entries if e is not entry))[:ENTRIES]
-        quick = quick_class(type(self)) if type(self).__call__ is Function.__call__ else None
-        if quick is not None:
-            self.__class__ = quick
+        quicken(self)
 
     def _runner(
         self, signature: Signature, traced: Traced, flat: Sequence[Any]

@@ -100,19 +100,26 @@ def fast_entry(
     return made
 
 
-_quick: dict[type, type | None] = {}
+_quick: dict[type, type] = {}
 
 
-def quick_class(base: type) -> type | None:
-    """A subclass of `base` with quick calls; None where the extension cannot be had.
+def quick_class(base: type) -> type:
+    """A subclass of `base` whose instances can be quickened; `base` itself where the extension cannot be had.
 
-    A call of its instances tries each of `self._entries` and then, where none fits, `self._call_slowly`. Instances of
-    `base` become instances of it by assignment to `__class__`.
+    `base` has a slot `_entries` for a tuple of entries, and `_call_slowly` for what fits none of them.
     """
-    if base not in _quick:
+    found = _quick.get(base)
+    if found is None:
         module = extension()
-        _quick[base] = None if module is None else module.quick_class(base)
-    return _quick[base]
+        found = _quick[base] = base if module is None else module.quick_class(base)
+    return found
+
+
+def quicken(function: object) -> None:
+    """From now on calls of an instance of a quick class try its entries before anything else."""
+    module = extension()
+    if module is not None:
+        module.quicken(function)
 
 
 def _never(code: int, index: int, extent: int) -> None:

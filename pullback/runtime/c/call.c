@@ -6,8 +6,9 @@
    explains. Among the arguments may be integers that the function was compiled for: they must be equal. Where it
    says so, numbers do for floating-point arrays of rank 0. Arrays that are held follow the arguments.
 
-   `quick_class` makes a subclass of a Python class whose instances, when called, try the entries in their attribute
-   `_entries` and then the class's own __call__. */
+   `quick_class` makes a subclass of a Python class whose instances, once quickened, try the entries in their slot
+   `_entries` when they are called, and then their method `_call_slowly`: the arguments come as CPython's vectorcall has
+   them, so neither a tuple nor a dict is made. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -238,27 +239,21 @@ static PyType_Spec entry_spec = {"pullback.runtime.call.Entry", sizeof(Entry), 0
 
 static PyObject *entry_type;
 
-static PyObject *word_out, *word_entries, *word_slowly;
+static PyObject *word_slowly;
+static Py_ssize_t entries_at; /* where an instance of a quick class has its tuple of entries */
 
-/* Calls of an instance of a quick class: the first entry that the arguments fit, else what the class did before. */
-static PyObject *quick_call(PyObject *self, PyObject *args, PyObject *keywords) {
-    PyObject *out = NULL;
-    int plain = !keywords || PyDict_GET_SIZE(keywords) == 0;
-    if (!plain && PyDict_GET_SIZE(keywords) == 1) {
-        out = PyDict_GetItemWithError(keywords, word_out);
-        if (!out && PyErr_Occurred()) return NULL;
-        plain = out != NULL;
-        if (out == Py_None) out = NULL;
-    }
-    if (plain) {
-        PyObject **dict = _PyObject_GetDictPtr(self);
-        PyObject *entries = dict && *dict ? PyDict_GetItemWithError(*dict, word_entries) : NULL;
-        if (!entries) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_AttributeError, "_entries");
-        Py_INCREF(entries);
-        for (Py_ssize_t k = 0; PyTuple_CheckExact(entries) && k < PyTuple_GET_SIZE(entries); ++k) {
+/* A call of an instance of a quick class: the first entry that the arguments fit, else `_call_slowly`. */
+static PyObject *quick_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names) {
+    Py_ssize_t given = PyVectorcall_NARGS(nargsf), named = names ? PyTuple_GET_SIZE(names) : 0;
+    PyObject *entries = *(PyObject **)((char *)self + entries_at);
+    if (entries && PyTuple_CheckExact(entries)
+        && (!named || (named == 1 && !PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "out")))) {
+        PyObject *out = !named || args[given] == Py_None ? NULL : args[given];
+        Py_INCREF(entries); /* a call may replace them */
+        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(entries); ++k) {
             PyObject *entry = PyTuple_GET_ITEM(entries, k);
             if ((PyObject *)Py_TYPE(entry) != entry_type) continue;
-            PyObject *answer = entry_run((Entry *)entry, ((PyTupleObject *)args)->ob_item, PyTuple_GET_SIZE(args), out);
+            PyObject *answer = entry_run((Entry *)entry, args, given, out);
             if (answer != Py_NotImplemented) {
                 Py_DECREF(entries);
                 return answer;
@@ -269,26 +264,46 @@ static PyObject *quick_call(PyObject *self, PyObject *args, PyObject *keywords) 
     }
     PyObject *slowly = PyObject_GetAttr(self, word_slowly);
     if (!slowly) return NULL;
-    PyObject *answer = PyObject_Call(slowly, args, keywords);
+    PyObject *answer = PyObject_Vectorcall(slowly, args, given, names);
     Py_DECREF(slowly);
     return answer;
 }
 
-/* quick_class(base): base must have `_entries` and `_call_slowly`; instances of it may change to the new class. */
+/* quick_class(base): a class with room for the address of `quick_call` behind what instances of `base` have; base has
+   the slot `_entries` and the method `_call_slowly`. */
 static PyObject *quick_class(PyObject *module, PyObject *base) {
     (void)module;
     if (!PyType_Check(base)) return PyErr_Format(PyExc_TypeError, "quick_class takes a class");
-    PyType_Slot slots[] = {{Py_tp_call, quick_call}, {0, NULL}};
+    PyObject *slot = PyObject_GetAttrString(base, "_entries");
+    if (!slot) return NULL;
+    int is_slot = Py_TYPE(slot) == &PyMemberDescr_Type;
+    if (is_slot) entries_at = ((PyMemberDescrObject *)slot)->d_member->offset;
+    Py_DECREF(slot);
+    if (!is_slot) return PyErr_Format(PyExc_TypeError, "_entries is not a slot");
+    Py_ssize_t size = ((PyTypeObject *)base)->tp_basicsize;
+    PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, size, READONLY, NULL}, {NULL, 0, 0, 0, NULL}};
+    PyType_Slot slots[] = {{Py_tp_members, members}, {0, NULL}};
     PyObject *module_name = PyObject_GetAttrString(base, "__module__"), *name = NULL;
     if (module_name) name = PyUnicode_FromFormat("%U.%s", module_name, ((PyTypeObject *)base)->tp_name);
     Py_XDECREF(module_name);
     if (!name) return NULL;
-    PyType_Spec spec = {PyUnicode_AsUTF8(name), 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+    PyType_Spec spec = {PyUnicode_AsUTF8(name), (int)(size + (Py_ssize_t)sizeof(vectorcallfunc)), 0,
+                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL, slots};
     PyObject *bases = PyTuple_Pack(1, base);
     PyObject *made = bases ? PyType_FromSpecWithBases(&spec, bases) : NULL;
     Py_XDECREF(bases);
     Py_DECREF(name);
     return made;
+}
+
+/* quicken(function): let calls of an instance of a quick class begin with its entries; others stay as they are. */
+static PyObject *quicken(PyObject *module, PyObject *self) {
+    (void)module;
+    PyTypeObject *type = Py_TYPE(self);
+    if (PyType_HasFeature(type, Py_TPFLAGS_HAVE_VECTORCALL)
+        && type->tp_vectorcall_offset + (Py_ssize_t)sizeof(vectorcallfunc) == type->tp_basicsize)
+        *(vectorcallfunc *)((char *)self + type->tp_vectorcall_offset) = quick_call;
+    Py_RETURN_NONE;
 }
 
 /* (shape, NumPy's number of the element type, its size) */
@@ -360,17 +375,16 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
 }
 
 static PyMethodDef methods[] = {{"entry", new_entry, METH_VARARGS, "An Entry."},
-                                {"quick_class", quick_class, METH_O, "A class whose calls try entries first."},
+                                {"quick_class", quick_class, METH_O, "A class whose instances can be quickened."},
+                                {"quicken", quicken, METH_O, "Let calls try entries first."},
                                 {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_pullback_call", NULL, -1, methods, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__pullback_call(void) {
     import_array();
-    word_out = PyUnicode_InternFromString("out");
-    word_entries = PyUnicode_InternFromString("_entries");
     word_slowly = PyUnicode_InternFromString("_call_slowly");
-    if (!word_out || !word_entries || !word_slowly) return NULL;
+    if (!word_slowly) return NULL;
     entry_type = PyType_FromSpec(&entry_spec);
     return entry_type ? PyModule_Create(&module) : NULL;
 }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -179,3 +182,18 @@ def test_numbers_whose_type_the_function_takes_from_them_go_the_long_way() -> No
     assert f(np.array(2.0, np.float32), y).dtype == np.float32
     assert f(2.0, y).dtype == np.float32
     assert f(np.float64(2.0), y.astype(np.float64)).dtype == np.float64
+
+
+def test_a_quick_function_dies_with_its_entries() -> None:
+    f: Any = pb.function(double)
+    assert isinstance(f, pb.Function)
+    f(np.ones(3))
+    f(np.ones(4))
+    gone, counts = weakref.ref(f), [sys.getrefcount(e) for e in f._entries]
+    for _ in range(10):
+        f(np.ones(3), out=np.empty(3))
+        f(np.ones(4))
+    assert [sys.getrefcount(e) for e in f._entries] == counts
+    del f
+    gc.collect()
+    assert gone() is None
