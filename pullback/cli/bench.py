@@ -53,17 +53,19 @@ def _note(text: str) -> None:
 
 
 def _cases(options: argparse.Namespace, known: tuple[str, ...]) -> tuple[str, ...]:
-    """The cases asked for.
+    """The cases asked for, by their names or else by what these begin with.
 
     Raises:
         UsageError: [E605] one of them is not there.
     """
     from pullback.errors import UsageError
 
-    unknown = [case for case in options.cases or () if case not in known]
+    found = {case: [k for k in known if k == case] or [k for k in known if k.startswith(case)]
+             for case in options.cases or ()}
+    unknown = [case for case, names in found.items() if not names]
     if unknown:
         raise UsageError("E605", f"{unknown[0]}: no such case", facts=("cases: " + ", ".join(known),), remedy=known[1])
-    return tuple(options.cases or known)
+    return tuple(k for k in known if not found or any(k in names for names in found.values()))
 
 
 def _zhang(options: argparse.Namespace) -> Any:

@@ -24,7 +24,7 @@ from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Scalar
 from pullback.ir.index import Cond, Index, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import walk
-from pullback.loops.nest import Address, stride
+from pullback.loops.nest import Address, operation, registers, stride, widths
 from pullback.loops.nodes import Buffer
 
 PANEL = 32 * 1024  # bytes of a panel of B: the first cache, shared with a few lines of A and of the output
@@ -263,15 +263,14 @@ def whole_levels(variables: Sequence[Var]) -> list[tuple[Var, Index]]:
 # Plans ----------------------------------------------------------------------------------------------------------
 
 
-def tiles(vector_bytes: int, element: int) -> list[Tile]:
+def tiles(vector_bytes: int, element: int, columns: int) -> list[Tile]:
     """The register tiles that leave room for a row of B and an element of A."""
-    registers = 32 if vector_bytes == 64 else 16
-    lanes = vector_bytes // element
     return [
         Tile(rows, vectors, lanes)
+        for lanes in widths(vector_bytes // element, element, max(columns, vector_bytes // element))
         for vectors in (1, 2, 3, 4)
         for rows in range(2, 15)
-        if rows * vectors + vectors + 1 <= registers and rows * vectors >= 8
+        if rows * vectors + vectors + 1 <= registers(vector_bytes) and rows * vectors >= 8
     ]
 
 
@@ -284,7 +283,7 @@ def packed_plans(
     if work < LEAST_WORK or vector_bytes // element < 2:
         return
     straight = direct(c)
-    for t in tiles(vector_bytes, element):
+    for t in tiles(vector_bytes, element, size(c.columns)):
         yield _plan(s, c, t, element, straight)
 
 
@@ -297,7 +296,7 @@ def _plan(s: Build, c: Contraction, t: Tile, element: int, direct: bool) -> Pack
     single = rows.block == m and size(c.only_a) == 1
     columns = cut(c.columns, max((SHARED if single else LARGE) // (kc * element), t.columns), t.columns)
     batch = size(c.shared) * size(c.only_a) * size(c.only_b)
-    cycles = batch * _tile_cycles(m, n, k, ceil(k / kc), t)
+    cycles = batch * _tile_cycles(m, n, k, ceil(k / kc), t, element)
     a_packs = size(c.shared) * size(c.only_a) * m * k
     b_packs = size(c.shared) * size(c.only_b) * n * k
     if a_first:
@@ -328,14 +327,14 @@ def cut(variables: tuple[Var, ...], target: int, multiple: int) -> Group:
     return Group(variables[:position], v, chunk, inner)
 
 
-def _tile_cycles(m: int, n: int, k: int, blocks: int, t: Tile) -> float:
+def _tile_cycles(m: int, n: int, k: int, blocks: int, t: Tile, element: int) -> float:
     """Cycles of the register tiles of an m × n × k product."""
-    total = 0.0
+    total, weight = 0.0, operation(t.lanes * element)
     last = ceil(n % t.columns / t.lanes)
     for rows, many in ((t.rows, m // t.rows), (m % t.rows, 1)):
         for vectors, more, ragged in ((t.vectors, n // t.columns, 0), (last, 1, n % t.lanes)):
             if rows and vectors:
-                step = max(rows * vectors / 2, (rows + vectors) / 2, LATENCY)
+                step = max(weight * rows * vectors / 2, (rows + vectors) / 2, LATENCY)
                 finish = 20 + 2 * rows * vectors + (5 * rows if ragged else 0)
                 total += many * more * (k * step + blocks * finish)
     return total

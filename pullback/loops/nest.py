@@ -21,12 +21,11 @@ from pullback.ir.types import DType
 from pullback.loops.nodes import Buffer
 from pullback.loops.vector_math import VECTOR_FUNCTIONS
 
-REGISTERS = 16  # for vectors
-ACCUMULATORS = 12  # of them, for sums
 LATENCY = 4  # cycles of a multiply-add
 FUNCTION = 12  # cycles of a transcendental, a vector or a single element
 ACROSS = 3  # cycles to add the lanes of one accumulator, others in flight
 LINE = 64  # bytes
+SPLIT = 3.0  # what loading a whole line costs, most of which lie across two, where a shorter vector costs 1
 CACHES = (32 * 1024, 256 * 1024)  # bytes an operand may have to stay in the first, and to share the second
 WAITS = (0.5, 3.0)  # cycles for a line from the second cache, and from further out
 REDUCTIONS = ("sum", "max", "min")
@@ -218,17 +217,13 @@ class Nest:
         """Tilings for a vector axis, each with its estimated cycles for the whole nest."""
         axis, reduced = choice
         extent = axis.extent.constant or 1
-        lanes = widest
-        while lanes > extent:
-            lanes //= 2
-        if lanes < 2:
-            return
-        tested = self.tested()
+        there, tested = registers(widest * self.dtype.size), self.tested()
         others = [v for v in self.variables if v is not axis and v not in tested]
-        for phases in [()] if reduced else _phases(extent, lanes, bool(self.reductions)):
-            widest_block = max((len(p.lanes) for p in phases), default=1)
-            for tiles in _tilings(others, widest_block) if self.reductions else [()]:
-                yield self._score(axis, lanes, reduced, phases, tiles)
+        for lanes in widths(widest, self.dtype.size, extent):
+            for phases in [()] if reduced else _phases(extent, lanes, bool(self.reductions)):
+                block = 1 + (extent % lanes > 0) if reduced else max(len(p.lanes) for p in phases)
+                for tiles in _tilings(others, block, there) if self.reductions else [()]:
+                    yield self._score(axis, lanes, reduced, phases, tiles)
 
     def tested(self) -> set[Var]:
         """Variables that a condition is about."""
@@ -242,30 +237,40 @@ class Nest:
             if reduced or v is not axis:
                 blocks *= (v.extent.constant or 1) / dict(tiles).get(v, 1)
         if reduced:
-            cycles = self._block_cycles(axis, lanes, True, 1, tiles)
+            cycles = self._block_cycles(axis, (lanes,), True, tiles)
         else:
-            cycles = sum(p.trips * self._block_cycles(axis, lanes, False, len(p.lanes), tiles) for p in phases)
+            cycles = sum(p.trips * self._block_cycles(axis, p.lanes, False, tiles) for p in phases)
         return Plan(axis, lanes, reduced, phases, tiles, blocks * cycles)
 
     def _block_cycles(
-        self, axis: Var, lanes: int, reduced: bool, vectors: int, tiles: tuple[tuple[Var, int], ...]
+        self, axis: Var, pieces: tuple[int, ...], reduced: bool, tiles: tuple[tuple[Var, int], ...]
     ) -> float:
-        """Cycles of one tile: the sum's loops, then values and stores."""
+        """Cycles of one tile of vectors with these lanes: the sum's loops, then values and stores."""
+        lanes, vectors, size = max(pieces), len(pieces), self.dtype.size
         count = vectors * prod(t for _, t in tiles)
         extent = axis.extent.constant or 1
+        rest = list(narrower(extent % lanes, lanes)) if reduced else []
+        weight = sum(operation(n * size) for n in pieces) / vectors
         cycles = 4.0
         for r in self.reductions:
-            trips = prod(v.extent.constant or 1 for v in r.vars)
+            trips = float(prod(v.extent.constant or 1 for v in r.vars))
             if reduced:
-                trips = trips // extent * (extent // lanes + sum(1 for _ in narrower(extent % lanes, lanes)))
+                trips = trips / extent * (extent // lanes + len(rest) / weight)
             loads = 0.0
             gets = dict.fromkeys(n for n in walk(r.arg) if isinstance(n, Get))
             for g in gets:
                 i = g.indices[0]
                 distinct = prod(t for v, t in tiles if v in i.free) * (vectors if axis in i.free else 1)
-                loads += distinct * (1.0 if stride(i, axis) in (0, 1) else 1.5 * lanes)
+                match stride(i, axis):
+                    case 0:
+                        loads += distinct
+                    case 1:
+                        loads += distinct * (SPLIT if lanes * size == LINE else 1.0)
+                    case _:
+                        loads += distinct * 1.5 * lanes
             multiplies = count * max(1, len(gets) - 1)
-            cycles += trips * max(loads / 2, multiplies / 2, LATENCY if not reduced or trips > 1 else 0.0)
+            busy = max(loads / 2, weight * multiplies / 2)
+            cycles += trips * max(busy, LATENCY if not reduced or trips > 1 else 0.0)
         epilogue = sum(1.0 if reduced or stride(g.indices[0], axis) in (0, 1) else 1.5 * lanes for g in self.gets())
         epilogue += 2.0 + sum(
             FUNCTION * (2 if reduced else 1)
@@ -273,7 +278,7 @@ class Nest:
             for n in walk(v)
             if isinstance(n, expr.Apply) and n.primitive.transcendental
         )
-        return cycles + (epilogue + ACROSS * reduced) * count
+        return cycles + (epilogue + ACROSS * (reduced + len(set(rest)))) * count
 
 
 def cache_cycles(nest: Nest, plan: Plan) -> float:
@@ -329,9 +334,30 @@ def _phases(extent: int, lanes: int, several: bool) -> list[tuple[Phase, ...]]:
     return out
 
 
-def _tilings(others: list[Var], vectors: int) -> list[tuple[tuple[Var, int], ...]]:
-    """Choices of at most two tiled axes and their sizes, within the accumulators there are."""
-    room = ACCUMULATORS // vectors
+def registers(vector_bytes: int) -> int:
+    """How many vectors of this size a processor holds that has them."""
+    return 32 if vector_bytes == 64 else 16
+
+
+def operation(vector_bytes: int) -> float:
+    """What an operation on vectors of this size costs: some processors do those of 64 bytes in two halves."""
+    return 1.5 if vector_bytes == 64 else 1.0
+
+
+def widths(widest: int, size: int, extent: int) -> Iterator[int]:
+    """Lanes of vectors worth trying along an axis of this extent: the most that fit, and half of 64 bytes."""
+    lanes = widest
+    while lanes > extent:
+        lanes //= 2
+    if lanes >= 2:
+        yield lanes
+        if lanes * size == 64 and extent % lanes:
+            yield lanes // 2
+
+
+def _tilings(others: list[Var], vectors: int, there: int) -> list[tuple[tuple[Var, int], ...]]:
+    """Choices of at most two tiled axes and their sizes; of the registers there are three quarters are for sums."""
+    room = 3 * there // 4 // vectors
     out: list[tuple[tuple[Var, int], ...]] = [()]
     sizes = {
         v: [
@@ -343,7 +369,7 @@ def _tilings(others: list[Var], vectors: int) -> list[tuple[tuple[Var, int], ...
         for v in others
     }
     # one tiled axis: its rows share a row of vectors, which stays in registers beside the sums and one factor
-    rows = (REGISTERS - 1 - vectors) // vectors
+    rows = (there - 1 - vectors) // vectors
     out += [((v, t),) for v in others for t in sizes[v] if t <= min(room, rows)]
     out += [((a, s), (b, t)) for a, b in combinations(others, 2) for s in sizes[a] for t in sizes[b] if s * t <= room]
     return out
