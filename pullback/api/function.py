@@ -32,10 +32,13 @@ from pullback.lang.annotations import (
     Undetermined,
 )
 from pullback.lang.trace import is_tracing
+from pullback.runtime.modes import MODES, MemoryMode
 from pullback.source import user_position
 
 if TYPE_CHECKING:
     from pullback.derivation.render import Derivation
+    from pullback.loops.memory_table import MemoryTable
+    from pullback.loops.size_table import SizeTable
 
 Specialise = Literal["auto", "always", "never"]
 SPECIALISED = 4  # dims for which a function gets C of their own before one C serves all others
@@ -111,12 +114,15 @@ class Function:
         threads: int | None = None,
         specialise: Specialise = "auto",
         donate: Sequence[str] = (),
+        memory: MemoryMode = "fastest",
         memory_limit: int | None = None,
     ) -> None:
         self.python = f
         self.name: str = getattr(f, "__name__", "function").strip("<>")
         self._threads = threads
         self._notes: dict[str, Any] = {"specialise": specialise} if specialise != "auto" else {}
+        if memory != "fastest":
+            self._notes["memory"] = memory
         if memory_limit is not None:
             self._notes["memory_limit"] = memory_limit
         self._donate = tuple(donate)
@@ -377,14 +383,23 @@ class Function:
         complete = len(dims) == len(determined_dims(traced.program))
         return (self._specialised(traced, dims) if complete else traced).program, dims
 
-    def memory(self, **dims: int) -> Any:
-        """The table of buffers: statement, dims, bytes, live, peak. Nothing runs.
+    def memory(self, mode: MemoryMode | None = None, /, **dims: int) -> MemoryTable | SizeTable:
+        """What a call needs: arguments and results, a row for every statement, the peak. Nothing runs.
 
         Where some dims are not given, sizes are in terms of these.
+
+        Args:
+            mode: "fastest", "less" or "least"; by default the function's own. It is given by position, so that any
+                name may be that of a dim.
+            dims: the dims.
+        Raises:
+            ValueError: there is no such mode.
+            CompilerError: [E260] the function's memory limit is too small.
         """
         from pullback.runtime import emit
 
-        return emit.memory(*self._for_dims(dims))
+        _check_mode(mode or "fastest")
+        return emit.memory(*self._for_dims(dims), mode)
 
     def c_source(self, *, names: Literal["user", "canonical"] = "user", comments: bool = True, **dims: int) -> str:
         """The C of the function; dims that are not given are its arguments, between the arrays and the arena."""
@@ -441,6 +456,11 @@ class Function:
         return self if instance is None else functools.partial(self, instance)
 
 
+def _check_mode(memory: str) -> None:
+    if memory not in MODES:
+        raise ValueError(f'memory={memory!r}: "fastest", "less" or "least"')
+
+
 @overload
 def function(f: Callable[..., Any], /) -> Function: ...
 @overload
@@ -449,6 +469,7 @@ def function(
     threads: int | None = None,
     specialise: Specialise = "auto",
     donate: Sequence[str] = (),
+    memory: MemoryMode = "fastest",
     memory_limit: int | None = None,
 ) -> Callable[[Callable[..., Any]], Function]: ...
 def function(
@@ -458,6 +479,7 @@ def function(
     threads: int | None = None,
     specialise: Specialise = "auto",
     donate: Sequence[str] = (),
+    memory: MemoryMode = "fastest",
     memory_limit: int | None = None,
 ) -> Any:
     """Make a Python function a traced one: checked when it is defined, compiled when it is called.
@@ -467,6 +489,7 @@ def function(
         threads: how many threads a call may use; by default what `pb.threads` or PULLBACK_THREADS says, else 1.
         specialise: whether C is made for the dims of a call: "auto", "always" or "never".
         donate: names of arguments whose memory the result may overwrite.
+        memory: "fastest"; "less", statements in an order that needs less memory; or "least". Derivatives keep it.
         memory_limit: the most bytes of working memory that C for this function, and for derivatives of it, may use.
             Where storing what a loop's backward pass reads would take more, steps are computed again from fewer stored
             states, on as many levels as it takes. Arguments and results do not count.
@@ -491,6 +514,7 @@ def function(
     """
     if specialise not in ("auto", "always", "never"):
         raise ValueError(f'specialise={specialise!r}: "auto", "always" or "never"')
+    _check_mode(memory)
     if threads is not None and not policy.is_count(threads):
         raise ValueError(f"threads={threads!r}: the number of threads is an int of at least 1")
     if memory_limit is not None and not policy.is_count(memory_limit):
@@ -500,7 +524,8 @@ def function(
     def make(g: Callable[..., Any]) -> Function:
         if isinstance(g, Function):
             return g
-        made = Function(g, threads=threads, specialise=specialise, donate=names, memory_limit=memory_limit)
+        made = Function(g, threads=threads, specialise=specialise, donate=names, memory=memory,
+                        memory_limit=memory_limit)
         made.define()
         return made
 

@@ -236,15 +236,9 @@ class _Emitter:
 
     def _line(self, count: int) -> Buffer:
         """Working memory for a line or a tile."""
-        plan = self.plan
-        most = max(
-            Panels.of(plan.columns.block, plan.tile.columns, plan.tile.lanes).packed,
-            Panels.of(plan.rows.block, plan.tile.rows, 1).packed,
-            plan.tile.rows * plan.tile.columns,
-        )
-        assert count <= most
         if "line" not in self._lines:
-            self._lines["line"] = self._scratch("line", most)
+            self._lines["line"] = self._scratch("line", count)
+        self.builder.enlarge(self._lines["line"], count)
         return self._lines["line"]
 
     def body(self) -> list[Stmt]:

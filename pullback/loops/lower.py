@@ -144,6 +144,13 @@ class KernelBuilder:
         self.scratches.append(param)
         return param
 
+    def enlarge(self, param: Buffer, count: int) -> None:
+        """Room for `count` elements at least in working memory given by `scratch`."""
+        for (buffer, _), found in self.params.items():
+            if found is param:
+                buffer.enlarge(count)
+        param.enlarge(count)
+
     def site(self, array: str, axis: int | None) -> Site:
         """Where a range check of this statement comes from."""
         positions = self.statement.positions

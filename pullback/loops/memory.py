@@ -3,19 +3,23 @@
 A buffer lives from its first to its last mention, in the order in which statements run once; a buffer mentioned
 in a loop and outside it lives through the whole loop, and so does one that a trip reads before it writes it.
 Offsets are found largest first: each buffer goes to the lowest gap, aligned to 64 bytes, that is free throughout
-its life. `MemoryTable` is what `f.memory` shows.
+its life. `memory_table` shows the plan.
 """
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pullback.ir.index import as_index
+from pullback.ir.types import i8, u8
 from pullback.loops import nodes
 from pullback.loops.nodes import Buffer, Call, Copy, Fill, For, Function, Gather, If, Load, Loop, Stmt, Store, StoreRows
 from pullback.loops.slots import ALIGNMENT, Slot, share_slots
+
+NEAR = 50  # a plan this close to what is alive at once (one part in so many) is good enough
+TRIES, MANY = 12, 400  # placements tried for each of the orders; one alone for more buffers than this
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +46,11 @@ class MemoryPlan:
         rest = sum((s.sizes[0] for s in self.slots if len(s.sizes) == 1), as_index(self.bytes))
         return " + ".join([*parts, *([str(rest)] if rest.terms or not parts else [])])
 
+    @property
+    def peak(self) -> int:
+        """Bytes up to the end of the buffer that ends last: the arena without what only rounds its size up."""
+        return max((o + b.bytes for b, o in self.offsets.items()), default=0)
+
 
 @dataclass
 class Lifetimes:
@@ -51,11 +60,15 @@ class Lifetimes:
     now: int = 0
     open: list[int] = field(default_factory=list)  # the first moments of the loops around the present one
     inside: dict[Buffer, tuple[int, ...]] = field(default_factory=dict)  # those around a buffer's first mention
+    timeline: list[tuple[int, int, Stmt]] = field(default_factory=list)  # moment, depth, statement
+    depth: int = -1
 
     def body(self, statements: tuple[Stmt, ...]) -> None:
         """Walk a list of statements."""
+        self.depth += 1
         for s in statements:
             self.now += 1
+            self.timeline.append((self.now, self.depth, s))
             match s:
                 case For() | Loop():
                     self._touch(s)
@@ -66,6 +79,7 @@ class Lifetimes:
                     self.body(s.otherwise)
                 case _:
                     self._touch(s)
+        self.depth -= 1
 
     def _loop(self, body: tuple[Stmt, ...]) -> None:
         before = set(self.lives)
@@ -152,98 +166,71 @@ def read_before_written(body: tuple[Stmt, ...]) -> set[Buffer]:
 
 
 def plan(function: Function) -> MemoryPlan:
-    """Offsets for the arena buffers of a function.
-
-    Only buffers of one element type share memory: gcc reorders accesses of different types to the same bytes, also
-    through memcpy, where C would let the type of allocated memory change.
-    """
+    """Offsets for the arena buffers of a function: of several orders in which to place them, what needs least."""
     walk = Lifetimes()
     walk.body(function.body)
     slots = share_slots({b: life for b, life in walk.lives.items() if b.elements.constant is None},
                         function.needs)
     lives = {b: life for b, life in walk.lives.items() if b.elements.constant is not None}
     order = {b: k for k, b in enumerate(lives)}
+    most = max((sum(_room(b) for b in alive) for alive in _alive_together(lives)), default=0)
+    enough = most + most // NEAR
+    urgencies: list[Callable[[Buffer], int]] = [
+        lambda b: b.bytes, lambda b: b.bytes * (lives[b][1] - lives[b][0]), lambda b: -lives[b][0]]
+    best: dict[Buffer, int] = {}
+    size = -1
+    for urgency in urgencies:
+        queue = sorted(lives, key=lambda b: (-urgency(b), order[b]))
+        for _ in range(TRIES if len(queue) <= MANY else 1):
+            offsets = _placed(queue, lives)
+            needed = max((o + _room(b) for b, o in offsets.items()), default=0)
+            if size < 0 or needed < size:
+                best, size = offsets, needed
+            if size <= enough:
+                return MemoryPlan({b: best[b] for b in lives}, size, walk.lives, walk.now, slots)
+            top = max(queue, key=lambda b: offsets[b] + _room(b))  # in the way of a smaller arena: it goes earlier
+            queue.remove(top)
+            queue.insert(0, top)
+    return MemoryPlan({b: best[b] for b in lives}, size, walk.lives, walk.now, slots)
+
+
+def _room(b: Buffer) -> int:
+    """The bytes a buffer takes, up to where the next may begin."""
+    return -(-max(b.bytes, 1) // ALIGNMENT) * ALIGNMENT
+
+
+def _alive_together(lives: Mapping[Buffer, tuple[int, int]]) -> Iterator[list[Buffer]]:
+    """What is alive at each moment at which a buffer begins to live."""
+    alive: list[Buffer] = []
+    for b in sorted(lives, key=lambda b: lives[b][0]):
+        alive = [o for o in alive if lives[o][1] >= lives[b][0]]
+        alive.append(b)
+        yield alive
+
+
+def _placed(buffers: Sequence[Buffer], lives: Mapping[Buffer, tuple[int, int]]) -> dict[Buffer, int]:
+    """Offsets for buffers placed in this order, each in the lowest gap that is free throughout its life.
+
+    Only buffers of one element type share memory, and bytes with any: gcc reorders accesses of different types to the
+    same memory, also through memcpy, where C would let the type of allocated memory change.
+    """
     offsets: dict[Buffer, int] = {}
-    placed: list[tuple[int, int, int, int, str]] = []  # offset, end, first, last, element type; sorted by offset
-    size = 0
-    for b in sorted(lives, key=lambda b: (-b.bytes, order[b])):
+    taken: list[tuple[int, int, int, int, str]] = []  # offset, end, first, last, element type; sorted by offset
+    for b in buffers:
         first, last = lives[b]
-        need = -(-max(b.bytes, 1) // ALIGNMENT) * ALIGNMENT
+        need = _room(b)
+        kind = _kind(b)
         offset = 0
-        for start, end, f, l, dtype in placed:
-            if (f <= last and first <= l) or dtype != b.dtype.name:
+        for start, end, f, l, other in taken:
+            if (f <= last and first <= l) or (other != kind and kind and other):
                 if start - offset >= need:
                     break
                 offset = max(offset, end)
         offsets[b] = offset
-        insort(placed, (offset, offset + need, first, last, b.dtype.name))
-        size = max(size, offset + need)
-    return MemoryPlan({b: offsets[b] for b in lives}, size, walk.lives, walk.now, slots)
+        insort(taken, (offset, offset + need, first, last, kind))
+    return offsets
 
 
-# The table ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class MemoryRow:
-    """One buffer: what it is called, its shape and size, whether it is in the arena and where, and when it lives."""
-
-    name: str
-    dims: str
-    bytes: int
-    space: str
-    offset: int | None
-    first: int
-    last: int
-    live: int
-
-
-@dataclass(frozen=True)
-class MemoryTable:
-    """The memory of a program: one row per buffer, inputs and outputs apart from the arena.
-
-    `live` of a row is the number of arena bytes alive when the buffer is first written.
-    """
-
-    program: str
-    rows: tuple[MemoryRow, ...]
-    peak_bytes: int
-
-    @property
-    def input_bytes(self) -> int:
-        """Bytes of all inputs."""
-        return sum(r.bytes for r in self.rows if r.space == "input")
-
-    @property
-    def output_bytes(self) -> int:
-        """Bytes of all outputs."""
-        return sum(r.bytes for r in self.rows if r.space == "output")
-
-    def __str__(self) -> str:
-        head = ("statement", "dims", "bytes", "where", "live")
-        cells = [(r.name, r.dims, f"{r.bytes:,}", r.space if r.offset is None else f"arena + {r.offset:,}",
-                  "" if r.offset is None else f"{r.live:,}") for r in self.rows]
-        widths = [max(len(row[k]) for row in [head, *cells]) for k in range(len(head))]
-        right = (False, False, True, False, True)
-        lines = ["  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)).rstrip()
-                 for row in [head, *cells]]
-        lines.insert(1, "  ".join("-" * w for w in widths))
-        lines.append(f"peak {self.peak_bytes:,} bytes in the arena; inputs {self.input_bytes:,}, "
-                     f"outputs {self.output_bytes:,}")
-        return "\n".join(lines)
-
-
-def memory_table(function: Function, memory: MemoryPlan) -> MemoryTable:
-    """The table of a planned function."""
-    rows = []
-    for space, buffers in (("input", function.inputs), ("output", function.outputs)):
-        rows += [MemoryRow(b.name, _dims(b), b.bytes, space, None, 0, memory.moments, 0) for b in buffers]
-    for b, offset in memory.offsets.items():
-        first, last = memory.lives[b]
-        live = sum(o.bytes for o, (f, l) in memory.lives.items() if f <= first <= l)
-        rows.append(MemoryRow(b.name, _dims(b), b.bytes, "arena", offset, first, last, live))
-    return MemoryTable(function.name, tuple(rows), memory.bytes)
-
-
-def _dims(b: Buffer) -> str:
-    return f"{b.dtype.name}[{', '.join(str(d) for d in b.shape)}]"
+def _kind(b: Buffer) -> str:
+    """Buffers of one kind may share memory, those of the kind "" with all: accesses to characters are never moved."""
+    return "" if b.dtype in (u8, i8) else b.dtype.name

@@ -74,6 +74,12 @@ class Buffer:
         assert n is not None, f"{self.name} has symbolic size {self.elements}"
         return n * self.dtype.size
 
+    def enlarge(self, count: int) -> None:
+        """Room for `count` elements at least: working memory is as large as its largest use in a kernel."""
+        if count > (self.elements.constant or 0):
+            object.__setattr__(self, "elements", as_index(count))
+            object.__setattr__(self, "shape", (as_index(count),))
+
     def __repr__(self) -> str:
         return self.name
 

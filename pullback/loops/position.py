@@ -24,6 +24,7 @@ from pullback.loops.nodes import (
     Binary,
     Break,
     Buffer,
+    Convert,
     For,
     If,
     IndexValue,
@@ -45,7 +46,7 @@ WAYS = 4  # accumulators
 
 def position_kernel(s: Build, address: Address, vector_bytes: int) -> tuple[Stmt, ...] | None:
     """The statements for a build of positions, or None where plain loops must do it."""
-    value = s.values[0]
+    value = s.values[0].arg if isinstance(s.values[0], expr.Cast) else s.values[0]
     if len(s.values) != 1 or not isinstance(value, Reduce) or value.op not in ("argmax", "argmin"):
         return None
     dtype = value.arg.dtype
@@ -161,8 +162,11 @@ class _Position:
         same = Binary("==", value, Read(self.best), truth)
         test = Binary("||", same, Binary("!=", value, value, truth), truth)
         found = If(test, (Assign(self.start, IndexValue(as_index(n), Type(i64))), Break()))
+        start: Value = Read(self.start)
+        if out.dtype is not i64:
+            start = Convert(start, Type(out.dtype))
         return [
             LetIndex(first, Read(self.start)),
             For(n, as_index(first), as_index(extent), (*steps, found)),
-            Store(out, offset, Read(self.start)),
+            Store(out, offset, start),
         ]

@@ -180,7 +180,7 @@ class _Placer:
         holds = c.occupants.get(place)
         if holds is not None and holds is not out:
             until = c.last.get(holds, -1)
-            if until > c.now or (until == c.now and not _may_overwrite(s, out, holds)):
+            if until > c.now or (until == c.now and not may_overwrite(s, out, holds)):
                 return None
         c.occupants[place] = out
         return view
@@ -202,7 +202,7 @@ class _Placer:
             if view is None:
                 for a in statement_reads(s):
                     old = self._reusable(a, c)
-                    if old is not None and old.buffer not in taken and _may_overwrite(s, out, a):
+                    if old is not None and old.buffer not in taken and may_overwrite(s, out, a):
                         view = old
                         break
             self.views[out] = view or self.fresh(out)
@@ -313,7 +313,7 @@ class _Context:
     local: set[Ref]
 
 
-def _may_overwrite(s: Statement, out: Ref, old: Ref) -> bool:
+def may_overwrite(s: Statement, out: Ref, old: Ref) -> bool:
     """Whether `s`, which reads `old`, may write `out` over it."""
     match s:
         case Build():
@@ -335,7 +335,7 @@ def _want_inits(statements: tuple[Statement, ...], wanted: dict[Ref, View], last
     for i, s in reversed(list(enumerate(statements))):
         if isinstance(s, Build) and len(s.outs) == 1 and s.outs[0] in wanted:
             for a in statement_reads(s):
-                if a in defined and a not in wanted and last[a] == i and _may_overwrite(s, s.outs[0], a):
+                if a in defined and a not in wanted and last[a] == i and may_overwrite(s, s.outs[0], a):
                     wanted[a] = wanted[s.outs[0]]
                     break
         if not isinstance(s, Fold | While):

@@ -15,6 +15,7 @@ from pullback.passes.commute import commute
 from pullback.passes.extremes import read_extremes
 from pullback.passes.fuse import fuse
 from pullback.passes.gather import gather_neighbours
+from pullback.passes.narrow import narrow_positions
 from pullback.passes.operands import separate_operands
 from pullback.passes.pack import pad_operands
 from pullback.passes.recompute import recompute_rows
@@ -66,6 +67,7 @@ PASSES = (
     Pass("windows", "sums over whole axes of which conditions leave a few steps are over these", narrow_windows),
     Pass("pad", "conditions on contraction operands become zero borders", pad_operands),
     Pass("order", "factors that windows and borders brought are in one order too", commute),
+    Pass("narrow", "positions take as few bytes as their range needs", narrow_positions),
     Pass("gather", "small statements are early, so that those over one space are neighbours", gather_neighbours),
 )
 

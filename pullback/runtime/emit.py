@@ -18,12 +18,16 @@ from pullback.ir.program import Program, Statement
 from pullback.ir.traverse import specialise
 from pullback.loops.gemm import packed_kernels
 from pullback.loops.lower import Specialist, lower
-from pullback.loops.memory import MemoryPlan, MemoryTable, memory_table, plan
+from pullback.loops.memory import MemoryPlan, plan
+from pullback.loops.memory_table import MemoryTable, memory_table
 from pullback.loops.nodes import Function
 from pullback.loops.parts import part_kernels
+from pullback.loops.schedule import schedule
 from pullback.loops.size_table import SizeTable, size_table
 from pullback.loops.tile import groups, vector_kernels
 from pullback.passes.pipeline import optimise
+from pullback.runtime.compile import native_vector_bytes
+from pullback.runtime.modes import MODES, MemoryMode
 
 MOST_LEVELS = 8  # of blocks in blocks, when loops compute again what there is no room to store
 SHIPPED_VECTOR_BYTES = 32  # what any compiler with vector extensions splits where the processor has less
@@ -36,6 +40,7 @@ class Lowered:
     program: Program
     function: Function
     memory: MemoryPlan
+    mode: MemoryMode = "fastest"
 
 
 def specialists(vector_bytes: int, portable: bool) -> tuple[Specialist, ...]:
@@ -53,7 +58,9 @@ def mathematics(s: Statement) -> tuple[str, ...]:
 def lower_program(program: Program, dims: Mapping[str, int], comments: bool = True,
                   vector_bytes: int = SHIPPED_VECTOR_BYTES, portable: bool = True,
                   canonical: bool = False) -> Lowered:
-    """Optimise, lower and plan a program for the given dims; others become arguments of its function.
+    """Optimise, lower and plan a program for the given dims, in the first form that its memory limit allows.
+
+    Dims that are not given become arguments of its function; statements are then in the order in which they are.
 
     Args:
         comments: whether kernels carry their mathematics.
@@ -63,30 +70,35 @@ def lower_program(program: Program, dims: Mapping[str, int], comments: bool = Tr
     if program.notes.get("exact"):
         vector_bytes = 0  # vectors sum in another order and have their own exp, tanh and log
     limit: int | None = program.notes.get("memory_limit")
-    best: Lowered | None = None
-    needs: tuple[Cond, ...] = ()
-    if not determined_dims(program).keys() <= dims.keys():
-        with deep_recursion():
-            needs = needed_conditions(specialise(program, dims))
-        if limit is not None:
+    symbolic = not determined_dims(program).keys() <= dims.keys()
+    with deep_recursion():
+        needs = needed_conditions(specialise(program, dims)) if symbolic else ()
+        settings = _Settings(comments, vector_bytes, portable, canonical, needs)
+        if symbolic and limit is not None:
             facts = [f"all that is known of them is {', '.join(map(str, needs))}"]
             raise CompilerError("E262", f"{program.name} has a memory limit, which takes a number for each dim",
                                 facts=facts, remedy="numbers for all dims")
-    with deep_recursion():
-        for levels in range(1, MOST_LEVELS + 1):
-            optimised = optimise(program, dims, levels)
-            if canonical:
-                optimised = renewed(optimised)
-            function = lower(optimised, mathematics if comments else None, specialists(vector_bytes, portable),
-                             groups(vector_bytes, portable) if vector_bytes else None, needs)
-            made = Lowered(optimised, function, plan(function))
-            if limit is None or made.memory.bytes <= limit:
-                return made
-            if best is not None and made.memory.bytes >= best.memory.bytes:
-                break
+        if symbolic:
+            return _lower(program, dims, _Form("fastest"), settings)
+        return _first_that_fits(program, dims, limit, settings)
+
+
+def _first_that_fits(program: Program, dims: Mapping[str, int], limit: int | None, settings: _Settings) -> Lowered:
+    """The best of the modes up to the one asked for; where that exceeds a limit, the first form that keeps it."""
+    asked = MODES.index(asked_mode(program)) + 1
+    best = _lower(program, dims, _Form("fastest"), settings)
+    more = [_Form("least", levels) for levels in range(2, MOST_LEVELS + 1)]
+    for form in (*map(_Form, MODES[1:]), *more):
+        if (limit is None or best.memory.bytes <= limit) and form not in map(_Form, MODES[:asked]):
+            break
+        made = _lower(program, dims, form, settings)
+        if made.memory.bytes < best.memory.bytes:
             best = made
-    assert limit is not None and best is not None
-    raise _too_large(program.name, limit, best)
+        elif form.levels > 2:
+            break
+    if limit is not None and best.memory.bytes > limit:
+        raise _too_large(program.name, limit, best)
+    return best
 
 
 def renewed(program: Program) -> Program:
@@ -97,9 +109,47 @@ def renewed(program: Program) -> Program:
     return replace(parse_program(print_program(program)), doc=program.doc, notes=program.notes)
 
 
+@dataclass(frozen=True)
+class _Form:
+    """How to make C of a program: for which mode, on how many levels loops compute again what they would store."""
+
+    mode: MemoryMode
+    levels: int = 1
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What all forms of a program share."""
+
+    comments: bool
+    vector_bytes: int
+    portable: bool
+    canonical: bool
+    needs: tuple[Cond, ...]
+
+
+def _lower(program: Program, dims: Mapping[str, int], form: _Form, settings: _Settings) -> Lowered:
+    """The program in one form."""
+    vector_bytes, portable = settings.vector_bytes, settings.portable
+    optimised = optimise(program, dims, form.levels)
+    if settings.canonical:
+        optimised = renewed(optimised)
+    grouper = groups(vector_bytes, portable) if vector_bytes else None
+    if form.mode != "fastest":
+        optimised = schedule(optimised, grouper)
+    function = lower(optimised, mathematics if settings.comments else None, specialists(vector_bytes, portable),
+                     grouper, settings.needs)
+    return Lowered(optimised, function, plan(function), form.mode)
+
+
+def asked_mode(program: Program) -> MemoryMode:
+    """The memory mode that a program's function asks for."""
+    mode: MemoryMode = program.notes.get("memory", "fastest")
+    return mode
+
+
 def _too_large(name: str, limit: int, best: Lowered) -> CompilerError:
-    rows = [r for r in memory_table(best.function, best.memory).rows if r.offset is not None]
-    largest = sorted(rows, key=lambda r: -r.bytes)[:5]
+    largest = sorted(memory_table(best.function, best.memory).buffers, key=lambda r: -r.bytes)[:5]
     return CompilerError(
         "E260",
         f"{name} needs {best.memory.bytes:,} bytes of working memory, and its limit is {limit:,}",
@@ -142,9 +192,26 @@ def c_source(program: Program, dims: Mapping[str, int], names: Style = "user", c
     return emit_c(program, dims, names=names, comments=comments).text
 
 
-def memory(program: Program, dims: Mapping[str, int]) -> MemoryTable | SizeTable:
-    """The memory the C of a program needs: every buffer, when it lives, and the peak."""
-    lowered = lower_program(program, dims, comments=False)
-    if lowered.function.dims:
-        return size_table(lowered.function, lowered.memory)
-    return memory_table(lowered.function, lowered.memory)
+def memory(program: Program, dims: Mapping[str, int], mode: MemoryMode | None = None) -> MemoryTable | SizeTable:
+    """What calls of a program need in a mode; in the one it asks for unless given.
+
+    Raises:
+        CompilerError: [E260] no mode keeps the program's memory limit.
+    """
+    def lowered(mode: MemoryMode) -> Lowered:
+        return lower_program(with_mode(program, mode), dims, True, native_vector_bytes(), False)
+
+    def peaks() -> dict[str, int]:
+        unlimited = replace(program, notes={k: v for k, v in program.notes.items() if k != "memory_limit"})
+        return {m: lower_program(with_mode(unlimited, m), dims, False, native_vector_bytes(), False).memory.peak
+                for m in MODES}
+
+    found = lowered(mode or asked_mode(program))
+    if found.function.dims:
+        return size_table(found.function, found.memory)
+    return memory_table(found.function, found.memory, found.mode, peaks)
+
+
+def with_mode(program: Program, mode: MemoryMode) -> Program:
+    """The program of a function that asks for a mode."""
+    return replace(program, notes={**program.notes, "memory": mode})

@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,13 +25,27 @@ from pullback.source import user_position
 
 if TYPE_CHECKING:  # the compiler itself is imported when a program is not in the cache
     from pullback.ir.program import Program
-    from pullback.loops.memory import MemoryTable
+    from pullback.loops.memory_table import MemoryTable
     from pullback.loops.nodes import Site
     from pullback.loops.size_table import SizeTable
     from pullback.runtime.emit import Lowered
 
-POISON = 0xA5
 NO_SIZE = ctypes.c_size_t(-1).value
+POISONS = (0xA5, 0x5A)
+
+
+class Poisoned(NamedTuple):
+    """What a run in a poisoned arena shows.
+
+    Attributes:
+        outputs: the results; a read of memory that was not written would show in them.
+        peak: how many bytes of the arena were in use, up to the last one written.
+        stray: how many bytes were written that belong to no planned buffer.
+    """
+
+    outputs: list[NDArray]
+    peak: int
+    stray: int
 
 
 @dataclass(frozen=True)
@@ -82,11 +96,12 @@ class Executable:
     @property
     def memory(self) -> MemoryTable | SizeTable:
         """The memory table."""
-        from pullback.loops.memory import memory_table
+        from pullback.loops.memory_table import memory_table
         from pullback.loops.size_table import size_table
 
-        table = size_table if self.lowered.function.dims else memory_table
-        return table(self.lowered.function, self.lowered.memory)
+        if self.lowered.function.dims:
+            return size_table(self.lowered.function, self.lowered.memory)
+        return memory_table(self.lowered.function, self.lowered.memory, self.lowered.mode)
 
     def empty_outputs(self) -> list[NDArray]:
         """Arrays for the outputs, not initialised."""
@@ -166,31 +181,32 @@ class Executable:
 
         return print_lowered(self.lowered, comments=False).sites[code - 1]
 
-    def run_poisoned(self, inputs: Sequence[NDArray], beyond: int = 4096) -> tuple[list[NDArray], bool, bool]:
-        """Run in an oversized arena filled with a pattern, for tests of the memory plan.
+    def run_poisoned(self, inputs: Sequence[NDArray], beyond: int = 4096) -> Poisoned:
+        """Run in an oversized arena filled with a pattern, twice with different ones, for tests of the memory plan."""
+        first, touched = self._run_poisoned(inputs, beyond, POISONS[0])
+        second, again = self._run_poisoned(inputs, beyond, POISONS[1])
+        for a, b in zip(first, second, strict=True):
+            np.testing.assert_array_equal(a, b)
+        used = np.flatnonzero(touched | again)
+        known = np.zeros(len(touched), bool)
+        for b, start in self.lowered.memory.offsets.items():
+            known[start : start + b.bytes] = True
+        return Poisoned(first, int(used[-1]) + 1 if len(used) else 0, int(np.count_nonzero(~known[used])))
 
-        Returns:
-            The outputs (which would show a read of memory that was not written), whether everything beyond the
-            planned size is untouched, and whether the buffer that ends last was written (True without buffers).
-        """
+    def _run_poisoned(self, inputs: Sequence[NDArray], beyond: int, poison: int) -> tuple[list[NDArray], NDArray]:
+        """The results, and which bytes of the arena are not what they were."""
         arena = aligned_bytes(self.arena_bytes + beyond)
-        arena[:] = POISON
+        arena[:] = poison
         outputs = self.empty_outputs()
         for o in outputs:
-            o.reshape(-1).view(np.uint8)[:] = POISON
+            o.reshape(-1).view(np.uint8)[:] = poison
         ready = [prepared(a, s.name, s.dtype, s.shape) for a, s in zip(inputs, self._inputs, strict=True)]
         arguments = [*(address(a) for a in (*ready, *outputs)), *self._dims, address(arena)]
         if self.record.sites:
             arguments.append(0)
         code = self._entry(*arguments)
         assert code == 0, f"range check {code} failed"
-        untouched = bool((arena[self.arena_bytes :] == POISON).all())
-        written = True
-        offsets = self.lowered.memory.offsets
-        if offsets:
-            last, start = max(offsets.items(), key=lambda item: item[1] + item[0].bytes)
-            written = bool((arena[start : start + last.bytes] != POISON).any())
-        return outputs, untouched, written
+        return outputs, arena != poison
 
 
 def range_error(site: Site, index: int, extent: int) -> IndexRangeError:

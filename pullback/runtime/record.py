@@ -112,7 +112,8 @@ def _is_brief(function: Function) -> bool:
 
 def record_path(program: Program, dims: Mapping[str, int]) -> Path:
     """Where the record of a program is kept."""
-    settings = f"{native_vector_bytes()} {bool(program.notes.get('exact'))} {program.notes.get('memory_limit')}"
+    notes = [program.notes.get(name) for name in ("exact", "memory_limit", "memory")]
+    settings = f"{native_vector_bytes()} {notes}"
     parts = (print_program(program), json.dumps(sorted(dims.items())), settings, fingerprint())
     digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=20).hexdigest()
     return cache_folder() / "programs" / digest[:2] / f"{digest}.json"

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from pullback.ir.parser import parse_program
-from pullback.runtime.emit import c_source
+from pullback.loops.memory_table import memory_table
+from pullback.nn.models import zhang
+from pullback.runtime.emit import c_source, lower_program, with_mode
+from pullback.runtime.modes import MODES, MemoryMode
 from tests.unit.runtime.programs import CASES
 
 FOLDER = Path(__file__).parent / "c"
@@ -22,6 +25,18 @@ def test_c_text(name: str, request: pytest.FixtureRequest) -> None:
     file = FOLDER / f"{name}.c"
     if request.config.getoption("--update-golden"):
         FOLDER.mkdir(exist_ok=True)
+        file.write_text(found)
+    assert file.read_text() == found
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_memory_table(mode: MemoryMode, request: pytest.FixtureRequest) -> None:
+    """The table of Zhang's network, gradient and updates, on six images."""
+    made = lower_program(with_mode(zhang.train.program(), mode), {"N": 6})
+    found = f"{memory_table(made.function, made.memory, made.mode)}\n"
+    file = FOLDER.parent / "memory" / f"zhang_{mode}.txt"
+    if request.config.getoption("--update-golden"):
+        file.parent.mkdir(exist_ok=True)
         file.write_text(found)
     assert file.read_text() == found
 

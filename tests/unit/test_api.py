@@ -171,6 +171,21 @@ def test_programs_verify():
         verify(f.program())
 
 
+def test_memory_modes_are_named() -> None:
+    for call in (lambda: pb.function(lambda x: x, memory="none"), lambda: dense.memory("none", N=1, M=2, K=3)):
+        with pytest.raises(ValueError) as caught:
+            call()
+        assert str(caught.value) == "memory='none': \"fastest\", \"less\" or \"least\""
+
+
+def test_a_memory_mode_goes_with_derivatives() -> None:
+    @pb.function(memory="less")
+    def energy(x: Float64[Array, "N"]):
+        return pb.sum(x * x)
+
+    assert pb.grad(energy).program().notes["memory"] == "less"
+
+
 def test_options():
     @pb.function(threads=1, specialise="never", donate="x")
     def f(x: Float64[Array, "N"]):

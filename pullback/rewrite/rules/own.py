@@ -67,6 +67,8 @@ OWN: Final = (
           "C rows at a time, T = B C + R", "passes/recompute.py", condition="the steps are computed once more"),
     _rule("extremes.read", "extremes at their positions", "y = maxᵢ s(i), p = argmaxᵢ s(i): y = s(p)",
           "passes/extremes.py"),
+    _rule("narrow.position", "positions in few bytes", "p = I ⇒ argmaxₖ s(k), k < K: p as 8, 16 or 32 bits, by K",
+          "passes/narrow.py"),
     _rule("gather.small", "small statements early", "y₁; y₂ = y₂; y₁, y₂ smaller and without y₁", "passes/gather.py"),
     _rule("pad.border", "conditions become zero borders", "∑ [0 ≤ e < n] x(e) × w = ∑ x̂(e + b) × w, x̂ = x with zeros "
           "around", "passes/pack.py; off under exact()", exact=False,

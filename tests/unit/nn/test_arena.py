@@ -1,4 +1,4 @@
-"""The networks in an oversized, poisoned arena: nothing beyond the plan is written, the last planned buffer is."""
+"""The networks in an oversized, poisoned arena: in every memory mode it is used up to the predicted peak."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ import pytest
 
 from pullback.ir.dims import solve_dims
 from pullback.nn.models import lenet, zhang
+from pullback.runtime.emit import with_mode
 from pullback.runtime.executor import compile_program
+from pullback.runtime.modes import MODES, MemoryMode
 
 RNG = np.random.default_rng(0)
 
 
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("function", "dims"), [(zhang.train, {"N": 3}), (lenet.train, {"S": 2, "B": 3})])
-def test_nothing_beyond_the_plan_is_written(function: Any, dims: dict[str, int]) -> None:
-    program = function.program()
+def test_the_predicted_peak_is_used(function: Any, dims: dict[str, int], mode: MemoryMode) -> None:
+    program = with_mode(function.program(), mode)
     inputs: list[Any] = []
     for r in program.inputs:
         shape = tuple(dims[str(d)] if d.constant is None else d.constant for d in r.shape)
@@ -24,8 +27,7 @@ def test_nothing_beyond_the_plan_is_written(function: Any, dims: dict[str, int])
         inputs.append(np.asarray(values, r.dtype.numpy))
     assert solve_dims(program, [x.shape for x in inputs]) == dims
     executable = compile_program(program, dims)
-    outputs, untouched, written = executable.run_poisoned(inputs)
-    assert untouched
-    assert written
+    outputs, peak, stray = executable.run_poisoned(inputs)
+    assert (peak, stray) == (executable.lowered.memory.peak, 0)
     for poisoned, plain in zip(outputs, executable.run(inputs), strict=True):
         np.testing.assert_array_equal(poisoned, plain)

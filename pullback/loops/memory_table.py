@@ -1,0 +1,202 @@
+"""What `f.memory` shows: arguments and results, then a row for each statement with what it needs, then the peak."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pullback.loops.memory import Lifetimes, MemoryPlan, accesses
+from pullback.loops.nodes import Buffer, Call, Comment, Copy, Fill, For, Function, If, Loop, Stmt
+
+MATHEMATICS = 44  # characters of a statement's mathematics that are shown
+
+
+@dataclass(frozen=True)
+class BufferRow:
+    """One array: its name, its shape and size, and for those of the arena where it is and when it lives."""
+
+    name: str
+    dims: str
+    bytes: int
+    offset: int | None = None
+    first: int = 0
+    last: int = 0
+
+
+@dataclass(frozen=True)
+class StatementRow:
+    """One statement.
+
+    Attributes:
+        name, mathematics: what it is called, and the head of its text.
+        depth: how many loops and branches it is in.
+        dims: of what it writes.
+        workspace: bytes that it needs for itself: packed operands, partial sums.
+        allocated: bytes of the arrays that begin to live with it.
+        live: bytes alive while it runs.
+        total: bytes of the arena that have been used by then.
+    """
+
+    name: str
+    mathematics: str
+    depth: int
+    dims: str
+    workspace: int
+    allocated: int
+    live: int
+    total: int
+
+
+@dataclass(frozen=True)
+class MemoryTable:
+    """The memory of a program.
+
+    Attributes:
+        program, mode: its name, and which of the modes it was planned for.
+        inputs, outputs: arguments and results, which are not in the arena.
+        in_place: names of results that may be the memory of an argument.
+        buffers: arrays and working memory in the arena.
+        statements: one row for each, in the order in which they run.
+        peak_bytes: how much of the arena is used.
+        find_peaks: finds the peak in every mode.
+    """
+
+    program: str
+    mode: str
+    inputs: tuple[BufferRow, ...]
+    outputs: tuple[BufferRow, ...]
+    in_place: tuple[str, ...]
+    buffers: tuple[BufferRow, ...]
+    statements: tuple[StatementRow, ...]
+    peak_bytes: int
+    find_peaks: Callable[[], Mapping[str, int]] | None = None
+
+    @property
+    def input_bytes(self) -> int:
+        """Bytes of all inputs."""
+        return sum(r.bytes for r in self.inputs)
+
+    @property
+    def output_bytes(self) -> int:
+        """Bytes of all outputs."""
+        return sum(r.bytes for r in self.outputs)
+
+    @property
+    def live_bytes(self) -> int:
+        """The most bytes alive at once: the peak without what lies unused between arrays."""
+        return max((r.live for r in self.statements), default=0)
+
+    @property
+    def peaks(self) -> Mapping[str, int]:
+        """The peak in every mode; they are planned when this is asked."""
+        return {self.mode: self.peak_bytes} if self.find_peaks is None else self.find_peaks()
+
+    def __str__(self) -> str:
+        return "\n".join([*self._arguments(), "", *self._statements(), "", *self._foot()])
+
+    def _arguments(self) -> list[str]:
+        rows = [("inputs", "dims", "bytes")]
+        rows += [(f"  {r.name}", r.dims, f"{r.bytes:,}") for r in self.inputs]
+        rows.append(("outputs", "", ""))
+        rows += [(f"  {r.name}" + " (in place)" * (r.name in self.in_place), r.dims, f"{r.bytes:,}")
+                 for r in self.outputs]
+        return _aligned(rows, right=(2,))
+
+    def _statements(self) -> list[str]:
+        head = ("statement", "", "dims", "workspace", "allocated", "live", "total", "")
+        rows = [head]
+        most = self.live_bytes
+        marked = False
+        for r in self.statements:
+            peak = r.live == most and not marked and most > 0
+            marked |= peak
+            numbers = [f"{n:,}" if n else "" for n in (r.workspace, r.allocated)]
+            rows.append(("  " * r.depth + r.name, r.mathematics, r.dims, *numbers, f"{r.live:,}", f"{r.total:,}",
+                         "<- peak" if peak else ""))
+        return _aligned(rows, right=(3, 4, 5, 6))
+
+    def _foot(self) -> list[str]:
+        unused = self.peak_bytes - self.live_bytes
+        out = [f"peak {self.peak_bytes:,} bytes in the arena: {self.live_bytes:,} alive at once, {unused:,} between "
+               f"arrays, which begin at multiples of 64",
+               f"inputs {self.input_bytes:,} bytes, outputs {self.output_bytes:,}"]
+        if self.find_peaks is not None:
+            out.append("modes " + ", ".join(f"{mode} {n:,}" for mode, n in self.peaks.items()))
+        return out
+
+
+def _aligned(rows: Sequence[tuple[str, ...]], right: tuple[int, ...]) -> list[str]:
+    """Lines with columns two spaces apart, the head underlined."""
+    widths = [max(len(r[k]) for r in rows) for k in range(len(rows[0]))]
+    lines = ["  ".join(c.rjust(w) if k in right else c.ljust(w) for k, (c, w) in enumerate(zip(r, widths))).rstrip()
+             for r in rows]
+    lines.insert(1, "  ".join("-" * w for w in widths).rstrip())
+    return lines
+
+
+def memory_table(function: Function, memory: MemoryPlan, mode: str = "fastest",
+                 find_peaks: Callable[[], Mapping[str, int]] | None = None) -> MemoryTable:
+    """The table of a planned function; its mathematics where kernels carry theirs."""
+    buffers = tuple(BufferRow(b.name, _dims(b), b.bytes, offset, *memory.lives[b])
+                    for b, offset in memory.offsets.items())
+    inputs, outputs = (tuple(BufferRow(b.name, _dims(b), b.bytes) for b in side)
+                       for side in (function.inputs, function.outputs))
+    in_place = tuple(function.outputs[o].name for o, _ in function.in_place)
+    return MemoryTable(function.name, mode, inputs, outputs, in_place, buffers, tuple(_rows(function, memory)),
+                       memory.peak, find_peaks)
+
+
+def _rows(function: Function, memory: MemoryPlan) -> Iterator[StatementRow]:
+    walk = Lifetimes()
+    walk.body(function.body)
+    total = 0
+    headline = ""
+    for now, depth, s in walk.timeline:
+        if isinstance(s, Comment):
+            headline = s.text
+            continue
+        scratch = _scratch(s)
+        begun = [b for b, (first, _) in memory.lives.items() if first == now]
+        total = max([total, *(memory.offsets[b] + b.bytes for b in begun)])
+        live = sum(b.bytes for b, (first, last) in memory.lives.items() if first <= now <= last)
+        workspace = sum(b.bytes for b in scratch)
+        name, mathematics, written = _described(s, headline)
+        headline = ""
+        yield StatementRow(name, mathematics, depth, written, workspace,
+                           sum(b.bytes for b in begun if b not in scratch), live, total)
+
+
+def _scratch(s: Stmt) -> set[Buffer]:
+    """Working memory of a statement."""
+    if not isinstance(s, Call):
+        return set()
+    return {a.buffer for p, a in zip(s.kernel.params, s.arguments, strict=True) if p in s.kernel.scratch}
+
+
+def _described(s: Stmt, headline: str) -> tuple[str, str, str]:
+    """Name, head of the mathematics, and dims of what a statement writes."""
+    scratch = _scratch(s)
+    written = next((b for b in accesses(s)[1] if b not in scratch), None)
+    dims = "" if written is None else _dims(written)
+    match s:
+        case Call():
+            maths = s.kernel.comment[0] if s.kernel.comment else ""
+            return s.kernel.name, _head(maths.partition(" = ")[2] or maths), dims
+        case Copy():
+            return f"{s.target.buffer}", f"copy of {s.source.buffer}", dims
+        case Fill():
+            return f"{s.buffer}", "zeros", dims
+        case For() | Loop() | If():
+            kind = "if" if isinstance(s, If) else "loop"
+            maths = headline.partition(" = ")[2] or headline
+            return (headline.partition(" = ")[0] if " = " in headline else kind), _head(maths or kind), ""
+        case _:
+            return type(s).__name__.lower(), "", dims
+
+
+def _head(text: str) -> str:
+    return text if len(text) <= MATHEMATICS else text[: MATHEMATICS - 2] + " …"
+
+
+def _dims(b: Buffer) -> str:
+    return f"{b.dtype.name}[{', '.join(str(d) for d in b.shape)}]"

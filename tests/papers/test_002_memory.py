@@ -1,0 +1,122 @@
+"""Zhao and Huang, DeepDSL: in-place updates (section 6), scheduling (7) and static memory analysis (8)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from jaxtyping import Float64
+
+import pullback as pb
+from pullback import Array
+from pullback.errors import CompilerError
+from pullback.ir.parser import parse_program
+from pullback.ir.program import Program
+from pullback.ir.traverse import specialise
+from pullback.loops.schedule import block_bytes, schedule, steps
+from pullback.nn.models import lenet
+from pullback.runtime.emit import lower_program, with_mode
+from pullback.runtime.executor import compile_program
+from pullback.runtime.modes import MODES, MemoryMode
+
+# The network of section 7: y4 joins the chains y1, y2 and y3. As f1 .. f5 stand tanh of a product; the factor of tanh′
+# is left out of the derivatives, as it changes nothing about who reads what but for y4 and y5, where it is written.
+NETWORK = """network(x: f64[N], w1: f64[N, N], w2: f64[N, N], w3: f64[N, N], w5: f64[N, N]) {
+  y1 = build i < N { tanh(sum j < N { w1[i, j] * x[j] }) }
+  y2 = build i < N { tanh(sum j < N { w2[i, j] * y1[j] }) }
+  y3 = build i < N { tanh(sum j < N { w3[i, j] * x[j] }) }
+  y4 = build i < N { y2[i] * y3[i] }
+  y5 = build i < N { tanh(sum j < N { w5[i, j] * y4[j] }) }
+  z5 = build i < N { 2.0 * y5[i] }
+  z4 = build j < N { sum i < N { z5[i] * w5[i, j] } * tanh(y4[j]) }
+  z3 = build i < N { z4[i] * y2[i] * tanh(y3[i]) }
+  z2 = build i < N { z4[i] * y3[i] * tanh(y2[i]) }
+  z1 = build j < N { sum i < N { z2[i] * w2[i, j] } * tanh(y1[j]) }
+  zw1 = build i < N, j < N { z1[i] * x[j] }
+  zw2 = build i < N, j < N { z2[i] * y1[j] }
+  zw3 = build i < N, j < N { z3[i] * x[j] }
+  zw5 = build i < N, j < N { z5[i] * y4[j] }
+  return zw1, zw2, zw3, zw5 }"""
+
+FIGURE_13 = """
+y1   0  y1
+y3   0  y1 y3
+y2   1  y1 y2 y3
+y4   2  y1 y2 y3 y4
+y5   3  y1 y2 y3 y4 y5
+z5   4  y1 y2 y3 y4 z5
+zw5  5  y1 y2 y3 y4 z5
+z4   5  y1 y2 y3 z4
+z3   6  y1 y2 y3 z3 z4
+zw3  7  y1 y2 y3 z4
+z2   6  y1 z2
+zw2  7  y1 z2
+z1   7  z1
+zw1  8
+"""
+
+
+def network() -> Program:
+    return specialise(parse_program(NETWORK), {"N": 4})
+
+
+def test_c20_figure_13_line_by_line() -> None:
+    shown = [f"{s.outs[0].name:3}  {s.height}  {' '.join(sorted(r.name for r in s.live))}".rstrip()
+             for s in steps(network().body)]
+    assert shown == FIGURE_13.strip().splitlines()
+
+
+def test_c20_no_more_at_once_than_in_figure_13() -> None:
+    paper = max(len(s.live) for s in steps(network().body))
+    assert paper == 5
+    ours = block_bytes(schedule(network()).body) // 32
+    assert ours <= paper
+    assert ours <= block_bytes(network().body) // 32
+
+
+# C22, C23: known before anything runs ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_c22_predicted_peak_is_the_measured_one(mode: MemoryMode) -> None:
+    program = with_mode(pb.grad(layered, wrt=("w1", "w2")).program(), mode)
+    executable = compile_program(program, {"N": 40, "M": 30})
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal([d if isinstance(d, int) else {"N": 40, "M": 30}[str(d)] for d in shape])
+              for shape in (("M", "M"), ("M", "M"), ("N", "M"))]
+    run = executable.run_poisoned(inputs)
+    assert (run.peak, run.stray) == (executable.memory.peak_bytes, 0)
+
+
+@pb.function
+def layered(w1: Float64[Array, "M M"], w2: Float64[Array, "M M"], x: Float64[Array, "N M"]) -> Any:
+    h = pb.tanh(x @ w1)
+    return pb.sum(pb.tanh(h @ w2) ** 2)
+
+
+def test_c22_three_peaks_stand_below_the_table() -> None:
+    table = lenet.train.memory(S=1, B=50)
+    assert list(table.peaks) == ["fastest", "less", "least"]
+    assert table.peaks["fastest"] >= table.peaks["less"] >= table.peaks["least"]
+    assert table.peaks["fastest"] == table.peak_bytes
+    assert str(table).splitlines()[-1].startswith(f"modes fastest {table.peak_bytes:,}, less ")
+
+
+def test_c23_least_memory_for_lenet() -> None:
+    peaks = lenet.train.memory(S=1, B=500).peaks
+    assert peaks["least"] <= peaks["less"] <= 0.85 * peaks["fastest"]
+
+
+def test_c23_a_limit_is_met_by_the_first_mode_that_fits() -> None:
+    def mode(limit: int) -> str:
+        program = lenet.train.program()
+        limited = replace(program, notes={**program.notes, "memory_limit": limit})
+        return lower_program(limited, {"S": 1, "B": 20}).mode
+
+    peaks = {m: lower_program(with_mode(lenet.train.program(), m), {"S": 1, "B": 20}).memory.bytes for m in MODES}
+    assert mode(peaks["fastest"]) == "fastest"
+    assert mode(peaks["less"]) == "less"
+    with pytest.raises(CompilerError, match="E260"):
+        mode(1000)

@@ -1,0 +1,36 @@
+"""Positions in few bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pullback.ir.interpret import interpret
+from pullback.ir.parser import parse_program
+from pullback.ir.printer import print_program
+from pullback.ir.traverse import specialise
+from pullback.ir.verify import verify
+from pullback.passes.narrow import narrow_positions
+from pullback.runtime.executor import compile_program
+
+TEXT = """blocks(x: f64[N, K]) {
+  p in [0, K) = build n < N { argmax k < K { x[n, k] } }
+  y = build n < N { x[n, data(p[n], K)] }
+  return y }"""
+
+
+@pytest.mark.parametrize(("extent", "dtype"), [(4, "u8"), (256, "u8"), (257, "u16"), (70_000, "i32")])
+def test_the_smallest_type_that_holds_them(extent: int, dtype: str) -> None:
+    program = specialise(parse_program(TEXT), {"N": 3, "K": extent})
+    narrow = narrow_positions(program)
+    verify(narrow)
+    assert f"{dtype}(argmax" in print_program(narrow)
+    x = np.random.default_rng(0).standard_normal((3, extent))
+    (expected,) = interpret(program, [x])
+    np.testing.assert_array_equal(interpret(narrow, [x])[0], expected)
+    np.testing.assert_array_equal(compile_program(parse_program(TEXT), {"N": 3, "K": extent}).run([x])[0], expected)
+
+
+def test_a_result_keeps_its_type() -> None:
+    program = specialise(parse_program(TEXT.replace("return y", "return y, p")), {"N": 3, "K": 4})
+    assert narrow_positions(program) is program
