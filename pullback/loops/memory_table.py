@@ -110,9 +110,9 @@ class MemoryTable:
         for r in self.statements:
             peak = r.live == most and not marked and most > 0
             marked |= peak
-            numbers = [f"{n:,}" if n else "" for n in (r.workspace, r.allocated)]
-            rows.append(("  " * r.depth + r.name, r.mathematics, r.dims, *numbers, f"{r.live:,}", f"{r.total:,}",
-                         "<- peak" if peak else ""))
+            workspace, allocated = (f"{n:,}" if n else "" for n in (r.workspace, r.allocated))
+            rows.append(("  " * r.depth + r.name, r.mathematics, r.dims, workspace, allocated, f"{r.live:,}",
+                         f"{r.total:,}", "<- peak" if peak else ""))
         return _aligned(rows, right=(3, 4, 5, 6))
 
     def _foot(self) -> list[str]:

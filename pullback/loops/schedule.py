@@ -71,7 +71,8 @@ def steps(block: Block) -> list[Step]:
 
 def _schedule(block: Block, grouper: Grouper | None) -> tuple[Block, int]:
     """The block in order, and the bytes its arrays need."""
-    block = replace(block, statements=tuple(map_blocks(s, lambda b: _schedule(b, grouper)[0]) for s in block.statements))
+    inner = (map_blocks(s, lambda b: _schedule(b, grouper)[0]) for s in block.statements)
+    block = replace(block, statements=tuple(inner))
     work = _Units(block, grouper)
     orders = (list(range(len(work.units))), work.by_height(), work.greedy())
     best = min(orders, key=work.peak)

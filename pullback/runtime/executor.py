@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # the compiler itself is imported when a program is not in th
     from pullback.runtime.emit import Lowered
 
 NO_SIZE = ctypes.c_size_t(-1).value
-POISONS = (0xA5, 0x5A)
+POISONS = (0xFF, 0xA5)  # the first is not a number, which even a factor of zero does not hide
 
 
 class Poisoned(NamedTuple):
@@ -189,8 +189,9 @@ class Executable:
             np.testing.assert_array_equal(a, b)
         used = np.flatnonzero(touched | again)
         known = np.zeros(len(touched), bool)
-        for b, start in self.lowered.memory.offsets.items():
-            known[start : start + b.bytes] = True
+        known[: self.arena_bytes] = bool(self.lowered.memory.slots)
+        for buffer, start in self.lowered.memory.offsets.items():
+            known[start : start + buffer.bytes] = True
         return Poisoned(first, int(used[-1]) + 1 if len(used) else 0, int(np.count_nonzero(~known[used])))
 
     def _run_poisoned(self, inputs: Sequence[NDArray], beyond: int, poison: int) -> tuple[list[NDArray], NDArray]:
