@@ -318,9 +318,10 @@ class Expressions:
         return f"({target.c}){self.value(v.value, UNARY)}", UNARY
 
 
-def _strides_first(term: tuple[tuple[Atom, ...], int]) -> int:
-    """Terms with more dims first; without dims in the order they have."""
-    return -sum(isinstance(a, DimSymbol) for a in term[0])
+def _strides_first(term: tuple[tuple[Atom, ...], int]) -> tuple[int, int]:
+    """Terms with more dims first, of these multiples of a variable; terms without dims in the order they have."""
+    dims = sum(isinstance(a, DimSymbol) for a in term[0])
+    return -dims, -len(term[0]) if dims else 0
 
 
 def positive(n: int) -> str:

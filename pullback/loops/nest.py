@@ -7,7 +7,7 @@ loads and multiply-adds on two ports each, the latency of a chain of sums, funct
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from math import ceil, prod
@@ -18,6 +18,7 @@ from pullback.ir.index import ZERO_INDEX, Floor, Index, Mod, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, indices_of, walk
 from pullback.ir.types import DType
+from pullback.loops.cover import TYPICAL, is_open, typical
 from pullback.loops.nodes import Buffer
 from pullback.loops.vector_math import VECTOR_FUNCTIONS
 
@@ -73,7 +74,7 @@ class Nest:
     @staticmethod
     def of(s: Build, address: Address) -> Nest | None:
         """The nest of a build, axes merged; None where it has what vectors cannot do."""
-        if any(v.extent.constant is None for v in s.vars):
+        if not all(_is_plain(v, s.vars) for v in s.vars):
             return None
         buffers: dict[Ref, Buffer] = {}
         flat: dict[Buffer, Ref] = {}
@@ -110,7 +111,7 @@ class Nest:
                         return False
                 match n:
                     case Reduce():
-                        if n.op not in REDUCTIONS or any(w.extent.constant is None for w in n.vars):
+                        if n.op not in REDUCTIONS or not all(_is_plain(w, (*self.variables, *n.vars)) for w in n.vars):
                             return False
                         if any(isinstance(x, Reduce) for x in walk(n.arg)):
                             return False
@@ -182,12 +183,12 @@ class Nest:
     @property
     def elements(self) -> int:
         """Number of elements of an output."""
-        return prod(v.extent.constant or 1 for v in self.variables)
+        return prod(typical(v) for v in self.variables)
 
     @property
     def trips(self) -> int:
         """Terms of the longest reduction."""
-        return max((prod(v.extent.constant or 1 for v in r.vars) for r in self.reductions), default=1)
+        return max((prod(typical(v) for v in r.vars) for r in self.reductions), default=1)
 
     def vector_axes(self, widest: int) -> list[tuple[Var, bool]]:
         """Axes that may be the vector axis: (variable, whether it is one of the sum's)."""
@@ -202,7 +203,7 @@ class Nest:
             for v in self.variables
             if v not in tested
             and all(stride(i, v) == 1 for _, i in self.outs)
-            and all(stride(i, v) is not None or _patterned(i, v) for i in self.gets_indices())
+            and all(_reachable(i, v) for i in self.gets_indices())
         ]
         if len(self.reductions) == 1:
             r = self.reductions[0]
@@ -211,12 +212,12 @@ class Nest:
                 for v in r.vars
                 if v not in tested and all(stride(i, v) in (0, 1) for i in self.gets_indices())
             ]
-        return [(v, reduced) for v, reduced in out if (v.extent.constant or 0) >= 2 and widest > 1]
+        return [(v, reduced) for v, reduced in out if typical(v) >= 2 and widest > 1]
 
     def plans(self, choice: tuple[Var, bool], widest: int) -> Iterator[Plan]:
         """Tilings for a vector axis, each with its estimated cycles for the whole nest."""
         axis, reduced = choice
-        extent = axis.extent.constant or 1
+        extent = typical(axis)
         there, tested = registers(widest * self.dtype.size), self.tested()
         others = [v for v in self.variables if v is not axis and v not in tested]
         for lanes in widths(widest, self.dtype.size, extent):
@@ -235,7 +236,7 @@ class Nest:
         blocks = 1.0
         for v in self.variables:
             if reduced or v is not axis:
-                blocks *= (v.extent.constant or 1) / dict(tiles).get(v, 1)
+                blocks *= typical(v) / dict(tiles).get(v, 1)
         if reduced:
             cycles = self._block_cycles(axis, (lanes,), True, tiles)
         else:
@@ -248,12 +249,12 @@ class Nest:
         """Cycles of one tile of vectors with these lanes: the sum's loops, then values and stores."""
         lanes, vectors, size = max(pieces), len(pieces), self.dtype.size
         count = vectors * prod(t for _, t in tiles)
-        extent = axis.extent.constant or 1
+        extent = typical(axis)
         rest = list(narrower(extent % lanes, lanes)) if reduced else []
         weight = sum(operation(n * size) for n in pieces) / vectors
         cycles = 4.0
         for r in self.reductions:
-            trips = float(prod(v.extent.constant or 1 for v in r.vars))
+            trips = float(prod(typical(v) for v in r.vars))
             if reduced:
                 trips = trips / extent * (extent // lanes + len(rest) / weight)
             loads = 0.0
@@ -287,20 +288,26 @@ def cache_cycles(nest: Nest, plan: Plan) -> float:
     count = 1.0
     for v in nest.variables:
         whole = vectors * plan.lanes if v is plan.axis and not plan.reduced else tiles.get(v, 1)
-        count *= ceil((v.extent.constant or 1) / whole)
+        count *= ceil(typical(v) / whole)
     waits = 0.0
     for r in nest.reductions:
         for g in dict.fromkeys(n for n in walk(r.arg) if isinstance(n, Get)):
-            i, footprint = g.indices[0], nest.buffers[g.ref].bytes
+            i, footprint = g.indices[0], _typical_bytes(nest.buffers[g.ref])
             if footprint <= CACHES[0]:
                 continue
             elements = prod(t for v, t in tiles.items() if v in i.free)
-            elements *= prod(v.extent.constant or 1 for v in r.vars if v in i.free)
+            elements *= prod(typical(v) for v in r.vars if v in i.free)
             dense = plan.axis in i.free or any(stride(i, v) == 1 for v in r.vars)
             lines = elements * (vectors * plan.lanes if plan.axis in i.free and not plan.reduced else 1.0)
             lines *= r.dtype.size / LINE if dense else 1.0
             waits += lines * (WAITS[0] if footprint <= CACHES[1] else WAITS[1])
     return count * waits
+
+
+def _typical_bytes(b: Buffer) -> int:
+    """The size of a buffer, or what stands for it in estimates."""
+    total: int = sum(c * TYPICAL ** len(m) for m, c in b.elements.terms)
+    return max(total, 1) * b.dtype.size
 
 
 def best_plan(nest: Nest, vector_bytes: int) -> Plan | None:
@@ -363,15 +370,16 @@ def _tilings(others: list[Var], vectors: int, there: int) -> list[tuple[tuple[Va
         v: [
             t
             for t in range(2, 13)
-            if t <= (v.extent.constant or 1)
-            and ((v.extent.constant or 1) % t == 0 or (v.extent.constant or 1) >= 4 * t)
+            if t <= typical(v)
+            and (typical(v) % t == 0 or typical(v) >= 4 * t)
         ]
         for v in others
     }
     # one tiled axis: its rows share a row of vectors, which stays in registers beside the sums and one factor
     rows = (there - 1 - vectors) // vectors
     out += [((v, t),) for v in others for t in sizes[v] if t <= min(room, rows)]
-    out += [((a, s), (b, t)) for a, b in combinations(others, 2) for s in sizes[a] for t in sizes[b] if s * t <= room]
+    pairs = [(a, b) for a, b in combinations(others, 2) if not (is_open(a) and is_open(b))]  # one test of room
+    out += [((a, s), (b, t)) for a, b in pairs for s in sizes[a] for t in sizes[b] if s * t <= room]
     return out
 
 
@@ -418,6 +426,18 @@ def stride(i: Index, v: Var) -> int | None:
     """The constant step of an address in v; None where it has none."""
     c = i.coefficient(v)
     return None if c is None else c.constant
+
+
+def _is_plain(v: Var, mine: Collection[Var]) -> bool:
+    """Whether the extent of a variable is the same for all values of the others."""
+    return v.extent.constant is not None or (v.extent.free.isdisjoint(mine) and not v.extent.data)
+
+
+def _reachable(i: Index, v: Var) -> bool:
+    """Whether the lanes of a vector along v have addresses that can be written down."""
+    if is_open(v):
+        return i.coefficient(v) is not None
+    return stride(i, v) is not None or _patterned(i, v)
 
 
 def _patterned(i: Index, v: Var) -> bool:

@@ -23,9 +23,10 @@ from typing import Final
 from typing import Literal as Lit
 
 from pullback.ir.expr import Bracket, Reduce, Ref, Scalar
-from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, floor_divide
+from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution
+from pullback.loops.cover import cover, halves, is_open, overlap, typical
 from pullback.loops.fused import fused_loops
 from pullback.loops.group import find_group
 from pullback.loops.lanes import widened
@@ -65,6 +66,7 @@ _FOLD: Final[Mapping[str, tuple[Op, float]]] = {
     "min": ("min", float("inf")),
 }
 SMALL = 8  # element evaluations below which plain code does
+NARROW = 4  # lanes below which single elements do
 NARROWEST = 16  # bytes of the smallest vector register
 
 
@@ -72,7 +74,7 @@ def tile(s: Build, address: Address, vector_bytes: int = 32) -> tuple[Stmt, ...]
     """The statements of a vector kernel for a build, or None where the scalar lowering must do it.
 
     Args:
-        s: a build with known extents.
+        s: a build.
         address: where an element lies: its buffer and flat index.
         vector_bytes: size of a vector register: 16, 32 or 64.
     """
@@ -95,16 +97,45 @@ class _Emitter:
         self.plan = plan
 
     def outer(self) -> list[Stmt]:
-        """Loops over output axes, outermost first; tiled axes step, with a narrower tile for what is left."""
+        """Loops over output axes, outermost first; tiled axes step, with a narrower tile for what is left.
+
+        Extents that are no numbers must have room for a tile: where they have not, there are other loops.
+        """
+        lanes = self.plan.phases[0].lanes if self.plan.phases else ()
+        single = replace(self.plan, tiles=(), phases=(Phase(0, 1, lanes[:1]),) if lanes else ())
+        return self._where([(v, t) for v, t in self.plan.tiles if is_open(v)], self._by_room(), single)
+
+    def _by_room(self) -> list[Stmt]:
+        """The loops for the room there is along the vector axis: several vectors, one, and narrower ones."""
         order = [v for v in self.nest.variables if v is not self.plan.axis or self.plan.reduced]
-        return self._loops(order, {})
+        loops = self._loops(order, {})
+        if self.plan.reduced or not is_open(self.plan.axis):
+            return loops
+        lanes, step = self.plan.phases[0].lanes, self.plan.phases[0].step
+        less = lanes[:1] if len(lanes) > 1 else (step // 2 if step > NARROW else 1,)
+        return self._where([(self.plan.axis, step)], loops, replace(self.plan, phases=(Phase(0, 1, less),)))
+
+    def _where(self, least: Sequence[tuple[Var, int]], loops: list[Stmt], other: Plan) -> list[Stmt]:
+        """The loops where extents have so much room, those of a plan without this need elsewhere."""
+        room = [c for v, n in least if n > 1 and isinstance(c := cond(">=", v.extent - n), Cond)]
+        if self.disjoint or not room:
+            return loops
+        return [If(Holds(tuple(room)), tuple(loops), tuple(_Emitter(self.nest, other)._by_room()))]
+
+    @property
+    def disjoint(self) -> bool:
+        """Whether each element is computed once: without sums nothing is gained by more, over inputs it is wrong."""
+        read = {self.nest.buffers[g.ref] for g in self.nest.gets()}
+        return not self.nest.reductions or any(b in read for b, _ in self.nest.outs)
 
     def _loops(self, order: list[Var], sizes: Sizes) -> list[Stmt]:
         if not order:
             return self._block(sizes, ()) if self.plan.reduced else self._vector_loops(sizes)
         v, *rest = order
-        extent = v.extent.constant or 1
         t = dict(self.plan.tiles).get(v, 1)
+        if is_open(v):
+            return self._open_loop(v, t, rest, sizes)
+        extent = v.extent.constant or 1
         full = extent - extent % t
         out: list[Stmt] = []
         if full == t:
@@ -117,7 +148,32 @@ class _Emitter:
             out += self._loops(rest, {**sizes, v: (as_index(full), extent - full)})
         return out
 
+    def _open_loop(self, v: Var, t: int, rest: list[Var], sizes: Sizes) -> list[Stmt]:
+        """The loop over an axis whose extent is no number."""
+
+        def tile(start: Index, size: int) -> list[Stmt]:
+            return self._loops(rest, {**sizes, v: (start, size)})
+
+        if t == 1 or self.disjoint:
+            return cover(v, (t, 1) if t > 1 else (1,), tile)
+        return overlap(v, t, lambda start: tile(start, t))
+
+    def _open_vector_loops(self, sizes: Sizes) -> list[Stmt]:
+        """The loop over a vector axis whose extent is no number."""
+        phase = self.plan.phases[0]
+        if not self.disjoint and phase.step > 1:
+            return overlap(self.plan.axis, phase.step, lambda i: self._block(sizes, _chunks(i, phase)), "vector")
+
+        def block(start: Index, size: int) -> list[Stmt]:
+            whole = phase if size == phase.step else Phase(0, 1, (size,))
+            return self._block(sizes, _chunks(start, whole))
+
+        steps = halves(phase.lanes[0])
+        return cover(self.plan.axis, steps if len(phase.lanes) == 1 else (phase.step, *steps), block, "vector")
+
     def _vector_loops(self, sizes: Sizes) -> list[Stmt]:
+        if is_open(self.plan.axis):
+            return self._open_vector_loops(sizes)
         out: list[Stmt] = []
         for phase in self.plan.phases:
             if phase.trips == 1:
@@ -187,7 +243,7 @@ class _Emitter:
     def _across(self, r: Reduce, elements: list[Element], out: list[Stmt]) -> list[Value]:
         """The reduction with one of its variables along the lanes, which are combined at the end."""
         axis, widest = self.plan.axis, self.plan.lanes
-        extent = axis.extent.constant or 1
+        extent = typical(axis)
         ways = self._ways(extent // widest, len(elements))
         conds, body = _conditions(r, elements[0])
         temps: dict[tuple[int, int], list[Temp]] = {}  # (lanes, way) -> one for each element
@@ -199,6 +255,16 @@ class _Emitter:
             wide = [Element({**e.at, axis: start}, lanes) for e in elements]
             return self._accumulate(r, body, wide, temps[lanes, way])
 
+        if is_open(axis):
+
+            def several(start: Index, size: int) -> list[Stmt]:
+                if size <= widest:
+                    return step(start, size, 0)
+                return [s for k in range(size // widest) for s in step(start + k * widest, widest, k)]
+
+            wide = (ways * widest,) if ways > 1 else ()
+            inner += cover(axis, (*wide, *halves(widest)), several, "vector")
+            extent = 0
         done = 0
         for together in dict.fromkeys((ways, 1)):
             stride_ = together * widest
