@@ -29,7 +29,7 @@ from pullback.ir.index import Index, Var, as_index, prove_nonnegative
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution, indices_of, rewrite, walk
 from pullback.ir.types import DType, bool_
-from pullback.loops.vector_math import VECTOR_FUNCTIONS
+from pullback.loops.functions import VECTOR_FUNCTIONS
 
 SMALL = 16  # longest axis that is unrolled
 TERMS = 4  # most terms of a small sum that is unrolled: longer ones are contractions

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pullback.ir.expr import Apply
 from pullback.ir.types import DType, dtype_named
 from pullback.loops import nodes
+from pullback.loops.functions import VECTOR_FUNCTIONS, vector_source
 from pullback.loops.nodes import Binary, Broadcast, Invoke, Literal, Type, Value
-from pullback.loops.vector_math import VECTOR_FUNCTIONS, vector_source
 
 
 def mask_of(dtype: DType, lanes: int) -> Type:
@@ -57,4 +57,5 @@ def function(e: Apply, args: list[Value], dtype: DType) -> Value:
     if lanes == 1:
         return nodes.Apply(e.primitive, tuple(args), type_)
     assert name in VECTOR_FUNCTIONS
-    return Invoke(f"pb_{name}_{type_}", tuple(args), type_, vector_source(name, dtype, lanes))
+    wide = tuple(widened(a, lanes) for a in args)
+    return Invoke(f"pb_{name}_{type_}", wide, type_, vector_source(name, dtype, lanes))

@@ -19,8 +19,8 @@ from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, indices_of, walk
 from pullback.ir.types import DType
 from pullback.loops.cover import TYPICAL, is_open, typical
+from pullback.loops.functions import VECTOR_FUNCTIONS
 from pullback.loops.nodes import Buffer
-from pullback.loops.vector_math import VECTOR_FUNCTIONS
 
 LATENCY = 4  # cycles of a multiply-add
 FUNCTION = 12  # cycles of a transcendental, a vector or a single element

@@ -50,6 +50,19 @@ PB_INLINE pb_f64x4 pb_max_f64x4(pb_f64x4 a, pb_f64x4 b) {
     return pb_choose_f64x4((a < b) | (b != b), b, a);
 #endif
 }
+
+PB_INLINE pb_f64x4 pb_abs_f64x4(pb_f64x4 x)
+{
+    return (pb_f64x4)((pb_i64x4)x & ~INT64_MIN);
+}
+
+PB_INLINE pb_f64x4 pb_min_f64x4(pb_f64x4 a, pb_f64x4 b) {
+#if defined(__AVX__)
+    return pb_choose_f64x4(a != a, a, __builtin_ia32_minpd256(a, b));
+#else
+    return pb_choose_f64x4((b < a) | (b != b), b, a);
+#endif
+}
 #endif
 
 /* a = build n < 6 { argmax m < 5 { x[n, m] } } */
@@ -110,6 +123,20 @@ static void positions_c(const double *restrict x, double *restrict c) {
 
 /* d = build m < 5 { min n < 6 { abs(x[n, m]) } } */
 static void positions_d(const double *restrict x, double *restrict d) {
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+    pb_f64x4 min = pb_splat_f64x4((double)INFINITY);
+    double min2 = (double)INFINITY;
+    for (int64_t n = 0; n < 6; ++n) {
+        const pb_f64x4 x2 = *(const pb_f64x4u *)(x + n * 5);
+        const pb_f64x4 abs_ = pb_abs_f64x4(x2);
+        min = pb_min_f64x4(min, abs_);
+        const double x3 = x[n * 5 + 4];
+        const double abs_2 = fabs(x3);
+        min2 = pb_minimum_f64(min2, abs_2);
+    }
+    *(pb_f64x4u *)(d) = min;
+    d[4] = min2;
+#else
     for (int64_t m = 0; m < 5; ++m) {
         double smallest = (double)INFINITY;
         for (int64_t n = 0; n < 6; ++n) {
@@ -117,6 +144,7 @@ static void positions_d(const double *restrict x, double *restrict d) {
         }
         d[m] = smallest;
     }
+#endif
 }
 
 /* e = build n < 6 { prod m < 5 { x[n, m] } } */

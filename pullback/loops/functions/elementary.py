@@ -1,0 +1,65 @@
+"""Vector forms of abs, sign, square root and roundings to integers: exact.
+
+Without an instruction for it, rounding adds and takes away 2^mantissa, beyond which every number is an integer; floor
+and ceil correct the nearest integer by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pullback.loops.functions.vector import Pair, VectorFunction
+
+_WHOLE: Final[Pair] = ("8388608.0f", "4503599627370496.0")  # 2^mantissa
+
+
+def _rounding(name: str, correction: str) -> VectorFunction:
+    return VectorFunction(f"""\
+static inline $V pb_{name}_$S($V x)
+{{
+$quick    $V size = ($V)(($I)x & ~$sign), y = (size + $whole) - $whole;
+    y = ($V)(($I)y | (($I)x & $sign));
+{correction}    return pb_choose_$S(size < $whole, y, x);
+$end}}
+""", constants={"whole": _WHOLE})
+
+
+def _by_one(test: str, sign: str) -> str:
+    """The integer on the other side where the nearest one is on the wrong side; the sign of zero stays x's."""
+    return f"    y = ($V)(($I)(y {sign} ($V)(({test}) & $one_bits)) | (($I)x & $sign));\n"
+
+
+ELEMENTARY: Final[Mapping[str, VectorFunction]] = {
+    "abs": VectorFunction("""\
+static inline $V pb_abs_$S($V x)
+{
+    return ($V)(($I)x & ~$sign);
+}
+"""),
+    "sign": VectorFunction("""\
+static inline $V pb_sign_$S($V x)
+{
+    $V y = ($V)((x > 0) & $one_bits) - ($V)((x < 0) & $one_bits);
+    return pb_choose_$S(x == x, y, x);
+}
+"""),
+    "sqrt": VectorFunction("""\
+static inline $V pb_sqrt_$S($V x)
+{
+$quick    for (int k = 0; k < $lanes; k++) x[k] = sqrt${f}(x[k]);
+    return x;
+$end}
+"""),
+    "round": _rounding("round", ""),
+    "floor": _rounding("floor", _by_one("y > x", "-")),
+    "ceil": _rounding("ceil", _by_one("y < x", "+")),
+    "trunc": _rounding("trunc", "    y = ($V)(($I)(y - ($V)((y > x) & (x > 0) & $one_bits) "
+                       "+ ($V)((y < x) & (x < 0) & $one_bits)) | (($I)x & $sign));\n"),
+    "floor_divide": VectorFunction("""\
+static inline $V pb_floor_divide_$S($V a, $V b)
+{
+    return pb_floor_$S(a / b);
+}
+""", needs=("floor",)),
+}
