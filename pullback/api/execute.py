@@ -87,7 +87,7 @@ class Runner:
         self.dims = solve_dims(self.program, [a.shape for a in arrays], sizes)
         self.single = traced.structure == tree.LEAF
         self.dtypes = [r.dtype.numpy for r in self.program.inputs]
-        self._entries: dict[tuple[tuple[int, int], ...], Callable[..., Any] | None] = {}
+        self._entries: dict[tuple[tuple[tuple[int, int], ...], int | None], Callable[..., Any] | None] = {}
         self.executable: Any = None
         if (backend or policy.backend()) == "c" and not has_empty_extent(self.program, self.dims):
             self.executable = self._compile(threads, general)
@@ -108,21 +108,24 @@ class Runner:
             policy.warn_without_compiler(error.what)
             return None
 
-    def entry(self, fixed: tuple[tuple[int, int], ...], typed: bool) -> Callable[..., Any] | None:
+    def entry(
+        self, fixed: tuple[tuple[int, int], ...], typed: bool, asked: int | None = None
+    ) -> Callable[..., Any] | None:
         """The compiled call itself, for arguments that fit exactly; None where the results are a tree or interpreted.
 
         Args:
             fixed: positions of the arguments that are integers it was compiled for, and their values.
             typed: whether Python numbers mean what arrays of rank 0 would.
+            asked: the number of threads that the block around such calls asks for.
         """
-        if fixed not in self._entries:
+        if (fixed, asked) not in self._entries:
             structure = self.traced.structure
             plain = self.single or (structure.kind == "tuple" and all(c == tree.LEAF for c in structure.children))
             made = None
             if plain and self.executable is not None:
-                made = self.executable.entry(fixed, self.traced.captured, typed)
-            self._entries[fixed] = made
-        return self._entries[fixed]
+                made = self.executable.entry(fixed, self.traced.captured, typed, asked)
+            self._entries[fixed, asked] = made
+        return self._entries[fixed, asked]
 
     def call_fast(self, arrays: list[NDArray]) -> Any:
         """A call whose arguments are known to be contiguous and of the shapes and element types of this runner."""

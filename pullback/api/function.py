@@ -267,13 +267,13 @@ class Function:
     def _keep(self, runner: Runner, fixed: tuple[tuple[int, int], ...]) -> None:
         """Let calls with arguments like these go straight to the compiled function (`runtime.shim.quick_class`)."""
         typed = all(isinstance(p.spec, ArraySpec | NumberSpec | SizeSpec | StaticSpec) for p in self.parameters)
-        entry = runner.entry(fixed, typed)
+        entry = runner.entry(fixed, typed, policy.asked_threads())
         if entry is None:
             return
         from pullback.runtime.shim import quicken
 
         self._entries = (entry, *(e for e in self._entries if e is not entry))[:ENTRIES]
-        quicken(self)
+        quicken(self, policy.ASKED_THREADS)
 
     def _runner(
         self, signature: Signature, traced: Traced, flat: Sequence[Any]

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 
 from pullback.errors import UsageError
 
-_THREADS: ContextVar[int | None] = ContextVar("threads", default=None)
+ASKED_THREADS: ContextVar[int | None] = ContextVar("threads", default=None)
 _EXACT: ContextVar[bool] = ContextVar("exact", default=False)
 
 
@@ -21,7 +21,7 @@ def is_count(x: object) -> bool:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Calls inside use at most `count` threads.
+    """Calls inside use at most `count` threads; results are the same bit for bit for any number of them.
 
     >>> import pullback as pb
     >>> with pb.threads(1):
@@ -29,11 +29,11 @@ def threads(count: int) -> Iterator[None]:
     """
     if not is_count(count):
         raise ValueError(f"threads({count!r}): the number of threads is an int of at least 1")
-    token = _THREADS.set(count)
+    token = ASKED_THREADS.set(count)
     try:
         yield
     finally:
-        _THREADS.reset(token)
+        ASKED_THREADS.reset(token)
 
 
 @contextmanager
@@ -53,12 +53,12 @@ def is_exact() -> bool:
 
 def asked_threads() -> int | None:
     """What the block around a call asks for."""
-    return _THREADS.get()
+    return ASKED_THREADS.get()
 
 
 def thread_count(own: int | None) -> int:
     """The number of threads of a call: the block around it, then the function's own setting, then the environment."""
-    found = _THREADS.get() if _THREADS.get() is not None else own
+    found = ASKED_THREADS.get() if ASKED_THREADS.get() is not None else own
     if found is not None:
         return found
     text = os.environ.get("PULLBACK_THREADS", "1")

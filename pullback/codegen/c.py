@@ -2,7 +2,9 @@
 
 The text is standalone: what it needs beyond libc and libm stands at its top. The function takes its inputs, its
 outputs, an arena of the planned size aligned to 64 bytes, and, where indices are checked at run time, a pointer to
-two numbers (index and extent) that describe a failure; it returns 0 or the code of the check that failed.
+two numbers (index and extent) that describe a failure; it returns 0 or the code of the check that failed. Where loops
+are shared out among threads it takes a pool too: a number of workers and a function that runs a task for each of its
+chunks. The text itself starts no threads, and without a pool it runs the chunks in order.
 
 Kernels become static functions whose parameters are `restrict`, equal ones are printed once. A program of a single
 kernel is printed as one function, and so are kernels without loops inside their caller.
@@ -40,10 +42,12 @@ from pullback.loops.nodes import (
     Let,
     LetIndex,
     Loop,
+    Parallel,
     Read,
     Site,
     Stmt,
     Store,
+    Task,
 )
 
 WIDTH: Final = 120
@@ -54,6 +58,25 @@ QUIET: Final = """\
 #pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
 #endif
 #define PB_INLINE static inline __attribute__((always_inline))
+"""
+POOL: Final = """\
+typedef struct pb_pool pb_pool;
+struct pb_pool { /* runs a task for every chunk; `worker` tells threads that run at the same time apart */
+    int64_t workers;
+    void (*run)(pb_pool *pool, void (*task)(void *context, int64_t chunk, int64_t worker), void *context,
+                int64_t chunks);
+};
+
+static void pb_run(pb_pool *pool, void (*task)(void *context, int64_t chunk, int64_t worker), void *context,
+                   int64_t chunks) {
+    if (pool) {
+        pool->run(pool, task, context, chunks);
+        return;
+    }
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+        task(context, chunk, 0);
+    }
+}
 """
 _MATH: Final = re.compile(
     r"\b(?:exp|expm1|log|log1p|log2|log10|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|asinh|acosh|atanh|sqrt|pow|fabs|"
@@ -72,6 +95,8 @@ class CSource:
         dims: the names of its dims, integer arguments between the arrays and the arena.
         arena_declaration: of C for all sizes, the prototype of the function that gives the bytes of the arena.
         needs: of C for all sizes, what the dims must fulfil.
+        worker_bytes: what the arena must have more for each worker but the first.
+        threaded: whether the function takes a pool.
     """
 
     text: str
@@ -83,6 +108,8 @@ class CSource:
     dims: tuple[str, ...] = ()
     arena_declaration: str = ""
     needs: tuple[str, ...] = ()
+    worker_bytes: int = 0
+    threaded: bool = False
 
 
 def print_c(function: Function, plan: MemoryPlan, *, names: Style = "user", comments: bool = True) -> CSource:
@@ -104,6 +131,7 @@ class _Writer:
     fails: bool = False
     lines: list[str] = field(default_factory=list)
     depth: int = 1
+    defined: set[object] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.expressions = Expressions(self.names, self.unit.helpers)
@@ -186,6 +214,8 @@ class _Writer:
                 self.comment((s.text,))
             case Call():
                 self._call(s)
+            case Parallel():
+                self._parallel(s)
             case _:
                 assert_never(s)
 
@@ -242,7 +272,7 @@ class _Writer:
         self.line(f"{guard}memcpy({target}, {source}, {size});")
 
     def _call(self, s: Call) -> None:
-        if self.unit.inlined(s.kernel):
+        if self.unit.inlined(s.kernel) and self._first_time(s.kernel):
             e = self.expressions
             for param, view in zip(s.kernel.params, s.arguments, strict=True):
                 home, base = e.places.get(view.buffer, (view.buffer, None))
@@ -260,6 +290,33 @@ class _Writer:
         else:
             self.line(f"{name}({', '.join(arguments)});")
 
+    def _parallel(self, s: Parallel) -> None:
+        """What the tasks need as a struct, and one call of the pool."""
+        tasks = TaskText(self.unit, self.expressions, s)
+        name = self.unit.tasks(tasks)
+        self.line("{")
+        self.depth += 1
+        values = ", ".join(f".{f} = {v}" for f, v in tasks.values.items())
+        self.line(f"struct {name} shared = {{{values}}};")
+        self.line(f"pb_run(pool, {name}_run, &shared, {tasks.chunks});")
+        if tasks.fails:
+            self.fails = True
+            self.line(f"for (int64_t chunk = 0; chunk < {tasks.chunks}; ++chunk) {{")
+            self.line("    if (shared.status[chunk]) {")
+            self.line("        if (fault) fault[0] = shared.fault[chunk][0], fault[1] = shared.fault[chunk][1];")
+            self.line("        return shared.status[chunk];")
+            self.line("    }")
+            self.line("}")
+        self.depth -= 1
+        self.line("}")
+
+    def _first_time(self, k: Kernel) -> bool:
+        """Whether nothing that the kernel defines has been defined in this function."""
+        made = {s.temp if isinstance(s, Let) else s.var for s in nodes.walk(k.body) if isinstance(s, Let | LetIndex)}
+        first = made.isdisjoint(self.defined)
+        self.defined |= made
+        return first
+
     def kernel_body(self, k: Kernel) -> None:
         """The statements of a kernel, in both forms where it has two."""
         if k.portable is None:
@@ -272,6 +329,70 @@ class _Writer:
             self.line(f"(void){self.expressions.place(b, ZERO_INDEX)[0]};")
         self.body(k.portable)
         self.lines.append("#endif")
+
+
+class TaskText:
+    """The C of a parallel statement: the fields of a struct with their values, and what each task calls.
+
+    Attributes:
+        fields: declarations by name.   values: what the caller puts there.   calls: first chunk and C of each task.
+        chunks: of all tasks.   fails: whether one has a range check.
+    """
+
+    def __init__(self, unit: _Unit, expressions: Expressions, s: Parallel) -> None:
+        self.unit = unit
+        self.expressions = expressions
+        self.fields: dict[str, str] = {}
+        self.values: dict[str, str] = {}
+        self.calls: list[tuple[int, str]] = []
+        self.chunks = 0
+        self.fails = any(t.call.kernel.checks for t in s.tasks)
+        self.wish = unit.kernel(s.tasks[0].call.kernel)
+        for t in s.tasks:
+            self._task(t)
+
+    def _task(self, t: Task) -> None:
+        k, e = t.call.kernel, self.expressions
+        arguments = []
+        for p, view in zip(k.params, t.call.arguments, strict=True):
+            const = "" if p.written else "const "
+            field = self._field(p.name, f"{const}{p.dtype.c} *", e.pointer(view.buffer, view.offset))
+            own = f" + worker * {self.unit.plan.worker_bytes // p.dtype.size}"
+            arguments.append(f"shared->{field}" + own * (view.buffer.space == "worker"))
+        for v, i in zip(k.indices, t.call.index_values, strict=True):
+            if v is t.chunk:
+                arguments.append("chunk" + f" - {self.chunks}" * (self.chunks > 0))
+            else:
+                arguments.append("shared->" + self._field(v.name, "int64_t ", e.index(i)))
+        if k.checks:
+            arguments.append("shared->fault[chunk]")
+        text = f"{self.unit.kernel(k)}({', '.join(arguments)});"
+        self.calls.append((self.chunks, f"shared->status[chunk] = {text}" if k.checks else text))
+        self.chunks += t.chunks
+
+    def _field(self, wish: str, declared: str, value: str) -> str:
+        """The name of the field with this value."""
+        for name, v in self.values.items():
+            if v == value and self.fields[name] == declared:
+                return name
+        name = unique(wish, lambda n: n in self.fields or n in ("status", "fault"))
+        self.fields[name] = declared
+        self.values[name] = value
+        return name
+
+    def text(self, name: str) -> str:
+        """The struct and the function that runs a chunk."""
+        fields = [f"{declared}{f};" for f, declared in self.fields.items()]
+        if self.fails:
+            fields += [f"int status[{self.chunks}];", f"int64_t fault[{self.chunks}][2];"]
+        lines = [f"struct {name} {{", *(f"    {f}" for f in fields), "};", "",
+                 f"static void {name}_run(void *context, int64_t chunk, int64_t worker) {{",
+                 f"    struct {name} *const shared = context;", "    (void)worker;"]
+        for start, call in reversed(self.calls[1:]):
+            lines += [f"    if (chunk >= {start}) {{", f"        {call}", "        return;", "    }"]
+        if self.chunks == 1:
+            lines.append("    (void)chunk;")
+        return "\n".join([*lines, f"    {self.calls[0][1]}", "}", ""])
 
 
 class _Unit:
@@ -301,6 +422,13 @@ class _Unit:
     def inlined(self, k: Kernel) -> bool:
         """Whether a kernel is printed where it is called: the only one, or one without loops."""
         return k is self._single or not k.is_function
+
+    def tasks(self, tasks: TaskText) -> str:
+        """The name of the struct of a parallel statement, which is printed now."""
+        name = unique(f"{tasks.wish}_tasks", self._taken.__contains__)
+        self._taken.update((name, f"{name}_run"))
+        self.kernel_texts.append(tasks.text(name))
+        return name
 
     def kernel(self, k: Kernel) -> str:
         """The name of the static function for a kernel, printed when first needed; equal ones are one."""
@@ -356,10 +484,13 @@ class _Unit:
         params.append("void *restrict arena")
         if body.fails:
             params.append("int64_t *fault")
+        threaded = any(isinstance(s, Parallel) for s in nodes.walk(f.body))
+        if threaded:
+            params.append("pb_pool *pool")
         text = "\n".join(body.lines)
         if f.dims:
             self._sizes(writer, text)
-        if not self.plan.bytes and not self.plan.slots:
+        if not self.plan.offsets and not self.plan.slots:
             writer.line("(void)arena;")
         for b, offset in self.plan.offsets.items():
             token = names(b, b.name)
@@ -376,17 +507,17 @@ class _Unit:
         if writer.lines:
             writer.line("")
         raw = f"({', '.join(params)}) {{\n" + "\n".join([*writer.lines, text, "    return 0;"]) + "\n}\n"
-        reserved = frozenset(self._taken | {"status"})
+        reserved = frozenset(self._taken | {"status"} | ({"pool", "shared", "chunk", "worker"} if threaded else set()))
         resolved = names.resolve(raw, self.style, reserved)
         definition = _wrap(f"int {self.name}", resolved)
         declaration = definition[: definition.index(" {\n")] + ";"
         arena, arena_declaration = self._arena_function() if f.dims else ("", "")
         texts = [*self.kernel_texts, arena]
-        parts = [self._header(), self._preamble("\n".join([*texts, definition])), *texts]
+        parts = [self._header(), self._preamble("\n".join([*texts, definition])), POOL * threaded, *texts]
         entry = self._entry_comment() + definition
         return CSource(_fit("\n".join([*(p for p in parts if p), entry])), self.name, declaration, tuple(self.sites),
                        self.plan.bytes, len(self.kernel_texts), tuple(d.name for d in f.dims), arena_declaration,
-                       tuple(map(str, f.needs)))
+                       tuple(map(str, f.needs)), self.plan.worker_bytes, threaded)
 
     def _sizes(self, writer: _Writer, text: str) -> None:
         """Tests of the dims, and which of them are not used."""

@@ -15,7 +15,23 @@ from dataclasses import dataclass, field
 from pullback.ir.index import as_index
 from pullback.ir.types import i8, u8
 from pullback.loops import nodes
-from pullback.loops.nodes import Buffer, Call, Copy, Fill, For, Function, Gather, If, Load, Loop, Stmt, Store, StoreRows
+from pullback.loops.footprint import first_reads
+from pullback.loops.nodes import (
+    Buffer,
+    Call,
+    Copy,
+    Fill,
+    For,
+    Function,
+    Gather,
+    If,
+    Load,
+    Loop,
+    Parallel,
+    Stmt,
+    Store,
+    StoreRows,
+)
 from pullback.loops.slots import ALIGNMENT, Slot, share_slots
 
 NEAR = 50  # a plan this close to what is alive at once (one part in so many) is good enough
@@ -26,6 +42,7 @@ TRIES, MANY = 12, 400  # placements tried for each of the orders; one alone for 
 class MemoryPlan:
     """Offsets of arena buffers and the size of the arena; `lives` are first and last moment of each.
 
+    The last `worker_bytes` of the `bytes` are one worker's own; each further one needs as much again behind them.
     Buffers whose sizes are known when the program runs are in `slots`, behind the `bytes` of all others.
     """
 
@@ -34,6 +51,7 @@ class MemoryPlan:
     lives: dict[Buffer, tuple[int, int]]
     moments: int
     slots: tuple[Slot, ...] = ()
+    worker_bytes: int = 0
 
     def bytes_at(self, dims: Mapping[str, int]) -> int:
         """The size of the arena for these dims."""
@@ -89,7 +107,7 @@ class Lifetimes:
         self.open.pop()
         self.now += 1
         inside = [b for b, (_, last) in self.lives.items() if last > start]
-        carried = read_before_written(body)
+        carried = first_reads(body, {})
         for b in inside:
             first, _ = self.lives[b]
             if b in before or b in carried:
@@ -97,7 +115,7 @@ class Lifetimes:
 
     def _touch(self, s: Stmt) -> None:
         for b in mentioned(s):
-            if b.space == "arena":
+            if b.space in ("arena", "worker"):
                 first = self.lives.get(b, (self.now, 0))[0]
                 around = self.inside.setdefault(b, tuple(self.open))
                 depth = next((k for k, (x, y) in enumerate(zip(around, self.open, strict=False)) if x != y),
@@ -133,6 +151,11 @@ def accesses(s: Stmt) -> tuple[list[Buffer], list[Buffer]]:
                     reads.append(a.buffer)
                 if p.written:
                     writes.append(a.buffer)
+        case Parallel():
+            for t in s.tasks:
+                more, changed = accesses(t.call)
+                reads += more
+                writes += changed
         case _:
             pass
     for v in nodes.values_of(s):
@@ -154,24 +177,21 @@ def read_parameters(kernel: nodes.Kernel) -> set[Buffer]:
     return out
 
 
-def read_before_written(body: tuple[Stmt, ...]) -> set[Buffer]:
-    """Buffers whose first mention in a loop body may be a read, so that they carry a value from trip to trip."""
-    written: set[Buffer] = set()
-    found: set[Buffer] = set()
-    for s in nodes.walk(body):
-        reads, writes = accesses(s)
-        found.update(b for b in reads if b not in written)
-        written.update(writes)
-    return found
-
-
 def plan(function: Function) -> MemoryPlan:
     """Offsets for the arena buffers of a function: of several orders in which to place them, what needs least."""
     walk = Lifetimes()
     walk.body(function.body)
     slots = share_slots({b: life for b, life in walk.lives.items() if b.elements.constant is None},
                         function.needs)
-    lives = {b: life for b, life in walk.lives.items() if b.elements.constant is not None}
+    known = {b: life for b, life in walk.lives.items() if b.elements.constant is not None}
+    offsets, size = _best_places({b: life for b, life in known.items() if b.space == "arena"})
+    own, each = _best_places({b: life for b, life in known.items() if b.space == "worker"})
+    offsets |= {b: size + offset for b, offset in own.items()}
+    return MemoryPlan({b: offsets[b] for b in known}, size + each, walk.lives, walk.now, slots, each)
+
+
+def _best_places(lives: Mapping[Buffer, tuple[int, int]]) -> tuple[dict[Buffer, int], int]:
+    """Offsets for buffers that live so long, and the bytes they need."""
     order = {b: k for k, b in enumerate(lives)}
     most = max((sum(_room(b) for b in alive) for alive in _alive_together(lives)), default=0)
     enough = most + most // NEAR
@@ -187,11 +207,11 @@ def plan(function: Function) -> MemoryPlan:
             if size < 0 or needed < size:
                 best, size = offsets, needed
             if size <= enough:
-                return MemoryPlan({b: best[b] for b in lives}, size, walk.lives, walk.now, slots)
+                return best, size
             top = max(queue, key=lambda b: offsets[b] + _room(b))  # in the way of a smaller arena: it goes earlier
             queue.remove(top)
             queue.insert(0, top)
-    return MemoryPlan({b: best[b] for b in lives}, size, walk.lives, walk.now, slots)
+    return best, size
 
 
 def _room(b: Buffer) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pullback.loops.memory import Lifetimes, MemoryPlan, accesses
-from pullback.loops.nodes import Buffer, Call, Comment, Copy, Fill, For, Function, If, Loop, Stmt
+from pullback.loops.nodes import Buffer, Call, Comment, Copy, Fill, For, Function, If, Loop, Parallel, Stmt
 
 MATHEMATICS = 44  # characters of a statement's mathematics that are shown
 
@@ -59,6 +59,7 @@ class MemoryTable:
         statements: one row for each, in the order in which they run.
         peak_bytes: how much of the arena is used.
         find_peaks: finds the peak in every mode.
+        workers, worker_bytes: how many threads it is for, and what each but the first adds to the peak.
     """
 
     program: str
@@ -70,6 +71,13 @@ class MemoryTable:
     statements: tuple[StatementRow, ...]
     peak_bytes: int
     find_peaks: Callable[[], Mapping[str, int]] | None = None
+    workers: int = 1
+    worker_bytes: int = 0
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of the arena with all workers."""
+        return self.peak_bytes + (self.workers - 1) * self.worker_bytes
 
     @property
     def input_bytes(self) -> int:
@@ -120,6 +128,9 @@ class MemoryTable:
         out = [f"peak {self.peak_bytes:,} bytes in the arena: {self.live_bytes:,} alive at once, {unused:,} between "
                f"arrays, which begin at multiples of 64",
                f"inputs {self.input_bytes:,} bytes, outputs {self.output_bytes:,}"]
+        if self.workers > 1:
+            out.append(f"{self.workers} threads: {self.arena_bytes:,} bytes, as each but the first has "
+                       f"{self.worker_bytes:,} more")
         if self.find_peaks is not None:
             out.append("modes " + ", ".join(f"{mode} {n:,}" for mode, n in self.peaks.items()))
         return out
@@ -135,7 +146,7 @@ def _aligned(rows: Sequence[tuple[str, ...]], right: tuple[int, ...]) -> list[st
 
 
 def memory_table(function: Function, memory: MemoryPlan, mode: str = "fastest",
-                 find_peaks: Callable[[], Mapping[str, int]] | None = None) -> MemoryTable:
+                 find_peaks: Callable[[], Mapping[str, int]] | None = None, workers: int = 1) -> MemoryTable:
     """The table of a planned function; its mathematics where kernels carry theirs."""
     buffers = tuple(BufferRow(b.name, _dims(b), b.bytes, offset, *memory.lives[b])
                     for b, offset in memory.offsets.items())
@@ -143,7 +154,7 @@ def memory_table(function: Function, memory: MemoryPlan, mode: str = "fastest",
                        for side in (function.inputs, function.outputs))
     in_place = tuple(function.outputs[o].name for o, _ in function.in_place)
     return MemoryTable(function.name, mode, inputs, outputs, in_place, buffers, tuple(_rows(function, memory)),
-                       memory.peak, find_peaks)
+                       memory.peak, find_peaks, workers, memory.worker_bytes)
 
 
 def _rows(function: Function, memory: MemoryPlan) -> Iterator[StatementRow]:
@@ -168,9 +179,8 @@ def _rows(function: Function, memory: MemoryPlan) -> Iterator[StatementRow]:
 
 def _scratch(s: Stmt) -> set[Buffer]:
     """Working memory of a statement."""
-    if not isinstance(s, Call):
-        return set()
-    return {a.buffer for p, a in zip(s.kernel.params, s.arguments, strict=True) if p in s.kernel.scratch}
+    calls = (s,) if isinstance(s, Call) else [t.call for t in s.tasks] if isinstance(s, Parallel) else ()
+    return {a.buffer for c in calls for p, a in zip(c.kernel.params, c.arguments, strict=True) if p in c.kernel.scratch}
 
 
 def _described(s: Stmt, headline: str) -> tuple[str, str, str]:
@@ -179,9 +189,10 @@ def _described(s: Stmt, headline: str) -> tuple[str, str, str]:
     written = next((b for b in accesses(s)[1] if b not in scratch), None)
     dims = "" if written is None else _dims(written)
     match s:
-        case Call():
-            maths = s.kernel.comment[0] if s.kernel.comment else ""
-            return s.kernel.name, _head(maths.partition(" = ")[2] or maths), dims
+        case Call() | Parallel():
+            kernel = s.kernel if isinstance(s, Call) else s.tasks[0].call.kernel
+            maths = kernel.comment[0] if kernel.comment else ""
+            return kernel.name, _head(maths.partition(" = ")[2] or maths), dims
         case Copy():
             return f"{s.target.buffer}", f"copy of {s.source.buffer}", dims
         case Fill():

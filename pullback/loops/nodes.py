@@ -7,12 +7,13 @@ closed union of nodes, each with a `Type` (dtype, lanes); one lane is a scalar.
 
     Function      parameters, kernels and the statements of the whole program
     Kernel        a static function over its own parameter buffers; `Call` hands it views of the program's buffers
-    Statement     For Let LetIndex Assign Store StoreRows If Loop Break Check Copy Fill Call Comment
+    Statement     For Let LetIndex Assign Store StoreRows If Loop Break Check Copy Fill Call Parallel Comment
     Value         Literal Load Gather Read IndexValue Holds Broadcast Binary Unary Apply Call_ Choice Convert Across
 
 Buffers are flat and row-major. Their space says where they live: "input" and "output" are parameters of the
 function, "parameter" those of a kernel, "arena" has a byte offset given by `memory.plan`, "stack" is a local array
-of a kernel, at most 4 KiB. Nodes are compared by identity; nothing here is interned.
+of a kernel, at most 4 KiB. Of a "worker" buffer each worker of a parallel statement has its own, behind the arena.
+Nodes are compared by identity; nothing here is interned.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pullback.ir.primitive import Primitive
 from pullback.ir.types import DType, bool_, i64
 from pullback.source import Position
 
-Space = Lit["input", "output", "parameter", "arena", "stack"]
+Space = Lit["input", "output", "parameter", "arena", "worker", "stack"]
 Kind = Lit["serial", "vector", "unrolled", "parallel"]
 BinaryOp = Lit["+", "-", "*", "/", "max", "min", "&&", "||", "==", "!=", "<", ">", "<=", ">=", "&", "|", "^"]
 UnaryOp = Lit["-", "!"]
@@ -487,7 +488,33 @@ class Call:
         return tuple(as_index(v) for v in self.kernel.indices) if self.indices is None else self.indices
 
 
-Stmt = For | Let | LetIndex | Assign | Store | StoreRows | If | Loop | Break | Check | Copy | Fill | Comment | Call
+@dataclass(frozen=True, eq=False, slots=True)
+class Task:
+    """A call for each value of `chunk`, an index variable of the kernel whose extent is a number."""
+
+    call: Call
+    chunk: Var
+
+    @property
+    def chunks(self) -> int:
+        """How many calls it is."""
+        n = self.chunk.extent.constant
+        assert n is not None
+        return n
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Parallel:
+    """All chunks of all tasks, in any order and at the same time: none reads or writes what another writes.
+
+    Views of "worker" buffers are of the worker's own.
+    """
+
+    tasks: tuple[Task, ...]
+
+
+Stmt = (For | Let | LetIndex | Assign | Store | StoreRows | If | Loop | Break | Check | Copy | Fill | Comment | Call
+        | Parallel)
 
 
 @dataclass(frozen=True, eq=False)
@@ -529,6 +556,8 @@ def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
         match s:
             case For() | Loop():
                 yield from walk(s.body)
+            case Parallel():
+                yield from (t.call for t in s.tasks)
             case If():
                 yield from walk(s.then)
                 yield from walk(s.otherwise)
@@ -592,6 +621,9 @@ def statement_indices(s: Stmt) -> tuple[Index, ...]:
         case Call():
             out += (a.offset for a in s.arguments)
             out += s.index_values
+        case Parallel():
+            for t in s.tasks:
+                out += (i for i in statement_indices(t.call) if i is not as_index(t.chunk))
         case _:
             pass
     for v in values_of(s):

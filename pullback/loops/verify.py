@@ -132,7 +132,7 @@ class _Scopes:
             _require(not isinstance(a, Data) or a in variables, f"{a} in {i} is not bound")
 
     def _buffer(self, b: Buffer) -> None:
-        known = b in self.buffers or b.space == "stack" or (self.arena and b.space == "arena")
+        known = b in self.buffers or b.space == "stack" or (self.arena and b.space in ("arena", "worker"))
         _require(known, f"{b} ({b.space}) is not known here")
 
 
@@ -175,7 +175,7 @@ class _Memory:
     def _run(self, s: Stmt, valid: dict[Buffer, bool]) -> None:
         reads, writes = accesses(s)
         for b in reads:
-            if b.space == "arena":
+            if b.space in ("arena", "worker"):
                 _require(valid.get(b, False), f"{b} is read, but its memory holds something else")
         for b in writes:
             for c in self.rivals.get(b, ()):

@@ -21,6 +21,7 @@ from pullback.loops.lower import Specialist, lower
 from pullback.loops.memory import MemoryPlan, plan
 from pullback.loops.memory_table import MemoryTable, memory_table
 from pullback.loops.nodes import Function
+from pullback.loops.parallel import parallelise
 from pullback.loops.parts import part_kernels
 from pullback.loops.schedule import schedule
 from pullback.loops.size_table import SizeTable, size_table
@@ -57,7 +58,7 @@ def mathematics(s: Statement) -> tuple[str, ...]:
 
 def lower_program(program: Program, dims: Mapping[str, int], comments: bool = True,
                   vector_bytes: int = SHIPPED_VECTOR_BYTES, portable: bool = True,
-                  canonical: bool = False) -> Lowered:
+                  canonical: bool = False, threaded: bool = False) -> Lowered:
     """Optimise, lower and plan a program for the given dims, in the first form that its memory limit allows.
 
     Dims that are not given become arguments of its function; statements are then in the order in which they are.
@@ -66,6 +67,7 @@ def lower_program(program: Program, dims: Mapping[str, int], comments: bool = Tr
         comments: whether kernels carry their mathematics.
         vector_bytes, portable: as for `loops.lower`.
         canonical: whether the order in which things were made leaves no trace, so that equal programs give equal C.
+        threaded: whether loops with enough work are shared out among threads.
     """
     if program.notes.get("exact"):
         vector_bytes = 0  # vectors sum in another order and have their own exp, tanh and log
@@ -73,7 +75,7 @@ def lower_program(program: Program, dims: Mapping[str, int], comments: bool = Tr
     symbolic = not determined_dims(program).keys() <= dims.keys()
     with deep_recursion():
         needs = needed_conditions(specialise(program, dims)) if symbolic else ()
-        settings = _Settings(comments, vector_bytes, portable, canonical, needs)
+        settings = _Settings(comments, vector_bytes, portable, canonical, threaded and not symbolic, needs)
         if symbolic and limit is not None:
             facts = [f"all that is known of them is {', '.join(map(str, needs))}"]
             raise CompilerError("E262", f"{program.name} has a memory limit, which takes a number for each dim",
@@ -125,6 +127,7 @@ class _Settings:
     vector_bytes: int
     portable: bool
     canonical: bool
+    threaded: bool
     needs: tuple[Cond, ...]
 
 
@@ -139,6 +142,8 @@ def _lower(program: Program, dims: Mapping[str, int], form: _Form, settings: _Se
         optimised = schedule(optimised, grouper)
     function = lower(optimised, mathematics if settings.comments else None, specialists(vector_bytes, portable),
                      grouper, settings.needs)
+    if settings.threaded:
+        function = parallelise(function)
     return Lowered(optimised, function, plan(function), form.mode)
 
 

@@ -20,6 +20,7 @@ from pullback.ir.types import dtype_named
 from pullback.runtime.buffer import NDArray, address, aligned_bytes, prepared
 from pullback.runtime.compile import native_vector_bytes
 from pullback.runtime.load import Entry
+from pullback.runtime.pool import pool_address
 from pullback.runtime.record import Parameter, Record, find_record, keep_record, record_path
 from pullback.source import user_position
 
@@ -68,13 +69,16 @@ class Executable:
 
     Attributes:
         record: its C and what a call needs to know.
+        workers: how many threads a call uses at most; one where there is nothing to share out.
         in_place: output position -> input position that may be the same array.
     """
 
     def __init__(
-        self, record: Record, entry: Entry, lowered: Callable[[], Lowered], dims: Sequence[int] = ()
+        self, record: Record, entry: Entry, lowered: Callable[[], Lowered], dims: Sequence[int] = (), threads: int = 1
     ) -> None:
         self.record = record
+        self.pool = pool_address(threads) if record.threaded else 0
+        self.workers = threads if self.pool else 1
         self._dims = tuple(dims)
         self.in_place = dict(record.in_place)
         self._lowered = lowered
@@ -86,7 +90,7 @@ class Executable:
     @property
     def arena_bytes(self) -> int:
         """Bytes of working memory a call uses."""
-        return self.record.arena_bytes
+        return self.record.arena_bytes + (self.workers - 1) * self.record.worker_bytes
 
     @cached_property
     def lowered(self) -> Lowered:
@@ -101,7 +105,7 @@ class Executable:
 
         if self.lowered.function.dims:
             return size_table(self.lowered.function, self.lowered.memory)
-        return memory_table(self.lowered.function, self.lowered.memory, self.lowered.mode)
+        return memory_table(self.lowered.function, self.lowered.memory, self.lowered.mode, workers=self.workers)
 
     def empty_outputs(self) -> list[NDArray]:
         """Arrays for the outputs, not initialised."""
@@ -132,7 +136,8 @@ class Executable:
         return results
 
     def entry(
-        self, fixed: Sequence[tuple[int, int]] = (), held: Sequence[NDArray] = (), numbers: bool = False
+        self, fixed: Sequence[tuple[int, int]] = (), held: Sequence[NDArray] = (), numbers: bool = False,
+        asked: int | None = None,
     ) -> Callable[..., Any] | None:
         """The program as a callable on arguments that fit exactly (`runtime.shim`); None where there can be none."""
         from pullback.runtime.shim import fast_entry
@@ -144,9 +149,9 @@ class Executable:
 
         r = self.record
         checks = failed if r.sites else None
-        return fast_entry(
-            self._entry, r.inputs, r.outputs, r.arena_bytes, checks, r.brief, fixed, held, numbers, self._dims
-        )
+        pool = self.pool if r.threaded else None
+        return fast_entry(self._entry, r.inputs, r.outputs, self.arena_bytes, checks, r.brief, fixed, held, numbers,
+                          self._dims, pool, asked)
 
     def _target(self, k: int, a: NDArray, inputs: Sequence[NDArray]) -> NDArray:
         """The array the program writes for output k: the given one, or another where that will not do."""
@@ -164,11 +169,12 @@ class Executable:
             arena = self._arenas.pop() if self._arenas else aligned_bytes(self.arena_bytes)
             memory = address(arena)
         try:
+            last = (self.pool,) if self.record.threaded else ()
             if not self.record.sites:
-                self._entry(*inputs, *outputs, *self._dims, memory)
+                self._entry(*inputs, *outputs, *self._dims, memory, *last)
                 return
             fault = np.zeros(2, np.int64)
-            code = self._entry(*inputs, *outputs, *self._dims, memory, address(fault))
+            code = self._entry(*inputs, *outputs, *self._dims, memory, address(fault), *last)
             if code:
                 raise range_error(self._site(code), int(fault[0]), int(fault[1]))
         finally:
@@ -191,7 +197,9 @@ class Executable:
         known = np.zeros(len(touched), bool)
         known[: self.arena_bytes] = bool(self.lowered.memory.slots)
         for buffer, start in self.lowered.memory.offsets.items():
-            known[start : start + buffer.bytes] = True
+            for k in range(self.workers if buffer.space == "worker" else 1):
+                own = start + k * self.record.worker_bytes
+                known[own : own + buffer.bytes] = True
         return Poisoned(first, int(used[-1]) + 1 if len(used) else 0, int(np.count_nonzero(~known[used])))
 
     def _run_poisoned(self, inputs: Sequence[NDArray], beyond: int, poison: int) -> tuple[list[NDArray], NDArray]:
@@ -205,6 +213,8 @@ class Executable:
         arguments = [*(address(a) for a in (*ready, *outputs)), *self._dims, address(arena)]
         if self.record.sites:
             arguments.append(0)
+        if self.record.threaded:
+            arguments.append(self.pool)
         code = self._entry(*arguments)
         assert code == 0, f"range check {code} failed"
         return outputs, arena != poison
@@ -224,13 +234,13 @@ def compile_program(program: Program, dims: Mapping[str, int], threads: int = 1)
     """Compile a program for the given dims, or find it in the cache.
 
     Args:
-        threads: how many threads a call may use; one, for now.
+        threads: how many threads a call may use; the code is the same for any number, and so are its results.
 
     Raises:
         CompilerError: [E410] no compiler. [E411] it failed.
     """
     record, lowered = _compiled(program, dims)
-    return Executable(record, record.entry(), lowered)
+    return Executable(record, record.entry(), lowered, threads=threads)
 
 
 def _compiled(program: Program, dims: Mapping[str, int]) -> tuple[Record, Callable[[], Lowered]]:
@@ -239,7 +249,7 @@ def _compiled(program: Program, dims: Mapping[str, int]) -> tuple[Record, Callab
     def lowered() -> Lowered:
         from pullback.runtime.emit import lower_program
 
-        return lower_program(program, dims, False, native_vector_bytes(), False)
+        return lower_program(program, dims, False, native_vector_bytes(), False, threaded=True)
 
     path = record_path(program, dims)
     record = find_record(path)
@@ -299,7 +309,7 @@ def compile_general(program: Program, given: Mapping[str, int] | None = None, th
 
     Args:
         given: dims that are numbers all the same.
-        threads: how many threads a call may use; one, for now.
+        threads: how many threads a call may use; one, as C for all sizes is not shared out.
 
     Raises:
         CompilerError: [E262] it has a memory limit. [E410] no compiler. [E411] it failed.

@@ -51,11 +51,13 @@ class Record:
 
     Attributes:
         text: its C.   name: its C name.
-        arena_bytes: what it needs.   sites: how many range checks it has.
+        arena_bytes: what it needs.   worker_bytes: what it needs more for each further worker.
+        sites: how many range checks it has.
         in_place: output and input positions that may be one array.
         exact: whether products and sums must not be contracted.
         brief: whether a call takes a few microseconds at most.
         dims: the dims it has as arguments; it has then a function that gives the bytes of the arena.
+        threaded: whether it takes a pool of threads.
     """
 
     text: str
@@ -68,6 +70,8 @@ class Record:
     exact: bool = False
     brief: bool = False
     dims: tuple[str, ...] = ()
+    worker_bytes: int = 0
+    threaded: bool = False
 
     @staticmethod
     def of(function: Function, source: CSource, exact: bool = False) -> Record:
@@ -75,7 +79,7 @@ class Record:
         return Record(source.text, source.name, source.arena_bytes, len(source.sites),
                       tuple(Parameter.of(b) for b in function.inputs),
                       tuple(Parameter.of(b) for b in function.outputs), function.in_place, exact, _is_brief(function),
-                      source.dims)
+                      source.dims, source.worker_bytes, source.threaded)
 
     def entry(self) -> Entry:
         """The compiled function."""
@@ -95,14 +99,14 @@ class Record:
     @property
     def arity(self) -> int:
         """The number of C arguments."""
-        return len(self.inputs) + len(self.outputs) + len(self.dims) + 1 + bool(self.sites)
+        return len(self.inputs) + len(self.outputs) + len(self.dims) + 1 + bool(self.sites) + self.threaded
 
 
 def _is_brief(function: Function) -> bool:
     """Whether it does little: few operations, few bytes, and no loop that runs as long as its data say."""
-    from pullback.loops.nodes import Break, walk  # not needed by a start from the cache
+    from pullback.loops.nodes import Break, Parallel, walk  # not needed by a start from the cache
 
-    if any(isinstance(s, Break) for s in walk(function.body)):
+    if any(isinstance(s, Break | Parallel) for s in walk(function.body)):
         return False
     operations = function.operations.constant
     if operations is None or function.dims:
@@ -127,7 +131,7 @@ def find_record(path: Path) -> Record | None:
                            for side in ("inputs", "outputs"))
         pairs = tuple((int(o), int(i)) for o, i in data["in_place"])
         return Record(data["text"], data["name"], data["arena_bytes"], data["sites"], tuple(inputs), tuple(outputs),
-                      pairs, data["exact"], data["brief"], tuple(data["dims"]))
+                      pairs, data["exact"], data["brief"], tuple(data["dims"]), data["worker_bytes"], data["threaded"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import sysconfig
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import lru_cache
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -66,6 +67,8 @@ def fast_entry(
     held: Sequence[NDArray] = (),
     numbers: bool = False,
     dims: Sequence[int] = (),
+    pool: int | None = None,
+    asked: int | None = None,
 ) -> Entry | None:
     """A callable on arrays that are just what the function takes; None where the extension cannot serve it.
 
@@ -77,6 +80,8 @@ def fast_entry(
         held: arrays for the last inputs, which calls do not give.
         numbers: whether Python numbers do for floating-point arrays of rank 0.
         dims: integers that the function takes after its arrays.
+        pool: the pool of threads that the function takes; None where it takes none.
+        asked: the number of threads that quick calls must ask for.
     Returns:
         entry(*arguments, out=None) -> array, scalar or tuple of them, or NotImplemented for arguments that do not fit.
     """
@@ -96,6 +101,9 @@ def fast_entry(
         tuple(held),
         numbers,
         tuple(dims),
+        pool is not None,
+        pool or 0,
+        asked or 0,
     )
     return made
 
@@ -115,11 +123,14 @@ def quick_class(base: type) -> type:
     return found
 
 
-def quicken(function: object) -> None:
-    """From now on calls of an instance of a quick class try its entries before anything else."""
+def quicken(function: object, threads: ContextVar[int | None]) -> None:
+    """From now on calls of an instance of a quick class try its entries before anything else.
+
+    Those entries are tried that were made for the present value of `threads`.
+    """
     module = extension()
     if module is not None:
-        module.quicken(function)
+        module.quicken(function, threads)
 
 
 def _never(code: int, index: int, extent: int) -> None:

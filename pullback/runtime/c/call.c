@@ -47,6 +47,9 @@ typedef struct {
     size_t arena_bytes;
     void *arena; /* one arena waits here; a call that finds it lent takes another for itself */
     int checked;
+    int threaded; /* takes a pool, which may be none */
+    void *pool;
+    long long asked; /* the number of threads that a block around a quick call asks for, 0 without one */
     int brief; /* takes so little time that the interpreter lock is better kept */
     PyObject *failed;
 } Entry;
@@ -120,6 +123,7 @@ static int call_now(Entry *self, void **pointers, int64_t fault[2]) {
     }
     pointers[count++] = arena;
     if (self->checked) pointers[count++] = fault;
+    if (self->threaded) pointers[count++] = self->pool;
     int code;
     if (self->brief) {
         code = call_address(self->address, pointers, count);
@@ -140,7 +144,7 @@ static PyObject *entry_run(Entry *self, PyObject *const *args, Py_ssize_t given,
     int held = (int)PyTuple_GET_SIZE(self->held), next = 0;
     if (given != self->inputs + self->fixed - held) Py_RETURN_NOTIMPLEMENTED;
     double numbers[MOST_ARRAYS];
-    void *pointers[MOST_ARRAYS + MOST_DIMS + 2];
+    void *pointers[MOST_ARRAYS + MOST_DIMS + 3];
     PyObject *results[MOST_ARRAYS];
     PyObject *answer = NULL;
     int made = 0;
@@ -241,6 +245,15 @@ static PyObject *entry_type;
 
 static PyObject *word_slowly;
 static Py_ssize_t entries_at; /* where an instance of a quick class has its tuple of entries */
+static PyObject *threads;     /* a context variable: the number that the block around a call asks for */
+
+static long long asked_threads(void) {
+    PyObject *value = NULL;
+    if (!threads || PyContextVar_Get(threads, Py_None, &value) < 0) return -1;
+    long long count = value == Py_None ? 0 : PyLong_AsLongLong(value);
+    Py_DECREF(value);
+    return count;
+}
 
 /* A call of an instance of a quick class: the first entry that the arguments fit, else `_call_slowly`. */
 static PyObject *quick_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names) {
@@ -249,10 +262,12 @@ static PyObject *quick_call(PyObject *self, PyObject *const *args, size_t nargsf
     if (entries && PyTuple_CheckExact(entries)
         && (!named || (named == 1 && !PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "out")))) {
         PyObject *out = !named || args[given] == Py_None ? NULL : args[given];
+        long long asked = asked_threads();
+        if (asked < 0) return NULL;
         Py_INCREF(entries); /* a call may replace them */
         for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(entries); ++k) {
             PyObject *entry = PyTuple_GET_ITEM(entries, k);
-            if ((PyObject *)Py_TYPE(entry) != entry_type) continue;
+            if ((PyObject *)Py_TYPE(entry) != entry_type || ((Entry *)entry)->asked != asked) continue;
             PyObject *answer = entry_run((Entry *)entry, args, given, out);
             if (answer != Py_NotImplemented) {
                 Py_DECREF(entries);
@@ -297,8 +312,11 @@ static PyObject *quick_class(PyObject *module, PyObject *base) {
 }
 
 /* quicken(function): let calls of an instance of a quick class begin with its entries; others stay as they are. */
-static PyObject *quicken(PyObject *module, PyObject *self) {
+static PyObject *quicken(PyObject *module, PyObject *args) {
     (void)module;
+    PyObject *self, *variable;
+    if (!PyArg_ParseTuple(args, "OO!", &self, &PyContextVar_Type, &variable)) return NULL;
+    Py_XSETREF(threads, Py_NewRef(variable));
     PyTypeObject *type = Py_TYPE(self);
     if (PyType_HasFeature(type, Py_TPFLAGS_HAVE_VECTORCALL)
         && type->tp_vectorcall_offset + (Py_ssize_t)sizeof(vectorcallfunc) == type->tp_basicsize)
@@ -320,23 +338,26 @@ static int read_array(PyObject *item, Array *a) {
     return !PyErr_Occurred();
 }
 
-/* entry(address, inputs, outputs, arena_bytes, checked, brief, failed, fixed, held, numbers, dims); None where there is
-   too much. `fixed` has pairs (position among the arguments, integer) in order, `held` the arrays of the last inputs,
-   `dims` the integers that the function takes after its arrays. */
+/* entry(address, inputs, outputs, arena_bytes, checked, brief, failed, fixed, held, numbers, dims, threaded, pool,
+   asked); None where there is too much. `fixed` has pairs (position among the arguments, integer) in order, `held` the
+   arrays of the last inputs, `dims` the integers that the function takes after its arrays, `asked` the number of
+   threads that quick calls must ask for. */
 static PyObject *new_entry(PyObject *module, PyObject *args) {
     (void)module;
-    unsigned long long address;
+    unsigned long long address, pool;
+    long long asked;
     PyObject *inputs, *outputs, *failed, *fixed, *held, *dims;
     Py_ssize_t arena_bytes;
-    int checked, brief, numbers;
-    if (!PyArg_ParseTuple(args, "KO!O!nppOO!O!pO!", &address, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
+    int checked, brief, numbers, threaded;
+    if (!PyArg_ParseTuple(args, "KO!O!nppOO!O!pO!pKL", &address, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
                           &arena_bytes, &checked, &brief, &failed, &PyTuple_Type, &fixed, &PyTuple_Type, &held,
-                          &numbers, &PyTuple_Type, &dims))
+                          &numbers, &PyTuple_Type, &dims, &threaded, &pool, &asked))
         return NULL;
     Py_ssize_t m = PyTuple_GET_SIZE(inputs), n = PyTuple_GET_SIZE(outputs);
     Py_ssize_t d = PyTuple_GET_SIZE(dims);
     if (d > MOST_DIMS || (d && sizeof(void *) < sizeof(int64_t))) Py_RETURN_NONE;
-    if (m + n + d + 2 > 16 || PyTuple_GET_SIZE(fixed) > MOST_FIXED || PyTuple_GET_SIZE(held) > m) Py_RETURN_NONE;
+    if (m + n + d + 2 + threaded > 16 || PyTuple_GET_SIZE(fixed) > MOST_FIXED || PyTuple_GET_SIZE(held) > m)
+        Py_RETURN_NONE;
     for (Py_ssize_t k = 0; k < m + n; ++k) {
         PyObject *item = k < m ? PyTuple_GET_ITEM(inputs, k) : PyTuple_GET_ITEM(outputs, k - m);
         if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 3 || !PyTuple_Check(PyTuple_GET_ITEM(item, 0))
@@ -354,6 +375,9 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
     self->checked = checked;
     self->brief = brief;
     self->numbers = numbers;
+    self->threaded = threaded;
+    self->pool = (void *)(uintptr_t)pool;
+    self->asked = asked;
     self->failed = Py_NewRef(failed);
     self->held = Py_NewRef(held);
     self->dims = (int)d;
@@ -376,7 +400,7 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
 
 static PyMethodDef methods[] = {{"entry", new_entry, METH_VARARGS, "An Entry."},
                                 {"quick_class", quick_class, METH_O, "A class whose instances can be quickened."},
-                                {"quicken", quicken, METH_O, "Let calls try entries first."},
+                                {"quicken", quicken, METH_VARARGS, "Let calls try entries first."},
                                 {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_pullback_call", NULL, -1, methods, NULL, NULL, NULL, NULL};

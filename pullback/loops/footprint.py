@@ -1,0 +1,427 @@
+"""Which elements statements read and write, and what follows: loops whose iterations do not depend on each other.
+
+An access is a run of elements of a buffer, from one index to another. Kernels that are called are looked into, their
+parameters being places in the caller's buffers. Iterations of a loop over v are independent if no element that one of
+them writes is touched by another: for an address c v + w, where w takes values in a range of less than c (elements of
+a row), or steps over whole ranges of c v (rows of a plane), or both. What cannot be proven so is taken to depend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from pullback.ir.index import Atom, Data, Floor, Index, Mod, Monomial, Var, as_index, polynomial
+from pullback.ir.traverse import Substitution
+from pullback.loops import nodes
+from pullback.loops.nodes import (
+    Assign,
+    Bound,
+    Break,
+    Buffer,
+    Call,
+    Copy,
+    Fill,
+    For,
+    Gather,
+    Holds,
+    If,
+    Kernel,
+    Let,
+    LetIndex,
+    Load,
+    Loop,
+    Parallel,
+    Stmt,
+    Store,
+    StoreRows,
+    View,
+)
+
+Interval = tuple[int, int]
+Places = Mapping[Buffer, View]
+ENDLESS = 1 << 60
+MANY = 64  # runs or periods above which nothing is proven
+
+
+@dataclass(frozen=True)
+class Access:
+    """Elements `first` to `last` of a buffer, read or written."""
+
+    buffer: Buffer
+    first: Index
+    last: Index
+    write: bool
+
+
+class Footprint:
+    """What statements touch, in the buffers where the parameters of their kernel lie.
+
+    Attributes:
+        ranges: the values of each variable and loaded index that the statements bind.
+        accesses: reads only of buffers that are also written, or of all with `every`.
+    """
+
+    def __init__(self, body: Iterable[Stmt], places: Places, ranges: Mapping[Atom, Interval] | None = None,
+                 every: bool = False) -> None:
+        self.ranges: dict[Atom, Interval] = dict(ranges or {})
+        self.outside = frozenset(self.ranges)
+        self.accesses: list[Access] = []
+        statements = tuple(body)
+        self._wanted = None if every else written(statements, places)
+        self._body(statements, places, {})
+
+    def _body(self, body: Sequence[Stmt], places: Places, known: dict[Var, Index]) -> None:
+        known = dict(known)
+        for s in body:
+            m = Substitution(variables=known)
+            self._reads(s, places, m)
+            match s:
+                case For():
+                    own = Var(s.var.name, s.var.extent)
+                    self.ranges[own] = trip_range(s, self.ranges, m)
+                    self._body(s.body, places, {**known, s.var: as_index(own)})
+                case Loop():
+                    self._body(s.body, places, known)
+                case If():
+                    self._body(s.then, places, known)
+                    self._body(s.otherwise, places, known)
+                case LetIndex():
+                    self._let(s, m, known)
+                case Store():
+                    self._add(s.buffer, s.offset, s.value.type.lanes - 1, places, m, True)
+                case StoreRows():
+                    lanes = s.values[0].type.lanes
+                    self._add(s.buffer, s.offset, (lanes - 1) * s.step + len(s.values) - 1, places, m, True)
+                case Fill():
+                    self._add(s.buffer, s.offset, s.count - 1, places, m, True)
+                case Copy():
+                    self._add(s.target.buffer, s.target.offset, s.count - 1, places, m, True)
+                    self._add(s.source.buffer, s.source.offset, s.count - 1, places, m, False)
+                case Call():
+                    self._call(s, places, m)
+                case Parallel():
+                    for t in s.tasks:
+                        own = Var(t.chunk.name, t.chunk.extent)
+                        self.ranges[own] = (0, t.chunks - 1)
+                        self._call(t.call, places, Substitution(variables={**known, t.chunk: as_index(own)}))
+                case _:
+                    pass
+
+    def _let(self, s: LetIndex, m: Substitution, known: dict[Var, Index]) -> None:
+        if isinstance(s.var, Data):
+            extent = None if s.var.extent is None else s.var.extent.constant
+            self.ranges[s.var] = (-ENDLESS, ENDLESS) if extent is None else (0, extent - 1)
+        elif isinstance(s.value, Index):
+            known[s.var] = m.index(s.value)
+        else:
+            own = Var(s.var.name, s.var.extent)
+            extent = s.var.extent.constant or ENDLESS
+            low, high = (0, extent - 1)
+            if isinstance(s.value, nodes.Extreme):
+                least, most = bound_range(s.value, self.ranges, m)
+                low, high = max(low, least), min(high, most)
+            self.ranges[own] = (low, high)
+            known[s.var] = as_index(own)
+
+    def _call(self, s: Call, places: Places, m: Substitution) -> None:
+        inner = {p: located(a, places, m) for p, a in zip(s.kernel.params, s.arguments, strict=True)}
+        values = {v: m.index(i) for v, i in zip(s.kernel.indices, s.index_values, strict=True) if isinstance(v, Var)}
+        self._body(s.kernel.body, inner, values)
+
+    def _reads(self, s: Stmt, places: Places, m: Substitution) -> None:
+        for value in nodes.values_of(s):
+            for v in nodes.walk_value(value):
+                if isinstance(v, Load):
+                    self._add(v.buffer, v.offset, v.type.lanes - 1, places, m, False)
+                elif isinstance(v, Gather):
+                    for i in v.offsets:
+                        self._add(v.buffer, i, 0, places, m, False)
+
+    def _add(self, buffer: Buffer, offset: Index, more: Index | int, places: Places, m: Substitution,
+             write: bool) -> None:
+        home = places.get(buffer)
+        root = buffer if home is None else home.buffer
+        if self._wanted is not None and root not in self._wanted:
+            return
+        first = m.index(offset)
+        if home is not None:
+            first = first + home.offset
+        self.accesses.append(Access(root, first, first + m.index(as_index(more)), write))
+
+    def spans(self) -> dict[Buffer, tuple[Index, Interval] | None]:
+        """For each buffer the part of all its addresses that does not vary, and the range of the rest."""
+        out: dict[Buffer, tuple[Index, Interval] | None] = {}
+        for a in self.accesses:
+            fixed, moving = self._split(a.first)
+            also, further = self._split(a.last)
+            low, high = interval(moving, self.ranges), interval(further, self.ranges)
+            before = out.get(a.buffer, (fixed, (ENDLESS, -ENDLESS)))
+            if before is None or low is None or high is None or fixed is not also or before[0] is not fixed:
+                out[a.buffer] = None
+            else:
+                out[a.buffer] = fixed, (min(before[1][0], low[0]), max(before[1][1], high[1]))
+        return out
+
+    def _split(self, i: Index) -> tuple[Index, Index]:
+        """The index as what no iteration changes plus the rest."""
+        moving = {m: c for m, c in i.terms if not m or any(self._moves(a) for a in m)}
+        return i - polynomial(moving), polynomial(moving)
+
+    def _moves(self, a: Atom) -> bool:
+        if a in self.ranges:
+            return a not in self.outside
+        match a:
+            case Floor() | Mod():
+                return any(self._moves(b) for b in (*a.numerator.every_atom, *a.denominator.every_atom))
+            case Data():
+                return True
+            case _:
+                return False
+
+    def apart(self, buffer: Buffer, v: Var, values: Interval, step: int) -> bool:
+        """Whether iterations over v, which takes every step-th of the values, touch different elements."""
+        rest: Index | None = None
+        runs: list[Interval] = []
+        factor = large = 0
+        for x in (x for x in self.accesses if x.buffer is buffer):
+            ends: list[int] = []
+            for k, index in enumerate((x.first, x.last)):
+                c = index.coefficient(v)
+                if c is None or not c.constant or (factor and c.constant != factor):
+                    return False
+                factor = c.constant
+                fixed, moving = self._split(index - c * as_index(v))
+                beyond = abs(factor) * step
+                far: dict[Monomial, int] = {m: n for m, n in moving.terms if len(m) == 1 and abs(n) >= beyond}
+                near = interval(moving - polynomial(far), self.ranges)
+                if near is None or (rest is not None and fixed is not rest):
+                    return False
+                rest = fixed
+                large = gcd(large, *far.values())
+                ends.append(near[k])
+            runs.append((ends[0], ends[1]))
+        return _no_common(_merged(runs), abs(factor) * step, (values[1] - values[0]) // step, large)
+
+
+def _merged(runs: list[Interval]) -> list[Interval]:
+    """The runs of elements in order, those that touch as one; all as one where there are many."""
+    out: list[Interval] = []
+    for low, high in sorted(runs):
+        if out and low <= out[-1][1] + 1:
+            out[-1] = out[-1][0], max(high, out[-1][1])
+        else:
+            out.append((low, high))
+    return out if len(out) <= MANY else [(out[0][0], out[-1][1])]
+
+
+def _no_common(runs: list[Interval], step: int, most: int, period: int) -> bool:
+    """Whether the runs, moved by 1 to `most` steps and by any number of periods, have no element in common."""
+    for low, high in runs:
+        for other_low, other_high in runs:
+            least, greatest = low - other_high, high - other_low  # what moves an element of one onto the other
+            if period == 0:
+                shifts = range(1)
+            else:
+                shifts = range(-((most * step + greatest) // period), (most * step - least) // period + 1)
+                if len(shifts) > MANY:
+                    return False
+            for z in shifts:
+                first = -(-max(least + z * period, -most * step) // step)
+                last = min(greatest + z * period, most * step) // step
+                if first <= last and (first, last) != (0, 0):
+                    return False
+    return True
+
+
+def located(a: View, places: Places, m: Substitution) -> View:
+    """Where a view is in the outermost buffers."""
+    offset = m.index(a.offset)
+    home = places.get(a.buffer)
+    return View(a.buffer, offset) if home is None else View(home.buffer, home.offset + offset)
+
+
+def written(body: Sequence[Stmt], places: Places) -> frozenset[Buffer]:
+    """The buffers that statements write."""
+    out: set[Buffer] = set()
+    for s in nodes.walk(tuple(body)):
+        match s:
+            case Store() | StoreRows() | Fill():
+                mine: Iterable[Buffer] = (s.buffer,)
+            case Copy():
+                mine = (s.target.buffer,)
+            case Call():
+                inside = _written_parameters(s.kernel)
+                mine = [a.buffer for p, a in zip(s.kernel.params, s.arguments, strict=True) if p in inside]
+            case _:
+                continue
+        out.update(places[b].buffer if b in places else b for b in mine)
+    return frozenset(out)
+
+
+def _written_parameters(k: Kernel) -> frozenset[Buffer]:
+    return written(k.body, {})
+
+
+def interval(i: Index, ranges: Mapping[Atom, Interval]) -> Interval | None:
+    """The values an index takes; None where they are not known."""
+    low = high = 0
+    for m, c in i.terms:
+        least = most = c
+        for a in m:
+            found = _atom_range(a, ranges)
+            if found is None:
+                return None
+            ends = [x * y for x in (least, most) for y in found]
+            least, most = min(ends), max(ends)
+        low, high = low + least, high + most
+    return low, high
+
+
+def _atom_range(a: Atom, ranges: Mapping[Atom, Interval]) -> Interval | None:
+    if a in ranges:
+        return ranges[a]
+    match a:
+        case Var():
+            n = a.extent.constant
+            return None if n is None else (0, n - 1)
+        case Data():
+            n = None if a.extent is None else a.extent.constant
+            return None if n is None else (0, n - 1)
+        case Floor() | Mod():
+            d, inner = a.denominator.constant, interval(a.numerator, ranges)
+            if not d or inner is None:
+                return None
+            quotients = inner[0] // d, inner[1] // d
+            if isinstance(a, Floor):
+                return quotients
+            return (inner[0] % d, inner[1] % d) if quotients[0] == quotients[1] else (0, d - 1)
+        case _:
+            return None
+
+
+def bound_range(b: Bound, ranges: Mapping[Atom, Interval], m: Substitution) -> Interval:
+    """The values a bound takes."""
+    if isinstance(b, Index):
+        return interval(m.index(b), ranges) or (-ENDLESS, ENDLESS)
+    lows, highs = zip(*(bound_range(a, ranges, m) for a in b.args), strict=True)
+    choose = max if b.op == "max" else min
+    return choose(lows), choose(highs)
+
+
+def trip_range(s: For, ranges: Mapping[Atom, Interval], m: Substitution) -> Interval:
+    """The values the variable of a loop takes."""
+    low, high = bound_range(s.lower, ranges, m), bound_range(s.upper, ranges, m)
+    if low[0] <= -ENDLESS:
+        low = (0, ENDLESS)
+    last = min(high[1], s.var.extent.constant or ENDLESS) - 1
+    if low[0] == low[1] and last >= low[0]:
+        last = low[0] + (last - low[0]) // s.step * s.step
+    return low[0], max(low[0], last)
+
+
+def independent(loop: For, places: Places, ranges: Mapping[Atom, Interval]) -> frozenset[Buffer] | None:
+    """The buffers of which iterations touch common elements; None where they depend on each other in another way.
+
+    An iteration that leaves the loop, or changes a temporary from outside it, is such another way.
+    """
+    declared = {s.temp for s in nodes.walk(loop.body) if isinstance(s, Let)}
+    if any(isinstance(s, Break) or (isinstance(s, Assign) and s.temp not in declared) for s in nodes.walk(loop.body)):
+        return None
+    m = Substitution()
+    values = trip_range(loop, ranges, m)
+    f = Footprint(loop.body, places, {**ranges, loop.var: values})
+    changed = {a.buffer for a in f.accesses if a.write}
+    return frozenset(b for b in changed if not f.apart(b, loop.var, values, loop.step))
+
+
+def conflict(a: Sequence[Stmt], b: Sequence[Stmt], places: Places, ranges: Mapping[Atom, Interval],
+             apart: frozenset[Buffer] = frozenset()) -> bool:
+    """Whether one of the two may write what the other touches, buffers that are `apart` aside."""
+    mine, others = Footprint(a, places, ranges, every=True), Footprint(b, places, ranges, every=True)
+    changed = {x.buffer for f in (mine, others) for x in f.accesses if x.write}
+    left, right = mine.spans(), others.spans()
+    for buffer in (changed & left.keys() & right.keys()) - apart:
+        p, q = left[buffer], right[buffer]
+        if p is None or q is None or p[0] is not q[0]:
+            return True
+        if p[1][0] <= q[1][1] and q[1][0] <= p[1][1]:
+            return True
+    return False
+
+
+def first_reads(body: Iterable[Stmt], places: Places) -> frozenset[Buffer]:
+    """Buffers of which the first use may be a read; `+=` reads.
+
+    Loops are looked at in their first trip, where tests of indices are known: a sum that begins there is not read.
+    """
+    return frozenset(_Uses(places, {}).of(body, set()))
+
+
+class _Uses:
+    def __init__(self, places: Places, known: Mapping[Var, Index]) -> None:
+        self.places = places
+        self.known = dict(known)
+
+    def _home(self, b: Buffer) -> Buffer:
+        return self.places[b].buffer if b in self.places else b
+
+    def of(self, body: Iterable[Stmt], before: set[Buffer]) -> Iterator[Buffer]:
+        """The buffers read before they are written; `before` grows by those written."""
+        for s in body:
+            yield from (b for b in map(self._home, self._read(s)) if b not in before)
+            match s:
+                case For():
+                    if isinstance(s.lower, Index):
+                        self.known[s.var] = self._index(s.lower)
+                    yield from self.of(s.body, before)
+                case Loop():
+                    yield from self.of(s.body, before)
+                case If():
+                    yield from self._branches(s, before)
+                case LetIndex(var=Var() as v, value=Index() as value):
+                    self.known[v] = self._index(value)
+                case Store() | StoreRows() | Fill():
+                    before.add(self._home(s.buffer))
+                case Copy():
+                    before.add(self._home(s.target.buffer))
+                case Call():
+                    yield from self._call(s, before)
+                case Parallel():
+                    for t in s.tasks:
+                        yield from self._call(t.call, before)
+                case _:
+                    pass
+
+    @staticmethod
+    def _read(s: Stmt) -> Iterator[Buffer]:
+        """What a statement itself reads."""
+        for value in nodes.values_of(s):
+            yield from (v.buffer for v in nodes.walk_value(value) if isinstance(v, Load | Gather))
+        if isinstance(s, Store) and s.accumulate:
+            yield s.buffer
+        if isinstance(s, Copy):
+            yield s.source.buffer
+
+    def _branches(self, s: If, before: set[Buffer]) -> Iterator[Buffer]:
+        m = Substitution(variables=self.known)
+        tests = [m.condition(c) for c in s.test.conds] if isinstance(s.test, Holds) else [None]
+        if all(t is True for t in tests):
+            yield from self.of(s.then, before)
+        elif any(t is False for t in tests):
+            yield from self.of(s.otherwise, before)
+        else:
+            then, otherwise = set(before), set(before)
+            yield from self.of(s.then, then)
+            yield from self.of(s.otherwise, otherwise)
+            before |= then & otherwise
+
+    def _call(self, s: Call, before: set[Buffer]) -> Iterator[Buffer]:
+        homes = [View(self._home(a.buffer)) for a in s.arguments]
+        pairs = zip(s.kernel.indices, s.index_values, strict=True)
+        known = {v: self._index(i) for v, i in pairs if isinstance(v, Var)}
+        yield from _Uses(dict(zip(s.kernel.params, homes, strict=True)), known).of(s.kernel.body, before)
+
+    def _index(self, i: Index) -> Index:
+        return Substitution(variables=self.known).index(i)

@@ -1,0 +1,383 @@
+"""Loops shared out among threads: kernels with enough work become kernels for a chunk of it, called in parallel.
+
+    call y(x, w)    with y = for n < N: ..           and iterations that `footprint` proves independent
+    -->  parallel for chunk < C: y(x, w, chunk)      with y = for n in the chunk: ..
+
+A chunk is some iterations of one loop, or of two where the outer one has few. A loop whose iterations do depend on
+each other, as that over blocks of a sum, stays around the loops inside it that are shared out. Neighbours that do not
+touch what the other writes share one parallel statement. Chunks are numbered from the work alone: what is computed
+does not depend on how many threads there are, nor on which takes what. Working memory that every iteration fills
+anew becomes the worker's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pullback.ir.index import Atom, Data, Index, Var, as_index, floor_divide, modulo
+from pullback.ir.traverse import Substitution
+from pullback.loops import nodes
+from pullback.loops.footprint import ENDLESS, Interval, Places, conflict, first_reads, independent, trip_range, written
+from pullback.loops.lower import free_variables
+from pullback.loops.memory import mentioned
+from pullback.loops.nodes import (
+    Assign,
+    Break,
+    Buffer,
+    Call,
+    Comment,
+    For,
+    Function,
+    Holds,
+    If,
+    Kernel,
+    Let,
+    LetIndex,
+    Loop,
+    Parallel,
+    Read,
+    Stmt,
+    Task,
+    Temp,
+    View,
+    smallest,
+)
+from pullback.loops.work import cycles
+
+LEAST = 60_000  # cycles of a statement below which it is not worth waking anyone
+CHUNK = 20_000  # cycles of a chunk that make up for taking it
+MOST = 64  # chunks of a loop
+FEW = 8  # trips of a loop that are too few to share out evenly
+MOSTLY = 0.9  # the part of a loop's body that must be shared out for it to stay around
+
+
+def parallelise(function: Function) -> Function:
+    """The function with what is worth it shared out; itself where nothing is."""
+    root = {o: View(o) for o in (*function.inputs, *function.outputs)}
+    for o, i in function.in_place:
+        root[function.outputs[o]] = View(function.inputs[i])
+    body = _Sharing(root).body(function.body)
+    if not any(isinstance(s, Parallel) for s in nodes.walk(body)):
+        return function
+    return replace(function, body=body)
+
+
+class _Sharing:
+    """Rewrites the statements of a function; `root` says which of its buffers may be the same memory."""
+
+    def __init__(self, root: Places) -> None:
+        self.root = root
+
+    def body(self, statements: Iterable[Stmt]) -> tuple[Stmt, ...]:
+        """The statements with their calls shared out, and neighbours together."""
+        out: list[Stmt] = []
+        for s in statements:
+            match s:
+                case For() | Loop():
+                    out.append(replace(s, body=self.body(s.body)))
+                case If():
+                    out.append(replace(s, then=self.body(s.then), otherwise=self.body(s.otherwise)))
+                case Call() if s.indices is None and cycles((s,), {}) >= LEAST:
+                    out += _Splitting(s, self.root).statements()
+                case _:
+                    out.append(s)
+        return self.together(out)
+
+    def together(self, statements: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        """Neighbouring parallel statements as one where they are independent."""
+        out: list[Stmt] = []
+        for s in statements:
+            last = out[-1] if out else None
+            if isinstance(s, Parallel) and isinstance(last, Parallel) and not conflict((last,), (s,), self.root, {}):
+                out[-1] = Parallel((*last.tasks, *s.tasks))
+            else:
+                out.append(s)
+        return tuple(out)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Part of a kernel: statements that run once for each value of `chunk`, or just once; `whole` is all of it."""
+
+    body: tuple[Stmt, ...]
+    whole: tuple[Stmt, ...]
+    chunk: Var | None = None
+    private: frozenset[Buffer] = frozenset()  # parameters that are the worker's own
+
+
+@dataclass(frozen=True)
+class _Region:
+    """Pieces that are independent."""
+
+    pieces: tuple[_Piece, ...]
+
+
+@dataclass(frozen=True)
+class _Around:
+    """A loop or a test around parts."""
+
+    outside: For | If
+    inside: tuple[_Part, ...]
+    otherwise: tuple[_Part, ...] = ()
+
+
+_Part = _Piece | _Region | _Around
+
+
+class _Splitting:
+    """One call taken apart."""
+
+    def __init__(self, call: Call, root: Places) -> None:
+        self.call = call
+        self.kernel = call.kernel
+        self.places = {p: View(root[a.buffer].buffer if a.buffer in root else a.buffer, a.offset)
+                       for p, a in zip(call.kernel.params, call.arguments, strict=True)}  # fmt: skip
+        self.written = written(self.kernel.body, {})
+        scratch = frozenset(self.kernel.scratch)
+        self.own = {self.places[b].buffer: b for b in scratch}  # what may be the worker's own
+        self.copies: dict[Buffer, Buffer] = {}
+
+    def statements(self) -> list[Stmt]:
+        """The statements that do what the call does."""
+        while True:
+            parts = self._parts(self.kernel.body, {}, ())
+            pieces = list(_pieces(parts))
+            if not any(p.chunk for p in pieces):
+                return [self.call]
+            private = {b for p in pieces for b in p.private}
+            carried = {b for p in pieces for b in first_reads(p.body, {}) if b in private}
+            if not carried:
+                break
+            self.own = {home: b for home, b in self.own.items() if b not in carried}
+        for b in private:
+            buffer = self.places[b].buffer
+            self.copies[b] = Buffer(buffer.name, buffer.dtype, buffer.shape, "worker", buffer.elements)
+        return self._emit(parts)
+
+    # What can be shared out ---------------------------------------------------------------------------------------
+
+    def _parts(
+        self, body: Sequence[Stmt], ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]
+    ) -> tuple[_Part, ...]:
+        """The statements as parts in order; `before` are definitions that they may need again."""
+        ranges = dict(ranges)
+        out: list[_Part] = []
+        for cluster in self._clusters(body):
+            if len(cluster) > 1:
+                out.append(_Piece(needed(cluster, before), cluster))
+                continue
+            s = cluster[0]
+            if isinstance(s, Let | LetIndex):
+                before = (*before, s)
+            elif not isinstance(s, Comment):
+                out.append(self._part(s, ranges, before))
+        return self._joined(out, ranges)
+
+    def _clusters(self, body: Sequence[Stmt]) -> list[tuple[Stmt, ...]]:
+        """The statements, those together that share a temporary which is no mere definition."""
+        bad: dict[Temp | Atom, int] = {}  # and where it was made
+        until: dict[int, int] = {}
+        for k, s in enumerate(body):
+            uses = _uses((s,))
+            for t in uses & bad.keys():
+                until[bad[t]] = k
+            if isinstance(s, Let) or (isinstance(s, LetIndex) and isinstance(s.var, Data)):
+                made = s.temp if isinstance(s, Let) else s.var
+                changing = any(
+                    isinstance(n, nodes.Load | nodes.Gather) and n.buffer in self.written
+                    for v in nodes.values_of(s)
+                    for n in nodes.walk_value(v)
+                )
+                if (isinstance(s, Let) and s.mutable) or changing or uses & bad.keys():
+                    bad[made] = k
+        out: list[tuple[Stmt, ...]] = []
+        start = 0
+        while start < len(body):
+            stop = start
+            k = start
+            while k <= stop:
+                stop = max(stop, until.get(k, k))
+                k += 1
+            out.append(tuple(body[start : stop + 1]))
+            start = stop + 1
+        return out
+
+    def _part(self, s: Stmt, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]) -> _Part:
+        plain = _Piece(needed((s,), before), (s,))
+        if cycles((s,), ranges) < LEAST or any(isinstance(x, Break) for x in nodes.walk((s,))):
+            return plain
+        if isinstance(s, If) and isinstance(s.test, Holds) and self._visible(s):
+            then, otherwise = (self._parts(b, ranges, before) for b in (s.then, s.otherwise))
+            return _Around(s, then, otherwise) if any(p.chunk for p in _pieces((*then, *otherwise))) else plain
+        if not isinstance(s, For):
+            return plain
+        private = self._private(s, ranges)
+        if private is not None:
+            return self._shared_out(s, ranges, before, private) or plain
+        if self._visible(s):
+            inside = self._parts(s.body, {**ranges, s.var: trip_range(s, ranges, Substitution())}, before)
+            if any(p.chunk for p in _pieces(inside)):
+                return _Around(s, inside)
+        return plain
+
+    def _private(self, s: For, ranges: Mapping[Atom, Interval]) -> frozenset[Buffer] | None:
+        """The parameters that iterations need each for themselves; None where they depend on each other."""
+        common = independent(s, self.places, ranges)
+        if common is None or not common <= self.own.keys():
+            return None
+        private = frozenset(self.own[b] for b in common)
+        return None if private & first_reads(s.body, {}) else private
+
+    def _visible(self, s: For | If) -> bool:
+        """Whether the caller knows the indices in a loop's bounds or a test."""
+        bound = {x.var for x in nodes.walk(self.kernel.body) if isinstance(x, LetIndex)}
+        return not any(a in bound for i in nodes.statement_indices(s) for a in (*i.every_atom, *i.free))
+
+    def _shared_out(
+        self, s: For, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...], private: frozenset[Buffer]
+    ) -> _Part | None:
+        """The loop in chunks, or around parts that are better cut; None where neither can be."""
+        low, high = values = trip_range(s, ranges, Substitution())
+        trips = (high - low) // s.step + 1
+        if high >= ENDLESS or trips < 2 or not isinstance(s.lower, Index):
+            return None
+        work = cycles((s,), ranges)
+        wanted = max(2, min(MOST, int(work / CHUNK)))
+        if trips < min(FEW, wanted):
+            inner = self._parts(s.body, {**ranges, s.var: values}, before)
+            if len(inner) == 1 and isinstance(inner[0], _Region):
+                return _Region(tuple(self._outer(s, trips, p, before, private) for p in inner[0].pieces))
+            if self._visible(s) and _shared(inner, {**ranges, s.var: values}) > MOSTLY * work / trips:
+                return _Around(s, inner)
+        size = -(-trips // wanted)
+        chunk = Var("chunk", -(-trips // size))
+        begin = as_index(chunk) * (size * s.step) + s.lower
+        end = begin + size * s.step
+        own = replace(s, lower=begin, upper=end if trips % size == 0 and _constant(s) else smallest(end, s.upper))
+        return _Region((_Piece(needed((own,), before), (s,), chunk, private),))
+
+    def _outer(self, s: For, trips: int, inner: _Piece, before: tuple[Stmt, ...], private: frozenset[Buffer]) -> _Piece:
+        """A piece of the loop's body for each of its iterations too."""
+        assert isinstance(s.lower, Index)
+        count = as_index(1) if inner.chunk is None else inner.chunk.extent
+        chunk = Var("chunk", count * trips)
+        lets: list[Stmt] = [LetIndex(s.var, floor_divide(as_index(chunk), count) * s.step + s.lower)]
+        if inner.chunk is not None:
+            lets.append(LetIndex(inner.chunk, modulo(as_index(chunk), count)))
+        body = following(needed(tuple(lets), before), inner.body)
+        return _Piece(body, (replace(s, body=inner.whole),), chunk, private | inner.private)
+
+    def _joined(self, parts: Sequence[_Part], ranges: Mapping[Atom, Interval]) -> tuple[_Part, ...]:
+        """Neighbours that are independent as one region, pieces that just follow each other as one piece."""
+        out: list[_Part] = []
+        for p in parts:
+            last = out[-1] if out else None
+            if isinstance(last, _Piece) and isinstance(p, _Piece):
+                out[-1] = _Piece(following(last.body, p.body), (*last.whole, *p.whole))
+            elif not isinstance(last, None | _Around) and not isinstance(p, _Around) and self._apart(last, p, ranges):
+                out[-1] = _Region((*_of(last), *_of(p)))
+            else:
+                out.append(p)
+        return tuple(out)
+
+    def _apart(self, a: _Part, b: _Part, ranges: Mapping[Atom, Interval]) -> bool:
+        left, right = ([s for p in _pieces((x,)) for s in p.whole] for x in (a, b))
+        private = frozenset(self.places[x].buffer for p in _pieces((a, b)) for x in p.private)
+        return not conflict(left, right, self.places, ranges, private)
+
+    # Statements -----------------------------------------------------------------------------------------------------
+
+    def _emit(self, parts: Sequence[_Part]) -> list[Stmt]:
+        out: list[Stmt] = []
+        for p in parts:
+            match p:
+                case _Piece():
+                    out.append(self._task(p))
+                case _Region():
+                    tasks = [Task(self._task(x), x.chunk or Var("chunk", 1)) for x in p.pieces]
+                    out.append(Parallel(tuple(tasks)))
+                case _Around(outside=For() as loop):
+                    out.append(replace(loop, body=tuple(self._emit(p.inside))))
+                case _Around(outside=If() as test):
+                    then, otherwise = self._emit(p.inside), self._emit(p.otherwise)
+                    out.append(replace(test, then=tuple(then), otherwise=tuple(otherwise)))
+        return out
+
+    def _task(self, p: _Piece) -> Call:
+        """The call of a kernel that does a piece."""
+        k = self.kernel
+        touched, changed = _buffers(p.body), written(p.body, {})
+        pairs = [(b, self._view(b, a)) for b, a in zip(k.params, self.call.arguments, strict=True) if b in touched]
+        scratch = tuple(b for b in k.scratch if b in touched and (b in self.copies or b in changed))
+        kernel = Kernel(k.name, tuple(b for b, _ in pairs), free_variables(p.body), p.body, k.comment, None, scratch)
+        return Call(kernel, tuple(a for _, a in pairs))
+
+    def _view(self, b: Buffer, a: View) -> View:
+        return View(self.copies[b]) if b in self.copies else a
+
+
+def _of(p: _Region | _Piece) -> tuple[_Piece, ...]:
+    return p.pieces if isinstance(p, _Region) else (p,)
+
+
+def _pieces(parts: Iterable[_Part]) -> list[_Piece]:
+    out: list[_Piece] = []
+    for p in parts:
+        match p:
+            case _Piece():
+                out.append(p)
+            case _Region():
+                out += p.pieces
+            case _Around():
+                out += _pieces((*p.inside, *p.otherwise))
+    return out
+
+
+def _shared(parts: Sequence[_Part], ranges: Mapping[Atom, Interval]) -> float:
+    """The cycles of parts that are shared out in regions large enough to wait for each other."""
+    regions = [[x for piece in p.pieces for x in piece.whole] for p in parts if isinstance(p, _Region)]
+    return sum(w for r in regions if (w := cycles(r, ranges)) >= 2 * LEAST)
+
+
+def _constant(s: For) -> bool:
+    return all(isinstance(b, Index) and b.constant is not None for b in (s.lower, s.upper))
+
+
+def needed(body: tuple[Stmt, ...], before: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """The statements after those of the definitions that they use, directly or not."""
+    out = body
+    for d in reversed(before):
+        assert isinstance(d, Let | LetIndex)
+        if (d.temp if isinstance(d, Let) else d.var) in _uses(out):
+            out = (d, *out)
+    return out
+
+
+def following(first: tuple[Stmt, ...], then: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Both lists of statements, definitions that they share once."""
+    known = {id(s) for s in first}
+    return (*first, *(s for s in then if id(s) not in known))
+
+
+def _uses(body: tuple[Stmt, ...]) -> set[Temp | Atom]:
+    """Temporaries and atoms that statements mention."""
+    out: set[Temp | Atom] = set()
+    for s in nodes.walk(body):
+        for i in nodes.statement_indices(s):
+            out.update(i.every_atom)
+            out.update(i.free)
+        for value in nodes.values_of(s):
+            out.update(v.temp for v in nodes.walk_value(value) if isinstance(v, Read))
+        if isinstance(s, Assign):
+            out.add(s.temp)
+    return out
+
+
+def _buffers(body: tuple[Stmt, ...]) -> set[Buffer]:
+    """Buffers that statements mention."""
+    return {b for s in nodes.walk(body) for b in (*mentioned(s), *_passed(s))}
+
+
+def _passed(s: Stmt) -> list[Buffer]:
+    return [a.buffer for a in s.arguments] if isinstance(s, Call) else []

@@ -1,0 +1,105 @@
+"""Cycles that statements take, estimated: enough to tell what is worth sharing out among threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pullback.ir.index import Atom, Index, Var
+from pullback.ir.traverse import Substitution
+from pullback.loops import nodes
+from pullback.loops.footprint import Interval, bound_range, interval, trip_range
+from pullback.loops.nodes import (
+    Across,
+    Apply,
+    Binary,
+    Call,
+    Copy,
+    Fill,
+    For,
+    Gather,
+    If,
+    Invoke,
+    LetIndex,
+    Loop,
+    Parallel,
+    Stmt,
+    Store,
+    StoreRows,
+    Value,
+)
+
+HALF = 0.5  # two simple operations start in a cycle
+FUNCTION = 16.0  # a vector function
+DIVISION = 5.0
+ACROSS = 6.0
+BYTES = 32.0  # copied in a cycle
+
+
+def cycles(body: Iterable[Stmt], ranges: Mapping[Atom, Interval]) -> float:
+    """The cycles of statements whose index variables have these ranges."""
+    known = dict(ranges)
+    return sum(_statement(s, known) for s in body)
+
+
+def _statement(s: Stmt, ranges: dict[Atom, Interval]) -> float:
+    own = sum(_value(v) for top in nodes.values_of(s) for v in nodes.walk_value(top))
+    m = Substitution()
+    match s:
+        case For():
+            low, high = trip_range(s, ranges, m)
+            trips = (high - low) // s.step + 1
+            return trips * (1 + cycles(s.body, {**ranges, s.var: (low, high)}))
+        case Loop():
+            return cycles(s.body, ranges)
+        case If():
+            return own + max(cycles(s.then, ranges), cycles(s.otherwise, ranges))
+        case LetIndex():
+            if isinstance(s.value, Index | nodes.Extreme) and isinstance(s.var, Var):
+                ranges[s.var] = bound_range(s.value, ranges, m)
+            return own + 1
+        case Store():
+            return own + HALF
+        case StoreRows():
+            return own + HALF * len(s.values) * s.values[0].type.lanes
+        case Fill():
+            return _moved(s.count, s.buffer.dtype.size, ranges)
+        case Copy():
+            return _moved(s.count, s.target.buffer.dtype.size, ranges)
+        case Call():
+            return _call(s, ranges)
+        case Parallel():
+            return sum(t.chunks * _call(t.call, ranges) for t in s.tasks)
+        case _:
+            return own
+
+
+def _call(s: Call, ranges: Mapping[Atom, Interval]) -> float:
+    inner: dict[Atom, Interval] = {}
+    for v, i in zip(s.kernel.indices, s.index_values, strict=True):
+        found = interval(i, ranges)
+        if found is not None:
+            inner[v] = found
+    return 5 + cycles(s.kernel.body, inner)
+
+
+def _moved(count: Index, size: int, ranges: Mapping[Atom, Interval]) -> float:
+    found = interval(count, ranges)
+    return 5.0 if found is None else 5.0 + max(found[1], 0) * size / BYTES
+
+
+def _value(v: Value) -> float:
+    match v:
+        case Invoke():
+            return FUNCTION
+        case Binary():
+            return DIVISION if v.op == "/" else 0.0 if v.op == "*" else HALF  # most products are added to something
+        case Apply():
+            return float(max(1, v.primitive.cost))
+        case Gather():
+            return float(len(v.offsets))
+        case Across():
+            return ACROSS
+        case nodes.Literal() | nodes.Read() | nodes.Broadcast():
+            return 0.0
+        case _:
+            return HALF

@@ -1,0 +1,35 @@
+"""The threads that compiled functions run on: `runtime/c/pool.c`, compiled once and kept in the cache.
+
+There is one pool for each number of workers that is asked for; its threads start with the first task and stay.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from pathlib import Path
+
+from pullback.errors import CompilerError
+from pullback.runtime.compile import compiled_library
+
+FLAGS = ("-pthread",)
+
+
+@lru_cache(maxsize=1)
+def _library() -> ctypes.CDLL | None:
+    """The compiled pool, None where the system has no such threads."""
+    text = (Path(__file__).parent / "c" / "pool.c").read_text(encoding="utf-8")
+    try:
+        library = ctypes.CDLL(str(compiled_library(text, FLAGS)))
+    except (CompilerError, OSError):
+        return None
+    library.pb_pool_of.argtypes = [ctypes.c_int64]
+    library.pb_pool_of.restype = ctypes.c_void_p
+    return library
+
+
+@lru_cache(maxsize=64)
+def pool_address(workers: int) -> int:
+    """The pool of so many workers, the caller among them, as generated code takes it; 0 for none."""
+    library = _library() if workers > 1 else None
+    return 0 if library is None else library.pb_pool_of(workers) or 0
