@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -91,6 +92,29 @@ def explain(
     if dims is not None:
         found.append(Explained("C", "what the compiler is given", c_source(program, dims), {}))
     return Explanation(tuple(found), derivation, format)
+
+
+def compile_times(program: Program, dims: Mapping[str, int]) -> tuple[float, bool]:
+    """Compile a program as if no cache had it, for `clock.record_time` to see.
+
+    Returns:
+        The seconds that it takes from the cache then, and whether the user's cache has it.
+    Raises:
+        CompilerError: [E410] there is no compiler.
+    """
+    from pullback.clock import record_time
+    from pullback.runtime.compile import another_cache
+    from pullback.runtime.executor import compile_program
+    from pullback.runtime.record import find_record, record_path
+
+    with record_time():
+        cached = find_record(record_path(program, dims)) is not None
+    with another_cache():
+        compile_program(program, dims)
+        start = time.perf_counter()
+        with record_time():
+            compile_program(program, dims)
+        return time.perf_counter() - start, cached
 
 
 def derive(make: Callable[[], Program]) -> Derivation:

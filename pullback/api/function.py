@@ -16,6 +16,7 @@ from pullback.api.fast import Shortcut, collect
 from pullback.api.signature import Parameter, Signature, bind, parameters_of, signature_of
 from pullback.api.traced import Traced, trace
 from pullback.api.typetext import program_type
+from pullback.clock import stage
 from pullback.errors import PullbackError, ShapeError, TraceError
 from pullback.ir.dims import check_requirements, determined_dims, solve_dims
 from pullback.ir.program import Program
@@ -190,7 +191,8 @@ class Function:
                 )
             self._under_way.add(signature)
             try:
-                found = self._trace(signature)
+                with stage(f"{'derive' if self.is_derivative else 'trace'} {self.name}"):
+                    found = self._trace(signature)
             finally:
                 self._under_way.discard(signature)
             if not found.foreign and not (is_tracing() and self._closes_over_indices(found)):
@@ -376,7 +378,7 @@ class Function:
         check_requirements(program, found)
         return found
 
-    def _for_dims(self, given: dict[str, Any]) -> tuple[Program, dict[str, int]]:
+    def for_dims(self, given: dict[str, Any]) -> tuple[Program, dict[str, int]]:
         """The program that is compiled for dims given by name, and these dims."""
         traced = self._determined()
         dims = self._dims(traced.program, given)
@@ -399,19 +401,19 @@ class Function:
         from pullback.runtime import emit
 
         _check_mode(mode or "fastest")
-        return emit.memory(*self._for_dims(dims), mode)
+        return emit.memory(*self.for_dims(dims), mode)
 
     def c_source(self, *, names: Literal["user", "canonical"] = "user", comments: bool = True, **dims: int) -> str:
         """The C of the function; dims that are not given are its arguments, between the arrays and the arena."""
         from pullback.runtime import emit
 
-        return emit.c_source(*self._for_dims(dims), names=names, comments=comments)
+        return emit.c_source(*self.for_dims(dims), names=names, comments=comments)
 
     def export(self, directory: Any, **dims: int) -> Any:
         """Write a standalone C project for given dims: header, source, CMakeLists.txt and an example main."""
         from pullback.runtime.export import export
 
-        return export(*self._for_dims(dims), directory)
+        return export(*self.for_dims(dims), directory)
 
     def explain(self, *, format: Format = "text", **dims: int) -> Explanation:
         """Every stage from the program to C, and the rules that fired; for a derivative, first how it was found.

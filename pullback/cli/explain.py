@@ -1,4 +1,4 @@
-"""`pullback explain`: every stage of a function, from source to C; how its derivative is found; the rules."""
+"""`pullback explain`: every stage of a function, from source to C; how its derivative is found; the rules; the time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from pullback.cli.options import add_dims, add_json, dims_of, find_function
-from pullback.cli.output import print_json
+from pullback.cli.output import print_json, table
 from pullback.errors import UsageError
 
 __all__ = ["register", "run"]
@@ -24,6 +24,7 @@ def register(commands: Any) -> None:
     command.add_argument("--grad", metavar="PARAMETER", help="explain the gradient by this parameter")
     command.add_argument("--format", choices=("text", "markdown"), default="text", help="plain text, or with LaTeX")
     command.add_argument("--rules", action="store_true", help="list the rules instead")
+    command.add_argument("--time", action="store_true", help="show instead where the time of compilation goes")
     add_dims(command)
     add_json(command)
     command.set_defaults(run=run)
@@ -35,11 +36,9 @@ def run(options: argparse.Namespace) -> int:
         return _rules(options)
     if options.function is None:
         raise UsageError("E601", "pullback explain: no function", remedy="FILE.py:FUNCTION, or --rules")
-    function = find_function(options.function)
-    if options.grad is not None:
-        from pullback.api.derivative import grad
-
-        function = grad(function, options.grad)
+    if options.time:
+        return _time(options)
+    function = _function(options)
     explanation = function.explain(format=options.format, **dims_of(options))
     print(explanation)
     if options.json:
@@ -47,6 +46,38 @@ def run(options: argparse.Namespace) -> int:
         derivation = explanation.derivation
         steps = [] if derivation is None else derivation.described()
         print_json({"stages": stages, "derivation": steps})
+    return 0
+
+
+def _function(options: argparse.Namespace) -> Any:
+    """The function asked for, or its gradient."""
+    function = find_function(options.function)
+    if options.grad is None:
+        return function
+    from pullback.api.derivative import grad
+
+    return grad(function, options.grad)
+
+
+def _time(options: argparse.Namespace) -> int:
+    """A table of the time that each stage takes, from the definition to machine code."""
+    from pullback.api.explain import compile_times
+    from pullback.clock import record_time
+    from pullback.runtime.shim import extension
+
+    extension()  # made once for an interpreter, not for a function
+    with record_time() as stages:
+        function = _function(options)
+        warm, cached = compile_times(*function.for_dims(dims_of(options)))
+    rows = [("stage", "seconds", ""), *((s.name, f"{s.seconds:.3f}", "at once" if s.inside else "")
+                                        for s in stages.values())]
+    total = sum(s.seconds for s in stages.values() if not s.inside)
+    rows += [("total", f"{total:.3f}", ""), ("again, from the cache", f"{warm:.3f}", "")]
+    print(table(rows, right=[False, True, False]))
+    print("the cache has it" if cached else "the cache does not have it yet")
+    if options.json:
+        found = [{"stage": s.name.strip(), "seconds": s.seconds, "at_once": s.inside} for s in stages.values()]
+        print_json({"stages": found, "total": total, "warm": warm, "cached": cached})
     return 0
 
 

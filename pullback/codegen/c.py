@@ -12,15 +12,17 @@ kernel is printed as one function, and so are kernels without loops inside their
 
 from __future__ import annotations
 
+import hashlib
 import re
 import textwrap
 from dataclasses import dataclass, field
-from typing import Final, assert_never
+from typing import Final, Literal, assert_never
 
 from pullback.codegen import sizes
 from pullback.codegen.expressions import Expressions
 from pullback.codegen.helpers import Helpers
 from pullback.codegen.names import Names, Style, identifier, unique
+from pullback.codegen.units import split
 from pullback.ir.index import ZERO_INDEX, Data, Index
 from pullback.loops import nodes
 from pullback.loops.memory import MemoryPlan
@@ -92,6 +94,7 @@ class CSource:
         sites: what each return code (from 1) means.
         arena_bytes: what `arena` must have; of C for all sizes, what it must have beside what the dims ask for.
         kernels: how many static functions it has.
+        units: the same as files that are compiled apart, the first with the function; see `codegen.units`.
         dims: the names of its dims, integer arguments between the arrays and the arena.
         arena_declaration: of C for all sizes, the prototype of the function that gives the bytes of the arena.
         needs: of C for all sizes, what the dims must fulfil.
@@ -110,13 +113,16 @@ class CSource:
     needs: tuple[str, ...] = ()
     worker_bytes: int = 0
     threaded: bool = False
+    units: tuple[str, ...] = ()
 
 
-def print_c(function: Function, plan: MemoryPlan, *, names: Style = "user", comments: bool = True) -> CSource:
+def print_c(function: Function, plan: MemoryPlan, *, names: Style | Literal["content"] = "user",
+            comments: bool = True) -> CSource:
     """The C of a loop program.
 
     Args:
-        names: "user" for the user's names, "canonical" for numbered ones, by which programs are compared.
+        names: "user" for the user's names, "canonical" for numbered ones, by which programs are compared; "content" for
+            numbered ones with kernels named after what they are, in units by which they are found again.
         comments: whether to print the header and the mathematics of each kernel.
     """
     return _Unit(function, plan, names, comments).print()
@@ -398,15 +404,17 @@ class TaskText:
 class _Unit:
     """One translation unit being printed."""
 
-    def __init__(self, function: Function, plan: MemoryPlan, style: Style, comments: bool) -> None:
+    def __init__(self, function: Function, plan: MemoryPlan, style: Style | Literal["content"], comments: bool) -> None:
         self.function = function
         self.plan = plan
-        self.style = style
+        self.by_content = style == "content"
+        self.style: Style = "canonical" if style == "content" else style
         self.comments = comments
         self.helpers = Helpers()
         self.sites: dict[Site, int] = {}
-        self.kernel_texts: list[str] = []
+        self.kernel_texts: dict[str, str] = {}
         self.name = unique(function.name, lambda n: False) if style == "user" else "program"
+        self._tasks: list[str] = []
         self._by_text: dict[str, str] = {}
         self._by_kernel: dict[Kernel, str] = {}
         self._taken: set[str] = {self.name}
@@ -427,7 +435,8 @@ class _Unit:
         """The name of the struct of a parallel statement, which is printed now."""
         name = unique(f"{tasks.wish}_tasks", self._taken.__contains__)
         self._taken.update((name, f"{name}_run"))
-        self.kernel_texts.append(tasks.text(name))
+        self.kernel_texts[name] = tasks.text(name)
+        self._tasks.append(name)
         return name
 
     def kernel(self, k: Kernel) -> str:
@@ -449,8 +458,7 @@ class _Unit:
         key = result + names.numbered(raw)
         name = self._by_text.get(key)
         if name is None:
-            wish = f"kernel{len(self._by_text)}" if self.style == "canonical" else f"{self.name}_{identifier(k.name)}"
-            name = unique(wish, self._taken.__contains__)
+            name = unique(self._wish(k, key), self._taken.__contains__)
             self._taken.add(name)
             self._by_text[key] = name
             comment = _Writer(self, names, depth=0)
@@ -458,9 +466,15 @@ class _Unit:
             resolved = names.resolve(raw, self.style)
             head = "".join(f"{t}\n" for t in comment.lines)
             text = head + _wrap(f"static {result} {name}", resolved)
-            self.kernel_texts.append(f"{VECTORS}\n{text}#endif\n" if k.only_vectors else text)
+            self.kernel_texts[name] = f"{VECTORS}\n{text}#endif\n" if k.only_vectors else text
         self._by_kernel[k] = name
         return name
+
+    def _wish(self, k: Kernel, text: str) -> str:
+        """What a kernel would like to be called."""
+        if self.by_content:
+            return "kernel_" + hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+        return f"kernel{len(self._by_text)}" if self.style == "canonical" else f"{self.name}_{identifier(k.name)}"
 
     def _parameter(self, b: Buffer, names: Names) -> str:
         const = "" if b.written else "const "
@@ -512,12 +526,19 @@ class _Unit:
         definition = _wrap(f"int {self.name}", resolved)
         declaration = definition[: definition.index(" {\n")] + ";"
         arena, arena_declaration = self._arena_function() if f.dims else ("", "")
-        texts = [*self.kernel_texts, arena]
+        texts = [*self.kernel_texts.values(), arena]
         parts = [self._header(), self._preamble("\n".join([*texts, definition])), POOL * threaded, *texts]
         entry = self._entry_comment() + definition
+        units = self._units(POOL * threaded, arena + definition) if self.by_content else ()
         return CSource(_fit("\n".join([*(p for p in parts if p), entry])), self.name, declaration, tuple(self.sites),
                        self.plan.bytes, len(self.kernel_texts), tuple(d.name for d in f.dims), arena_declaration,
-                       tuple(map(str, f.needs)), self.plan.worker_bytes, threaded)
+                       tuple(map(str, f.needs)), self.plan.worker_bytes, threaded, units)
+
+    def _units(self, before: str, after: str) -> tuple[str, ...]:
+        """The text in units: kernels, and in the first what calls them."""
+        kernels = {n: t for n, t in self.kernel_texts.items() if n not in self._tasks}
+        tasks = [self.kernel_texts[n] for n in self._tasks]
+        return split(kernels, "\n".join([before, *tasks, after]), self._preamble)
 
     def _sizes(self, writer: _Writer, text: str) -> None:
         """Tests of the dims, and which of them are not used."""
@@ -600,8 +621,8 @@ class _Unit:
         return text + " */\n"
 
     def _preamble(self, text: str) -> str:
-        helpers = "\n".join(self.helpers.scalar.values())
-        vectors = "\n".join(self.helpers.vector.values())
+        """Headers and helpers for a text."""
+        helpers, vectors = self.helpers.used(text)
         everything = helpers + vectors + text
         includes = []
         if _MATH.search(everything):

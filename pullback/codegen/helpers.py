@@ -6,6 +6,8 @@ Each `Helpers` collects sources by name, dependencies first. Vector types are th
 
 from __future__ import annotations
 
+import re
+
 from pullback.ir.types import DType, dtype_named
 from pullback.loops.nodes import Type
 
@@ -26,6 +28,9 @@ static inline int64_t pb_mod(int64_t a, int64_t b) { /* a - b * floor(a / b) for
 }
 """,
 }
+
+
+_WORD = re.compile(r"\b(?:pb|PB)_\w+")
 
 
 def limit(dtype: DType, end: str) -> str:
@@ -100,6 +105,22 @@ class Helpers:
     def own(self, name: str, source: str, vector: bool = False) -> None:
         """A function somebody else wrote."""
         (self.vector if vector else self.scalar).setdefault(name, source)
+
+    def used(self, text: str) -> tuple[str, str]:
+        """The scalar and the vector helpers that a text needs, and those that these need."""
+        sources = {**self.scalar, **self.vector}
+        wanted: set[str] = set()
+        todo = [text]
+        while todo:
+            for word in set(_WORD.findall(todo.pop())):
+                name = word if word in sources else word.removesuffix("u")  # pb_f32x8u comes with pb_f32x8
+                if name in sources and name not in wanted:
+                    wanted.add(name)
+                    todo.append(sources[name])
+        scalar, vector = (
+            "\n".join(t for n, t in group.items() if n in wanted) for group in (self.scalar, self.vector)
+        )
+        return scalar, vector
 
     def saturate(self, to: DType) -> str:
         """Conversion of a double to an integer type: saturates, NaN gives 0."""

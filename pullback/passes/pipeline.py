@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from pullback.clock import stage
 from pullback.ir.program import Program
 from pullback.ir.traverse import specialise
 from pullback.passes.commute import commute
@@ -78,9 +79,11 @@ def optimise(program: Program, dims: Mapping[str, int], levels: int = 1) -> Prog
     Args:
         levels: how many levels of blocks keep the rows that loops store for loops that run backwards; 1 stores all.
     """
-    program = recompute_rows(specialise(program, dims), levels)
+    with stage("specialise"):
+        program = recompute_rows(specialise(program, dims), levels)
     for p in PASSES:
-        program = p.run(program)
+        with stage(f"pass {p.name}"):
+            program = p.run(program)
     return program
 
 

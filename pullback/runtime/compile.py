@@ -2,12 +2,14 @@
 
 The compiler is `CC`, else `cc`, `gcc` or `clang` from the path, else the `ziglang` wheel. A library is found again by
 a digest of the text, the compiler with its version, the flags and the features of the processor; it is written
-beside its place and moved there with `os.replace`, so readers need no lock. Where the cache folder cannot be
-written, a folder of this process takes its place, with one warning.
+beside its place and moved there with `os.replace`, so readers need no lock. Text in several units is compiled by as
+many processes as there are processors, and each unit is found again by its own digest. Where the cache folder cannot
+be written or is full, a folder of this process takes its place, with one warning.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import importlib.util
 import json
@@ -16,26 +18,35 @@ import platform
 import shlex
 import shutil
 import sys
+import time
 import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pullback.clock import note_stage, stage
 from pullback.errors import CompilerError
 
 if TYPE_CHECKING:
     import subprocess
 
 FLAGS: Final = ("-std=gnu99", "-O2", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
-                "-fPIC", "-shared")
+                "-fPIC")
 GCC_FLAGS: Final = (
     "-ftree-vectorize", "-fvect-cost-model=dynamic",  # what clang's -O2 does by itself
     "-fno-inline-functions-called-once", "-fno-inline-small-functions",  # a kernel has the registers to itself
 )
 EXACT_FLAGS: Final = ("-ffp-contract=off",)
+PLAIN_FLAGS: Final = ("-O1", "-fPIC", "-DPB_NO_VECTORS")  # in place of all others, for what a compiler cannot do better
 LIBRARIES: Final = ("-lm",)
 TIMEOUT: Final = 600
+
+
+_CACHE: ContextVar[Path | None] = ContextVar("cache", default=None)
 
 
 @dataclass(frozen=True)
@@ -54,12 +65,28 @@ class Compiler:
 
 def cache_folder() -> Path:
     """`PULLBACK_CACHE_DIR`, else the user's cache folder."""
+    other = _CACHE.get()
+    if other is not None:
+        return other
     own = os.environ.get("PULLBACK_CACHE_DIR")
     if own:
         return Path(own)
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("pullback", appauthor=False))
+
+
+@contextmanager
+def another_cache() -> Iterator[None]:
+    """An empty cache that goes when the block ends."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="pullback-", ignore_cleanup_errors=True) as folder:
+        token = _CACHE.set(Path(folder))
+        try:
+            yield
+        finally:
+            _CACHE.reset(token)
 
 
 def compiler_command() -> tuple[str, ...] | None:
@@ -138,48 +165,129 @@ def native_vector_bytes() -> int:
     return 64 if "avx512f" in words else 32 if words & {"avx", "avx2"} else 16
 
 
-def compiled_library(text: str, more: tuple[str, ...] = ()) -> Path:
+Text = str | tuple[str, ...]  # a file, or several that make one library
+
+
+def compiled_library(text: Text, more: tuple[str, ...] = ()) -> Path:
     """The shared library made from C text, compiled now or found in the cache.
 
+    Args:
+        text: one unit, or several.
+        more: flags after the usual ones; PLAIN_FLAGS stand alone.
+
     Raises:
-        CompilerError: [E410] there is no compiler. [E411] the compiler failed.
+        CompilerError: [E410] there is no compiler. [E411] the compiler failed. [E412] no folder can be written.
     """
-    compiler = find_compiler()
-    flags = (*compiler.flags, *more)
-    digest = _digest(text, compiler, flags)
-    name = f"{digest}.so"
-    for folder in (cache_folder(), *_spare_folders):
-        path = folder / "libraries" / digest[:2] / name
-        if path.is_file():
-            return path
+    with stage("find library"):
+        compiler = find_compiler()
+        digest = _digest(text, compiler, _flags(compiler, more))
+        for folder in (cache_folder(), *_spare_folders):
+            path = _place(folder, "libraries", f"{digest}.so")
+            if path.is_file():
+                return path
     return build_library(text, more)
 
 
-def build_library(text: str, more: tuple[str, ...] = ()) -> Path:
-    """Compile the text, whether or not the cache has it."""
+def build_library(text: Text, more: tuple[str, ...] = ()) -> Path:
+    """Compile the text, whether or not the cache has it; units of several are taken from there all the same."""
+    compiler = find_compiler()
+    flags = _flags(compiler, more)
+    name = f"{_digest(text, compiler, flags)}.so"
+    with stage("C compiler"):
+        for root in _folders():
+            target = _place(root, "libraries", name)
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _make(text, compiler, flags, root, target)
+            except OSError as error:
+                _unusable(root, error)
+            else:
+                return target
+    raise AssertionError("the last folder raises")
+
+
+def _flags(compiler: Compiler, more: tuple[str, ...]) -> tuple[str, ...]:
+    return more if more[: len(PLAIN_FLAGS)] == PLAIN_FLAGS else (*compiler.flags, *more)
+
+
+def _make(text: Text, compiler: Compiler, flags: tuple[str, ...], root: Path, target: Path) -> None:
+    """Make a library. OSError where the folder is the reason that it cannot be made."""
     import tempfile
 
-    compiler = find_compiler()
-    flags = (*compiler.flags, *more)
-    digest = _digest(text, compiler, flags)
-    folder = _writable_folder(digest)
-    target = folder / f"{digest}.so"
-    with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as work:
-        source, library = Path(work, "program.c"), Path(work, "program.so")
-        source.write_text(text, encoding="utf-8")
-        command = (*compiler.command, *flags, str(source), "-o", str(library), *LIBRARIES)
-        result = _run(command)
-        if result.returncode != 0 or not library.is_file():
-            raise CompilerError(
-                "E411", f"the C compiler failed with status {result.returncode}: {shlex.join(compiler.command)}",
-                facts=(_excerpt(result.stderr),),
-                remedy="report this with the text of `c_source`; meanwhile set PULLBACK_BACKEND=interpreter")
-        os.replace(library, target)
-    return target
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-", ignore_cleanup_errors=True) as folder:
+        work = Path(folder)
+        library = work / "program.so"
+        if isinstance(text, str) or len(text) == 1:
+            (work / "program.c").write_text(text if isinstance(text, str) else text[0], encoding="utf-8")
+            sources = ["program.c"]
+        else:
+            sources = [str(o) for o in _objects(text, compiler, flags, root, work)]
+        linked = (*compiler.command, *flags, "-shared", *sources, "-o", library.name, *LIBRARIES)
+        for _ in _run_all([linked], [library], work, ("link",) if len(sources) > 1 else ("unit 1",)):
+            os.replace(library, target)
 
 
-def _digest(text: str, compiler: Compiler, flags: tuple[str, ...]) -> str:
-    parts = (text, *compiler.command, compiler.version, *flags, cpu_features())
+def _objects(units: Sequence[str], compiler: Compiler, flags: tuple[str, ...], root: Path, work: Path) -> list[Path]:
+    """An object for each unit, compiled now or found in the cache."""
+    places = [_place(root, "objects", f"{_digest(u, compiler, flags)}.o") for u in units]
+    missing = [k for k, p in enumerate(places) if not p.is_file()]
+    for k in missing:
+        (work / f"unit{k}.c").write_text(units[k], encoding="utf-8")
+        places[k].parent.mkdir(parents=True, exist_ok=True)
+    made = [work / f"unit{k}.o" for k in missing]
+    commands = [(*compiler.command, *flags, "-c", f"unit{k}.c", "-o", f"unit{k}.o") for k in missing]
+    for k in _run_all(commands, made, work, [f"unit {k + 1} of {len(units)}" for k in missing]):
+        os.replace(made[k], places[missing[k]])
+    return places
+
+
+def _run_all(
+    commands: Sequence[tuple[str, ...]], results: Sequence[Path], work: Path, names: Sequence[str]
+) -> Iterator[int]:
+    """Run compilers, as many at a time as there are processors; the number of each when its result is there.
+
+    Raises:
+        CompilerError: [E411] one fails. OSError: the disk was full.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    def run(k: int) -> tuple[subprocess.CompletedProcess[str], float]:
+        start = time.perf_counter()
+        return _run(commands[k], work), time.perf_counter() - start
+
+    def finished(k: int, result: subprocess.CompletedProcess[str], seconds: float) -> int:
+        note_stage(f"  {names[k]}", seconds)
+        if result.returncode != 0 or not results[k].is_file():
+            _refuse(commands[k], result)
+        return k
+
+    if len(commands) == 1:
+        yield finished(0, *run(0))
+        return
+    with ThreadPoolExecutor(processors()) as pool:
+        for k, (result, seconds) in enumerate(pool.map(run, range(len(commands)))):
+            yield finished(k, result, seconds)
+
+
+def processors() -> int:
+    """The number of processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _refuse(command: tuple[str, ...], result: subprocess.CompletedProcess[str]) -> None:
+    """Raise for a compiler that failed."""
+    if os.strerror(errno.ENOSPC) in result.stderr:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    status = result.returncode
+    how = f"was killed by signal {-status}" if status < 0 else f"failed with status {status}"
+    raise CompilerError(
+        "E411", f"the C compiler {how}: {command[0]}", facts=(_excerpt(result.stderr),),
+        remedy="report this with the text of `c_source`; meanwhile set PULLBACK_BACKEND=interpreter")
+
+
+def _digest(text: Text, compiler: Compiler, flags: tuple[str, ...]) -> str:
+    units = (text,) if isinstance(text, str) else text
+    parts = (*units, *compiler.command, compiler.version, *flags, cpu_features())
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=20).hexdigest()
 
 
@@ -188,46 +296,55 @@ def put_file(path: Path, data: bytes) -> None:
     import tempfile
 
     handle, name = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "wb") as f:
-        f.write(data)
-    os.replace(name, path)
+    try:
+        with os.fdopen(handle, "wb") as f:
+            f.write(data)
+        os.replace(name, path)
+    except OSError:
+        os.unlink(name)
+        raise
 
 
 _spare_folders: list[Path] = []
-
-
-def _writable_folder(digest: str) -> Path:
-    """The folder a library goes to; a folder of this process where the cache cannot be written."""
-    import tempfile
-
-    for root in (cache_folder(), *_spare_folders):
-        folder = root / "libraries" / digest[:2]
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if os.access(folder, os.W_OK):
-                with tempfile.TemporaryFile(dir=folder):
-                    return folder
-        except OSError:
-            continue
-    warnings.warn(f"the cache folder {cache_folder()} cannot be written: compiled functions are kept for this process "
-                  "only (set PULLBACK_CACHE_DIR to a folder that can)", RuntimeWarning, stacklevel=2)
-    spare = tempfile.TemporaryDirectory(prefix="pullback-")
-    _keep.append(spare)
-    _spare_folders.append(Path(spare.name))
-    folder = _spare_folders[-1] / "libraries" / digest[:2]
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 _keep: list[object] = []  # removed when the process ends
 
 
-def _run(command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+def _place(root: Path, kind: str, name: str) -> Path:
+    return root / kind / name[:2] / name
+
+
+def _folders() -> Iterator[Path]:
+    """Where libraries may go: the cache, else a folder of this process."""
+    import tempfile
+
+    if not _spare_folders:
+        yield cache_folder()
+    if not _spare_folders:  # the cache did not serve
+        spare = tempfile.TemporaryDirectory(prefix="pullback-")
+        _keep.append(spare)
+        _spare_folders.append(Path(spare.name))
+    yield _spare_folders[-1]
+
+
+def _unusable(root: Path, error: OSError) -> None:
+    """Say once that the cache cannot be written; raise where no other folder is left."""
+    why = "is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "cannot be written"
+    if root in _spare_folders:
+        raise CompilerError("E412", f"a library needs a place, and the folder {root} {why}",
+                            facts=(f"the cache folder {cache_folder()} did not serve either",),
+                            remedy="set PULLBACK_CACHE_DIR or TMPDIR to a folder with room") from error
+    warnings.warn(f"the cache folder {cache_folder()} {why}: compiled functions are kept for this process "
+                  "only (set PULLBACK_CACHE_DIR to a folder with room)", RuntimeWarning, stacklevel=2)
+
+
+def _run(command: tuple[str, ...], work: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a compiler, in a folder that holds its temporary files too."""
     import subprocess
 
+    environment = None if work is None else {**os.environ, "TMPDIR": str(work)}
     try:
         return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT, check=False,
-                              stdin=subprocess.DEVNULL)
+                              stdin=subprocess.DEVNULL, cwd=work, env=environment)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CompilerError("E411", f"the C compiler could not be run: {shlex.join(command[:3])}: {error}",
                             remedy="set CC to a working compiler") from error

@@ -6,7 +6,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Literal
 
+from pullback.clock import stage
 from pullback.codegen.c import CSource, print_c
 from pullback.codegen.names import Style
 from pullback.errors import CompilerError
@@ -139,12 +141,15 @@ def _lower(program: Program, dims: Mapping[str, int], form: _Form, settings: _Se
         optimised = renewed(optimised)
     grouper = groups(vector_bytes, portable) if vector_bytes else None
     if form.mode != "fastest":
-        optimised = schedule(optimised, grouper)
-    function = lower(optimised, mathematics if settings.comments else None, specialists(vector_bytes, portable),
-                     grouper, settings.needs)
-    if settings.threaded:
-        function = parallelise(function)
-    return Lowered(optimised, function, plan(function), form.mode)
+        with stage("schedule"):
+            optimised = schedule(optimised, grouper)
+    with stage("lower"):
+        function = lower(optimised, mathematics if settings.comments else None, specialists(vector_bytes, portable),
+                         grouper, settings.needs)
+        if settings.threaded:
+            function = parallelise(function)
+    with stage("plan memory"):
+        return Lowered(optimised, function, plan(function), form.mode)
 
 
 def asked_mode(program: Program) -> MemoryMode:
@@ -174,9 +179,9 @@ def deep_recursion() -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
-def print_lowered(lowered: Lowered, *, names: Style = "user", comments: bool = True) -> CSource:
+def print_lowered(lowered: Lowered, *, names: Style | Literal["content"] = "user", comments: bool = True) -> CSource:
     """The C of a lowered program."""
-    with deep_recursion():
+    with deep_recursion(), stage("print C"):
         return print_c(lowered.function, lowered.memory, names=names, comments=comments)
 
 

@@ -7,6 +7,7 @@ same time, each in its own memory. The call itself runs without the interpreter 
 from __future__ import annotations
 
 import ctypes
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from pullback.clock import stage
 from pullback.errors import CompilerError, IndexRangeError
 from pullback.ir.dims import evaluate
 from pullback.ir.types import dtype_named
 from pullback.runtime.buffer import NDArray, address, aligned_bytes, prepared
-from pullback.runtime.compile import native_vector_bytes
+from pullback.runtime.compile import EXACT_FLAGS, PLAIN_FLAGS, compiler_command, native_vector_bytes
 from pullback.runtime.load import Entry
 from pullback.runtime.pool import pool_address
 from pullback.runtime.record import Parameter, Record, find_record, keep_record, record_path
@@ -244,23 +246,58 @@ def compile_program(program: Program, dims: Mapping[str, int], threads: int = 1)
 
 
 def _compiled(program: Program, dims: Mapping[str, int]) -> tuple[Record, Callable[[], Lowered]]:
-    """What a compiled program is, from the cache or made now, and how to see its loops."""
+    """What a compiled program is, from the cache or made now, and how to see its loops.
 
-    def lowered() -> Lowered:
-        from pullback.runtime.emit import lower_program
+    Where the compiler fails, plain C is tried, with few flags: compilers stumble over vectors first.
+    """
+    with stage("find record"):
+        path = record_path(program, dims)
+        record = find_record(path)
+    try:
+        if record is not None:
+            record.entry()
+            return record, lambda: _lowered(program, dims, native_vector_bytes())
+        record, made = _made(program, dims)
+        record.entry()  # what cannot be compiled is not kept
+        keep_record(path, record)
+        return record, lambda: made
+    except CompilerError as error:
+        if error.code != "E411":
+            raise
+        return _plain(program, dims, error)
 
-        return lower_program(program, dims, False, native_vector_bytes(), False, threaded=True)
 
-    path = record_path(program, dims)
-    record = find_record(path)
-    if record is not None:
-        return record, lowered
+def _lowered(program: Program, dims: Mapping[str, int], vector_bytes: int) -> Lowered:
+    from pullback.runtime.emit import lower_program
+
+    return lower_program(program, dims, False, vector_bytes, False, threaded=True)
+
+
+def _made(program: Program, dims: Mapping[str, int], plain: bool = False) -> tuple[Record, Lowered]:
+    """The program lowered and printed now; as one file of plain C, or with vectors and in units."""
     from pullback.runtime.emit import print_lowered
 
-    made = lowered()
-    record = Record.of(made.function, print_lowered(made, comments=False), bool(program.notes.get("exact")))
-    record.entry()  # what cannot be compiled is not kept
-    keep_record(path, record)
+    made = _lowered(program, dims, 0 if plain else native_vector_bytes())
+    source = print_lowered(made, names="canonical" if plain else "content", comments=False)
+    exact = EXACT_FLAGS if program.notes.get("exact") else ()
+    return Record.of(made.function, source, (*(PLAIN_FLAGS if plain else ()), *exact)), made
+
+
+_warned: set[str] = set()
+
+
+def _plain(program: Program, dims: Mapping[str, int], error: CompilerError) -> tuple[Record, Callable[[], Lowered]]:
+    """The program as plain C, after the compiler failed with what it is usually given; said once for each compiler."""
+    record, made = _made(program, dims, plain=True)
+    try:
+        record.entry()
+    except CompilerError:
+        raise error from None
+    command = " ".join(compiler_command() or ())
+    if command not in _warned:
+        _warned.add(command)
+        warnings.warn(f"{error.what}: functions are compiled as plain C, which is slower; CC names another compiler",
+                      RuntimeWarning, stacklevel=2)
     return record, lambda: made
 
 

@@ -6,22 +6,23 @@ import ctypes
 from collections.abc import Callable
 from pathlib import Path
 
+from pullback.clock import stage
 from pullback.errors import CompilerError
-from pullback.runtime.compile import build_library, compiled_library
+from pullback.runtime.compile import Text, build_library, compiled_library
 
 Entry = Callable[..., int]
 
 
 def open_entry(path: Path, name: str, arity: int) -> Entry:
     """The function `name` of a library, taking `arity` addresses as integers and returning int."""
-    library = ctypes.CDLL(str(path))
-    entry = getattr(library, name)
+    with stage("load"):
+        entry = getattr(ctypes.CDLL(str(path)), name)
     entry.argtypes = [ctypes.c_void_p] * arity
     entry.restype = ctypes.c_int
     return entry  # type: ignore[no-any-return]
 
 
-def compiled_entry(text: str, name: str, arity: int, more: tuple[str, ...] = ()) -> Entry:
+def compiled_entry(text: Text, name: str, arity: int, more: tuple[str, ...] = ()) -> Entry:
     """The function `name` of the text, compiled or cached; a damaged library in the cache is made anew.
 
     Args:

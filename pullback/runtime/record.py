@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pullback.ir.printer import print_program
 from pullback.ir.program import Program
 from pullback.runtime.buffer import extents
-from pullback.runtime.compile import EXACT_FLAGS, cache_folder, native_vector_bytes, put_file
+from pullback.runtime.compile import cache_folder, native_vector_bytes, put_file
 from pullback.runtime.load import Entry, compiled_entry
 
 if TYPE_CHECKING:
@@ -50,51 +50,47 @@ class Record:
     """A compiled function without its loops.
 
     Attributes:
-        text: its C.   name: its C name.
+        units: its C, in files that are compiled apart.   name: its C name.
         arena_bytes: what it needs.   worker_bytes: what it needs more for each further worker.
         sites: how many range checks it has.
         in_place: output and input positions that may be one array.
-        exact: whether products and sums must not be contracted.
+        flags: those it is compiled with after the usual ones.
         brief: whether a call takes a few microseconds at most.
         dims: the dims it has as arguments; it has then a function that gives the bytes of the arena.
         threaded: whether it takes a pool of threads.
     """
 
-    text: str
+    units: tuple[str, ...]
     name: str
     arena_bytes: int
     sites: int
     inputs: tuple[Parameter, ...]
     outputs: tuple[Parameter, ...]
     in_place: tuple[tuple[int, int], ...]
-    exact: bool = False
+    flags: tuple[str, ...] = ()
     brief: bool = False
     dims: tuple[str, ...] = ()
     worker_bytes: int = 0
     threaded: bool = False
 
     @staticmethod
-    def of(function: Function, source: CSource, exact: bool = False) -> Record:
+    def of(function: Function, source: CSource, flags: tuple[str, ...] = ()) -> Record:
         """The record of a printed function."""
-        return Record(source.text, source.name, source.arena_bytes, len(source.sites),
+        return Record(source.units or (source.text,), source.name, source.arena_bytes, len(source.sites),
                       tuple(Parameter.of(b) for b in function.inputs),
-                      tuple(Parameter.of(b) for b in function.outputs), function.in_place, exact, _is_brief(function),
+                      tuple(Parameter.of(b) for b in function.outputs), function.in_place, flags, _is_brief(function),
                       source.dims, source.worker_bytes, source.threaded)
 
     def entry(self) -> Entry:
         """The compiled function."""
-        return compiled_entry(self.text, self.name, self.arity, self._flags)
+        return compiled_entry(self.units, self.name, self.arity, self.flags)
 
     def entry_of_arena(self) -> Entry:
         """The compiled function that gives the bytes of the arena for some dims."""
-        entry = compiled_entry(self.text, f"{self.name}_arena_bytes", len(self.dims), self._flags)
+        entry = compiled_entry(self.units, f"{self.name}_arena_bytes", len(self.dims), self.flags)
         entry.argtypes = [ctypes.c_int64] * len(self.dims)  # type: ignore[attr-defined]
         entry.restype = ctypes.c_size_t  # type: ignore[attr-defined]
         return entry
-
-    @property
-    def _flags(self) -> tuple[str, ...]:
-        return EXACT_FLAGS if self.exact else ()
 
     @property
     def arity(self) -> int:
@@ -130,8 +126,9 @@ def find_record(path: Path) -> Record | None:
         inputs, outputs = ([Parameter(p["name"], p["dtype"], tuple(p["shape"])) for p in data[side]]
                            for side in ("inputs", "outputs"))
         pairs = tuple((int(o), int(i)) for o, i in data["in_place"])
-        return Record(data["text"], data["name"], data["arena_bytes"], data["sites"], tuple(inputs), tuple(outputs),
-                      pairs, data["exact"], data["brief"], tuple(data["dims"]), data["worker_bytes"], data["threaded"])
+        return Record(tuple(data["units"]), data["name"], data["arena_bytes"], data["sites"], tuple(inputs),
+                      tuple(outputs), pairs, tuple(data["flags"]), data["brief"], tuple(data["dims"]),
+                      data["worker_bytes"], data["threaded"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

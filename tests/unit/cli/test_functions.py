@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pullback.cli.main import main
+from pullback.runtime.compile import compiler_command
 
 GOOD = """
 import pullback as pb
@@ -216,3 +217,20 @@ def test_bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
 def test_bench_of_an_unknown_case(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "zhang", "--cases", "train-7"]) == 1
     assert "E605" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
+def test_explain_time(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", f"{good}:dense", "--time", "--dim", "N=4", "--dim", "M=3", "--dim", "K=2", "--json"]) == 0
+    *lines, last = capsys.readouterr().out.strip().splitlines()
+    found = json.loads(last)
+    names = [s["stage"] for s in found["stages"]]
+    wanted = ["trace dense", "specialise", "pass fuse", "lower", "plan memory", "print C", "unit 1", "load"]
+    assert [n for n in names if n in wanted] == wanted
+    assert lines[0].split() == ["stage", "seconds"]
+    assert any(line.startswith("  unit 1 ") and line.endswith("at once") for line in lines)
+    own = sum(s["seconds"] for s in found["stages"] if not s["at_once"])
+    assert own == pytest.approx(found["total"])
+    assert 0 < found["warm"] < found["total"]
+    assert lines[-1] == "the cache does not have it yet"
+    assert not found["cached"]

@@ -96,8 +96,8 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     (folder / "v.c").write_text(source(dtype, 16 if form == "bare" else int(form)))
     compiler = find_compiler()
     subprocess.run(
-        [*compiler.command, *compiler.flags, *more, "-Wall", "-Wextra", "-Werror", "-Wno-psabi", str(folder / "v.c"),
-         "-o", str(folder / "v.so"), "-lm"],
+        [*compiler.command, *compiler.flags, "-shared", *more, "-Wall", "-Wextra", "-Werror", "-Wno-psabi",
+         str(folder / "v.c"), "-o", str(folder / "v.so"), "-lm"],
         check=True,
     )  # fmt: skip
     return dtype, ctypes.CDLL(str(folder / "v.so"))

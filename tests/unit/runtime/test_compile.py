@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import subprocess
@@ -12,8 +13,10 @@ import numpy as np
 import pytest
 
 from pullback.errors import CompilerError
+from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.runtime import compile as compiling
+from pullback.runtime import executor
 from pullback.runtime.executor import compile_program
 from pullback.runtime.load import compiled_entry
 from pullback.runtime.record import find_record, record_path
@@ -27,6 +30,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
     monkeypatch.setenv("PULLBACK_CACHE_DIR", str(folder))
     monkeypatch.setattr(compiling, "_spare_folders", [])
+    monkeypatch.setattr(executor, "_warned", set())
     compiling._version.cache_clear()
     return folder
 
@@ -74,9 +78,123 @@ def test_no_compiler(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_failing_compiler_is_quoted(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CompilerError, match=r"(?s)E411.*status 1.*nonsense"):
         compiling.compiled_library("nonsense(;\n")
-    monkeypatch.setenv("CC", str(script(tmp_path / "crash", "kill -SEGV $$")))
-    with pytest.raises(CompilerError, match=r"(?s)E411.*it said nothing"):
+    crash = script(tmp_path / "crash", "kill -SEGV $$")
+    monkeypatch.setenv("CC", str(crash))
+    with pytest.raises(CompilerError) as caught:
         compiling.compiled_library(TEXT)
+    assert str(caught.value) == f"""\
+CompilerError [E411] the C compiler was killed by signal 11: {crash}
+   | it said nothing
+  try: report this with the text of `c_source`; meanwhile set PULLBACK_BACKEND=interpreter      \
+See docs/reference/errors.md#E411"""
+
+
+UNITS = tuple(
+    f"int part{k}(void);\nint part{k}(void) {{\n    return {k};\n}}\n" for k in range(1, 4)
+)
+MAIN = """int part1(void), part2(void), part3(void);
+int answer(void *arena);
+int answer(void *arena) {
+    return arena ? 0 : part1() + part2() + part3();
+}
+"""
+
+
+def test_units_are_compiled_apart_and_found_again(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "calls"
+    monkeypatch.setenv("CC", str(script(tmp_path / "mycc", f'echo "$@" >> {log}; exec cc "$@"')))
+    assert compiled_entry((MAIN, *UNITS), "answer", 1)(0) == 6
+    changed = UNITS[1].replace("return 2", "return 20")
+    assert compiled_entry((MAIN, UNITS[0], changed, UNITS[2]), "answer", 1)(0) == 24
+    assert log.read_text().count(" -c ") == 5
+    assert log.read_text().count("-shared") == 2
+    assert len(list(cache.rglob("*.o"))) == 5
+    assert not list(cache.rglob("build-*"))
+
+
+VECTORS = "dot(x: f32[512], y: f32[512]) { s = build { sum n < 512 { exp(x[n]) * y[n] } } return s }"
+
+
+def dot_agrees() -> None:
+    program = parse_program(VECTORS)
+    x, y = np.linspace(-1, 1, 512, dtype=np.float32), np.ones(512, np.float32)
+    executable = compile_program(program, {})
+    np.testing.assert_allclose(executable.run([x, y])[0], interpret(program, [x, y])[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("text", "how"),
+    [
+        ('case "$*" in *PB_NO_VECTORS*) ;; *--version*) ;; *) kill -SEGV $$ ;; esac', "was killed by signal 11"),
+        (
+            'case "$*" in *-march=native*) echo "unknown option -march=native" >&2; exit 3 ;; esac',
+            "failed with status 3",
+        ),
+    ],
+    ids=["crash", "unknown option"],
+)
+def test_plain_c_where_the_compiler_fails(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, how: str
+) -> None:
+    cc = script(tmp_path / "mycc", f'{text}\nexec cc "$@"')
+    monkeypatch.setenv("CC", str(cc))
+    with pytest.warns(RuntimeWarning) as caught:
+        dot_agrees()
+    assert [str(w.message) for w in caught] == [
+        f"the C compiler {how}: {cc}: functions are compiled as plain C, which is slower; CC names another compiler"
+    ]
+    dot_agrees()  # said once
+
+
+def test_a_compiler_without_vectors(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = 'grep -sq __attribute__ *.c && { echo "unknown word __attribute__" >&2; exit 1; }'
+    monkeypatch.setenv("CC", str(script(tmp_path / "mycc", f'{known}\nexec cc "$@"')))
+    with pytest.warns(RuntimeWarning, match="functions are compiled as plain C"):
+        dot_agrees()
+
+
+def test_a_compiler_that_always_crashes(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", str(script(tmp_path / "mycc", "kill -ABRT $$")))
+    with pytest.raises(CompilerError, match="was killed by signal 6"):
+        compile_program(parse_program(TWICE), {"N": 2})
+
+
+def test_a_full_disk(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = f'case "$PWD" in {cache}/*) echo "as: a.o: No space left on device" >&2; exit 1 ;; esac'
+    monkeypatch.setenv("CC", str(script(tmp_path / "mycc", f'{full}\nexec cc "$@"')))
+    with pytest.warns(RuntimeWarning) as caught:
+        assert compiled_entry(TEXT, "answer", 1)(0) == 42
+    assert [str(w.message) for w in caught] == [
+        f"the cache folder {cache} is full: compiled functions are kept for this process only "
+        "(set PULLBACK_CACHE_DIR to a folder with room)"
+    ]
+    assert not list(cache.rglob("*.so"))
+    assert compiled_entry(TEXT.replace("42", "43"), "answer", 1)(0) == 43  # no second warning
+
+
+def test_no_room_anywhere(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = 'case "$*" in *-shared*) echo "ld: No space left on device" >&2; exit 1 ;; esac'
+    monkeypatch.setenv("CC", str(script(tmp_path / "mycc", f'{full}\nexec cc "$@"')))
+    with pytest.warns(RuntimeWarning, match="is full"), pytest.raises(CompilerError) as caught:
+        compiling.compiled_library(TEXT)
+    spare = compiling._spare_folders[-1]
+    assert str(caught.value) == f"""\
+CompilerError [E412] a library needs a place, and the folder {spare} is full
+   | the cache folder {cache} did not serve either
+  try: set PULLBACK_CACHE_DIR or TMPDIR to a folder with room      See docs/reference/errors.md#E412"""
+
+
+def test_a_record_that_is_not_written_leaves_nothing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(source: object, target: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    cache.mkdir()
+    monkeypatch.setattr(compiling.os, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        compiling.put_file(cache / "record", b"half")
+    assert not list(cache.iterdir())
 
 
 def test_a_cache_that_cannot_be_written(cache: Path) -> None:
@@ -101,6 +219,7 @@ def test_a_damaged_record_is_no_harm(cache: Path) -> None:
 def test_a_warm_start_imports_no_compiler(cache: Path) -> None:
     code = f"""
 import sys
+from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.runtime.executor import compile_program
 import numpy as np
@@ -119,6 +238,7 @@ print(any(m.startswith(("pullback.loops", "pullback.codegen", "pullback.passes")
 def test_text_and_keys_are_the_same_in_every_process(cache: Path) -> None:
     code = """
 from tests.unit.runtime.programs import CASES
+from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.runtime.emit import c_source
 from pullback.runtime.record import record_path

@@ -1,0 +1,76 @@
+"""Where time goes: stages of work, each counted without the stages inside it.
+
+    with record_time() as stages:           # [Stage("trace f", 0.012), Stage("pass fuse", 0.004), ...]
+        ...
+            with stage("pass fuse"):
+                ...
+
+Outside `record_time` a stage costs a look at one variable.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+__all__ = ["Stage", "note_stage", "record_time", "stage"]
+
+
+@dataclass
+class Stage:
+    """Work of one kind: its seconds in all; `inside` where others' seconds hold them, as when units compile at once."""
+
+    name: str
+    seconds: float
+    inside: bool = False
+
+
+@dataclass
+class _Clock:
+    stages: dict[str, Stage] = field(default_factory=dict)
+    open: list[float] = field(default_factory=list)  # seconds of the stages inside each stage that is under way
+
+    def add(self, name: str, seconds: float, inside: bool = False) -> None:
+        self.stages.setdefault(name, Stage(name, 0.0, inside)).seconds += seconds
+
+
+_CLOCK: ContextVar[_Clock | None] = ContextVar("clock", default=None)
+
+
+@contextmanager
+def record_time() -> Iterator[dict[str, Stage]]:
+    """The stages that run inside, by name and in the order in which they first ended."""
+    clock = _Clock()
+    token = _CLOCK.set(clock)
+    try:
+        yield clock.stages
+    finally:
+        _CLOCK.reset(token)
+
+
+@contextmanager
+def stage(name: str) -> Iterator[None]:
+    """What runs inside counts under this name, where time is recorded."""
+    clock = _CLOCK.get()
+    if clock is None:
+        yield
+        return
+    clock.open.append(0.0)
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        seconds = time.perf_counter() - start
+        clock.add(name, seconds - clock.open.pop())
+        if clock.open:
+            clock.open[-1] += seconds
+
+
+def note_stage(name: str, seconds: float) -> None:
+    """Part of the stage under way, for the record only: several of them may have run at once."""
+    clock = _CLOCK.get()
+    if clock is not None:
+        clock.add(name, seconds, inside=True)
