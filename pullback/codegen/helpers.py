@@ -152,7 +152,8 @@ static inline {to.c} {name}(double x) {{
         size = t.lanes * t.dtype.size
         name = f"PB_HOLD_{size}"
         has = {16: "__SSE__", 32: "__AVX__", 64: "__AVX512F__"}[size]
-        held = f'#define {name}(v) __asm__("" : "+x"(v))'
+        registers = "v" if size == 64 else "x"  # all 32 of them
+        held = f'#define {name}(v) __asm__("" : "+{registers}"(v))'
         self.vector.setdefault(name, f"#if defined({has})\n{held}\n#else\n#define {name}(v) (void)0\n#endif\n")
         return name
 
@@ -228,7 +229,8 @@ static inline {to.c} {name}(double x) {{
     def across(self, op: str, t: Type, combine: str) -> str:
         """All lanes combined: the upper half with the lower while both are vectors, then the last two.
 
-        `combine` is a C template of two scalars. Halves are copied by memcpy, which costs one instruction.
+        `combine` is a C template of two scalars. Halves are read through the type that may alias: gcc keeps a vector
+        in memory of which memcpy takes half, and sums with it, as long as they live.
         """
         c = self.type(t)
         word = {"+": "sum", "*": "product"}.get(op, op)
@@ -240,11 +242,8 @@ static inline {to.c} {name}(double x) {{
             half = Type(t.dtype, t.lanes // 2)
             h, rest = self.type(half), self.across(op, half, combine)
             both = f"low {op} high" if op in ("+", "*") else f"{self.extreme(op, half)}(low, high)"
-            size = half.lanes * half.dtype.size
             body = (
-                f"    {h} low, high;\n"
-                f"    memcpy(&low, &v, {size});\n"
-                f"    memcpy(&high, (const char *)&v + {size}, {size});\n"
+                f"    const {h} low = ((const {h}u *)&v)[0], high = ((const {h}u *)&v)[1];\n"
                 f"    return {rest}({both});\n"
             )
         self.vector.setdefault(name, f"static inline {t.dtype.c} {name}({c} v) {{\n{body}}}\n")

@@ -24,7 +24,7 @@ from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Scalar
 from pullback.ir.index import Cond, Index, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import walk
-from pullback.loops.nest import Address, operation, registers, stride, widths
+from pullback.loops.nest import LINE, Address, operation, registers, stride, wait, widths
 from pullback.loops.nodes import Buffer
 
 PANEL = 32 * 1024  # bytes of a panel of B: the first cache, shared with a few lines of A and of the output
@@ -303,6 +303,7 @@ def _plan(s: Build, c: Contraction, t: Tile, element: int, direct: bool) -> Pack
         b_packs *= ceil(m / rows.block) * size(c.only_a)
     else:
         a_packs *= ceil(n / columns.block) * size(c.only_b)
+    cycles += a_packs * waiting(c.a, element) + b_packs * waiting(c.b, element)
     packing = a_packs * _pack_cycles(c.a, c.rows, c.depth, t.lanes)
     reading = cycles * _in_place_cost(c.a, rows, depth, element)
     cycles += min(packing, reading) + b_packs * _pack_cycles(c.b, c.columns, c.depth, t.lanes)
@@ -310,6 +311,11 @@ def _plan(s: Build, c: Contraction, t: Tile, element: int, direct: bool) -> Pack
         turned = s.vars.index(c.rows[-1]) > s.vars.index(c.columns[-1])
         cycles += ASIDE[turned] * batch * m * n
     return PackedPlan(c, t, rows, columns, depth, a_first, reading < packing, direct, cycles)
+
+
+def waiting(o: Operand, element: int) -> float:
+    """Cycles to wait for an element where the operand lies beyond the second cache."""
+    return wait(o.plain[0]) * element / LINE if o.plain is not None else 0.0
 
 
 def cut(variables: tuple[Var, ...], target: int, multiple: int) -> Group:

@@ -283,25 +283,41 @@ class Nest:
 
 
 def cache_cycles(nest: Nest, plan: Plan) -> float:
-    """Cycles that a plan waits for the second and third cache: every tile reads its part of each operand again."""
+    """Cycles that a plan waits for the second and third cache: tiles read their part of each operand again.
+
+    Not so the tiles of the innermost loops whose variables an operand does not have, where its part stays in the
+    first cache.
+    """
     tiles, vectors = dict(plan.tiles), max((len(p.lanes) for p in plan.phases), default=1)
-    count = 1.0
+    trips = {}
     for v in nest.variables:
         whole = vectors * plan.lanes if v is plan.axis and not plan.reduced else tiles.get(v, 1)
-        count *= ceil(typical(v) / whole)
+        trips[v] = ceil(typical(v) / whole)
+    order = [v for v in nest.variables if v is not plan.axis or plan.reduced]  # as loops, the vectors' own is innermost
+    order += [plan.axis] * (len(order) < len(nest.variables))
     waits = 0.0
     for r in nest.reductions:
         for g in dict.fromkeys(n for n in walk(r.arg) if isinstance(n, Get)):
-            i, footprint = g.indices[0], _typical_bytes(nest.buffers[g.ref])
-            if footprint <= CACHES[0]:
+            i, one = g.indices[0], wait(nest.buffers[g.ref])
+            if not one:
                 continue
             elements = prod(t for v, t in tiles.items() if v in i.free)
             elements *= prod(typical(v) for v in r.vars if v in i.free)
             dense = plan.axis in i.free or any(stride(i, v) == 1 for v in r.vars)
-            lines = elements * (vectors * plan.lanes if plan.axis in i.free and not plan.reduced else 1.0)
-            lines *= r.dtype.size / LINE if dense else 1.0
-            waits += lines * (WAITS[0] if footprint <= CACHES[1] else WAITS[1])
-    return count * waits
+            elements *= vectors * plan.lanes if plan.axis in i.free and not plan.reduced else 1
+            lines = elements * (r.dtype.size / LINE if dense else 1.0)
+            stays = LINE * lines <= CACHES[0] / 2
+            again = list(order)
+            while again and stays and again[-1] not in i.free:
+                again.pop()
+            waits += prod(trips[v] for v in again) * lines * one
+    return waits
+
+
+def wait(b: Buffer) -> float:
+    """Cycles to wait for a line of a buffer: none where it stays in the first cache."""
+    footprint = _typical_bytes(b)
+    return 0.0 if footprint <= CACHES[0] else WAITS[0] if footprint <= CACHES[1] else WAITS[1]
 
 
 def _typical_bytes(b: Buffer) -> int:

@@ -9,7 +9,6 @@
 
 #include <math.h>
 #include <stdint.h>
-#include <string.h>
 
 static inline float pb_maximum_f32(float a, float b) {
     return a < b || b != b ? b : a;
@@ -69,9 +68,7 @@ PB_INLINE pb_f32x2 pb_max_f32x2(pb_f32x2 a, pb_f32x2 b) {
 }
 
 PB_INLINE float pb_max_across_f32x4(pb_f32x4 v) {
-    pb_f32x2 low, high;
-    memcpy(&low, &v, 8);
-    memcpy(&high, (const char *)&v + 8, 8);
+    const pb_f32x2 low = ((const pb_f32x2u *)&v)[0], high = ((const pb_f32x2u *)&v)[1];
     return pb_max_across_f32x2(pb_max_f32x2(low, high));
 }
 
@@ -95,9 +92,7 @@ PB_INLINE pb_f32x4 pb_max_f32x4(pb_f32x4 a, pb_f32x4 b) {
 }
 
 PB_INLINE float pb_max_across_f32x8(pb_f32x8 v) {
-    pb_f32x4 low, high;
-    memcpy(&low, &v, 16);
-    memcpy(&high, (const char *)&v + 16, 16);
+    const pb_f32x4 low = ((const pb_f32x4u *)&v)[0], high = ((const pb_f32x4u *)&v)[1];
     return pb_max_across_f32x4(pb_max_f32x4(low, high));
 }
 #endif
