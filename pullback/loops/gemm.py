@@ -15,24 +15,22 @@ A sum has one accumulator for each block of K, in order: the result does not dep
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 
 from pullback.ir import expr
 from pullback.ir.expr import Reduce, Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
 from pullback.ir.program import Build, Statement, statement_reads
 from pullback.ir.traverse import Substitution, walk
-from pullback.ir.types import DType
 from pullback.loops import gemm_plan
 from pullback.loops.bounds import LoopNest
+from pullback.loops.cover import is_open
+from pullback.loops.gemm_open import open_product
 from pullback.loops.gemm_pack import Block, Packer, Panels, around, blocks, over_panels
 from pullback.loops.gemm_plan import Contraction, PackedPlan, best_packed_plan, size
-from pullback.loops.lower import KernelBuilder, Specialist, flat_position, free_variables, plain_build, without_units
+from pullback.loops.lower import KernelBuilder, Specialist, flat_position, plain_build, without_units
+from pullback.loops.multiply import multiply
 from pullback.loops.nest import Nest, best_plan, cache_cycles, map_reductions, narrower
 from pullback.loops.nodes import (
-    Assign,
-    Binary,
-    Broadcast,
     Buffer,
     Call,
     For,
@@ -40,7 +38,6 @@ from pullback.loops.nodes import (
     If,
     Kernel,
     Let,
-    Literal,
     Load,
     Read,
     Stmt,
@@ -60,11 +57,14 @@ def packed_kernels(vector_bytes: int, portable: bool) -> Specialist:
     """The lowering of contractions that are worth packing, for `loops.lower`; arguments as for `vector_kernels`."""
 
     def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
-        if not isinstance(s, Build) or any(v.extent.constant is None for v in s.vars):
+        if not isinstance(s, Build):
             return None
         whole = without_units(s)
         if not _apart(whole, builder):
             return None
+        if any(is_open(v) for v in _variables(whole)):
+            made = open_product(whole, builder, vector_bytes)
+            return None if made is None else builder.kernel(tuple(made), plain_build(s, builder) if portable else None)
         body: list[Stmt] = []
         found = parts(whole)
         several = len(found) > 1
@@ -78,6 +78,11 @@ def packed_kernels(vector_bytes: int, portable: bool) -> Specialist:
         return builder.kernel(tuple(body), plain_build(s, builder) if portable else None)
 
     return kernel
+
+
+def _variables(s: Build) -> tuple[Var, ...]:
+    """The variables of a statement and of its sums."""
+    return (*s.vars, *(v for e in s.values for n in walk(e) if isinstance(n, Reduce) for v in n.vars))
 
 
 def _work(s: Build) -> int:
@@ -154,54 +159,6 @@ def _unpacked_cycles(part: Part, builder: KernelBuilder, vector_bytes: int) -> f
     nest = Nest.of(part.build, part.address(trial))
     plan = None if nest is None else best_plan(nest, vector_bytes)
     return float("inf") if nest is None or plan is None else plan.cycles + cache_cycles(nest, plan)
-
-
-@lru_cache(maxsize=64)
-def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool = False) -> Kernel:
-    """The register tile: c[i, j] (+)= sum over k of a[k, i] * b[k, j], for panels of `rows` and of `vectors`.
-
-    Index parameters: `steps` of the sum, `stride`, the distance of two rows of c, and `begun`, 0 where c is to be
-    overwritten. With `in_place`, a is not a panel but lies as a[i, k] in memory, `row` being the distance of its rows.
-    """
-    columns = lanes * vectors
-    steps, stride, begun, row_step = (Var(name, 1 << 40) for name in ("steps", "stride", "begun", "row"))
-    a, b, c = (
-        Buffer(name, dtype, shape, "parameter", size_, name == "c")
-        for name, shape, size_ in (
-            ("a", (steps.extent, as_index(rows)), steps.extent * rows),
-            ("b", (steps.extent, as_index(columns)), steps.extent * columns),
-            ("c", (as_index(rows), stride.extent), stride.extent * rows),
-        )
-    )
-    wide, one = Type(dtype, lanes), Type(dtype)
-    sums = [[Temp(f"c{i}_{j}", wide) for j in range(vectors)] for i in range(rows)]
-    zeros: list[Stmt] = [Let(t, Literal(0.0, wide), mutable=True) for row in sums for t in row]
-    k = Var("k", steps.extent)
-    step: list[Stmt] = []
-    right = [Temp(f"b{j}", wide) for j in range(vectors)]
-    for j, t in enumerate(right):
-        step.append(Let(t, Load(b, as_index(k) * columns + j * lanes, wide), held=True))
-    for i, row in enumerate(sums):
-        left = Temp(f"a{i}", one)
-        at = as_index(row_step) * i + as_index(k) if in_place else as_index(k) * rows + i
-        step.append(Let(left, Load(a, at, one)))
-        for t, factor in zip(row, right, strict=True):
-            product = Binary("*", Broadcast(Read(left), wide), Read(factor), wide)
-            step.append(Assign(t, Binary("+", Read(t), product, wide)))
-    places = [(as_index(stride) * i + j * lanes, t) for i, row in enumerate(sums) for j, t in enumerate(row)]
-    more = cond(">=", as_index(begun) - 1)
-    assert not isinstance(more, bool)
-    finish = If(
-        Holds((more,)),
-        tuple(Store(c, at, Read(t), accumulate=True) for at, t in places),
-        tuple(Store(c, at, Read(t)) for at, t in places),
-    )
-    body = (*zeros, For(k, ZERO_INDEX, as_index(steps), tuple(step)), finish)
-    comment = (
-        f"c[i, j] (+)= sum over k of a[{'i, k' if in_place else 'k, i'}] * b[k, j] for i < {rows}, j < {columns}",
-    )
-    name = f"multiply_{dtype.name}_{rows}x{columns}" + "_in_place" * in_place
-    return Kernel(name, (a, b, c), free_variables(body), body, comment)
 
 
 class _Emitter:

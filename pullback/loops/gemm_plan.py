@@ -21,9 +21,10 @@ from math import ceil, prod
 
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Scalar
-from pullback.ir.index import Cond, Index, Var, as_index
+from pullback.ir.index import Cond, DimSymbol, Index, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import walk
+from pullback.loops.cover import TYPICAL
 from pullback.loops.nest import LINE, Address, operation, registers, stride, wait, widths
 from pullback.loops.nodes import Buffer
 
@@ -132,15 +133,15 @@ class PackedPlan:
 
 
 def size(variables: Sequence[Var]) -> int:
-    """Number of combinations of the variables, whose extents are known."""
-    return prod(v.extent.constant or 0 for v in variables)
+    """Number of combinations of the variables; what is typical where extents are no numbers."""
+    return prod(TYPICAL if v.extent.constant is None else v.extent.constant for v in variables)
 
 
 # Parts ----------------------------------------------------------------------------------------------------------
 
 
 def contractions(s: Build, address: Address) -> Iterator[Contraction]:
-    """The ways to see a build, whose extents are known, as a product of two operands."""
+    """The ways to see a build as a product of two operands."""
     total = _only_sum(s)
     if total is None:
         return
@@ -164,8 +165,8 @@ def _only_sum(s: Build) -> Reduce | None:
     if len(found) != 1:
         return None
     total = next(iter(found))
-    known = all(v.extent.constant for v in (*s.vars, *total.vars))
-    return total if total.op == "sum" and total.dtype.is_floating and known else None
+    some = all(v.extent.constant != 0 for v in (*s.vars, *total.vars))
+    return total if total.op == "sum" and total.dtype.is_floating and some else None
 
 
 def _factors(total: Reduce) -> tuple[tuple[Cond, ...], tuple[Scalar, ...]]:
@@ -222,7 +223,8 @@ def _operand(conds: Sequence[Cond], factors: tuple[Scalar, ...], address: Addres
     if not isinstance(term, Get):
         return Operand(term, None)
     buffer, flat = address(term.ref, term.indices)
-    affine = all(len(m) <= 1 and all(isinstance(a, Var) for a in m) for m, _ in flat.terms)
+    affine = all(all(isinstance(a, Var | DimSymbol) for a in m) for m, _ in flat.terms) and all(
+        sum(isinstance(a, Var) for a in m) <= 1 for m, _ in flat.terms)  # fmt: skip
     return Operand(term, (buffer, flat) if affine else None)
 
 

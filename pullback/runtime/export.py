@@ -32,7 +32,7 @@ from pullback.runtime.emit import Lowered, lower_program, print_lowered
 SAMPLES: Final = 32
 EMBEDDED: Final = 4096  # elements of reference inputs that the example may hold
 TOLERANCE: Final = {"f32": 2e-3, "f64": 1e-7}
-SMALL: Final = (5, 7, 3, 4, 6, 2, 1, 8, 9, 10, 12, 16)  # dims of an example
+SMALL: Final = (9, 11, 10, 5, 3, 7, 4, 6, 2, 1, 8, 12, 16)  # dims of an example
 MOST_CHOICES: Final = 100_000
 _MULTIPLIER: Final = 2654435761
 

@@ -1,0 +1,75 @@
+"""The register tile of packed products: one kernel for each element type, number of rows and number of vectors."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from pullback.ir.index import ZERO_INDEX, Var, as_index, cond
+from pullback.ir.types import DType
+from pullback.loops.lower import free_variables
+from pullback.loops.nodes import (
+    Assign,
+    Binary,
+    Broadcast,
+    Buffer,
+    For,
+    Holds,
+    If,
+    Kernel,
+    Let,
+    Literal,
+    Load,
+    Read,
+    Stmt,
+    Store,
+    Temp,
+    Type,
+)
+
+
+@lru_cache(maxsize=64)
+def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool = False) -> Kernel:
+    """The register tile: c[i, j] (+)= sum over k of a[k, i] * b[k, j], for panels of `rows` and of `vectors`.
+
+    Index parameters: `steps` of the sum, `stride`, the distance of two rows of c, and `begun`, 0 where c is to be
+    overwritten. With `in_place`, a is not a panel but lies as a[i, k] in memory, `row` being the distance of its rows.
+    """
+    columns = lanes * vectors
+    steps, stride, begun, row_step = (Var(name, 1 << 40) for name in ("steps", "stride", "begun", "row"))
+    a, b, c = (
+        Buffer(name, dtype, shape, "parameter", size_, name == "c")
+        for name, shape, size_ in (
+            ("a", (steps.extent, as_index(rows)), steps.extent * rows),
+            ("b", (steps.extent, as_index(columns)), steps.extent * columns),
+            ("c", (as_index(rows), stride.extent), stride.extent * rows),
+        )
+    )
+    wide, one = Type(dtype, lanes), Type(dtype)
+    sums = [[Temp(f"c{i}_{j}", wide) for j in range(vectors)] for i in range(rows)]
+    zeros: list[Stmt] = [Let(t, Literal(0.0, wide), mutable=True) for row in sums for t in row]
+    k = Var("k", steps.extent)
+    step: list[Stmt] = []
+    right = [Temp(f"b{j}", wide) for j in range(vectors)]
+    for j, t in enumerate(right):
+        step.append(Let(t, Load(b, as_index(k) * columns + j * lanes, wide), held=True))
+    for i, row in enumerate(sums):
+        left = Temp(f"a{i}", one)
+        at = as_index(row_step) * i + as_index(k) if in_place else as_index(k) * rows + i
+        step.append(Let(left, Load(a, at, one)))
+        for t, factor in zip(row, right, strict=True):
+            product = Binary("*", Broadcast(Read(left), wide), Read(factor), wide)
+            step.append(Assign(t, Binary("+", Read(t), product, wide)))
+    places = [(as_index(stride) * i + j * lanes, t) for i, row in enumerate(sums) for j, t in enumerate(row)]
+    more = cond(">=", as_index(begun) - 1)
+    assert not isinstance(more, bool)
+    finish = If(
+        Holds((more,)),
+        tuple(Store(c, at, Read(t), accumulate=True) for at, t in places),
+        tuple(Store(c, at, Read(t)) for at, t in places),
+    )
+    body = (*zeros, For(k, ZERO_INDEX, as_index(steps), tuple(step)), finish)
+    comment = (
+        f"c[i, j] (+)= sum over k of a[{'i, k' if in_place else 'k, i'}] * b[k, j] for i < {rows}, j < {columns}",
+    )
+    name = f"multiply_{dtype.name}_{rows}x{columns}" + "_in_place" * in_place
+    return Kernel(name, (a, b, c), free_variables(body), body, comment)
