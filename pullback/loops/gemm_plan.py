@@ -27,6 +27,7 @@ from pullback.ir.traverse import walk
 from pullback.loops.cover import TYPICAL
 from pullback.loops.nest import LINE, Address, operation, registers, stride, wait, widths
 from pullback.loops.nodes import Buffer
+from pullback.passes.cost import is_inside
 
 PANEL = 32 * 1024  # bytes of a panel of B: the first cache, shared with a few lines of A and of the output
 BLOCK = 256 * 1024  # bytes of a block that stays in the second cache
@@ -194,6 +195,8 @@ def _contraction(
     others = [c for c in conds if c not in mine]
     if any((c.free & in_a) - shared for c in others):
         return None  # about both
+    if not all(is_inside(f, others) for f in right):  # conditions about the sum's variables keep both in their ranges
+        others = [c for c in conds if not (c.free & in_a) - shared]
     return Contraction(
         total,
         _operand(mine, left, address),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pullback.ir.expr import Add, Apply, Bracket, Get, Mul, Reduce, Scalar, Select
-from pullback.ir.index import Data, Index
+from pullback.ir.index import Cond, Data, Index, prove_nonnegative
 from pullback.ir.traverse import indices_of, walk
 
 
@@ -21,6 +23,14 @@ def operations(e: Scalar) -> int:
             case _:
                 pass
     return total
+
+
+def is_inside(e: Scalar, known: Sequence[Cond]) -> bool:
+    """Whether conditions prove that an element is one of its array; true of anything else."""
+    return not isinstance(e, Get) or all(
+        prove_nonnegative(i, tuple(known)) and prove_nonnegative(d - 1 - i, tuple(known))
+        for i, d in zip(e.indices, e.ref.shape, strict=True)
+    )
 
 
 def has_reduction(e: Scalar) -> bool:

@@ -11,15 +11,14 @@ way: where the other factor is not finite, 0 * inf enters a sum that the conditi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Get, Mul, Reduce, Ref, Scalar
-from pullback.ir.index import Atom, Cond, Floor, Index, Var, as_index, cond, prove_nonnegative
+from pullback.ir.index import Atom, Cond, Floor, Index, Var, as_index, cond
 from pullback.ir.program import Block, Build, Program, Statement, map_blocks
 from pullback.ir.traverse import rewrite
-from pullback.passes.cost import size
+from pullback.passes.cost import is_inside, size
 from pullback.rewrite.fired import fired
 
 KEEP = 0.75  # a border is worth it on an axis when at least this share of the terms is inside
@@ -81,7 +80,7 @@ def _pad(r: Reduce, b: Bracket, product: Mul, s: Build, copies: list[Statement])
         if padded is None or terms is None or padded[1] * WORTH > terms:
             continue
         left = [c for c, a in zip(conds, mine, strict=True) if a is None]
-        if any(_inside(o, conds) and not _inside(o, left) for j, o in enumerate(factors) if j != k):
+        if any(is_inside(o, conds) and not is_inside(o, left) for j, o in enumerate(factors) if j != k):
             continue  # the conditions keep another operand in its range
         copy, _, element = padded
         fired("pad.border")
@@ -89,14 +88,6 @@ def _pad(r: Reduce, b: Bracket, product: Mul, s: Build, copies: list[Statement])
         factors[k] = element
         conds = left
     return expr.bracket(conds, expr.mul(*factors))
-
-
-def _inside(e: Scalar, known: Sequence[Cond]) -> bool:
-    """Whether conditions prove that an element is one of its array."""
-    return not isinstance(e, Get) or all(
-        prove_nonnegative(i, tuple(known)) and prove_nonnegative(d - 1 - i, tuple(known))
-        for i, d in zip(e.indices, e.ref.shape, strict=True)
-    )
 
 
 def _range_axis(c: Cond, g: Get) -> int | None:
