@@ -164,7 +164,15 @@ class KernelBuilder:
         self.arguments = [view for _, view in pairs]
         params = tuple(b for b, _ in pairs)
         return Kernel(self.outs[0].name, params, used, body, self.comment, portable,
-                      tuple(self.scratches))
+                      tuple(self.scratches), self._fresh())
+
+    def _fresh(self) -> frozenset[Buffer]:
+        """What the statement writes and does not read; of one of a group that is not known."""
+        if self.outs != self.statement.outs:
+            return frozenset()
+        read = {(self.views[r].buffer, self.views[r].offset) for r in statement_reads(self.statement)}
+        written = {(self.views[o].buffer, self.views[o].offset) for o in self.outs}
+        return frozenset(self.params[place] for place in written - read)
 
 
 @dataclass(frozen=True)

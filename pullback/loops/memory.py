@@ -147,7 +147,7 @@ def accesses(s: Stmt) -> tuple[list[Buffer], list[Buffer]]:
         case Call():
             used = read_parameters(s.kernel)
             for p, a in zip(s.kernel.params, s.arguments, strict=True):
-                if p in used and p not in s.kernel.scratch:
+                if p in used and p not in s.kernel.scratch and p not in s.kernel.fresh:
                     reads.append(a.buffer)
                 if p.written:
                     writes.append(a.buffer)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pullback.loops.memory import Lifetimes, MemoryPlan, accesses
 from pullback.loops.nodes import Buffer, Call, Comment, Copy, Fill, For, Function, If, Loop, Parallel, Stmt
 
-MATHEMATICS = 44  # characters of a statement's mathematics that are shown
+NAME, MATHEMATICS = 28, 44  # characters that are shown of a statement's name and of its mathematics
 
 
 @dataclass(frozen=True)
@@ -172,6 +172,7 @@ def _rows(function: Function, memory: MemoryPlan) -> Iterator[StatementRow]:
         live = sum(b.bytes for b, (first, last) in memory.lives.items() if first <= now <= last)
         workspace = sum(b.bytes for b in scratch)
         name, mathematics, written = _described(s, headline)
+        name = _head(name, NAME)
         headline = ""
         yield StatementRow(name, mathematics, depth, written, workspace,
                            sum(b.bytes for b in begun if b not in scratch), live, total)
@@ -205,8 +206,8 @@ def _described(s: Stmt, headline: str) -> tuple[str, str, str]:
             return type(s).__name__.lower(), "", dims
 
 
-def _head(text: str) -> str:
-    return text if len(text) <= MATHEMATICS else text[: MATHEMATICS - 2] + " …"
+def _head(text: str, most: int = MATHEMATICS) -> str:
+    return text if len(text) <= most else text[: most - 2] + " …"
 
 
 def _dims(b: Buffer) -> str:

@@ -440,6 +440,7 @@ class Kernel:
         portable: other statements with the same effect in plain scalar C, for compilers without vector extensions;
             None where `body` is that already.
         scratch: those of its params that hold nothing before and after a call.
+        fresh: those that it overwrites without need of what they held before.
     """
 
     name: str
@@ -449,6 +450,7 @@ class Kernel:
     comment: tuple[str, ...] = ()
     portable: tuple[Stmt, ...] | None = None
     scratch: tuple[Buffer, ...] = ()
+    fresh: frozenset[Buffer] = frozenset()
 
     @property
     def checks(self) -> bool:

@@ -16,11 +16,13 @@ from pullback.passes.commute import commute
 from pullback.passes.extremes import read_extremes
 from pullback.passes.fuse import fuse
 from pullback.passes.gather import gather_neighbours
+from pullback.passes.hoist import hoist_small
 from pullback.passes.narrow import narrow_positions
 from pullback.passes.operands import separate_operands
 from pullback.passes.pack import pad_operands
 from pullback.passes.recompute import recompute_rows
 from pullback.passes.speculate import speculate_guards
+from pullback.passes.strips import strip_mine
 from pullback.passes.sums import rearrange_sums
 from pullback.passes.windows import narrow_windows
 from pullback.rewrite.algebra import simplify_algebra
@@ -33,11 +35,12 @@ from pullback.rewrite.normal_form import normalise
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass: its name, what it is for, and the function."""
+    """A pass: its name, what it is for, the function, and whether it is for programs that are to need least memory."""
 
     name: str
     purpose: str
     run: Callable[[Program], Program]
+    for_memory: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ PASSES = (
     Pass("dead", "what no result needs is dropped", eliminate_dead),
     Pass("fuse", "statements go into their readers where that pays", fuse),
     Pass("checkpoints", "nothing merges any more: what is computed again stays so", inline_checkpoints),
+    Pass("strips", "long axes a stretch at a time, so that less is alive at once", strip_mine, for_memory=True),
     Pass("extremes", "a maximum whose position is known is read there", read_extremes),
     Pass("operands", "guarded operands of contractions are arrays of their own", separate_operands),
     Pass("shared", "operands that are equal are computed once", eliminate_common),
@@ -69,19 +73,23 @@ PASSES = (
     Pass("pad", "conditions on contraction operands become zero borders", pad_operands),
     Pass("order", "factors that windows and borders brought are in one order too", commute),
     Pass("narrow", "positions take as few bytes as their range needs", narrow_positions),
+    Pass("hoist", "small statements that are the same in every trip leave their loop", hoist_small),
     Pass("gather", "small statements are early, so that those over one space are neighbours", gather_neighbours),
 )
 
 
-def optimise(program: Program, dims: Mapping[str, int], levels: int = 1) -> Program:
+def optimise(program: Program, dims: Mapping[str, int], levels: int = 1, for_memory: bool = False) -> Program:
     """The program for the given dims after every pass. Time is linear in its size.
 
     Args:
         levels: how many levels of blocks keep the rows that loops store for loops that run backwards; 1 stores all.
+        for_memory: whether to run the passes that are for least memory, too.
     """
     with stage("specialise"):
         program = recompute_rows(specialise(program, dims), levels)
     for p in PASSES:
+        if p.for_memory and not for_memory:
+            continue
         with stage(f"pass {p.name}"):
             program = p.run(program)
     return program
@@ -94,6 +102,8 @@ def stages(program: Program, dims: Mapping[str, int]) -> list[Stage]:
         program = specialise(program, dims)
         out.append(Stage("specialised", "dims given are numbers", program, {}))
     for p in PASSES:
+        if p.for_memory and program.notes.get("memory") != "least":
+            continue
         with record_rules() as rules:
             program = p.run(program)
         out.append(Stage(p.name, p.purpose, program, dict(rules)))

@@ -136,7 +136,7 @@ class _Settings:
 def _lower(program: Program, dims: Mapping[str, int], form: _Form, settings: _Settings) -> Lowered:
     """The program in one form."""
     vector_bytes, portable = settings.vector_bytes, settings.portable
-    optimised = optimise(program, dims, form.levels)
+    optimised = optimise(program, dims, form.levels, form.mode == "least")
     if settings.canonical:
         optimised = renewed(optimised)
     grouper = groups(vector_bytes, portable) if vector_bytes else None

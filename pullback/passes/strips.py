@@ -1,0 +1,351 @@
+"""Strips: statements along one long axis run for a stretch of it at a time, so that what is between them stays small.
+
+Before    c = build n < N, i < I { .. x[n, i] .. }
+          s = build n < N { .. c[n, j] .. }
+          g = build k < K { sum n < N { .. s[n] .. c[n, k] .. } }
+After     g = fold b < N / B (g = zeros) {
+            c = build n < B, i < I { .. x[b B + n, i] .. }
+            s = build n < B { .. c[n, j] .. }
+            yield build k < K { g[k] + sum n < B { .. s[n] .. c[n, k] .. } } }
+
+What a batch of training examples needs shrinks to what B of them need: it is known as micro-batching, and found here
+without being asked for. Arrays that are read otherwise than at the axis' own variable, or after a sum over it, are
+stored whole. Used in the mode that needs least memory, before operands of contractions become arrays. Sums over the
+axis are reassociated, so `exact` programs stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from pullback.ir import expr
+from pullback.ir.expr import Get, Reduce, Ref, Scalar
+from pullback.ir.index import Index, Var, as_index
+from pullback.ir.program import Block, Build, Fold, Program, Statement, map_blocks, statement_reads
+from pullback.ir.traverse import Substitution, rewrite, walk
+from pullback.rewrite.fired import fired
+
+SMALL = 256 * 1024  # bytes below which arrays along an axis are not worth a loop
+SHARE = 8  # a strip needs about one part in so many of what the whole axis would
+LEAST = 4  # rows of a strip, at least
+
+Place = tuple[object, object]  # (array, axis), or (position of a statement, variable)
+
+
+def strip_mine(program: Program) -> Program:
+    """The program with strips wherever they save memory; as it is under `exact`."""
+    return program if program.notes.get("exact") else program.with_body(_block(program.body))
+
+
+def _block(block: Block) -> Block:
+    block = replace(block, statements=tuple(map_blocks(s, _block) for s in block.statements))
+    best: _Strips | None = None
+    for axis in _axes(block):
+        found = _Strips.of(block, axis)
+        if found is not None and (best is None or found.saved > best.saved):
+            best = found
+    if best is None:
+        return block
+    fired("strips.axis")
+    return best.block()
+
+
+# Axes -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """Axes of arrays, and variables of statements, that run together."""
+
+    extent: int
+    of_array: Mapping[Ref, int]
+    variables: frozenset[tuple[int, Var]]
+
+
+def _axes(block: Block) -> Iterator[_Axis]:
+    """The axes of a block: places are joined where a variable reads or writes an array's axis as it is."""
+    parent: dict[Place, Place] = {}
+
+    def root(p: Place) -> Place:
+        while parent.setdefault(p, p) != p:
+            parent[p] = p = parent[parent[p]]
+        return p
+
+    made = {o for s in block.statements if isinstance(s, Build) for o in s.outs}
+    for k, s in enumerate(block.statements):
+        if not isinstance(s, Build):
+            continue
+        for o in s.outs:
+            for axis, v in enumerate(s.vars):
+                parent[root((o, axis))] = root((k, v))
+        for g in _gets(s):
+            if g.ref in made:
+                for axis, i in enumerate(g.indices):
+                    if isinstance(i.single, Var):
+                        parent[root((g.ref, axis))] = root((k, i.single))
+    joined: dict[Place, list[Place]] = {}
+    for p in parent:
+        joined.setdefault(root(p), []).append(p)
+    for places in joined.values():
+        arrays: dict[Ref, int] = {}
+        for p in sorted((p for p in places if isinstance(p[0], Ref)), key=lambda p: (p[0].serial, p[1])):  # type: ignore[attr-defined]
+            arrays.setdefault(p[0], p[1])  # type: ignore[arg-type]
+        extents = {r.shape[axis].constant for r, axis in arrays.items()}
+        if len(extents) == 1 and (extent := extents.pop()) is not None and extent >= 2 * LEAST:
+            yield _Axis(extent, arrays, frozenset(p for p in places if isinstance(p[0], int)))  # type: ignore[misc]
+
+
+def _gets(s: Build) -> list[Get]:
+    return [n for v in s.values for n in walk(v) if isinstance(n, Get)]
+
+
+def _bytes(r: Ref) -> int:
+    return prod(d.constant or 0 for d in r.shape) * r.dtype.size
+
+
+# Roles ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Role:
+    """What a statement does in strips: it runs along `var`, or it sums over the axis in `sums`.
+
+    Attributes:
+        rest: its values but for the sums.
+        phase: after how many passes over the axis it can run.
+    """
+
+    var: Var | None
+    sums: dict[Reduce, Var]
+    rest: tuple[Scalar, ...] = ()
+    phase: int = 0
+
+
+class _Strips:
+    """Strips along an axis of a block.
+
+    Attributes:
+        roles: of the statements in strips, by position.
+        levels: of the other statements: after how many passes over the axis they can run.
+        whole: arrays along the axis that are stored whole.
+        saved: bytes of the arrays that are not.
+    """
+
+    def __init__(self, block: Block, axis: _Axis) -> None:
+        self.original = block
+        self.axis = axis
+        self.roles: dict[int, _Role] = {}
+        self.levels: dict[int, int] = {}
+        self.whole: set[Ref] = set()
+        self.rows = 0
+        for k, s in enumerate(block.statements):
+            role = self._role(k, s)
+            if role is not None:
+                self.roles[k] = role
+        while self._settle():
+            pass
+        self.local = [o for k, r in self.roles.items() if r.var for o in block.statements[k].outs
+                      if o not in self.whole]
+        self.saved = sum(map(_bytes, self.local))
+
+    @staticmethod
+    def of(block: Block, axis: _Axis) -> _Strips | None:
+        """The strips; None where they would save little, or no number of rows divides the axis."""
+        if sum(map(_bytes, axis.of_array)) < 2 * SMALL:
+            return None
+        made = _Strips(block, axis)
+        if made.saved < 2 * SMALL:
+            return None
+        row = made._row_bytes()
+        most = max(SMALL, axis.extent * row // SHARE) // max(row, 1)
+        fitting = [n for n in range(LEAST, min(most, axis.extent // 2) + 1) if axis.extent % n == 0]
+        made.rows = max(fitting, default=0)
+        return made if fitting else None
+
+    def _role(self, k: int, s: Statement) -> _Role | None:
+        """The role a statement can have by itself; None for those that see the axis as a whole."""
+        if not isinstance(s, Build):
+            return None
+        own = [v for v in s.vars if (k, v) in self.axis.variables]
+        if own:
+            at = s.vars.index(own[0])
+            return _Role(own[0], {}) if all(self.axis.of_array.get(o) == at for o in s.outs) else None
+        sums: dict[Reduce, Var] = {}
+        for n in dict.fromkeys(n for v in s.values for n in walk(v, into_indices=False)):
+            if isinstance(n, Reduce) and n.op == "sum":
+                over = [v for v in n.vars if (k, v) in self.axis.variables]
+                if over:
+                    sums[n] = over[0]
+        totals: dict[Scalar, Scalar] = {r: expr.get(Ref("total", r.dtype, ())) for r in sums}
+        return _Role(None, sums, tuple(rewrite(v, totals.get) for v in s.values)) if sums else None
+
+    def _matches(self, k: int, ref: Ref) -> bool:
+        """Whether statement k, in its role, reads an array along the axis at its own place only."""
+        s, role = self.original.statements[k], self.roles[k]
+        assert isinstance(s, Build)
+        axis = self.axis.of_array[ref]
+        if role.var is not None:
+            return all(g.indices[axis].single is role.var for g in _gets(s) if g.ref is ref)
+        for r, v in role.sums.items():
+            if any(isinstance(n, Get) and n.ref is ref and n.indices[axis].single is not v for n in walk(r.arg)):
+                return False
+        return not any(isinstance(n, Get) and n.ref is ref for v in role.rest for n in walk(v))
+
+    def _settle(self) -> bool:
+        """Find phases, levels and what is whole; True where statements lost roles, so that it is to be done again."""
+        statements = self.original.statements
+        cut = {o: k for k, r in self.roles.items() if r.var for o in statements[k].outs}
+        level: dict[Ref, int] = {}  # of arrays that are complete: after how many passes
+        whole = {r for r in self.original.results if r in cut}
+        for k, s in enumerate(statements):
+            role = self.roles.get(k)
+            now = 0
+            for r in statement_reads(s):
+                if r not in cut:
+                    now = max(now, level.get(r, 0))
+                elif role is not None and self._matches(k, r):
+                    now = max(now, self.roles[cut[r]].phase)
+                else:
+                    whole.add(r)
+                    now = max(now, self.roles[cut[r]].phase + 1)
+            if role is None:
+                self.levels[k] = now
+                level |= dict.fromkeys(s.outs, now)
+            else:
+                role.phase = now
+                if role.var is None:
+                    level |= dict.fromkeys(s.outs, now + 1)
+        for k, role in self.roles.items():
+            whole.update(r for r in statement_reads(statements[k])
+                         if r in cut and self.roles[cut[r]].phase < role.phase)
+        self.whole = whole
+        lost = [k for k in self.roles if not self._belongs(k, cut)]
+        for k in lost:
+            del self.roles[k]
+        return bool(lost)
+
+    def _belongs(self, k: int, cut: Mapping[Ref, int]) -> bool:
+        """Whether a statement reads or makes an array that strips keep small, and can make those that are whole."""
+        s, role = self.original.statements[k], self.roles[k]
+        if role.var is not None and any(o in self.whole and self.axis.of_array[o] != 0 for o in s.outs):
+            return False
+        local = [r for r in statement_reads(s) if r in cut and r not in self.whole]
+        return bool(local) or (role.var is not None and any(o not in self.whole for o in s.outs))
+
+    def _row_bytes(self) -> int:
+        """Bytes of the arrays alive at once, for one step along the axis."""
+        statements = self.original.statements
+        last = {r: k for k in self.roles for r in statement_reads(statements[k])}
+        alive = peak = 0
+        for k in self.roles:
+            alive += sum(_bytes(o) for o in statements[k].outs if o in self.local)
+            peak = max(peak, alive)
+            alive -= sum(_bytes(r) for r in statement_reads(statements[k]) if r in self.local and last[r] == k)
+        return peak // self.axis.extent
+
+    # The program with strips --------------------------------------------------------------------------------------
+
+    def block(self) -> Block:
+        """The block with a loop for each phase, other statements as soon as they can be."""
+        out: list[Statement] = []
+        last = max([*(r.phase for r in self.roles.values()), *self.levels.values()])
+        for phase in range(last + 1):
+            out += [s for k, s in enumerate(self.original.statements) if self.levels.get(k) == phase
+                    and k not in self.roles]
+            members = [k for k, r in self.roles.items() if r.phase == phase]
+            if members:
+                out += _Loop(self, members).statements()
+        return replace(self.original, statements=tuple(out))
+
+
+class _Loop:
+    """The loop over the strips of one phase."""
+
+    def __init__(self, strips: _Strips, members: Sequence[int]) -> None:
+        self.strips = strips
+        self.members = members
+        self.count = strips.axis.extent // strips.rows
+        self.strip = Var("strip", as_index(self.count))
+        self.start = as_index(self.strip) * strips.rows
+        self.small: dict[Ref, Ref] = {}
+        self.body: list[Statement] = []
+        self.before: list[Statement] = []
+        self.after: list[Statement] = []
+        self.states: list[tuple[Ref, Ref, Ref, Ref]] = []  # out, state, init, new
+
+    def statements(self) -> list[Statement]:
+        """What takes the place of the members."""
+        stacked: list[tuple[Ref, Ref]] = []
+        for k in self.members:
+            s, role = self.strips.original.statements[k], self.strips.roles[k]
+            assert isinstance(s, Build)
+            if role.var is None:
+                self._sum(s, role)
+                continue
+            self.body.append(self._along(s, role.var))
+            for o in s.outs:
+                if o in self.strips.whole:
+                    small = self.small[o]
+                    stacked.append((Ref(o.name, o.dtype, (self.strip.extent, *small.shape)), small))
+                    self.after.append(self._together(o, stacked[-1][0]))
+        results = (*(new for _, _, _, new in self.states), *(small for _, small in stacked))
+        outs = (*(out for out, _, _, _ in self.states), *(stack for stack, _ in stacked))
+        if not outs:
+            return [self.strips.original.statements[k] for k in self.members]  # nothing reads what comes of them
+        fold = Fold(outs, self.strip, tuple(state for _, state, _, _ in self.states),
+                    tuple(init for _, _, init, _ in self.states), Block(tuple(self.body), results))
+        return [*self.before, fold, *self.after]
+
+    def _substitution(self, variables: Mapping[Var, Index]) -> Substitution:
+        """Puts variables in, and reads arrays along the axis from this strip."""
+
+        def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+            small = self.small.get(ref)
+            if small is None:
+                return expr.get(ref, *indices)
+            axis = self.strips.axis.of_array[ref]
+            return expr.get(small, *(i - self.start if a == axis else i for a, i in enumerate(indices)))
+
+        return Substitution(variables=variables, get=element)
+
+    def _along(self, s: Build, var: Var) -> Build:
+        """A statement along the axis, for this strip."""
+        own = Var(var.name, as_index(self.strips.rows))
+        variables = tuple(own if v is var else Var(v.name, v.extent) for v in s.vars)
+        at = {v: as_index(w) for v, w in zip(s.vars, variables, strict=True)} | {var: self.start + as_index(own)}
+        m = self._substitution(at)
+        values = tuple(m.scalar(v) for v in s.values)
+        outs = tuple(Ref(o.name, o.dtype, tuple(v.extent for v in variables), o.bounds) for o in s.outs)
+        self.small |= dict(zip(s.outs, outs, strict=True))
+        return replace(s, outs=outs, vars=variables, values=values)
+
+    def _sum(self, s: Build, role: _Role) -> None:
+        """A statement with sums over the axis: what they come to is carried from strip to strip."""
+        totals: dict[Scalar, Scalar] = {}
+        alone = len(s.outs) == 1 and len(role.sums) == 1 and s.values[0] in role.sums
+        for r, var in role.sums.items():
+            free = tuple(v for v in s.vars if v in r.free) if not alone else s.vars
+            state, new, init = (Ref(s.outs[0].name, r.dtype, tuple(v.extent for v in free)) for _ in range(3))
+            out = s.outs[0] if alone else Ref(s.outs[0].name, r.dtype, state.shape)
+            variables = tuple(Var(v.name, v.extent) for v in free)
+            own = Var(var.name, as_index(self.strips.rows))
+            at = dict(zip(free, map(as_index, variables), strict=True)) | {var: self.start + as_index(own)}
+            over = tuple(own if v is var else v for v in r.vars)
+            part = expr.reduce("sum", over, self._substitution(at).scalar(r.arg))
+            value = expr.add(expr.get(state, *variables), part)
+            self.body.append(Build((new,), variables, (value,), s.positions))
+            zeros = tuple(Var(v.name, v.extent) for v in free)
+            self.before.append(Build((init,), zeros, (expr.const(0, r.dtype),), s.positions))
+            self.states.append((out, state, init, new))
+            totals[r] = expr.get(out, *free)
+        if not alone:
+            self.after.append(replace(s, values=tuple(rewrite(v, totals.get) for v in s.values)))
+
+    def _together(self, out: Ref, stack: Ref) -> Build:
+        """An array stored strip by strip under its own name and shape: it lies in memory as it should."""
+        first, *others = (Var(n, d) for n, d in zip("tijklmnpqrs", out.shape))
+        rows = self.strips.rows
+        value = expr.get(stack, as_index(first) // rows, as_index(first) % rows, *others)
+        return Build((out,), (first, *others), (value,))

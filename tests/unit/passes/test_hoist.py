@@ -1,0 +1,35 @@
+"""Small statements leave the loops that do not change them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pullback.ir.interpret import interpret
+from pullback.ir.parser import parse_program
+from pullback.ir.traverse import specialise
+from pullback.ir.verify import verify
+from pullback.passes.hoist import hoist_small
+
+TEXT = """f(x: f64[N], p0: f64[N], z: f64[T]) {
+  p = fold t < T (q = p0) {
+    s = build { sum n < N { x[n] } }
+    c = build { s * 2.0 }
+    d = build { q[0] + z[t] }
+    r = build n < N { q[n] * c + d + x[n] }
+    yield r }
+  return p }"""
+
+
+def test_what_no_trip_changes_stands_before_the_loop() -> None:
+    program = specialise(parse_program(TEXT), {"N": 100, "T": 3})
+    made = hoist_small(program)
+    verify(made)
+    assert [s.outs[0].name for s in made.body.statements] == ["s", "c", "p"]
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(100), rng.standard_normal(100), rng.standard_normal(3)]
+    np.testing.assert_array_equal(interpret(made, inputs)[0], interpret(program, inputs)[0])
+
+
+def test_a_loop_of_no_trip_keeps_its_statements() -> None:
+    program = parse_program(TEXT)
+    assert hoist_small(program).body.statements[0].outs[0].name == "p"

@@ -1,0 +1,129 @@
+"""Strips: the same values, arrays along the axis a stretch at a time, whole where they must be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from jaxtyping import Float64
+
+import pullback as pb
+from pullback import Array
+from pullback.ir.interpret import interpret
+from pullback.ir.parser import parse_program
+from pullback.ir.program import Fold, Program, walk_statements
+from pullback.ir.traverse import specialise
+from pullback.ir.verify import verify
+from pullback.passes import strips
+from pullback.passes.strips import strip_mine
+from pullback.runtime.emit import with_mode
+from pullback.runtime.executor import compile_program
+from pullback.testing.programs import random_program
+
+LAYERS = """layers(x: f64[N, M], w: f64[K, M]) {
+  h = build n < N, k < K { tanh(sum m < M { w[k, m] * x[n, m] }) }
+  e = build n < N, k < K { exp(h[n, k]) }
+  s = build n < N { sum k < K { e[n, k] } }
+  g = build k < K, m < M { 0.5 + sum n < N { s[n] * h[n, k] * x[n, m] } }
+  return RESULTS }"""
+
+
+@pytest.fixture(autouse=True)
+def everything_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays of any size are worth a strip."""
+    monkeypatch.setattr(strips, "SMALL", 0)
+    monkeypatch.setattr(strips, "LEAST", 1)
+
+
+def assert_same(program: Program, made: Program, seed: int = 0) -> None:
+    verify(made)
+    rng = np.random.default_rng(seed)
+    inputs = [rng.standard_normal([d.constant or 0 for d in r.shape]) for r in program.inputs]
+    for a, b in zip(interpret(program, inputs), interpret(made, inputs), strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-12)
+
+
+def layers(results: str) -> Program:
+    return specialise(parse_program(LAYERS.replace("RESULTS", results)), {"N": 16, "M": 3, "K": 5})
+
+
+def test_what_is_between_is_as_long_as_a_strip() -> None:
+    program = layers("g")
+    made = strip_mine(program)
+    (fold,) = (s for s in made.body.statements if isinstance(s, Fold))
+    assert fold.var.extent.constant == 8
+    assert [str(o.shape[0]) for s in fold.body.statements for o in s.outs] == ["2", "2", "2", "5"]
+    assert_same(program, made)
+
+
+def test_a_result_along_the_axis_is_stored_strip_by_strip() -> None:
+    program = layers("g, s")
+    made = strip_mine(program)
+    (fold,) = (s for s in made.body.statements if isinstance(s, Fold))
+    assert [tuple(map(str, o.shape)) for o in fold.outs] == [("5", "3"), ("8", "2")]
+    assert_same(program, made)
+
+
+def test_what_needs_a_sum_over_the_axis_comes_after_it() -> None:
+    text = """normalised(x: f64[N, M]) {
+      a = build n < N, m < M { exp(x[n, m]) }
+      mean = build m < M { sum n < N { a[n, m] } }
+      c = build n < N, m < M { a[n, m] - mean[m] }
+      d = build n < N, m < M { tanh(c[n, m]) }
+      v = build m < M { sum n < N { c[n, m] * d[n, m] } }
+      return v }"""
+    program = specialise(parse_program(text), {"N": 32, "M": 2})
+    made = strip_mine(program)
+    assert [s.outs[0].name for s in made.body.statements if not isinstance(s, Fold)] == ["a", "mean", "v"]
+    (fold,) = (s for s in made.body.statements if isinstance(s, Fold))
+    assert [s.outs[0].name for s in fold.body.statements] == ["c", "d", "v"]
+    assert_same(program, made)
+
+
+def test_neighbours_along_the_axis_keep_it_whole() -> None:
+    text = """stencil(x: f64[N + 2]) {
+      a = build n < N + 2 { exp(x[n]) }
+      b = build n < N { a[n] + a[n + 2] }
+      s = build { sum n < N { b[n] * b[N - 1 - n] } }
+      return s }"""
+    program = specialise(parse_program(text), {"N": 12})
+    assert strip_mine(program).body.statements == program.body.statements
+
+
+def test_an_exact_program_stays() -> None:
+    program = layers("g")
+    exact = Program(program.name, program.inputs, program.body, program.output_names, notes={"exact": True})
+    assert strip_mine(exact) is exact
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_random_programs_keep_their_values(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strips, "SHARE", 1)
+    case = random_program(np.random.default_rng(seed))
+    program = specialise(case.program, case.dims)
+    made = strip_mine(program)
+    verify(made)
+    with np.errstate(all="ignore"):
+        for a, b in zip(interpret(program, case.inputs), interpret(made, case.inputs), strict=True):
+            np.testing.assert_allclose(b, a, rtol=1e-4)
+
+
+def test_least_memory_compiles_them() -> None:
+    @pb.function(memory="least")
+    def gradient(w: Float64[Array, "K M"], v: Float64[Array, "K"], x: Float64[Array, "N M"]):
+        def loss(w, v):
+            y = pb.exp(pb.tanh(x @ w.T) @ v)
+            return pb.sum(y * y)
+
+        return pb.grad(loss, wrt=(0, 1))(w, v)
+
+    rng = np.random.default_rng(0)
+    w, v, x = rng.standard_normal((5, 3)), rng.standard_normal(5), rng.standard_normal((64, 3))
+    dims = {"N": 64, "K": 5, "M": 3}
+    executable = compile_program(gradient.program(), dims)
+    assert any(isinstance(s, Fold) for s in walk_statements(executable.lowered.program.body))
+    fastest = compile_program(with_mode(gradient.program(), "fastest"), dims)
+    assert executable.arena_bytes < 0.5 * fastest.arena_bytes
+    run = executable.run_poisoned([w, v, x])
+    assert (run.peak, run.stray) == (executable.lowered.memory.peak, 0)
+    for a, b in zip(run.outputs, gradient.interpret(w, v, x), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10)
