@@ -42,6 +42,8 @@ class Repeated:
         function: does the work once; gives an array or a tuple of arrays.
     """
 
+    long_enough = LONG_ENOUGH
+
     def __init__(self, function: Callable[[], Any]) -> None:
         self.function = function
         self.calls = 1
@@ -50,7 +52,7 @@ class Repeated:
     def reset(self) -> None:
         """Nothing is undone; after the first call, which may compile, find how many calls are long enough."""
         self._resets += 1
-        while self._resets == 2 and self.calls < 1 << 20 and _timed(self)[1] * self.calls < LONG_ENOUGH:
+        while self._resets == 2 and self.calls < 1 << 20 and _timed(self)[1] * self.calls < self.long_enough:
             self.calls *= 2
 
     def call(self) -> Any:

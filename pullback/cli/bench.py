@@ -12,7 +12,7 @@ from pullback.cli.output import print_json, table
 
 __all__ = ["example_modules", "register", "run"]
 
-SUITES = ("zhang", "derivatives", "kernels", "programs", "counts")
+SUITES = ("zhang", "derivatives", "kernels", "programs", "threads", "counts")
 
 
 def register(commands: Any) -> None:
@@ -41,7 +41,7 @@ def register(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure and print a table."""
-    suites = (_zhang, _derivatives, _kernels, _programs, _counts)
+    suites = (_zhang, _derivatives, _kernels, _programs, _threads, _counts)
     rows = dict(zip(SUITES, suites, strict=True))[options.suite](options)
     if options.json:
         print_json({"rows": rows})
@@ -66,6 +66,16 @@ def _cases(options: argparse.Namespace, known: tuple[str, ...]) -> tuple[str, ..
     if unknown:
         raise UsageError("E605", f"{unknown[0]}: no such case", facts=("cases: " + ", ".join(known),), remedy=known[1])
     return tuple(k for k in known if not found or any(k in names for names in found.values()))
+
+
+def _threads(options: argparse.Namespace) -> Any:
+    from pullback.bench.threads import CASES, HEAD, bench_threads, cells
+
+    rows = bench_threads(
+        cases=_cases(options, CASES), threads=max(2, options.threads), rounds=max(50, options.rounds), note=_note
+    )
+    print(table([HEAD, *cells(rows)], right=[False] + [True] * (len(HEAD) - 1)))
+    return rows
 
 
 def _zhang(options: argparse.Namespace) -> Any:

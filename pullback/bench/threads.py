@@ -1,0 +1,83 @@
+"""Several threads against one: kernels and whole programs by Pullback, the same compiled code in both columns.
+
+A case is any of `bench.kernels` or `bench.programs`. Results must be the same bit for bit. Times are the smallest of
+many short measurements, taken in turn, so that other work on the machine disturbs them little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import pullback as pb
+from pullback.bench import kernels, programs
+from pullback.bench.harness import Contender, Note, Repeated, Row, measure
+from pullback.bench.systems import kernels_pullback, programs_pullback
+
+__all__ = ["CASES", "HEAD", "bench_threads", "cells"]
+
+HEAD = ("case", "one thread µs", "threads µs", "times as fast")
+KERNELS = {c.name: c for c in kernels.CASES}
+PROGRAMS = {c.name: c for c in programs.CASES}
+CASES = (*KERNELS, *PROGRAMS)
+SHORT = 2e-4  # seconds of one measurement
+
+
+class _Threads(Repeated):
+    """Calls that may use so many threads."""
+
+    long_enough = SHORT
+
+    def __init__(self, function: Callable[[], Any], count: int) -> None:
+        super().__init__(function)
+        self.count = count
+
+    def call(self) -> Any:
+        with pb.threads(self.count):
+            return super().call()
+
+
+def bench_threads(
+    *, cases: Sequence[str] = CASES, threads: int = 2, rounds: int = 50, budget: float = 20.0,
+    note: Note = lambda text: None,
+) -> list[Row]:
+    """Measure calls with one thread and with `threads`.
+
+    Args:
+        cases: names of CASES.
+        threads: how many.
+        rounds: repetitions of each.
+        budget: seconds for a case after which no further round starts.
+        note: called with lines about progress.
+    Returns:
+        Two rows per case; times are of one call.
+    """
+    rows: list[Row] = []
+    for name in CASES:
+        if name in cases:
+            rows += measure(list(_contenders(name, threads)), rounds=rounds, budget=budget, tolerance=0.0, note=note)
+    return rows
+
+
+def _contenders(name: str, threads: int) -> Iterator[Contender]:
+    for count in (1, threads):
+        yield Contender(name, "pullback", f"{count} threads", "", count, partial(_prepare, name, count))
+
+
+def _prepare(name: str, count: int) -> _Threads:
+    with pb.threads(count):
+        if name in KERNELS:
+            return _Threads(kernels_pullback.prepare(KERNELS[name]), count)
+        return _Threads(programs_pullback.prepare(PROGRAMS[name], "function"), count)
+
+
+def cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    """The rows of the table, one for each case."""
+    by_case: dict[str, list[Row]] = {}
+    for row in rows:
+        by_case.setdefault(row["case"], []).append(row)
+    return [
+        (case, f"{1e6 * one['minimum']:.1f}", f"{1e6 * more['minimum']:.1f}", f"{one['minimum'] / more['minimum']:.2f}")
+        for case, (one, more) in ((c, r) for c, r in by_case.items() if len(r) == 2)
+    ]
