@@ -43,10 +43,10 @@ from pullback.loops.nodes import (
     View,
     smallest,
 )
-from pullback.loops.work import cycles
+from pullback.loops.work import NEAR, cycles, work
 
-LEAST = 60_000  # cycles of a statement below which it is not worth waking anyone
-CHUNK = 20_000  # cycles of a chunk that make up for taking it
+LEAST = 20_000  # cycles of a statement that make up for waiting for each other
+CHUNK = 6_000  # cycles of a chunk that make up for taking it
 MOST = 64  # chunks of a loop
 FEW = 8  # trips of a loop that are too few to share out evenly
 MOSTLY = 0.9  # the part of a loop's body that must be shared out for it to stay around
@@ -78,7 +78,7 @@ class _Sharing:
                     out.append(replace(s, body=self.body(s.body)))
                 case If():
                     out.append(replace(s, then=self.body(s.then), otherwise=self.body(s.otherwise)))
-                case Call() if s.indices is None and cycles((s,), {}) >= LEAST:
+                case Call() if s.indices is None and cycles((s,), {}) >= LEAST / NEAR:
                     out += _Splitting(s, self.root).statements()
                 case _:
                     out.append(s)
@@ -205,7 +205,7 @@ class _Splitting:
 
     def _part(self, s: Stmt, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]) -> _Part:
         plain = _Piece(needed((s,), before), (s,))
-        if cycles((s,), ranges) < LEAST or any(isinstance(x, Break) for x in nodes.walk((s,))):
+        if work((s,), self.places, ranges, LEAST) < LEAST or any(isinstance(x, Break) for x in nodes.walk((s,))):
             return plain
         if isinstance(s, If) and isinstance(s.test, Holds) and self._visible(s):
             then, otherwise = (self._parts(b, ranges, before) for b in (s.then, s.otherwise))
@@ -242,13 +242,13 @@ class _Splitting:
         trips = (high - low) // s.step + 1
         if high >= ENDLESS or trips < 2 or not isinstance(s.lower, Index):
             return None
-        work = cycles((s,), ranges)
-        wanted = max(2, min(MOST, int(work / CHUNK)))
+        total = work((s,), self.places, ranges, CHUNK * MOST)
+        wanted = max(2, min(MOST, int(total / CHUNK)))
         if trips < min(FEW, wanted):
             inner = self._parts(s.body, {**ranges, s.var: values}, before)
             if len(inner) == 1 and isinstance(inner[0], _Region):
                 return _Region(tuple(self._outer(s, trips, p, before, private) for p in inner[0].pieces))
-            if self._visible(s) and _shared(inner, {**ranges, s.var: values}) > MOSTLY * work / trips:
+            if self._visible(s) and _shared(inner, {**ranges, s.var: values}) > MOSTLY * total / trips:
                 return _Around(s, inner)
         size = -(-trips // wanted)
         chunk = Var("chunk", -(-trips // size))

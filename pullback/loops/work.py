@@ -1,13 +1,16 @@
-"""Cycles that statements take, estimated: enough to tell what is worth sharing out among threads."""
+"""Cycles that statements take, estimated: enough to tell what is worth sharing out among threads.
+
+Operations are counted as if all operands were near; what is moved to and from far caches counts where that is more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from pullback.ir.index import Atom, Index, Var
 from pullback.ir.traverse import Substitution
 from pullback.loops import nodes
-from pullback.loops.footprint import Interval, bound_range, interval, trip_range
+from pullback.loops.footprint import Footprint, Interval, Places, bound_range, interval, trip_range
 from pullback.loops.nodes import (
     Across,
     Apply,
@@ -33,6 +36,18 @@ FUNCTION = 16.0  # a vector function
 DIVISION = 5.0
 ACROSS = 6.0
 BYTES = 32.0  # copied in a cycle
+FAR_BYTES = 4.0  # moved in a cycle to or from memory that is not near
+NEAR = 20.0  # how many times slower than computing moving may be
+
+
+def work(body: Sequence[Stmt], places: Places, ranges: Mapping[Atom, Interval], least: float) -> float:
+    """The cycles of statements, their traffic considered where that may bring them to `least`."""
+    computed = cycles(body, ranges)
+    if computed >= least or computed < least / NEAR:
+        return computed
+    spans = Footprint(body, places, ranges, every=True).spans()
+    moved = sum((span[1][1] - span[1][0] + 1) * b.dtype.size for b, span in spans.items() if span is not None)
+    return max(computed, moved / FAR_BYTES)
 
 
 def cycles(body: Iterable[Stmt], ranges: Mapping[Atom, Interval]) -> float:

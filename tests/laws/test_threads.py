@@ -13,10 +13,7 @@ from pullback.ir.program import Program
 from pullback.loops import parallel
 from pullback.loops.nodes import Parallel, walk
 from pullback.loops.verify import verify_function
-from pullback.runtime.compile import native_vector_bytes
-from pullback.runtime.emit import lower_program, print_lowered
-from pullback.runtime.executor import Executable
-from pullback.runtime.record import Record
+from pullback.runtime.executor import Executable, _made
 from pullback.testing.programs import random_program
 from tests.laws.test_c_agrees import bound
 
@@ -32,12 +29,11 @@ def _everything_is_worth_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def assert_same_bits(program: Program, inputs: Sequence[NDArray], sizes: dict[str, int], dims: dict[str, int]) -> int:
     """Everything that can be is shared out; gives the number of parallel statements."""
-    made = lower_program(program, dims, False, native_vector_bytes(), False, threaded=True)
+    record, made = _made(program, dims)
     verify_function(made.function, made.memory)
     count = sum(isinstance(s, Parallel) for s in walk(made.function.body))
     if not count:
         return 0
-    record = Record.of(made.function, print_lowered(made, comments=False), bool(program.notes.get("exact")))
     entry = record.entry()
     first: list[NDArray] = []
     for workers in WORKERS:
