@@ -146,11 +146,28 @@ def _operand(f: Scalar, free: frozenset[Var], parts: _Guarded, s: Build, total: 
                 value, axis, index = joined
                 axes = {(axis if v is i else v): (index if v is i else at) for v, at in axes.items() if v is not p}
                 break
+    places = _places(f, value)
+    axes = {v: axes[v] for v in sorted(axes, key=lambda v: places.get(v, len(places)))}
     own = {v: Var(v.name, v.extent) for v in axes}
     value = Substitution(variables={v: as_index(w) for v, w in own.items()}).scalar(value)
     name = f.ref.name if isinstance(f, Get) else "operand"
     out = Ref(f"{name}_guarded", total.dtype, [v.extent for v in own.values()])
     return Build((out,), tuple(own.values()), (value,), s.positions), expr.get(out, *axes.values())
+
+
+def _places(f: Scalar, value: Scalar) -> dict[Var, int]:
+    """On which axis of memory each variable runs: of the factor's array, else of those its guards read.
+
+    An operand in this order is computed and read as it lies, and is one array for all sums that want it.
+    """
+    gets = [g for g in walk(value) if isinstance(g, Get)]
+    own = [g for g in gets if isinstance(f, Get) and g.ref is f.ref]
+    places: dict[Var, int] = {}
+    for g in (*own, *gets):
+        for axis, index in enumerate(g.indices):
+            for v in index.free:
+                places.setdefault(v, axis)
+    return places
 
 
 def _test_of(g: Bracket | Select) -> frozenset[Var]:

@@ -20,6 +20,7 @@ from pullback.passes.hoist import hoist_small
 from pullback.passes.narrow import narrow_positions
 from pullback.passes.operands import separate_operands
 from pullback.passes.pack import pad_operands
+from pullback.passes.radix import sum_blocks
 from pullback.passes.recompute import recompute_rows
 from pullback.passes.speculate import speculate_guards
 from pullback.passes.strips import strip_mine
@@ -66,6 +67,7 @@ PASSES = (
     Pass("checkpoints", "nothing merges any more: what is computed again stays so", inline_checkpoints),
     Pass("strips", "long axes a stretch at a time, so that less is alive at once", strip_mine, for_memory=True),
     Pass("extremes", "a maximum whose position is known is read there", read_extremes),
+    Pass("radix", "sums over all elements of blocks of which a datum names one are over blocks", sum_blocks),
     Pass("operands", "guarded operands of contractions are arrays of their own", separate_operands),
     Pass("shared", "operands that are equal are computed once", eliminate_common),
     Pass("speculate", "guards leave contractions whose operands turn out finite", speculate_guards),

@@ -83,6 +83,8 @@ OWN: Final = (
     _rule("operand.guard", "a guard around a sum", "∑_v [c] s = [c] ∑_v s, v not in c", "passes/operands.py"),
     _rule("operand.array", "a guarded operand is an array", "∑ [c] x × w = ∑ g × w, g = [c] x", "passes/operands.py",
           exact=False, condition="w is finite, which is looked up at run time; off under exact()"),
+    _rule("radix.delta", "places in blocks", "∑_i [i % c = d(i // c)] x(i // c) = ∑_b x(b)", "passes/radix.py",
+          exact=False, condition="c divides the extent of i, d is below c; reorders terms; off under exact()"),
     _rule("window.floor", "windows", "∑_v [L ≤ s v ≤ U] x(v) = ∑_t [s v ≤ U] x(v), v = ⌈L / s⌉ + t",
           "passes/windows.py", condition="U - L is a number, and t has fewer steps than v; for s = 1 also "
           "v = U - t, but under exact()"),

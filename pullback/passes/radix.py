@@ -1,0 +1,123 @@
+"""Sums over an axis that is read in blocks, where a datum says which element of the block there is.
+
+Before    b = build o < O { sum i < 24, j < 24 {
+              [2 * (i % 2) + j % 2 == data(p[o, i // 2, j // 2], 4)] g[o, i // 2, j // 2] } }
+After     b = build o < O { sum i < 12, j < 12 { g[o, i, j] } }
+
+The gradient of pooling by its largest element reaches sums over all elements in this form (a bias, a norm). A variable
+of the sum that occurs under // c and % c alone is two, the block and the place in it; and of the places, whose number
+c' * r + s runs through 0 .. n - 1 as r and s do, exactly one is a datum below n: the delta leaves with its variables
+(002's rules 22 and 23). Terms come in another order, so the pass is off under `exact()`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from pullback.ir import expr
+from pullback.ir.expr import Bracket, Reduce, Scalar
+from pullback.ir.index import Cond, Data, Floor, Index, Mod, Var, as_index
+from pullback.ir.program import Block, Build, Program, Statement, map_blocks
+from pullback.ir.traverse import Substitution, indices_of, rewrite, walk
+from pullback.rewrite.fired import fired
+
+
+def sum_blocks(program: Program) -> Program:
+    """The program with such sums over blocks; as it is under `exact`."""
+    if program.notes.get("exact"):
+        return program
+    return program.with_body(_block(program.body))
+
+
+def _block(block: Block) -> Block:
+    return replace(block, statements=tuple(map(_statement, block.statements)))
+
+
+def _statement(s: Statement) -> Statement:
+    if not isinstance(s, Build):
+        return map_blocks(s, partial(_block))
+    values = tuple(rewrite(v, _reduced) for v in s.values)
+    return s if values == s.values else replace(s, values=values)
+
+
+def _reduced(e: Scalar) -> Scalar | None:
+    """A sum with every delta of places gone; None where it has none."""
+    if not isinstance(e, Reduce) or e.op != "sum" or not isinstance(e.arg, Bracket):
+        return None
+    if not any(c.op == "==" and any(isinstance(a, Data) for a in c.index.atoms) for c in e.arg.conds):
+        return None
+    split = _split(e)
+    if split is None:
+        return None
+    variables, places, arg = split
+    for c in arg.conds:
+        used = _radix(c, places)
+        others = expr.bracket([k for k in arg.conds if k is not c], arg.arg)
+        if used is not None and others.free.isdisjoint(used):
+            fired("radix.delta")
+            return expr.reduce("sum", [v for v in variables if v not in used], others)
+    return None
+
+
+def _split(e: Reduce) -> tuple[list[Var], set[Var], Bracket] | None:
+    """The sum's variables with those that are read in blocks as block and place, the places, and the argument."""
+    variables: list[Var] = []
+    places: set[Var] = set()
+    arg: Scalar = e.arg
+    for v in e.vars:
+        width = _width(arg, v)
+        if width is None:
+            variables.append(v)
+            continue
+        block, place = Var(v.name, (v.extent.constant or 0) // width), Var(v.name, width)
+        arg = Substitution(variables={v: as_index(block) * width + as_index(place)}).scalar(arg)
+        variables += [block, place]
+        places.add(place)
+    return (variables, places, arg) if places and isinstance(arg, Bracket) else None
+
+
+def _width(arg: Scalar, v: Var) -> int | None:
+    """The c of v // c and v % c where v occurs in no other way and c divides its extent."""
+    found: set[int | None] = set()
+
+    def look(i: Index) -> None:
+        for a in i.atoms:
+            if isinstance(a, Floor | Mod) and a.numerator.single is v:
+                found.add(a.denominator.constant)
+            elif isinstance(a, Data):
+                for n in walk(a.scalar):
+                    for inner in indices_of(n):
+                        look(inner)
+            elif v in a.free:
+                found.add(None)
+
+    for n in walk(arg, into_indices=False):
+        for i in indices_of(n):
+            look(i)
+    width = found.pop() if len(found) == 1 else None
+    return width if width is not None and (v.extent.constant or 1) % width == 0 else None
+
+
+def _radix(c: Cond, places: set[Var]) -> list[Var] | None:
+    """The places whose number a condition sets equal to a datum that is below their count."""
+    atoms = c.index.atoms
+    data = [a for a in atoms if isinstance(a, Data)]
+    used = [a for a in atoms if isinstance(a, Var)]
+    if c.op != "==" or len(data) != 1 or not used or len(used) + 1 != len(atoms) or not places.issuperset(used):
+        return None
+    weight = c.index.coefficient(data[0])
+    if weight is None or weight.constant not in (1, -1) or data[0].checked or data[0].extent is None:
+        return None
+    number = c.index * -weight + as_index(data[0])
+    count = 1
+    for v in sorted(used, key=lambda v: _factor(number, v)):
+        if _factor(number, v) != count:
+            return None
+        count *= v.extent.constant or 0
+    return used if number.offset == 0 and data[0].extent.constant == count else None
+
+
+def _factor(number: Index, v: Var) -> int:
+    found = number.coefficient(v)
+    return 0 if found is None else found.constant or 0
