@@ -357,7 +357,7 @@ def test_d12_no_allocation(make: Callable[..., pb.Function]) -> None:
 def test_d12_storage_is_known_before_anything_runs() -> None:
     derived = pb.grad(gmm, wrt="means")
     small, large = derived.memory(N=20, D=3, K=4), derived.memory(N=2000, D=3, K=4)
-    assert 0 < small.peak_bytes <= sum(row.bytes for row in small.rows if row.offset is not None) + 64 * len(small.rows)
+    assert 0 < small.peak_bytes <= sum(b.bytes for b in small.buffers) + 64 * len(small.buffers)
     assert large.peak_bytes > 50 * small.peak_bytes
     assert "void *restrict arena" in derived.c_source(N=20, D=3, K=4)
 
