@@ -9,15 +9,18 @@
 
 `gemm_plan` chooses the parts, the tile and the blocks, `gemm_pack` writes the copies. Partial sums go to the output
 itself where its element is that sum or a function of it and lies where vectors can store it, else to working memory.
+A statement y := y + α Σ, as the update of a parameter by its gradient, adds to y from the first block on.
 A sum has one accumulator for each block of K, in order: the result does not depend on how the work is shared out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Reduce, Ref, Scalar
+from pullback.ir.expr import Add, Const, Get, Mul, Reduce, Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
 from pullback.ir.program import Build, Statement, statement_reads
 from pullback.ir.traverse import Substitution, walk
@@ -150,7 +153,44 @@ def _direct(part: Part, c: Contraction, builder: KernelBuilder) -> bool:
     if len(s.outs) != 1 or s.outs[0].dtype is not c.total.dtype or len(across) > 1 or len(down) > 1:
         return False
     out = builder.parameter(s.outs[0])
-    return across[0].step == 1 and not any(builder.parameter(r) is out for r in statement_reads(s))
+    old = any(builder.parameter(r) is out for r in statement_reads(s))
+    return across[0].step == 1 and (not old or _update(part, builder) is not None)
+
+
+@dataclass(frozen=True)
+class _Update:
+    """A statement that adds a multiple of its sum to what its output holds: the factor, and an array of one number."""
+
+    factor: float
+    scale: Ref | None
+
+
+def _update(part: Part, builder: KernelBuilder) -> _Update | None:
+    """Whether a statement is y[i] + factor * scale * sum, y being where its output is; None where it is not."""
+    s = part.build
+    value = s.values[0]
+    if len(s.outs) != 1 or not isinstance(value, Add) or len(value.args) != 2:
+        return None
+    if part.position is not flat_position(s.vars):
+        return None
+    here = tuple(map(as_index, s.vars))
+    olds = [t for t in value.args if isinstance(t, Get) and builder.holds(t.ref, s.outs[0]) and _wide(t) == here]
+    sums = [t for t in value.args if t not in olds]
+    if len(olds) != 1 or len(sums) != 1:
+        return None
+    factors = sums[0].args if isinstance(sums[0], Mul) else (sums[0],)
+    numbers = [f for f in factors if isinstance(f, Const)]
+    scales = [f.ref for f in factors if isinstance(f, Get) and f.ref.rank == 0 and not builder.holds(f.ref, s.outs[0])]
+    if len(numbers) + len(scales) + 1 != len(factors) or len(scales) > 1:
+        return None
+    if not any(isinstance(f, Reduce) for f in factors):
+        return None
+    return _Update(prod(float(n.value) for n in numbers), scales[0] if scales else None)
+
+
+def _wide(g: Get) -> tuple[Index, ...]:
+    """The indices of an element but for axes of one."""
+    return tuple(i for i, d in zip(g.indices, g.ref.shape, strict=True) if d.constant != 1)
 
 
 def _unpacked_cycles(part: Part, builder: KernelBuilder, vector_bytes: int) -> float:
@@ -184,6 +224,9 @@ class _Emitter:
         self._lines: dict[str, Buffer] = {}
         self.whole = size(c.depth)
         self.inside = (*c.only_a, *c.rows, *c.only_b, *c.columns)  # axes of the partial sums
+        update = _update(part, builder) if plan.direct else None
+        self.update = update or _Update(1.0, None)
+        self.adds = update is not None
         self.partial = self.out if plan.direct else self._scratch("partial", size(self.inside))
         self.partial_ref = Ref("partial", c.total.dtype, (as_index(size(self.inside)),))
 
@@ -249,22 +292,26 @@ class _Emitter:
         lying = self._lying(rows, depth, at)
 
         def one(i: Index, height: int, j: Index, width: int, used: int) -> list[Stmt]:
-            tile = multiply(self.contraction.total.dtype, t.lanes, height, width // t.lanes, lying is not None)
+            by, dtype = self.update, self.contraction.total.dtype
+            vectors, scaled = width // t.lanes, by.scale is not None
+            tile = multiply(dtype, t.lanes, height, vectors, lying is not None, by.factor, scaled)
             if lying is None:
                 assert self.a is not None
                 left, row = View(self.a, i * depth.size), 0
             else:
                 buffer, first, row = lying
                 left = View(buffer, first + i * row)
-            panels = (left, View(self.b, j * depth.size))
+            scale = () if by.scale is None else (View(self.builder.parameter(by.scale)),)
+            panels = (left, View(self.b, j * depth.size), *scale)
             at_c = base + i * stride + j
-            numbers: dict[str, Index | int] = {"steps": depth.size, "stride": stride, "begun": depth.start, "row": row}
+            begun = as_index(1) if self.adds else depth.start
+            numbers: dict[str, Index | int] = {"steps": depth.size, "stride": stride, "begun": begun, "row": row}
             if used == width:
                 return [Call.by_name(tile, (*panels, View(self.partial, at_c)), numbers)]
             line = self._line(height * width)
             return [
                 Call.by_name(tile, (*panels, View(line)), {**numbers, "stride": width, "begun": 0}),
-                *self._part(line, width, height, used, at_c, stride, depth.start),
+                *self._part(line, width, height, used, at_c, stride, begun),
             ]
 
         if columns.elements * depth.elements * self.contraction.total.dtype.size <= gemm_plan.INNER:
@@ -317,7 +364,7 @@ class _Emitter:
 
     def _finish(self, rows: Block, columns: Block, at: dict[Var, Index]) -> list[Stmt]:
         """The statement's values for a block of the output, with the sum read from where its parts were added up."""
-        if self.plan.direct and isinstance(self.s.values[0], Reduce):
+        if self.adds or (self.plan.direct and isinstance(self.s.values[0], Reduce)):
             return []
         where = {**at, **rows.at, **columns.at}
         trips = {v: n for b in (rows, columns) for v, n in b.levels}

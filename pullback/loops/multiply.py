@@ -24,12 +24,16 @@ from pullback.loops.nodes import (
     Store,
     Temp,
     Type,
+    Value,
 )
 
 
 @lru_cache(maxsize=64)
-def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool = False) -> Kernel:
+def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool = False, factor: float = 1.0,
+             scaled: bool = False) -> Kernel:
     """The register tile: c[i, j] (+)= sum over k of a[k, i] * b[k, j], for panels of `rows` and of `vectors`.
+
+    The sum is multiplied by `factor`, and where it is `scaled` by the one number of a third operand.
 
     Index parameters: `steps` of the sum, `stride`, the distance of two rows of c, and `begun`, 0 where c is to be
     overwritten. With `in_place`, a is not a panel but lies as a[i, k] in memory, `row` being the distance of its rows.
@@ -56,20 +60,28 @@ def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool =
         left = Temp(f"a{i}", one)
         at = as_index(row_step) * i + as_index(k) if in_place else as_index(k) * rows + i
         step.append(Let(left, Load(a, at, one)))
-        for t, factor in zip(row, right, strict=True):
-            product = Binary("*", Broadcast(Read(left), wide), Read(factor), wide)
+        for t, other in zip(row, right, strict=True):
+            product = Binary("*", Broadcast(Read(left), wide), Read(other), wide)
             step.append(Assign(t, Binary("+", Read(t), product, wide)))
     places = [(as_index(stride) * i + j * lanes, t) for i, row in enumerate(sums) for j, t in enumerate(row)]
     more = cond(">=", as_index(begun) - 1)
     assert not isinstance(more, bool)
+    scale = Buffer("scale", dtype, (), "parameter", as_index(1), False)
+    by = Temp("factor", one)
+    number: Value = Literal(factor, one)
+    if scaled:
+        number = Binary("*", number, Load(scale, ZERO_INDEX, one), one) if factor != 1 else Load(scale, ZERO_INDEX, one)
+    plain = factor == 1 and not scaled
+    values = {t: Read(t) if plain else Binary("*", Broadcast(Read(by), wide), Read(t), wide) for _, t in places}
     finish = If(
         Holds((more,)),
-        tuple(Store(c, at, Read(t), accumulate=True) for at, t in places),
-        tuple(Store(c, at, Read(t)) for at, t in places),
+        tuple(Store(c, at, values[t], accumulate=True) for at, t in places),
+        tuple(Store(c, at, values[t]) for at, t in places),
     )
-    body = (*zeros, For(k, ZERO_INDEX, as_index(steps), tuple(step)), finish)
+    body = (*zeros, For(k, ZERO_INDEX, as_index(steps), tuple(step)), *(() if plain else (Let(by, number),)), finish)
+    head = f"{factor:g} * " * (factor != 1) + "scale * " * scaled
     comment = (
-        f"c[i, j] (+)= sum over k of a[{'i, k' if in_place else 'k, i'}] * b[k, j] for i < {rows}, j < {columns}",
+        f"c[i, j] (+)= {head}sum over k of a[{'i, k' if in_place else 'k, i'}] * b[k, j] for i < {rows}, j < {columns}",
     )
-    name = f"multiply_{dtype.name}_{rows}x{columns}" + "_in_place" * in_place
-    return Kernel(name, (a, b, c), free_variables(body), body, comment)
+    name = f"multiply_{dtype.name}_{rows}x{columns}" + "_in_place" * in_place + "_scaled" * (not plain)
+    return Kernel(name, (a, b, *((scale,) if scaled else ()), c), free_variables(body), body, comment)
