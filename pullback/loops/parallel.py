@@ -68,6 +68,8 @@ class _Sharing:
 
     def __init__(self, root: Places) -> None:
         self.root = root
+        self._cycles: dict[Kernel, float] = {}
+        self._known: dict[_Form, tuple[_Splitting, list[Stmt]]] = {}
 
     def body(self, statements: Iterable[Stmt]) -> tuple[Stmt, ...]:
         """The statements with their calls shared out, and neighbours together."""
@@ -78,11 +80,27 @@ class _Sharing:
                     out.append(replace(s, body=self.body(s.body)))
                 case If():
                     out.append(replace(s, then=self.body(s.then), otherwise=self.body(s.otherwise)))
-                case Call() if s.indices is None and cycles((s,), {}) >= LEAST / NEAR:
-                    out += _Splitting(s, self.root).statements()
+                case Call() if s.indices is None and self._work(s) >= LEAST / NEAR:
+                    out += self._split(s)
                 case _:
                     out.append(s)
         return self.together(out)
+
+    def _work(self, s: Call) -> float:
+        found = self._cycles.get(s.kernel)
+        if found is None:
+            found = self._cycles[s.kernel] = cycles((s,), {})
+        return found
+
+    def _split(self, s: Call) -> list[Stmt]:
+        """The call shared out; calls of one kernel are taken apart once, where their arrays share places alike."""
+        splitting = _Splitting(s, self.root)
+        known = self._known.get(splitting.form)
+        if known is not None:
+            return known[0].again(known[1], s)
+        made = splitting.statements()
+        self._known[splitting.form] = splitting, made
+        return made
 
     def together(self, statements: Sequence[Stmt]) -> tuple[Stmt, ...]:
         """Neighbouring parallel statements as one where they are independent."""
@@ -94,6 +112,9 @@ class _Sharing:
             else:
                 out.append(s)
         return tuple(out)
+
+
+_Form = tuple[Kernel, tuple[tuple[int, Index], ...]]  # a kernel, and which of its parameters share a buffer
 
 
 @dataclass(frozen=True)
@@ -137,6 +158,35 @@ class _Splitting:
         scratch = frozenset(self.kernel.scratch)
         self.own = {self.places[b].buffer: b for b in scratch}  # what may be the worker's own
         self.copies: dict[Buffer, Buffer] = {}
+
+    @property
+    def form(self) -> _Form:
+        """What the result depends on."""
+        homes = [v.buffer for v in self.places.values()]
+        return self.kernel, tuple((homes.index(v.buffer), v.offset) for v in self.places.values())
+
+    def again(self, made: Sequence[Stmt], call: Call) -> list[Stmt]:
+        """The statements made of this call, for another of the same form; the worker's own memory is its own."""
+        views = dict(zip(self.call.arguments, call.arguments, strict=True))
+        copies = {b: View(replace(b)) for b in self.copies.values()}
+
+        def view(a: View) -> View:
+            return views[a] if a in views else copies[a.buffer]
+
+        def one(s: Stmt) -> Stmt:
+            match s:
+                case Call():
+                    return replace(s, arguments=tuple(map(view, s.arguments)))
+                case Parallel():
+                    return Parallel(tuple(replace(t, call=_as_call(one(t.call))) for t in s.tasks))
+                case For():
+                    return replace(s, body=tuple(map(one, s.body)))
+                case If():
+                    return replace(s, then=tuple(map(one, s.then)), otherwise=tuple(map(one, s.otherwise)))
+                case _:
+                    raise AssertionError("the statements of a call shared out are calls, loops and tests")
+
+        return [one(s) for s in made]
 
     def statements(self) -> list[Stmt]:
         """The statements that do what the call does."""
@@ -315,6 +365,11 @@ class _Splitting:
 
     def _view(self, b: Buffer, a: View) -> View:
         return View(self.copies[b]) if b in self.copies else a
+
+
+def _as_call(s: Stmt) -> Call:
+    assert isinstance(s, Call)
+    return s
 
 
 def _of(p: _Region | _Piece) -> tuple[_Piece, ...]:
