@@ -95,6 +95,7 @@ class CSource:
         arena_bytes: what `arena` must have; of C for all sizes, what it must have beside what the dims ask for.
         kernels: how many static functions it has.
         units: the same as files that are compiled apart, the first with the function; see `codegen.units`.
+        straight: whether the first of several units computes nothing in loops.
         dims: the names of its dims, integer arguments between the arrays and the arena.
         arena_declaration: of C for all sizes, the prototype of the function that gives the bytes of the arena.
         needs: of C for all sizes, what the dims must fulfil.
@@ -114,6 +115,7 @@ class CSource:
     worker_bytes: int = 0
     threaded: bool = False
     units: tuple[str, ...] = ()
+    straight: bool = False
 
 
 def print_c(function: Function, plan: MemoryPlan, *, names: Style | Literal["content"] = "user",
@@ -432,8 +434,12 @@ class _Unit:
         return k is self._single or not k.is_function
 
     def tasks(self, tasks: TaskText) -> str:
-        """The name of the struct of a parallel statement, which is printed now."""
-        name = unique(f"{tasks.wish}_tasks", self._taken.__contains__)
+        """The name of the struct of a parallel statement, printed when first needed; equal ones are one."""
+        text = tasks.text("")
+        known = self._by_text.get(text)
+        if known is not None:
+            return known
+        name = self._by_text[text] = unique(f"{tasks.wish}_tasks", self._taken.__contains__)
         self._taken.update((name, f"{name}_run"))
         self.kernel_texts[name] = tasks.text(name)
         self._tasks.append(name)
@@ -532,7 +538,15 @@ class _Unit:
         units = self._units(POOL * threaded, arena + definition) if self.by_content else ()
         return CSource(_fit("\n".join([*(p for p in parts if p), entry])), self.name, declaration, tuple(self.sites),
                        self.plan.bytes, len(self.kernel_texts), tuple(d.name for d in f.dims), arena_declaration,
-                       tuple(map(str, f.needs)), self.plan.worker_bytes, threaded, units)
+                       tuple(map(str, f.needs)), self.plan.worker_bytes, threaded, units,
+                       len(units) > 1 and self._straight(f.body))
+
+    def _straight(self, body: tuple[Stmt, ...]) -> bool:
+        """Whether the statements do their work in functions: nothing is computed in a loop here."""
+        inside = (s for loop in nodes.walk(body) if isinstance(loop, For | Loop) for s in nodes.walk(loop.body))
+        return not any(
+            isinstance(s, Store | Let) or (isinstance(s, Call) and self.inlined(s.kernel)) for s in inside
+        )
 
     def _units(self, before: str, after: str) -> tuple[str, ...]:
         """The text in units: kernels, and in the first what calls them."""

@@ -165,7 +165,20 @@ def native_vector_bytes() -> int:
     return 64 if "avx512f" in words else 32 if words & {"avx", "avx2"} else 16
 
 
-Text = str | tuple[str, ...]  # a file, or several that make one library
+@dataclass(frozen=True)
+class Units:
+    """Files that make one library. With `straight` the first only calls, and is compiled without optimisation."""
+
+    first: str
+    others: tuple[str, ...]
+    straight: bool = False
+
+    def all(self, flags: tuple[str, ...]) -> list[tuple[str, tuple[str, ...]]]:
+        """Each file with its flags."""
+        return [(self.first, (*flags, "-O0") if self.straight else flags), *((u, flags) for u in self.others)]
+
+
+Text = str | Units
 
 
 def compiled_library(text: Text, more: tuple[str, ...] = ()) -> Path:
@@ -217,25 +230,25 @@ def _make(text: Text, compiler: Compiler, flags: tuple[str, ...], root: Path, ta
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-", ignore_cleanup_errors=True) as folder:
         work = Path(folder)
         library = work / "program.so"
-        if isinstance(text, str) or len(text) == 1:
-            (work / "program.c").write_text(text if isinstance(text, str) else text[0], encoding="utf-8")
+        if isinstance(text, str):
+            (work / "program.c").write_text(text, encoding="utf-8")
             sources = ["program.c"]
         else:
-            sources = [str(o) for o in _objects(text, compiler, flags, root, work)]
+            sources = [str(o) for o in _objects(text.all(flags), compiler, root, work)]
         linked = (*compiler.command, *flags, "-shared", *sources, "-o", library.name, *LIBRARIES)
         for _ in _run_all([linked], [library], work, ("link",) if len(sources) > 1 else ("unit 1",)):
             os.replace(library, target)
 
 
-def _objects(units: Sequence[str], compiler: Compiler, flags: tuple[str, ...], root: Path, work: Path) -> list[Path]:
-    """An object for each unit, compiled now or found in the cache."""
-    places = [_place(root, "objects", f"{_digest(u, compiler, flags)}.o") for u in units]
+def _objects(units: Sequence[tuple[str, tuple[str, ...]]], compiler: Compiler, root: Path, work: Path) -> list[Path]:
+    """An object for each unit with its flags, compiled now or found in the cache."""
+    places = [_place(root, "objects", f"{_digest(u, compiler, flags)}.o") for u, flags in units]
     missing = [k for k, p in enumerate(places) if not p.is_file()]
     for k in missing:
-        (work / f"unit{k}.c").write_text(units[k], encoding="utf-8")
+        (work / f"unit{k}.c").write_text(units[k][0], encoding="utf-8")
         places[k].parent.mkdir(parents=True, exist_ok=True)
     made = [work / f"unit{k}.o" for k in missing]
-    commands = [(*compiler.command, *flags, "-c", f"unit{k}.c", "-o", f"unit{k}.o") for k in missing]
+    commands = [(*compiler.command, *units[k][1], "-c", f"unit{k}.c", "-o", f"unit{k}.o") for k in missing]
     for k in _run_all(commands, made, work, [f"unit {k + 1} of {len(units)}" for k in missing]):
         os.replace(made[k], places[missing[k]])
     return places
@@ -286,7 +299,7 @@ def _refuse(command: tuple[str, ...], result: subprocess.CompletedProcess[str]) 
 
 
 def _digest(text: Text, compiler: Compiler, flags: tuple[str, ...]) -> str:
-    units = (text,) if isinstance(text, str) else text
+    units = (text,) if isinstance(text, str) else (text.first, *text.others, str(text.straight))
     parts = (*units, *compiler.command, compiler.version, *flags, cpu_features())
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=20).hexdigest()
 

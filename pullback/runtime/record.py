@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pullback.ir.printer import print_program
 from pullback.ir.program import Program
 from pullback.runtime.buffer import extents
-from pullback.runtime.compile import cache_folder, native_vector_bytes, put_file
+from pullback.runtime.compile import Text, Units, cache_folder, native_vector_bytes, put_file
 from pullback.runtime.load import Entry, compiled_entry
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ class Record:
     """A compiled function without its loops.
 
     Attributes:
-        units: its C, in files that are compiled apart.   name: its C name.
+        units: its C, in files compiled apart.   straight: whether the first only calls the others.
+        name: its C name.
         arena_bytes: what it needs.   worker_bytes: what it needs more for each further worker.
         sites: how many range checks it has.
         in_place: output and input positions that may be one array.
@@ -72,6 +73,7 @@ class Record:
     dims: tuple[str, ...] = ()
     worker_bytes: int = 0
     threaded: bool = False
+    straight: bool = False
 
     @staticmethod
     def of(function: Function, source: CSource, flags: tuple[str, ...] = ()) -> Record:
@@ -79,15 +81,21 @@ class Record:
         return Record(source.units or (source.text,), source.name, source.arena_bytes, len(source.sites),
                       tuple(Parameter.of(b) for b in function.inputs),
                       tuple(Parameter.of(b) for b in function.outputs), function.in_place, flags, _is_brief(function),
-                      source.dims, source.worker_bytes, source.threaded)
+                      source.dims, source.worker_bytes, source.threaded, source.straight)
+
+    @property
+    def text(self) -> Text:
+        """What is compiled."""
+        first, *others = self.units
+        return Units(first, tuple(others), self.straight) if others else first
 
     def entry(self) -> Entry:
         """The compiled function."""
-        return compiled_entry(self.units, self.name, self.arity, self.flags)
+        return compiled_entry(self.text, self.name, self.arity, self.flags)
 
     def entry_of_arena(self) -> Entry:
         """The compiled function that gives the bytes of the arena for some dims."""
-        entry = compiled_entry(self.units, f"{self.name}_arena_bytes", len(self.dims), self.flags)
+        entry = compiled_entry(self.text, f"{self.name}_arena_bytes", len(self.dims), self.flags)
         entry.argtypes = [ctypes.c_int64] * len(self.dims)  # type: ignore[attr-defined]
         entry.restype = ctypes.c_size_t  # type: ignore[attr-defined]
         return entry
@@ -128,7 +136,7 @@ def find_record(path: Path) -> Record | None:
         pairs = tuple((int(o), int(i)) for o, i in data["in_place"])
         return Record(tuple(data["units"]), data["name"], data["arena_bytes"], data["sites"], tuple(inputs),
                       tuple(outputs), pairs, tuple(data["flags"]), data["brief"], tuple(data["dims"]),
-                      data["worker_bytes"], data["threaded"])
+                      data["worker_bytes"], data["threaded"], data["straight"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -17,6 +17,7 @@ from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.runtime import compile as compiling
 from pullback.runtime import executor
+from pullback.runtime.compile import Units
 from pullback.runtime.executor import compile_program
 from pullback.runtime.load import compiled_entry
 from pullback.runtime.record import find_record, record_path
@@ -105,9 +106,9 @@ def test_units_are_compiled_apart_and_found_again(
 ) -> None:
     log = tmp_path / "calls"
     monkeypatch.setenv("CC", str(script(tmp_path / "mycc", f'echo "$@" >> {log}; exec cc "$@"')))
-    assert compiled_entry((MAIN, *UNITS), "answer", 1)(0) == 6
+    assert compiled_entry(Units(MAIN, UNITS), "answer", 1)(0) == 6
     changed = UNITS[1].replace("return 2", "return 20")
-    assert compiled_entry((MAIN, UNITS[0], changed, UNITS[2]), "answer", 1)(0) == 24
+    assert compiled_entry(Units(MAIN, (UNITS[0], changed, UNITS[2])), "answer", 1)(0) == 24
     assert log.read_text().count(" -c ") == 5
     assert log.read_text().count("-shared") == 2
     assert len(list(cache.rglob("*.o"))) == 5
