@@ -6,6 +6,7 @@
       TraceError        (TypeError)    Python control flow and conversions on traced values
       DerivativeError                  derivatives that do not exist or are not supported
       IndexRangeError   (IndexError)   an index that left its range while a program ran
+      NotFiniteError    (FloatingPointError)  NaN or infinity that a statement of a debug build made of finite numbers
       ParseError                       program text that is not well formed
       VerifyError                      a program that breaks a rule of the intermediate representation
       CompilerError                    no compiler, a failing compiler, a cache that cannot be written
@@ -27,6 +28,7 @@ __all__ = [
     "DataError",
     "DerivativeError",
     "IndexRangeError",
+    "NotFiniteError",
     "ParseError",
     "Place",
     "PullbackError",
@@ -193,6 +195,10 @@ class DerivativeError(PullbackError):
 
 class IndexRangeError(PullbackError, IndexError):
     """An index left its range while a program ran."""
+
+
+class NotFiniteError(PullbackError, FloatingPointError):
+    """A statement of a debug build made NaN or infinity of finite numbers."""
 
 
 class ParseError(PullbackError):

@@ -117,6 +117,7 @@ class Function:
         donate: Sequence[str] = (),
         memory: MemoryMode = "fastest",
         memory_limit: int | None = None,
+        debug: bool | None = None,
     ) -> None:
         self.python = f
         self.name: str = getattr(f, "__name__", "function").strip("<>")
@@ -126,6 +127,8 @@ class Function:
             self._notes["memory"] = memory
         if memory_limit is not None:
             self._notes["memory_limit"] = memory_limit
+        if policy.is_debug(debug):
+            self._notes["debug"] = True
         self._donate = tuple(donate)
         self._own_parameters: list[Parameter] | None = None
         self._traces: dict[Signature, Traced] = {}
@@ -300,7 +303,7 @@ class Function:
         """Whether C for all sizes is to serve these dims."""
         notes = traced.program.notes
         wish = notes.get("specialise", "auto")
-        if wish == "always" or not dims or (wish == "auto" and "memory_limit" in notes):
+        if wish == "always" or not dims or (wish == "auto" and "memory_limit" in notes) or "debug" in notes:
             return False
         if wish == "never":
             return True
@@ -473,6 +476,7 @@ def function(
     donate: Sequence[str] = (),
     memory: MemoryMode = "fastest",
     memory_limit: int | None = None,
+    debug: bool | None = None,
 ) -> Callable[[Callable[..., Any]], Function]: ...
 def function(
     f: Callable[..., Any] | None = None,
@@ -483,6 +487,7 @@ def function(
     donate: Sequence[str] = (),
     memory: MemoryMode = "fastest",
     memory_limit: int | None = None,
+    debug: bool | None = None,
 ) -> Any:
     """Make a Python function a traced one: checked when it is defined, compiled when it is called.
 
@@ -495,6 +500,9 @@ def function(
         memory_limit: the most bytes of working memory that C for this function, and for derivatives of it, may use.
             Where storing what a loop's backward pass reads would take more, steps are computed again from fewer stored
             states, on as many levels as it takes. Arguments and results do not count.
+        debug: whether it is compiled as it is written, every result tested: a NaN or an infinity that a statement makes
+            of finite numbers is an error that says which element of what, and where it was written; debuggers show
+            these lines. By default what PULLBACK_DEBUG says, 1 or 0. Derivatives of it are like it.
     Returns:
         The function, or a decorator where only options are given.
     Raises:
@@ -527,7 +535,7 @@ def function(
         if isinstance(g, Function):
             return g
         made = Function(g, threads=threads, specialise=specialise, donate=names, memory=memory,
-                        memory_limit=memory_limit)
+                        memory_limit=memory_limit, debug=debug)
         made.define()
         return made
 

@@ -69,6 +69,20 @@ def thread_count(own: int | None) -> int:
     return int(text)
 
 
+def is_debug(own: bool | None) -> bool:
+    """Whether functions are compiled for debugging: their own setting, then the environment.
+
+    Raises:
+        UsageError: [E601] PULLBACK_DEBUG is neither 0 nor 1.
+    """
+    if own is not None:
+        return own
+    text = os.environ.get("PULLBACK_DEBUG", "0")
+    if text not in ("0", "1"):
+        raise UsageError("E601", f"PULLBACK_DEBUG={text} is neither 0 nor 1", remedy="1 for debug builds")
+    return text == "1"
+
+
 def backend() -> str:
     """`c` or `interpreter`, as the environment says."""
     name = os.environ.get("PULLBACK_BACKEND", "c")

@@ -51,6 +51,7 @@ from pullback.loops.nodes import (
     Store,
     Task,
 )
+from pullback.source import Position
 
 WIDTH: Final = 120
 VECTORS: Final = "#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)"
@@ -119,15 +120,16 @@ class CSource:
 
 
 def print_c(function: Function, plan: MemoryPlan, *, names: Style | Literal["content"] = "user",
-            comments: bool = True) -> CSource:
+            comments: bool = True, lines: bool = False) -> CSource:
     """The C of a loop program.
 
     Args:
         names: "user" for the user's names, "canonical" for numbered ones, by which programs are compared; "content" for
             numbered ones with kernels named after what they are, in units by which they are found again.
         comments: whether to print the header and the mathematics of each kernel.
+        lines: whether each line of a kernel says which line of the user's file it comes from, for debuggers.
     """
-    return _Unit(function, plan, names, comments).print()
+    return _Unit(function, plan, names, comments, lines).print()
 
 
 @dataclass
@@ -289,6 +291,8 @@ class _Writer:
             self.kernel_body(s.kernel)
             return
         name = self.unit.kernel(s.kernel)
+        if self.unit.lines and s.kernel.position is not None:
+            self.lines.append(_line(s.kernel.position))
         arguments = [self.expressions.pointer(v.buffer, v.offset) for v in s.arguments]
         arguments += [self.expressions.index(i) for i in s.index_values]
         if s.kernel.checks:
@@ -406,8 +410,10 @@ class TaskText:
 class _Unit:
     """One translation unit being printed."""
 
-    def __init__(self, function: Function, plan: MemoryPlan, style: Style | Literal["content"], comments: bool) -> None:
+    def __init__(self, function: Function, plan: MemoryPlan, style: Style | Literal["content"], comments: bool,
+                 lines: bool = False) -> None:
         self.function = function
+        self.lines = lines
         self.plan = plan
         self.by_content = style == "content"
         self.style: Style = "canonical" if style == "content" else style
@@ -461,7 +467,7 @@ class _Unit:
         result = "int" if k.checks else "void"
         signature = ", ".join(params)
         raw = f"({signature}) {{\n" + "\n".join(writer.lines) + "\n}\n"
-        key = result + names.numbered(raw)
+        key = result + names.numbered(raw) + (str(_line(k.position)) if self.lines else "")
         name = self._by_text.get(key)
         if name is None:
             name = unique(self._wish(k, key), self._taken.__contains__)
@@ -472,6 +478,8 @@ class _Unit:
             resolved = names.resolve(raw, self.style)
             head = "".join(f"{t}\n" for t in comment.lines)
             text = head + _wrap(f"static {result} {name}", resolved)
+            if self.lines:
+                text = _marked(text, k.position)
             self.kernel_texts[name] = f"{VECTORS}\n{text}#endif\n" if k.only_vectors else text
         self._by_kernel[k] = name
         return name
@@ -534,6 +542,8 @@ class _Unit:
         arena, arena_declaration = self._arena_function() if f.dims else ("", "")
         texts = [*self.kernel_texts.values(), arena]
         parts = [self._header(), self._preamble("\n".join([*texts, definition])), POOL * threaded, *texts]
+        if self.lines:
+            definition = _own_line(self.name) + definition
         entry = self._entry_comment() + definition
         units = self._units(POOL * threaded, arena + definition) if self.by_content else ()
         return CSource(_fit("\n".join([*(p for p in parts if p), entry])), self.name, declaration, tuple(self.sites),
@@ -665,6 +675,23 @@ def _folded(text: str, width: int, indent: int = 4) -> list[str]:
                          break_on_hyphens=False, drop_whitespace=True) or [""]
 
 
+def _line(position: Position | None) -> str:
+    """What tells a compiler where the next line comes from."""
+    if position is None:
+        return _own_line("pullback").rstrip("\n")
+    file = position.file.replace("\\", "\\\\").replace('"', '\\"')
+    return f'#line {position.line} "{file}"'
+
+
+def _own_line(name: str) -> str:
+    return f'#line 1 "{name}.c"\n'
+
+
+def _marked(text: str, position: Position | None) -> str:
+    """A function of which every line comes from one line of the user's file."""
+    return "".join(f"{_line(position)}\n{line}\n" for line in text.splitlines())
+
+
 def _once(s: For) -> bool:
     """Whether a loop runs exactly once."""
     if not (isinstance(s.lower, Index) and isinstance(s.upper, Index)):
@@ -701,7 +728,7 @@ def _fit(text: str) -> str:
     out: list[str] = []
     for line in lines:
         indent = len(line) - len(line.lstrip()) + 4
-        while len(line) > WIDTH and line.lstrip()[:2] not in ("/*", "* "):
+        while len(line) > WIDTH and line.lstrip()[:2] not in ("/*", "* ", "#l"):
             cuts = [m.start() for m in _CUT.finditer(line, indent + 20, WIDTH)]
             if not cuts:
                 break

@@ -56,6 +56,7 @@ from pullback.loops.operations import count_operations
 from pullback.loops.scalar import ScalarLowering
 from pullback.loops.scope import Scope
 from pullback.loops.storage import Storage, assign_storage, elements
+from pullback.loops.traps import Traps
 
 Printer = Callable[[Statement], tuple[str, ...]]
 Specialist = Callable[[Statement, "KernelBuilder"], Kernel | None]
@@ -76,6 +77,7 @@ def lower(
     specialists: tuple[Specialist, ...] = (),
     grouper: Grouper | None = None,
     needs: tuple[Cond, ...] = (),
+    trapping: bool = False,
 ) -> Function:
     """The loop program of a program.
 
@@ -84,10 +86,13 @@ def lower(
         specialists: tried in order for each Build and Scatter before the plain lowering; None passes on.
         grouper: finds statements at the head of a list that are best lowered together.
         needs: what dims that are no numbers must fulfil.
+        trapping: whether each result is tested, see `loops.traps`.
     """
     storage = assign_storage(program)
-    lowering = Lowering(storage, comment or (lambda s: ()), specialists, grouper)
-    body = [*lowering.entry_checks(program), *lowering.block(program.body), *storage.final]
+    traps = Traps(program, storage.views) if trapping else None
+    lowering = Lowering(storage, comment or (lambda s: ()), specialists, grouper, traps)
+    entry = [*lowering.entry_checks(program), *(traps.entry() if traps is not None else ())]
+    body = [*entry, *lowering.block(program.body), *storage.final]
     dims = tuple(DimSymbol(name) for name in determined_dims(program))
     return Function(program.name, storage.inputs, storage.outputs, tuple(body), program.doc, storage.in_place,
                     count_operations(program.body), dims, needs if dims else ())
@@ -163,8 +168,9 @@ class KernelBuilder:
         pairs = sorted(zip(self.params.values(), self.arguments, strict=True), key=lambda p: p[0].written)
         self.arguments = [view for _, view in pairs]
         params = tuple(b for b, _ in pairs)
+        positions = self.statement.positions
         return Kernel(self.outs[0].name, params, used, body, self.comment, portable,
-                      tuple(self.scratches), self._fresh())
+                      tuple(self.scratches), self._fresh(), positions[0] if positions else None)
 
     def _fresh(self) -> frozenset[Buffer]:
         """What the statement writes and does not read; of one of a group that is not known."""
@@ -203,12 +209,13 @@ class Lowering:
     """Lowers blocks. `statement` gives the statements for one; kernels come from `kernels`."""
 
     def __init__(self, storage: Storage, comment: Printer, specialists: tuple[Specialist, ...],
-                 grouper: Grouper | None = None) -> None:
+                 grouper: Grouper | None = None, traps: Traps | None = None) -> None:
         self.storage = storage
         self.views = storage.views
         self.comment = comment
         self.specialists = specialists
         self.grouper = grouper
+        self.traps = traps
         self._known: dict[tuple[Key, tuple[int, ...]], list[Template]] = {}
 
     def block(self, b: Block) -> list[Stmt]:
@@ -218,6 +225,8 @@ class Lowering:
         while statements:
             call, count = self._together(statements, b)
             out += [call] if call is not None else self.statement(statements[0])
+            if self.traps is not None:
+                out += self.traps.after(statements[0])
             del statements[:count]
         return out
 
@@ -265,7 +274,7 @@ class Lowering:
         places = [(v.buffer, v.offset) for v in views]
         key = (what, tuple(map(places.index, places)))
         known = self._known.get(key)
-        if known is not None:
+        if known is not None and self.traps is None:
             return [t.call(views) for t in known]
         made = self._kernels(s)
         templates = [Template.of(c, places) for c in made]
@@ -316,7 +325,7 @@ class Lowering:
 
     def _fold(self, s: Fold) -> list[Stmt]:
         copies = self.storage.copies[s]
-        body = (*copies.first, *self.block(s.body), *copies.last[0])
+        body = (*copies.first, *self._note(s.states), *self.block(s.body), *copies.last[0])
         return [*_headline(self.comment(s)), *copies.before, For(s.var, ZERO_INDEX, s.var.extent, body)]
 
     def _while(self, s: While) -> list[Stmt]:
@@ -324,11 +333,15 @@ class Lowering:
         test = self.views[s.test.results[0]]
         going = Load(test.buffer, test.offset, nodes.scalar(bool_))
         leave = If(Unary("!", going, nodes.scalar(bool_)), (Break(),))
-        body = (*self.block(s.test), leave, *self.block(s.body), *copies.last[0])
+        body = (*self._note(s.states), *self.block(s.test), leave, *self.block(s.body), *copies.last[0])
         loop: Stmt = Loop(body)
         if s.max_trips is not None:
             loop = For(Var("trip", s.max_trips), ZERO_INDEX, s.max_trips, body)
         return [*_headline(self.comment(s)), *copies.before, loop]
+
+    def _note(self, arrays: Sequence[Ref]) -> list[Stmt]:
+        """What traps want to know of arrays that a trip begins with."""
+        return [] if self.traps is None else self.traps.note(arrays)
 
     def _choose(self, s: Choose) -> list[Stmt]:
         copies = self.storage.copies[s]

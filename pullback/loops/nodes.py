@@ -383,12 +383,16 @@ class Break:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Site:
-    """What a run-time range check is about, for the message: the array, its axis, the statement and the place."""
+    """What a run-time check is about, for the message: the array, its axis, the statement and the place.
+
+    With a `shape` it is about the values of the array: they must be finite.
+    """
 
     array: str
     axis: int | None
     statement: str
     position: Position | None = None
+    shape: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -441,6 +445,7 @@ class Kernel:
             None where `body` is that already.
         scratch: those of its params that hold nothing before and after a call.
         fresh: those that it overwrites without need of what they held before.
+        position: where its statement was written.
     """
 
     name: str
@@ -451,6 +456,7 @@ class Kernel:
     portable: tuple[Stmt, ...] | None = None
     scratch: tuple[Buffer, ...] = ()
     fresh: frozenset[Buffer] = frozenset()
+    position: Position | None = None
 
     @property
     def checks(self) -> bool:

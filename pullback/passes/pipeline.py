@@ -79,6 +79,8 @@ PASSES = (
     Pass("gather", "small statements are early, so that those over one space are neighbours", gather_neighbours),
 )
 
+DEBUG_PASSES = tuple(p for p in PASSES if p.name in ("rules", "checkpoints", "dead"))  # statements stay as written
+
 
 def optimise(program: Program, dims: Mapping[str, int], levels: int = 1, for_memory: bool = False) -> Program:
     """The program for the given dims after every pass. Time is linear in its size.

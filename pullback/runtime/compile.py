@@ -42,6 +42,7 @@ GCC_FLAGS: Final = (
 )
 EXACT_FLAGS: Final = ("-ffp-contract=off",)
 PLAIN_FLAGS: Final = ("-O1", "-fPIC", "-DPB_NO_VECTORS")  # in place of all others, for what a compiler cannot do better
+DEBUG_FLAGS: Final = ("-std=gnu99", "-O1", "-g", "-fno-omit-frame-pointer", "-ffp-contract=off", "-fPIC")  # alone too
 LIBRARIES: Final = ("-lm",)
 TIMEOUT: Final = 600
 
@@ -186,7 +187,7 @@ def compiled_library(text: Text, more: tuple[str, ...] = ()) -> Path:
 
     Args:
         text: one unit, or several.
-        more: flags after the usual ones; PLAIN_FLAGS stand alone.
+        more: flags after the usual ones; PLAIN_FLAGS and DEBUG_FLAGS stand alone.
 
     Raises:
         CompilerError: [E410] there is no compiler. [E411] the compiler failed. [E412] no folder can be written.
@@ -220,7 +221,8 @@ def build_library(text: Text, more: tuple[str, ...] = ()) -> Path:
 
 
 def _flags(compiler: Compiler, more: tuple[str, ...]) -> tuple[str, ...]:
-    return more if more[: len(PLAIN_FLAGS)] == PLAIN_FLAGS else (*compiler.flags, *more)
+    alone = any(more[: len(f)] == f for f in (PLAIN_FLAGS, DEBUG_FLAGS))
+    return more if alone else (*compiler.flags, *more)
 
 
 def _make(text: Text, compiler: Compiler, flags: tuple[str, ...], root: Path, target: Path) -> None:

@@ -28,7 +28,7 @@ from pullback.loops.parts import part_kernels
 from pullback.loops.schedule import schedule
 from pullback.loops.size_table import SizeTable, size_table
 from pullback.loops.tile import groups, vector_kernels
-from pullback.passes.pipeline import optimise
+from pullback.passes.pipeline import DEBUG_PASSES, optimise
 from pullback.runtime.compile import native_vector_bytes
 from pullback.runtime.modes import MODES, MemoryMode
 
@@ -152,6 +152,17 @@ def _lower(program: Program, dims: Mapping[str, int], form: _Form, settings: _Se
         return Lowered(optimised, function, plan(function), form.mode)
 
 
+def lower_debug(program: Program, dims: Mapping[str, int]) -> Lowered:
+    """Lower a program as it was written, every statement on its own and its result tested, for debug builds."""
+    with deep_recursion():
+        prepared = specialise(program, dims)
+        for p in DEBUG_PASSES:
+            prepared = p.run(prepared)
+        with stage("lower"):
+            function = lower(prepared, mathematics, trapping=True)
+        return Lowered(prepared, function, plan(function))
+
+
 def asked_mode(program: Program) -> MemoryMode:
     """The memory mode that a program's function asks for."""
     mode: MemoryMode = program.notes.get("memory", "fastest")
@@ -179,10 +190,11 @@ def deep_recursion() -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
-def print_lowered(lowered: Lowered, *, names: Style | Literal["content"] = "user", comments: bool = True) -> CSource:
-    """The C of a lowered program."""
+def print_lowered(lowered: Lowered, *, names: Style | Literal["content"] = "user", comments: bool = True,
+                  lines: bool = False) -> CSource:
+    """The C of a lowered program; arguments as for `print_c`."""
     with deep_recursion(), stage("print C"):
-        return print_c(lowered.function, lowered.memory, names=names, comments=comments)
+        return print_c(lowered.function, lowered.memory, names=names, comments=comments, lines=lines)
 
 
 def emit_c(program: Program, dims: Mapping[str, int], *, names: Style = "user", comments: bool = True,

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pullback.clock import stage
-from pullback.errors import CompilerError, IndexRangeError
+from pullback.errors import CompilerError, IndexRangeError, NotFiniteError
 from pullback.ir.dims import evaluate
 from pullback.ir.types import dtype_named
 from pullback.runtime.buffer import NDArray, address, aligned_bytes, prepared
-from pullback.runtime.compile import EXACT_FLAGS, PLAIN_FLAGS, compiler_command, native_vector_bytes
+from pullback.runtime.compile import DEBUG_FLAGS, EXACT_FLAGS, PLAIN_FLAGS, compiler_command, native_vector_bytes
 from pullback.runtime.load import Entry
 from pullback.runtime.pool import pool_address
 from pullback.runtime.record import Parameter, Record, find_record, keep_record, record_path
@@ -145,7 +145,7 @@ class Executable:
         from pullback.runtime.shim import fast_entry
 
         def failed(code: int, index: int, extent: int) -> None:
-            error = range_error(self._site(code), index, extent)
+            error = check_error(self._site(code), index, extent)
             error.position = error.position or user_position()
             raise error
 
@@ -178,7 +178,7 @@ class Executable:
             fault = np.zeros(2, np.int64)
             code = self._entry(*inputs, *outputs, *self._dims, memory, address(fault), *last)
             if code:
-                raise range_error(self._site(code), int(fault[0]), int(fault[1]))
+                raise check_error(self._site(code), int(fault[0]), int(fault[1]))
         finally:
             if arena is not None:
                 self._arenas.append(arena)
@@ -222,14 +222,26 @@ class Executable:
         return outputs, arena != poison
 
 
-def range_error(site: Site, index: int, extent: int) -> IndexRangeError:
+def check_error(site: Site, index: int, extent: int) -> IndexRangeError | NotFiniteError:
     """The error for a failed check."""
+    if site.shape is not None:
+        return _not_finite(site, site.shape, index, extent)
     if site.axis is None:
         return IndexRangeError("E402", f"{site.array} holds {index}, which is outside its declared range",
                                facts=(f"its values must be below {extent}",), remedy="check it before the call")
     return IndexRangeError(
         "E401", f"{site.statement}: the index {index} on axis {site.axis} of {site.array} is outside 0 … {extent - 1}",
         position=site.position, remedy="read with `.at(..., fill=...)` where an index may lie outside")
+
+
+def _not_finite(site: Site, shape: tuple[int, ...], index: int, kind: int) -> NotFiniteError:
+    from pullback.loops.traps import NAN
+
+    at = ", ".join(str(i) for i in np.unravel_index(index, shape)) if shape else ""
+    element = f"{site.array}[{at}]" if shape else site.array
+    return NotFiniteError(
+        "E403", f"{element} is {'NaN' if kind == NAN else 'infinite'}, and all that its statement reads is finite",
+        position=site.position, remedy=f"look at what makes {element}: a division by zero, a log of zero, an overflow")
 
 
 def compile_program(program: Program, dims: Mapping[str, int], threads: int = 1) -> Executable:
@@ -250,6 +262,8 @@ def _compiled(program: Program, dims: Mapping[str, int]) -> tuple[Record, Callab
 
     Where the compiler fails, plain C is tried, with few flags: compilers stumble over vectors first.
     """
+    if program.notes.get("debug"):
+        return _debug(program, dims)
     with stage("find record"):
         path = record_path(program, dims)
         record = find_record(path)
@@ -281,6 +295,15 @@ def _made(program: Program, dims: Mapping[str, int], plain: bool = False) -> tup
     source = print_lowered(made, names="canonical" if plain else "content", comments=False)
     exact = EXACT_FLAGS if program.notes.get("exact") else ()
     return Record.of(made.function, source, (*(PLAIN_FLAGS if plain else ()), *exact)), made
+
+
+def _debug(program: Program, dims: Mapping[str, int]) -> tuple[Record, Callable[[], Lowered]]:
+    """The program in a debug build; it knows the lines it came from, so no record stands for it."""
+    from pullback.runtime.emit import lower_debug, print_lowered
+
+    made = lower_debug(program, dims)
+    record = Record.of(made.function, print_lowered(made, lines=True), DEBUG_FLAGS)
+    return record, lambda: made
 
 
 _warned: set[str] = set()
