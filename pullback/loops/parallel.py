@@ -312,10 +312,13 @@ class _Splitting:
         assert isinstance(s.lower, Index)
         count = as_index(1) if inner.chunk is None else inner.chunk.extent
         chunk = Var("chunk", count * trips)
-        lets: list[Stmt] = [LetIndex(s.var, floor_divide(as_index(chunk), count) * s.step + s.lower)]
-        if inner.chunk is not None:
-            lets.append(LetIndex(inner.chunk, modulo(as_index(chunk), count)))
-        body = following(needed(tuple(lets), before), inner.body)
+        at = floor_divide(as_index(chunk), count) * s.step + s.lower
+        first: Stmt = LetIndex(s.var, at)
+        rest = inner.body
+        if not _constant(s):  # there may be fewer iterations than chunks
+            first, rest = replace(s, lower=at, upper=smallest(at + 1, s.upper), body=inner.body), ()
+        lets = () if inner.chunk is None else (LetIndex(inner.chunk, modulo(as_index(chunk), count)),)
+        body = following(needed((*lets, first), before), rest)
         return _Piece(body, (replace(s, body=inner.whole),), chunk, private | inner.private)
 
     def _joined(self, parts: Sequence[_Part], ranges: Mapping[Atom, Interval]) -> tuple[_Part, ...]:
