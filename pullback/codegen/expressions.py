@@ -12,7 +12,7 @@ from pullback.codegen.helpers import Helpers, limit
 from pullback.codegen.names import Names
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var, polynomial
 from pullback.ir.primitive import PRIMITIVES
-from pullback.ir.types import DType
+from pullback.ir.types import DType, dtype_named
 from pullback.loops import nodes
 from pullback.loops.nodes import (
     Across,
@@ -31,16 +31,17 @@ from pullback.loops.nodes import (
     Load,
     Read,
     Shuffle,
+    Steps,
     Type,
     Unary,
     Value,
 )
 
 # precedence of C operators, higher binds tighter
-ATOM, POSTFIX, UNARY, PRODUCT, SUM, RELATION, EQUALITY, BITS, AND, OR, TERNARY = range(16, 5, -1)
-_OPERATOR: Final = {"*": PRODUCT, "/": PRODUCT, "%": PRODUCT, "+": SUM, "-": SUM, "<": RELATION, ">": RELATION,
-                    "<=": RELATION, ">=": RELATION, "==": EQUALITY, "!=": EQUALITY, "&": BITS, "|": BITS, "^": BITS,
-                    "&&": AND, "||": OR}
+ATOM, POSTFIX, UNARY, PRODUCT, SUM, SHIFT, RELATION, EQUALITY, BITS, AND, OR, TERNARY = range(16, 4, -1)
+_OPERATOR: Final = {"*": PRODUCT, "/": PRODUCT, "%": PRODUCT, "+": SUM, "-": SUM, ">>": SHIFT, "<": RELATION,
+                    ">": RELATION, "<=": RELATION, ">=": RELATION, "==": EQUALITY, "!=": EQUALITY, "&": BITS,
+                    "|": BITS, "^": BITS, "&&": AND, "||": OR}
 _INFIX: Final = re.compile(r"\{0\} ([-+*/%<>=!&|^]{1,2}) \{1\}")
 _CALL: Final = re.compile(r"\w+\((\{\d\}(, \{\d\})*)\)")
 Text = tuple[str, int]  # an expression and its precedence
@@ -178,6 +179,9 @@ class Expressions:
                 return self._splat(number[0], v.type) if v.type.lanes > 1 else number
             case Load():
                 return self._load(v)
+            case Steps():
+                numbers = ", ".join(literal(k * v.step, v.type.dtype)[0] for k in range(v.type.lanes))
+                return f"({self.helpers.type(v.type)}){{{numbers}}}", POSTFIX
             case Gather():
                 parts = []
                 for o in v.offsets:
@@ -236,6 +240,8 @@ class Expressions:
         if v.type.lanes == 1:
             name, where = self.place(v.buffer, v.offset)
             return f"{name}[{self.index(where)}]", POSTFIX
+        if v.mask is not None:
+            return f"{self.helpers.load(v.type)}({self.value(v.mask)}, {self.pointer(v.buffer, v.offset)})", POSTFIX
         return f"*(const {self.helpers.type(v.type)}u *)({self.pointer(v.buffer, v.offset)})", UNARY
 
     def _binary(self, v: Binary) -> Text:
@@ -249,6 +255,8 @@ class Expressions:
             return template.format(self.value(v.a), self.value(v.b)), POSTFIX
         if lanes == 1 and dtype.is_integer and v.op in ("+", "-", "*"):
             return self._wrapping(v.op, v.a, v.b, dtype)
+        if lanes > 1 and v.op in ("+", "-", "*") and dtype.kind == "signed" and not _is_index(v):
+            return self._wrapping_vector(v)
         a, b = v.a, v.b
         if lanes > 1:  # a scalar operand of a vector operation needs no splat
             if isinstance(b, Broadcast):
@@ -263,6 +271,8 @@ class Expressions:
         if own == OR:
             left = RELATION if isinstance(a, Binary) and a.op != "||" else OR
         right = own + 1 if own != OR else RELATION
+        if own == BITS:  # compilers warn of comparisons and sums there
+            left, right = (BITS if isinstance(a, Binary) and a.op == op else UNARY), UNARY
         return f"{self.value(a, left)} {op} {self.value(b, right)}", own
 
     def _wrapping(self, op: str, a: Value, b: Value, dtype: DType) -> Text:
@@ -275,6 +285,12 @@ class Expressions:
         own = _OPERATOR[op]
         first = "(uint32_t)" if dtype.name == "u16" and op == "*" else ""
         return f"({dtype.c})({first}{self.value(a, own + 1)} {op} {self.value(b, own + 1)})", UNARY
+
+    def _wrapping_vector(self, v: Binary) -> Text:
+        """The same for vectors: conversions between signed and unsigned lanes cost nothing."""
+        u = self.helpers.type(Type(dtype_named(f"u{v.type.dtype.bits}"), v.type.lanes))
+        a, b = (f"({u}){self.value(x, UNARY)}" for x in (v.a, v.b))
+        return f"({self.helpers.type(v.type)})({a} {v.op} {b})", UNARY
 
     def _unary(self, v: Unary) -> Text:
         dtype = v.type.dtype
@@ -322,6 +338,19 @@ def _strides_first(term: tuple[tuple[Atom, ...], int]) -> tuple[int, int]:
     """Terms with more dims first, of these multiples of a variable; terms without dims in the order they have."""
     dims = sum(isinstance(a, DimSymbol) for a in term[0])
     return -dims, -len(term[0]) if dims else 0
+
+
+def _is_index(v: Value) -> bool:
+    """Whether a vector is made of indices alone, which do not overflow."""
+    match v:
+        case Steps() | IndexValue() | Literal():
+            return True
+        case Broadcast():
+            return _is_index(v.value)
+        case Binary():
+            return _is_index(v.a) and _is_index(v.b)
+        case _:
+            return False
 
 
 def positive(n: int) -> str:

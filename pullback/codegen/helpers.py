@@ -64,6 +64,21 @@ _LARGER = {
 }
 
 
+_LOADS = {
+    ("f32", 16): ("defined(__AVX512F__) && !defined(__clang__)",
+                  "return __builtin_ia32_loadups512_mask(p, (pb_f32x16){0}, "
+                  "__builtin_ia32_ptestmd512((pb_i32x16)mask, (pb_i32x16)mask, -1));"),
+    ("f64", 8): ("defined(__AVX512F__) && !defined(__clang__)",
+                 "typedef long long wide __attribute__((vector_size(64)));\n"
+                 "    return __builtin_ia32_loadupd512_mask(p, (pb_f64x8){0}, "
+                 "__builtin_ia32_ptestmq512((wide)mask, (wide)mask, -1));"),
+    ("f32", 8): ("defined(__AVX__)", "return __builtin_ia32_maskloadps256((const pb_f32x8 *)p, mask);"),
+    ("f64", 4): ("defined(__AVX__)", "return __builtin_ia32_maskloadpd256((const pb_f64x4 *)p, "
+                 "(long long __attribute__((vector_size(32))))mask);"),
+    ("f32", 4): ("defined(__AVX__)", "return __builtin_ia32_maskloadps((const pb_f32x4 *)p, mask);"),
+}
+
+
 def _place(k: int, j: int) -> str:
     """The text of k * step + j."""
     step = "step" if k == 1 else f"{k} * step"
@@ -177,6 +192,21 @@ static inline {to.c} {name}(double x) {{
 #define {name}(a, b, ...) __builtin_shuffle(a, b, ({m}){{__VA_ARGS__}})
 #endif
 """)
+        return name
+
+    def load(self, t: Type) -> str:
+        """The lanes of a mask from memory, the others 0 and not read."""
+        c, m = self.type(t), self.type(mask_type(t))
+        name = f"pb_load_{c[3:]}"
+        body = (f"    {c} v = {{0}};\n    for (int k = 0; k < {t.lanes}; k++) if (mask[k]) v[k] = p[k];\n"
+                "    return v;\n")
+        found = _LOADS.get((t.dtype.name, t.lanes))
+        if found:
+            condition, quick = found
+            body = f"#if {condition}\n    {quick}\n#else\n{body}#endif\n"
+        self.vector.setdefault(
+            name, f"static inline {c} {name}({m} mask, const {t.dtype.c} *p) {{\n{body}}}\n"
+        )
         return name
 
     def choose(self, t: Type) -> str:

@@ -16,9 +16,8 @@ from pullback.ir.index import Index, Var
 from pullback.ir.traverse import Substitution, children, walk
 from pullback.ir.types import DType, bool_
 from pullback.loops import nodes
-from pullback.loops.group import CLASSES, COMPARISONS
 from pullback.loops.group_nest import GroupNest, Out
-from pullback.loops.lanes import chain, function, mask_from, mask_of, widened
+from pullback.loops.lanes import CLASSES, COMPARISONS, chain, compared, function, logic, mask_from, mask_of, widened
 from pullback.loops.nest import stride
 from pullback.loops.nodes import (
     Across,
@@ -187,21 +186,11 @@ class PlaceWriter:
         lanes = max(a.type.lanes for a in args)
         if lanes == 1:
             return self.named(nodes.Apply(e.primitive, tuple(args), Type(bool_)), name, place.out)
+        if name in COMPARISONS or name in CLASSES:
+            x = self.named(args[0], "x", place.out) if name in CLASSES else args[0]
+            return compared(name, [x, *args[1:]], self.dtype)
         mask = mask_of(self.dtype, lanes)
-        if name in COMPARISONS:
-            return Binary(COMPARISONS[name], widened(args[0], lanes), widened(args[1], lanes), mask)  # type: ignore[arg-type]
-        if name in CLASSES:
-            x = self.named(args[0], "x", place.out)
-            if name == "isnan":
-                return Binary("!=", x, x, mask)
-            finite = Binary("==", Binary("-", x, x, x.type), Literal(0.0, x.type), mask)
-            if name == "isfinite":
-                return finite
-            return Binary("&", Binary("==", finite, Literal(0, mask), mask), Binary("==", x, x, mask), mask)
-        sides = [a if a.type.lanes > 1 else Broadcast(mask_from(a, self.dtype), mask) for a in args]
-        if name == "logical_not":
-            return Binary("==", sides[0], Literal(0, mask), mask)
-        return Binary({"logical_and": "&", "logical_or": "|", "logical_xor": "^"}[name], sides[0], sides[1], mask)  # type: ignore[arg-type]
+        return logic(name, [a if a.type.lanes > 1 else Broadcast(mask_from(a, self.dtype), mask) for a in args], mask)
 
     def _select(self, e: Select, place: Place, row: Row) -> Value:
         test, a, b = (self.value(x, place, row) for x in (e.test, e.then, e.otherwise))

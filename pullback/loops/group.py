@@ -30,6 +30,7 @@ from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution, indices_of, rewrite, walk
 from pullback.ir.types import DType, bool_
 from pullback.loops.functions import VECTOR_FUNCTIONS
+from pullback.loops.lanes import CLASSES, COMPARISONS, LOGIC
 
 SMALL = 16  # longest axis that is unrolled
 TERMS = 4  # most terms of a small sum that is unrolled: longer ones are contractions
@@ -37,9 +38,6 @@ COPIES = 48  # most elements of a member at one point of the space
 SUMS = 4  # most elements of a member that is reduced
 NODES = 1500  # most nodes of all expressions of a group
 POINTS = 32  # a smaller space is not worth a loop of its own
-COMPARISONS = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
-LOGIC = ("logical_and", "logical_or", "logical_xor", "logical_not")
-CLASSES = ("isnan", "isfinite", "isinf")
 ARITHMETIC = ("divide", "maximum", "minimum", *VECTOR_FUNCTIONS)
 
 
@@ -302,7 +300,7 @@ def possible(e: Scalar, dtype: DType) -> bool:
                     continue
             case Apply() if n.primitive.name in CLASSES and n.args[0].dtype is dtype:
                 continue
-            case Apply() if n.primitive.name in LOGIC:
+            case Apply() if n.primitive.name in (*LOGIC, "logical_not"):
                 continue
             case Apply() if n.dtype is dtype and (n.primitive.name in ARITHMETIC or not n.free):
                 continue

@@ -6,11 +6,14 @@ same for all lanes becomes one by its negative.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Final
+
 from pullback.ir.expr import Apply
 from pullback.ir.types import DType, dtype_named
 from pullback.loops import nodes
 from pullback.loops.functions import VECTOR_FUNCTIONS, vector_source
-from pullback.loops.nodes import Binary, Broadcast, Invoke, Literal, Type, Value
+from pullback.loops.nodes import Binary, BinaryOp, Broadcast, Invoke, Literal, Type, Value
 
 
 def mask_of(dtype: DType, lanes: int) -> Type:
@@ -59,3 +62,32 @@ def function(e: Apply, args: list[Value], dtype: DType) -> Value:
     assert name in VECTOR_FUNCTIONS
     wide = tuple(widened(a, lanes) for a in args)
     return Invoke(f"pb_{name}_{type_}", wide, type_, vector_source(name, dtype, lanes))
+
+
+COMPARISONS: Final[Mapping[str, BinaryOp]] = {
+    "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!=",
+}  # fmt: skip
+LOGIC: Final[Mapping[str, BinaryOp]] = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
+CLASSES: Final = ("isnan", "isfinite", "isinf")
+
+
+def compared(name: str, args: Sequence[Value], dtype: DType) -> Value:
+    """A comparison of vectors, or a question about one that is read several times: a mask."""
+    lanes = max(a.type.lanes for a in args)
+    mask = mask_of(dtype, lanes)
+    if name in COMPARISONS:
+        return Binary(COMPARISONS[name], widened(args[0], lanes), widened(args[1], lanes), mask)
+    (x,) = args
+    if name == "isnan":
+        return Binary("!=", x, x, mask)
+    finite = Binary("==", Binary("-", x, x, x.type), Literal(0.0, x.type), mask)
+    if name == "isfinite":
+        return finite
+    return Binary("&", Binary("==", finite, Literal(0, mask), mask), Binary("==", x, x, mask), mask)
+
+
+def logic(name: str, masks: Sequence[Value], mask: Type) -> Value:
+    """A connective of masks."""
+    if name == "logical_not":
+        return Binary("==", masks[0], Literal(0, mask), mask)
+    return Binary(LOGIC[name], masks[0], masks[1], mask)

@@ -31,7 +31,7 @@ from pullback.source import Position
 
 Space = Lit["input", "output", "parameter", "arena", "worker", "stack"]
 Kind = Lit["serial", "vector", "unrolled", "parallel"]
-BinaryOp = Lit["+", "-", "*", "/", "max", "min", "&&", "||", "==", "!=", "<", ">", "<=", ">=", "&", "|", "^"]
+BinaryOp = Lit["+", "-", "*", "/", "max", "min", "&&", "||", "==", "!=", "<", ">", "<=", ">=", "&", "|", "^", ">>"]
 UnaryOp = Lit["-", "!"]
 
 STACK_LIMIT = 4096
@@ -118,11 +118,15 @@ class Literal:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Load:
-    """buffer[offset], or with several lanes buffer[offset .. offset + lanes - 1] (no alignment is assumed)."""
+    """buffer[offset], or with several lanes buffer[offset .. offset + lanes - 1] (no alignment is assumed).
+
+    With a mask only its lanes are read; the others are 0.
+    """
 
     buffer: Buffer
     offset: Index
     type: Type
+    mask: Value | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -151,6 +155,14 @@ class IndexValue:
     """An index (64-bit) as a number of the type's dtype."""
 
     index: Index
+    type: Type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Steps:
+    """0, step, 2 step, .. in the lanes."""
+
+    step: int
     type: Type
 
 
@@ -260,7 +272,7 @@ class Shuffle:
 
 
 Value = (Literal | Load | Gather | Read | IndexValue | Holds | Broadcast | Binary | Unary | Apply | Invoke | Choice
-         | Convert | Across | Shuffle)
+         | Convert | Across | Shuffle | Steps)
 
 
 # Bounds ---------------------------------------------------------------------------------------------------------
@@ -580,6 +592,8 @@ def operands(v: Value) -> tuple[Value, ...]:
             return (v.value,)
         case Binary() | Shuffle():
             return (v.a, v.b)
+        case Load() if v.mask is not None:
+            return (v.mask,)
         case Unary():
             return (v.a,)
         case Apply() | Invoke():

@@ -40,11 +40,10 @@ def part_kernels(vector_bytes: int, portable: bool) -> Specialist:
         body: list[Stmt] = []
         vectors = False
         for start, end in zip(starts, (*starts[1:], axis.extent.constant or 0), strict=True):
-            part = _part(s, axis, start, end)
-            place = _Place(s.outs[0], s.vars.index(axis), start, builder)
+            part, place = part_of(s, axis, start, end, builder)
             found = tile(part, place.address, vector_bytes)
             vectors |= found is not None
-            body += _plain(part, place) if found is None else found
+            body += plain_part(part, place) if found is None else found
         if not vectors:
             return None
         return builder.kernel(tuple(body), plain_build(s, builder) if portable else None)
@@ -81,16 +80,17 @@ def _changes(c: Cond, axis: Var) -> tuple[int, ...] | None:
     return root, root + 1
 
 
-def _part(s: Build, axis: Var, start: int, end: int) -> Build:
-    """The stretch of the build from `start` to `end` along the axis."""
+def part_of(s: Build, axis: Var, start: int, end: int, builder: KernelBuilder) -> tuple[Build, Place]:
+    """The stretch of the build from `start` to `end` along the axis, and where it lies."""
     part = Var(axis.name, as_index(end - start))
     value: Scalar = Substitution(variables={axis: as_index(part) + start}).scalar(s.values[0])
     if isinstance(value, Zero):
         value = expr.const(0, value.dtype)
-    return replace(s, vars=tuple(part if v is axis else v for v in s.vars), values=(value,))
+    build = replace(s, vars=tuple(part if v is axis else v for v in s.vars), values=(value,))
+    return build, Place(s.outs[0], s.vars.index(axis), start, builder)
 
 
-class _Place:
+class Place:
     """Where a stretch's elements lie: those of the result are shifted along the axis."""
 
     def __init__(self, out: Ref, position: int, start: int, builder: KernelBuilder) -> None:
@@ -103,7 +103,7 @@ class _Place:
         return self.builder.address(ref, indices)
 
 
-def _plain(part: Build, place: _Place) -> list[Stmt]:
+def plain_part(part: Build, place: Place) -> list[Stmt]:
     """Plain loops over a stretch."""
     builder = place.builder
     loops = without_units(part)

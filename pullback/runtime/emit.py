@@ -20,6 +20,7 @@ from pullback.ir.program import Program, Statement
 from pullback.ir.traverse import specialise
 from pullback.loops.gemm import packed_kernels
 from pullback.loops.lower import Specialist, lower
+from pullback.loops.masked import masked_kernels
 from pullback.loops.memory import MemoryPlan, plan
 from pullback.loops.memory_table import MemoryTable, memory_table
 from pullback.loops.nodes import Function
@@ -50,7 +51,7 @@ def specialists(vector_bytes: int, portable: bool) -> tuple[Specialist, ...]:
     """The lowerings to try before plain loops."""
     if not vector_bytes:
         return ()
-    return tuple(f(vector_bytes, portable) for f in (packed_kernels, vector_kernels, part_kernels))
+    return tuple(f(vector_bytes, portable) for f in (packed_kernels, vector_kernels, part_kernels, masked_kernels))
 
 
 def mathematics(s: Statement) -> tuple[str, ...]:

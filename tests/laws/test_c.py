@@ -7,6 +7,7 @@ from pullback.runtime.compile import compiler_command
 from pullback.runtime.executor import compile_program
 from pullback.testing.bounds import interpret_with_bounds
 from pullback.testing.programs import random_program
+from tests.widths import WIDTHS, run_at
 
 pytestmark = pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
 
@@ -22,8 +23,19 @@ def cache(tmp_path_factory):
 @pytest.mark.parametrize("seed", range(60))
 def test_c_agrees_with_the_interpreter(seed):
     case = random_program(np.random.default_rng(seed))
+    assert_within_bounds(case, compile_program(case.program, case.dims).run(list(case.inputs)))
+
+
+@pytest.mark.parametrize(("vector_bytes", "flags"), WIDTHS, ids=["16", "32", "64", "portable"])
+@pytest.mark.parametrize("seed", range(100, 120))
+def test_every_width_agrees_with_the_interpreter(seed, vector_bytes, flags):
+    case = random_program(np.random.default_rng(seed))
+    assert_within_bounds(case, run_at(case.program, case.dims, case.inputs, vector_bytes, flags))
+
+
+def assert_within_bounds(case, outs):
+    """Integers and bools are equal, floats as near as their program allows."""
     values, bounds = interpret_with_bounds(case.program, case.inputs, case.sizes)
-    outs = compile_program(case.program, case.dims).run(list(case.inputs))
     for ref, out, value, bound in zip(case.program.outputs, outs, values, bounds, strict=True):
         if ref.dtype.is_floating:
             known = np.isfinite(bound)

@@ -1,0 +1,84 @@
+"""Conditions, choices, integers and casts on the vector axis: vectors with masks, the same values at every width."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pullback.ir.dims import evaluate
+from pullback.ir.interpret import interpret
+from pullback.ir.parser import parse_program
+from pullback.ir.program import Program
+from pullback.runtime.compile import compiler_command
+from pullback.runtime.emit import emit_c
+from tests.widths import WIDTHS, run_at
+
+Array = np.ndarray[Any, Any]
+needs_c = pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
+
+# programs that have vectors, and dims
+VECTORS = {
+    "relu": "relu(x: f32[N, M], g: f32[N, M]) { y = build n < N, m < M { x[n, m] > 0.0 ? g[n, m] : 0.0 } return y }",
+    "units": "units(x: f32[1, N, 1, M]) { y = build k < 1, n < N, l < 1, m < M { [m >= n] x[k, n, l, m] } return y }",
+    "causal": "causal(x: f32[N, N]) { y = build i < N, j < N { [i >= j] x[i, j] + [j >= i + 1] -1000.0 } return y }",
+    "stencil": """stencil(x: f64[N, M]) { y = build i < N, j < M {
+      [i >= 1] x[i - 1, j] + [N - 2 >= i] x[i + 1, j] + [j >= 1] x[i, j - 1] + [M - 2 >= j] x[i, j + 1]
+      + -4.0 * x[i, j] } return y }""",
+    "diagonal": """diagonal(x: f32[M], z: f32[N]) { y = build i < N, j < M {
+      [i + j >= 3] [M + 2 >= i + j] x[i + j - 3] + z[i] } return y }""",
+    "labels": """labels(t: i32[N], x: f32[N, M]) { y = build n < N, m < M {
+      t[n] == as_i32(m) ? x[n, m] - 1.0 : x[n, m] } return y }""",
+    "wide": """wide(t: i64[M], x: f32[N, M]) { y = build n < N, m < M {
+      f32(t[m]) * x[n, m] + f32(t[m] > as_i64(n)) } return y }""",
+    "halves": """halves(x: f32[N, M]) { y = build n < N, m < M {
+      [m % 2 == n % 2] x[n, m] * as_f32(m // 2 + n) } return y }""",
+    "thirds": "thirds(x: f64[N, M]) { y = build n < N, m < M { [m % 3 == n % 3] x[n, m] + as_f64(m // 3) } return y }",
+    "above": "above(x: f32[N, M]) { y = build n < N, m < M { x[n, m] > 0.5 && logical_not(isnan(x[n, m])) } return y }",
+    "masked": """masked(b: bool[N, M], x: f64[N, M]) { y = build n < N, m < M {
+      b[n, m] ? x[n, m] : exp(-x[n, m]) } return y }""",
+    "integers": """integers(a: i32[N, M], b: i32[N, M]) { y = build n < N, m < M {
+      maximum(a[n, m] * 1234567 + b[n, m], as_i32(m)) } return y }""",
+    "bits": "bits(a: u8[N, M], b: u8[N, M]) { y = build n < N, m < M { bitwise_and(a[n, m], b[n, m]) } return y }",
+    "window": """window(x: f32[N, 2 * M]) { y = build n < N, m < M { u8(argmax p < 2 { x[n, 2 * m + p] }) } return y }""",
+    "banded": """banded(x: f32[N, M]) { y = build n < N, m < M {
+      sum p < 3 { [m + p >= 1] [M >= m + p] x[n, m + p - 1] * as_f32(p + 1) } } return y }""",
+    "bool": """bools(b: bool[N, M], c: bool[N, M]) { y = build n < N, m < M {
+      b[n, m] == c[n, m] || b[n, m] && [m >= n] true } return y }""",
+}
+
+
+def given(program: Program, dims: dict[str, int]) -> list[Array]:
+    rng = np.random.default_rng(0)
+    out: list[Array] = []
+    for r in program.inputs:
+        shape = tuple(evaluate(d, dims) for d in r.shape)
+        if r.dtype.is_floating:
+            out.append(rng.normal(size=shape).astype(r.dtype.numpy))
+        else:
+            out.append(rng.integers(0, 2 if r.dtype.is_bool else 20, shape).astype(r.dtype.numpy))
+    return out
+
+
+def has_vectors(text: str) -> bool:
+    return re.search(r"pb_[fiu]\d+x\d+ \w+ = ", text) is not None
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_has_vectors(name: str) -> None:
+    assert has_vectors(emit_c(parse_program(VECTORS[name]), {"N": 20, "M": 37}).text)
+
+
+@needs_c
+@pytest.mark.parametrize(("vector_bytes", "flags"), WIDTHS, ids=["16", "32", "64", "portable"])
+@pytest.mark.parametrize("name", VECTORS)
+def test_values(name: str, vector_bytes: int, flags: tuple[str, ...]) -> None:
+    program = parse_program(VECTORS[name])
+    for n, m in ((20, 37), (3, 16), (33, 5)):
+        dims = {"N": n, "M": m}
+        inputs = given(program, dims)
+        wanted = interpret(program, inputs, {})
+        for g, w in zip(run_at(program, dims, inputs, vector_bytes, flags), wanted, strict=True):
+            np.testing.assert_allclose(g, w, rtol=1e-5 if w.dtype == np.float32 else 1e-13)
