@@ -176,7 +176,8 @@ class _Writer:
         match s:
             case For() if _once(s):
                 assert isinstance(s.lower, Index)
-                self.block("", (LetIndex(s.var, s.lower), *s.body))
+                read = any(s.var in i.free for x in nodes.walk(s.body) for i in nodes.statement_indices(x))
+                self.block("", (LetIndex(s.var, s.lower), *s.body) if read else s.body)
             case For():
                 v = self.names(s.var, s.var.name)
                 step = f"++{v}" if s.step == 1 else f"{v} += {s.step}"

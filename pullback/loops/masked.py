@@ -82,6 +82,7 @@ from pullback.loops.scalar import ScalarLowering
 from pullback.loops.scope import Scope
 
 NEAR: Final = 4  # the longest step of a gather along the lanes
+SMALL: Final = 32  # element evaluations below which plain code does
 WINDOW: Final = 64  # the most terms of a reduction whose condition varies along the lanes
 BITS: Final = ("bitwise_and", "bitwise_or", "bitwise_xor")
 SYMBOL: Final = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "maximum": "max", "minimum": "min"}
@@ -122,6 +123,9 @@ def masked_loops(build: Build, builder: KernelBuilder, vector_bytes: int) -> lis
     s = without_units(build)
     if not s.vars or any(v.extent.constant is None for v in s.vars):
         raise Declined
+    trips = max((prod(v.extent.constant or 1 for v in r.vars) for r in _reductions(s)), default=1)
+    if prod(v.extent.constant or 0 for v in s.vars) * trips < SMALL:
+        raise Declined
     axis = s.vars[-1]
     extent = axis.extent.constant or 0
     lanes = _lanes(s, extent, vector_bytes)
@@ -144,6 +148,10 @@ def masked_loops(build: Build, builder: KernelBuilder, vector_bytes: int) -> lis
     done = extent - extent % lanes
     rest = plain_part(*part_of(build, axis, done, extent, builder)) if done < extent else []
     return [*root.statements, *rest]
+
+
+def _reductions(s: Build) -> list[Reduce]:
+    return [n for n in walk(s.values[0]) if isinstance(n, Reduce)]
 
 
 def _lanes(s: Build, extent: int, vector_bytes: int) -> int:

@@ -10,6 +10,35 @@
 #include <math.h>
 #include <stdint.h>
 
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
+#endif
+#define PB_INLINE static inline __attribute__((always_inline))
+
+typedef double pb_f64x4 __attribute__((vector_size(32)));
+typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias));
+
+typedef int64_t pb_i64x4 __attribute__((vector_size(32)));
+typedef int64_t pb_i64x4u __attribute__((vector_size(32), aligned(8), may_alias));
+
+PB_INLINE pb_f64x4 pb_splat_f64x4(double x) {
+    return (pb_f64x4){x, x, x, x};
+}
+
+PB_INLINE pb_f64x4 pb_choose_f64x4(pb_i64x4 mask, pb_f64x4 a, pb_f64x4 b) {
+#if defined(__AVX__)
+    return __builtin_ia32_blendvpd256(b, a, (pb_f64x4)mask);
+#else
+    return (pb_f64x4)((mask & (pb_i64x4)a) | (~mask & (pb_i64x4)b));
+#endif
+}
+
+PB_INLINE pb_i64x4 pb_splat_i64x4(int64_t x) {
+    return (pb_i64x4){x, x, x, x};
+}
+#endif
+
 /* y = build n < 7 { x[n] > 0.0 ? log(x[n]) : 0.0 } */
 static void guarded_y(const double *restrict x, double *restrict y) {
     for (int64_t n = 0; n < 7; ++n) {
@@ -20,6 +49,34 @@ static void guarded_y(const double *restrict x, double *restrict y) {
 
 /* z = build n < 7 { x[n] > 0.0 ? sum m < 7 { x[m] * y[n] } : 2.0 * x[n] } */
 static void guarded_z(const double *restrict x, const double *restrict y, double *restrict z) {
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+    const pb_f64x4 x2 = *(const pb_f64x4u *)(x);
+    const pb_i64x4 greater = x2 > (pb_f64x4){0};
+    pb_f64x4 sum = (pb_f64x4){0};
+    for (int64_t m = 0; m < 7; ++m) {
+        const pb_f64x4 y2 = *(const pb_f64x4u *)(y);
+        const pb_f64x4 product = x[m] * y2;
+        sum += product;
+    }
+    const pb_f64x4 product = pb_splat_f64x4(2.0) * x2;
+    const pb_f64x4 chosen = pb_choose_f64x4(greater, sum, product);
+    *(pb_f64x4u *)(z) = chosen;
+    for (int64_t n = 0; n < 3; ++n) {
+        const double x3 = x[n + 4];
+        double chosen2 = 0.0;
+        if (x3 > 0.0) {
+            double sum2 = 0.0;
+            const double y2 = y[n + 4];
+            for (int64_t m = 0; m < 7; ++m) {
+                sum2 += x[m] * y2;
+            }
+            chosen2 = sum2;
+        } else {
+            chosen2 = 2.0 * x3;
+        }
+        z[n + 4] = chosen2;
+    }
+#else
     for (int64_t n = 0; n < 7; ++n) {
         const double x2 = x[n];
         double chosen = 0.0;
@@ -35,16 +92,38 @@ static void guarded_z(const double *restrict x, const double *restrict y, double
         }
         z[n] = chosen;
     }
+#endif
 }
 
 /* u = build n < 7, m < 7 { [n >= m + 1] x[n] + [m >= n + 1] y[m] + [n == m] 1.0 } */
 static void guarded_u(const double *restrict x, const double *restrict y, double *restrict u) {
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+    for (int64_t n = 0; n < 7; ++n) {
+        const double x2 = x[n];
+        const pb_i64x4 holds = n - 1 + (pb_i64x4){0, -1, -2, -3} >= (pb_i64x4){0};
+        const pb_f64x4 value = pb_choose_f64x4(holds, pb_splat_f64x4(x2), (pb_f64x4){0});
+        const pb_i64x4 holds2 = -n - 1 + (pb_i64x4){0, 1, 2, 3} >= (pb_i64x4){0};
+        const pb_f64x4 y2 = *(const pb_f64x4u *)(y);
+        const pb_f64x4 value2 = pb_choose_f64x4(holds2, y2, (pb_f64x4){0});
+        const pb_i64x4 holds3 = -n + (pb_i64x4){0, 1, 2, 3} == (pb_i64x4){0};
+        const pb_f64x4 value3 = pb_choose_f64x4(holds3, pb_splat_f64x4(1.0), (pb_f64x4){0});
+        const pb_f64x4 sum = value + value2 + value3;
+        *(pb_f64x4u *)(u + n * 7) = sum;
+    }
+    for (int64_t n = 0; n < 7; ++n) {
+        const double x2 = x[n];
+        for (int64_t m = 0; m < 3; ++m) {
+            u[n * 7 + m + 4] = (n >= m + 5 ? x2 : 0.0) + (m + 3 >= n ? y[m + 4] : 0.0) + (m + 4 == n ? 1.0 : 0.0);
+        }
+    }
+#else
     for (int64_t n = 0; n < 7; ++n) {
         const double x2 = x[n];
         for (int64_t m = 0; m < 7; ++m) {
             u[n * 7 + m] = (n >= m + 1 ? x2 : 0.0) + (m >= n + 1 ? y[m] : 0.0) + (m == n ? 1.0 : 0.0);
         }
     }
+#endif
 }
 
 /* v = build n < 7 { [n % 3 == 1] x[n] } */
@@ -60,6 +139,27 @@ static void guarded_v(const double *restrict x, double *restrict v) {
 
 /* w = build n < 7 { sum m < 7 { [(n + m) % 2 == 0] x[m] * y[n] } } */
 static void guarded_w(const double *restrict x, const double *restrict y, double *restrict w) {
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+    pb_f64x4 sum = (pb_f64x4){0};
+    for (int64_t m = 0; m < 7; ++m) {
+        const pb_i64x4 index = m + (pb_i64x4){0, 1, 2, 3};
+        const pb_i64x4 holds = (index & pb_splat_i64x4(1)) == (pb_i64x4){0};
+        const pb_f64x4 y2 = *(const pb_f64x4u *)(y);
+        const pb_f64x4 product = x[m] * y2;
+        sum += pb_choose_f64x4(holds, product, (pb_f64x4){0});
+    }
+    *(pb_f64x4u *)(w) = sum;
+    for (int64_t n = 0; n < 3; ++n) {
+        double sum2 = 0.0;
+        const double y2 = y[n + 4];
+        for (int64_t m = 0; m < 7; ++m) {
+            if ((m + n) % 2 == 0) {
+                sum2 += x[m] * y2;
+            }
+        }
+        w[n + 4] = sum2;
+    }
+#else
     for (int64_t n = 0; n < 7; ++n) {
         double sum = 0.0;
         const double y2 = y[n];
@@ -70,6 +170,7 @@ static void guarded_w(const double *restrict x, const double *restrict y, double
         }
         w[n] = sum;
     }
+#endif
 }
 
 /* Returns 0. `arena` is not used and may be null. */

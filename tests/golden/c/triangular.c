@@ -14,8 +14,50 @@ static inline int64_t pb_max(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
+#endif
+#define PB_INLINE static inline __attribute__((always_inline))
+
+typedef double pb_f64x4 __attribute__((vector_size(32)));
+typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias));
+
+typedef int64_t pb_i64x4 __attribute__((vector_size(32)));
+typedef int64_t pb_i64x4u __attribute__((vector_size(32), aligned(8), may_alias));
+
+PB_INLINE pb_f64x4 pb_choose_f64x4(pb_i64x4 mask, pb_f64x4 a, pb_f64x4 b) {
+#if defined(__AVX__)
+    return __builtin_ia32_blendvpd256(b, a, (pb_f64x4)mask);
+#else
+    return (pb_f64x4)((mask & (pb_i64x4)a) | (~mask & (pb_i64x4)b));
+#endif
+}
+#endif
+
 /* c = build i < 6, j < 6 { sum k < 6 { [i >= k, k >= j] a[i, k] * b[k, j] } } */
 static void triangular_c(const double *restrict a, const double *restrict b, double *restrict c) {
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+    for (int64_t i = 0; i < 6; ++i) {
+        pb_f64x4 sum = (pb_f64x4){0};
+        for (int64_t k = 0; k < i + 1; ++k) {
+            const pb_i64x4 holds = k + (pb_i64x4){0, -1, -2, -3} >= (pb_i64x4){0};
+            const pb_f64x4 b2 = *(const pb_f64x4u *)(b + k * 6);
+            const pb_f64x4 product = a[i * 6 + k] * b2;
+            sum += pb_choose_f64x4(holds, product, (pb_f64x4){0});
+        }
+        *(pb_f64x4u *)(c + i * 6) = sum;
+    }
+    for (int64_t i = 0; i < 6; ++i) {
+        for (int64_t j = 0; j < 2; ++j) {
+            double sum = 0.0;
+            for (int64_t k = j + 4; k < i + 1; ++k) {
+                sum += a[i * 6 + k] * b[k * 6 + j + 4];
+            }
+            c[i * 6 + j + 4] = sum;
+        }
+    }
+#else
     for (int64_t i = 0; i < 6; ++i) {
         for (int64_t j = 0; j < 6; ++j) {
             double sum = 0.0;
@@ -25,10 +67,25 @@ static void triangular_c(const double *restrict a, const double *restrict b, dou
             c[i * 6 + j] = sum;
         }
     }
+#endif
 }
 
 /* d = build i < 6, j < 6 { [2 * i + 3 >= 3 * j, 2 * j >= i] a[i, j] } */
 static void triangular_d(const double *restrict a, double *restrict d) {
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+    for (int64_t i = 0; i < 6; ++i) {
+        const pb_i64x4 holds = (i * 2 + 3 + (pb_i64x4){0, -3, -6, -9} >= (pb_i64x4){0}) & (-i + (pb_i64x4){0, 2, 4,
+            6} >= (pb_i64x4){0});
+        const pb_f64x4 a2 = *(const pb_f64x4u *)(a + i * 6);
+        const pb_f64x4 value = pb_choose_f64x4(holds, a2, (pb_f64x4){0});
+        *(pb_f64x4u *)(d + i * 6) = value;
+    }
+    for (int64_t i = 0; i < 6; ++i) {
+        for (int64_t j = 0; j < 2; ++j) {
+            d[i * 6 + j + 4] = i * 2 >= j * 3 + 9 ? a[i * 6 + j + 4] : 0.0;
+        }
+    }
+#else
     for (int64_t i = 0; i < 6; ++i) {
         memset(d + i * 6, 0, (size_t)((i + 1) / 2 * 8));
         for (int64_t j = (i + 1) / 2; j < i * 2 / 3 + 2; ++j) {
@@ -36,6 +93,7 @@ static void triangular_d(const double *restrict a, double *restrict d) {
         }
         memset(d + i * 6 + i * 2 / 3 + 2, 0, (size_t)(32 - i * 2 / 3 * 8));
     }
+#endif
 }
 
 /* e = build i < 6 { sum j < 6, k < 6 { [j + k >= i, j == 2 * k] a[j, k] * b[i, k] } } */

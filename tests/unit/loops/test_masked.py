@@ -22,7 +22,8 @@ needs_c = pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
 # programs that have vectors, and dims
 VECTORS = {
     "relu": "relu(x: f32[N, M], g: f32[N, M]) { y = build n < N, m < M { x[n, m] > 0.0 ? g[n, m] : 0.0 } return y }",
-    "units": "units(x: f32[1, N, 1, M]) { y = build k < 1, n < N, l < 1, m < M { [m >= n] x[k, n, l, m] } return y }",
+    "units": """units(x: f32[1, N, 1, M]) { y = build k < 1, n < N, l < 1, m < M {
+      [m >= n] x[k, n, l, m] } return y }""",
     "causal": "causal(x: f32[N, N]) { y = build i < N, j < N { [i >= j] x[i, j] + [j >= i + 1] -1000.0 } return y }",
     "stencil": """stencil(x: f64[N, M]) { y = build i < N, j < M {
       [i >= 1] x[i - 1, j] + [N - 2 >= i] x[i + 1, j] + [j >= 1] x[i, j - 1] + [M - 2 >= j] x[i, j + 1]
@@ -42,7 +43,10 @@ VECTORS = {
     "integers": """integers(a: i32[N, M], b: i32[N, M]) { y = build n < N, m < M {
       maximum(a[n, m] * 1234567 + b[n, m], as_i32(m)) } return y }""",
     "bits": "bits(a: u8[N, M], b: u8[N, M]) { y = build n < N, m < M { bitwise_and(a[n, m], b[n, m]) } return y }",
-    "window": """window(x: f32[N, 2 * M]) { y = build n < N, m < M { u8(argmax p < 2 { x[n, 2 * m + p] }) } return y }""",
+    "window": """window(x: f32[N, 2 * M]) { y = build n < N, m < M {
+      u8(argmax p < 2 { x[n, 2 * m + p] }) } return y }""",
+    "pooled": """pooled(y: f32[N, M], a: u8[N, M]) { x = build n < N, m < 2 * M {
+      [m % 2 == data(a[n, m // 2], 2)] y[n, m // 2] } return x }""",
     "banded": """banded(x: f32[N, M]) { y = build n < N, m < M {
       sum p < 3 { [m + p >= 1] [M >= m + p] x[n, m + p - 1] * as_f32(p + 1) } } return y }""",
     "bool": """bools(b: bool[N, M], c: bool[N, M]) { y = build n < N, m < M {
@@ -58,7 +62,7 @@ def given(program: Program, dims: dict[str, int]) -> list[Array]:
         if r.dtype.is_floating:
             out.append(rng.normal(size=shape).astype(r.dtype.numpy))
         else:
-            out.append(rng.integers(0, 2 if r.dtype.is_bool else 20, shape).astype(r.dtype.numpy))
+            out.append(rng.integers(0, 2 if r.dtype.is_bool or r.name == "a" else 20, shape).astype(r.dtype.numpy))
     return out
 
 
