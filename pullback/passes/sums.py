@@ -112,7 +112,7 @@ def _split(s: Build, value: Reduce) -> tuple[Build, Build] | None:
             continue
         within = [g for g in factors if not g.free.isdisjoint(away)]
         if not within:
-            continue
+            continue  # all terms of these are alike
         free = frozenset().union(*(g.free for g in within)) - set(away)
         kept = [v for v in (*s.vars, *value.vars) if v in free]
         work = size(kept) * size(away) + size(s.vars) * size(value.vars) // max(1, size(away))

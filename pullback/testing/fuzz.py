@@ -24,7 +24,6 @@ from unittest.mock import patch
 import numpy as np
 
 from pullback.codegen.c import CSource
-from pullback.errors import PullbackError
 from pullback.loops import parallel
 from pullback.loops.memory import plan
 from pullback.loops.verify import verify_function
@@ -108,7 +107,7 @@ def _batch(seeds: Sequence[int]) -> list[Failure]:
         case, way = random_program(rng), Way.drawn(rng)
         try:
             members.append(_Member(seed, way, case, _source(seed, case, way)))
-        except (AssertionError, PullbackError) as error:
+        except Exception as error:  # whatever it is, it is a finding
             failures.append(Failure(seed, way, f"{type(error).__name__}: {error}"))
     with tempfile.TemporaryDirectory(prefix="pullback-fuzz-") as folder:
         return failures + _run(members, Path(folder))
