@@ -55,7 +55,7 @@ from pullback.loops.nodes import (
 from pullback.loops.operations import count_operations
 from pullback.loops.scalar import ScalarLowering
 from pullback.loops.scope import Scope
-from pullback.loops.storage import Storage, assign_storage, elements
+from pullback.loops.storage import Storage, assign_storage, elements, is_renaming
 from pullback.loops.traps import Traps
 
 Printer = Callable[[Statement], tuple[str, ...]]
@@ -314,11 +314,9 @@ class Lowering:
         return [*before, Call(builder.kernel(loops), tuple(builder.arguments))]
 
     def _as_copy(self, s: Build) -> list[Stmt] | None:
-        """A build that repeats an array: a copy, or nothing where it is in place already."""
-        if len(s.outs) != 1 or not isinstance(s.values[0], Get):
-            return None
+        """A build that repeats an array or reshapes it: a copy, or nothing where it is in place already."""
         value = s.values[0]
-        if value.indices != tuple(as_index(v) for v in s.vars) or value.ref.shape != s.outs[0].shape:
+        if not isinstance(value, Get) or not is_renaming(s, value.ref):
             return None
         target, source = self.views[s.outs[0]], self.views[value.ref]
         return [] if target.same_place(source) else [Copy(target, source, elements(value.ref.shape))]

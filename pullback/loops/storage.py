@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from pullback.ir.expr import Ref
-from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, as_index
+from pullback.ir.expr import Get, Ref
+from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index
 from pullback.ir.program import (
     Block,
     Build,
@@ -30,6 +30,7 @@ from pullback.ir.program import (
     block_reads,
     statement_reads,
 )
+from pullback.ir.traverse import Substitution
 from pullback.loops.nodes import Buffer, Copy, Space, View
 from pullback.loops.scalar import reads_only_elementwise
 
@@ -313,12 +314,29 @@ class _Context:
     local: set[Ref]
 
 
+def is_renaming(s: Build, old: Ref) -> bool:
+    """Whether a build gives the elements of `old` in their order in memory: the array itself, or a reshape of it."""
+    value = s.values[0]
+    if len(s.outs) != 1 or not isinstance(value, Get) or value.ref is not old:
+        return False
+    if elements(old.shape) is not elements(s.outs[0].shape):
+        return False
+    units: dict[Var, Index] = {v: ZERO_INDEX for v in s.vars if v.extent is ONE_INDEX}
+    there, here = ZERO_INDEX, ZERO_INDEX
+    for i, d in zip(value.indices, old.shape, strict=True):
+        there = there * d + i
+    for v in s.vars:
+        here = here * v.extent + as_index(v)
+    m = Substitution(variables=units)
+    return m.index(there) is m.index(here)
+
+
 def may_overwrite(s: Statement, out: Ref, old: Ref) -> bool:
     """Whether `s`, which reads `old`, may write `out` over it."""
     match s:
         case Build():
-            return (out.shape == old.shape and out.dtype is old.dtype
-                    and all(reads_only_elementwise(v, old, s.vars) for v in s.values))
+            return is_renaming(s, old) or (out.shape == old.shape and out.dtype is old.dtype and all(
+                reads_only_elementwise(v, old, s.vars) for v in s.values))
         case Fold() | While():
             inside = block_reads(s.body) if isinstance(s, Fold) else block_reads(s.test) | block_reads(s.body)
             k = s.outs.index(out)

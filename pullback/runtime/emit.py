@@ -29,6 +29,7 @@ from pullback.loops.parts import part_kernels
 from pullback.loops.schedule import schedule
 from pullback.loops.size_table import SizeTable, size_table
 from pullback.loops.tile import groups, vector_kernels
+from pullback.loops.unroll import unroll_copies
 from pullback.passes.pipeline import DEBUG_PASSES, optimise
 from pullback.runtime.compile import native_vector_bytes
 from pullback.runtime.modes import MODES, MemoryMode
@@ -140,6 +141,7 @@ def _lower(program: Program, dims: Mapping[str, int], form: _Form, settings: _Se
     optimised = optimise(program, dims, form.levels, form.mode == "least")
     if settings.canonical:
         optimised = renewed(optimised)
+    optimised = unroll_copies(optimised)
     grouper = groups(vector_bytes, portable) if vector_bytes else None
     if form.mode != "fastest":
         with stage("schedule"):
