@@ -8,7 +8,7 @@ a row), or steps over whole ranges of c v (rows of a plane), or both. What canno
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -36,6 +36,7 @@ from pullback.loops.nodes import (
     Stmt,
     Store,
     StoreRows,
+    Temp,
     View,
 )
 
@@ -47,12 +48,17 @@ MANY = 64  # runs or periods above which nothing is proven
 
 @dataclass(frozen=True)
 class Access:
-    """Elements `first` to `last` of a buffer, read or written."""
+    """Elements `first` to `last` of a buffer, read or written.
+
+    `adds` is a write by `+=`; `begins` one in a branch that is never taken, in place of such a `+=`.
+    """
 
     buffer: Buffer
     first: Index
     last: Index
     write: bool
+    adds: bool = False
+    begins: bool = False
 
 
 class Footprint:
@@ -69,6 +75,7 @@ class Footprint:
         self.outside = frozenset(self.ranges)
         self.accesses: list[Access] = []
         statements = tuple(body)
+        self._never = False
         self._wanted = None if every else written(statements, places)
         self._body(statements, places, {})
 
@@ -86,11 +93,14 @@ class Footprint:
                     self._body(s.body, places, known)
                 case If():
                     self._body(s.then, places, known)
+                    before = self._never
+                    self._never = before or self._holds(s, m)
                     self._body(s.otherwise, places, known)
+                    self._never = before
                 case LetIndex():
                     self._let(s, m, known)
                 case Store():
-                    self._add(s.buffer, s.offset, s.value.type.lanes - 1, places, m, True)
+                    self._add(s.buffer, s.offset, s.value.type.lanes - 1, places, m, True, s.accumulate)
                 case StoreRows():
                     lanes = s.values[0].type.lanes
                     self._add(s.buffer, s.offset, (lanes - 1) * s.step + len(s.values) - 1, places, m, True)
@@ -108,6 +118,16 @@ class Footprint:
                         self._call(t.call, places, Substitution(variables={**known, t.chunk: as_index(own)}))
                 case _:
                     pass
+
+    def _holds(self, s: If, m: Substitution) -> bool:
+        """Whether a test of indices always holds."""
+        if not isinstance(s.test, Holds):
+            return False
+        for c in s.test.conds:
+            found = interval(m.index(c.index), self.ranges)
+            if c.op != ">=" or found is None or found[0] < 0:
+                return False
+        return True
 
     def _let(self, s: LetIndex, m: Substitution, known: dict[Var, Index]) -> None:
         if isinstance(s.var, Data):
@@ -140,7 +160,7 @@ class Footprint:
                         self._add(v.buffer, i, 0, places, m, False)
 
     def _add(self, buffer: Buffer, offset: Index, more: Index | int, places: Places, m: Substitution,
-             write: bool) -> None:
+             write: bool, adds: bool = False) -> None:
         home = places.get(buffer)
         root = buffer if home is None else home.buffer
         if self._wanted is not None and root not in self._wanted:
@@ -148,12 +168,17 @@ class Footprint:
         first = m.index(offset)
         if home is not None:
             first = first + home.offset
-        self.accesses.append(Access(root, first, first + m.index(as_index(more)), write))
+        begins = write and self._never
+        self.accesses.append(Access(root, first, first + m.index(as_index(more)), write, adds, begins))
 
-    def spans(self) -> dict[Buffer, tuple[Index, Interval] | None]:
-        """For each buffer the part of all its addresses that does not vary, and the range of the rest."""
+    def spans(self, writes: bool | None = None) -> dict[Buffer, tuple[Index, Interval] | None]:
+        """For each buffer the part of all its addresses that does not vary, and the range of the rest.
+
+        Args:
+            writes: whether only what is written counts, or only what is read; None for both.
+        """
         out: dict[Buffer, tuple[Index, Interval] | None] = {}
-        for a in self.accesses:
+        for a in (a for a in self.accesses if writes in (None, a.write)):
             fixed, moving = self._split(a.first)
             also, further = self._split(a.last)
             low, high = interval(moving, self.ranges), interval(further, self.ranges)
@@ -321,14 +346,17 @@ def trip_range(s: For, ranges: Mapping[Atom, Interval], m: Substitution) -> Inte
     return low[0], max(low[0], last)
 
 
-def independent(loop: For, places: Places, ranges: Mapping[Atom, Interval]) -> frozenset[Buffer] | None:
+def independent(
+    loop: For, places: Places, ranges: Mapping[Atom, Interval], sums: Container[Temp] = ()
+) -> frozenset[Buffer] | None:
     """The buffers of which iterations touch common elements; None where they depend on each other in another way.
 
-    An iteration that leaves the loop, or changes a temporary from outside it, is such another way.
+    An iteration that leaves the loop, or changes a temporary from outside it but for `sums`, is such another way.
     """
     declared = {s.temp for s in nodes.walk(loop.body) if isinstance(s, Let)}
-    if any(isinstance(s, Break) or (isinstance(s, Assign) and s.temp not in declared) for s in nodes.walk(loop.body)):
-        return None
+    for s in nodes.walk(loop.body):
+        if isinstance(s, Break) or (isinstance(s, Assign) and s.temp not in declared and s.temp not in sums):
+            return None
     m = Substitution()
     values = trip_range(loop, ranges, m)
     f = Footprint(loop.body, places, {**ranges, loop.var: values})

@@ -6,19 +6,31 @@
 A chunk is some iterations of one loop, or of two where the outer one has few. A loop whose iterations do depend on
 each other, as that over blocks of a sum, stays around the loops inside it that are shared out. Neighbours that do not
 touch what the other writes share one parallel statement. Chunks are numbered from the work alone: what is computed
-does not depend on how many threads there are, nor on which takes what. Working memory that every iteration fills
+does not depend on how many threads there are, nor on which takes what; nor do sums, each of whose chunks has a partial
+sum (`partial_sums`). Working memory that every iteration fills
 anew becomes the worker's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pullback.ir.index import Atom, Data, Index, Var, as_index, floor_divide, modulo
+from pullback.ir.index import ZERO_INDEX, Atom, Data, Index, Var, as_index, floor_divide, modulo
 from pullback.ir.traverse import Substitution
+from pullback.ir.types import DType
 from pullback.loops import nodes
-from pullback.loops.footprint import ENDLESS, Interval, Places, conflict, first_reads, independent, trip_range, written
+from pullback.loops.footprint import (
+    ENDLESS,
+    Footprint,
+    Interval,
+    Places,
+    conflict,
+    first_reads,
+    independent,
+    trip_range,
+    written,
+)
 from pullback.loops.lower import free_variables
 from pullback.loops.memory import mentioned
 from pullback.loops.nodes import (
@@ -43,33 +55,65 @@ from pullback.loops.nodes import (
     View,
     smallest,
 )
+from pullback.loops.partial_sums import (
+    CHEAP,
+    LARGE,
+    MOST_SUMS,
+    accumulators,
+    added_buffers,
+    buffer_sum,
+    moved,
+    temporaries,
+    temporary_sums,
+    zeros,
+)
 from pullback.loops.work import NEAR, cycles, work
 
 LEAST = 20_000  # cycles of a statement that make up for waiting for each other
+WAKING = 200_000  # cycles of all such statements below which waking threads that sleep does not pay
 CHUNK = 6_000  # cycles of a chunk that make up for taking it
 MOST = 64  # chunks of a loop
+HALF = 0.5  # the part of a loop that must be shared out inside it for its sums to stay in order
 FEW = 8  # trips of a loop that are too few to share out evenly
 MOSTLY = 0.9  # the part of a loop's body that must be shared out for it to stay around
 
 
-def parallelise(function: Function) -> Function:
-    """The function with what is worth it shared out; itself where nothing is."""
+def parallelise(function: Function, sums: bool = True) -> Function:
+    """The function with what is worth it shared out; itself where nothing is. Without `sums` these stay in order."""
     root = {o: View(o) for o in (*function.inputs, *function.outputs)}
     for o, i in function.in_place:
         root[function.outputs[o]] = View(function.inputs[i])
-    body = _Sharing(root).body(function.body)
-    if not any(isinstance(s, Parallel) for s in nodes.walk(body)):
-        return function
-    return replace(function, body=body)
+    body = _Sharing(root, sums).body(function.body)
+    return replace(function, body=body) if _gain(body) >= WAKING else function
+
+
+def _gain(body: tuple[Stmt, ...]) -> float:
+    """The cycles of statements that are shared out."""
+    total = 0.0
+    for s in body:
+        match s:
+            case Parallel():
+                total += cycles((s,), {})
+            case For():
+                low, high = trip_range(s, {}, Substitution())
+                total += ((high - low) // s.step + 1) * _gain(s.body)
+            case Loop():
+                total += _gain(s.body)
+            case If():
+                total += max(_gain(s.then), _gain(s.otherwise))
+            case _:
+                pass
+    return total
 
 
 class _Sharing:
     """Rewrites the statements of a function; `root` says which of its buffers may be the same memory."""
 
-    def __init__(self, root: Places) -> None:
+    def __init__(self, root: Places, sums: bool) -> None:
         self.root = root
         self._cycles: dict[Kernel, float] = {}
         self._known: dict[_Form, tuple[_Splitting, list[Stmt]]] = {}
+        self.sums = sums
 
     def body(self, statements: Iterable[Stmt]) -> tuple[Stmt, ...]:
         """The statements with their calls shared out, and neighbours together."""
@@ -94,12 +138,13 @@ class _Sharing:
 
     def _split(self, s: Call) -> list[Stmt]:
         """The call shared out; calls of one kernel are taken apart once, where their arrays share places alike."""
-        splitting = _Splitting(s, self.root)
-        known = self._known.get(splitting.form)
+        splitting = _Splitting(s, self.root, self.sums)
+        form = splitting.form
+        known = self._known.get(form)
         if known is not None:
             return known[0].again(known[1], s)
         made = splitting.statements()
-        self._known[splitting.form] = splitting, made
+        self._known[form] = splitting, made
         return made
 
     def together(self, statements: Sequence[Stmt]) -> tuple[Stmt, ...]:
@@ -149,8 +194,10 @@ _Part = _Piece | _Region | _Around
 class _Splitting:
     """One call taken apart."""
 
-    def __init__(self, call: Call, root: Places) -> None:
+    def __init__(self, call: Call, root: Places, sums: bool) -> None:
         self.call = call
+        self.sums = sums
+        self.added: dict[Buffer, View] = {}  # parameters for partial sums
         self.kernel = call.kernel
         self.places = {p: View(root[a.buffer].buffer if a.buffer in root else a.buffer, a.offset)
                        for p, a in zip(call.kernel.params, call.arguments, strict=True)}  # fmt: skip
@@ -166,9 +213,9 @@ class _Splitting:
         return self.kernel, tuple((homes.index(v.buffer), v.offset) for v in self.places.values())
 
     def again(self, made: Sequence[Stmt], call: Call) -> list[Stmt]:
-        """The statements made of this call, for another of the same form; the worker's own memory is its own."""
+        """The statements made of this call, for another of the same form; working memory is its own."""
         views = dict(zip(self.call.arguments, call.arguments, strict=True))
-        copies = {b: View(replace(b)) for b in self.copies.values()}
+        copies = {b: View(replace(b)) for b in (*self.copies.values(), *(v.buffer for v in self.added.values()))}
 
         def view(a: View) -> View:
             return views[a] if a in views else copies[a.buffer]
@@ -191,6 +238,7 @@ class _Splitting:
     def statements(self) -> list[Stmt]:
         """The statements that do what the call does."""
         while True:
+            self.added.clear()
             parts = self._parts(self.kernel.body, {}, ())
             pieces = list(_pieces(parts))
             if not any(p.chunk for p in pieces):
@@ -215,13 +263,13 @@ class _Splitting:
         out: list[_Part] = []
         for cluster in self._clusters(body):
             if len(cluster) > 1:
-                out.append(_Piece(needed(cluster, before), cluster))
+                out += self._cluster(cluster, ranges, before)
                 continue
             s = cluster[0]
             if isinstance(s, Let | LetIndex):
                 before = (*before, s)
             elif not isinstance(s, Comment):
-                out.append(self._part(s, ranges, before))
+                out += self._part(s, ranges, before)
         return self._joined(out, ranges)
 
     def _clusters(self, body: Sequence[Stmt]) -> list[tuple[Stmt, ...]]:
@@ -253,31 +301,136 @@ class _Splitting:
             start = stop + 1
         return out
 
-    def _part(self, s: Stmt, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]) -> _Part:
+    def _cluster(
+        self, cluster: tuple[Stmt, ...], ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]
+    ) -> list[_Part]:
+        """Statements that share temporaries: a loop that only adds to them is shared out, the rest is one piece."""
+        plain: list[_Part] = [_Piece(needed(cluster, before), cluster)]
+        k = next((k for k, s in enumerate(cluster) if not isinstance(s, Let)), 0)
+        loop, lets = cluster[k], [s for s in cluster[:k] if isinstance(s, Let)]
+        if not self.sums or not isinstance(loop, For) or work((loop,), self.places, ranges, LEAST) < LEAST:
+            return plain
+        ops = accumulators(loop, lets)
+        others = {s.temp for s in lets} - (ops or {}).keys()
+        if not ops or others & _uses((loop,)):
+            return plain
+        private = self._private(loop, ranges, ops)
+        cut = None if private is None else self._cut(loop, ranges, MOST_SUMS)
+        if cut is None:
+            return plain
+        chunk, own = cut
+        buffers = {}
+        for name, width in temporaries(ops).items():
+            dtype = next(t.type.dtype for t in ops if t.type.dtype.name == name)
+            buffers[name] = self._partial("partial", dtype, chunk.extent * width)
+        made = temporary_sums(ops, chunk, buffers)
+        body = needed((*made.start, own, *made.keep), before)
+        first = _Piece(body, (loop, *made.keep), chunk, private or frozenset())
+        rest = (*lets, made.add, *cluster[k + 1 :])
+        return [_Region((first,)), _Piece(needed(rest, before), rest)]
+
+    def _partial(self, name: str, dtype: DType, count: Index) -> Buffer:
+        """A parameter for partial sums, which are in the arena."""
+        buffer = Buffer(name, dtype, (count,), "arena", count)
+        param = Buffer(name, dtype, (count,), "parameter", count)
+        self.added[param] = self.places[param] = View(buffer)
+        return param
+
+    def _added(self, s: For, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]) -> list[_Part]:
+        """The loop with partial sums of the buffers that it only adds to; nothing where that is no gain."""
+        common = independent(s, self.places, ranges)
+        cut = None if common is None else self._cut(s, ranges, MOST_SUMS)
+        if common is None or cut is None:
+            return []
+        mine = common & self.own.keys()
+        private = frozenset(self.own[b] for b in mine)
+        found = added_buffers(s, common - mine, self.places, ranges, trip_range(s, ranges, Substitution()))
+        home = {self.places[p].buffer: p for p in self.kernel.params}
+        if not found or not all(self._anew(s, b, ranges) for b in private):
+            return []
+        chunk, own = cut
+        chunks = chunk.extent.constant or 0
+        room = sum(home[b].elements.constant or LARGE for b in found) * chunks
+        bytes_ = sum(home[b].bytes for b in found if home[b].elements.constant is not None) * chunks
+        if room * CHEAP > cycles((s,), ranges) or bytes_ > LARGE or not self._alone(s, found):
+            return []
+        body: tuple[Stmt, ...] = (own,)
+        start: list[Stmt] = []
+        after: list[For] = []
+        for b, begins in found.items():
+            target = home[b]
+            partial = self._partial("partial", target.dtype, target.elements * chunks)
+            body = moved(body, target, View(partial, target.elements * as_index(chunk)))
+            start.append(zeros(partial, target, chunk))
+            after.append(buffer_sum(target, partial, chunks, begins))
+        whole = (*start, *body)
+        first = _Piece(needed(whole, before), (For(chunk, ZERO_INDEX, chunk.extent, whole),), chunk, private)
+        return [_Region((first,)), *(p for loop in after for p in self._part(loop, ranges, ()))]
+
+    def _alone(self, s: For, found: Mapping[Buffer, bool]) -> bool:
+        """Whether what a loop begins anew is all its own: then it writes all of it."""
+        begun = {b for b, begins in found.items() if begins}
+        views = [v for v in self.places.values() if v.buffer in begun]
+        mine = {p for p, v in self.places.items() if v.buffer in begun}
+        top = [x for x in self.kernel.body if mine & _buffers((x,))]
+        return not begun or (top == [s] and len(views) == len(begun))
+
+    def _cut(self, s: For, ranges: Mapping[Atom, Interval], most: int) -> tuple[Var, For] | None:
+        """A chunk's number and its loop; None where the loop cannot be cut."""
+        low, high = trip_range(s, ranges, Substitution())
+        trips = (high - low) // s.step + 1
+        if high >= ENDLESS or trips < 2 or not isinstance(s.lower, Index):
+            return None
+        total = work((s,), self.places, ranges, CHUNK * most)
+        size = -(-trips // max(2, min(most, int(total / CHUNK))))
+        chunk = Var("chunk", -(-trips // size))
+        begin = as_index(chunk) * (size * s.step) + s.lower
+        end = begin + size * s.step
+        even = trips % size == 0 and _constant(s)
+        return chunk, replace(s, lower=begin, upper=end if even else smallest(end, s.upper))
+
+    def _part(self, s: Stmt, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]) -> list[_Part]:
         plain = _Piece(needed((s,), before), (s,))
         if work((s,), self.places, ranges, LEAST) < LEAST or any(isinstance(x, Break) for x in nodes.walk((s,))):
-            return plain
+            return [plain]
         if isinstance(s, If) and isinstance(s.test, Holds) and self._visible(s):
             then, otherwise = (self._parts(b, ranges, before) for b in (s.then, s.otherwise))
-            return _Around(s, then, otherwise) if any(p.chunk for p in _pieces((*then, *otherwise))) else plain
+            return [_Around(s, then, otherwise) if any(p.chunk for p in _pieces((*then, *otherwise))) else plain]
         if not isinstance(s, For):
-            return plain
+            return [plain]
         private = self._private(s, ranges)
         if private is not None:
-            return self._shared_out(s, ranges, before, private) or plain
+            return [self._shared_out(s, ranges, before, private) or plain]
+        inside: tuple[_Part, ...] = ()
         if self._visible(s):
-            inside = self._parts(s.body, {**ranges, s.var: trip_range(s, ranges, Substitution())}, before)
-            if any(p.chunk for p in _pieces(inside)):
-                return _Around(s, inside)
-        return plain
+            low, high = values = trip_range(s, ranges, Substitution())
+            inside = self._parts(s.body, {**ranges, s.var: values}, before)
+            trips = (high - low) // s.step + 1
+            if _shared(inside, {**ranges, s.var: values}) * trips > HALF * cycles((s,), ranges):
+                return [_Around(s, inside)]
+        added = self._added(s, ranges, before) if self.sums else []
+        return added or [_Around(s, inside) if any(p.chunk for p in _pieces(inside)) else plain]
 
-    def _private(self, s: For, ranges: Mapping[Atom, Interval]) -> frozenset[Buffer] | None:
+    def _private(
+        self, s: For, ranges: Mapping[Atom, Interval], sums: Container[Temp] = ()
+    ) -> frozenset[Buffer] | None:
         """The parameters that iterations need each for themselves; None where they depend on each other."""
-        common = independent(s, self.places, ranges)
+        common = independent(s, self.places, ranges, sums)
         if common is None or not common <= self.own.keys():
             return None
         private = frozenset(self.own[b] for b in common)
-        return None if private & first_reads(s.body, {}) else private
+        return private if all(self._anew(s, b, ranges) for b in private) else None
+
+    def _anew(self, s: For, b: Buffer, ranges: Mapping[Atom, Interval]) -> bool:
+        """Whether every iteration writes what it reads of a buffer."""
+        if b in first_reads(s.body, {}):
+            return False
+        f = Footprint(s.body, self.places, {**ranges, s.var: trip_range(s, ranges, Substitution())})
+        home = self.places[b].buffer
+        reads, writes = (f.spans(writes).get(home, (ZERO_INDEX, (0, 0))) for writes in (False, True))
+        if reads is None or writes is None or reads[0] is not writes[0]:
+            return False
+        return writes[1][0] <= reads[1][0] and reads[1][1] <= writes[1][1]
 
     def _visible(self, s: For | If) -> bool:
         """Whether the caller knows the indices in a loop's bounds or a test."""
@@ -300,11 +453,10 @@ class _Splitting:
                 return _Region(tuple(self._outer(s, trips, p, before, private) for p in inner[0].pieces))
             if self._visible(s) and _shared(inner, {**ranges, s.var: values}) > MOSTLY * total / trips:
                 return _Around(s, inner)
-        size = -(-trips // wanted)
-        chunk = Var("chunk", -(-trips // size))
-        begin = as_index(chunk) * (size * s.step) + s.lower
-        end = begin + size * s.step
-        own = replace(s, lower=begin, upper=end if trips % size == 0 and _constant(s) else smallest(end, s.upper))
+        cut = self._cut(s, ranges, MOST)
+        if cut is None:
+            return None
+        chunk, own = cut
         return _Region((_Piece(needed((own,), before), (s,), chunk, private),))
 
     def _outer(self, s: For, trips: int, inner: _Piece, before: tuple[Stmt, ...], private: frozenset[Buffer]) -> _Piece:
@@ -323,12 +475,17 @@ class _Splitting:
 
     def _joined(self, parts: Sequence[_Part], ranges: Mapping[Atom, Interval]) -> tuple[_Part, ...]:
         """Neighbours that are independent as one region, pieces that just follow each other as one piece."""
-        out: list[_Part] = []
+        runs: list[_Part] = []
         for p in parts:
-            last = out[-1] if out else None
+            last = runs[-1] if runs else None
             if isinstance(last, _Piece) and isinstance(p, _Piece):
-                out[-1] = _Piece(following(last.body, p.body), (*last.whole, *p.whole))
-            elif not isinstance(last, None | _Around) and not isinstance(p, _Around) and self._apart(last, p, ranges):
+                runs[-1] = _Piece(following(last.body, p.body), (*last.whole, *p.whole))
+            else:
+                runs.append(p)
+        out: list[_Part] = []
+        for p in runs:
+            last = out[-1] if out else None
+            if not isinstance(last, None | _Around) and not isinstance(p, _Around) and self._apart(last, p, ranges):
                 out[-1] = _Region((*_of(last), *_of(p)))
             else:
                 out.append(p)
@@ -361,7 +518,8 @@ class _Splitting:
         """The call of a kernel that does a piece."""
         k = self.kernel
         touched, changed = _buffers(p.body), written(p.body, {})
-        pairs = [(b, self._view(b, a)) for b, a in zip(k.params, self.call.arguments, strict=True) if b in touched]
+        views = [*zip(k.params, self.call.arguments, strict=True), *self.added.items()]
+        pairs = [(b, self._view(b, a)) for b, a in views if b in touched]
         scratch = tuple(b for b in k.scratch if b in touched and (b in self.copies or b in changed))
         kernel = Kernel(k.name, tuple(b for b, _ in pairs), free_variables(p.body), p.body, k.comment, None, scratch,
                         k.fresh & frozenset(changed))

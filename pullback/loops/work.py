@@ -83,7 +83,7 @@ def _statement(s: Stmt, ranges: dict[Atom, Interval]) -> float:
         case Call():
             return _call(s, ranges)
         case Parallel():
-            return sum(t.chunks * _call(t.call, ranges) for t in s.tasks)
+            return sum(t.chunks * _call(t.call, {**ranges, t.chunk: (0, 0)}) for t in s.tasks)
         case _:
             return own
 

@@ -150,7 +150,7 @@ def _lower(program: Program, dims: Mapping[str, int], form: _Form, settings: _Se
         function = lower(optimised, mathematics if settings.comments else None, specialists(vector_bytes, portable),
                          grouper, settings.needs)
         if settings.threaded:
-            function = parallelise(function)
+            function = parallelise(function, sums=not program.notes.get("exact"))
     with stage("plan memory"):
         return Lowered(optimised, function, plan(function), form.mode)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pullback.ir.interpret import interpret
+from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
 from pullback.loops import parallel
 from pullback.loops.nodes import Parallel, walk
@@ -25,6 +26,8 @@ WORKERS = (1, 2, 3, 5)
 def _everything_is_worth_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "LEAST", 1)
     monkeypatch.setattr(parallel, "CHUNK", 1)
+    monkeypatch.setattr(parallel, "WAKING", 1)
+    monkeypatch.setattr(parallel, "CHEAP", 0)
 
 
 def assert_same_bits(program: Program, inputs: Sequence[NDArray], sizes: dict[str, int], dims: dict[str, int]) -> int:
@@ -54,3 +57,45 @@ def assert_same_bits(program: Program, inputs: Sequence[NDArray], sizes: dict[st
 def test_random_programs(seed: int) -> None:
     case = random_program(np.random.default_rng(seed))
     assert_same_bits(case.program, case.inputs, case.sizes, case.dims)
+
+
+PROGRAMS = {
+    "sum": "f(x: f32[N]) { s = build { sum n < N { x[n] * x[n] } } return s }",
+    "two sums of one group": """f(x: f64[N, M]) {
+        e = build n < N, m < M { exp(x[n, m]) }
+        rows = build n < N { sum m < M { e[n, m] } }
+        columns = build m < M { sum n < N { e[n, m] * x[n, m] } }
+        return rows, columns }""",
+    "largest": "f(x: f32[N, M]) { s = build { max n < N, m < M { x[n, m] } } return s }",
+    "histogram": """f(x: f32[N], at in [0, 29): i32[N]) {
+        h: f32[29] = scatter n < N { [data(at[n], 29)] += x[n] }
+        return h }""",
+    "integers": "f(x: i32[N, M]) { s = build m < M { sum n < N { x[n, m] * as_i32(m + 1) } } return s }",
+    "weights of a convolution": """f(x: f32[N, 14, 14], g: f32[N, 6, 10, 10]) {
+        w = build k < 6, u < 5, v < 5 { sum n < N, i < 10, j < 10 { x[n, i + u, j + v] * g[n, k, i, j] } }
+        return w }""",
+    "product": """f(x: f32[N, 70], y: f32[70, M]) {
+        z = build n < N, m < M { exp(sum k < 70 { x[n, k] * y[k, m] }) }
+        return z }""",
+    "turned product": """f(x: f64[70, N], y: f64[M, 70]) {
+        z = build n < N, m < M { 1.0 + sum k < 70 { x[k, n] * y[m, k] } }
+        return z }""",
+    "in a loop": """f(x: f32[N, N]) {
+        y = fold t < 3 (a = x) {
+            b = build n < N, m < N { sum k < N { a[n, k] * x[k, m] } / 16 }
+            yield b }
+        return y }""",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_is_shared_out(name: str) -> None:
+    program = parse_program(PROGRAMS[name])
+    random = np.random.default_rng(0)
+    dims = {"N": 37, "M": 29} if "M" in PROGRAMS[name] else {"N": 37}
+    inputs = []
+    for ref in program.inputs:
+        shape = [d.constant or dims[str(d)] for d in ref.shape]
+        made = random.integers(0, 29, shape) if ref.dtype.numpy.kind == "i" else random.normal(size=shape)
+        inputs.append(made.astype(ref.dtype.numpy))
+    assert assert_same_bits(program, inputs, {}, dims) > 0
