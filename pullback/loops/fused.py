@@ -20,6 +20,7 @@ from pullback.ir import expr
 from pullback.ir.expr import Apply, Get, Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.traverse import Substitution, rewrite, walk
+from pullback.loops.cover import cover, halves, is_open, typical
 from pullback.loops.fused_values import OPERATOR, Place, PlaceWriter, Row, Sum, hint
 from pullback.loops.group import Group
 from pullback.loops.group_nest import GroupNest, Out
@@ -28,7 +29,7 @@ from pullback.loops.nest import Address, narrower, stride
 from pullback.loops.nodes import Assign, Binary, Buffer, Fill, For, Read, Stmt, Store, StoreRows, Value
 from pullback.loops.reciprocals import Reciprocals
 
-Scratch = Callable[[int, str, int], Buffer]
+Scratch = Callable[[int, str, Index], Buffer]
 ROWS = 4  # of an outer variable taken together where that saves loads and stores
 MANY = 100  # nodes at a point above which rows are not taken together
 WAYS = 4  # vectors taken together where a sum would wait for itself
@@ -82,7 +83,7 @@ class _Loops:
                 if costly and self.writer.own(n) == {self.axis} and n not in tables and not self._reads_written(n):
                     name = hint(n)
                     ref = Ref(name, self.dtype, (self.axis.extent,))
-                    buffer = scratch(len(tables), name, self.axis.extent.constant or 1)
+                    buffer = scratch(len(tables), name, self.axis.extent)
                     outs = [Out(buffer, as_index(self.axis), n)]
                     row = _Loops(replace(self.nest, space=(self.axis,), order=(self.axis,), outs=outs), self.widest)
                     row.writer.count_uses()
@@ -114,19 +115,24 @@ class _Loops:
     def _outer(self, depth: int, row: Row) -> list[Stmt]:
         """The loop over an outer variable; several of its rows together where the innermost loop adds to an output."""
         v = self.order[depth]
-        extent = v.extent.constant or 1
+        extent = typical(v)
         together = 1
         if depth == len(self.order) - 2 and extent >= 2 * ROWS and any(self.nest.gathered(o) for o in self.nest.outs):
             together = ROWS if len(self.writer.uses) <= MANY else 1
+
+        def several(start: Index, count: int) -> list[Stmt]:
+            return self._level(depth + 1, [row.at_row({**row.at, v: start + k}) for k in range(count)])
+
+        if is_open(v):
+            return cover(v, tuple(dict.fromkeys((together, 1))), several)
         out: list[Stmt] = []
         done = 0
         for count in dict.fromkeys((together, 1)):
             trips = (extent - done) // count
             if trips:
                 loop = Var(v.name, v.extent)
-                rows = [row.at_row({**row.at, v: as_index(loop) + k}) for k in range(count)]
                 end = done + trips * count
-                out.append(For(loop, as_index(done), as_index(end), tuple(self._level(depth + 1, rows)), count))
+                out.append(For(loop, as_index(done), as_index(end), tuple(several(as_index(loop), count)), count))
                 done = end
         return out
 
@@ -141,10 +147,17 @@ class _Loops:
 
     def _vectors(self, rows: list[Row]) -> list[Stmt]:
         """The loop over the vector variable: several vectors at a time, one at a time, then narrower ones."""
-        extent = self.axis.extent.constant or 1
+        extent = typical(self.axis)
+        ways = self._ways(extent) if len(rows) == 1 else 1
+        if is_open(self.axis):
+
+            def points(start: Index, size: int) -> list[Stmt]:
+                return self._points(rows, start, max(size // self.widest, 1), min(size, self.widest))
+
+            return cover(self.axis, tuple(dict.fromkeys((ways * self.widest, *halves(self.widest)))), points, "vector")
         out: list[Stmt] = []
         done = 0
-        for together in dict.fromkeys((self._ways(extent) if len(rows) == 1 else 1, 1)):
+        for together in dict.fromkeys((ways, 1)):
             step = together * self.widest
             trips = (extent - done) // step
             if trips > 1:

@@ -12,13 +12,12 @@ from typing import Final
 
 from pullback.ir import expr
 from pullback.ir.expr import Add, Apply, Const, FromIndex, Get, Mul, Scalar, Select, Zero
-from pullback.ir.index import Index, Var
+from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var
 from pullback.ir.traverse import Substitution, children, walk
 from pullback.ir.types import DType, bool_
 from pullback.loops import nodes
 from pullback.loops.group_nest import GroupNest, Out
 from pullback.loops.lanes import CLASSES, COMPARISONS, chain, compared, function, logic, mask_from, mask_of, widened
-from pullback.loops.nest import stride
 from pullback.loops.nodes import (
     Across,
     Binary,
@@ -168,14 +167,14 @@ class PlaceWriter:
         m = Substitution(variables=place.at)
         first = m.index(e.indices[0])
         buffer = self.nest.buffers[e.ref]
-        step = stride(e.indices[0], self.axis) if place.depth == len(self.order) else 0
-        if place.lanes == 1 or step == 0:
+        step = e.indices[0].coefficient(self.axis) if place.depth == len(self.order) else ZERO_INDEX
+        if place.lanes == 1 or step is ZERO_INDEX:
             return Load(buffer, first, Type(self.dtype))
         type_ = Type(self.dtype, place.lanes)
-        if step == 1:
+        if step is ONE_INDEX:
             return Load(buffer, first, type_)
         assert step is not None
-        return Gather(buffer, tuple(first + k * step for k in range(place.lanes)), type_)
+        return Gather(buffer, tuple(first + step * k for k in range(place.lanes)), type_)
 
     def _apply(self, e: Apply, args: list[Value], place: Place) -> Value:
         return self._test(e, args, place) if e.dtype is bool_ else function(e, args, self.dtype)

@@ -66,7 +66,7 @@ def packed_kernels(vector_bytes: int, portable: bool) -> Specialist:
         if not _apart(whole, builder):
             return None
         if any(is_open(v) for v in _variables(whole)):
-            made = open_product(whole, builder, vector_bytes)
+            made = open_product(whole, s, builder, vector_bytes)
             return None if made is None else builder.kernel(tuple(made), plain_build(s, builder) if portable else None)
         body: list[Stmt] = []
         found = parts(whole)

@@ -123,16 +123,24 @@ class OpenProduct:
         return "turned" if turned else "elements"
 
 
-def open_product(s: Build, builder: KernelBuilder, vector_bytes: int) -> list[Stmt] | None:
-    """A contraction with open sizes as packed panels, or as tiles where these are small; None for what is neither."""
+def open_product(s: Build, whole: Build, builder: KernelBuilder, vector_bytes: int) -> list[Stmt] | None:
+    """A contraction with open sizes as packed panels, or as tiles where these are small; None for what is neither.
+
+    Args:
+        s: the statement without variables of extent 1.
+        whole: the statement with them.
+    """
     found = _best(s, builder)
     if found is None or vector_bytes // found.contraction.total.dtype.size < 2:
         return None
-    small = tile(s, builder.address, vector_bytes)
+    small = tile(whole, builder.address, vector_bytes)
     if small is None:
         return None
     emitter = _Emitter(s, found, builder, vector_bytes)
-    room = [c for c in map(_at_least, *zip(*emitter.needs(), strict=True)) if isinstance(c, Cond)]
+    tests = [_at_least(extent, least) for extent, least in emitter.needs()]
+    if False in tests:
+        return None
+    room = [c for c in tests if isinstance(c, Cond)]
     packed = emitter.body()
     return [If(Holds(tuple(room)), tuple(packed), (_called(s, small, builder),))] if room else packed
 
@@ -253,7 +261,7 @@ class _Emitter:
             more = {**numbers, "stride": c_stride, "begun": begun, "row": lead}
             return Call.by_name(kernel, (left, right, c), more)
 
-        whole = call(row, View(self.out, place(row)), stride, depth.begun)
+        whole: Stmt = call(row, View(self.out, place(row)), stride, depth.begun)
         first, edge = row, list[Stmt]()
         if p.lies:  # nothing is read beyond the last row
             v = Var("first", p.row.extent)
@@ -261,10 +269,10 @@ class _Emitter:
             first = as_index(v)
         edge.append(call(first, View(self.line), t.columns, 0))
         edge += self._part(place(first), stride, row - first, a.start + a.count - first, b.count - as_index(j), depth)
-        full = [c for c in (_at_least(a.count - as_index(i), t.rows), _at_least(b.count - as_index(j), t.columns))
-                if isinstance(c, Cond)]  # fmt: skip
-        one: Stmt = If(Holds(tuple(full)), (whole,), tuple(edge)) if full else whole
-        inner = For(i, ZERO_INDEX, a.count, (one,), t.rows)
+        tests = (_at_least(a.count - as_index(i), t.rows), _at_least(b.count - as_index(j), t.columns))
+        full = [c for c in tests if isinstance(c, Cond)]
+        one = [If(Holds(tuple(full)), (whole,), tuple(edge))] if full else [whole]
+        inner = For(i, ZERO_INDEX, a.count, tuple(edge if False in tests else one), t.rows)
         return [For(j, ZERO_INDEX, b.count, (inner,), t.columns)]
 
     def _left(self, row: Index, i: Var, depth: _Depth, at: dict[Var, Index]) -> tuple[View, Index | int]:
@@ -413,7 +421,7 @@ class _Emitter:
         value = map_reductions(s.values[0], lambda _: total)
 
         def address(ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
-            if ref is before:
+            if ref in (before, s.outs[0]):
                 return self.out, Substitution(variables=dict(zip(s.vars, indices, strict=True))).index(self.position)
             return self.builder.address(ref, indices)
 

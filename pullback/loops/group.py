@@ -29,6 +29,7 @@ from pullback.ir.index import Index, Var, as_index, prove_nonnegative
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution, indices_of, rewrite, walk
 from pullback.ir.types import DType, bool_
+from pullback.loops.cover import typical
 from pullback.loops.functions import VECTOR_FUNCTIONS
 from pullback.loops.lanes import CLASSES, COMPARISONS, LOGIC
 
@@ -104,7 +105,7 @@ def _grow(statements: Sequence[Statement], small: int) -> Group | None:
             break
         if group is None:
             shape = _shape(s, small)
-            if shape is None or prod(v.extent.constant or 0 for v in shape.large) < POINTS:
+            if shape is None or prod(typical(v) for v in shape.large) < POINTS:
                 return None
             group = Group(shape.large, s.outs[0].dtype)
         if not _join(group, s, small):
@@ -123,7 +124,7 @@ class _Shape:
 
 def _shape(s: Build, small: int) -> _Shape | None:
     dtype = s.outs[0].dtype
-    if not dtype.is_floating or any(v.extent.constant is None for v in s.vars):
+    if not dtype.is_floating or any(not v.extent.is_dim for v in s.vars):
         return None
     if any(n.dtype is not dtype and n.dtype is not bool_ for v in s.values for n in walk(v)):
         return None
@@ -133,7 +134,7 @@ def _shape(s: Build, small: int) -> _Shape | None:
         return None
     reduce = wide[0] if wide else None
     bound = reduce.vars if reduce else ()
-    if any(v.extent.constant is None for v in bound):
+    if any(not v.extent.is_dim for v in bound):
         return None
     if reduce is not None and (reduce.op not in ("sum", "max", "min") or not all(_large(v, small) for v in bound)):
         return None
@@ -144,12 +145,12 @@ def _shape(s: Build, small: int) -> _Shape | None:
 
 
 def _large(v: Var, small: int) -> bool:
-    return (v.extent.constant or 0) > max(small, 1)
+    return typical(v) > max(small, 1)
 
 
 def _is_wide(r: Reduce, small: int) -> bool:
     """Whether a reduction is over the space, or too long to be unrolled."""
-    return any(_large(v, small) for v in r.vars) or prod(v.extent.constant or SMALL for v in r.vars) > TERMS
+    return any(_large(v, small) for v in r.vars) or prod(typical(v) for v in r.vars) > TERMS
 
 
 def _join(group: Group, s: Build, small: int) -> bool:

@@ -167,6 +167,8 @@ class GroupNest:
                 return False
             if self.gathered(o) and (o.op != "sum" or o.whole is not o.total or self.axis in o.over):
                 return False
+            if self.gathered(o) and stride(o.offset, self.axis) != 1:
+                return False  # vectors are added to it as they are
         return all(i.coefficient(v) is not None for i in self._addresses() for v in i.free)
 
     def first(self, o: Out) -> int:

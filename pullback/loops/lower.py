@@ -140,7 +140,7 @@ class KernelBuilder:
             self.arguments.append(view)
         return out
 
-    def scratch(self, name: str, like: Buffer, count: int) -> Buffer:
+    def scratch(self, name: str, like: Buffer, count: Index | int) -> Buffer:
         """A parameter for working memory of the kernel; it lives in the arena while the kernel runs."""
         buffer = Buffer(name, like.dtype, (as_index(count),), "arena", as_index(count))
         param = Buffer(name, like.dtype, buffer.shape, "parameter", buffer.elements, True)

@@ -59,6 +59,11 @@ class Plan:
     tiles: tuple[tuple[Var, int], ...]
     cycles: float
 
+    @property
+    def open_tiles(self) -> list[tuple[Var, int]]:
+        """Tiles along axes whose extents are no numbers."""
+        return [(v, t) for v, t in self.tiles if is_open(v)]
+
 
 @dataclass
 class Nest:
@@ -326,11 +331,16 @@ def _typical_bytes(b: Buffer) -> int:
     return max(total, 1) * b.dtype.size
 
 
-def best_plan(nest: Nest, vector_bytes: int) -> Plan | None:
-    """The cheapest plan; None where no axis can be vectorised."""
+def best_plan(nest: Nest, vector_bytes: int, room: bool = True) -> Plan | None:
+    """The cheapest plan; None where no axis can be vectorised.
+
+    Args:
+        room: whether tiles may need room along axes whose extents are no numbers; that is worth a tenth.
+    """
     widest = vector_bytes // nest.dtype.size
     plans = (p for axis in nest.vector_axes(widest) for p in nest.plans(axis, widest))
-    return min(plans, key=lambda p: p.cycles, default=None)
+    fitting = plans if room else (p for p in plans if not p.open_tiles)
+    return min(fitting, key=lambda p: p.cycles * (1.1 if p.open_tiles else 1), default=None)
 
 
 def _phases(extent: int, lanes: int, several: bool) -> list[tuple[Phase, ...]]:

@@ -82,7 +82,10 @@ def tile(s: Build, address: Address, vector_bytes: int = 32) -> tuple[Stmt, ...]
     if nest is None or nest.elements * nest.trips < SMALL:
         return None
     plan = best_plan(nest, vector_bytes)
-    return None if plan is None else tuple(_Emitter(nest, plan).outer())
+    if plan is None:
+        return None
+    low = best_plan(nest, vector_bytes, room=False) if plan.open_tiles else plan
+    return tuple(_Emitter(nest, plan).outer(low or replace(plan, tiles=())))
 
 
 Sizes = dict[Var, tuple[Index, int]]
@@ -96,14 +99,13 @@ class _Emitter:
         self.nest = nest
         self.plan = plan
 
-    def outer(self) -> list[Stmt]:
+    def outer(self, low: Plan) -> list[Stmt]:
         """Loops over output axes, outermost first; tiled axes step, with a narrower tile for what is left.
 
-        Extents that are no numbers must have room for a tile: where they have not, there are other loops.
+        Args:
+            low: the plan where extents that are no numbers have no room for a tile.
         """
-        lanes = self.plan.phases[0].lanes if self.plan.phases else ()
-        single = replace(self.plan, tiles=(), phases=(Phase(0, 1, lanes[:1]),) if lanes else ())
-        return self._where([(v, t) for v, t in self.plan.tiles if is_open(v)], self._by_room(), single)
+        return self._where(self.plan.open_tiles, self._by_room(), low)
 
     def _by_room(self) -> list[Stmt]:
         """The loops for the room there is along the vector axis: several vectors, one, and narrower ones."""
@@ -117,10 +119,12 @@ class _Emitter:
 
     def _where(self, least: Sequence[tuple[Var, int]], loops: list[Stmt], other: Plan) -> list[Stmt]:
         """The loops where extents have so much room, those of a plan without this need elsewhere."""
-        room = [c for v, n in least if n > 1 and isinstance(c := cond(">=", v.extent - n), Cond)]
-        if self.disjoint or not room:
+        tests = [cond(">=", v.extent - n) for v, n in least if n > 1]
+        room = [c for c in tests if isinstance(c, Cond)]
+        if self.disjoint or all(c is True for c in tests):
             return loops
-        return [If(Holds(tuple(room)), tuple(loops), tuple(_Emitter(self.nest, other)._by_room()))]
+        less = _Emitter(self.nest, other)._by_room()
+        return less if False in tests else [If(Holds(tuple(room)), tuple(loops), tuple(less))]
 
     @property
     def disjoint(self) -> bool:
@@ -408,7 +412,7 @@ def groups(vector_bytes: int, portable: bool) -> Grouper:
         def kernel(builder: KernelBuilder, stored: frozenset[Ref]) -> Kernel | None:
             rows: dict[int, Buffer] = {}  # the plain form uses the same ones
 
-            def scratch(which: int, name: str, count: int) -> Buffer:
+            def scratch(which: int, name: str, count: Index) -> Buffer:
                 if which not in rows:
                     rows[which] = builder.scratch(name, builder.parameter(builder.outs[0]), count)
                 return rows[which]

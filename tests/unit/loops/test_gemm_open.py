@@ -26,6 +26,7 @@ PRODUCTS = {
     "{ y = build n < N, k < K { sum m < M { [m <= k] x[n, m] * w[k, M - 1 - m] } }",
     "window": "x: f64[M, K + 2], w: f64[N, M, 3]) "
     "{ y = build n < N, k < K { sum m < M, v < 3 { w[n, m, v] * x[m, k + v] } }",
+    "few columns": "x: f64[N, M], w: f64[10, M]) { y = build n < N, k < 10 { sum m < M { x[n, m] * w[k, m] } }",
     "two sums": "x: f64[N, M, K], w: f64[K, M, K]) "
     "{ y = build n < N, k < K { sum m < M, j < K { x[n, m, j] * w[k, m, j] } }",
 }

@@ -14,7 +14,7 @@ from pullback.ir.program import Program
 from pullback.loops.verify import verify_function
 from pullback.runtime.compile import build_library
 from pullback.runtime.emit import emit_c, lower_program
-from pullback.runtime.executor import compile_program
+from pullback.runtime.executor import compile_general, compile_program
 from pullback.runtime.load import open_entry
 
 needs_c = pytest.mark.skipif(not any(shutil.which(n) for n in ("cc", "gcc", "clang")), reason="no C compiler")
@@ -37,8 +37,11 @@ def assert_same(program: Program, dims: dict[str, int], seed: int = 0) -> None:
     got, peak, stray = executable.run_poisoned(inputs)
     assert (peak, stray) == (executable.lowered.memory.peak, 0)
     tolerance = 1e-10 if program.inputs[0].dtype.name == "f64" else 2e-4
-    for w, g in zip(wanted, got, strict=True):
-        np.testing.assert_allclose(g, w, rtol=tolerance, atol=tolerance * max(1.0, float(np.abs(w).max(initial=0.0))))
+    general = compile_general(program).at(dims).run(inputs) if dims else got
+    for w, *both in zip(wanted, got, general, strict=True):
+        for g in both:
+            scale = max(1.0, float(np.abs(w).max(initial=0.0)))
+            np.testing.assert_allclose(g, w, rtol=tolerance, atol=tolerance * scale)
 
 
 def kernels(program: Program, dims: dict[str, int]) -> int:
