@@ -179,4 +179,16 @@ class Runner:
                     f"{self.name}: {path} must be writeable and contiguous in row-major order",
                     remedy="`np.empty(shape, dtype)` makes such an array",
                 )
+        self._check_apart(leaves, tree.leaf_paths(structure, "out"))
         return leaves
+
+    def _check_apart(self, outputs: Sequence[NDArray], paths: Sequence[str]) -> None:
+        """Two results cannot be in one memory."""
+        for k, a in enumerate(outputs):
+            for j in range(k):
+                if np.may_share_memory(a, outputs[j]):  # exact for arrays whose elements lie one after another
+                    raise ShapeError(
+                        "E143",
+                        f"{self.name}: {paths[j]} and {paths[k]} overlap in memory, and each is to hold a result",
+                        remedy="an array of its own for each result",
+                    )

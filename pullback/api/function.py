@@ -18,7 +18,7 @@ from pullback.api.traced import Traced, trace
 from pullback.api.typetext import program_type
 from pullback.clock import stage
 from pullback.errors import PullbackError, ShapeError, TraceError
-from pullback.ir.dims import check_requirements, determined_dims, solve_dims
+from pullback.ir.dims import check_bytes, check_requirements, determined_dims, solve_dims
 from pullback.ir.program import Program
 from pullback.lang import tree
 from pullback.lang.annotations import (
@@ -379,6 +379,7 @@ class Function:
                 remedy=", ".join(f"{n}=…" for n in wanted),
             )
         check_requirements(program, found)
+        check_bytes(program, found)
         return found
 
     def for_dims(self, given: dict[str, Any]) -> tuple[Program, dict[str, int]]:

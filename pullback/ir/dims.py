@@ -7,6 +7,7 @@ E114 a requirement of the program fails, E115 a dim that nothing determines.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from pullback.errors import ShapeError
 from pullback.ir.expr import Reduce, Ref
@@ -81,7 +82,31 @@ def solve_dims(program: Program, shapes: Sequence[tuple[int, ...]], sizes: Mappi
             raise ShapeError("E115", f"{program.name}: {what}", facts=_known(dims))
         pending = left
     check_requirements(program, dims)
+    check_bytes(program, dims)
     return dims
+
+
+LARGEST = (1 << 63) - 1  # what an index and a number of bytes can be
+
+
+def check_bytes(program: Program, dims: Mapping[str, int]) -> None:
+    """Raise ShapeError where an array of the program has more bytes than a 64-bit integer counts.
+
+    Whatever else is computed of indices in range stays below that. Arrays of which some dims are not known pass.
+    """
+    for name, value in dims.items():
+        if value > LARGEST:
+            raise ShapeError("E116", f"{program.name}: {name} = {value} is no 64-bit integer", remedy="a smaller size")
+    seen: set[tuple[int | Index, ...]] = set()
+    for r in (*program.inputs, *(o for s in walk_statements(program.body) for o in s.outs)):
+        if (r.dtype.size, *r.shape) in seen or any(a.name not in dims for d in r.shape for a in d.symbols):
+            continue
+        seen.add((r.dtype.size, *r.shape))
+        count = prod(evaluate(d, dims) for d in r.shape)
+        if count * r.dtype.size > LARGEST:
+            raise ShapeError(
+                "E116", f"{program.name}: {r.name} would have {count:,} elements, more than memory has addresses",
+                facts=(f"{r.name} : {_shape(r)}", *_known(dims)), remedy="smaller extents")
 
 
 def check_requirements(program: Program, dims: Mapping[str, int]) -> None:
