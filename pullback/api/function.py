@@ -19,6 +19,7 @@ from pullback.api.typetext import program_type
 from pullback.clock import stage
 from pullback.errors import PullbackError, ShapeError, TraceError
 from pullback.ir.dims import check_bytes, check_requirements, determined_dims, solve_dims
+from pullback.ir.intern import uncollected
 from pullback.ir.program import Program
 from pullback.lang import tree
 from pullback.lang.annotations import (
@@ -194,7 +195,7 @@ class Function:
                 )
             self._under_way.add(signature)
             try:
-                with stage(f"{'derive' if self.is_derivative else 'trace'} {self.name}"):
+                with uncollected(), stage(f"{'derive' if self.is_derivative else 'trace'} {self.name}"):
                     found = self._trace(signature)
             finally:
                 self._under_way.discard(signature)

@@ -6,7 +6,9 @@ named in `_fields`, in order. The table holds nodes weakly: a program that is dr
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import gc
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 from weakref import ref
 
@@ -27,6 +29,19 @@ class Interned:
 
     def __deepcopy__(self: T, memo: dict[int, Any]) -> T:
         return self
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Hold the garbage collector back: nodes have no cycles, and it would walk all of them time and again."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class _Entry(ref[Interned]):

@@ -18,6 +18,7 @@ import numpy as np
 from pullback.clock import stage
 from pullback.errors import CompilerError, IndexRangeError, NotFiniteError
 from pullback.ir.dims import evaluate
+from pullback.ir.intern import uncollected
 from pullback.ir.types import dtype_named
 from pullback.runtime.buffer import NDArray, address, aligned_bytes, prepared
 from pullback.runtime.compile import DEBUG_FLAGS, EXACT_FLAGS, PLAIN_FLAGS, compiler_command, native_vector_bytes
@@ -264,6 +265,11 @@ def _compiled(program: Program, dims: Mapping[str, int]) -> tuple[Record, Callab
     """
     if program.notes.get("debug"):
         return _debug(program, dims)
+    with uncollected():
+        return _found_or_made(program, dims)
+
+
+def _found_or_made(program: Program, dims: Mapping[str, int]) -> tuple[Record, Callable[[], Lowered]]:
     with stage("find record"):
         path = record_path(program, dims)
         record = find_record(path)
