@@ -19,7 +19,7 @@ static $V pb_erf_$S($V x)
     $V size = ($V)(($I)x & ~$sign), z = x * x, z2 = z * z;
     $V near = size + size * ($near);
     $V t = pb_least_$S(($V){0} + $limit, size) - $middle, t2 = t * t;
-    $V far = 1.0${f} - pb_decay_$S(-($far));
+    $V low, far = 1.0${f} - pb_decay_$S(-($far), &low);
     $V out = pb_choose_$S(size < 0.9375${f}, near, far);
     return ($V)(($I)out | (($I)x & $sign));
 }

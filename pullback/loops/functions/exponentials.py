@@ -6,11 +6,11 @@ exp     x = n log 2 + r, |r| <= log(2) / 2; e^r = 1 + z, z = r + r^2 q(r), scale
         shifts to the left alone. Error: 1.0 units of the last place: half by the last rounding, half by r and z.
         Where a register holds a table of 2^(k/16) and one instruction scales (AVX-512, f32), |r| <= log(2) / 32 and q
         has two terms; what the table rounds is added to z. Error: 0.7.
-decay   e^x for x <= 0: one step of scaling, from 2^64 (2^512) times the result.
+decay   e^x for x <= 0 and what its rounding left over: one step of scaling, from 2^64 (2^512) times the result.
 expm1   2^n (e^r - 1) + (2^n - 1) with r, z and the sum as two numbers each, at half size so that it overflows only
         where the result does. Error: 1.15.
 tanh    with m = expm1(2 |x|): m / (m + 2), and the sign of x. Error: 1.1.
-logistic  e / (1 + e) below zero and 1 / (1 + e) above, e = decay(-|x|). Error: 1.45.
+logistic  e / (1 + e) below zero and 1 / (1 + e) above, e = decay(-|x|) as two numbers. Error: 1.0.
         Of both the quotient a / d of sums is corrected by what their rounding left over (Dekker 1971): with q = a / d,
         q + (a - q d + a_low - q d_low) / d. So 1 / d need not be exact.
 """
@@ -56,31 +56,38 @@ _TABLE: Final = """\
     $V r = x - n * $ln2_high - n * $ln2_low;
     $V p = __builtin_shuffle(power, ($I)t), z = r + __builtin_shuffle(rounded, ($I)t);
     z += r * r * (0.166199684f * r + 0.500008464f);
-    return __builtin_ia32_scalefps512_mask(p + p * z, n, n, -1, 4);
+"""
+_SCALED: Final = "    return __builtin_ia32_scalefps512_mask(p + p * z, n, n, -1, 4);\n"
+_SCALED_FIRST: Final = """\
+    const $V s = __builtin_ia32_scalefps512_mask(p, n, n, -1, 4), e = s + s * z;
+    *low = s - e + s * z;
+    return e;
 """
 
 
-def _exponential(name: str, clamp: str, general: str) -> VectorFunction:
+def _exponential(head: str, clamp: str, general: str, scaled: str) -> VectorFunction:
     return VectorFunction(
-        f"static inline $V pb_{name}_$S($V x)\n{{\n{clamp}$quick{_PARTS}{general}$end}}\n",
-        needs=("least", "most"), constants=_NUMBERS, wide=_TABLE,
+        f"static inline $V {head}\n{{\n{clamp}$quick{_PARTS}{general}$end}}\n",
+        needs=("least", "most"), constants=_NUMBERS, wide=_TABLE + scaled,
     )
 
 
 EXPONENTIALS: Final[Mapping[str, VectorFunction]] = {
-    "exp": _exponential("exp", """\
+    "exp": _exponential("pb_exp_$S($V x)", """\
     x = pb_most_$S(($V){0} + $smallest, pb_least_$S(($V){0} + $largest, x));
 """, """\
     $V t1 = n * 0.5${f} + $magic, t2 = n - (t1 - $magic) + $magic;
     $V s1 = ($V)((($I)t1 << $mantissa) + $one_bits), s2 = ($V)((($I)t2 << $mantissa) + $one_bits);
     return (s1 + s1 * z) * s2;
-"""),
-    "decay": _exponential("decay", """\
+""", _SCALED),
+    "decay": _exponential("pb_decay_$S($V x, $V *low)", """\
     x = pb_most_$S(($V){0} + $smallest, x);
 """, """\
     $V s = ($V)((($I)t << $mantissa) + $up_bits);
-    return (s + s * z) * $down;
-"""),
+    $V e = s + s * z;
+    *low = (s - e + s * z) * $down;
+    return e * $down;
+""", _SCALED_FIRST),
     "expm1": VectorFunction("""\
 static inline $V pb_expm1_$S($V y)
 {
@@ -112,12 +119,12 @@ static inline $V pb_tanh_$S($V y)
     "logistic": VectorFunction("""\
 static inline $V pb_logistic_$S($V x)
 {
-    $V e = pb_decay_$S(($V)(($I)x | $sign)); /* e^-|x| never overflows */
+    $V low, e = pb_decay_$S(($V)(($I)x | $sign), &low); /* e^-|x| never overflows */
     $V d = 1.0${f} + e, d_low = e - (d - 1.0${f});
     $I below = ($I)x >> $shift;
-    $V a = ($V)((below & ($I)e) | (~below & $one_bits));
+    $V a = ($V)((below & ($I)e) | (~below & $one_bits)), a_low = ($V)(below & ($I)low);
     $V inverse = pb_inverse_$S(d), result = a * inverse;
-    return result + (pb_rest_$S(a, d, result) - result * d_low) * inverse;
+    return result + (pb_rest_$S(a, d, result) + (a_low - result * d_low)) * inverse;
 }
 """, needs=("decay", "inverse", "rest"), constants=_NUMBERS),
 }

@@ -49,7 +49,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], float]] = {
     "exp": (np.exp, 1.05),
     "expm1": (np.expm1, 1.25),
     "tanh": (np.tanh, 1.2),
-    "logistic": (logistic, 1.5),
+    "logistic": (logistic, 1.1),
     "log": (np.log, 0.85),
     "log2": (np.log2, 0.85),
     "log10": (np.log10, 0.85),
