@@ -17,15 +17,15 @@ first. Bytes are those of arrays; working memory of kernels is not known yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from math import prod
 
 from pullback.ir.expr import Ref
-from pullback.ir.program import Block, Program, Statement, blocks_of, map_blocks, statement_reads
+from pullback.ir.program import Block, Fold, Program, Statement, blocks_of, map_blocks, statement_reads
 from pullback.loops.lower import Grouper
-from pullback.loops.storage import may_overwrite
+from pullback.loops.storage import may_overwrite, updates_last
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +69,23 @@ def steps(block: Block) -> list[Step]:
     return [Step(work.units[k].outs, heights[k], tuple(alive)) for k, alive in zip(order, live, strict=True)]
 
 
-def _schedule(block: Block, grouper: Grouper | None) -> tuple[Block, int]:
-    """The block in order, and the bytes its arrays need."""
-    inner = (map_blocks(s, lambda b: _schedule(b, grouper)[0]) for s in block.statements)
+def _schedule(block: Block, grouper: Grouper | None, states: Mapping[Ref, Ref] | None = None) -> tuple[Block, int]:
+    """The block in order, and the bytes its arrays need; of a loop's body `states` gives the old ones by the new."""
+    inner = (_scheduled(s, grouper) for s in block.statements)
     block = replace(block, statements=tuple(inner))
-    work = _Units(block, grouper)
+    work = _Units(block, grouper, states)
     orders = (list(range(len(work.units))), work.by_height(), work.greedy())
     best = min(orders, key=work.peak)
     return replace(block, statements=tuple(s for k in best for s in work.units[k].statements)), work.peak(best)
+
+
+def _scheduled(s: Statement, grouper: Grouper | None) -> Statement:
+    """The statement with its blocks in order; new states of a loop come after what reads the old ones."""
+    if not isinstance(s, Fold):
+        return map_blocks(s, lambda b: _schedule(b, grouper)[0])
+    body = replace(s.body, statements=updates_last(s))
+    states = {new: old for new, old in zip(s.body.results, s.states, strict=False) if new is not old}
+    return replace(s, body=_schedule(body, grouper, states)[0])
 
 
 def block_bytes(block: Block) -> int:
@@ -88,7 +97,7 @@ def block_bytes(block: Block) -> int:
 class _Units:
     """The units of a block and what they depend on."""
 
-    def __init__(self, block: Block, grouper: Grouper | None) -> None:
+    def __init__(self, block: Block, grouper: Grouper | None, states: Mapping[Ref, Ref] | None = None) -> None:
         self.results = block.results
         parts = list(_parts(block.statements, grouper))
         reads = [_reads(p) for p in parts]
@@ -100,14 +109,23 @@ class _Units:
         for k, u in enumerate(self.units):
             for r in u.reads:
                 self.readers.setdefault(r, []).append(k)
+        self.before: list[set[int]] = [{self.maker[r] for r in u.reads} for u in self.units]
+        for new, old in (states or {}).items():  # written over the old one where nothing reads that any more
+            if new in self.maker:
+                last = self.maker[new]
+                self.before[last].update(k for k, found in enumerate(reads) if old in found and k < last)
+        self.after: list[list[int]] = [[] for _ in self.units]
+        for k, before in enumerate(self.before):
+            for other in before:
+                self.after[other].append(k)
 
     # Orders -------------------------------------------------------------------------------------------------------
 
     def heights(self) -> list[int]:
         """The height of each unit: 0 where it reads nothing of the block."""
         out: list[int] = []
-        for u in self.units:
-            out.append(max((out[self.maker[r]] + 1 for r in u.reads), default=0))
+        for before in self.before:
+            out.append(max((out[k] + 1 for k in before), default=0))
         return out
 
     def by_height(self) -> list[int]:
@@ -120,7 +138,7 @@ class _Units:
             needed = {end}
             todo = [end]
             while todo:
-                found = {self.maker[r] for r in self.units[todo.pop()].reads} - needed - order.keys()
+                found = self.before[todo.pop()] - needed - order.keys()
                 needed |= found
                 todo += found
             order |= dict.fromkeys(sorted(needed - order.keys(), key=lambda k: (heights[k], k)))
@@ -128,7 +146,7 @@ class _Units:
 
     def greedy(self) -> list[int]:
         """Always the unit after which least is alive; a heap whose stale entries are skipped."""
-        waits = [len(u.reads) for u in self.units]
+        waits = [len(before) for before in self.before]
         left = {r: set(ks) for r, ks in self.readers.items()}
         order: list[int] = []
         done: set[int] = set()
@@ -155,10 +173,9 @@ class _Units:
                 left[r].discard(k)
                 if len(left[r]) == 1:
                     offer(left[r])
-            for o in self.units[k].outs:
-                for reader in self.readers.get(o, ()):
-                    waits[reader] -= 1
-                    offer((reader,))
+            for later in self.after[k]:
+                waits[later] -= 1
+                offer((later,))
         return order
 
     # What an order needs ------------------------------------------------------------------------------------------

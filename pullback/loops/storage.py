@@ -243,7 +243,7 @@ class _Placer:
         for r, place in zip(s.body.results, (*(self.views[st] for st in s.states), *rows), strict=True):
             if r in defined:
                 wanted.setdefault(r, place)
-        self.storage.order[s.body] = _updates_last(s)
+        self.storage.order[s.body] = updates_last(s)
         kept = s.body.results[n:]  # a row that is an old state is copied when the trip begins
         self.block(s.body, wanted, occupants, frozenset(),
                    (*s.body.results[:n], *(r for r in kept if r not in s.states)))
@@ -273,10 +273,11 @@ class _Placer:
     def _choose(self, s: Choose, c: _Context, needed: frozenset[Ref]) -> None:
         held: dict[Place, Ref] = {}
         for out in s.outs:
-            view = c.wanted.get(out)
-            before = None if view is None else c.occupants.get((view.buffer, view.offset))
-            view = self._wanted(out, s, c) or self.fresh(out)
-            if before is not None:
+            place = c.wanted.get(out)
+            before = None if place is None else c.occupants.get((place.buffer, place.offset))
+            wanted_now = self._wanted(out, s, c)
+            view = wanted_now or self.fresh(out)
+            if wanted_now is not None and before is not None:
                 held[view.buffer, view.offset] = before
             self.views[out] = view
         copies = self.storage.copies[s] = Copies()
@@ -365,7 +366,7 @@ def _want_inits(statements: tuple[Statement, ...], wanted: dict[Ref, View], last
                 wanted[init] = wanted[out]
 
 
-def _updates_last(s: Fold) -> tuple[Statement, ...]:
+def updates_last(s: Fold) -> tuple[Statement, ...]:
     """The body with updates of states that are still read afterwards moved to its end."""
     statements = s.body.statements
     n = len(s.states)
@@ -376,7 +377,7 @@ def _updates_last(s: Fold) -> tuple[Statement, ...]:
     moved: list[Statement] = []
     read_later: set[Ref] = set()
     for x, rs in reversed(list(zip(statements, reads, strict=True))):
-        final = isinstance(x, Build) and all(o in new and o not in used for o in x.outs)
+        final = isinstance(x, Build | Choose) and all(o in new and o not in used for o in x.outs)
         if final and any(new[o] in read_later for o in x.outs):
             moved.append(x)
         else:
