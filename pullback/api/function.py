@@ -496,7 +496,8 @@ def function(
     Args:
         f: the function; its annotations give element types and dims of the arguments.
         threads: how many threads a call may use; by default what `pb.threads` or PULLBACK_THREADS says, else 1.
-        specialise: whether C is made for the dims of a call: "auto", "always" or "never".
+        specialise: whether C is made for the dims of a call: "always", or "never" but once for all sizes; "auto" for
+            the first four dims of a function, then once for all others.
         donate: names of arguments whose memory the result may overwrite.
         memory: "fastest"; "less", statements in an order that needs less memory; or "least". Derivatives keep it.
         memory_limit: the most bytes of working memory that C for this function, and for derivatives of it, may use.

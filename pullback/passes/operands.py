@@ -178,7 +178,9 @@ def _test_of(g: Bracket | Select) -> frozenset[Var]:
 
 def _joined(value: Scalar, i: Var, p: Var) -> Iterator[tuple[Scalar, Var, Index]]:
     """The value over u = i - c p where it has i and p only so: the value, u's variable, and what u is."""
-    first, last = (v.extent.constant or 1 for v in (i, p))
+    first, last = i.extent.constant, p.extent.constant
+    if first is None or last is None:
+        return
     for c in STEPS:
         least, greatest = min(0, -c * (last - 1)), first - 1 + max(0, -c * (last - 1))
         u = Var(i.name, greatest - least + 1)

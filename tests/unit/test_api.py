@@ -7,7 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from jaxtyping import Float, Float32, Float64, Int64
 import pullback as pb
 from pullback import Array
 from pullback.ir.verify import verify
+from pullback.runtime.compile import compiler_command
 
 
 class Params(NamedTuple):
@@ -169,6 +170,23 @@ def test_look_at_a_function():
 def test_programs_verify():
     for f in (dense, loss, energy, pb.grad(loss), pb.value_and_grad(energy)):
         verify(f.program())
+
+
+@pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
+@pytest.mark.parametrize(("wish", "own"), [("always", 7), ("auto", 4), ("never", 0)])
+def test_one_c_serves_sizes_beyond_the_first(wish: Any, own: int) -> None:
+    @pb.function(specialise=wish)
+    def f(x: Float64[Array, "N"]):
+        return pb.cumulative_sum(x) * x
+
+    for _ in range(2):
+        for n in (1, 2, 5, 8, 9, 33, 100):
+            x = np.linspace(0.0, 1.0, n)
+            np.testing.assert_allclose(f(x), np.cumsum(x) * x, rtol=1e-12)
+    made = [r.executable for r in f._runners.values()]
+    assert (len(made), sum(not e.record.dims for e in made)) == (7, own)
+    assert len({e.record.text for e in made if e.record.dims}) == (own < 7)
+    assert f(np.zeros(0)).shape == (0,)
 
 
 def test_memory_modes_are_named() -> None:
