@@ -367,11 +367,40 @@ def independent(
 def conflict(a: Sequence[Stmt], b: Sequence[Stmt], places: Places, ranges: Mapping[Atom, Interval],
              apart: frozenset[Buffer] = frozenset()) -> bool:
     """Whether one of the two may write what the other touches, buffers that are `apart` aside."""
-    mine, others = Footprint(a, places, ranges, every=True), Footprint(b, places, ranges, every=True)
-    changed = {x.buffer for f in (mine, others) for x in f.accesses if x.write}
-    left, right = mine.spans(), others.spans()
-    for buffer in (changed & left.keys() & right.keys()) - apart:
-        p, q = left[buffer], right[buffer]
+    return collide(touched(a, places, ranges), touched(b, places, ranges), apart)
+
+
+@dataclass(frozen=True)
+class Touched:
+    """What statements touch: addresses in each buffer, as `Footprint.spans` has them, and the buffers they write."""
+
+    spans: Mapping[Buffer, tuple[Index, Interval] | None]
+    changed: frozenset[Buffer]
+
+    def moved(self, places: Places) -> Touched:
+        """The same where the buffers are places in others."""
+        spans: dict[Buffer, tuple[Index, Interval] | None] = {}
+        for b, span in self.spans.items():
+            home = places[b]
+            here = None if span is None else (span[0] + home.offset, span[1])
+            before = spans.get(home.buffer, here)
+            if before is None or here is None or before[0] is not here[0]:
+                spans[home.buffer] = None
+            else:
+                spans[home.buffer] = here[0], (min(before[1][0], here[1][0]), max(before[1][1], here[1][1]))
+        return Touched(spans, frozenset(places[b].buffer for b in self.changed))
+
+
+def touched(body: Sequence[Stmt], places: Places, ranges: Mapping[Atom, Interval]) -> Touched:
+    """What the statements touch."""
+    f = Footprint(body, places, ranges, every=True)
+    return Touched(f.spans(), frozenset(x.buffer for x in f.accesses if x.write))
+
+
+def collide(a: Touched, b: Touched, apart: frozenset[Buffer] = frozenset()) -> bool:
+    """Whether what one writes may be what the other touches, buffers that are `apart` aside."""
+    for buffer in ((a.changed | b.changed) & a.spans.keys() & b.spans.keys()) - apart:
+        p, q = a.spans[buffer], b.spans[buffer]
         if p is None or q is None or p[0] is not q[0]:
             return True
         if p[1][0] <= q[1][1] and q[1][0] <= p[1][1]:

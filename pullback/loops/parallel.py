@@ -25,9 +25,13 @@ from pullback.loops.footprint import (
     Footprint,
     Interval,
     Places,
+    Touched,
+    collide,
     conflict,
     first_reads,
     independent,
+    located,
+    touched,
     trip_range,
     written,
 )
@@ -113,6 +117,7 @@ class _Sharing:
         self.root = root
         self._cycles: dict[Kernel, float] = {}
         self._known: dict[_Form, tuple[_Splitting, list[Stmt]]] = {}
+        self._within: dict[tuple[Kernel, Var, tuple[Index, ...] | None], Touched] = {}
         self.sums = sums
 
     def body(self, statements: Iterable[Stmt]) -> tuple[Stmt, ...]:
@@ -152,11 +157,25 @@ class _Sharing:
         out: list[Stmt] = []
         for s in statements:
             last = out[-1] if out else None
-            if isinstance(s, Parallel) and isinstance(last, Parallel) and not conflict((last,), (s,), self.root, {}):
+            if isinstance(s, Parallel) and isinstance(last, Parallel) and self._apart(last, s):
                 out[-1] = Parallel((*last.tasks, *s.tasks))
             else:
                 out.append(s)
         return tuple(out)
+
+
+    def _apart(self, a: Parallel, b: Parallel) -> bool:
+        return not any(collide(self._touched(x), self._touched(y)) for x in a.tasks for y in b.tasks)
+
+    def _touched(self, t: Task) -> Touched:
+        """What all chunks of a task touch; what its kernel does to its parameters is found once."""
+        k = t.call.kernel
+        key = k, t.chunk, t.call.indices
+        if key not in self._within:
+            alone = replace(t, call=replace(t.call, arguments=tuple(map(View, k.params))))
+            self._within[key] = touched((Parallel((alone,)),), {}, {})
+        homes = (located(a, self.root, Substitution()) for a in t.call.arguments)
+        return self._within[key].moved(dict(zip(k.params, homes, strict=True)))
 
 
 _Form = tuple[Kernel, tuple[tuple[int, Index], ...]]  # a kernel, and which of its parameters share a buffer
