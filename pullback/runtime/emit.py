@@ -224,12 +224,13 @@ def memory(program: Program, dims: Mapping[str, int], mode: MemoryMode | None = 
         CompilerError: [E260] no mode keeps the program's memory limit.
     """
     def lowered(mode: MemoryMode) -> Lowered:
-        return lower_program(with_mode(program, mode), dims, True, native_vector_bytes(), False)
+        return lower_program(with_mode(program, mode), dims, True, native_vector_bytes(), False, threaded=True)
 
     def peaks() -> dict[str, int]:
         unlimited = replace(program, notes={k: v for k, v in program.notes.items() if k != "memory_limit"})
-        return {m: lower_program(with_mode(unlimited, m), dims, False, native_vector_bytes(), False).memory.peak
-                for m in MODES}
+        forms = (lower_program(with_mode(unlimited, m), dims, False, native_vector_bytes(), False, threaded=True)
+                 for m in MODES)
+        return dict(zip(MODES, (form.memory.peak for form in forms), strict=True))
 
     found = lowered(mode or asked_mode(program))
     if found.function.dims:

@@ -17,7 +17,7 @@ from pullback.ir.program import Program
 from pullback.ir.traverse import specialise
 from pullback.loops.schedule import block_bytes, schedule, steps
 from pullback.nn.models import lenet
-from pullback.runtime.emit import lower_program, with_mode
+from pullback.runtime.emit import lower_program, memory, with_mode
 from pullback.runtime.executor import compile_program
 from pullback.runtime.modes import MODES, MemoryMode
 
@@ -88,6 +88,8 @@ def test_c22_predicted_peak_is_the_measured_one(mode: MemoryMode) -> None:
               for shape in (("M", "M"), ("M", "M"), ("N", "M"))]
     run = executable.run_poisoned(inputs)
     assert (run.peak, run.stray) == (executable.memory.peak_bytes, 0)
+    table = memory(program, {"N": 40, "M": 30})
+    assert (table.peak_bytes, table.peaks[mode]) == (run.peak, run.peak)
 
 
 @pb.function
