@@ -554,6 +554,9 @@ class _Unit:
 
     def _straight(self, body: tuple[Stmt, ...]) -> bool:
         """Whether the statements do their work in functions: nothing is computed in a loop here."""
+        here = [s for s in nodes.walk(body) if isinstance(s, Call) and self.inlined(s.kernel)]
+        if any(isinstance(s, For | Loop) for call in here for s in nodes.walk(call.kernel.body)):
+            return False  # the only kernel is written out here
         inside = (s for loop in nodes.walk(body) if isinstance(loop, For | Loop) for s in nodes.walk(loop.body))
         return not any(
             isinstance(s, Store | Let) or (isinstance(s, Call) and self.inlined(s.kernel)) for s in inside
