@@ -393,7 +393,7 @@ class Function:
     def memory(self, mode: MemoryMode | None = None, /, **dims: int) -> MemoryTable | SizeTable:
         """What a call needs: arguments and results, a row for every statement, the peak. Nothing runs.
 
-        Where some dims are not given, sizes are in terms of these.
+        It is for as many threads as a call here would use. Where some dims are not given, sizes are in terms of these.
 
         Args:
             mode: "fastest", "less" or "least"; by default the function's own. It is given by position, so that any
@@ -406,7 +406,7 @@ class Function:
         from pullback.runtime import emit
 
         _check_mode(mode or "fastest")
-        return emit.memory(*self.for_dims(dims), mode)
+        return emit.memory(*self.for_dims(dims), mode, policy.thread_count(self._threads))
 
     def c_source(self, *, names: Literal["user", "canonical"] = "user", comments: bool = True, **dims: int) -> str:
         """The C of the function; dims that are not given are its arguments, between the arrays and the arena."""

@@ -1,7 +1,8 @@
 """Several threads against one: kernels and whole programs by Pullback, the same compiled code in both columns.
 
-A case is any of `bench.kernels` or `bench.programs`. Results must be the same bit for bit. Times are the smallest of
-many short measurements, taken in turn, so that other work on the machine disturbs them little.
+A case is any of `bench.kernels` or `bench.programs`, or one of two over a million elements. Results must be the same
+bit for bit. Times are the smallest of many short measurements, taken in turn, so that other work on the machine
+disturbs them little.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 import pullback as pb
 from pullback.bench import kernels, programs
@@ -20,8 +23,29 @@ __all__ = ["CASES", "HEAD", "bench_threads", "cells"]
 HEAD = ("case", "one thread µs", "threads µs", "times as fast")
 KERNELS = {c.name: c for c in kernels.CASES}
 PROGRAMS = {c.name: c for c in programs.CASES}
-CASES = (*KERNELS, *PROGRAMS)
+CASES = (*KERNELS, *PROGRAMS, "exp-million", "log-sum-exp-rows")
 SHORT = 2e-4  # seconds of one measurement
+
+
+@pb.function
+def _exp(x: Any) -> Any:
+    return pb.exp(x)
+
+
+@pb.function
+def _log_sum_exp_rows(x: Any) -> Any:
+    (n, m) = x.shape
+    largest = pb.build(n, lambda i: pb.max_over(m, lambda j: x[i, j]))
+    total = pb.build(n, lambda i: pb.sum_over(m, lambda j: pb.exp(x[i, j] - largest[i])))
+    return pb.build(n, lambda i: largest[i] + pb.log(total[i]))
+
+
+def _million(name: str) -> Callable[[], Any]:
+    """A call on a million numbers that writes its result into the same array each time."""
+    x = np.random.default_rng(0).normal(size=(1000, 1000)).astype(np.float32)
+    function = _exp if name == "exp-million" else _log_sum_exp_rows
+    out = function(x)
+    return lambda: function(x, out=out)
 
 
 class _Threads(Repeated):
@@ -69,6 +93,8 @@ def _prepare(name: str, count: int) -> _Threads:
     with pb.threads(count):
         if name in KERNELS:
             return _Threads(kernels_pullback.prepare(KERNELS[name]), count)
+        if name not in PROGRAMS:
+            return _Threads(_million(name), count)
         return _Threads(programs_pullback.prepare(PROGRAMS[name], "function"), count)
 
 

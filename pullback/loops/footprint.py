@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
 
 from pullback.ir.index import Atom, Data, Floor, Index, Mod, Monomial, Var, as_index, polynomial
@@ -146,9 +147,19 @@ class Footprint:
             known[s.var] = as_index(own)
 
     def _call(self, s: Call, places: Places, m: Substitution) -> None:
-        inner = {p: located(a, places, m) for p, a in zip(s.kernel.params, s.arguments, strict=True)}
-        values = {v: m.index(i) for v, i in zip(s.kernel.indices, s.index_values, strict=True) if isinstance(v, Var)}
-        self._body(s.kernel.body, inner, values)
+        """What the kernel does to its parameters is found once for all calls with the same ranges of its indices."""
+        pairs = zip(s.kernel.indices, s.index_values, strict=True)
+        values = {v: m.index(i) for v, i in pairs if isinstance(v, Var)}
+        known = tuple((v, interval(i, self.ranges)) for v, i in values.items())
+        inner = Substitution(variables=values)
+        homes = {p: located(a, places, m) for p, a in zip(s.kernel.params, s.arguments, strict=True)}
+        for a in _summary(s.kernel, known):
+            home = homes.get(a.buffer)
+            if home is None or (self._wanted is not None and home.buffer not in self._wanted):
+                continue
+            first, last = home.offset + inner.index(a.first), home.offset + inner.index(a.last)
+            begins = a.write and (a.begins or self._never)
+            self.accesses.append(Access(home.buffer, first, last, a.write, a.adds, begins))
 
     def _reads(self, s: Stmt, places: Places, m: Substitution) -> None:
         for value in nodes.values_of(s):
@@ -179,15 +190,18 @@ class Footprint:
         """
         out: dict[Buffer, tuple[Index, Interval] | None] = {}
         for a in (a for a in self.accesses if writes in (None, a.write)):
-            fixed, moving = self._split(a.first)
-            also, further = self._split(a.last)
-            low, high = interval(moving, self.ranges), interval(further, self.ranges)
+            (fixed, low), (also, high) = self.ends(a.first), self.ends(a.last)
             before = out.get(a.buffer, (fixed, (ENDLESS, -ENDLESS)))
             if before is None or low is None or high is None or fixed is not also or before[0] is not fixed:
                 out[a.buffer] = None
             else:
                 out[a.buffer] = fixed, (min(before[1][0], low[0]), max(before[1][1], high[1]))
         return out
+
+    def ends(self, i: Index) -> tuple[Index, Interval | None]:
+        """The part of an index that does not vary, and the range of the rest."""
+        fixed, moving = self._split(i)
+        return fixed, interval(moving, self.ranges)
 
     def _split(self, i: Index) -> tuple[Index, Index]:
         """The index as what no iteration changes plus the rest."""
@@ -228,6 +242,23 @@ class Footprint:
                 ends.append(near[k])
             runs.append((ends[0], ends[1]))
         return _no_common(_merged(runs), abs(factor) * step, (values[1] - values[0]) // step, large)
+
+
+@lru_cache(maxsize=1024)
+def _summary(k: Kernel, known: tuple[tuple[Var, Interval | None], ...]) -> tuple[Access, ...]:
+    """What a kernel does to its parameters, in runs of elements, where its indices have these ranges."""
+    f = Footprint(k.body, {}, {v: found or (0, ENDLESS) for v, found in known}, every=True)
+    runs: dict[tuple[Buffer, Index, bool, bool, bool], list[Interval]] = {}
+    for a in f.accesses:
+        (fixed, low), (also, high) = f.ends(a.first), f.ends(a.last)
+        sure = fixed is also and low is not None and high is not None
+        run = (low[0], high[1]) if sure and low is not None and high is not None else (-ENDLESS, ENDLESS)
+        runs.setdefault((a.buffer, fixed, a.write, a.adds, a.begins), []).append(run)
+    return tuple(
+        Access(b, fixed + low, fixed + high, *kind)
+        for (b, fixed, *kind), found in runs.items()
+        for low, high in _merged(found)
+    )
 
 
 def _merged(runs: list[Interval]) -> list[Interval]:
@@ -362,12 +393,6 @@ def independent(
     f = Footprint(loop.body, places, {**ranges, loop.var: values})
     changed = {a.buffer for a in f.accesses if a.write}
     return frozenset(b for b in changed if not f.apart(b, loop.var, values, loop.step))
-
-
-def conflict(a: Sequence[Stmt], b: Sequence[Stmt], places: Places, ranges: Mapping[Atom, Interval],
-             apart: frozenset[Buffer] = frozenset()) -> bool:
-    """Whether one of the two may write what the other touches, buffers that are `apart` aside."""
-    return collide(touched(a, places, ranges), touched(b, places, ranges), apart)
 
 
 @dataclass(frozen=True)

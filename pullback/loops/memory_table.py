@@ -154,7 +154,7 @@ def memory_table(function: Function, memory: MemoryPlan, mode: str = "fastest",
                        for side in (function.inputs, function.outputs))
     in_place = tuple(function.outputs[o].name for o, _ in function.in_place)
     return MemoryTable(function.name, mode, inputs, outputs, in_place, buffers, tuple(_rows(function, memory)),
-                       memory.peak, find_peaks, workers, memory.worker_bytes)
+                       memory.peak, find_peaks, workers if memory.worker_bytes else 1, memory.worker_bytes)
 
 
 def _rows(function: Function, memory: MemoryPlan) -> Iterator[StatementRow]:

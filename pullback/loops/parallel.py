@@ -27,7 +27,6 @@ from pullback.loops.footprint import (
     Places,
     Touched,
     collide,
-    conflict,
     first_reads,
     independent,
     located,
@@ -71,7 +70,7 @@ from pullback.loops.partial_sums import (
     temporary_sums,
     zeros,
 )
-from pullback.loops.work import NEAR, cycles, work
+from pullback.loops.work import NEAR, cycles, moving
 
 LEAST = 20_000  # cycles of a statement that make up for waiting for each other
 WAKING = 200_000  # cycles of all such statements below which waking threads that sleep does not pay
@@ -224,6 +223,9 @@ class _Splitting:
         scratch = frozenset(self.kernel.scratch)
         self.own = {self.places[b].buffer: b for b in scratch}  # what may be the worker's own
         self.copies: dict[Buffer, Buffer] = {}
+        self._cycles: dict[Stmt, float] = {}
+        self._footprints: dict[Stmt, Touched] = {}
+        self._independent: dict[For, frozenset[Buffer] | None] = {}
 
     @property
     def form(self) -> _Form:
@@ -327,7 +329,7 @@ class _Splitting:
         plain: list[_Part] = [_Piece(needed(cluster, before), cluster)]
         k = next((k for k, s in enumerate(cluster) if not isinstance(s, Let)), 0)
         loop, lets = cluster[k], [s for s in cluster[:k] if isinstance(s, Let)]
-        if not self.sums or not isinstance(loop, For) or work((loop,), self.places, ranges, LEAST) < LEAST:
+        if not self.sums or not isinstance(loop, For) or self._work(loop, ranges, LEAST) < LEAST:
             return plain
         ops = accumulators(loop, lets)
         others = {s.temp for s in lets} - (ops or {}).keys()
@@ -357,7 +359,7 @@ class _Splitting:
 
     def _added(self, s: For, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]) -> list[_Part]:
         """The loop with partial sums of the buffers that it only adds to; nothing where that is no gain."""
-        common = independent(s, self.places, ranges)
+        common = self._common(s, ranges)
         cut = None if common is None else self._cut(s, ranges, MOST_SUMS)
         if common is None or cut is None:
             return []
@@ -400,7 +402,7 @@ class _Splitting:
         trips = (high - low) // s.step + 1
         if high >= ENDLESS or trips < 2 or not isinstance(s.lower, Index):
             return None
-        total = work((s,), self.places, ranges, CHUNK * most)
+        total = self._work(s, ranges, CHUNK * most)
         size = -(-trips // max(2, min(most, int(total / CHUNK))))
         chunk = Var("chunk", -(-trips // size))
         begin = as_index(chunk) * (size * s.step) + s.lower
@@ -410,7 +412,7 @@ class _Splitting:
 
     def _part(self, s: Stmt, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]) -> list[_Part]:
         plain = _Piece(needed((s,), before), (s,))
-        if work((s,), self.places, ranges, LEAST) < LEAST or any(isinstance(x, Break) for x in nodes.walk((s,))):
+        if self._work(s, ranges, LEAST) < LEAST or any(isinstance(x, Break) for x in nodes.walk((s,))):
             return [plain]
         if isinstance(s, If) and isinstance(s.test, Holds) and self._visible(s):
             then, otherwise = (self._parts(b, ranges, before) for b in (s.then, s.otherwise))
@@ -434,11 +436,34 @@ class _Splitting:
         self, s: For, ranges: Mapping[Atom, Interval], sums: Container[Temp] = ()
     ) -> frozenset[Buffer] | None:
         """The parameters that iterations need each for themselves; None where they depend on each other."""
-        common = independent(s, self.places, ranges, sums)
+        common = self._common(s, ranges, sums)
         if common is None or not common <= self.own.keys():
             return None
         private = frozenset(self.own[b] for b in common)
         return private if all(self._anew(s, b, ranges) for b in private) else None
+
+    def _touched(self, s: Stmt, ranges: Mapping[Atom, Interval]) -> Touched:
+        """What a statement touches, which is found once."""
+        found = self._footprints.get(s)
+        if found is None:
+            found = self._footprints[s] = touched((s,), self.places, ranges)
+        return found
+
+    def _work(self, s: Stmt, ranges: Mapping[Atom, Interval], least: float) -> float:
+        """The cycles of a statement, what it moves considered where that may bring it to `least`."""
+        computed = self._cycles.get(s)
+        if computed is None:
+            computed = self._cycles[s] = cycles((s,), ranges)
+        near = computed >= least or computed < least / NEAR
+        return computed if near else max(computed, moving(self._touched(s, ranges)))
+
+    def _common(
+        self, s: For, ranges: Mapping[Atom, Interval], sums: Container[Temp] = ()
+    ) -> frozenset[Buffer] | None:
+        """What iterations touch in common, as `independent` has it."""
+        if s not in self._independent:
+            self._independent[s] = independent(s, self.places, ranges, sums)
+        return self._independent[s]
 
     def _anew(self, s: For, b: Buffer, ranges: Mapping[Atom, Interval]) -> bool:
         """Whether every iteration writes what it reads of a buffer."""
@@ -464,7 +489,7 @@ class _Splitting:
         trips = (high - low) // s.step + 1
         if high >= ENDLESS or trips < 2 or not isinstance(s.lower, Index):
             return None
-        total = work((s,), self.places, ranges, CHUNK * MOST)
+        total = self._work(s, ranges, CHUNK * MOST)
         wanted = max(2, min(MOST, int(total / CHUNK)))
         if trips < min(FEW, wanted):
             inner = self._parts(s.body, {**ranges, s.var: values}, before)
@@ -513,7 +538,8 @@ class _Splitting:
     def _apart(self, a: _Part, b: _Part, ranges: Mapping[Atom, Interval]) -> bool:
         left, right = ([s for p in _pieces((x,)) for s in p.whole] for x in (a, b))
         private = frozenset(self.places[x].buffer for p in _pieces((a, b)) for x in p.private)
-        return not conflict(left, right, self.places, ranges, private)
+        pairs = ((self._touched(x, ranges), self._touched(y, ranges)) for x in left for y in right)
+        return not any(collide(x, y, private) for x, y in pairs)
 
     # Statements -----------------------------------------------------------------------------------------------------
 

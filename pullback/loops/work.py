@@ -5,12 +5,13 @@ Operations are counted as if all operands were near; what is moved to and from f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from pullback.ir.index import Atom, Index, Var
 from pullback.ir.traverse import Substitution
 from pullback.loops import nodes
-from pullback.loops.footprint import Footprint, Interval, Places, bound_range, interval, trip_range
+from pullback.loops.footprint import Interval, Touched, bound_range, interval, trip_range
 from pullback.loops.nodes import (
     Across,
     Apply,
@@ -22,6 +23,7 @@ from pullback.loops.nodes import (
     Gather,
     If,
     Invoke,
+    Kernel,
     LetIndex,
     Loop,
     Parallel,
@@ -40,14 +42,10 @@ FAR_BYTES = 4.0  # moved in a cycle to or from memory that is not near
 NEAR = 20.0  # how many times slower than computing moving may be
 
 
-def work(body: Sequence[Stmt], places: Places, ranges: Mapping[Atom, Interval], least: float) -> float:
-    """The cycles of statements, their traffic considered where that may bring them to `least`."""
-    computed = cycles(body, ranges)
-    if computed >= least or computed < least / NEAR:
-        return computed
-    spans = Footprint(body, places, ranges, every=True).spans()
-    moved = sum((span[1][1] - span[1][0] + 1) * b.dtype.size for b, span in spans.items() if span is not None)
-    return max(computed, moved / FAR_BYTES)
+def moving(touched: Touched) -> float:
+    """The cycles it takes to move what statements touch to or from memory that is not near."""
+    spans = touched.spans.items()
+    return sum((s[1][1] - s[1][0] + 1) * b.dtype.size for b, s in spans if s is not None) / FAR_BYTES
 
 
 def cycles(body: Iterable[Stmt], ranges: Mapping[Atom, Interval]) -> float:
@@ -89,12 +87,13 @@ def _statement(s: Stmt, ranges: dict[Atom, Interval]) -> float:
 
 
 def _call(s: Call, ranges: Mapping[Atom, Interval]) -> float:
-    inner: dict[Atom, Interval] = {}
-    for v, i in zip(s.kernel.indices, s.index_values, strict=True):
-        found = interval(i, ranges)
-        if found is not None:
-            inner[v] = found
-    return 5 + cycles(s.kernel.body, inner)
+    pairs = zip(s.kernel.indices, s.index_values, strict=True)
+    return _kernel(s.kernel, tuple((v, found) for v, i in pairs if (found := interval(i, ranges)) is not None))
+
+
+@lru_cache(maxsize=1024)
+def _kernel(k: Kernel, known: tuple[tuple[Atom, Interval], ...]) -> float:
+    return 5 + cycles(k.body, dict(known))
 
 
 def _moved(count: Index, size: int, ranges: Mapping[Atom, Interval]) -> float:

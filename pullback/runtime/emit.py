@@ -217,8 +217,9 @@ def c_source(program: Program, dims: Mapping[str, int], names: Style = "user", c
     return emit_c(program, dims, names=names, comments=comments).text
 
 
-def memory(program: Program, dims: Mapping[str, int], mode: MemoryMode | None = None) -> MemoryTable | SizeTable:
-    """What calls of a program need in a mode; in the one it asks for unless given.
+def memory(program: Program, dims: Mapping[str, int], mode: MemoryMode | None = None,
+           threads: int = 1) -> MemoryTable | SizeTable:
+    """What calls of a program with so many threads need in a mode; in the one it asks for unless given.
 
     Raises:
         CompilerError: [E260] no mode keeps the program's memory limit.
@@ -235,7 +236,7 @@ def memory(program: Program, dims: Mapping[str, int], mode: MemoryMode | None = 
     found = lowered(mode or asked_mode(program))
     if found.function.dims:
         return size_table(found.function, found.memory)
-    return memory_table(found.function, found.memory, found.mode, peaks)
+    return memory_table(found.function, found.memory, found.mode, peaks, threads)
 
 
 def with_mode(program: Program, mode: MemoryMode) -> Program:

@@ -249,12 +249,16 @@ def compile_program(program: Program, dims: Mapping[str, int], threads: int = 1)
     """Compile a program for the given dims, or find it in the cache.
 
     Args:
-        threads: how many threads a call may use; the code is the same for any number, and so are its results.
+        threads: how many threads a call may use, as far as its memory limit lets each have its own memory; the code
+            is the same for any number, and so are its results.
 
     Raises:
         CompilerError: [E410] no compiler. [E411] it failed.
     """
     record, lowered = _compiled(program, dims)
+    limit: int | None = program.notes.get("memory_limit")
+    if limit is not None and record.worker_bytes:
+        threads = min(threads, 1 + max(0, limit - record.arena_bytes) // record.worker_bytes)
     return Executable(record, record.entry(), lowered, threads=threads)
 
 

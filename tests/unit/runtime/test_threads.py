@@ -64,6 +64,22 @@ def test_each_worker_has_its_own_memory() -> None:
 
 
 @needs_threads
+def test_a_memory_limit_also_limits_threads() -> None:
+    x = np.ones((900, 900))
+    free = pb.function(lambda x, y: pb.exp(x @ y), threads=4)
+    free(x, x)
+    (runner,) = free._runners.values()
+    record = runner.executable.record
+    if record.worker_bytes:
+        limit = record.arena_bytes + record.worker_bytes
+        f = pb.function(lambda x, y: pb.exp(x @ y), threads=4, memory_limit=limit)
+        f(x, x)
+        (runner,) = f._runners.values()
+        assert runner.executable.workers == 2
+        assert runner.executable.arena_bytes <= limit
+
+
+@needs_threads
 def test_several_python_threads_call_at_once() -> None:
     f, x = product()
     inputs = [x * k for k in range(1, 7)]
