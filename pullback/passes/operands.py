@@ -3,7 +3,8 @@
 Before    y = build n < N, i < I { sum o < O, p < P {
               [i >= p, ...] a[n, o, i - p] > 0 ? h[n, o, (i - p) // 2] * w[o, p] : {} } }
 After     g = build n < N, o < O, u < U { a[n, o, u] > 0 ? h[n, o, u // 2] : {} }
-          finite = build { all o < O, p < P { isfinite(w[o, p]) } }
+          w_sum = build { sum o < O, p < P { w[o, p] } }
+          finite = build { isfinite(w_sum) }
           y = if finite { build n < N, i < I { sum o < O, p < P { [i >= p, ...] g[n, o, i - p] * w[o, p] } } }
               else { as before }
 
@@ -20,13 +21,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from pullback.ir import expr, types
+from pullback.ir import expr
 from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Ref, Scalar, Select, Zero
 from pullback.ir.index import Cond, Data, Index, Var, as_index
-from pullback.ir.program import Block, Build, Choose, Program, Statement, map_blocks
+from pullback.ir.program import Block, Build, Program, Statement, map_blocks
 from pullback.ir.traverse import Substitution, rewrite, walk
 from pullback.passes.cost import size
-from pullback.passes.speculate import WORTH, finite_test, fresh
+from pullback.passes.speculate import WORTH, chosen_if_finite
 from pullback.rewrite.fired import fired
 
 STEPS = (1, -1, 2, -2, 3, -3, 4, -4)  # of a sum's variable to one of the output's
@@ -70,16 +71,9 @@ def _build(s: Build) -> list[Statement]:
         return [s]
     fired("operand.array")
     operand, term, others = found
-    tests = [finite_test(r) for r in others]
-    both = expr.get(tests[0].outs[0])
-    for t in tests[1:]:
-        both = expr.apply("logical_and", both, expr.get(t.outs[0]))
-    chosen = Ref("finite", types.bool_, ())
     made = expr.reduce("sum", total.vars, term)
-    plain = fresh(replace(s, values=tuple(rewrite(v, lambda e: made if e is total else None) for v in s.values)))
-    careful = fresh(s)
-    choice = Choose(s.outs, chosen, Block((plain,), plain.outs), Block((careful,), careful.outs), s.positions)
-    return [operand, *tests, Build((chosen,), (), (both,), s.positions), choice]
+    values = tuple(rewrite(v, lambda e: made if e is total else None) for v in s.values)
+    return [operand, *chosen_if_finite(s, values, others)]
 
 
 @dataclass(frozen=True)

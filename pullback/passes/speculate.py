@@ -2,17 +2,20 @@
 
 Before    h = build n < N, o < O { a[n, o] > 0 ? g[n, o] : {} }
           y = build n < N, m < M { sum o < O { a[n, o] > 0 ? h[n, o] * w[o, m] : {} } }
-After     finite = build { all o < O, m < M { isfinite(w[o, m]) } }
+After     w_sum = build { sum o < O, m < M { w[o, m] } }
+          finite = build { isfinite(w_sum) }
           y = if finite { build .. { sum o < O { h[n, o] * w[o, m] } } } else { build .. as before }
 
 The guard of `where` travels with a cotangent so that a NaN or infinity of the branch not taken never enters
 (`ad.reverse`). Where h is exactly zero outside the guard and w is finite, the guarded and the plain product are the
 same, and the plain one is a contraction like any other. One look at w decides, at run time; the work of looking
-must be small beside the contraction.
+must be small beside the contraction. A sum is finite only where all its terms are, and as fast as memory is read; where
+it overflows though they are finite, the guarded product gives the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -52,19 +55,19 @@ def _build(s: Build, defined: dict[Ref, Build]) -> list[Statement]:
     if not looked_at:
         return [s]
     fired("speculate.guard")
-    tests = [finite_test(r) for r in looked_at]
-    both = expr.get(tests[0].outs[0])
-    for t in tests[1:]:
-        both = expr.apply("logical_and", both, expr.get(t.outs[0]))
+    return chosen_if_finite(s, values, looked_at)
+
+
+def chosen_if_finite(s: Build, values: tuple[Scalar, ...], arrays: Iterable[Ref]) -> list[Statement]:
+    """The statement with other values where all elements of the arrays are finite, as it is where not."""
+    sums = [_total(r) for r in arrays]
+    all_finite, *others = (expr.apply("isfinite", expr.get(t.outs[0])) for t in sums)
+    for t in others:
+        all_finite = expr.apply("logical_and", all_finite, t)
     chosen = Ref("finite", types.bool_, ())
-    test = Build((chosen,), (), (both,), s.positions)
-    plain = fresh(replace(s, values=values))
-    careful = fresh(s)
-    return [
-        *tests,
-        test,
-        Choose(s.outs, chosen, Block((plain,), plain.outs), Block((careful,), careful.outs), s.positions),
-    ]
+    plain, careful = fresh(replace(s, values=values)), fresh(s)
+    choice = Choose(s.outs, chosen, Block((plain,), plain.outs), Block((careful,), careful.outs), s.positions)
+    return [*sums, Build((chosen,), (), (all_finite,), s.positions), choice]
 
 
 def fresh(s: Build) -> Build:
@@ -75,11 +78,11 @@ def fresh(s: Build) -> Build:
     return replace(s, outs=outs, vars=variables, values=tuple(m.scalar(v) for v in s.values))
 
 
-def finite_test(r: Ref) -> Build:
-    """Whether every element of an array is finite."""
+def _total(r: Ref) -> Build:
+    """The sum of all elements of an array."""
     variables = tuple(Var(f"i{k}", d) for k, d in enumerate(r.shape))
-    value = expr.reduce("all", variables, expr.apply("isfinite", expr.get(r, *variables)))
-    return Build((Ref(f"{r.name}_finite", types.bool_, ()),), (), (value,))
+    value = expr.reduce("sum", variables, expr.get(r, *variables))
+    return Build((Ref(f"{r.name}_sum", r.dtype, ()),), (), (value,))
 
 
 def _value(e: Scalar, s: Build, defined: dict[Ref, Build], looked_at: dict[Ref, None]) -> Scalar:

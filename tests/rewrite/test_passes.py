@@ -280,8 +280,8 @@ CASES: dict[str, tuple[Rewrite, str, str]] = {
         """
         f(a: f64[8], h: f64[4], w: f64[9, 3]) {
           h_guarded = build i < 8 { a[i] > 0.0 ? h[i // 2] : {} }
-          w_finite = build { all i0 < 9, i1 < 3 { isfinite(w[i0, i1]) } }
-          finite = build { w_finite }
+          w_sum = build { sum i0 < 9, i1 < 3 { w[i0, i1] } }
+          finite = build { isfinite(w_sum) }
           y_2 = if finite {
             y = build c < 9, i < 10 { sum p < 3 { [i >= p, p + 7 >= i] h_guarded[i - p] * w[c, p] } }
             yield y } else {
@@ -329,8 +329,8 @@ CASES: dict[str, tuple[Rewrite, str, str]] = {
         """
         f(a: f64[4, 5], g: f64[4, 5], w: f64[5, 3]) {
           h = build n < 4, o < 5 { a[n, o] > 0.0 ? g[n, o] : {} }
-          w_finite = build { all i0 < 5, i1 < 3 { isfinite(w[i0, i1]) } }
-          finite = build { w_finite }
+          w_sum = build { sum i0 < 5, i1 < 3 { w[i0, i1] } }
+          finite = build { isfinite(w_sum) }
           y_2 = if finite {
             y = build n < 4, m < 3, k < 3 { sum o < 5 { h[n, o] * w[o, m] } }
             yield y } else {
