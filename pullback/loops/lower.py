@@ -22,6 +22,7 @@ from pullback.ir.traverse import Substitution, walk
 from pullback.ir.types import bool_
 from pullback.loops import nodes
 from pullback.loops.bounds import LoopNest, narrowed
+from pullback.loops.joined import elements, is_renaming
 from pullback.loops.nodes import (
     Bound,
     Break,
@@ -55,7 +56,7 @@ from pullback.loops.nodes import (
 from pullback.loops.operations import count_operations
 from pullback.loops.scalar import ScalarLowering
 from pullback.loops.scope import Scope
-from pullback.loops.storage import Storage, assign_storage, elements, is_renaming
+from pullback.loops.storage import Storage, assign_storage
 from pullback.loops.traps import Traps
 
 Printer = Callable[[Statement], tuple[str, ...]]
@@ -222,17 +223,21 @@ class Lowering:
         """The statements of a block."""
         out: list[Stmt] = []
         statements = list(self.storage.order.get(b, b.statements))
+        ahead = 0
         while statements:
-            call, count = self._together(statements, b)
+            if ahead <= 0:
+                ahead = next((k for k, s in enumerate(statements) if s in self.storage.joined), len(statements))
+            call, count = self._together(statements, ahead, b)
+            ahead -= count
             out += [call] if call is not None else self.statement(statements[0])
             if self.traps is not None:
                 out += self.traps.after(statements[0])
             del statements[:count]
         return out
 
-    def _together(self, statements: list[Statement], b: Block) -> tuple[Call | None, int]:
-        """One kernel for the first statements, and how many they are; None and 1 where each is best alone."""
-        found = None if self.grouper is None else self.grouper(statements)
+    def _together(self, statements: list[Statement], ahead: int, b: Block) -> tuple[Call | None, int]:
+        """One kernel for the first of `ahead` statements, and how many; None and 1 where each is best alone."""
+        found = None if self.grouper is None else self.grouper(statements[:ahead])
         if found is None:
             return None, 1
         first, rest = statements[: found.count], statements[found.count :]
@@ -266,6 +271,8 @@ class Lowering:
         network has few.
         """
         if isinstance(s, Build):
+            if s in self.storage.joined:
+                return [x for part in self.storage.joined[s] for x in self.kernels(part.build)]
             copy = self._as_copy(s)
             if copy is not None:
                 return copy

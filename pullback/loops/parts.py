@@ -10,14 +10,11 @@ about several axes, nor at builds with reductions, whose conditions are bounds o
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from pullback.ir import expr
-from pullback.ir.expr import Bracket, Reduce, Ref, Scalar, Zero
-from pullback.ir.index import Cond, Index, Var, as_index
+from pullback.ir.expr import Ref
+from pullback.ir.index import Index, Var, as_index
 from pullback.ir.program import Build, Statement
-from pullback.ir.traverse import Substitution, walk
 from pullback.loops.bounds import LoopNest
+from pullback.loops.joined import cuts, stretch_of
 from pullback.loops.lower import KernelBuilder, Specialist, plain_build, without_units
 from pullback.loops.nodes import Buffer, Kernel, Stmt, Store
 from pullback.loops.scalar import ScalarLowering
@@ -31,10 +28,10 @@ def part_kernels(vector_bytes: int, portable: bool) -> Specialist:
     """The lowering of builds that conditions split along one axis, for `loops.lower`; arguments as `vector_kernels`."""
 
     def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
-        if not isinstance(s, Build) or len(s.outs) != 1 or any(isinstance(n, Reduce) for n in walk(s.values[0])):
+        if not isinstance(s, Build) or len(s.outs) != 1:
             return None
-        split = _cuts(s)
-        if split is None:
+        split = cuts(s)
+        if split is None or len(split[1]) > MOST:
             return None
         axis, starts = split
         body: list[Stmt] = []
@@ -51,43 +48,9 @@ def part_kernels(vector_bytes: int, portable: bool) -> Specialist:
     return kernel
 
 
-def _cuts(s: Build) -> tuple[Var, list[int]] | None:
-    """The one axis that all conditions are about, and where its stretches start."""
-    conds = {c for n in walk(s.values[0]) if isinstance(n, Bracket) for c in n.conds}
-    axes = {v for c in conds for v in c.free}
-    if len(axes) != 1 or not axes <= set(s.vars):
-        return None
-    (axis,) = axes
-    extent = axis.extent.constant
-    places = [_changes(c, axis) for c in conds]
-    if extent is None or any(p is None for p in places):
-        return None
-    starts = sorted({0, *(k for p in places for k in p or () if 0 < k < extent)})
-    return (axis, starts) if len(starts) <= MOST else None
-
-
-def _changes(c: Cond, axis: Var) -> tuple[int, ...] | None:
-    """Where along the axis the condition starts or ends to hold; None where that is no number."""
-    factor = c.index.coefficient(axis)
-    if factor is None or factor.constant not in (1, -1):
-        return None
-    rest = (c.index - factor * as_index(axis)).constant
-    if rest is None:
-        return None
-    root = -rest if factor.constant == 1 else rest
-    if c.op == ">=":
-        return (root,) if factor.constant == 1 else (root + 1,)
-    return root, root + 1
-
-
 def part_of(s: Build, axis: Var, start: int, end: int, builder: KernelBuilder) -> tuple[Build, Place]:
     """The stretch of the build from `start` to `end` along the axis, and where it lies."""
-    part = Var(axis.name, as_index(end - start))
-    value: Scalar = Substitution(variables={axis: as_index(part) + start}).scalar(s.values[0])
-    if isinstance(value, Zero):
-        value = expr.const(0, value.dtype)
-    build = replace(s, vars=tuple(part if v is axis else v for v in s.vars), values=(value,))
-    return build, Place(s.outs[0], s.vars.index(axis), start, builder)
+    return stretch_of(s, axis, start, end), Place(s.outs[0], s.vars.index(axis), start, builder)
 
 
 class Place:

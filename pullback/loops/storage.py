@@ -13,11 +13,11 @@ Arena buffers get their offsets later, in `memory`, from the lifetimes of the lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pullback.ir.expr import Get, Ref
-from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index
+from pullback.ir.expr import Ref
+from pullback.ir.index import ZERO_INDEX, Index, as_index
 from pullback.ir.program import (
     Block,
     Build,
@@ -30,7 +30,7 @@ from pullback.ir.program import (
     block_reads,
     statement_reads,
 )
-from pullback.ir.traverse import Substitution
+from pullback.loops.joined import Stretch, elements, is_renaming, stretches
 from pullback.loops.nodes import Buffer, Copy, Space, View
 from pullback.loops.scalar import reads_only_elementwise
 
@@ -59,6 +59,7 @@ class Storage:
         views: where each array lives.
         order: statements of a block in the order to run them, where that is not the written one.
         copies: of Fold, While and Choose.
+        joined: stretches of statements that join arrays, some of which are made in their place.
         final: copies at the end of the program.
         in_place: (output, input) positions that may be one memory.
     """
@@ -68,16 +69,9 @@ class Storage:
     views: dict[Ref, View]
     order: dict[Block, tuple[Statement, ...]] = field(default_factory=dict)
     copies: dict[Statement, Copies] = field(default_factory=dict)
+    joined: dict[Statement, list[Stretch]] = field(default_factory=dict)
     final: list[Copy] = field(default_factory=list)
     in_place: tuple[tuple[int, int], ...] = ()
-
-
-def elements(shape: Iterable[Index]) -> Index:
-    """The number of elements of an array."""
-    out = ONE_INDEX
-    for d in shape:
-        out = out * d
-    return out
 
 
 def make_buffer(ref: Ref, space: Space, name: str | None = None) -> Buffer:
@@ -119,7 +113,8 @@ def _in_place(program: Program, storage: Storage) -> tuple[tuple[int, int], ...]
         for o, init in zip(s.outs, s.inits, strict=False):
             view = storage.views[o]
             j = position.get(init)
-            if (j is not None and view.buffer.space == "output" and init not in reads_after and init not in inside
+            if (j is not None and view.buffer.space == "output" and _is_whole(view, o)
+                    and init not in reads_after and init not in inside
                     and s.inits.count(init) == 1 and j not in taken):
                 taken.add(j)
                 out.append((storage.outputs.index(view.buffer), j))
@@ -154,12 +149,13 @@ class _Placer:
                 last[r] = i
         for r in (*(block.results if results is None else results), *needed):
             last[r] = len(statements)
-        defined = {r for s in statements for r in s.outs}
-        _want_inits(statements, wanted, last, defined)
+        joined = _want_places(statements, wanted, occupants, last)
         local: set[Ref] = set()
         for i, s in enumerate(statements):
             context = _Context(i, wanted, occupants, last, local)
             match s:
+                case Build() if s in joined:
+                    self._joined(s, joined[s], context)
                 case Build():
                     self._build(s, context)
                 case Scatter():
@@ -191,8 +187,7 @@ class _Placer:
         if ref not in c.local or c.last.get(ref, -1) != c.now:
             return None
         view = self.views[ref]
-        whole = view.offset is ZERO_INDEX and view.buffer.elements is elements(ref.shape)
-        return view if whole and view.buffer.space == "arena" else None
+        return view if _is_whole(view, ref) and view.buffer.space == "arena" else None
 
     # Statements -------------------------------------------------------------------------------------------------
 
@@ -209,6 +204,19 @@ class _Placer:
             self.views[out] = view or self.fresh(out)
             taken.add(self.views[out].buffer)
 
+    def _joined(self, s: Build, parts: list[Stretch], c: _Context) -> None:
+        """The place of a joined array and its stretches; it is written by stretches if one is there already."""
+        (out,) = s.outs
+        whole = c.wanted[out]
+        first = (whole.buffer, whole.offset)
+        if c.occupants.get(first) in {p.part for p in parts}:
+            del c.occupants[first]
+        whole = self.views[out] = self._wanted(out, s, c) or self.fresh(out)
+        for p in parts:
+            self.views[p.out] = View(whole.buffer, whole.offset + p.start)
+        if any(p.part is not None and self.views[p.part].same_place(self.views[p.out]) for p in parts):
+            self.storage.joined[s] = parts
+
     def _states(self, s: Fold | While, c: _Context, inside: Mapping[Ref, None]) -> tuple[Copies, dict[Place, Ref]]:
         copies = Copies()
         occupants: dict[Place, Ref] = {}
@@ -224,7 +232,7 @@ class _Placer:
             self.views[out] = self.views[state] = view
             source = self.views[init]
             if not source.same_place(view):
-                maybe = view.buffer.space == "output" and source.buffer.space == "input"
+                maybe = view.buffer.space == "output" and _is_whole(view, out) and source.buffer.space == "input"
                 copies.before.append(Copy(view, source, elements(state.shape), maybe))
             occupants[view.buffer, view.offset] = state
         self.storage.copies[s] = copies
@@ -315,23 +323,6 @@ class _Context:
     local: set[Ref]
 
 
-def is_renaming(s: Build, old: Ref) -> bool:
-    """Whether a build gives the elements of `old` in their order in memory: the array itself, or a reshape of it."""
-    value = s.values[0]
-    if len(s.outs) != 1 or not isinstance(value, Get) or value.ref is not old:
-        return False
-    if elements(old.shape) is not elements(s.outs[0].shape):
-        return False
-    units: dict[Var, Index] = {v: ZERO_INDEX for v in s.vars if v.extent is ONE_INDEX}
-    there, here = ZERO_INDEX, ZERO_INDEX
-    for i, d in zip(value.indices, old.shape, strict=True):
-        there = there * d + i
-    for v in s.vars:
-        here = here * v.extent + as_index(v)
-    m = Substitution(variables=units)
-    return m.index(there) is m.index(here)
-
-
 def may_overwrite(s: Statement, out: Ref, old: Ref) -> bool:
     """Whether `s`, which reads `old`, may write `out` over it."""
     match s:
@@ -348,15 +339,32 @@ def may_overwrite(s: Statement, out: Ref, old: Ref) -> bool:
             return False
 
 
-def _want_inits(statements: tuple[Statement, ...], wanted: dict[Ref, View], last: dict[Ref, int],
-                defined: set[Ref]) -> None:
-    """What a result overwrites is wanted in its place: the first value of a state, an array read element by element."""
+def _is_whole(view: View, ref: Ref) -> bool:
+    """Whether an array is all there is in its buffer."""
+    return view.offset is ZERO_INDEX and view.buffer.elements is elements(ref.shape)
+
+
+def _want_places(statements: tuple[Statement, ...], wanted: dict[Ref, View], occupants: Mapping[Place, Ref],
+                 last: dict[Ref, int]) -> dict[Statement, list[Stretch]]:
+    """What a result overwrites is wanted in its place, and what it joins in its part of it.
+
+    That is the first value of a state, and an array read element by element. The result are the statements that join
+    arrays, with their stretches.
+    """
+    defined = {r for s in statements for r in s.outs}
+    occupied = {b for b, _ in occupants}
+    joined: dict[Statement, list[Stretch]] = {}
     for i, s in reversed(list(enumerate(statements))):
-        if isinstance(s, Build) and len(s.outs) == 1 and s.outs[0] in wanted:
-            for a in statement_reads(s):
-                if a in defined and a not in wanted and last[a] == i and may_overwrite(s, s.outs[0], a):
-                    wanted[a] = wanted[s.outs[0]]
-                    break
+        if isinstance(s, Build):
+            dying = {r for r in statement_reads(s) if r in defined and last[r] == i}
+            found = _want_parts(s, wanted, occupied, dying)
+            if found:
+                joined[s] = found
+            elif len(s.outs) == 1 and s.outs[0] in wanted:
+                for a in statement_reads(s):
+                    if a in dying and a not in wanted and may_overwrite(s, s.outs[0], a):
+                        wanted[a] = wanted[s.outs[0]]
+                        break
         if not isinstance(s, Fold | While):
             continue
         inside = block_reads(s.body) if isinstance(s, Fold) else block_reads(s.test) | block_reads(s.body)
@@ -364,6 +372,25 @@ def _want_inits(statements: tuple[Statement, ...], wanted: dict[Ref, View], last
             if (out in wanted and init in defined and init not in wanted and last[init] == i
                     and init not in inside and s.inits.count(init) == 1):
                 wanted[init] = wanted[out]
+    return joined
+
+
+def _want_parts(s: Build, wanted: dict[Ref, View], occupied: set[Buffer], dying: set[Ref]) -> list[Stretch]:
+    """The stretches of `s`, the arrays it joins now wanted in their places; none where there are no such arrays.
+
+    A place that holds something when the block begins is left alone: it would have to be dead when the first part is
+    written.
+    """
+    free = {r for r in dying if r not in wanted and r.dtype is s.outs[0].dtype}
+    parts = stretches(s) if free else []
+    whole = wanted.get(s.outs[0]) or View(make_buffer(s.outs[0], "arena"))
+    if free.isdisjoint(p.part for p in parts if p.part) or whole.buffer in occupied:
+        return []
+    wanted[s.outs[0]] = whole
+    for p in parts:
+        if p.part in free and p.part not in wanted:
+            wanted[p.part] = View(whole.buffer, whole.offset + p.start)
+    return parts
 
 
 def updates_last(s: Fold) -> tuple[Statement, ...]:
