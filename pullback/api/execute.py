@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -156,39 +157,55 @@ class Runner:
         return results
 
     def _outputs(self, out: Any) -> list[NDArray]:
-        leaves, structure = tree.flatten(out)
-        if structure != self.traced.structure:
+        """The arrays of `out`, which is a tree like the results."""
+        leaves: list[Any] = []
+        if not tree.collect_leaves(self.traced.structure, out, leaves):
             raise ShapeError(
                 "E139",
-                f"{self.name}: out is {structure}, the result is {self.traced.structure}",
+                f"{self.name}: out is {tree.flatten(out)[1]}, the result is {self.traced.structure}",
                 remedy="pass arrays in the structure of the result",
             )
-        for leaf, ref, path in zip(leaves, self.program.outputs, tree.leaf_paths(structure, "out")):
-            shape = tuple(evaluate(d, self.dims) for d in ref.shape)
-            if not isinstance(leaf, np.ndarray) or leaf.shape != shape:
-                raise ShapeError(
-                    "E110",
-                    f"{self.name}: {path} must be an array of shape {shape}",
-                    facts=[f"got {getattr(leaf, 'shape', type(leaf).__name__)}"],
-                )
-            if leaf.dtype != ref.dtype.numpy:
-                raise DTypeError("E122", f"{self.name}: {path} has dtype {leaf.dtype}, the result is {ref.dtype.numpy}")
-            if not leaf.flags.c_contiguous or not leaf.flags.writeable:
-                raise ShapeError(
-                    "E141",
-                    f"{self.name}: {path} must be writeable and contiguous in row-major order",
-                    remedy="`np.empty(shape, dtype)` makes such an array",
-                )
-        self._check_apart(leaves, tree.leaf_paths(structure, "out"))
+        for k, (leaf, (shape, dtype)) in enumerate(zip(leaves, self._results, strict=True)):
+            fits = isinstance(leaf, np.ndarray) and leaf.shape == shape and leaf.dtype == dtype
+            if not fits or not (flags := leaf.flags).c_contiguous or not flags.writeable:
+                self._refuse(leaf, k)
+        self._check_apart(leaves)
         return leaves
 
-    def _check_apart(self, outputs: Sequence[NDArray], paths: Sequence[str]) -> None:
+    def _refuse(self, leaf: Any, k: int) -> NoReturn:
+        """Raise what is wrong with the array for result k."""
+        shape, dtype = self._results[k]
+        path = self._path(k)
+        if not isinstance(leaf, np.ndarray) or leaf.shape != shape:
+            raise ShapeError(
+                "E110",
+                f"{self.name}: {path} must be an array of shape {shape}",
+                facts=[f"got {getattr(leaf, 'shape', type(leaf).__name__)}"],
+            )
+        if leaf.dtype != dtype:
+            raise DTypeError("E122", f"{self.name}: {path} has dtype {leaf.dtype}, the result is {dtype}")
+        raise ShapeError(
+            "E141",
+            f"{self.name}: {path} must be writeable and contiguous in row-major order",
+            remedy="`np.empty(shape, dtype)` makes such an array",
+        )
+
+    def _path(self, k: int) -> str:
+        return tree.leaf_paths(self.traced.structure, "out")[k]
+
+    @cached_property
+    def _results(self) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+        """Shape and element type of each result."""
+        return [(tuple(evaluate(d, self.dims) for d in r.shape), r.dtype.numpy) for r in self.program.outputs]
+
+    def _check_apart(self, outputs: Sequence[NDArray]) -> None:
         """Two results cannot be in one memory."""
         for k, a in enumerate(outputs):
             for j in range(k):
                 if np.may_share_memory(a, outputs[j]):  # exact for arrays whose elements lie one after another
                     raise ShapeError(
                         "E143",
-                        f"{self.name}: {paths[j]} and {paths[k]} overlap in memory, and each is to hold a result",
+                        f"{self.name}: {self._path(j)} and {self._path(k)} overlap in memory, and each is to hold "
+                        "a result",
                         remedy="an array of its own for each result",
                     )

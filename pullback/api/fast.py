@@ -60,14 +60,14 @@ class Shortcut:
         self.captured = runner.traced.captured
         self.plain = len(self.take) == len(given) and all(type(v) is np.ndarray for v in given)
 
-    def call(self, leaves: Sequence[Any]) -> Any:
-        """Run on the leaves of arguments that have this key."""
+    def call(self, leaves: Sequence[Any], out: Any) -> Any:
+        """Run on the leaves of arguments that have this key; into `out` where it is given."""
         if self.plain:
             arrays = [a if a.flags.c_contiguous and a.flags.aligned else np.array(a, order="C") for a in leaves]
         else:
             arrays = [_ready(leaves[k], d) for k, d in zip(self.take, self.dtypes)]
         arrays += self.captured
-        return self.runner.call_fast(arrays)
+        return self.runner.call_fast(arrays) if out is None else self.runner.call(arrays, out)
 
 
 def _ready(x: Any, dtype: np.dtype[Any]) -> NDArray:

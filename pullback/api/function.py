@@ -246,12 +246,15 @@ class Function:
         """A call with whatever arguments: traced, checked, converted, compiled, as needed."""
         shape: list[Any] = []
         given: list[Any] = []
-        quick = not keywords and out is None and not is_tracing() and collect(args, shape, given, self._by_value)
+        quick = not keywords and not is_tracing() and collect(args, shape, given, self._by_value)
         key = (*shape, policy.asked_threads()) if quick else None
         if quick:
             shortcut = self._fast.get(key)
             if shortcut is not None:
-                return shortcut.call(given)
+                try:
+                    return shortcut.call(given, out)
+                except PullbackError as error:
+                    raise _placed(error) from error.__cause__
         try:
             values = bind(self.name, self.parameters, args, keywords)
             signature, flat = signature_of(self.parameters, values)

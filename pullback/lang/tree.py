@@ -89,6 +89,25 @@ def _flatten(x: object, leaves: list[Any]) -> Structure:
     return dataclasses.replace(structure, children=tuple(_flatten(c, leaves) for c in children))
 
 
+def collect_leaves(s: Structure, x: object, leaves: list[Any]) -> bool:
+    """Add the leaves of x in order; False where x is not of this structure. `flatten` for what should be known."""
+    if s.kind == "leaf":
+        leaves.append(x)
+        return open_node(x) is None
+    if s.kind in ("tuple", "list"):
+        fits = type(x) is (tuple if s.kind == "tuple" else list)
+    elif s.kind == "none":
+        return x is None
+    else:
+        fits = type(x) is s.type
+    if not fits or (s.kind != "dataclass" and len(x) != len(s.keys)):  # type: ignore[arg-type]
+        return False
+    if s.kind == "dict":
+        return all(k in x and collect_leaves(c, x[k], leaves) for k, c in zip(s.keys, s.children))  # type: ignore[operator, index]
+    children = [getattr(x, k) for k in s.keys] if s.kind == "dataclass" else x
+    return all(collect_leaves(c, v, leaves) for c, v in zip(s.children, children))  # type: ignore[call-overload]
+
+
 def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
     """The tree of this structure with these leaves.
 
