@@ -168,9 +168,10 @@ class Index(Interned):
         self.atoms = {a: None for m, _ in terms for a in m}
         self.free = _NO_VARIABLES.union(*[a.free for a in self.atoms])
         for a in self.atoms:
-            if isinstance(a, Data):
+            kind = type(a)
+            if kind is Data:
                 self.data += (a,)
-            elif isinstance(a, Floor | Mod):
+            elif kind is Floor or kind is Mod:
                 self.data += a.numerator.data + a.denominator.data
 
     @property
@@ -310,7 +311,10 @@ def _atom_key(atom: Atom) -> Key:
 
 
 def _term_key(term: tuple[Monomial, int]) -> Key:
-    return (len(term[0]), *(a.key for a in term[0]))
+    atoms = term[0]
+    if len(atoms) == 1:  # nearly all
+        return (1, atoms[0].key)
+    return (len(atoms), *[a.key for a in atoms])
 
 
 def polynomial(terms: dict[Monomial, int]) -> Index:
@@ -353,9 +357,10 @@ ONE_INDEX: Final = _number(1)
 
 def as_index(value: Index | Atom | int) -> Index:
     """`value` as an Index."""
-    if isinstance(value, Index):
+    kind = type(value)
+    if kind is Index:
         return value
-    if isinstance(value, int):
+    if kind is int or isinstance(value, int):
         return _number(value)
     return intern(Index, (((value,), 1),))
 

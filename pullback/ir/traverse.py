@@ -37,6 +37,7 @@ from pullback.ir.index import (
     Floor,
     Index,
     Mod,
+    Monomial,
     Var,
     as_index,
     cond,
@@ -47,6 +48,10 @@ from pullback.ir.index import (
 from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Rule, Scatter, Statement, While
 
 GetRule = Callable[[Ref, tuple[Index, ...]], Scalar]
+
+
+def _element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+    return expr.get(ref, *indices)
 
 
 class Substitution:
@@ -65,12 +70,11 @@ class Substitution:
         refs: Mapping[Ref, Ref] | None = None,
         get: GetRule | None = None,
     ) -> None:
-        self.variables = dict(variables or {})
-        self.dims = dict(dims or {})
-        self.refs: dict[Ref, Ref] = dict(refs or {})
-        self.get = get or (lambda ref, indices: expr.get(ref, *indices))
+        self.variables = dict(variables) if variables else {}
+        self.dims = dict(dims) if dims else {}
+        self.refs: dict[Ref, Ref] = dict(refs) if refs else {}
+        self.get = get or _element
         self._touches_refs = bool(refs) or get is not None
-        self._incoming = frozenset().union(*(i.free for i in self.variables.values()))
         self._scalars: dict[Scalar, Scalar] = {}
         self._indices: dict[Index, Index] = {}
 
@@ -87,6 +91,26 @@ class Substitution:
         mapped = {a: self._atom(a) for a in e.atoms}
         if all(m is None for m in mapped.values()):
             return e
+        out: dict[Monomial, int] = {}
+        for monomial, coefficient in e.terms:
+            if len(monomial) == 1:
+                replacement = mapped[monomial[0]]
+                more = ((monomial, 1),) if replacement is None else replacement.terms
+            else:
+                term = polynomial({tuple([a for a in monomial if mapped[a] is None]): 1})
+                for a in monomial:
+                    replacement = mapped[a]
+                    if replacement is not None:
+                        term = term * replacement
+                more = term.terms
+            for m, c in more:
+                out[m] = out.get(m, 0) + c * coefficient
+        if any(type(a) is Mod for m in out for a in m):  # remainders merge with quotients, one term after another
+            return self._term_by_term(e, mapped)
+        return polynomial(out)
+
+    @staticmethod
+    def _term_by_term(e: Index, mapped: Mapping[Atom, Index | None]) -> Index:
         total = ZERO_INDEX
         for monomial, coefficient in e.terms:
             kept = tuple(a for a in monomial if mapped[a] is None)
@@ -181,7 +205,7 @@ class Substitution:
         renamed: dict[Var, Var] = {}
         for v in variables:
             extent = self.index(v.extent)
-            if extent is not v.extent or extent is ONE_INDEX or v in self._incoming or v in self.variables:
+            if extent is not v.extent or extent is ONE_INDEX or v in self.variables or self._brings(v):
                 renamed[v] = Var(v.name, extent)
         if not renamed:
             return self, variables
@@ -190,6 +214,10 @@ class Substitution:
         inner.refs = self.refs
         inner._touches_refs = self._touches_refs
         return inner, tuple(renamed.get(v, v) for v in variables)
+
+    def _brings(self, v: Var) -> bool:
+        """Whether v is in what is put in."""
+        return any(v in i.free for i in self.variables.values())
 
     # Statements ---------------------------------------------------------------------------------------------
 
@@ -329,12 +357,16 @@ def walk(e: Scalar, into_indices: bool = True) -> Iterator[Scalar]:
         if node in seen:
             continue
         seen.add(node)
-        stack.append((node, True))
-        parts = list(children(node))
+        parts = children(node)
         if into_indices:
             for i in indices_of(node):
-                parts.extend(a.scalar for a in i.data)
-        stack.extend((c, False) for c in reversed(parts))
+                if i.data:
+                    parts = (*parts, *[a.scalar for a in i.data])
+        if parts:
+            stack.append((node, True))
+            stack.extend([(c, False) for c in reversed(parts) if c not in seen])
+        else:
+            yield node
 
 
 def rewrite(e: Scalar, change: Callable[[Scalar], Scalar | None]) -> Scalar:

@@ -76,14 +76,16 @@ class Footprint:
         self.outside = frozenset(self.ranges)
         self.accesses: list[Access] = []
         statements = tuple(body)
+        self._known: set[tuple[Buffer, Index, Index, bool, bool, bool]] = set()
+        self._splits: dict[Index, tuple[Index, Index]] = {}
         self._never = False
         self._wanted = None if every else written(statements, places)
         self._body(statements, places, {})
 
     def _body(self, body: Sequence[Stmt], places: Places, known: dict[Var, Index]) -> None:
         known = dict(known)
+        m = Substitution(variables=known)
         for s in body:
-            m = Substitution(variables=known)
             self._reads(s, places, m)
             match s:
                 case For():
@@ -100,6 +102,7 @@ class Footprint:
                     self._never = before
                 case LetIndex():
                     self._let(s, m, known)
+                    m = Substitution(variables=known)
                 case Store():
                     self._add(s.buffer, s.offset, s.value.type.lanes - 1, places, m, True, s.accumulate)
                 case StoreRows():
@@ -179,8 +182,11 @@ class Footprint:
         first = m.index(offset)
         if home is not None:
             first = first + home.offset
-        begins = write and self._never
-        self.accesses.append(Access(root, first, first + m.index(as_index(more)), write, adds, begins))
+        last = first + (more if isinstance(more, int) else m.index(more))
+        access = root, first, last, write, adds, write and self._never
+        if access not in self._known:
+            self._known.add(access)
+            self.accesses.append(Access(*access))
 
     def spans(self, writes: bool | None = None) -> dict[Buffer, tuple[Index, Interval] | None]:
         """For each buffer the part of all its addresses that does not vary, and the range of the rest.
@@ -205,8 +211,12 @@ class Footprint:
 
     def _split(self, i: Index) -> tuple[Index, Index]:
         """The index as what no iteration changes plus the rest."""
-        moving = {m: c for m, c in i.terms if not m or any(self._moves(a) for a in m)}
-        return i - polynomial(moving), polynomial(moving)
+        out = self._splits.get(i)
+        if out is None:
+            moving = {m: c for m, c in i.terms if not m or any(self._moves(a) for a in m)}
+            rest = polynomial(moving) if len(moving) < len(i.terms) else i
+            out = self._splits[i] = i - rest, rest
+        return out
 
     def _moves(self, a: Atom) -> bool:
         if a in self.ranges:
@@ -316,6 +326,7 @@ def written(body: Sequence[Stmt], places: Places) -> frozenset[Buffer]:
     return frozenset(out)
 
 
+@nodes.once_for_each
 def _written_parameters(k: Kernel) -> frozenset[Buffer]:
     return written(k.body, {})
 
@@ -357,16 +368,16 @@ def _atom_range(a: Atom, ranges: Mapping[Atom, Interval]) -> Interval | None:
             return None
 
 
-def bound_range(b: Bound, ranges: Mapping[Atom, Interval], m: Substitution) -> Interval:
-    """The values a bound takes."""
+def bound_range(b: Bound, ranges: Mapping[Atom, Interval], m: Substitution | None = None) -> Interval:
+    """The values a bound takes, its variables replaced as `m` says."""
     if isinstance(b, Index):
-        return interval(m.index(b), ranges) or (-ENDLESS, ENDLESS)
+        return interval(b if m is None else m.index(b), ranges) or (-ENDLESS, ENDLESS)
     lows, highs = zip(*(bound_range(a, ranges, m) for a in b.args), strict=True)
     choose = max if b.op == "max" else min
     return choose(lows), choose(highs)
 
 
-def trip_range(s: For, ranges: Mapping[Atom, Interval], m: Substitution) -> Interval:
+def trip_range(s: For, ranges: Mapping[Atom, Interval], m: Substitution | None = None) -> Interval:
     """The values the variable of a loop takes."""
     low, high = bound_range(s.lower, ranges, m), bound_range(s.upper, ranges, m)
     if low[0] <= -ENDLESS:
@@ -388,8 +399,7 @@ def independent(
     for s in nodes.walk(loop.body):
         if isinstance(s, Break) or (isinstance(s, Assign) and s.temp not in declared and s.temp not in sums):
             return None
-    m = Substitution()
-    values = trip_range(loop, ranges, m)
+    values = trip_range(loop, ranges)
     f = Footprint(loop.body, places, {**ranges, loop.var: values})
     changed = {a.buffer for a in f.accesses if a.write}
     return frozenset(b for b in changed if not f.apart(b, loop.var, values, loop.step))
@@ -500,10 +510,29 @@ class _Uses:
             before |= then & otherwise
 
     def _call(self, s: Call, before: set[Buffer]) -> Iterator[Buffer]:
-        homes = [View(self._home(a.buffer)) for a in s.arguments]
-        pairs = zip(s.kernel.indices, s.index_values, strict=True)
-        known = {v: self._index(i) for v, i in pairs if isinstance(v, Var)}
-        yield from _Uses(dict(zip(s.kernel.params, homes, strict=True)), known).of(s.kernel.body, before)
+        k = s.kernel
+        homes = [self._home(a.buffer) for a in s.arguments]
+        values = tuple([self._index(i) for i in s.index_values])
+        form = tuple([homes.index(h) for h in homes]), values
+        found = _uses_of(k).get(form)
+        if found is None:
+            places = {p: View(k.params[n]) for p, n in zip(k.params, form[0], strict=True)}
+            known = {v: i for v, i in zip(k.indices, values, strict=True) if isinstance(v, Var)}
+            writes: set[Buffer] = set()
+            reads = tuple(_Uses(places, known).of(k.body, writes))
+            found = _uses_of(k)[form] = reads, writes
+        home = dict(zip(k.params, homes, strict=True))
+        yield from (b for b in (home.get(r, r) for r in found[0]) if b not in before)
+        before.update(home.get(w, w) for w in found[1])
 
     def _index(self, i: Index) -> Index:
-        return Substitution(variables=self.known).index(i)
+        return i if i.free.isdisjoint(self.known) else Substitution(variables=self.known).index(i)
+
+
+_Form = tuple[tuple[int, ...], tuple[Index, ...]]  # which parameters are in one buffer, and the values of its indices
+
+
+@nodes.once_for_each
+def _uses_of(_: Kernel) -> dict[_Form, tuple[tuple[Buffer, ...], set[Buffer]]]:
+    """The buffers that a kernel reads before it writes them, and those it writes, in each form of a call so far."""
+    return {}

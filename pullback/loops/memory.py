@@ -163,7 +163,8 @@ def accesses(s: Stmt) -> tuple[list[Buffer], list[Buffer]]:
     return reads, writes
 
 
-def read_parameters(kernel: nodes.Kernel) -> set[Buffer]:
+@nodes.once_for_each
+def read_parameters(kernel: nodes.Kernel) -> frozenset[Buffer]:
     """Parameters a kernel loads from."""
     out: set[Buffer] = set()
     for s in nodes.walk(kernel.body):
@@ -174,7 +175,7 @@ def read_parameters(kernel: nodes.Kernel) -> set[Buffer]:
         if isinstance(s, Call):
             used = read_parameters(s.kernel)
             out.update(a.buffer for p, a in zip(s.kernel.params, s.arguments, strict=True) if p in used)
-    return out
+    return frozenset(out)
 
 
 def plan(function: Function) -> MemoryPlan:

@@ -18,10 +18,12 @@ Nodes are compared by identity; nothing here is interned.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache, wraps
 from typing import Literal as Lit
+from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from pullback.ir.expr import Get, Ref, get
 from pullback.ir.index import Cond, Data, DimSymbol, Index, Var, as_index
@@ -470,20 +472,37 @@ class Kernel:
     fresh: frozenset[Buffer] = frozenset()
     position: Position | None = None
 
-    @property
+    @cached_property
     def checks(self) -> bool:
         """Whether it can fail."""
         return any(isinstance(s, Check) or (isinstance(s, Call) and s.kernel.checks) for s in walk(self.body))
 
-    @property
+    @cached_property
     def is_function(self) -> bool:
         """Whether it is printed as a function of its own: it has loops, or two forms."""
         return self.portable is not None or any(isinstance(s, For | Fill) for s in walk(self.body))
 
-    @property
+    @cached_property
     def only_vectors(self) -> bool:
         """Whether it needs a compiler with vector extensions."""
         return self.portable is None and any(v.type.lanes > 1 for s in walk(self.body) for v in values_of(s))
+
+
+T = TypeVar("T")
+
+
+def once_for_each(find: Callable[[Kernel], T]) -> Callable[[Kernel], T]:
+    """What is found of a kernel, found once: kernels are called more often than they are made."""
+    known: WeakKeyDictionary[Kernel, T] = WeakKeyDictionary()
+
+    @wraps(find)
+    def found(kernel: Kernel) -> T:
+        out = known.get(kernel)
+        if out is None:
+            out = known[kernel] = find(kernel)
+        return out
+
+    return found
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -670,7 +689,9 @@ def walk_value(v: Value) -> Iterator[Value]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(operands(node)))
+        parts = operands(node)
+        if parts:
+            stack.extend(reversed(parts))
 
 
 def loaded_index(name: str, extent: Index | None) -> Data:

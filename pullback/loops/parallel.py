@@ -98,7 +98,7 @@ def _gain(body: tuple[Stmt, ...]) -> float:
             case Parallel():
                 total += cycles((s,), {})
             case For():
-                low, high = trip_range(s, {}, Substitution())
+                low, high = trip_range(s, {})
                 total += ((high - low) // s.step + 1) * _gain(s.body)
             case Loop():
                 total += _gain(s.body)
@@ -365,7 +365,7 @@ class _Splitting:
             return []
         mine = common & self.own.keys()
         private = frozenset(self.own[b] for b in mine)
-        found = added_buffers(s, common - mine, self.places, ranges, trip_range(s, ranges, Substitution()))
+        found = added_buffers(s, common - mine, self.places, ranges, trip_range(s, ranges))
         home = {self.places[p].buffer: p for p in self.kernel.params}
         if not found or not all(self._anew(s, b, ranges) for b in private):
             return []
@@ -398,7 +398,7 @@ class _Splitting:
 
     def _cut(self, s: For, ranges: Mapping[Atom, Interval], most: int) -> tuple[Var, For] | None:
         """A chunk's number and its loop; None where the loop cannot be cut."""
-        low, high = trip_range(s, ranges, Substitution())
+        low, high = trip_range(s, ranges)
         trips = (high - low) // s.step + 1
         if high >= ENDLESS or trips < 2 or not isinstance(s.lower, Index):
             return None
@@ -424,7 +424,7 @@ class _Splitting:
             return [self._shared_out(s, ranges, before, private) or plain]
         inside: tuple[_Part, ...] = ()
         if self._visible(s):
-            low, high = values = trip_range(s, ranges, Substitution())
+            low, high = values = trip_range(s, ranges)
             inside = self._parts(s.body, {**ranges, s.var: values}, before)
             trips = (high - low) // s.step + 1
             if _shared(inside, {**ranges, s.var: values}) * trips > HALF * cycles((s,), ranges):
@@ -469,7 +469,7 @@ class _Splitting:
         """Whether every iteration writes what it reads of a buffer."""
         if b in first_reads(s.body, {}):
             return False
-        f = Footprint(s.body, self.places, {**ranges, s.var: trip_range(s, ranges, Substitution())})
+        f = Footprint(s.body, self.places, {**ranges, s.var: trip_range(s, ranges)})
         home = self.places[b].buffer
         reads, writes = (f.spans(writes).get(home, (ZERO_INDEX, (0, 0))) for writes in (False, True))
         if reads is None or writes is None or reads[0] is not writes[0]:
@@ -485,7 +485,7 @@ class _Splitting:
         self, s: For, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...], private: frozenset[Buffer]
     ) -> _Part | None:
         """The loop in chunks, or around parts that are better cut; None where neither can be."""
-        low, high = values = trip_range(s, ranges, Substitution())
+        low, high = values = trip_range(s, ranges)
         trips = (high - low) // s.step + 1
         if high >= ENDLESS or trips < 2 or not isinstance(s.lower, Index):
             return None

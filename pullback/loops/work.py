@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from pullback.ir.index import Atom, Index, Var
-from pullback.ir.traverse import Substitution
 from pullback.loops import nodes
 from pullback.loops.footprint import Interval, Touched, bound_range, interval, trip_range
 from pullback.loops.nodes import (
@@ -55,11 +54,10 @@ def cycles(body: Iterable[Stmt], ranges: Mapping[Atom, Interval]) -> float:
 
 
 def _statement(s: Stmt, ranges: dict[Atom, Interval]) -> float:
-    own = sum(_value(v) for top in nodes.values_of(s) for v in nodes.walk_value(top))
-    m = Substitution()
+    own = sum([_value(v) for top in nodes.values_of(s) for v in nodes.walk_value(top)])
     match s:
         case For():
-            low, high = trip_range(s, ranges, m)
+            low, high = trip_range(s, ranges)
             trips = (high - low) // s.step + 1
             return trips * (1 + cycles(s.body, {**ranges, s.var: (low, high)}))
         case Loop():
@@ -68,7 +66,7 @@ def _statement(s: Stmt, ranges: dict[Atom, Interval]) -> float:
             return own + max(cycles(s.then, ranges), cycles(s.otherwise, ranges))
         case LetIndex():
             if isinstance(s.value, Index | nodes.Extreme) and isinstance(s.var, Var):
-                ranges[s.var] = bound_range(s.value, ranges, m)
+                ranges[s.var] = bound_range(s.value, ranges)
             return own + 1
         case Store():
             return own + HALF
