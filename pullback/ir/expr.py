@@ -60,9 +60,13 @@ class Ref:
 
 
 class Scalar(Interned):
-    """Base of scalar nodes. `free` holds the index variables, `refs` the arrays that occur."""
+    """Base of scalar nodes. `free` holds the index variables, `refs` the arrays that occur.
 
-    __slots__ = ("dtype", "free", "refs")
+    `below` is what a walk finds under the node, kept from the first walk where it is short.
+    """
+
+    __slots__ = ("below", "dtype", "free", "refs")
+    below: tuple[Scalar, ...] | None
     dtype: DType
     free: frozenset[Var]
     refs: frozenset[Ref]
@@ -76,7 +80,7 @@ class Scalar(Interned):
             found = part.refs if isinstance(part, Scalar) else index_refs(part)
             if found:
                 refs = refs | found if refs else found
-        self.free, self.refs = free, refs
+        self.free, self.refs, self.below = free, refs, None
 
     def __add__(self, other: Scalar | float) -> Scalar:
         return add(self, lift(other, self.dtype))

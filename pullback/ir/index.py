@@ -218,17 +218,20 @@ class Index(Interned):
         if atom not in self.atoms and (not isinstance(atom, Var) or atom not in self.free):
             return ZERO_INDEX
         out: dict[Monomial, int] = {}
+        is_variable = isinstance(atom, Var)
         for m, c in self.terms:
             n = m.count(atom)
             if n > 1:
                 return None
             if n == 1:
-                rest = tuple(a for a in m if a is not atom)
-                if isinstance(atom, Var) and any(atom in a.free for a in rest):
+                rest = tuple([a for a in m if a is not atom])
+                if is_variable and any(atom in a.free for a in rest):
                     return None
                 out[rest] = out.get(rest, 0) + c
-            elif isinstance(atom, Var) and any(atom in a.free for a in m):
-                return None
+            elif is_variable:
+                for a in m:
+                    if atom in a.free:
+                        return None
         return polynomial(out)
 
     def __add__(self, other: Index | int) -> Index:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import assert_never
 
 from pullback.ir import expr
@@ -345,28 +346,45 @@ def indices_of(e: Scalar) -> tuple[Index, ...]:
             return ()
 
 
+SHORT = 200  # nodes that are remembered: long expressions with long parts would need the square of their length
+
+
 def walk(e: Scalar, into_indices: bool = True) -> Iterator[Scalar]:
     """Every node below `e` once, operands before the nodes that use them; iterative."""
+    below = e.below
+    if below is None:
+        below, plain = _below(e, into_indices)
+        if plain and len(below) <= SHORT:
+            e.below = below
+    return chain(below, (e,))
+
+
+def _below(e: Scalar, into_indices: bool) -> tuple[tuple[Scalar, ...], bool]:
+    """The nodes of a walk but for the last, `e` itself; and whether no index reads data, so that all walks are equal."""
+    out: list[Scalar] = []
+    plain = True
     seen: set[Scalar] = set()
     stack: list[tuple[Scalar, bool]] = [(e, False)]
     while stack:
         node, done = stack.pop()
         if done:
-            yield node
+            out.append(node)
             continue
         if node in seen:
             continue
         seen.add(node)
         parts = children(node)
-        if into_indices:
-            for i in indices_of(node):
-                if i.data:
+        for i in indices_of(node):
+            if i.data:
+                plain = False
+                if into_indices:
                     parts = (*parts, *[a.scalar for a in i.data])
         if parts:
             stack.append((node, True))
             stack.extend([(c, False) for c in reversed(parts) if c not in seen])
         else:
-            yield node
+            out.append(node)
+    return tuple(out[:-1]), plain
 
 
 def rewrite(e: Scalar, change: Callable[[Scalar], Scalar | None]) -> Scalar:

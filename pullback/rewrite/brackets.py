@@ -76,6 +76,7 @@ class _State:
         self.conds: list[Cond | bool] = []
         self.solved: dict[Var, Index] = {}
         self.impossible = False
+        self._linears: dict[Index, dict[Var, Index]] = {}  # for the variables that are left
 
     def run(self) -> None:
         """Apply the first rule that fits, until none does or a range has shown that nothing is left."""
@@ -109,12 +110,16 @@ class _State:
 
     def _linear(self, e: Index) -> dict[Var, Index]:
         """The variables that occur linearly in e and in no other atom, with their coefficients."""
+        known = self._linears.get(e)
+        if known is not None:
+            return known
         out = {}
         for v in self.variables:
             if v in e.free:
                 c = e.coefficient(v)
                 if c is not None and c.free.isdisjoint(self.variables):
                     out[v] = c
+        self._linears[e] = out
         return out
 
     def _rest(self, e: Index, linear: dict[Var, Index]) -> Index:
@@ -221,6 +226,7 @@ class _State:
             whole = as_index(q) * d + as_index(r)
             fired("solve.split")
             self.variables += [q, r]
+            self._linears.clear()
             m = {Floor: as_index(q), Mod: as_index(r)}
             self.equations = [_replace_radix(x, n, d, m[Floor], m[Mod]) for x in self.equations]
             self.conds = [
@@ -242,6 +248,7 @@ class _State:
         if isinstance(self.term, Const):
             fired("solve.alone")
         self.variables.remove(v)
+        self._linears.clear()
         m = Substitution(variables={v: value})
         self.equations = [m.index(x) for x in self.equations]
         self.conds = [c if isinstance(c, bool) else m.condition(c) for c in self.conds]

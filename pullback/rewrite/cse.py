@@ -53,27 +53,53 @@ def canonical_value(variables: tuple[Var, ...], value: Scalar) -> Hashable:
 
 def eliminate_common(program: Program) -> Program:
     """The program with equal builds merged into the first."""
-    return program.with_body(_merge_block(program.body, {}, {}))
+    return program.with_body(_merge_block(program.body, None, {}))
 
 
-def _merge_block(block: Block, known: Mapping[Hashable, Ref], outer: Mapping[Ref, Ref]) -> Block:
-    seen = dict(known)
+class _Seen:
+    """The builds so far, those of the blocks around included. Builds alike at a glance are compared in full."""
+
+    def __init__(self, around: _Seen | None) -> None:
+        self._around = around
+        self._alike: dict[Hashable, list[Build]] = {}
+        self._keys: dict[Build, Hashable] = {}
+
+    def equal(self, s: Build) -> Ref | None:
+        """The array that holds the same as this build of one array; None, and it is noted, where there is none."""
+        value = s.values[0]
+        glance = (tuple(v.extent for v in s.vars), type(value), value.dtype, value.refs)
+        level: _Seen | None = self
+        while level is not None:
+            for other in level._alike.get(glance, ()):
+                if level._key(other) == self._key(s):
+                    return other.outs[0]
+            level = level._around
+        self._alike.setdefault(glance, []).append(s)
+        return None
+
+    def _key(self, s: Build) -> Hashable:
+        if s not in self._keys:
+            self._keys[s] = canonical_value(s.vars, s.values[0])
+        return self._keys[s]
+
+
+def _merge_block(block: Block, around: _Seen | None, outer: Mapping[Ref, Ref]) -> Block:
+    seen = _Seen(around)
     merged: dict[Ref, Ref] = dict(outer)
     out: list[Statement] = []
     for s in block.statements:
         s = _rename(s, merged)
         match s:
             case Build() if len(s.outs) == 1:
-                key = (tuple(v.extent for v in s.vars), canonical_value(s.vars, s.values[0]))
-                if key in seen:
-                    merged[s.outs[0]] = seen[key]
+                same = seen.equal(s)
+                if same is not None:
+                    merged[s.outs[0]] = same
                     fired("cse")
                     continue
-                seen[key] = s.outs[0]
             case Call():  # what a checkpoint computes again stays its own
-                s = map_blocks(s, partial(_merge_block, known={}, outer={}))
+                s = map_blocks(s, partial(_merge_block, around=None, outer={}))
             case _:
-                s = map_blocks(s, partial(_merge_block, known=seen, outer={}))
+                s = map_blocks(s, partial(_merge_block, around=seen, outer={}))
         out.append(s)
     return Block(tuple(out), tuple(merged.get(r, r) for r in block.results))
 
