@@ -168,10 +168,11 @@ class Index(Interned):
         self.atoms = {a: None for m, _ in terms for a in m}
         self.free = _NO_VARIABLES.union(*[a.free for a in self.atoms])
         for a in self.atoms:
-            kind = type(a)
-            if kind is Data:
+            if isinstance(a, Var):  # nearly all
+                continue
+            if isinstance(a, Data):
                 self.data += (a,)
-            elif kind is Floor or kind is Mod:
+            elif isinstance(a, Floor | Mod):
                 self.data += a.numerator.data + a.denominator.data
 
     @property
@@ -360,10 +361,9 @@ ONE_INDEX: Final = _number(1)
 
 def as_index(value: Index | Atom | int) -> Index:
     """`value` as an Index."""
-    kind = type(value)
-    if kind is Index:
+    if isinstance(value, Index):
         return value
-    if kind is int or isinstance(value, int):
+    if isinstance(value, int):
         return _number(value)
     return intern(Index, (((value,), 1),))
 

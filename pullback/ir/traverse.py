@@ -360,7 +360,7 @@ def walk(e: Scalar, into_indices: bool = True) -> Iterator[Scalar]:
 
 
 def _below(e: Scalar, into_indices: bool) -> tuple[tuple[Scalar, ...], bool]:
-    """The nodes of a walk but for the last, `e` itself; and whether no index reads data, so that all walks are equal."""
+    """The nodes of a walk but for the last, which is `e`; and whether no index reads data, so that all walks agree."""
     out: list[Scalar] = []
     plain = True
     seen: set[Scalar] = set()

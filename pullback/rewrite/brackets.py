@@ -20,14 +20,18 @@ cannot be inverted: then the edge is transposed by a scatter.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from math import gcd
+from typing import NamedTuple
 
 from pullback.ir import expr
 from pullback.ir.expr import Const, Scalar
 from pullback.ir.index import (
     ZERO_INDEX,
+    Atom,
     Cond,
+    DimSymbol,
     Floor,
     Index,
     Mod,
@@ -39,7 +43,7 @@ from pullback.ir.index import (
     prove_nonnegative,
 )
 from pullback.ir.traverse import Substitution
-from pullback.rewrite.fired import fired, step
+from pullback.rewrite.fired import fired, recording, step
 from pullback.rewrite.steps import Solved
 
 
@@ -52,16 +56,64 @@ class Solution:
     found: dict[Var, Index]
 
 
+class _Outcome(NamedTuple):
+    """What became of equations: the variables and equations that are left, conditions, and what variables are."""
+
+    variables: list[Var]
+    equations: list[Index]
+    conds: list[Cond | bool]
+    solved: dict[Var, Index]
+    impossible: bool
+
+
+MOST_KNOWN = 4096
+_KNOWN: dict[Hashable, tuple[_Outcome, tuple[Var, ...]]] = {}  # equations solved before, up to the names of variables
+
+
 def solve(variables: tuple[Var, ...], equations: list[Index], term: Scalar) -> Solution | None:
     """The sum over `variables` of `term` where all equations are zero; None where only a scatter can do it."""
     state = _State(list(variables), list(equations), term)
-    state.run()
+    form = None if recording() else _form(variables, equations)
+    known = None if form is None else _KNOWN.get(form[0])
+    if form is None:
+        state.run()
+    elif known is not None:
+        state.follow(known[0], dict(zip(known[1], map(as_index, form[1]), strict=True)))
+    else:
+        state.run()
+        if not state.new_variables:
+            if len(_KNOWN) >= MOST_KNOWN:
+                _KNOWN.clear()
+            _KNOWN[form[0]] = state.outcome(), form[1]
     if state.impossible:
         return Solution((), expr.zero(term.dtype), {})
     if any(_hidden_in_data(e, state.variables) for e in state.equations):
         return None
     # a substituted variable may hide a remaining one only through the solution, so the term decides what is summed
     return Solution(tuple(state.variables), state.summand(), state.solved)
+
+
+def _form(variables: tuple[Var, ...], equations: list[Index]) -> tuple[Hashable, tuple[Var, ...]] | None:
+    """What equations are up to the names of their variables, and these in the order in which that counts them.
+
+    Terms keep their order, so that what is done for one is just what would be done for the other. None where data
+    are indices or extents depend on variables.
+    """
+    numbers: dict[Var, int] = {v: k for k, v in enumerate(variables)}
+
+    def atom(a: Atom) -> Hashable:
+        if isinstance(a, Var):
+            return numbers.setdefault(a, len(numbers))
+        return a if isinstance(a, DimSymbol) else (type(a), index(a.numerator), index(a.denominator))  # type: ignore[union-attr]
+
+    def index(i: Index) -> Hashable:
+        return tuple([(tuple([atom(a) for a in m]), c) for m, c in i.terms])
+
+    if any(e.data for e in equations):
+        return None
+    what = tuple([index(e) for e in equations])
+    extents = tuple([v.extent for v in numbers])
+    return None if any(not d.is_dim for d in extents) else ((len(variables), what, extents), tuple(numbers))
 
 
 def _hidden_in_data(e: Index, variables: list[Var]) -> bool:
@@ -76,6 +128,7 @@ class _State:
         self.conds: list[Cond | bool] = []
         self.solved: dict[Var, Index] = {}
         self.impossible = False
+        self.new_variables = False
         self._linears: dict[Index, dict[Var, Index]] = {}  # for the variables that are left
 
     def run(self) -> None:
@@ -86,6 +139,20 @@ class _State:
             step(lambda: Solved(expr.reduce("sum", self.variables, self.summand())))
             if self.impossible or not any(rule(e) for rule in rules for e in self.equations):
                 return
+
+    def outcome(self) -> _Outcome:
+        """What has been found, whatever is summed."""
+        return _Outcome(self.variables, self.equations, self.conds, self.solved, self.impossible)
+
+    def follow(self, other: _Outcome, names: dict[Var, Index]) -> None:
+        """Find what was found for equations that are equal up to the names of variables."""
+        m = Substitution(variables=names)
+        mine = {v: i.single for v, i in names.items()}
+        self.variables = [mine[v] for v in other.variables]  # type: ignore[misc]
+        self.equations = [m.index(e) for e in other.equations]
+        self.conds = [c if isinstance(c, bool) else m.condition(c) for c in other.conds]
+        self.solved = {mine[v]: m.index(i) for v, i in other.solved.items()}  # type: ignore[misc]
+        self.impossible = other.impossible
 
     def summand(self) -> Scalar:
         """What is summed over the variables that are left."""
@@ -226,6 +293,7 @@ class _State:
             whole = as_index(q) * d + as_index(r)
             fired("solve.split")
             self.variables += [q, r]
+            self.new_variables = True
             self._linears.clear()
             m = {Floor: as_index(q), Mod: as_index(r)}
             self.equations = [_replace_radix(x, n, d, m[Floor], m[Mod]) for x in self.equations]

@@ -80,6 +80,11 @@ def in_steps(program: Program, *passes: Callable[[Program], Program]) -> Program
     return program
 
 
+def recording() -> bool:
+    """Whether somebody collects rules or steps: what was found before is then found again."""
+    return _RECORD.get() is not None or _STEPS.get() is not None
+
+
 def fired(rule: str) -> None:
     """Note that the named rule was applied."""
     record = _RECORD.get()
