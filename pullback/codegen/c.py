@@ -7,7 +7,8 @@ are shared out among threads it takes a pool too: a number of workers and a func
 chunks. The text itself starts no threads, and without a pool it runs the chunks in order.
 
 Kernels become static functions whose parameters are `restrict`, equal ones are printed once. A program of a single
-kernel is printed as one function, and so are kernels without loops inside their caller.
+kernel is printed as one function, and so are kernels without loops inside their caller. Kernels of few scalar
+operations are `inline` where the program has loops: a call costs as much, and moves all values through memory.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ from pullback.loops.nodes import (
     Store,
     Task,
 )
+from pullback.loops.work import is_little
 from pullback.source import Position
 
 WIDTH: Final = 120
@@ -431,6 +433,7 @@ class _Unit:
         top = [s for s in function.body if not isinstance(s, Comment)]
         single = len(calls) == 1 and calls[0] in top and not _loops(function.body)
         self._single = calls[0].kernel if single else None
+        self._repeats = any(isinstance(s, For | Loop) for s in nodes.walk(function.body))
 
     def site(self, site: Site) -> int:
         """The return code of a check."""
@@ -439,6 +442,10 @@ class _Unit:
     def inlined(self, k: Kernel) -> bool:
         """Whether a kernel is printed where it is called: the only one, or one without loops."""
         return k is self._single or not k.is_function
+
+    def inline(self, k: Kernel) -> bool:
+        """Whether a kernel is too little to be called: the C compiler is told so."""
+        return self._repeats and is_little(k.body)
 
     def tasks(self, tasks: TaskText) -> str:
         """The name of the struct of a parallel statement, printed when first needed; equal ones are one."""
@@ -465,7 +472,7 @@ class _Unit:
         if k.checks:
             params.append("int64_t *fault")
             writer.line("return 0;")
-        result = "int" if k.checks else "void"
+        result = ("inline " if self.inline(k) else "") + ("int" if k.checks else "void")
         signature = ", ".join(params)
         raw = f"({signature}) {{\n" + "\n".join(writer.lines) + "\n}\n"
         key = result + names.numbered(raw) + (str(_line(k.position)) if self.lines else "")
@@ -559,7 +566,8 @@ class _Unit:
             return False  # the only kernel is written out here
         inside = (s for loop in nodes.walk(body) if isinstance(loop, For | Loop) for s in nodes.walk(loop.body))
         return not any(
-            isinstance(s, Store | Let) or (isinstance(s, Call) and self.inlined(s.kernel)) for s in inside
+            isinstance(s, Store | Let) or (isinstance(s, Call) and (self.inlined(s.kernel) or self.inline(s.kernel)))
+            for s in inside
         )
 
     def _units(self, before: str, after: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from math import inf
 
 from pullback.ir.index import Atom, Index, Var
 from pullback.loops import nodes
@@ -38,7 +39,39 @@ DIVISION = 5.0
 ACROSS = 6.0
 BYTES = 32.0  # copied in a cycle
 FAR_BYTES = 4.0  # moved in a cycle to or from memory that is not near
+LITTLE = 100  # operations of a kernel that a call would cost as much as, or that fit in what is around it
 NEAR = 20.0  # how many times slower than computing moving may be
+
+
+def is_little(body: Iterable[Stmt]) -> bool:
+    """Whether statements are few scalar operations, loops and all, and call nothing."""
+    return _operations(body) <= LITTLE
+
+
+def _operations(body: Iterable[Stmt]) -> float:
+    """How many scalar operations statements are; infinite where that is not a number, with vectors and with calls."""
+    total = 0.0
+    for s in body:
+        values = [v for top in nodes.values_of(s) for v in nodes.walk_value(top)]
+        if any(v.type.lanes > 1 for v in values):
+            return inf
+        total += 1 + len(values)
+        match s:
+            case For():
+                low, high = (i.constant if isinstance(i, Index) else None for i in (s.lower, s.upper))
+                trips = inf if low is None or high is None else max(0, -(-(high - low) // s.step))
+                total += trips * _operations(s.body) if trips else 0
+            case If():
+                total += _operations(s.then) + _operations(s.otherwise)
+            case Loop() | Call() | Parallel():
+                return inf
+            case Fill() | Copy():
+                total += s.count.constant or inf
+            case _:
+                pass
+        if total > LITTLE:
+            return inf
+    return total
 
 
 def moving(touched: Touched) -> float:

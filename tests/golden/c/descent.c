@@ -11,8 +11,8 @@
 #include <string.h>
 
 /* l = build { sum n < 6 { p[n] * q[n] * x[t, n] } } */
-static void descent_l(const double *restrict p, const double *restrict q, const double *restrict x,
-                      double *restrict l, int64_t t) {
+static inline void descent_l(const double *restrict p, const double *restrict q, const double *restrict x,
+                             double *restrict l, int64_t t) {
     double sum = 0.0;
     for (int64_t n = 0; n < 6; ++n) {
         sum += p[n] * q[n] * x[t * 6 + n];
@@ -21,8 +21,8 @@ static void descent_l(const double *restrict p, const double *restrict q, const 
 }
 
 /* p_new = build n < 6 { p[n] - 0.1 * l * q[n] } */
-static void descent_p_new(const double *restrict p, const double *restrict l, const double *restrict q,
-                          double *restrict p_new) {
+static inline void descent_p_new(const double *restrict p, const double *restrict l, const double *restrict q,
+                                 double *restrict p_new) {
     const double product = -0.1 * l[0];
     for (int64_t n = 0; n < 6; ++n) {
         p_new[n] = p[n] + product * q[n];
@@ -30,7 +30,7 @@ static void descent_p_new(const double *restrict p, const double *restrict l, co
 }
 
 /* q_new = build n < 6 { q[n] - 0.1 * l * p[n] } */
-static void descent_q_new(const double *restrict l, const double *restrict p, double *restrict q) {
+static inline void descent_q_new(const double *restrict l, const double *restrict p, double *restrict q) {
     const double product = -0.1 * l[0];
     for (int64_t n = 0; n < 6; ++n) {
         q[n] = q[n] + product * p[n];

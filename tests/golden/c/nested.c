@@ -16,7 +16,7 @@ static inline double pb_maximum_f64(double a, double b) {
 }
 
 /* l = build { sum n < 6 { b[n] * x[t, n] } } */
-static void nested_l(const double *restrict b, const double *restrict x, double *restrict l, int64_t t) {
+static inline void nested_l(const double *restrict b, const double *restrict x, double *restrict l, int64_t t) {
     double sum = 0.0;
     for (int64_t n = 0; n < 6; ++n) {
         sum += b[n] * x[t * 6 + n];
@@ -25,7 +25,7 @@ static void nested_l(const double *restrict b, const double *restrict x, double 
 }
 
 /* c = build n < 6 { b[n] - 0.1 * l * x[t, n] } */
-static void nested_c(const double *restrict l, const double *restrict x, double *restrict b, int64_t t) {
+static inline void nested_c(const double *restrict l, const double *restrict x, double *restrict b, int64_t t) {
     const double product = -0.1 * l[0];
     for (int64_t n = 0; n < 6; ++n) {
         b[n] = b[n] + product * x[t * 6 + n];
@@ -33,7 +33,7 @@ static void nested_c(const double *restrict l, const double *restrict x, double 
 }
 
 /* m = build { max s < 3 { ls[s] } } */
-static void nested_m(const double *restrict ls, double *restrict m) {
+static inline void nested_m(const double *restrict ls, double *restrict m) {
     double largest = -(double)INFINITY;
     for (int64_t s = 0; s < 3; ++s) {
         largest = pb_maximum_f64(largest, ls[s]);
@@ -42,7 +42,7 @@ static void nested_m(const double *restrict ls, double *restrict m) {
 }
 
 /* d = build n < 6 { m * b[n] } */
-static void nested_d(const double *restrict m, double *restrict b) {
+static inline void nested_d(const double *restrict m, double *restrict b) {
     const double m2 = m[0];
     for (int64_t n = 0; n < 6; ++n) {
         b[n] = m2 * b[n];

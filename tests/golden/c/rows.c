@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* r = build n < 3 { tanh(h[n] + x[t, n]) } */
-static void rows_r(const double *restrict x, double *restrict h, int64_t t) {
+static inline void rows_r(const double *restrict x, double *restrict h, int64_t t) {
     for (int64_t n = 0; n < 3; ++n) {
         h[n] = tanh(h[n] + x[t * 3 + n]);
     }

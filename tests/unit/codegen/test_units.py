@@ -39,6 +39,16 @@ def test_units_have_what_they_call(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(others) == sorted([together, f"\n{KERNELS[one].replace('static ', HIDDEN)}"])
 
 
+def test_inline_kernels_stand_where_they_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(units, "LEAST", 0)
+    monkeypatch.setattr(units, "UNIT", 50)
+    inline = {n: t.replace("static ", "static inline ") for n, t in KERNELS.items()}
+    first, together = split(inline, REST, lambda text: "")
+    a, b, one = KERNELS
+    assert first == f"\n{HIDDEN}void {b}(float *x);\n\n{inline[one]}\n{REST}"
+    assert together == f"\n{inline[a]}\n{KERNELS[b].replace('static ', HIDDEN)}"  # with what it calls
+
+
 LAYERS = """layers(x: f32[40, 70], u: f32[70, 64], v: f32[64, 64], w: f32[64, 30]) {
   a = build n < 40, k < 64 { tanh(sum m < 70 { x[n, m] * u[m, k] }) }
   b = build n < 40, k < 64 { exp(sum m < 64 { a[n, m] * v[m, k] } * 0.01) }
