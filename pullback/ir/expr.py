@@ -16,6 +16,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from itertools import count
+from math import frexp, isfinite
 from typing import Final, Literal
 
 import numpy as np
@@ -27,6 +28,7 @@ from pullback.ir.primitive import PRIMITIVES, Primitive
 from pullback.ir.types import DType
 
 _SERIAL = count()
+_F32 = struct.Struct("<f")
 _NO_REFS: frozenset[Ref] = frozenset()
 
 ReduceOp = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any", "all"]
@@ -265,10 +267,17 @@ def const(value: bool | int | float, dtype: DType) -> Scalar:
     elif dtype.is_integer:
         value = dtype.wrap(int(value))
     else:
-        with np.errstate(over="ignore"):
-            value = float(np.float32(value)) if dtype is types.f32 else float(value)
+        value = _rounded(float(value)) if dtype is types.f32 else float(value)
     key = struct.pack("<d", value) if isinstance(value, float) else value
     return intern(Const, value, dtype, key=(key, dtype))
+
+
+def _rounded(value: float) -> float:
+    """The nearest number of 32 bits."""
+    if abs(value) < 1e38:
+        return float(_F32.unpack(_F32.pack(value))[0])
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
 
 
 def zero(dtype: DType) -> Scalar:
@@ -295,7 +304,7 @@ def from_index(index: Index | Var | int, dtype: DType) -> Scalar:
 def get(ref: Ref, *indices: Index | Var | int) -> Scalar:
     """ref[indices]; the caller answers for the range."""
     assert len(indices) == ref.rank, f"{ref.name} has rank {ref.rank}, got {len(indices)} indices"
-    return intern(Get, ref, tuple(as_index(i) for i in indices))
+    return intern(Get, ref, tuple([as_index(i) for i in indices]))
 
 
 def data_index(scalar: Scalar, extent: Index | None = None, checked: bool = False) -> Index:
@@ -434,7 +443,7 @@ def _product(flat: list[Scalar], dtype: types.DType) -> Scalar:
 
 
 def _is_power_of_two(value: bool | int | float) -> bool:
-    return isinstance(value, float) and value != 0 and np.isfinite(value) and abs(np.frexp(value)[0]) == 0.5
+    return isinstance(value, float) and value != 0 and isfinite(value) and abs(frexp(value)[0]) == 0.5
 
 
 def bracket(conds: Iterable[Cond | bool], x: Scalar) -> Scalar:

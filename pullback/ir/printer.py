@@ -80,8 +80,11 @@ class _Printer:
 
     def index(self, i: Index) -> str:
         """An index or dim."""
-        if not i.terms:
-            return "0"
+        if i.constant is not None:
+            return str(i.constant)
+        single = i.single
+        if single is not None:
+            return self._factor(single, False)
         parts = sorted(((self._monomial_key(m), c < 0, m, c) for m, c in i.terms), key=lambda p: (p[0], p[1]))
         if parts[0][1]:  # a positive term first, where there is one
             parts.sort(key=lambda p: (not p[2], p[1], p[0]))
@@ -213,6 +216,8 @@ class _Printer:
                 uses[p] = uses.get(p, 0) + 1
         for v in values:
             uses[v] = uses.get(v, 0) + 1
+        if len(order) < _TALL and not any(n > 1 and not isinstance(e, Const | Zero) for e, n in uses.items()):
+            return []
         roots = frozenset(values)
         size: dict[Scalar, int] = {}
         height: dict[Scalar, int] = {}
@@ -240,7 +245,7 @@ class _Printer:
             elif e not in seen:
                 seen.add(e)
                 stack.append((e, True))
-                stack.extend((p, False) for p in reversed(_parts(e)))
+                stack.extend([(p, False) for p in reversed(_parts(e))])
         return order
 
     def scalar(self, e: Scalar, level: int = TERNARY, typed: bool = False) -> str:
@@ -394,9 +399,13 @@ class _Printer:
         return [f"{indent}{outs} = {head}", *lines]
 
 
-def _parts(e: Scalar) -> list[Scalar]:
+def _parts(e: Scalar) -> tuple[Scalar, ...]:
     """The operands of a node, those of its data-dependent indices included."""
-    return [*children(e), *(a.scalar for i in indices_of(e) for a in i.data)]
+    parts = children(e)
+    for i in indices_of(e):
+        if i.data:
+            parts = (*parts, *[a.scalar for a in i.data])
+    return parts
 
 
 def _joined(lines: list[str], values: int, indent: str) -> str:

@@ -194,7 +194,8 @@ def plan(function: Function) -> MemoryPlan:
 def _best_places(lives: Mapping[Buffer, tuple[int, int]]) -> tuple[dict[Buffer, int], int]:
     """Offsets for buffers that live so long, and the bytes they need."""
     order = {b: k for k, b in enumerate(lives)}
-    most = max((sum(_room(b) for b in alive) for alive in _alive_together(lives)), default=0)
+    room = {b: _room(b) for b in lives}
+    most = max((sum([room[b] for b in alive]) for alive in _alive_together(lives)), default=0)
     enough = most + most // NEAR
     urgencies: list[Callable[[Buffer], int]] = [
         lambda b: b.bytes, lambda b: b.bytes * (lives[b][1] - lives[b][0]), lambda b: -lives[b][0]]
@@ -203,13 +204,13 @@ def _best_places(lives: Mapping[Buffer, tuple[int, int]]) -> tuple[dict[Buffer, 
     for urgency in urgencies:
         queue = sorted(lives, key=lambda b: (-urgency(b), order[b]))
         for _ in range(TRIES if len(queue) <= MANY else 1):
-            offsets = _placed(queue, lives)
-            needed = max((o + _room(b) for b, o in offsets.items()), default=0)
+            offsets = _placed(queue, lives, room)
+            needed = max((o + room[b] for b, o in offsets.items()), default=0)
             if size < 0 or needed < size:
                 best, size = offsets, needed
             if size <= enough:
                 return best, size
-            top = max(queue, key=lambda b: offsets[b] + _room(b))  # in the way of a smaller arena: it goes earlier
+            top = max(queue, key=lambda b: offsets[b] + room[b])  # in the way of a smaller arena: it goes earlier
             queue.remove(top)
             queue.insert(0, top)
     return best, size
@@ -229,7 +230,8 @@ def _alive_together(lives: Mapping[Buffer, tuple[int, int]]) -> Iterator[list[Bu
         yield alive
 
 
-def _placed(buffers: Sequence[Buffer], lives: Mapping[Buffer, tuple[int, int]]) -> dict[Buffer, int]:
+def _placed(buffers: Sequence[Buffer], lives: Mapping[Buffer, tuple[int, int]], room: Mapping[Buffer, int]
+            ) -> dict[Buffer, int]:
     """Offsets for buffers placed in this order, each in the lowest gap that is free throughout its life.
 
     Only buffers of one element type share memory, and bytes with any: gcc reorders accesses of different types to the
@@ -239,14 +241,15 @@ def _placed(buffers: Sequence[Buffer], lives: Mapping[Buffer, tuple[int, int]]) 
     taken: list[tuple[int, int, int, int, str]] = []  # offset, end, first, last, element type; sorted by offset
     for b in buffers:
         first, last = lives[b]
-        need = _room(b)
+        need = room[b]
         kind = _kind(b)
         offset = 0
         for start, end, f, l, other in taken:
             if (f <= last and first <= l) or (other != kind and kind and other):
                 if start - offset >= need:
                     break
-                offset = max(offset, end)
+                if end > offset:
+                    offset = end
         offsets[b] = offset
         insort(taken, (offset, offset + need, first, last, kind))
     return offsets

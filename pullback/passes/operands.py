@@ -187,14 +187,21 @@ def _joined(value: Scalar, i: Var, p: Var) -> Iterator[tuple[Scalar, Var, Index]
         yield made, narrow, as_index(i) - as_index(p) * c - least - inside[0]
 
 
+def _holds(c: Cond, u: Var, k: int) -> bool:
+    """Whether a condition about u alone holds for u = k."""
+    total = 0
+    for m, factor in c.index.terms:
+        if m and m != (u,):
+            return Substitution(variables={u: as_index(k)}).condition(c) is True
+        total += factor * k if m else factor
+    return total >= 0 if c.op == ">=" else (total == 0) == (c.op == "==")
+
+
 def _range(value: Scalar, u: Var) -> tuple[int, int]:
     """The least and greatest u that conditions about it alone, around the value, allow."""
     extent = u.extent.constant or 1
     conds = [c for c in value.conds if c.free == {u}] if isinstance(value, Bracket) else []
     if extent > LONGEST or not conds:
         return 0, extent - 1
-    fits = [
-        k for k in range(extent)
-        if all(Substitution(variables={u: as_index(k)}).condition(c) is True for c in conds)
-    ]  # fmt: skip
+    fits = [k for k in range(extent) if all(_holds(c, u, k) for c in conds)]
     return (fits[0], fits[-1]) if fits else (0, 0)
