@@ -62,11 +62,12 @@ _TABLE: dict[tuple[Hashable, ...], _Entry] = {}  # a WeakValueDictionary, at hal
 
 def intern(cls: type[T], *fields: Any, key: tuple[Hashable, ...] | None = None) -> T:
     """The one node of class `cls` with these fields; `key` replaces fields that do not compare as they should."""
-    full = (cls, *(fields if key is None else key))
+    full = (cls, *fields) if key is None else (cls, *key)
     entry = _TABLE.get(full)
-    found = None if entry is None else entry()
-    if found is not None:
-        return found  # type: ignore[return-value]
+    if entry is not None:
+        found = entry()
+        if found is not None:
+            return found  # type: ignore[return-value]
     node = object.__new__(cls)
     for name, value in zip(cls._fields, fields, strict=True):
         setattr(node, name, value)

@@ -95,7 +95,17 @@ def find_group(statements: Sequence[Statement]) -> Group | None:
         group = _grow(statements, longest)
         if group is not None and (best is None or len(group.members) > len(best.members)):
             best = group
+        if not any(map(_has_short_axes, statements[: 1 if group is None else len(group.members) + 1])):
+            break  # the same again
     return best
+
+
+def _has_short_axes(s: Statement) -> bool:
+    """Whether a variable is long enough to be an axis of the space, or short enough not to be."""
+    if not isinstance(s, Build):
+        return False
+    bound = (v for e in s.values for n in walk(e) if isinstance(n, Reduce) for v in n.vars)
+    return any(_large(v, 0) and not _large(v, SMALL) for v in (*s.vars, *bound))
 
 
 def _grow(statements: Sequence[Statement], small: int) -> Group | None:
