@@ -87,7 +87,7 @@ class OpenProduct:
         opened = [v for v in c.depth if is_open(v)]
         cut = opened[-1] if opened else max(c.depth, key=lambda v: v.extent.constant or 0)
         inner = tuple(v for v in c.depth if v is not cut and not is_open(v))
-        if gemm_plan.size(inner) > gemm_plan.PANEL // 64:
+        if gemm_plan.size(inner) > gemm_plan.DEPTH:
             return None
         return OpenProduct(c, row, column, cut, inner, tuple(v for v in opened if v is not cut))
 
@@ -184,7 +184,7 @@ class _Emitter:
         self.tile = Tile(8 if vector_bytes == 64 else 6, 2, vector_bytes // self.dtype.size)
         self.out = builder.parameter(s.outs[0])
         self.position = flat_position(s.vars)
-        self.steps = max(1, gemm_plan.PANEL // (2 * self.tile.lanes * self.dtype.size) // p.run)  # of the cut variable
+        self.steps = max(1, gemm_plan.DEPTH // p.run)  # of the cut variable
         depth = self.steps * p.run
         self.height = -(-gemm_plan.BLOCK // (depth * self.dtype.size) // self.tile.rows) * self.tile.rows
         self.width = COLUMNS // self.tile.columns * self.tile.columns

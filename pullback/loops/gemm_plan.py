@@ -7,9 +7,8 @@ one in A alone belongs to M, one in B alone to N, the sum's own are K. Adjacent 
 axis (`Group`), which is cut along one of them: those before it are loops, those after it are whole in every block.
 
 Vectors run along N. A register tile has `rows` of M times `vectors` of N. Blocks follow Goto and van de Geijn
-(Anatomy of high-performance matrix multiplication, 2008): a panel of B, K block × tile width, stays in the first cache,
-a block of A, M block × K block, in the second, a block of B in the third; where one block of A is all of A, the block
-of B shares the second cache with it.
+(Anatomy of high-performance matrix multiplication, 2008): a block of A, M block × K block, stays in the second cache, a
+block of B in the third; where one block of A is all of A, the block of B shares the second cache with it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from pullback.loops.nest import LINE, Address, operation, registers, stride, wai
 from pullback.loops.nodes import Buffer
 from pullback.passes.cost import is_inside
 
-PANEL = 32 * 1024  # bytes of a panel of B: the first cache, shared with a few lines of A and of the output
+DEPTH = 512  # steps of the sum in a block: its panels pass through the first cache, the output is added to seldom
 BLOCK = 256 * 1024  # bytes of a block that stays in the second cache
 SHARED = 512 * 1024  # bytes of a block of B where one block of A is all of A
 INNER = 16 * 1024  # bytes of a block of B that stays in the first cache: its panels are then the inner loop
@@ -294,7 +293,7 @@ def packed_plans(
 
 def _plan(s: Build, c: Contraction, t: Tile, element: int, direct: bool) -> PackedPlan:
     m, n, k = size(c.rows), size(c.columns), size(c.depth)
-    depth = cut(c.depth, PANEL // (2 * t.lanes * element), 1)
+    depth = cut(c.depth, DEPTH, 1)
     kc = depth.block
     a_first = size(c.only_b) > 1 and m * kc * element <= LARGE // 4
     rows = cut(c.rows, m if a_first else max(BLOCK // (kc * element), t.rows), t.rows)

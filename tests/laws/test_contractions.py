@@ -85,7 +85,7 @@ def contraction(random: np.random.Generator) -> Program:
 def small_blocks(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Packing whatever the estimates say, with blocks whose edges these sizes cross."""
     monkeypatch.setattr(gemm, "_unpacked_cycles", lambda *_: float("inf"))
-    for name, value in (("LEAST_WORK", 0), ("PANEL", 1024), ("BLOCK", 2048), ("SHARED", 4096), ("LARGE", 8192)):
+    for name, value in (("LEAST_WORK", 0), ("DEPTH", 16), ("BLOCK", 2048), ("SHARED", 4096), ("LARGE", 8192)):
         monkeypatch.setattr(gemm_plan, name, value)
     monkeypatch.setattr(gemm_plan, "INNER", 512)
     monkeypatch.setenv("PULLBACK_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))

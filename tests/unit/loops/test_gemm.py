@@ -65,7 +65,7 @@ def always_packed(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.Temp
     """Packing whatever the estimates say, with blocks so small that modest sizes cross their edges."""
     monkeypatch.setattr(gemm, "_unpacked_cycles", lambda *_: float("inf"))
     monkeypatch.setattr(gemm_plan, "LEAST_WORK", 0)
-    monkeypatch.setattr(gemm_plan, "PANEL", 2048)
+    monkeypatch.setattr(gemm_plan, "DEPTH", 32)
     monkeypatch.setattr(gemm_plan, "BLOCK", 4096)
     monkeypatch.setattr(gemm_plan, "LARGE", 16384)
     monkeypatch.setenv("PULLBACK_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
