@@ -608,12 +608,14 @@ def _constant(s: For) -> bool:
 
 def needed(body: tuple[Stmt, ...], before: Sequence[Stmt]) -> tuple[Stmt, ...]:
     """The statements after those of the definitions that they use, directly or not."""
-    out = body
+    uses = _uses(body)
+    found: list[Stmt] = []
     for d in reversed(before):
         assert isinstance(d, Let | LetIndex)
-        if (d.temp if isinstance(d, Let) else d.var) in _uses(out):
-            out = (d, *out)
-    return out
+        if (d.temp if isinstance(d, Let) else d.var) in uses:
+            found.append(d)
+            uses |= _uses((d,))
+    return (*reversed(found), *body)
 
 
 def following(first: tuple[Stmt, ...], then: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
