@@ -17,7 +17,7 @@ from tests.examples.test_examples import FUNCTIONS
 
 
 def arguments(program: Any, dims: dict[str, int]) -> list[Any]:
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(2)  # the two largest of every pooled block are further apart than rounding
     out = []
     for r in program.inputs:
         shape = tuple(dims[str(d)] if d.constant is None else d.constant for d in r.shape)
