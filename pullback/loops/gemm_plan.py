@@ -293,7 +293,7 @@ def packed_plans(
 
 def _plan(s: Build, c: Contraction, t: Tile, element: int, direct: bool) -> PackedPlan:
     m, n, k = size(c.rows), size(c.columns), size(c.depth)
-    depth = cut(c.depth, DEPTH, 1)
+    depth = cut(c.depth, k if k <= DEPTH + DEPTH // 4 else DEPTH, 1)  # a second block for a little more does not pay
     kc = depth.block
     a_first = size(c.only_b) > 1 and m * kc * element <= LARGE // 4
     rows = cut(c.rows, m if a_first else max(BLOCK // (kc * element), t.rows), t.rows)
