@@ -515,6 +515,7 @@ def function(
         ShapeError: shapes in it disagree, or an index may leave its range.
         DTypeError: element types in it do not fit.
         TraceError: it uses Python control flow on traced values.
+        ValueError: an option has no such value.
         CompilerError: [E260] at a call or `c_source`: the limit is too small for these dims.
 
     >>> import numpy as np, pullback as pb

@@ -21,13 +21,14 @@ from pullback.ir.expr import Apply, Get, Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.traverse import Substitution, rewrite, walk
 from pullback.loops.cover import cover, halves, is_open, typical
-from pullback.loops.fused_values import OPERATOR, Place, PlaceWriter, Row, Sum, hint
+from pullback.loops.fused_values import OPERATOR, Place, PlaceWriter, Row, Sum
 from pullback.loops.group import Group
 from pullback.loops.group_nest import GroupNest, Out
 from pullback.loops.lanes import chain, widened
 from pullback.loops.nest import Address, narrower, stride
 from pullback.loops.nodes import Assign, Binary, Buffer, Fill, For, Read, Stmt, Store, StoreRows, Value
 from pullback.loops.reciprocals import Reciprocals
+from pullback.loops.scalar import hint
 
 Scratch = Callable[[int, str, Index], Buffer]
 ROWS = 4  # of an outer variable taken together where that saves loads and stores

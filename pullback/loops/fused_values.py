@@ -35,6 +35,7 @@ from pullback.loops.nodes import (
     Type,
     Value,
 )
+from pullback.loops.scalar import hint
 
 NEUTRAL: Final[Mapping[str, float]] = {"sum": 0.0, "max": -float("inf"), "min": float("inf")}
 OPERATOR: Final[Mapping[str, nodes.BinaryOp]] = {"sum": "+", "max": "max", "min": "min"}
@@ -233,20 +234,3 @@ class Sum:
         t = Temp("total", result.type)
         out.append(Let(t, result))
         return Read(t)
-
-
-def hint(e: Scalar) -> str:
-    """A name for what holds e."""
-    match e:
-        case Get():
-            return e.ref.name
-        case Apply():
-            return {"divide": "quotient"}.get(e.primitive.name, e.primitive.name)
-        case Add():
-            return "sum"
-        case Mul():
-            return "product"
-        case Select():
-            return "chosen"
-        case _:
-            return "value"

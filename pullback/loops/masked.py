@@ -40,7 +40,7 @@ from pullback.ir.traverse import Substitution, walk
 from pullback.ir.types import DType, dtype_named, i32, i64
 from pullback.loops.bounds import LoopNest
 from pullback.loops.functions import VECTOR_FUNCTIONS
-from pullback.loops.fused_values import NEUTRAL, hint
+from pullback.loops.fused_values import NEUTRAL
 from pullback.loops.lanes import (
     CLASSES,
     COMPARISONS,
@@ -78,7 +78,7 @@ from pullback.loops.nodes import (
     Value,
 )
 from pullback.loops.parts import part_of, plain_part
-from pullback.loops.scalar import ScalarLowering
+from pullback.loops.scalar import ScalarLowering, hint
 from pullback.loops.scope import Scope
 
 NEAR: Final = 4  # the longest step of a gather along the lanes

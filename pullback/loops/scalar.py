@@ -110,7 +110,7 @@ class ScalarLowering:
         depth = self._depths[value] = 1 + max((self._depths.get(v, 1) for v in nodes.operands(value)), default=0)
         named = target is not scope or self.uses.get(e, 0) > 1 or depth > TALL
         if named and not isinstance(value, Read | Literal):
-            temp = Temp(_hint(e), nodes.scalar(e.dtype))
+            temp = Temp(hint(e), nodes.scalar(e.dtype))
             target.statements.append(Let(temp, value))
             value = Read(temp)
         if isinstance(value, Read):
@@ -179,7 +179,7 @@ class ScalarLowering:
         for k, arg in enumerate(e.args):
             value = self.value(arg, scope)
             if template.count(f"{{{k}}}") > 1 and not isinstance(value, Read | Literal):
-                temp = Temp(_hint(arg), value.type)
+                temp = Temp(hint(arg), value.type)
                 scope.statements.append(Let(temp, value))
                 value = Read(temp)
                 scope.temps[arg] = value
@@ -229,7 +229,7 @@ class ScalarLowering:
         nought = Literal(_nought(e.dtype), type_)
         if not then.statements and not (otherwise and otherwise.statements):
             return Choice(test, a, nought if b is None else b, type_)
-        temp = Temp(_hint(e), type_)
+        temp = Temp(hint(e), type_)
         scope.statements.append(Let(temp, nought, mutable=True))
         then.statements.append(Assign(temp, a))
         if otherwise is None or b is None:
@@ -403,7 +403,7 @@ def _initial(op: str, dtype: DType) -> bool | int | float:
     return dtype.minimum if op == "max" else dtype.maximum
 
 
-def _hint(e: Scalar) -> str:
+def hint(e: Scalar) -> str:
     """A name for a temporary that holds `e`."""
     match e:
         case Get():
@@ -415,7 +415,7 @@ def _hint(e: Scalar) -> str:
         case Mul():
             return "product"
         case Cast() | Bracket():
-            return _hint(e.arg)
+            return hint(e.arg)
         case Select():
             return "chosen"
         case Reduce():

@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
@@ -24,6 +25,7 @@ from unittest.mock import patch
 import numpy as np
 
 from pullback.codegen.c import CSource
+from pullback.ir.dims import evaluate
 from pullback.loops import parallel
 from pullback.loops.memory import plan
 from pullback.loops.verify import verify_function
@@ -207,8 +209,8 @@ def _main(members: Sequence[_Member]) -> str:
 def _runner(m: _Member) -> str:
     s, program = m.source, m.case.program
     dims = [m.case.dims[name] for name in s.dims]
-    sizes = [int(np.prod([int(n) for n in np.shape(a)])) * a.dtype.itemsize for a in m.case.inputs]
-    results = [v.size * r.dtype.numpy.itemsize for v, r in zip(_shapes(m), program.outputs, strict=True)]
+    sizes = [a.nbytes for a in m.case.inputs]
+    results = [prod(evaluate(d, m.case.dims) for d in r.shape) * r.dtype.numpy.itemsize for r in program.outputs]
     arena = f"{s.arena_bytes} + {m.way.threads - 1} * {s.worker_bytes}"
     lines = [f"int {s.name}();"]
     if s.arena_declaration:
@@ -224,13 +226,6 @@ def _runner(m: _Member) -> str:
     lines += [f"    fwrite(out{k}, 1, {n}, out);" for k, n in enumerate(results)]
     lines += [f"    free({name});" for name in ("arena", *arguments[: len(sizes) + len(results)])]
     return "\n".join(["", *lines, "    return code;", "}", ""])
-
-
-def _shapes(m: _Member) -> list[NDArray]:
-    """The outputs as the interpreter has them."""
-    from pullback.ir.interpret import interpret
-
-    return list(interpret(m.case.program, m.case.inputs, m.case.sizes))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -101,13 +101,13 @@ static void guarded_u(const double *restrict x, const double *restrict y, double
     for (int64_t n = 0; n < 7; ++n) {
         const double x2 = x[n];
         const pb_i64x4 holds = n - 1 + (pb_i64x4){0, -1, -2, -3} >= (pb_i64x4){0};
-        const pb_f64x4 value = pb_choose_f64x4(holds, pb_splat_f64x4(x2), (pb_f64x4){0});
+        const pb_f64x4 x3 = pb_choose_f64x4(holds, pb_splat_f64x4(x2), (pb_f64x4){0});
         const pb_i64x4 holds2 = -n - 1 + (pb_i64x4){0, 1, 2, 3} >= (pb_i64x4){0};
         const pb_f64x4 y2 = *(const pb_f64x4u *)(y);
-        const pb_f64x4 value2 = pb_choose_f64x4(holds2, y2, (pb_f64x4){0});
+        const pb_f64x4 y3 = pb_choose_f64x4(holds2, y2, (pb_f64x4){0});
         const pb_i64x4 holds3 = -n + (pb_i64x4){0, 1, 2, 3} == (pb_i64x4){0};
-        const pb_f64x4 value3 = pb_choose_f64x4(holds3, pb_splat_f64x4(1.0), (pb_f64x4){0});
-        const pb_f64x4 sum = value + value2 + value3;
+        const pb_f64x4 number = pb_choose_f64x4(holds3, pb_splat_f64x4(1.0), (pb_f64x4){0});
+        const pb_f64x4 sum = x3 + y3 + number;
         *(pb_f64x4u *)(u + n * 7) = sum;
     }
     for (int64_t n = 0; n < 7; ++n) {
