@@ -1,9 +1,10 @@
-"""Times of the programs at the suite's sizes, JAX beside them in the same process, as a Markdown table.
+"""Times of the programs at the suite's sizes, JAX and C written by hand beside them in the same process, as a table.
 
 python -m benchmarks.gradbench.measure [modules...] [--seconds 2] [--no-peers]
 
 The process is bound to one processor. Systems take turns, one call each a round; the least of many rounds is given in
-µs, and `first` is the time of the first call with empty caches in seconds, the checking of the program included.
+µs, and `first` is the time of the first call with empty caches in seconds, the checking of the program included. The
+last lines have for each module both functions at all sizes together, and how many times the C's time that is.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from itertools import chain, islice
 from time import perf_counter
 from typing import Any
 
+from benchmarks.gradbench.fused import fused
 from benchmarks.gradbench.inputs import full
 from benchmarks.gradbench.workloads import MODULES, workload
+from pullback.errors import CompilerError
 
 FIRST = """
 import json, sys
@@ -61,6 +65,15 @@ def least(runs: list[Callable[[], Any]], seconds: float) -> list[float]:
     return [1e6 * b for b in best]
 
 
+def by_hand(module: str, given: Any) -> list[Callable[[], Any]]:
+    """Calls of the module's C written by hand; none, with a note, where there is no compiler for it."""
+    try:
+        return [made.run for made in fused(module, given)]
+    except CompilerError as error:
+        print(f"without C: {error.args[0]}", file=sys.stderr)
+        return []
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -74,23 +87,31 @@ def main() -> None:
     peers: dict[str, Any] = {}
     if not options.no_peers:
         from benchmarks.gradbench.peers import PEERS as peers
-    print("| eval | size | function | µs | ÷ primal | JAX µs | JAX ÷ ours | first s |")
-    print("|---|---|---|---:|---:|---:|---:|---:|")
+    print("| eval | size | function | µs | ÷ primal | C µs | ÷ C | JAX µs | JAX ÷ ours | first s |")
+    print("|---|---|---|---:|---:|---:|---:|---:|---:|---:|")
+    sums = []
     for module, sizes in full().items():
         if module not in (options.modules or MODULES):
             continue
+        functions, together = MODULES[module][1], [0.0, 0.0]
         for size, given in sizes:
-            functions = MODULES[module][1]
-            runs = [workload(module, f, given).run for f in functions]
-            runs += peers[module](given) if module in peers else []
-            for run in runs:
+            runs = {"ours": [workload(module, f, given).run for f in functions], "C": by_hand(module, given)}
+            runs["JAX"] = peers[module](given) if module in peers else []
+            for run in chain(*runs.values()):
                 run()
-            times = least(runs, options.seconds)
+            found = iter(least(list(chain(*runs.values())), options.seconds))
+            times = {system: list(islice(found, len(calls))) for system, calls in runs.items()}
+            together = [total + sum(times[system]) for total, system in zip(together, ("ours", "C"), strict=True)]
             for k, f in enumerate(functions):
-                jax = f"{times[2 + k]:.1f} | {times[2 + k] / times[k]:.2f}" if module in peers else " | "
-                ratio = f"{times[k] / times[0]:.2f}" if k and len(functions) == 2 else ""
-                first = "" if options.no_first else f"{first_call(module, f, given):.2f}"
-                print(f"| {module} | {size} | {f} | {times[k]:.1f} | {ratio} | {jax} | {first} |", flush=True)
+                ours = times["ours"][k]
+                cells = [f"{ours:.1f}", f"{ours / times['ours'][0]:.2f}" if k and len(functions) == 2 else ""]
+                cells += [f"{times['C'][k]:.1f}", f"{ours / times['C'][k]:.2f}"] if times["C"] else ["", ""]
+                cells += [f"{times['JAX'][k]:.1f}", f"{times['JAX'][k] / ours:.2f}"] if times["JAX"] else ["", ""]
+                cells += ["" if options.no_first else f"{first_call(module, f, given):.2f}"]
+                print(f"| {module} | {size} | {f} | {' | '.join(cells)} |", flush=True)
+        if together[1]:
+            sums.append(f"{module}: {together[0]:.1f} µs, {together[0] / together[1]:.2f} times the C's")
+    print("", *sums, sep="\n")
 
 
 if __name__ == "__main__":

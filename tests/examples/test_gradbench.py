@@ -12,14 +12,20 @@ from typing import Any
 import pytest
 
 from benchmarks.gradbench import eval as local_eval
+from benchmarks.gradbench import inputs
+from benchmarks.gradbench.fused import ARGUMENTS, fused
 from benchmarks.gradbench.inputs import SMALL
 from benchmarks.gradbench.references import differences, expected
 from benchmarks.gradbench.tool import respond, serve
 from benchmarks.gradbench.workloads import MODULES
+from pullback.runtime.compile import compiler_command
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = [(module, function, size, given) for module, sizes in SMALL.items() for size, given in sizes
          for function in MODULES[module][1]]  # fmt: skip
+
+
+LARGER = {"llsq": [("", inputs.llsq(141))], "lse": [("", inputs.lse(141))], "kmeans": [("", inputs.kmeans(5, 141, 7))]}
 
 
 def ask(**message: Any) -> dict[str, Any]:
@@ -42,6 +48,15 @@ def test_all_modules_are_there() -> None:
     assert len(MODULES) == 12
     for module in MODULES:
         assert ask(kind="define", module=module)["success"]
+
+
+@pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
+@pytest.mark.parametrize("module", ARGUMENTS)
+def test_c_written_by_hand_answers_the_same(module: str) -> None:
+    """At each small size, and at one that fills blocks of lanes and leaves a rest."""
+    for _, given in [*SMALL[module], *LARGER.get(module, [])]:
+        for function, made in zip(MODULES[module][1], fused(module, given), strict=True):
+            assert differences(made.answer(made.run()), expected(module, function, given), 1e-9) == []
 
 
 def test_a_conversation() -> None:

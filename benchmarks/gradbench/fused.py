@@ -1,0 +1,88 @@
+"""Programs and their derivatives written by hand in fused, vectorised C: what a processor can do.
+
+Each is `reference/<module>.c`, which exports a function for each function of the module. Here is what their arguments
+are. `measure` puts their times beside Pullback's; tests hold their answers to the same references.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.gradbench.fields import Fields
+from benchmarks.gradbench.workloads import MODULES, Workload, numbers
+from pullback.runtime.compile import compiled_library, find_compiler
+
+FOLDER = Path(__file__).parent / "reference"
+FLAGS = ("-O3", "-fopenmp-simd", "-finline-small-functions", "-finline-functions-called-once",
+         "-fassociative-math", "-fno-signed-zeros", "-ffinite-math-only")  # fmt: skip
+NDArray = np.ndarray[Any, Any]
+
+
+class Call:
+    """The functions of a module, called with arguments that are converted once."""
+
+    def __init__(self, module: str) -> None:
+        text = "".join((FOLDER / name).read_text() for name in ("lanes.h", f"{module}.c"))
+        self.library = ctypes.CDLL(str(compiled_library(text, FLAGS)))
+
+    def __call__(self, function: str, result: NDArray, *arguments: NDArray | int | float) -> Workload:
+        """A call of a function; its answer is what it left in `result`, its last argument."""
+        f = getattr(self.library, function)
+        f.restype, kept = None, (*arguments, result)
+        given = [_converted(a) for a in kept]
+
+        def run() -> NDArray:
+            f(*given)
+            return result
+
+        return Workload(run, lambda _, kept=kept: numbers(kept[-1]))
+
+
+def _converted(argument: NDArray | int | float) -> Any:
+    match argument:
+        case np.ndarray():
+            return ctypes.c_void_p(argument.ctypes.data)
+        case int():
+            return ctypes.c_int64(argument)
+    return ctypes.c_double(argument)
+
+
+def llsq(call: Call, given: Fields) -> list[Workload]:
+    """Coefficients, how many, and the number of points."""
+    x, n = given.array("x", None), given.size("n", 2)
+    return [call("primal", np.zeros(()), x, len(x), n), call("gradient", np.zeros(len(x)), x, len(x), n)]
+
+
+def lse(call: Call, given: Fields) -> list[Workload]:
+    """The vector and its length."""
+    x = given.array("x", None)
+    return [call("primal", np.zeros(()), x, len(x)), call("gradient", np.zeros(len(x)), x, len(x))]
+
+
+def kmeans(call: Call, given: Fields) -> list[Workload]:
+    """Centroids, points, and K, N, D."""
+    points, centroids = given.array("points", None, None), given.array("centroids", None, None)
+    arguments = (centroids, points, len(centroids), *points.shape)
+    return [call("cost", np.zeros(()), *arguments), call("dir", np.zeros(centroids.shape), *arguments)]
+
+
+ARGUMENTS: dict[str, Callable[[Call, Fields], list[Workload]]] = {"llsq": llsq, "lse": lse, "kmeans": kmeans}
+
+
+def fused(module: str, given: Any) -> list[Workload]:
+    """A workload for each function of a module; none where there is no such C.
+
+    Raises:
+        CompilerError: there is no C compiler.
+    """
+    if module not in ARGUMENTS:
+        return []
+    find_compiler()
+    made = ARGUMENTS[module](Call(module), Fields(given))
+    assert len(made) == len(MODULES[module][1])
+    return made

@@ -1,0 +1,25 @@
+/* What the derivatives written by hand share: vectors of eight doubles. Put in front of each of them. */
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef double lanes __attribute__((vector_size(64), aligned(8), may_alias));
+typedef int64_t choice __attribute__((vector_size(64), aligned(8), may_alias));
+enum { L = 8 };
+
+#define ALWAYS static inline __attribute__((always_inline))
+#define EACH _Pragma("omp simd")
+#ifdef __x86_64__
+__attribute__((simd("notinbranch"))) double exp(double); /* libmvec */
+#endif
+
+ALWAYS lanes load(const double *p) { return *(const lanes *)p; }
+ALWAYS void store(double *p, lanes x) { *(lanes *)p = x; }
+ALWAYS lanes all(double x) { return x - (lanes){0}; }
+ALWAYS lanes either(choice which, lanes a, lanes b) { return (lanes)((which & (choice)a) | (~which & (choice)b)); }
+ALWAYS lanes larger(lanes a, lanes b) { return either(a > b, a, b); }
+
+ALWAYS double sum(lanes x) {
+  return ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+}
