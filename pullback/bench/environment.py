@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["limit_threads", "thread_environment"]
+__all__ = ["allowed_threads", "limit_threads", "thread_environment"]
 
 
 def thread_environment(threads: int) -> dict[str, str]:
@@ -30,3 +30,8 @@ def limit_threads(threads: int) -> None:
     if hasattr(os, "sched_setaffinity"):
         usable = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, usable[-threads:])
+
+
+def allowed_threads() -> int:
+    """How many threads `limit_threads` allowed, for systems that want to be told in a call; one if it was not asked."""
+    return int(os.environ.get("OMP_NUM_THREADS", "1"))

@@ -1,8 +1,8 @@
 """Single kernels against the peers' and against what the processor can do: products, convolutions, functions.
 
-Each case is one call on one thread, its result written into an array that is used again. Rates are in GFLOP/s, two
-operations a multiply-add, for products and convolutions, in 10⁹ elements a second for functions. `peak` is measured in
-the same run by a loop of fused multiply-adds on registers.
+Each case is one call, its result written into an array that is used again. Rates are in GFLOP/s, two operations a
+multiply-add, for products and convolutions, in 10⁹ elements a second for functions. `peak` is measured in the same run
+by a loop of fused multiply-adds on registers, times the number of threads.
 """
 
 from __future__ import annotations
@@ -131,35 +131,37 @@ def bench_kernels(
     *,
     cases: Sequence[str] = tuple(c.name for c in CASES),
     systems: Sequence[str] = SYSTEMS,
+    threads: int = 1,
     rounds: int = 20,
     budget: float = 10.0,
     note: Note = lambda text: None,
 ) -> list[Row]:
-    """Measure kernels on one thread.
+    """Measure kernels.
 
     Args:
         cases: names of CASES, or what they begin with.
         systems: any of SYSTEMS; those that are not installed are left out with a note.
+        threads: processors for everyone.
         rounds: repetitions of each; short calls are made many times in one.
         budget: seconds for a case after which no further round starts.
         note: called with lines about progress.
     Returns:
         One row per case, system and form; times are of one call. The rows of the system `peak` hold the seconds that
-        the case's operations take at the processor's speed.
+        the case's operations take at the speed of as many processors.
     """
-    limit_threads(1)
+    limit_threads(threads)
     rows: list[Row] = []
     for case in CASES:
         if any(case.name.startswith(c) for c in cases):
-            contenders = [_contender(case, s) for s in SYSTEMS if s in systems]
+            contenders = [_contender(case, s, threads) for s in SYSTEMS if s in systems]
             rows += measure(contenders, rounds=rounds, budget=budget, tolerance=1e-3, note=note)
             if not case.is_function:
-                rows.append(_peak_row(case))
+                rows.append(_peak_row(case, threads))
     return rows
 
 
-def _contender(case: Case, system: str) -> Contender:
-    return Contender(case.name, system, "call", case.dtype, 1, partial(_prepare, case, system))
+def _contender(case: Case, system: str, threads: int) -> Contender:
+    return Contender(case.name, system, "call", case.dtype, threads, partial(_prepare, case, system))
 
 
 def _prepare(case: Case, system: str) -> Runner:
@@ -168,12 +170,12 @@ def _prepare(case: Case, system: str) -> Runner:
     return Repeated(prepare(case))
 
 
-def _peak_row(case: Case) -> Row:
+def _peak_row(case: Case, threads: int) -> Row:
     from pullback.bench.systems.kernels_peak import peak
 
-    seconds = case.work / peak(case.dtype)
+    seconds = case.work / (threads * peak(case.dtype))
     return Row(
-        case=case.name, system="peak", form="fused multiply-adds", dtype=case.dtype, threads=1,
+        case=case.name, system="peak", form="fused multiply-adds", dtype=case.dtype, threads=threads,
         median=seconds, minimum=seconds, maximum=seconds, first_call=seconds,
     )  # fmt: skip
 

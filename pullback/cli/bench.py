@@ -124,6 +124,7 @@ def _kernels(options: argparse.Namespace) -> Any:
     rows = bench_kernels(
         cases=_cases(options, tuple(c.name for c in CASES)),
         systems=options.systems or SYSTEMS,
+        threads=options.threads,
         rounds=options.rounds,
         note=_note,
     )

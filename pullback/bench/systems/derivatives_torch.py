@@ -6,6 +6,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pullback.bench.environment import allowed_threads
+
 if TYPE_CHECKING:
     from pullback.bench.derivatives import Case
 
@@ -64,7 +66,7 @@ def _function(torch: Any, name: str, form: str) -> Callable[..., Any]:
 def prepare(case: Case, n: int, form: str) -> Callable[[], Any]:
     """A call on tensors that share the inputs' memory."""
     torch = import_module("torch")
-    torch.set_num_threads(int(import_module("os").environ.get("OMP_NUM_THREADS", "1")))
+    torch.set_num_threads(allowed_threads())
     function = _function(torch, case.name, form)
     arguments = [torch.from_numpy(a) for a in case.make(n)]
     for k in getattr(function, "wrt", ()):

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pullback.bench.environment import allowed_threads
+
 if TYPE_CHECKING:
     from pullback.bench.kernels import Case
 
@@ -15,7 +17,7 @@ __all__ = ["prepare"]
 def prepare(case: Case) -> Callable[[], Any]:
     """A call on tensors."""
     torch = import_module("torch")
-    torch.set_num_threads(1)
+    torch.set_num_threads(allowed_threads())
     torch.set_grad_enabled(False)
     arguments = [torch.from_numpy(a) for a in case.make()]
     if case.layer is None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback.bench.environment import allowed_threads
+
 if TYPE_CHECKING:
     from pullback.bench.programs import Case
 
@@ -81,7 +83,7 @@ def _losses() -> dict[str, Callable[..., Any]]:
 def prepare(case: Case, form: str) -> Callable[[], Any]:
     """A call on tensors that share the inputs' memory; class labels as PyTorch wants them."""
     torch: Any = import_module("torch")
-    torch.set_num_threads(int(import_module("os").environ.get("OMP_NUM_THREADS", "1")))
+    torch.set_num_threads(allowed_threads())
     loss = _losses()[case.name]
     if form == "compiled":
         loss = torch.compile(loss)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback.bench.environment import allowed_threads
 from pullback.bench.harness import Runner
 from pullback.bench.inputs import ZhangInputs
 
@@ -22,7 +23,7 @@ SLOW_FORMS = ("compile",)
 
 def _torch(form: str) -> tuple[Any, AbstractContextManager[Any]]:
     torch = import_module("torch")
-    torch.set_num_threads(int(import_module("os").environ.get("OMP_NUM_THREADS", "1")))
+    torch.set_num_threads(allowed_threads())
     enabled = not form.startswith("eager without oneDNN")
     return torch, torch.backends.mkldnn.flags(enabled=enabled)
 
