@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback.api import policy
 from pullback.api.traced import Traced
+from pullback.api.trial import Trial
 from pullback.errors import CompilerError, DTypeError, ShapeError
 from pullback.ir.dims import evaluate, has_empty_extent, solve_dims
 from pullback.ir.interpret import interpret
@@ -69,7 +70,11 @@ def _number(leaf: Leaf, value: Any) -> NDArray:
 
 
 class Runner:
-    """A traced function for arrays of given shapes; `general` gives its C for all sizes where that is to run."""
+    """A traced function for arrays of given shapes.
+
+    Attributes:
+        trial: while its C for all sizes runs and may give way to C for its dims: when that is.
+    """
 
     def __init__(
         self,
@@ -80,7 +85,9 @@ class Runner:
         threads: int,
         backend: str | None = None,
         general: Callable[[], Any] | None = None,
+        trial: Trial | None = None,
     ) -> None:
+        """`general` gives the C for all sizes where that is to run."""
         self.name = name
         self.traced = traced
         self.program = traced.program
@@ -90,6 +97,7 @@ class Runner:
         self.dtypes = [r.dtype.numpy for r in self.program.inputs]
         self._entries: dict[tuple[tuple[tuple[int, int], ...], int | None], Callable[..., Any] | None] = {}
         self.executable: Any = None
+        self.trial = trial
         if (backend or policy.backend()) == "c" and not has_empty_extent(self.program, self.dims):
             self.executable = self._compile(threads, general)
 
@@ -112,13 +120,17 @@ class Runner:
     def entry(
         self, fixed: tuple[tuple[int, int], ...], typed: bool, asked: int | None = None
     ) -> Callable[..., Any] | None:
-        """The compiled call itself, for arguments that fit exactly; None where the results are a tree or interpreted.
+        """The compiled call itself, for arguments that fit exactly.
+
+        None where the results are a tree or interpreted, and while calls are counted.
 
         Args:
             fixed: positions of the arguments that are integers it was compiled for, and their values.
             typed: whether Python numbers mean what arrays of rank 0 would.
             asked: the number of threads that the block around such calls asks for.
         """
+        if self.trial is not None:
+            return None
         if (fixed, asked) not in self._entries:
             structure = self.traced.structure
             plain = self.single or (structure.kind == "tuple" and all(c == tree.LEAF for c in structure.children))
@@ -147,6 +159,9 @@ class Runner:
 
     def _run(self, arrays: list[NDArray], outputs: list[NDArray] | None) -> list[NDArray]:
         if self.executable is not None:
+            if self.trial is not None and self.trial.is_over():
+                self.executable = self.trial.executable() or self.executable
+                self.trial = None
             results: list[NDArray] = self.executable.run(arrays, outputs)
             return results
         results = interpret(self.program, arrays, self.sizes)

@@ -15,6 +15,7 @@ from pullback.api.explain import Explanation, Format, derive, explain
 from pullback.api.fast import Shortcut, collect
 from pullback.api.signature import Parameter, Signature, bind, parameters_of, signature_of
 from pullback.api.traced import Traced, trace
+from pullback.api.trial import Trial
 from pullback.api.typetext import program_type
 from pullback.clock import stage
 from pullback.errors import PullbackError, ShapeError, TraceError
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
     from pullback.loops.size_table import SizeTable
 
 Specialise = Literal["auto", "always", "never"]
-SPECIALISED = 4  # dims for which a function gets C of their own before one C serves all others
+SPECIALISED = 4  # dims for which a function gets C of their own at once, before one C serves all others
+MOST_SPECIALISED = 64  # dims for which it gets C of their own at all, the others after many calls
 ENTRIES = 4  # compiled calls that a function tries before it looks closely at its arguments
 
 
@@ -114,7 +116,7 @@ class Function:
         f: Callable[..., Any],
         *,
         threads: int | None = None,
-        specialise: Specialise = "auto",
+        specialise: Specialise | None = None,
         donate: Sequence[str] = (),
         memory: MemoryMode = "fastest",
         memory_limit: int | None = None,
@@ -123,7 +125,8 @@ class Function:
         self.python = f
         self.name: str = getattr(f, "__name__", "function").strip("<>")
         self._threads = threads
-        self._notes: dict[str, Any] = {"specialise": specialise} if specialise != "auto" else {}
+        wish = policy.specialise(specialise)
+        self._notes: dict[str, Any] = {"specialise": wish} if wish != "auto" else {}
         if memory != "fastest":
             self._notes["memory"] = memory
         if memory_limit is not None:
@@ -297,7 +300,8 @@ class Function:
             dims = solve_dims(traced.program, [a.shape for a in arrays], sizes)
             if self._is_general(signature, traced, dims):
                 general = functools.partial(self._compiled_general, signature, traced, threads)
-                runner = Runner(self.name, traced, arrays, sizes, threads, general=general)
+                trial = self._trial(signature, traced, dims, threads)
+                runner = Runner(self.name, traced, arrays, sizes, threads, general=general, trial=trial)
             else:
                 runner = Runner(self.name, self._specialised(traced, dims), arrays, sizes, threads)
             self._runners[key] = runner
@@ -316,6 +320,24 @@ class Function:
         if len(met) < SPECIALISED:
             met.add(values)
         return values not in met
+
+    def _trial(self, signature: Signature, traced: Traced, dims: dict[str, int], threads: int) -> Trial | None:
+        """How long C for all sizes serves these dims, where it need not do so for ever."""
+        if traced.program.notes.get("specialise", "auto") == "never":
+            return None
+
+        def executable() -> Any:
+            from pullback.runtime.executor import compile_program
+
+            self._fast.clear()  # the next call finds the shortest way anew
+            met = self._met[signature]
+            values = tuple(dims.values())
+            if len(met) >= MOST_SPECIALISED and values not in met:
+                return None
+            met.add(values)
+            return compile_program(self._specialised(traced, dims).program, dims, threads)
+
+        return Trial(traced.program, dims, executable)
 
     def _compiled_general(self, signature: Signature, traced: Traced, threads: int) -> Any:
         """The function compiled for all sizes, once."""
@@ -477,7 +499,7 @@ def function(f: Callable[..., Any], /) -> Function: ...
 def function(
     *,
     threads: int | None = None,
-    specialise: Specialise = "auto",
+    specialise: Specialise | None = None,
     donate: Sequence[str] = (),
     memory: MemoryMode = "fastest",
     memory_limit: int | None = None,
@@ -488,7 +510,7 @@ def function(
     /,
     *,
     threads: int | None = None,
-    specialise: Specialise = "auto",
+    specialise: Specialise | None = None,
     donate: Sequence[str] = (),
     memory: MemoryMode = "fastest",
     memory_limit: int | None = None,
@@ -500,7 +522,8 @@ def function(
         f: the function; its annotations give element types and dims of the arguments.
         threads: how many threads a call may use; by default what `pb.threads` or PULLBACK_THREADS says, else 1.
         specialise: whether C is made for the dims of a call: "always", or "never" but once for all sizes; "auto" for
-            the first four dims of a function, then once for all others.
+            the first four dims of a function, then once for all others, and for those of them whose calls have done as
+            much work as compiling is worth. By default what PULLBACK_SPECIALISE says, or "auto".
         donate: names of arguments whose memory the result may overwrite.
         memory: "fastest"; "less", statements in an order that needs less memory; or "least". Derivatives keep it.
         memory_limit: the most bytes of working memory that C for this function, and for derivatives of it, may use.
@@ -529,7 +552,7 @@ def function(
     >>> double.type
     '(x: f64[N]) -> f64[N]'
     """
-    if specialise not in ("auto", "always", "never"):
+    if specialise is not None and specialise not in policy.SPECIALISE:
         raise ValueError(f'specialise={specialise!r}: "auto", "always" or "never"')
     _check_mode(memory)
     if threads is not None and not policy.is_count(threads):

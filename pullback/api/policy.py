@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from pullback.errors import UsageError
 
 ASKED_THREADS: ContextVar[int | None] = ContextVar("threads", default=None)
+SPECIALISE = ("auto", "always", "never")
 _EXACT: ContextVar[bool] = ContextVar("exact", default=False)
 
 
@@ -81,6 +82,18 @@ def is_debug(own: bool | None) -> bool:
     if text not in ("0", "1"):
         raise UsageError("E601", f"PULLBACK_DEBUG={text} is neither 0 nor 1", remedy="1 for debug builds")
     return text == "1"
+
+
+def specialise(own: str | None) -> str:
+    """Whether functions get C for the dims of each call: their own setting, then the environment.
+
+    Raises:
+        UsageError: [E601] PULLBACK_SPECIALISE is none of SPECIALISE.
+    """
+    found = own if own is not None else os.environ.get("PULLBACK_SPECIALISE", "auto")
+    if found not in SPECIALISE:
+        raise UsageError("E601", f"PULLBACK_SPECIALISE={found} is none of {', '.join(SPECIALISE)}", remedy="auto")
+    return found
 
 
 def backend() -> str:

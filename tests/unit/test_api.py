@@ -15,6 +15,8 @@ from jaxtyping import Float, Float32, Float64, Int64
 
 import pullback as pb
 from pullback import Array
+from pullback.api import trial
+from pullback.errors import UsageError
 from pullback.ir.verify import verify
 from pullback.runtime.compile import compiler_command
 
@@ -187,6 +189,45 @@ def test_one_c_serves_sizes_beyond_the_first(wish: Any, own: int) -> None:
     assert (len(made), sum(not e.record.dims for e in made)) == (7, own)
     assert len({e.record.text for e in made if e.record.dims}) == (own < 7)
     assert f(np.zeros(0)).shape == (0,)
+
+
+def test_the_environment_decides_for_functions_that_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    def double(x: Float64[Array, "N"]) -> Any:
+        return x * 2
+
+    monkeypatch.setenv("PULLBACK_SPECIALISE", "always")
+    assert pb.function(double).program().notes["specialise"] == "always"
+    assert "specialise" not in pb.function(specialise="auto")(double).program().notes
+    monkeypatch.setenv("PULLBACK_SPECIALISE", "often")
+    with pytest.raises(UsageError) as caught:
+        pb.function(double)
+    assert caught.value.what == "PULLBACK_SPECIALISE=often is none of auto, always, never"
+
+
+@pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
+def test_dims_that_come_again_get_c_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "PAYS", 4 * trial.CALL)
+    monkeypatch.setattr(sys.modules["pullback.api.function"], "MOST_SPECIALISED", 5)
+
+    @pb.function
+    def f(x: Float64[Array, "N"], y: Float64[Array, "N"]):
+        return x * y
+
+    def calls(n: int, count: int) -> list[bool]:
+        """Whether C for all sizes served each of these calls."""
+        out = np.empty(n)
+        found = []
+        for _ in range(count):
+            f(np.full(n, 3.0), np.full(n, 2.0), out=out)
+            assert (out == 6).all()
+            found.append(bool(f._runners[next(reversed(f._runners))].executable.record.dims))
+        return found
+
+    for n in range(1, 5):
+        assert calls(n, 1) == [False]
+    assert calls(10, 5) == [True, True, True, False, False]  # each counts for 2000 operations and ten
+    assert calls(11, 5) == [True] * 5  # a sixth of five
+    assert calls(12, 1) == [True]
 
 
 def test_memory_modes_are_named() -> None:
