@@ -202,7 +202,7 @@ class Batched(Derived):
         paths = tree.leaf_paths(base.structure, "the result")
         results = [self._moved_out(r, a, p, after) for r, a, p in zip(block.results, axes, paths, strict=True)]
         statements = (*before, *block.statements, *after)
-        changed = replace(base, program=replace(program, inputs=tuple(inputs)))
+        changed = replace(base, known=replace(program, inputs=tuple(inputs)))
         return self._result(changed, (), Block(statements, tuple(results)), base.structure, (), _names(program))
 
     def _moved_out(self, r: Ref, axis: int | None, path: str, after: list[Statement]) -> Ref:

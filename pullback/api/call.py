@@ -10,7 +10,7 @@ from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Const, Get, Ref, Scalar
 from pullback.ir.index import Cond, DimSymbol, Index, as_index, divide_exactly, prove
-from pullback.ir.program import Build, Program, blocks_of, walk_statements, whole_reads
+from pullback.ir.program import Build, Outline, Program, blocks_of, walk_statements, whole_reads
 from pullback.ir.traverse import Substitution
 from pullback.lang import tree
 from pullback.lang.annotations import Leaf
@@ -27,7 +27,7 @@ def inline(name: str, traced: Traced, leaves: Sequence[Leaf], values: Sequence[A
     """The results of a call on traced values: the callee's statements join the program being traced."""
     tracer = current()
     position = user_position()
-    program = traced.program
+    known = traced.known
     handles: list[Array] = []
     dims: dict[DimSymbol, Index] = {}
     for leaf, value in zip(leaves, values):
@@ -35,12 +35,12 @@ def inline(name: str, traced: Traced, leaves: Sequence[Leaf], values: Sequence[A
             dims[DimSymbol(leaf.size)] = extent_of(value, leaf.path)
         elif leaf.is_input:
             handles.append(_fitting(leaf, value, position))
-    inputs = program.inputs[: len(handles)]
+    inputs = known.inputs[: len(handles)]
     unify(name, inputs, handles, dims, position)
     handles += [view(r.shape, r.dtype, lambda i, r=r: expr.get(r, *i)) for r in traced.foreign]  # type: ignore[misc]
     handles += [from_ref(tracer.capture(a)) for a in traced.captured]
     sub = Substitution(dims=dims)
-    for c in program.requires:
+    for c in known.requires:
         mapped = sub.condition(c)
         if mapped is False:
             raise ShapeError(
@@ -50,10 +50,22 @@ def inline(name: str, traced: Traced, leaves: Sequence[Leaf], values: Sequence[A
                 facts=[f"{s.name} = {dims[s]}" for s in c.index.symbols if s in dims],
             )
         tracer.require(mapped)
-    block, results = _instantiate(program, handles, dims)
+    if isinstance(known, Outline) and (waiting := _deferred(known, handles, dims)) is not None:
+        return tree.unflatten(traced.structure, [from_ref(r) for r in waiting])
+    block, results = _instantiate(traced.program, handles, dims)
     adopted = tracer.adopt(block)
     made = [handles[r] if isinstance(r, int) else from_ref(adopted[k]) for k, r in enumerate(results)]
     return tree.unflatten(traced.structure, made)
+
+
+def _deferred(known: Outline, handles: Sequence[Array], dims: dict[DimSymbol, Index]) -> list[Ref] | None:
+    """The results of a call whose statements join later; None where some argument is more than an array."""
+    refs = [h.ref for h in handles if h.ref is not None and h.weak is None]
+    made = current().defer(known, refs, dims) if len(refs) == len(handles) else None
+    if made is not None:
+        for r, h in zip(known.inputs, handles):
+            _pass_bounds(r, h, dims)
+    return made
 
 
 def _fitting(leaf: Leaf, value: Any, position: Position | None) -> Array:
@@ -176,8 +188,7 @@ def _instantiate(p: Program, handles: Sequence[Array], dims: dict[DimSymbol, Ind
                 array = from_ref(tracer.whole(array.ref))  # a guard outside does not reach into a loop
             refs[r] = Ref(r.name, r.dtype, h.extents)
             rules[refs[r]] = array
-        if r.bounds is not None:
-            _pass_bounds(r, h, dims)
+        _pass_bounds(r, h, dims)
 
     def get(ref: Ref, indices: Indices) -> Scalar:
         h = rules.get(ref)
@@ -193,7 +204,8 @@ def _instantiate(p: Program, handles: Sequence[Array], dims: dict[DimSymbol, Ind
 
 def _pass_bounds(r: Ref, h: Array, dims: dict[DimSymbol, Index]) -> None:
     """The range that the callee declared for an argument holds for the caller's array too."""
-    assert r.bounds is not None
+    if r.bounds is None:
+        return
     low, high = (Substitution(dims=dims).index(b) for b in r.bounds)
     if h.ref is not None:
         if h.ref.bounds is not None and prove_within(h.ref.bounds, (low, high)):

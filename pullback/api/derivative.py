@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pullback.api.direction import substituted
+from pullback.api.direction import pair, substituted, tuple_of
 from pullback.api.function import Function, function
 from pullback.api.signature import Parameter, Signature
-from pullback.api.traced import Traced
+from pullback.api.traced import Traced, derived
 from pullback.errors import DerivativeError, TraceError
 from pullback.ir import expr
-from pullback.ir.program import Block
+from pullback.ir.expr import Ref
+from pullback.ir.identity import digest
+from pullback.ir.program import Block, Outline, Program
 from pullback.lang import tree
 from pullback.lang.handle import shape_text
 from pullback.lang.tree import Structure
@@ -62,51 +64,54 @@ class Gradient(Function):
         return out, isinstance(self.wrt, tuple)
 
     def _trace(self, signature: Signature) -> Traced:
-        from pullback.ad.reverse import vjp
-
         chosen, several = self._chosen()
         positions, structures = self._sources(signature, chosen)
         base = self.base.traced(signature)
-        program = base.program
+        known = base.known
         value, aux = self._value(base)
-        derived = vjp(program, positions)
-        given = derived.inputs[len(program.inputs) :]
-        floating = [k for k, r in enumerate(program.outputs) if r.dtype.is_floating]
-        seeds = {r: expr.const(1.0, r.dtype) if k == value else expr.zero(r.dtype) for k, r in zip(floating, given)}
-        seeded = substituted(derived, {}, seeds)
-        count = len(program.outputs)
-        cotangents = list(seeded[1][count:])
-        wrt_structure = (
-            structures[0] if not several else Structure("tuple", None, tuple(range(len(structures))), tuple(structures))
-        )
-        results, structure = cotangents, wrt_structure
-        names = [f"{program.inputs[k].name}_bar" for k in positions]
-        if self.has_aux or self.with_value:
-            primal = list(seeded[1][:count])
-            primal_names = list(program.output_names) or [r.name for r in program.outputs]
-            if self.with_value:
-                results, names = [*primal, *cotangents], [*primal_names, *names]
-                structure = _pair(base.structure, wrt_structure)
-            else:
-                rest = [r for k, r in enumerate(primal) if k != value]
-                results = [*cotangents, *rest]
-                names += [n for k, n in enumerate(primal_names) if k != value]
-                structure = _pair(wrt_structure, aux)
+        wanted = tuple_of(structures) if several else structures[0]
+        # the vector-Jacobian product gives the outputs of the function, then the cotangents
+        count = len(known.outputs)
+        outputs, cotangents = range(count), range(count, count + len(positions))
+        if self.with_value:
+            places, structure = [*outputs, *cotangents], pair(base.structure, wanted)
+        elif self.has_aux:
+            places, structure = [*cotangents, *(k for k in outputs if k != value)], pair(wanted, aux)
+        else:
+            places, structure = [*cotangents], wanted
+        sources = [known.inputs[k] for k in positions]
+        refs = [*known.outputs, *(Ref(f"{r.name}_bar", r.dtype, r.shape) for r in sources)]
+        names = [*(known.output_names or [r.name for r in known.outputs]), *(f"{r.name}_bar" for r in sources)]
+        names = [names[k] for k in places]
         names = [n if names.index(n) == k else f"{n}_{k}" for k, n in enumerate(names)]
-        out = replace(
-            derived,
-            name=self.name,
-            inputs=program.inputs,
-            body=Block(seeded[0], tuple(results)),
-            output_names=tuple(names),
-            requires=program.requires,
-            sizes=program.sizes,
-            doc=program.doc,
-            notes=program.notes,
+        made = Outline(
+            self.name,
+            known.inputs,
+            tuple(refs[k] for k in places),
+            digest("gradient", self.name, str((positions, value, places, names)), base.identity),
+            lambda: self._derived(base.program, positions, value, places, names),
+            tuple(names),
+            known.requires,
+            known.sizes,
+            known.doc,
+            known.notes,
         )
+        return derived(base, made, structure)
+
+    def _derived(
+        self, program: Program, positions: Sequence[int], value: int, places: Sequence[int], names: Sequence[str]
+    ) -> Program:
+        """The program that gives the results at these places among those of the vector-Jacobian product."""
+        from pullback.ad.reverse import vjp
         from pullback.rewrite.copies import tidy
 
-        return Traced(tidy(out), structure, base.leaves, base.foreign)
+        both = vjp(program, positions)
+        given = both.inputs[len(program.inputs) :]
+        floating = [k for k, r in enumerate(program.outputs) if r.dtype.is_floating]
+        seeds = {r: expr.const(1.0, r.dtype) if k == value else expr.zero(r.dtype) for k, r in zip(floating, given)}
+        statements, results = substituted(both, {}, seeds)
+        body = Block(statements, tuple(results[k] for k in places))
+        return tidy(replace(program, name=self.name, body=body, output_names=tuple(names)))
 
     def _sources(self, signature: Signature, chosen: Sequence[int]) -> tuple[list[int], list[Structure]]:
         """Positions of the inputs to differentiate by; integers are refused."""
@@ -160,10 +165,6 @@ class Gradient(Function):
                 remedy="reduce it, e.g. with `pb.sum`" if out.rank else "return a floating-point value",
             )
         return 0, aux
-
-
-def _pair(a: Structure, b: Structure) -> Structure:
-    return Structure("tuple", None, (0, 1), (a, b))
 
 
 def _as_function(f: Callable[..., Any]) -> Function:

@@ -12,8 +12,9 @@ from pullback.api import policy
 from pullback.api.traced import Traced
 from pullback.api.trial import Trial
 from pullback.errors import CompilerError, DTypeError, ShapeError
-from pullback.ir.dims import evaluate, has_empty_extent, solve_dims
+from pullback.ir.dims import check_bytes, evaluate, has_empty_extent, solve_dims
 from pullback.ir.interpret import interpret
+from pullback.ir.program import Outline
 from pullback.lang import tree
 from pullback.lang.annotations import Leaf
 from pullback.lang.arguments import as_numpy, numpy_dtype, wrong_dtype
@@ -90,16 +91,28 @@ class Runner:
         """`general` gives the C for all sizes where that is to run."""
         self.name = name
         self.traced = traced
-        self.program = traced.program
         self.sizes = sizes
-        self.dims = solve_dims(self.program, [a.shape for a in arrays], sizes)
+        self.dims = solve_dims(traced.known, [a.shape for a in arrays], sizes)
         self.single = traced.structure == tree.LEAF
-        self.dtypes = [r.dtype.numpy for r in self.program.inputs]
+        self.dtypes = [r.dtype.numpy for r in traced.known.inputs]
         self._entries: dict[tuple[tuple[tuple[int, int], ...], int | None], Callable[..., Any] | None] = {}
         self.executable: Any = None
         self.trial = trial
-        if (backend or policy.backend()) == "c" and not has_empty_extent(self.program, self.dims):
+        compiled = (backend or policy.backend()) == "c"
+        if compiled and general is None and self._is_recorded():
+            self.executable = self._compile(threads, None)
+            return
+        if isinstance(traced.known, Outline):
+            check_bytes(traced.program, self.dims)
+        if compiled and not has_empty_extent(traced.program, self.dims):
             self.executable = self._compile(threads, general)
+
+    def _is_recorded(self) -> bool:
+        """Whether a program in outline has been compiled for these dims, so that nothing needs its statements."""
+        from pullback.runtime.record import record_path
+
+        known = self.traced.known
+        return isinstance(known, Outline) and record_path(known, self.dims).is_file()
 
     def _compile(self, threads: int, general: Callable[[], Any] | None) -> Any:
         try:
@@ -110,7 +123,7 @@ class Runner:
         try:
             if general is not None:
                 return general().at(self.dims)
-            return compile_program(self.program, self.dims, threads)
+            return compile_program(self.traced.known, self.dims, threads)
         except CompilerError as error:
             if error.code != "E410":  # no compiler at all
                 raise
@@ -164,7 +177,7 @@ class Runner:
                 self.trial = None
             results: list[NDArray] = self.executable.run(arrays, outputs)
             return results
-        results = interpret(self.program, arrays, self.sizes)
+        results = interpret(self.traced.program, arrays, self.sizes)
         if outputs is not None:
             for target, r in zip(outputs, results):
                 target[...] = r
@@ -211,7 +224,7 @@ class Runner:
     @cached_property
     def _results(self) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
         """Shape and element type of each result."""
-        return [(tuple(evaluate(d, self.dims) for d in r.shape), r.dtype.numpy) for r in self.program.outputs]
+        return [(tuple(evaluate(d, self.dims) for d in r.shape), r.dtype.numpy) for r in self.traced.known.outputs]
 
     def _check_apart(self, outputs: Sequence[NDArray]) -> None:
         """Two results cannot be in one memory."""

@@ -202,15 +202,10 @@ class Function:
                     found = self._trace(signature)
             finally:
                 self._under_way.discard(signature)
-            if not found.foreign and not (is_tracing() and self._closes_over_indices(found)):
+            if not found.foreign and not (is_tracing() and found.closes_over_indices):
                 self._traces[signature] = found
         self._last = signature
         return found
-
-    def _closes_over_indices(self, found: Traced) -> bool:
-        from pullback.lang.lift import free_variables
-
-        return any(free_variables(s, {}) for s in found.program.body.statements)
 
     def _trace(self, signature: Signature) -> Traced:
         return trace(self.python, self.name, signature, dict(self._notes))
@@ -297,7 +292,7 @@ class Function:
         key = (signature, tuple(a.shape for a in arrays), tuple(sizes.items()), threads, policy.backend())
         runner = self._runners.get(key)
         if runner is None:
-            dims = solve_dims(traced.program, [a.shape for a in arrays], sizes)
+            dims = solve_dims(traced.known, [a.shape for a in arrays], sizes)
             if self._is_general(signature, traced, dims):
                 general = functools.partial(self._compiled_general, signature, traced, threads)
                 trial = self._trial(signature, traced, dims, threads)
@@ -309,7 +304,7 @@ class Function:
 
     def _is_general(self, signature: Signature, traced: Traced, dims: dict[str, int]) -> bool:
         """Whether C for all sizes is to serve these dims."""
-        notes = traced.program.notes
+        notes = traced.known.notes
         wish = notes.get("specialise", "auto")
         if wish == "always" or not dims or (wish == "auto" and "memory_limit" in notes) or "debug" in notes:
             return False
@@ -323,7 +318,7 @@ class Function:
 
     def _trial(self, signature: Signature, traced: Traced, dims: dict[str, int], threads: int) -> Trial | None:
         """How long C for all sizes serves these dims, where it need not do so for ever."""
-        if traced.program.notes.get("specialise", "auto") == "never":
+        if traced.known.notes.get("specialise", "auto") == "never":
             return None
 
         def executable() -> Any:
@@ -335,7 +330,7 @@ class Function:
             if len(met) >= MOST_SPECIALISED and values not in met:
                 return None
             met.add(values)
-            return compile_program(self._specialised(traced, dims).program, dims, threads)
+            return compile_program(self._specialised(traced, dims).known, dims, threads)
 
         return Trial(traced.program, dims, executable)
 
@@ -345,7 +340,7 @@ class Function:
         if key not in self._general:
             from pullback.runtime.executor import compile_general
 
-            self._general[key] = compile_general(traced.program, threads=threads)
+            self._general[key] = compile_general(traced.known, threads=threads)
         return self._general[key]
 
     def _specialised(self, traced: Traced, dims: dict[str, int]) -> Traced:

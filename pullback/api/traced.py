@@ -4,40 +4,62 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
-from pullback.api.policy import is_exact
+from pullback.api.policy import backend, is_exact
 from pullback.api.signature import Signature
+from pullback.clock import stage
 from pullback.errors import PullbackError, ShapeError, together
 from pullback.ir.expr import Ref
+from pullback.ir.identity import identity
 from pullback.ir.index import symbol
-from pullback.ir.program import Program
+from pullback.ir.intern import uncollected
+from pullback.ir.program import Known, Outline, Program, program_of
 from pullback.lang import tree
 from pullback.lang.annotations import Leaf
 from pullback.lang.array import Array
 from pullback.lang.extents import check_solvable, parse_dim
 from pullback.lang.handle import Weak, as_array, from_index, from_ref, ref_of, weak_input
+from pullback.lang.lift import free_variables
 from pullback.lang.trace import Tracer, current, default_float, is_tracing, tracing
 from pullback.lang.tree import Structure
+from pullback.rewrite.fired import recording
 
 
 @dataclass
 class Traced:
-    """A program with the structure of its results; `leaves` are the arguments that are inputs, in order.
+    """A program, or its outline, with the structure of its results; `leaves` are the arguments that are inputs.
 
     `foreign` are arrays of the function around a closure: inputs between the arguments and the captured arrays.
     """
 
-    program: Program
+    known: Known
     structure: Structure
     leaves: tuple[Leaf, ...]
     foreign: tuple[Ref, ...] = ()
 
     @property
+    def program(self) -> Program:
+        """The program; made now where it was known in outline."""
+        return program_of(self.known)
+
+    @cached_property
+    def identity(self) -> str:
+        """A digest of the program, or of what it will be made from."""
+        return identity(self.known)
+
+    @property
+    def closes_over_indices(self) -> bool:
+        """Whether index variables of the function around a closure are in it."""
+        known = self.known
+        return isinstance(known, Program) and any(free_variables(s, {}) for s in known.body.statements)
+
+    @property
     def captured(self) -> list[Any]:
         """The NumPy arrays that the function reads from around itself: the last inputs of the program."""
-        return list(self.program.notes.get("captured", ()))
+        return list(self.known.notes.get("captured", ()))
 
 
 def trace(f: Callable[..., Any], name: str, signature: Signature, notes: dict[str, Any]) -> Traced:
@@ -59,7 +81,33 @@ def trace(f: Callable[..., Any], name: str, signature: Signature, notes: dict[st
     return Traced(program, structure, tuple(inputs), tuple(tracer.foreign))
 
 
-def run(tracer: Tracer, body: Callable[[], Any], doc: str, notes: dict[str, Any]) -> tuple[Program, Structure]:
+def derived(base: Traced, made: Outline, structure: Structure, leaves: Sequence[Leaf] = ()) -> Traced:
+    """A function made from `base`, in outline where the cache has it: then it is known that it can be made.
+
+    What is made for the first time is made at once, so that errors appear where they are expected; and so is what
+    belongs to a function around it, and what somebody watches.
+
+    Args:
+        leaves: arguments after those of `base`.
+    """
+    from pullback.runtime.record import note_derived, was_derived
+
+    made = replace(made, make=partial(_timed, made))
+    leaves = (*base.leaves, *leaves)
+    if base.foreign or recording() or (is_tracing() and base.closes_over_indices):
+        return Traced(made.program, structure, leaves, base.foreign)
+    if backend() != "c" or not was_derived(made.identity):
+        program_of(made)
+        note_derived(made.identity)
+    return Traced(made, structure, leaves)
+
+
+def _timed(made: Outline) -> Program:
+    with uncollected(), stage(f"derive {made.name}"):
+        return made.make()
+
+
+def run(tracer: Tracer, body: Callable[[], Any], doc: str, notes: dict[str, Any]) -> tuple[Known, Structure]:
     """The program of `body` under the active tracer, and the structure of its result."""
     try:
         result = body()

@@ -14,15 +14,15 @@ from pullback.lang.tree import Structure
 
 def program_type(parameters: Sequence[Parameter], signature: Signature, traced: Traced) -> str:
     """`(x: f32[N, M], n: N) -> f32[N] where N >= M`."""
-    refs = iter(traced.program.inputs)
+    refs = iter(traced.known.inputs)
     parts = []
     for p, structure, leaves in zip(parameters, signature.structures, signature.leaves):
         parts.append(f"{p.name}: {_tree(structure, iter([_leaf(leaf, refs) for leaf in leaves]))}")
-    result = _tree(traced.structure, iter([ref_type(r) for r in traced.program.outputs]))
+    result = _tree(traced.structure, iter([ref_type(r) for r in traced.known.outputs]))
     own = [
         c
-        for c in traced.program.requires
-        if c not in {cond(">=", e - 1) for r in traced.program.inputs for e in r.shape}
+        for c in traced.known.requires
+        if c not in {cond(">=", e - 1) for r in traced.known.inputs for e in r.shape}
     ]
     where = " where " + ", ".join(map(str, own)) if own else ""
     return f"({', '.join(parts)}) -> {result}{where}"

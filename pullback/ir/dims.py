@@ -13,7 +13,7 @@ from pullback.errors import ShapeError
 from pullback.ir.expr import Reduce, Ref
 from pullback.ir.index import Cond, DimSymbol, Floor, Index, Mod, as_index, prove_nonnegative, symbol
 from pullback.ir.intern import intern
-from pullback.ir.program import Build, Fold, Program, Scatter, walk_statements
+from pullback.ir.program import Build, Fold, Known, Program, Scatter, walk_statements
 from pullback.ir.traverse import walk
 
 
@@ -45,7 +45,7 @@ def holds(condition: Cond, dims: Mapping[str, int]) -> bool:
     return {">=": value >= 0, "==": value == 0, "!=": value != 0}[condition.op]
 
 
-def solve_dims(program: Program, shapes: Sequence[tuple[int, ...]], sizes: Mapping[str, int] | None = None
+def solve_dims(program: Known, shapes: Sequence[tuple[int, ...]], sizes: Mapping[str, int] | None = None
                ) -> dict[str, int]:
     """The dims of a call: each extent of an argument is an equation, linear in the one dim it determines.
 
@@ -89,7 +89,7 @@ def solve_dims(program: Program, shapes: Sequence[tuple[int, ...]], sizes: Mappi
 LARGEST = (1 << 63) - 1  # what an index and a number of bytes can be
 
 
-def check_bytes(program: Program, dims: Mapping[str, int]) -> None:
+def check_bytes(program: Known, dims: Mapping[str, int]) -> None:
     """Raise ShapeError where an array of the program has more bytes than a 64-bit integer counts.
 
     Whatever else is computed of indices in range stays below that. Arrays of which some dims are not known pass.
@@ -98,7 +98,9 @@ def check_bytes(program: Program, dims: Mapping[str, int]) -> None:
         if value > LARGEST:
             raise ShapeError("E116", f"{program.name}: {name} = {value} is no 64-bit integer", remedy="a smaller size")
     seen: set[tuple[int | Index, ...]] = set()
-    for r in (*program.inputs, *(o for s in walk_statements(program.body) for o in s.outs)):
+    statements = walk_statements(program.body) if isinstance(program, Program) else ()
+    made = (o for s in statements for o in s.outs)
+    for r in (*program.inputs, *made):
         if (r.dtype.size, *r.shape) in seen or any(a.name not in dims for d in r.shape for a in d.symbols):
             continue
         seen.add((r.dtype.size, *r.shape))
@@ -109,7 +111,7 @@ def check_bytes(program: Program, dims: Mapping[str, int]) -> None:
                 facts=(f"{r.name} : {_shape(r)}", *_known(dims)), remedy="smaller extents")
 
 
-def check_requirements(program: Program, dims: Mapping[str, int]) -> None:
+def check_requirements(program: Known, dims: Mapping[str, int]) -> None:
     """Raise ShapeError where `requires` fails, as far as the dims are known.
 
     With an extent of 0 the program makes no such assumption.
@@ -122,7 +124,7 @@ def check_requirements(program: Program, dims: Mapping[str, int]) -> None:
             raise ShapeError("E114", f"{program.name} requires {c}", facts=facts)
 
 
-def determined_dims(program: Program) -> dict[str, None]:
+def determined_dims(program: Known) -> dict[str, None]:
     """The dims that shapes and sizes of a call determine, in the order in which they do."""
     known = dict.fromkeys(program.sizes)
     pending = [entry for r in program.inputs for entry in r.shape]
@@ -149,7 +151,7 @@ def _linear(entry: Index, symbol: DimSymbol) -> tuple[Index, Index] | None:
     return None if symbol in rest.symbols else (factor, rest)
 
 
-def _solve_one(program: Program, ref: Ref, axis: int, extent: int, dims: dict[str, int],
+def _solve_one(program: Known, ref: Ref, axis: int, extent: int, dims: dict[str, int],
                sources: dict[str, str]) -> bool:
     """Use one equation `shape entry = extent`; False where it has more than one unknown yet."""
     entry = ref.shape[axis]

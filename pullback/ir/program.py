@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from pullback.ir.expr import Ref, Scalar
@@ -182,6 +183,42 @@ class Program:
     def outputs(self) -> tuple[Ref, ...]:
         """The arrays it gives, in order."""
         return self.body.results
+
+
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """A program of which all is known but its statements. A call whose machine code is in the cache needs no more.
+
+    Attributes:
+        outputs: arrays like the outputs of the program.
+        identity: a digest of all that the statements follow from: outlines of one identity have equal programs.
+        make: takes the derivatives, and gives the program; see `program`.
+        name, inputs, output_names, requires, sizes, doc, notes: as in `Program`.
+    """
+
+    name: str
+    inputs: tuple[Ref, ...]
+    outputs: tuple[Ref, ...]
+    identity: str
+    make: Callable[[], Program]
+    output_names: tuple[str, ...] = ()
+    requires: tuple[Cond, ...] = ()
+    sizes: tuple[str, ...] = ()
+    doc: str = ""
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def program(self) -> Program:
+        """The program, made once."""
+        return self.make()
+
+
+Known = Program | Outline
+
+
+def program_of(known: Known) -> Program:
+    """The program itself."""
+    return known.program if isinstance(known, Outline) else known
 
 
 def blocks_of(statement: Statement) -> tuple[Block, ...]:

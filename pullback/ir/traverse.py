@@ -227,11 +227,15 @@ class Substitution:
         shape = tuple(self.index(d) for d in r.shape)
         bounds = r.bounds and (self.index(r.bounds[0]), self.index(r.bounds[1]))
         out = Ref(r.name, r.dtype, shape, bounds)
+        self.stand(r, out)
+        return out
+
+    def stand(self, r: Ref, out: Ref) -> None:
+        """From here on `out` stands for `r`."""
         self.refs[r] = out
         self._touches_refs = True
         self._scalars.clear()
         self._indices.clear()
-        return out
 
     def block(self, b: Block) -> Block:
         """A copy of the block; what it defines is fresh."""

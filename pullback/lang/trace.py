@@ -17,7 +17,7 @@ own: the variables around them are fixed while they run, and the finished statem
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -27,10 +27,20 @@ import numpy as np
 from pullback.errors import PullbackError, ShapeError, TraceError, together
 from pullback.ir import expr
 from pullback.ir.expr import Get, Ref, Scalar
-from pullback.ir.index import Cond, Index, Var, as_index, cond, prove
-from pullback.ir.program import Block, Build, Program, Statement, statement_reads, walk_statements
+from pullback.ir.index import Cond, DimSymbol, Index, Var, as_index, cond, prove
+from pullback.ir.program import (
+    Block,
+    Build,
+    Known,
+    Outline,
+    Program,
+    Statement,
+    statement_reads,
+    walk_statements,
+)
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType, dtype_of, f32, f64
+from pullback.lang.deferred import Deferred, outline_of
 from pullback.lang.lift import free_variables, lift_statement
 from pullback.lang.ranges import Obligation, RangeChecker, range_error, range_of
 from pullback.source import Position, user_position
@@ -86,6 +96,7 @@ class Tracer:
         self.errors: list[PullbackError] = []
         self.ruled: list[Any] = [] if parent is None else parent.ruled  # calls whose rules are being traced
         self.sizes: dict[str, None] = {}
+        self.deferred: list[Deferred] = []
         self._owner: dict[Ref, Scope] = {}
         self._views: dict[Ref, tuple[Ref, tuple[Var, ...]]] = {}
         self._recipes: dict[Ref, _Recipe] = {}
@@ -340,6 +351,17 @@ class Tracer:
                 self.emit(statement, self.settle(*(self._seen.get(r, r) for r in owing)))
         return tuple(sub.ref(r) for r in block.results)
 
+    def defer(self, callee: Outline, operands: Sequence[Ref], dims: Mapping[DimSymbol, Index]) -> list[Ref] | None:
+        """The results of a call whose statements join later; None where they cannot wait.
+
+        They can at the top of a function, over arrays as they are: elsewhere they may become part of what is around.
+        """
+        if self.parent is not None or len(self.scopes) > 1 or not all(map(self.holds, operands)):
+            return None
+        call = Deferred.of(callee, operands, dims, len(self.scope.statements))
+        self.deferred.append(call)
+        return [self.own(r) for r in call.outs]
+
     # Ranges and assumptions ---------------------------------------------------------------------------------
 
     def require(self, condition: Cond | bool) -> None:
@@ -419,15 +441,15 @@ class Tracer:
         output_names: Sequence[str] = (),
         doc: str = "",
         notes: dict[str, Any] | None = None,
-    ) -> Program:
-        """The program."""
+    ) -> Known:
+        """The program; in outline where calls wait to join it."""
         for o in self.settle(*results):
             self.report(range_error(o.access))
         if self.errors:
             raise together(self.errors)
         captured = list(self.captured.values())
-        statements = _live(self.scope.statements, results)
-        return Program(
+        statements = tuple(self.scope.statements) if self.deferred else _live(self.scope.statements, results)
+        program = Program(
             self.name,
             (*self.inputs, *self.foreign.values(), *(ref for ref, _ in captured)),
             Block(statements, tuple(results)),
@@ -437,6 +459,7 @@ class Tracer:
             doc,
             {**(notes or {}), **({"captured": [array for _, array in captured]} if captured else {})},
         )
+        return outline_of(program, self.deferred) if self.deferred else program
 
 
 def _live(statements: list[Statement], results: Sequence[Ref]) -> tuple[Statement, ...]:

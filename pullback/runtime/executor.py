@@ -19,6 +19,7 @@ from pullback.clock import stage
 from pullback.errors import CompilerError, IndexRangeError, NotFiniteError
 from pullback.ir.dims import evaluate
 from pullback.ir.intern import uncollected
+from pullback.ir.program import Known, program_of
 from pullback.ir.types import dtype_named
 from pullback.runtime.buffer import NDArray, address, aligned_bytes, prepared
 from pullback.runtime.compile import DEBUG_FLAGS, EXACT_FLAGS, PLAIN_FLAGS, compiler_command, native_vector_bytes
@@ -28,7 +29,6 @@ from pullback.runtime.record import Parameter, Record, find_record, keep_record,
 from pullback.source import user_position
 
 if TYPE_CHECKING:  # the compiler itself is imported when a program is not in the cache
-    from pullback.ir.program import Program
     from pullback.loops.memory_table import MemoryTable
     from pullback.loops.nodes import Site
     from pullback.loops.size_table import SizeTable
@@ -245,7 +245,7 @@ def _not_finite(site: Site, shape: tuple[int, ...], index: int, kind: int) -> No
         position=site.position, remedy=f"look at what makes {element}: a division by zero, a log of zero, an overflow")
 
 
-def compile_program(program: Program, dims: Mapping[str, int], threads: int = 1) -> Executable:
+def compile_program(program: Known, dims: Mapping[str, int], threads: int = 1) -> Executable:
     """Compile a program for the given dims, or find it in the cache.
 
     Args:
@@ -262,7 +262,7 @@ def compile_program(program: Program, dims: Mapping[str, int], threads: int = 1)
     return Executable(record, record.entry(), lowered, threads=threads)
 
 
-def _compiled(program: Program, dims: Mapping[str, int]) -> tuple[Record, Callable[[], Lowered]]:
+def _compiled(program: Known, dims: Mapping[str, int]) -> tuple[Record, Callable[[], Lowered]]:
     """What a compiled program is, from the cache or made now, and how to see its loops.
 
     Where the compiler fails, plain C is tried, with few flags: compilers stumble over vectors first.
@@ -273,7 +273,7 @@ def _compiled(program: Program, dims: Mapping[str, int]) -> tuple[Record, Callab
         return _found_or_made(program, dims)
 
 
-def _found_or_made(program: Program, dims: Mapping[str, int]) -> tuple[Record, Callable[[], Lowered]]:
+def _found_or_made(program: Known, dims: Mapping[str, int]) -> tuple[Record, Callable[[], Lowered]]:
     with stage("find record"):
         path = record_path(program, dims)
         record = find_record(path)
@@ -291,13 +291,13 @@ def _found_or_made(program: Program, dims: Mapping[str, int]) -> tuple[Record, C
         return _plain(program, dims, error)
 
 
-def _lowered(program: Program, dims: Mapping[str, int], vector_bytes: int) -> Lowered:
+def _lowered(program: Known, dims: Mapping[str, int], vector_bytes: int) -> Lowered:
     from pullback.runtime.emit import lower_program
 
-    return lower_program(program, dims, False, vector_bytes, False, threaded=True)
+    return lower_program(program_of(program), dims, False, vector_bytes, False, threaded=True)
 
 
-def _made(program: Program, dims: Mapping[str, int], plain: bool = False) -> tuple[Record, Lowered]:
+def _made(program: Known, dims: Mapping[str, int], plain: bool = False) -> tuple[Record, Lowered]:
     """The program lowered and printed now; as one file of plain C, or with vectors and in units."""
     from pullback.runtime.emit import print_lowered
 
@@ -307,11 +307,11 @@ def _made(program: Program, dims: Mapping[str, int], plain: bool = False) -> tup
     return Record.of(made.function, source, (*(PLAIN_FLAGS if plain else ()), *exact)), made
 
 
-def _debug(program: Program, dims: Mapping[str, int]) -> tuple[Record, Callable[[], Lowered]]:
+def _debug(program: Known, dims: Mapping[str, int]) -> tuple[Record, Callable[[], Lowered]]:
     """The program in a debug build; it knows the lines it came from, so no record stands for it."""
     from pullback.runtime.emit import lower_debug, print_lowered
 
-    made = lower_debug(program, dims)
+    made = lower_debug(program_of(program), dims)
     record = Record.of(made.function, print_lowered(made, lines=True), DEBUG_FLAGS)
     return record, lambda: made
 
@@ -319,7 +319,7 @@ def _debug(program: Program, dims: Mapping[str, int]) -> tuple[Record, Callable[
 _warned: set[str] = set()
 
 
-def _plain(program: Program, dims: Mapping[str, int], error: CompilerError) -> tuple[Record, Callable[[], Lowered]]:
+def _plain(program: Known, dims: Mapping[str, int], error: CompilerError) -> tuple[Record, Callable[[], Lowered]]:
     """The program as plain C, after the compiler failed with what it is usually given; said once for each compiler."""
     record, made = _made(program, dims, plain=True)
     try:
@@ -337,7 +337,7 @@ def _plain(program: Program, dims: Mapping[str, int], error: CompilerError) -> t
 class GeneralExecutable:
     """A compiled program for all sizes of its dims, or of those that were not given."""
 
-    def __init__(self, program: Program, record: Record, lowered: Callable[[], Lowered]) -> None:
+    def __init__(self, program: Known, record: Record, lowered: Callable[[], Lowered]) -> None:
         self.program = program
         self.record = record
         self._lowered = lowered
@@ -374,7 +374,7 @@ class GeneralExecutable:
         return Executable(record, self._entry, lambda: self.lowered, numbers)
 
 
-def compile_general(program: Program, given: Mapping[str, int] | None = None, threads: int = 1) -> GeneralExecutable:
+def compile_general(program: Known, given: Mapping[str, int] | None = None, threads: int = 1) -> GeneralExecutable:
     """Compile a program for all sizes, or find it in the cache.
 
     Args:

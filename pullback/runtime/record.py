@@ -8,7 +8,6 @@ time only.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -17,8 +16,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pullback.ir.printer import print_program
-from pullback.ir.program import Program
+from pullback.ir.identity import digest, identity
+from pullback.ir.program import Known
 from pullback.runtime.buffer import extents
 from pullback.runtime.compile import Text, Units, cache_folder, native_vector_bytes, put_file
 from pullback.runtime.load import Entry, compiled_entry
@@ -118,13 +117,30 @@ def _is_brief(function: Function) -> bool:
     return operations + sum(b.bytes for b in (*function.inputs, *function.outputs)) <= BRIEF
 
 
-def record_path(program: Program, dims: Mapping[str, int]) -> Path:
+def record_path(program: Known, dims: Mapping[str, int]) -> Path:
     """Where the record of a program is kept."""
-    notes = [program.notes.get(name) for name in ("exact", "memory_limit", "memory")]
-    settings = f"{native_vector_bytes()} {notes}"
-    parts = (print_program(program), json.dumps(sorted(dims.items())), settings, fingerprint())
-    digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=20).hexdigest()
-    return cache_folder() / "programs" / digest[:2] / f"{digest}.json"
+    name = digest(identity(program), json.dumps(sorted(dims.items())), str(native_vector_bytes()), fingerprint())
+    return cache_folder() / "programs" / name[:2] / f"{name}.json"
+
+
+def was_derived(what: str) -> bool:
+    """Whether the derivative of this identity has been taken before, so that it can be taken again."""
+    return _derived_path(what).is_file()
+
+
+def note_derived(what: str) -> None:
+    """Note that the derivative of this identity has been taken."""
+    path = _derived_path(what)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    except OSError:
+        pass
+
+
+def _derived_path(what: str) -> Path:
+    name = digest(what, fingerprint())
+    return cache_folder() / "derived" / name[:2] / name
 
 
 def find_record(path: Path) -> Record | None:
@@ -155,10 +171,10 @@ def fingerprint() -> str:
     """The state of this package: every source file with its size and time of change."""
     root = Path(__file__).resolve().parents[1]
     out = []
-    for folder in ("ir", "prim", "rewrite", "passes", "loops", "codegen", "runtime"):
+    for folder in ("ir", "prim", "operators", "rewrite", "ad", "passes", "loops", "codegen", "runtime", "lang", "api"):
         with os.scandir(root / folder) as entries:
             for e in entries:
                 if e.name.endswith(".py"):
                     s = e.stat()
                     out.append(f"{folder}/{e.name} {s.st_size} {s.st_mtime_ns}")
-    return hashlib.blake2b("\n".join(sorted(out)).encode(), digest_size=16).hexdigest()
+    return digest(*sorted(out))

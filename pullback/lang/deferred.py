@@ -1,0 +1,75 @@
+"""Calls of programs that are known in outline: their statements join the caller's when somebody needs them.
+
+A caller with such calls is known in outline itself: by its own statements, in which the results of a call are arrays
+that come from nowhere, and by the identities of what it calls. Where its machine code is in the cache, no statement of
+theirs is ever made; where it is not, the program is the one that joining them at once would have given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pullback.ir.expr import Ref
+from pullback.ir.identity import digest, settings
+from pullback.ir.index import DimSymbol, Index
+from pullback.ir.printer import print_program
+from pullback.ir.program import Block, Outline, Program, Statement, needed_for
+from pullback.ir.traverse import Substitution, instantiate
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """outs = callee(operands), its dims as given; it comes before statement `at` of the caller."""
+
+    callee: Outline
+    operands: tuple[Ref, ...]
+    dims: Mapping[DimSymbol, Index]
+    outs: tuple[Ref, ...]
+    at: int
+
+    @staticmethod
+    def of(callee: Outline, operands: Sequence[Ref], dims: Mapping[DimSymbol, Index], at: int) -> Deferred:
+        """The call, with arrays for its results."""
+        s = Substitution(dims=dims)
+        outs = tuple(s.define(r) for r in callee.outputs)
+        return Deferred(callee, tuple(operands), dims, outs, at)
+
+
+def outline_of(caller: Program, calls: Sequence[Deferred]) -> Outline:
+    """The program with these calls in it, in outline."""
+    p = caller
+    return Outline(p.name, p.inputs, p.outputs, _identity(p, calls), lambda: _joined(p, calls), p.output_names,
+                   p.requires, p.sizes, p.doc, p.notes)
+
+
+def _identity(caller: Program, calls: Sequence[Deferred]) -> str:
+    """A digest of the caller as a program that is given what the calls give, and gives what they are given as well."""
+    given = [r for c in calls for r in c.outs]
+    wanted = [r for c in calls for r in c.operands]
+    body = Block(caller.body.statements, (*caller.outputs, *wanted))
+    own = replace(caller, inputs=(*caller.inputs, *given), body=body, output_names=())
+    parts = [f"{c.at} {len(c.operands)} {len(c.outs)} {c.callee.identity} {_text(c.dims)}" for c in calls]
+    return digest(print_program(own), str(caller.output_names), settings(caller), *parts)
+
+
+def _text(dims: Mapping[DimSymbol, Index]) -> str:
+    return str(sorted((s.name, str(e)) for s, e in dims.items()))
+
+
+def _joined(caller: Program, calls: Sequence[Deferred]) -> Program:
+    """The program with the statements of the calls in their places."""
+    sub = Substitution()
+    statements: list[Statement] = []
+    done = 0
+    for c in calls:
+        statements += map(sub.statement, caller.body.statements[done : c.at])
+        done = c.at
+        callee = c.callee.program
+        block = instantiate(callee, dict(zip(callee.inputs, map(sub.ref, c.operands), strict=True)), c.dims)
+        statements += block.statements
+        for out, r in zip(c.outs, block.results, strict=True):
+            sub.stand(out, r)
+    statements += map(sub.statement, caller.body.statements[done:])
+    results = tuple(map(sub.ref, caller.outputs))
+    return caller.with_body(Block(needed_for(statements, results), results))

@@ -1,0 +1,180 @@
+"""Derivatives known in outline: nothing is derived where machine code is found, and never is the wrong code found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from jaxtyping import Float64, Int64
+
+import pullback as pb
+from pullback import Array
+from pullback.ad import reverse
+from pullback.errors import DerivativeError
+from pullback.ir.printer import print_program, structurally_equal
+from pullback.ir.program import Outline
+from pullback.lang.trace import Tracer
+
+pytestmark = pytest.mark.usefixtures("own_cache")
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty cache."""
+    monkeypatch.setenv("PULLBACK_CACHE_DIR", str(tmp_path))
+
+
+@pytest.fixture
+def derived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the programs of which a vector-Jacobian product is taken from here on."""
+    names: list[str] = []
+    vjp = reverse.vjp
+
+    def noted(program: Any, wrt: Any) -> Any:
+        names.append(program.name)
+        return vjp(program, wrt)
+
+    monkeypatch.setattr(reverse, "vjp", noted)
+    return names
+
+
+def descent(factor: float = 2.0) -> tuple[pb.Function, pb.Function]:
+    """A loss, and a step of descent that does more than take its gradient."""
+
+    @pb.function
+    def loss(w: Float64[Array, "N"], x: Float64[Array, "M N"]) -> Float64[Array, ""]:
+        return pb.sum(pb.tanh(pb.matmul(x, w)) ** 2) * factor
+
+    @pb.function
+    def step(w: Float64[Array, "N"], x: Float64[Array, "M N"]) -> Any:
+        first = w + 1.0
+        value, g = pb.value_and_grad(loss)(first, x)
+        again = pb.grad(loss)(first - g, x)
+        return first - g * again, value
+
+    return loss, step
+
+
+W, X = np.linspace(-1, 1, 3), np.linspace(0, 1, 12).reshape(4, 3)
+
+
+def test_nothing_is_derived_where_machine_code_is_found(derived: list[str]) -> None:
+    first = descent()[1](W, X)
+    assert derived == ["loss", "loss"]
+    derived.clear()
+    _, step = descent()
+    for a, b in zip(step(W, X), first, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert derived == []
+    assert "tanh" in step.ir  # made when somebody looks
+    assert derived == ["loss", "loss"]
+
+
+def test_a_derivative_called_itself_is_found(derived: list[str]) -> None:
+    first = pb.grad(descent()[0])(W, X)
+    derived.clear()
+    np.testing.assert_array_equal(pb.grad(descent()[0])(W, X), first)
+    assert derived == []
+
+
+@pytest.mark.parametrize("change", ["constant", "wrt", "exact", "memory", "name"])
+def test_another_function_is_another_program(change: str, derived: list[str]) -> None:
+    loss, _ = descent()
+    pb.grad(loss)(W, X)
+    derived.clear()
+    if change == "constant":
+        found, scale = pb.grad(descent(3.0)[0])(W, X), 1.5
+        np.testing.assert_allclose(found, scale * pb.grad(loss)(W, X), rtol=1e-12)
+    elif change == "wrt":
+        assert pb.grad(descent()[0], wrt="x")(W, X).shape == X.shape
+    elif change == "exact":
+        with pb.exact():
+            exact = pb.grad(descent()[0])
+            exact(W, X)
+        assert exact.program(W, X).notes["exact"]
+    elif change == "memory":
+        pb.grad(pb.function(memory="least")(descent()[0].python))(W, X)
+    else:
+        pb.hvp(descent()[0])((W, X), W)
+    assert derived
+
+
+def test_joining_later_gives_the_program_of_joining_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    later = descent()[1]
+    known = later._determined().known
+    assert isinstance(known, Outline)
+    monkeypatch.setattr(Tracer, "defer", lambda *_: None)
+    at_once = descent()[1]
+    assert not isinstance(at_once._determined().known, Outline)
+    assert structurally_equal(later.program(), at_once.program())
+    assert print_program(later.program()) == print_program(at_once.program())
+    assert [(r.dtype, r.shape) for r in known.outputs] == [(r.dtype, r.shape) for r in later.program().outputs]
+
+
+def test_identities_tell_programs_apart() -> None:
+    def outer(k: int) -> pb.Function:
+        loss, _ = descent()
+
+        @pb.function
+        def f(w: Float64[Array, "N"], v: Float64[Array, "N"], x: Float64[Array, "M N"]) -> Any:
+            g = pb.grad(loss)
+            if k == 0:
+                return g(w, x) + g(v, x)
+            if k == 1:
+                return g(w, x) + g(w, x)
+            if k == 2:
+                return g(v, x) - g(w, x)
+            return pb.grad(loss, wrt="x")(w, x)[0] + g(w, x)
+
+        return f
+
+    identities = [outer(k)._determined().identity for k in range(4)]
+    assert len(set(identities)) == 4
+    assert identities == [outer(k)._determined().identity for k in range(4)]
+
+
+def test_what_cannot_be_derived_is_refused_each_time() -> None:
+    def define() -> None:
+        @pb.function
+        def f(x: Float64[Array, ""]) -> Any:
+            return pb.while_loop(lambda y: y < 10.0, lambda y: y * x, x)
+
+        @pb.function
+        def g(x: Float64[Array, ""]) -> Any:
+            return pb.grad(f)(x)
+
+    for _ in range(2):
+        with pytest.raises(DerivativeError, match="E203"):
+            define()
+
+
+def test_closures_captured_arrays_and_bounds_keep_their_meaning() -> None:
+    table = np.array([1.0, 2.0, 4.0])
+
+    def define() -> pb.Function:
+        @pb.function
+        def loss(x: Float64[Array, "3"], i: Int64[Array, ""]) -> Any:
+            return pb.sum(x * pb.asarray(table)) * x[pb.in_range(i, 3)]
+
+        @pb.function
+        def f(x: Float64[Array, "3"], i: Int64[Array, ""]) -> Any:
+            inner = pb.grad(loss)(x, pb.in_range(i, 3))
+            return inner, pb.sum(pb.grad(lambda y: pb.sum(y * y * inner))(x))
+
+        return f
+
+    first, second = (define()(np.ones(3), 1) for _ in range(2))
+    np.testing.assert_array_equal(first[0], [1.0, 9.0, 4.0])
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+    with pytest.raises(pb.PullbackError, match="E402"):
+        define()(np.ones(3), 3)
+
+
+def test_extents_of_zero_run_in_the_interpreter() -> None:
+    for _ in range(2):
+        _, step = descent()
+        step(W, X)
+        assert step(np.zeros(0), np.zeros((4, 0)))[0].shape == (0,)
