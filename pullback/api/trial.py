@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pullback.ir.program import Program
-from pullback.passes.operations import operation_count
 
 __all__ = ["Trial"]
 
@@ -35,5 +34,7 @@ class Trial:
         """Whether one more call is one too many."""
         self._calls += 1
         if self._calls == 2:  # many dims come once: nothing is counted for these
+            from pullback.passes.operations import operation_count  # no pass is needed by a start from the cache
+
             self._left = PAYS / (operation_count(self._program, self._dims) + CALL)
         return self._calls > 1 and self._calls > self._left
