@@ -56,6 +56,7 @@ from pullback.loops.work import is_little
 from pullback.source import Position
 
 WIDTH: Final = 120
+ELEMENTS: Final = 4  # that are copied one by one
 VECTORS: Final = "#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)"
 _CUT: Final = re.compile(r"(?<=,)( )|( )(?=(?:[-+*/?:]|&&|\|\|) )")
 QUIET: Final = """\
@@ -275,10 +276,11 @@ class _Writer:
         target = e.pointer(s.target.buffer, s.target.offset)
         source = e.pointer(s.source.buffer, s.source.offset)
         dtype = s.target.buffer.dtype
-        if s.count.constant == 1:
+        if s.count.constant in range(1, 2 if s.maybe_same else ELEMENTS + 1):  # memcpy keeps arrays out of registers
             to, at = e.place(s.target.buffer, s.target.offset)
             origin, whence = e.place(s.source.buffer, s.source.offset)
-            self.line(f"{to}[{e.index(at)}] = {origin}[{e.index(whence)}];")
+            for k in range(s.count.constant or 0):
+                self.line(f"{to}[{e.index(at + k)}] = {origin}[{e.index(whence + k)}];")
             return
         size = _size(e.index(s.count * dtype.size), s.count)
         guard = f"if ({target} != {source}) " if s.maybe_same else ""
@@ -534,6 +536,11 @@ class _Unit:
                 place = "arena" if offset == 0 else f"((char *)arena + {offset})"
                 shape = f" /* {_shape(b)} */" if self.comments else ""
                 writer.line(f"{b.dtype.c} *const {token} = ({b.dtype.c} *){place};{shape}")
+        for b in self.plan.local:
+            token = names(b, b.name)
+            if token in text:
+                shape = f" /* {_shape(b)} */" if self.comments else ""
+                writer.line(f"{b.dtype.c} {token}[{b.elements}];{shape}")
         self._slots(writer, text)
         for b in f.inputs:
             if names(b, b.name) not in text:

@@ -91,7 +91,8 @@ def lower(
     """
     storage = assign_storage(program)
     traps = Traps(program, storage.views) if trapping else None
-    lowering = Lowering(storage, comment or (lambda s: ()), specialists, grouper, traps)
+    exact = trapping or bool(program.notes.get("exact"))
+    lowering = Lowering(storage, comment or (lambda s: ()), specialists, grouper, traps, exact)
     entry = [*lowering.entry_checks(program), *(traps.entry() if traps is not None else ())]
     body = [*entry, *lowering.block(program.body), *storage.final]
     dims = tuple(DimSymbol(name) for name in determined_dims(program))
@@ -100,10 +101,14 @@ def lower(
 
 
 class KernelBuilder:
-    """What is needed to write one kernel: parameters for views, those it writes marked and last."""
+    """What is needed to write one kernel: parameters for views, those it writes marked and last.
+
+    With `exact` it rounds as the statement does.
+    """
 
     def __init__(self, views: Mapping[Ref, View], statement: Statement, comment: tuple[str, ...] = (),
-                 outs: Sequence[Ref] | None = None) -> None:
+                 outs: Sequence[Ref] | None = None, exact: bool = False) -> None:
+        self.exact = exact
         self.views = views
         self.statement = statement
         self.comment = comment
@@ -210,13 +215,14 @@ class Lowering:
     """Lowers blocks. `statement` gives the statements for one; kernels come from `kernels`."""
 
     def __init__(self, storage: Storage, comment: Printer, specialists: tuple[Specialist, ...],
-                 grouper: Grouper | None = None, traps: Traps | None = None) -> None:
+                 grouper: Grouper | None = None, traps: Traps | None = None, exact: bool = False) -> None:
         self.storage = storage
         self.views = storage.views
         self.comment = comment
         self.specialists = specialists
         self.grouper = grouper
         self.traps = traps
+        self.exact = exact
         self._known: dict[tuple[Key, tuple[int, ...]], list[Template]] = {}
 
     def block(self, b: Block) -> list[Stmt]:
@@ -293,7 +299,7 @@ class Lowering:
         """The same, for a statement of a form not met before."""
         comment = self.comment(s)
         if isinstance(s, Build):
-            builder = KernelBuilder(self.views, s, comment)
+            builder = KernelBuilder(self.views, s, comment, exact=self.exact)
             update = slice_update(s, builder)
             if update is not None:
                 return [Call(builder.kernel(update), tuple(builder.arguments))]
@@ -301,11 +307,11 @@ class Lowering:
             if parts is not None:
                 return self._changed(s, *parts)
         for specialist in self.specialists:
-            builder = KernelBuilder(self.views, s, comment)
+            builder = KernelBuilder(self.views, s, comment, exact=self.exact)
             kernel = specialist(s, builder)
             if kernel is not None:
                 return [Call(kernel, tuple(builder.arguments))]
-        builder = KernelBuilder(self.views, s, comment)
+        builder = KernelBuilder(self.views, s, comment, exact=self.exact)
         body = plain_build(s, builder) if isinstance(s, Build) else plain_scatter(s, builder)
         kernel = builder.kernel(body)
         return [Call(kernel, tuple(builder.arguments))]
@@ -384,7 +390,7 @@ def _headline(lines: tuple[str, ...]) -> list[Stmt]:
 def plain_build(s: Build, builder: KernelBuilder) -> tuple[Stmt, ...]:
     """Loops over the variables of a Build, in order; those of extent 1 are just 0."""
     s = without_units(s)
-    lowering = ScalarLowering(builder.parameter, builder.site, s.values)
+    lowering = ScalarLowering(builder.parameter, builder.site, s.values, builder.exact)
     root = Scope()
     if len(s.outs) == 1:
         value = s.values[0]

@@ -4,6 +4,9 @@ A buffer lives from its first to its last mention, in the order in which stateme
 in a loop and outside it lives through the whole loop, and so does one that a trip reads before it writes it.
 Offsets are found largest first: each buffer goes to the lowest gap, aligned to 64 bytes, that is free throughout
 its life. `memory_table` shows the plan.
+
+Buffers of a few elements that loops of the function use, like the state of a small system, have no place in the arena:
+they are arrays of the function itself, which the C compiler keeps in registers.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from pullback.ir.types import i8, u8
 from pullback.loops import nodes
 from pullback.loops.footprint import first_reads
 from pullback.loops.nodes import (
+    STACK_LIMIT,
     Buffer,
     Call,
     Copy,
@@ -34,6 +38,7 @@ from pullback.loops.nodes import (
 )
 from pullback.loops.slots import ALIGNMENT, Slot, share_slots
 
+FEW = 8  # elements of a buffer that may be an array of the function itself
 NEAR = 50  # a plan this close to what is alive at once (one part in so many) is good enough
 TRIES, MANY = 12, 400  # placements tried for each of the orders; one alone for more buffers than this
 
@@ -43,7 +48,8 @@ class MemoryPlan:
     """Offsets of arena buffers and the size of the arena; `lives` are first and last moment of each.
 
     The last `worker_bytes` of the `bytes` are one worker's own; each further one needs as much again behind them.
-    Buffers whose sizes are known when the program runs are in `slots`, behind the `bytes` of all others.
+    Buffers whose sizes are known when the program runs are in `slots`, behind the `bytes` of all others; those in
+    `local` are arrays of the function and take nothing of the arena.
     """
 
     offsets: dict[Buffer, int]
@@ -52,6 +58,7 @@ class MemoryPlan:
     moments: int
     slots: tuple[Slot, ...] = ()
     worker_bytes: int = 0
+    local: tuple[Buffer, ...] = ()
 
     def bytes_at(self, dims: Mapping[str, int]) -> int:
         """The size of the arena for these dims."""
@@ -182,13 +189,32 @@ def plan(function: Function) -> MemoryPlan:
     """Offsets for the arena buffers of a function: of several orders in which to place them, what needs least."""
     walk = Lifetimes()
     walk.body(function.body)
-    slots = share_slots({b: life for b, life in walk.lives.items() if b.elements.constant is None},
-                        function.needs)
-    known = {b: life for b, life in walk.lives.items() if b.elements.constant is not None}
+    local = _local(function)
+    lives = {b: life for b, life in walk.lives.items() if b not in local}
+    slots = share_slots({b: life for b, life in lives.items() if b.elements.constant is None}, function.needs)
+    known = {b: life for b, life in lives.items() if b.elements.constant is not None}
     offsets, size = _best_places({b: life for b, life in known.items() if b.space == "arena"})
     own, each = _best_places({b: life for b, life in known.items() if b.space == "worker"})
     offsets |= {b: size + offset for b, offset in own.items()}
-    return MemoryPlan({b: offsets[b] for b in known}, size + each, walk.lives, walk.now, slots, each)
+    return MemoryPlan({b: offsets[b] for b in known}, size + each, lives, walk.now, slots, each, tuple(local))
+
+
+def _local(function: Function) -> dict[Buffer, None]:
+    """Arena buffers of a few elements that are used in loops, as many as there is room for on the stack."""
+    used: dict[Buffer, None] = {}
+    shared: set[Buffer] = set()
+    for s in nodes.walk(function.body):
+        if isinstance(s, Parallel):
+            shared.update(mentioned(s))
+        elif isinstance(s, For | Loop):
+            used |= dict.fromkeys(b for x in nodes.walk(s.body) for b in mentioned(x))
+    room = STACK_LIMIT
+    found: dict[Buffer, None] = {}
+    for b in used:
+        if b.space == "arena" and (b.elements.constant or FEW + 1) <= FEW and b not in shared and b.bytes <= room:
+            found[b] = None
+            room -= b.bytes
+    return found
 
 
 def _best_places(lives: Mapping[Buffer, tuple[int, int]]) -> tuple[dict[Buffer, int], int]:

@@ -8,12 +8,17 @@ empty only where every array access in it is proven in range without the guard.
     sum k < K { [n + k >= 2] x[n + k - 2] * w[k] }
     -->  float sum = 0;  for (k = max(0, 2 - n); k < K; ++k) sum += x[n + k - 2] * w[k];
 
-Conditions on reduction variables become loop bounds, see `bounds`.
+Conditions on reduction variables become loop bounds, see `bounds`. What is divided by more than once is inverted once,
+unless the result is to be exact:
+
+    x[n] / s + y[n] / s      -->  reciprocal = 1 / s;  x[n] * reciprocal + y[n] * reciprocal
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeGuard
 
 from pullback.ir import expr
 from pullback.ir.expr import (
@@ -75,10 +80,12 @@ class ScalarLowering:
     Args:
         place: gives the parameter buffer that holds an array.
         site: describes the statement, for range checks.
+        roots: the expressions, where what they have in common is to be named.
+        exact: whether each division is one.
     """
 
     def __init__(self, place: Callable[[Ref], Buffer], site: Callable[[str, int | None], Site],
-                 roots: Sequence[Scalar] = ()) -> None:
+                 roots: Sequence[Scalar] = (), exact: bool = True) -> None:
         self.place = place
         self.site = site
         self.uses: dict[Scalar, int] = {}
@@ -93,6 +100,11 @@ class ScalarLowering:
                     seen.add(node)
                     for c in children(node):
                         self.uses[c] = self.uses.get(c, 0) + 1
+        divisions = [] if exact else [n for n in seen if _is_division(n)]
+        divisors = Counter(n.args[1] for n in divisions)
+        self.reciprocals = {d: expr.apply("divide", expr.const(1, d.dtype), d) for d, times in divisors.items()
+                            if times > 1 and not isinstance(d, Const)}
+        self.uses |= {r: divisors[d] for d, r in self.reciprocals.items()}
 
     # Values -----------------------------------------------------------------------------------------------------
 
@@ -174,6 +186,10 @@ class ScalarLowering:
 
     def _apply(self, e: Apply, scope: Scope) -> Value:
         """A primitive; operands that its C names twice become temporaries."""
+        reciprocal = self.reciprocals.get(e.args[1]) if _is_division(e) else None
+        if reciprocal is not None and reciprocal is not e:
+            x, r = self.value(e.args[0], scope), self.value(reciprocal, scope)
+            return Binary("*", x, r, nodes.scalar(e.dtype))
         template = e.primitive.c_template(e.args[0].dtype)
         args = []
         for k, arg in enumerate(e.args):
@@ -373,6 +389,10 @@ def _never() -> Cond:
     from pullback.ir.intern import intern
 
     return intern(Cond, ">=", -ONE_INDEX)
+
+
+def _is_division(e: Scalar) -> TypeGuard[Apply]:
+    return isinstance(e, Apply) and e.primitive.name == "divide" and e.dtype.is_floating
 
 
 def _negated(e: Scalar) -> Scalar | None:

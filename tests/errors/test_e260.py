@@ -17,11 +17,11 @@ def f(x: Float64[Array, "N"]):
 f(np.ones(1000))
 """)
         == """\
-CompilerError [E260] f needs 8,064 bytes of working memory, and its limit is 1,000
+CompilerError [E260] f needs 8,000 bytes of working memory, and its limit is 1,000
   --> user.py:6:1
    | f(np.ones(1000))
    | ^^^^^^^^^^^^^^^^
-   | row : f64[1000], 8,000 bytes      y : f64[], 8 bytes
+   | row : f64[1000], 8,000 bytes
   try: a larger `memory_limit`, smaller dims, or `pb.checkpoint` around parts that may be computed again      See docs/reference/errors.md#E260
 """
     )

@@ -4,7 +4,7 @@
  *
  * outputs  p: f64[6], q: f64[6], losses: f64[4]
  *
- * 192 multiply-adds, 1 buffer, peak 64 bytes
+ * 192 multiply-adds, 0 buffers, peak 0 bytes
  */
 
 #include <stdint.h>
@@ -37,10 +37,11 @@ static inline void descent_q_new(const double *restrict l, const double *restric
     }
 }
 
-/* Returns 0. `arena` has 64 bytes, aligned to 64. */
+/* Returns 0. `arena` is not used and may be null. */
 int descent(const double *p0, const double *q0, const double *restrict x, double *restrict p, double *restrict q,
             double *restrict losses, void *restrict arena) {
-    double *const p_new = (double *)arena; /* f64[6] */
+    (void)arena;
+    double p_new[6]; /* f64[6] */
 
     /* p_1, q_1, losses = fold t < 4 (p = p0, q = q0) */
     if (p != p0) memcpy(p, p0, 48);

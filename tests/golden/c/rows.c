@@ -26,9 +26,13 @@ int rows(const double *h0, const double *restrict x, double *restrict h, double 
     /* h_1, old, new, twice = fold t < 4 (h = h0) */
     if (h != h0) memcpy(h, h0, 24);
     for (int64_t t = 0; t < 4; ++t) {
-        memcpy(old + t * 3, h, 24);
+        old[t * 3] = h[0];
+        old[t * 3 + 1] = h[1];
+        old[t * 3 + 2] = h[2];
         rows_r(x, h, t);
-        memcpy(new_ + t * 3, h, 24);
+        new_[t * 3] = h[0];
+        new_[t * 3 + 1] = h[1];
+        new_[t * 3 + 2] = h[2];
         memcpy(twice + t * 12, x, 96);
     }
     return 0;

@@ -20,9 +20,9 @@ from pullback.runtime.emit import lower_program
 from tests.unit.runtime.programs import CASES
 
 
-def lowered(name: str, vector_bytes: int = 32) -> tuple[Function, MemoryPlan]:
+def lowered(name: str, vector_bytes: int = 32, **other: int) -> tuple[Function, MemoryPlan]:
     text, dims = CASES[name]
-    made = lower_program(parse_program(text), dims, False, vector_bytes)
+    made = lower_program(parse_program(text), {**dims, **other}, False, vector_bytes)
     return made.function, made.memory
 
 
@@ -33,7 +33,7 @@ def test_passes_what_lowering_makes(name: str, vector_bytes: int) -> None:
 
 
 def test_finds_buffers_that_share_memory_while_both_are_needed() -> None:
-    function, memory = lowered("same_init")
+    function, memory = lowered("same_init", N=20)
     assert len(memory.offsets) > 1
     together = MemoryPlan(dict.fromkeys(memory.offsets, 0), memory.bytes, memory.lives, memory.moments)
     with pytest.raises(VerifyError, match=r"share memory|holds something else"):
@@ -41,7 +41,7 @@ def test_finds_buffers_that_share_memory_while_both_are_needed() -> None:
 
 
 def test_finds_an_offset_outside_the_arena() -> None:
-    function, memory = lowered("same_init")
+    function, memory = lowered("same_init", N=20)
     with pytest.raises(VerifyError, match="leaves the arena"):
         verify_function(function, replace(memory, bytes=0))
 
@@ -77,10 +77,23 @@ def test_state_carried_from_trip_to_trip_lives_through_the_loop() -> None:
       s = fold t < 10 (a = x) { b = build n < N { a[n] + 1.0 } yield b }
       y = build n < N { sum m < N { s[m] * s[n] } }
       return y }"""
-    made = lower_program(parse_program(text), {"N": 8}, False)
+    made = lower_program(parse_program(text), {"N": 9}, False)
     (buffer,) = made.memory.offsets
     first, last = made.memory.lives[buffer]
     assert last - first >= 3
+
+
+def test_a_few_elements_that_a_loop_uses_are_an_array_of_the_function() -> None:
+    text = """small(x: f64[N], k: f64) {
+      u = build n < N { x[n] + k }
+      s = fold t < 10 (a = u) { b = build n < N { a[N - 1 - n] * k } yield b }
+      y = build n < N { s[n] + s[N - 1 - n] }
+      return y }"""
+    made = lower_program(parse_program(text), {"N": 8}, False)
+    assert made.memory.bytes == 0
+    assert {b.name for b in made.memory.local} == {"u", "b"}
+    verify_function(made.function, made.memory)
+    assert not lower_program(parse_program(text), {"N": 9}, False).memory.local
 
 
 def test_working_memory_of_a_kernel_is_planned_for_its_call() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from pullback.ir.parser import parse_program
+from pullback.loops.memory import FEW
 from pullback.runtime.export import export
 from tests.unit.runtime.programs import CASES
 
@@ -35,7 +36,8 @@ def test_strict_and_sanitised(name: str, tmp_path: Path) -> None:
     assert "0 numbers differ" in build_and_run(tmp_path, *STRICT, *SANITISED)
     source = (tmp_path / f"{name}.c").read_text()
     assert "malloc" not in source
-    assert not re.search(r"^\s+(float|double|u?int\d+_t) \w+\[", source, re.MULTILINE), "an array on the stack"
+    arrays = re.findall(r"^\s+(?:bool|float|double|u?int\d+_t) \w+\[(\d+)\];", source, re.MULTILINE)
+    assert all(int(n) <= FEW for n in arrays), "a large array on the stack"
 
 
 @pytest.mark.parametrize("name", ["dense", "strided", "descent", "packed"])

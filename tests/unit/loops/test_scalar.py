@@ -1,0 +1,30 @@
+"""Single statements as plain loops: what is divided by again is inverted once, unless the result is to be exact."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from pullback.ir.interpret import interpret
+from pullback.ir.parser import parse_program
+from pullback.runtime.emit import c_source
+from pullback.runtime.executor import compile_program
+
+TEXT = "f(x: f64[], y: f64[]) { z = build { 1.0 / sqrt(x) / sqrt(x) + y / sqrt(x) + y / x } return z }"
+
+
+def test_what_is_divided_by_again_is_inverted_once() -> None:
+    program = parse_program(TEXT)
+    text = c_source(program, {}, comments=False)
+    assert text.count("1.0 / sqrt_") == 1
+    assert text.count(" / ") == 2
+    inputs = [np.array(0.3), np.array(-1.7)]
+    (wanted,) = interpret(program, inputs, {})
+    (found,) = compile_program(program, {}).run(inputs)
+    np.testing.assert_allclose(found, wanted, rtol=1e-15)
+
+
+def test_exact_programs_divide_as_written() -> None:
+    program = replace(parse_program(TEXT), notes={"exact": True})
+    assert c_source(program, {}, comments=False).count(" / ") == 4
