@@ -67,7 +67,7 @@ class _Loops:
         self.nest.map(reciprocals.scalar)
         self.nest.definitions |= reciprocals.made
         rows = self._tables(scratch)
-        self.writer.count_uses()
+        self.writer.count_uses(self.nest.values())
         fills: dict[Buffer, None] = {o.buffer: None for o in self.nest.outs if self.nest.gathered(o)}
         start: list[Stmt] = [Fill(b, ZERO_INDEX, b.elements) for b in fills]
         return rows + start + self._level(0, [Row({})])
@@ -87,7 +87,7 @@ class _Loops:
                     buffer = scratch(len(tables), name, self.axis.extent)
                     outs = [Out(buffer, as_index(self.axis), n)]
                     row = _Loops(replace(self.nest, space=(self.axis,), order=(self.axis,), outs=outs), self.widest)
-                    row.writer.count_uses()
+                    row.writer.count_uses(row.nest.values())
                     out += row._level(0, [Row({})])
                     tables[n] = expr.get(ref, self.axis)
                     self.nest.buffers = {**self.nest.buffers, ref: buffer}

@@ -6,7 +6,7 @@ on the way inwards. What does not depend on an inner loop is computed at a place
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,6 +22,7 @@ from pullback.loops.nodes import (
     Across,
     Binary,
     Broadcast,
+    Buffer,
     Choice,
     Gather,
     IndexValue,
@@ -70,18 +71,18 @@ class Row:
 class PlaceWriter:
     """Writes values at places."""
 
-    def __init__(self, nest: GroupNest) -> None:
+    def __init__(self, nest: GroupNest, order: tuple[Var, ...] = ()) -> None:
         self.nest = nest
         self.dtype = nest.dtype
-        self.order = nest.order
+        self.order = order or nest.order
         self.axis = nest.axis
         self.uses: dict[Scalar, int] = {}
         self.heights: dict[Value, int] = {}
 
-    def count_uses(self) -> None:
-        """Count how often each expression occurs: what occurs again gets a name."""
+    def count_uses(self, values: Sequence[Scalar]) -> None:
+        """Count how often each expression occurs in values: what occurs again gets a name."""
         seen: set[Scalar] = set()
-        for value in self.nest.values():
+        for value in values:
             self.uses[value] = self.uses.get(value, 0) + 1
             for n in walk(value):
                 if n not in seen:
@@ -99,7 +100,7 @@ class PlaceWriter:
             return Literal(e.value, Type(self.dtype))
         if isinstance(e, Zero):
             return Literal(0.0, Type(self.dtype))
-        memo = place.shared if place.depth == len(self.order) and self.own(e) == {self.axis} else place.memo
+        memo = place.shared if place.depth == len(self.order) and self.common(e) else place.memo
         found = memo.get(e)
         if found is not None:
             return found
@@ -120,6 +121,10 @@ class PlaceWriter:
         self.heights[made] = height
         memo[e] = made
         return made
+
+    def common(self, e: Scalar) -> bool:
+        """Whether e is the same in all rows of the innermost loop."""
+        return self.own(e) == {self.axis}
 
     def own(self, e: Scalar) -> frozenset[Var]:
         """The variables of the space in e: those of loops around the kernel are fixed here."""
@@ -142,7 +147,7 @@ class PlaceWriter:
     def _make(self, e: Scalar, place: Place, row: Row) -> Value:
         match e:
             case Get():
-                return self._load(e, place)
+                return self.element(self.nest.buffers[e.ref], e.indices[0], place)
             case FromIndex():
                 return IndexValue(Substitution(variables=place.at).index(e.index), Type(self.dtype))
             case Add() | Mul():
@@ -164,11 +169,10 @@ class PlaceWriter:
         join = expr.add if isinstance(e, Add) else expr.mul
         return [join(*outer), *(a for a in e.args if self._depth(a) == own)]
 
-    def _load(self, e: Get, place: Place) -> Value:
-        m = Substitution(variables=place.at)
-        first = m.index(e.indices[0])
-        buffer = self.nest.buffers[e.ref]
-        step = e.indices[0].coefficient(self.axis) if place.depth == len(self.order) else ZERO_INDEX
+    def element(self, buffer: Buffer, offset: Index, place: Place) -> Value:
+        """What lies in a buffer at a place: where the vector variable's loop is around it, for all lanes."""
+        first = Substitution(variables=place.at).index(offset)
+        step = offset.coefficient(self.axis) if place.depth > self.order.index(self.axis) else ZERO_INDEX
         if place.lanes == 1 or step is ZERO_INDEX:
             return Load(buffer, first, Type(self.dtype))
         type_ = Type(self.dtype, place.lanes)

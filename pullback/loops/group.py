@@ -18,7 +18,7 @@ vectors cannot do (`possible`), ends the group. Contractions are left to `tile`,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
@@ -100,6 +100,14 @@ def find_group(statements: Sequence[Statement]) -> Group | None:
     return best
 
 
+def groups_of_all(statements: Sequence[Statement]) -> Iterator[Group]:
+    """The groups that all of the statements make, that with all axes in its space first."""
+    for longest in (0, SMALL):
+        group = _grow(statements, longest)
+        if group is not None and len(group.members) == len(statements):
+            yield group
+
+
 def _has_short_axes(s: Statement) -> bool:
     """Whether a variable is long enough to be an axis of the space, or short enough not to be."""
     if not isinstance(s, Build):
@@ -179,7 +187,7 @@ def _join(group: Group, s: Build, small: int) -> bool:
     linked = any(g.ref in group.local for v in s.values for g in walk(v) if isinstance(g, Get))
     if group.members and not linked and not any(set(group.space) <= g.free for g in reads & group.reads):
         return False
-    if not all(possible(v, group.dtype) for v in values) or not all(_epilogue(i, group) for i in items):
+    if not all(possible(v, group.dtype, group.space) for v in values) or not all(_epilogue(i, group) for i in items):
         return False
     nodes = group.nodes.union(*(walk(v) for v in values))
     if len(nodes) > NODES:
@@ -296,7 +304,7 @@ def _written_out(r: Reduce, arg: Scalar) -> Scalar:
     return out
 
 
-def possible(e: Scalar, dtype: DType) -> bool:
+def possible(e: Scalar, dtype: DType, space: tuple[Var, ...]) -> bool:
     """Whether vectors can compute an expression of the group."""
     for n in walk(e):
         if any(i.data for i in indices_of(n)):
@@ -315,7 +323,7 @@ def possible(e: Scalar, dtype: DType) -> bool:
                 continue
             case Apply() if n.dtype is dtype and (n.primitive.name in ARITHMETIC or not n.free):
                 continue
-            case FromIndex() if not n.free:
+            case FromIndex() if n.free.isdisjoint(space):
                 continue
             case _:
                 return False

@@ -77,6 +77,7 @@ def lower(
     comment: Printer | None = None,
     specialists: tuple[Specialist, ...] = (),
     grouper: Grouper | None = None,
+    recurrences: Specialist | None = None,
     needs: tuple[Cond, ...] = (),
     trapping: bool = False,
 ) -> Function:
@@ -86,13 +87,14 @@ def lower(
         comment: prints a statement for the kernel that does its work.
         specialists: tried in order for each Build and Scatter before the plain lowering; None passes on.
         grouper: finds statements at the head of a list that are best lowered together.
+        recurrences: tried for each Fold before the loop around the lowering of its body.
         needs: what dims that are no numbers must fulfil.
         trapping: whether each result is tested, see `loops.traps`.
     """
     storage = assign_storage(program)
     traps = Traps(program, storage.views) if trapping else None
     exact = trapping or bool(program.notes.get("exact"))
-    lowering = Lowering(storage, comment or (lambda s: ()), specialists, grouper, traps, exact)
+    lowering = Lowering(storage, comment or (lambda s: ()), specialists, grouper, recurrences, traps, exact)
     entry = [*lowering.entry_checks(program), *(traps.entry() if traps is not None else ())]
     body = [*entry, *lowering.block(program.body), *storage.final]
     dims = tuple(DimSymbol(name) for name in determined_dims(program))
@@ -215,12 +217,14 @@ class Lowering:
     """Lowers blocks. `statement` gives the statements for one; kernels come from `kernels`."""
 
     def __init__(self, storage: Storage, comment: Printer, specialists: tuple[Specialist, ...],
-                 grouper: Grouper | None = None, traps: Traps | None = None, exact: bool = False) -> None:
+                 grouper: Grouper | None = None, recurrences: Specialist | None = None,
+                 traps: Traps | None = None, exact: bool = False) -> None:
         self.storage = storage
         self.views = storage.views
         self.comment = comment
         self.specialists = specialists
         self.grouper = grouper
+        self.recurrences = recurrences
         self.traps = traps
         self.exact = exact
         self._known: dict[tuple[Key, tuple[int, ...]], list[Template]] = {}
@@ -336,6 +340,11 @@ class Lowering:
 
     def _fold(self, s: Fold) -> list[Stmt]:
         copies = self.storage.copies[s]
+        if self.recurrences is not None:
+            builder = KernelBuilder(self.views, s, self.comment(s))
+            kernel = self.recurrences(s, builder)
+            if kernel is not None:
+                return [*copies.before, Call(kernel, tuple(builder.arguments))]
         body = (*copies.first, *self._note(s.states), *self.block(s.body), *copies.last[0])
         return [*_headline(self.comment(s)), *copies.before, For(s.var, ZERO_INDEX, s.var.extent, body)]
 

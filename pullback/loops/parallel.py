@@ -363,11 +363,11 @@ class _Splitting:
         cut = None if common is None else self._cut(s, ranges, MOST_SUMS)
         if common is None or cut is None:
             return []
-        mine = common & self.own.keys()
+        mine = frozenset(b for b in common & self.own.keys() if self._anew(s, self.own[b], ranges))
         private = frozenset(self.own[b] for b in mine)
         found = added_buffers(s, common - mine, self.places, ranges, trip_range(s, ranges))
         home = {self.places[p].buffer: p for p in self.kernel.params}
-        if not found or not all(self._anew(s, b, ranges) for b in private):
+        if not found:
             return []
         chunk, own = cut
         chunks = chunk.extent.constant or 0

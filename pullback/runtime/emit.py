@@ -26,6 +26,7 @@ from pullback.loops.memory_table import MemoryTable, memory_table
 from pullback.loops.nodes import Function
 from pullback.loops.parallel import parallelise
 from pullback.loops.parts import part_kernels
+from pullback.loops.recurrence import recurrence_kernels
 from pullback.loops.schedule import schedule
 from pullback.loops.size_table import SizeTable, size_table
 from pullback.loops.tile import groups, vector_kernels
@@ -148,7 +149,8 @@ def _lower(program: Program, dims: Mapping[str, int], form: _Form, settings: _Se
             optimised = schedule(optimised, grouper)
     with stage("lower"):
         function = lower(optimised, mathematics if settings.comments else None, specialists(vector_bytes, portable),
-                         grouper, settings.needs)
+                         grouper, recurrence_kernels(vector_bytes, portable) if vector_bytes else None,
+                         settings.needs)
         if settings.threaded:
             function = parallelise(function, sums=not program.notes.get("exact"))
     with stage("plan memory"):
