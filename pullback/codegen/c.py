@@ -475,6 +475,7 @@ class _Unit:
             params.append("int64_t *fault")
             writer.line("return 0;")
         result = ("inline " if self.inline(k) else "") + ("int" if k.checks else "void")
+        static = f"{self.helpers.apart()} static" if k.apart and k.only_vectors else "static"
         signature = ", ".join(params)
         raw = f"({signature}) {{\n" + "\n".join(writer.lines) + "\n}\n"
         key = result + names.numbered(raw) + (str(_line(k.position)) if self.lines else "")
@@ -487,7 +488,7 @@ class _Unit:
             comment.comment(k.comment)
             resolved = names.resolve(raw, self.style)
             head = "".join(f"{t}\n" for t in comment.lines)
-            text = head + _wrap(f"static {result} {name}", resolved)
+            text = head + _wrap(f"{static} {result} {name}", resolved)
             if self.lines:
                 text = _marked(text, k.position)
             self.kernel_texts[name] = f"{VECTORS}\n{text}#endif\n" if k.only_vectors else text

@@ -172,6 +172,15 @@ static inline {to.c} {name}(double x) {{
         self.vector.setdefault(name, f"#if defined({has})\n{held}\n#else\n#define {name}(v) (void)0\n#endif\n")
         return name
 
+    def apart(self) -> str:
+        """A macro for a function that is compiled without regard to the numbers its callers give it."""
+        self.vector.setdefault("PB_APART", (
+            "#if defined(__GNUC__) && __GNUC__ >= 8 && !defined(__clang__)\n"
+            "#define PB_APART __attribute__((noipa)) /* gcc would keep elements of one step for the next, and those\n"
+            "                                           registers are taken */\n"
+            "#else\n#define PB_APART\n#endif\n"))  # fmt: skip
+        return "PB_APART"
+
     def splat(self, t: Type) -> str:
         """A scalar in all lanes."""
         c = self.type(t)

@@ -31,7 +31,7 @@ from pullback.loops.gemm_open import open_product
 from pullback.loops.gemm_pack import Block, Packer, Panels, around, blocks, over_panels
 from pullback.loops.gemm_plan import Contraction, PackedPlan, best_packed_plan, size
 from pullback.loops.lower import KernelBuilder, Specialist, flat_position, plain_build, without_units
-from pullback.loops.multiply import multiply
+from pullback.loops.multiply import Walk, multiply
 from pullback.loops.nest import Nest, best_plan, cache_cycles, map_reductions, narrower
 from pullback.loops.nodes import (
     Buffer,
@@ -54,6 +54,7 @@ from pullback.loops.scalar import ScalarLowering
 from pullback.loops.scope import Scope
 from pullback.loops.sweep import find_sweep, sweep
 from pullback.loops.tile import tile
+from pullback.loops.turn import square, store_across
 
 
 def packed_kernels(vector_bytes: int, portable: bool) -> Specialist:
@@ -99,7 +100,9 @@ def _packed(part: Part, builder: KernelBuilder, vector_bytes: int) -> list[Stmt]
     found = find_sweep(part, builder)
     if found is not None:
         return sweep(found, part, builder, vector_bytes // found.total.dtype.size)
-    plan = best_packed_plan(part.build, builder.address, vector_bytes, lambda c: _direct(part, c, builder))
+    plan = best_packed_plan(
+        part.build, part.position, builder.address, vector_bytes, lambda c: _holds_sums(part, c, builder)
+    )
     if plan is None or plan.cycles > _unpacked_cycles(part, builder, vector_bytes):
         return None
     return _Emitter(part, plan, builder, vector_bytes).body()
@@ -146,15 +149,14 @@ def _apart(s: Build, builder: KernelBuilder) -> bool:
     return bool(sums) and not any(builder.parameter(r) in outs for r in reads)
 
 
-def _direct(part: Part, c: Contraction, builder: KernelBuilder) -> bool:
-    """Whether partial sums can stand in the output: its vectors are vectors of the sum, nothing else is read there."""
+def _holds_sums(part: Part, c: Contraction, builder: KernelBuilder) -> bool:
+    """Whether partial sums can stand in the output: its elements are of their type, and nothing else is read there."""
     s = part.build
-    across, down = (gemm_plan.runs(gemm_plan.whole_levels(g), part.position) for g in (c.columns, c.rows))
-    if len(s.outs) != 1 or s.outs[0].dtype is not c.total.dtype or len(across) > 1 or len(down) > 1:
+    if len(s.outs) != 1 or s.outs[0].dtype is not c.total.dtype:
         return False
     out = builder.parameter(s.outs[0])
     old = any(builder.parameter(r) is out for r in statement_reads(s))
-    return across[0].step == 1 and (not old or _update(part, builder) is not None)
+    return not old or _update(part, builder) is not None
 
 
 @dataclass(frozen=True)
@@ -199,6 +201,24 @@ def _unpacked_cycles(part: Part, builder: KernelBuilder, vector_bytes: int) -> f
     nest = Nest.of(part.build, part.address(trial))
     plan = None if nest is None else best_plan(nest, vector_bytes)
     return float("inf") if nest is None or plan is None else plan.cycles + cache_cycles(nest, plan)
+
+
+@dataclass(frozen=True)
+class _Lying:
+    """How tiles read a block of A.
+
+    Attributes:
+        first: where it begins.
+        row: from where one row begins to where the next does.
+        form: of a tile of so many rows, for `multiply`.
+        numbers: what else the tile is told.
+    """
+
+    buffer: Buffer
+    first: Index
+    row: Index
+    form: Callable[[int], bool | Walk]
+    numbers: dict[str, Index]
 
 
 class _Emitter:
@@ -286,33 +306,29 @@ class _Emitter:
         return [*out, If(Holds((last,)), tuple(finish))]
 
     def _tiles(self, rows: Block, columns: Block, depth: Block, at: dict[Var, Index]) -> list[Stmt]:
-        t = self.plan.tile
-        base, stride = self._place({**at, **rows.at, **columns.at})
+        t, dtype = self.plan.tile, self.contraction.total.dtype
+        base, row_step, column_step = self._place({**at, **rows.at, **columns.at})
         across, down = self._panels("b", columns), self._panels("a", rows)
         lying = self._lying(rows, depth, at)
+        by = self.update
+        scale = () if by.scale is None else (View(self.builder.parameter(by.scale)),)
+        begun = as_index(1) if self.adds else depth.start
 
         def one(i: Index, height: int, j: Index, width: int, used: int) -> list[Stmt]:
-            by, dtype = self.update, self.contraction.total.dtype
-            vectors, scaled = width // t.lanes, by.scale is not None
-            tile = multiply(dtype, t.lanes, height, vectors, lying is not None, by.factor, scaled)
-            if lying is None:
-                assert self.a is not None
-                left, row = View(self.a, i * depth.size), 0
-            else:
-                buffer, first, row = lying
-                left = View(buffer, first + i * row)
-            scale = () if by.scale is None else (View(self.builder.parameter(by.scale)),)
-            panels = (left, View(self.b, j * depth.size), *scale)
-            at_c = base + i * stride + j
-            begun = as_index(1) if self.adds else depth.start
-            numbers: dict[str, Index | int] = {"steps": depth.size, "stride": stride, "begun": begun, "row": row}
-            if used == width:
-                return [Call.by_name(tile, (*panels, View(self.partial, at_c)), numbers)]
+            tile = multiply(dtype, t.lanes, height, width // t.lanes, lying.form(height), by.factor, bool(scale))
+            left = View(lying.buffer, lying.first + i * lying.row)
+            operands = (left, View(self.b, j * depth.size), *scale)
+            numbers: dict[str, Index | int] = {**lying.numbers, "steps": depth.size}
+            at_c = base + i * row_step + j * column_step
+            if used == width and self.plan.storing != "across":
+                numbers |= {"stride": as_index(row_step), "begun": begun}
+                return [Call.by_name(tile, (*operands, View(self.partial, at_c)), numbers)]
             line = self._line(height * width)
-            return [
-                Call.by_name(tile, (*panels, View(line)), {**numbers, "stride": width, "begun": 0}),
-                *self._part(line, width, height, used, at_c, stride, begun),
-            ]
+            numbers |= {"stride": as_index(width), "begun": ZERO_INDEX}
+            made: list[Stmt] = [Call.by_name(tile, (*operands, View(line)), numbers)]
+            if self.plan.storing == "across":
+                return [*made, *self._across(line, width, height, used, at_c, row_step, column_step, begun)]
+            return [*made, *self._part(line, width, height, used, at_c, row_step, begun)]
 
         if columns.elements * depth.elements * self.contraction.total.dtype.size <= gemm_plan.INNER:
             return over_panels(
@@ -324,15 +340,41 @@ class _Emitter:
             across, "column", lambda j, w, u: over_panels(down, "row", lambda i, height, _: one(i, height, j, w, u))
         )
 
-    def _lying(self, rows: Block, depth: Block, at: dict[Var, Index]) -> tuple[Buffer, Index, int] | None:
-        """Where a block of A lies that is not packed, and the distance of its rows; None where it is."""
+    def _lying(self, rows: Block, depth: Block, at: dict[Var, Index]) -> _Lying:
+        """Where a block of A lies: in its panels, or in place."""
+        if not self.plan.in_place:
+            assert self.a is not None
+            return _Lying(self.a, ZERO_INDEX, depth.size, lambda _: False, {"row": ZERO_INDEX})
         plain = self.contraction.a.plain
-        if not self.plan.in_place or plain is None:
-            return None
+        assert plain is not None
         buffer, address = plain
-        down = gemm_plan.runs(rows.levels, address)
+        down, along = (gemm_plan.runs(b.levels, address) for b in (rows, depth))
         base = Substitution(variables={**at, **rows.at, **depth.at}).index(address)
-        return buffer, base, down[0].step if down else 0
+        row = down[0].step if down else 0
+        if not along or (len(along) == 1 and along[0].step == 1):
+            return _Lying(buffer, base, as_index(row), lambda _: True, {"row": as_index(row)})
+        numbers: dict[str, Index] = {}
+        for n, r in enumerate(reversed(along)):
+            numbers |= {f"steps{n}": r.trips, f"step{n}": as_index(r.step)}
+        loops = len(along)
+        return _Lying(buffer, base, as_index(row), lambda n: Walk(tuple(row * i for i in range(n)), loops), numbers)
+
+    def _across(
+        self, line: Buffer, width: int, height: int, used: int, at: Index, apart: int, stride: int, begun: Index
+    ) -> list[Stmt]:
+        """The columns of a tile that exist, written across or added to what is there."""
+        out: list[Stmt] = []
+        done = 0
+        for lanes in (self.plan.tile.lanes, 1):
+            n = square(line.dtype, height, apart, lanes)
+            if count := (used - done) // n * n:
+                numbers: dict[str, Index | int] = {
+                    "columns": count, "width": width, "stride": stride, "begun": begun
+                }
+                views = (View(line, as_index(done)), View(self.partial, at + done * stride))
+                out.append(Call.by_name(store_across(line.dtype, height, apart, lanes), views, numbers))
+            done += count
+        return out
 
     def _part(
         self, line: Buffer, width: int, height: int, used: int, at: Index, stride: int, begun: Index
@@ -354,11 +396,15 @@ class _Emitter:
             return list(stores(more))
         return [If(Holds((more,)), stores(True), stores(False))]
 
-    def _place(self, at: dict[Var, Index]) -> tuple[Index, int]:
-        """Where the partial sum at these variables lies, and the distance of two rows."""
+    def _place(self, at: dict[Var, Index]) -> tuple[Index, int, int]:
+        """Where the partial sum at these variables lies, and the distances of two rows of a tile and of two columns."""
         flat = self.position if self.plan.direct else flat_position(self.inside)
-        down = gemm_plan.runs(gemm_plan.whole_levels(self.contraction.rows), flat)
-        return Substitution(variables=at).index(flat), down[0].step
+        rows = self.plan.rows
+        steps = [
+            gemm_plan.runs(gemm_plan.whole_levels(g), flat) for g in ((rows.cut, *rows.inner), self.contraction.columns)
+        ]
+        down, across = (s[0].step if s else 0 for s in steps)
+        return Substitution(variables=at).index(flat), down, across
 
     # The rest of the statement ------------------------------------------------------------------------------------
 

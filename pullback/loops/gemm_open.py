@@ -28,7 +28,7 @@ from pullback.ir.traverse import Substitution
 from pullback.loops import gemm_plan
 from pullback.loops.bounds import LoopNest
 from pullback.loops.cover import blocked, cover, is_open
-from pullback.loops.gemm_pack import WIDEST_TURN, around, turn
+from pullback.loops.gemm_pack import around
 from pullback.loops.gemm_plan import Contraction, Operand, Tile, contractions
 from pullback.loops.lower import KernelBuilder, flat_position, free_variables
 from pullback.loops.memory import mentioned
@@ -54,6 +54,7 @@ from pullback.loops.nodes import (
 from pullback.loops.scalar import ScalarLowering
 from pullback.loops.scope import Scope
 from pullback.loops.tile import tile
+from pullback.loops.turn import WIDEST_TURN, turn
 
 COLUMNS: Final = 512  # of a block of B
 PACKED: Final = 1 << 14  # elements of B from which on panels pay, where vectors could read it as it lies

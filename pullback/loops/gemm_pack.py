@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond, floor_divide, modulo
 from pullback.ir.traverse import Substitution
-from pullback.ir.types import DType
 from pullback.loops.bounds import LoopNest
 from pullback.loops.gemm_plan import Group, Operand, Run, form, runs
 from pullback.loops.lower import KernelBuilder
@@ -28,25 +26,19 @@ from pullback.loops.nodes import (
     For,
     Holds,
     If,
-    Kernel,
-    Let,
     LetIndex,
     Literal,
     Load,
-    Read,
-    Shuffle,
     Stmt,
     Store,
-    Temp,
     Type,
     Value,
     View,
 )
 from pullback.loops.scalar import ScalarLowering
 from pullback.loops.scope import Scope
+from pullback.loops.turn import NARROWEST_TURN, WIDEST_TURN, turn
 
-WIDEST_TURN = 32  # bytes of the vectors that are turned
-NARROWEST_TURN = 16
 TOGETHER = 32  # vectors of a line that are written out statement by statement
 
 
@@ -399,41 +391,6 @@ def _offset(across: Sequence[Run], lane: Index) -> Index:
         i = floor_divide(lane, as_index(r.weight))
         out = out + (i if position == 0 else modulo(i, r.trips)) * r.step
     return out
-
-
-@lru_cache(maxsize=16)
-def turn(dtype: DType, n: int) -> Kernel:
-    """Writes runs of memory across: to[k * width + j] = source[at_j + k] for k < steps, a multiple of n, and j < n.
-
-    Squares of n by n are turned in registers: for each bit of a lane's number, rows whose numbers differ in that bit
-    alone exchange the lanes that have it (Eklundh, A fast computer method for matrix transposing, 1972). Index
-    parameters: at_0 .. at_{n-1}, steps, width.
-    """
-    at = tuple(Var(f"at{j}", 1 << 40) for j in range(n))
-    k, steps, width = (Var(name, 1 << 40) for name in ("k", "steps", "width"))
-    source, to = (
-        Buffer(name, dtype, (steps.extent,), "parameter", steps.extent * n, name == "to") for name in ("source", "to")
-    )
-    wide = Type(dtype, n)
-    body: list[Stmt] = []
-
-    def let(name: str, value: Value) -> Value:
-        t = Temp(name, wide)
-        body.append(Let(t, value))
-        return Read(t)
-
-    rows = [let(f"r{j}", Load(source, as_index(v) + as_index(k), wide)) for j, v in enumerate(at)]
-    for bit in (1 << e for e in range(n.bit_length() - 1)):
-        low = tuple(n + x - bit if x & bit else x for x in range(n))
-        high = tuple(n + x if x & bit else x + bit for x in range(n))
-        for j in (j for j in range(n) if not j & bit):
-            a, b = rows[j], rows[j | bit]
-            rows[j] = let(f"t{j}", Shuffle(a, b, low, wide))
-            rows[j | bit] = let(f"t{j | bit}", Shuffle(a, b, high, wide))
-    body += [Store(to, (as_index(k) + j) * as_index(width), row) for j, row in enumerate(rows)]
-    comment = (f"to[k, j] = source[at_j + k] for k < steps, j < {n}",)
-    loop = For(k, ZERO_INDEX, as_index(steps), tuple(body), n)
-    return Kernel(f"turn_{dtype.name}_{n}", (source, to), (*at, steps, width), (loop,), comment)
 
 
 def _flat(variables: Sequence[Var]) -> Index:

@@ -14,9 +14,10 @@ block of B in the third; where one block of A is all of A, the block of B shares
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
-from math import ceil, prod
+from math import ceil, isfinite, prod
+from typing import Literal
 
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Scalar
@@ -24,8 +25,9 @@ from pullback.ir.index import Cond, DimSymbol, Index, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import walk
 from pullback.loops.cover import TYPICAL
-from pullback.loops.nest import LINE, Address, operation, registers, stride, wait, widths
+from pullback.loops.nest import LINE, Address, narrower, operation, registers, stride, wait, widths
 from pullback.loops.nodes import Buffer
+from pullback.loops.turn import square
 from pullback.passes.cost import is_inside
 
 DEPTH = 512  # steps of the sum in a block: its panels pass through the first cache, the output is added to seldom
@@ -33,10 +35,14 @@ BLOCK = 256 * 1024  # bytes of a block that stays in the second cache
 SHARED = 512 * 1024  # bytes of a block of B where one block of A is all of A
 INNER = 16 * 1024  # bytes of a block of B that stays in the first cache: its panels are then the inner loop
 LARGE = 4 * 1024 * 1024  # bytes of a block that stays in the third cache
+PAGE = 4096  # bytes between lines that share a set of the first cache
+MOST_LOOPS = 3  # over the steps of a sum, where A is read in place
 LATENCY = 4  # cycles of a multiply-add; two start in each cycle
 SHORT = 4  # elements of a run below which single elements are copied
 LEAST_WORK = 16 * 1024  # multiply-adds below which packing is not considered
+WALKED = 2  # blocks of the sum are so many times as deep where A is read by loops: its elements lie close
 ASIDE = (3, 8)  # cycles to move a partial sum from working memory to the output, as it lies or turned
+ACROSS = (0.3, 1.5)  # cycles to store an element of a tile across, in squares or by itself
 MOST_FACTORS = 4
 
 
@@ -111,6 +117,10 @@ class Tile:
         return self.vectors * self.lanes
 
 
+Storing = Literal["along", "across", "aside"]
+"""Partial sums go to the output, whose vectors are those of the tile or lie across them, or to working memory."""
+
+
 @dataclass(frozen=True)
 class PackedPlan:
     """How a contraction is computed: tile, blocks, which operand is packed in the outer loops, and the estimate.
@@ -118,7 +128,7 @@ class PackedPlan:
     Attributes:
         a_first: whether blocks of A are outside of those of B.
         in_place: whether A is read where it lies.
-        direct: whether partial sums go to the output itself.
+        storing: where partial sums go.
     """
 
     contraction: Contraction
@@ -128,8 +138,13 @@ class PackedPlan:
     depth: Group
     a_first: bool
     in_place: bool
-    direct: bool
+    storing: Storing
     cycles: float
+
+    @property
+    def direct(self) -> bool:
+        """Whether partial sums are in the output."""
+        return self.storing != "aside"
 
 
 def size(variables: Sequence[Var]) -> int:
@@ -279,28 +294,54 @@ def tiles(vector_bytes: int, element: int, columns: int) -> list[Tile]:
 
 
 def packed_plans(
-    s: Build, c: Contraction, vector_bytes: int, direct: Callable[[Contraction], bool]
+    s: Build, c: Contraction, position: Index, vector_bytes: int, holds: Callable[[Contraction], bool]
 ) -> Iterator[PackedPlan]:
-    """Plans for a contraction, one for each register tile."""
+    """Plans for a contraction, for each register tile, with A packed and where it lies.
+
+    Args:
+        position: where the elements of the output lie.
+        holds: whether the output can hold partial sums.
+    """
     element = c.total.dtype.size
     work = size(s.vars) * size(c.depth)
     if work < LEAST_WORK or vector_bytes // element < 2:
         return
-    straight = direct(c)
+    storing = _storing(c, position) if holds(c) else "aside"
     for t in tiles(vector_bytes, element, size(c.columns)):
-        yield _plan(s, c, t, element, straight)
+        for in_place in (False, True):
+            plan = _plan(s, c, t, element, position, storing, in_place)
+            if plan is not None:
+                yield plan
 
 
-def _plan(s: Build, c: Contraction, t: Tile, element: int, direct: bool) -> PackedPlan:
-    m, n, k = size(c.rows), size(c.columns), size(c.depth)
-    depth = cut(c.depth, k if k <= DEPTH + DEPTH // 4 else DEPTH, 1)  # a second block for a little more does not pay
+def _storing(c: Contraction, position: Index) -> Storing:
+    """How the output can take the tiles."""
+    across, down = (runs(whole_levels(g), position) for g in (c.columns, c.rows))
+    if len(across) > 1:
+        return "aside"
+    return "along" if across[0].step == 1 and len(down) <= 1 else "across"
+
+
+def _plan(
+    s: Build, c: Contraction, t: Tile, element: int, position: Index, storing: Storing, in_place: bool
+) -> PackedPlan | None:
+    """The plan with this tile; None where A is not so regular that it can be read in place."""
+    if in_place and c.a.plain is None:
+        return None
+    seen = [c.a.plain[1]] if in_place and c.a.plain is not None else []
+    around, tail = _even(c.rows, [*seen, *([position] if storing == "across" else [])])
+    run, m, n, k = size(tail), size(c.rows), size(c.columns), size(c.depth)
+    most = DEPTH * WALKED if in_place and len(runs(whole_levels(c.depth), seen[0])) > 1 else DEPTH
+    depth = cut(c.depth, k if k <= most + most // 4 else most, 1)  # a second block for a little more does not pay
     kc = depth.block
     a_first = size(c.only_b) > 1 and m * kc * element <= LARGE // 4
-    rows = cut(c.rows, m if a_first else max(BLOCK // (kc * element), t.rows), t.rows)
+    rows = cut(tail, run if a_first else max(BLOCK // (kc * element), t.rows), t.rows)
+    rows = replace(rows, outer=(*around, *rows.outer))
     single = rows.block == m and size(c.only_a) == 1
     columns = cut(c.columns, max((SHARED if single else LARGE) // (kc * element), t.columns), t.columns)
     batch = size(c.shared) * size(c.only_a) * size(c.only_b)
-    cycles = batch * _tile_cycles(m, n, k, ceil(k / kc), t, element)
+    blocks = ceil(k / kc)
+    cycles = batch * (m // run) * _tile_cycles(run, n, k, blocks, t, element)
     a_packs = size(c.shared) * size(c.only_a) * m * k
     b_packs = size(c.shared) * size(c.only_b) * n * k
     if a_first:
@@ -308,13 +349,27 @@ def _plan(s: Build, c: Contraction, t: Tile, element: int, direct: bool) -> Pack
     else:
         a_packs *= ceil(n / columns.block) * size(c.only_b)
     cycles += a_packs * waiting(c.a, element) + b_packs * waiting(c.b, element)
-    packing = a_packs * _pack_cycles(c.a, c.rows, c.depth, t.lanes)
-    reading = cycles * _in_place_cost(c.a, rows, depth, element)
-    cycles += min(packing, reading) + b_packs * _pack_cycles(c.b, c.columns, c.depth, t.lanes)
-    if not direct:
+    if in_place:
+        cycles += cycles * _in_place_cost(c.a, rows, depth, element)
+    else:
+        cycles += a_packs * _pack_cycles(c.a, c.rows, c.depth, t.rows, t.lanes)
+    cycles += b_packs * _pack_cycles(c.b, c.columns, c.depth, t.columns, t.lanes)
+    if storing == "aside":
         turned = s.vars.index(c.rows[-1]) > s.vars.index(c.columns[-1])
         cycles += ASIDE[turned] * batch * m * n
-    return PackedPlan(c, t, rows, columns, depth, a_first, reading < packing, direct, cycles)
+    elif storing == "across":
+        apart = runs(whole_levels(tail), position)
+        single_elements = bool(apart) and square(c.total.dtype, t.rows, apart[0].step, t.lanes) == 1
+        cycles += ACROSS[single_elements] * blocks * batch * m * n
+    return PackedPlan(c, t, rows, columns, depth, a_first, in_place, storing, cycles) if isfinite(cycles) else None
+
+
+def _even(variables: tuple[Var, ...], addresses: Sequence[Index]) -> tuple[tuple[Var, ...], tuple[Var, ...]]:
+    """The variables cut in two, such that the elements of the second part lie at one distance from each other."""
+    position = 0
+    while any(len(runs(whole_levels(variables[position:]), a)) > 1 for a in addresses):
+        position += 1
+    return variables[:position], variables[position:]
 
 
 def waiting(o: Operand, element: int) -> float:
@@ -351,27 +406,39 @@ def _tile_cycles(m: int, n: int, k: int, blocks: int, t: Tile, element: int) -> 
 
 
 def _in_place_cost(o: Operand, rows: Group, depth: Group, element: int) -> float:
-    """What reading A where it lies adds to the tiles' cycles, as a share; infinite where its rows are not regular."""
+    """What reading A where it lies adds to the tiles' cycles, as a share; infinite where that is not regular."""
+    found = in_place_runs(o, rows, depth)
+    if found is None:
+        return float("inf")
+    down, along = found
+    row = down.step * element if down else 0
+    steps = [r.step * element for r in along]
+    if not steps or (len(steps) == 1 and steps[0] == element):
+        return 0.1 if row and row % PAGE == 0 else 0.04  # rows meet in one set of the first cache
+    if any(step < 0 for step in (row, *steps)) or len(steps) > MOST_LOOPS or (row >= LINE and steps[-1] >= LINE):
+        return float("inf")
+    return 0.5 if any(step % PAGE == 0 for step in (row, *steps) if step) else 0.02
+
+
+def in_place_runs(o: Operand, rows: Group, depth: Group) -> tuple[Run | None, list[Run]] | None:
+    """The rows of a block of A and the loops over its steps where it lies; None where its rows are not regular."""
     if o.plain is None:
-        return float("inf")
-    address = o.plain[1]
-    down, along = (runs([(g.cut, as_index(g.chunk)), *whole_levels(g.inner)], address) for g in (rows, depth))
-    if len(down) > 1 or len(along) > 1 or (along and along[0].step != 1):
-        return float("inf")
-    crowded = bool(down) and down[0].step * element % 4096 == 0  # rows meet in one set of the first cache
-    return 0.1 if crowded else 0.04
+        return None
+    down, along = (runs([(g.cut, as_index(g.chunk)), *whole_levels(g.inner)], o.plain[1]) for g in (rows, depth))
+    return None if len(down) > 1 else (down[0] if down else None, along)
 
 
-def _pack_cycles(o: Operand, lanes: tuple[Var, ...], depth: tuple[Var, ...], width: int) -> float:
-    """Cycles to pack one element: copies of vectors, of turned vectors, of single elements, or any value."""
+def _pack_cycles(o: Operand, lanes: tuple[Var, ...], depth: tuple[Var, ...], width: int, most: int) -> float:
+    """Cycles to pack one element into panels of this width: vectors, turned vectors, single elements, or any value."""
     if o.plain is None:
         return 5.0
     across, along = (runs(whole_levels(g), o.plain[1]) for g in (lanes, depth))
+    vectors = 2 * sum(1 for _ in narrower(width, most)) / width
     match form(across, along):
         case "rows":
-            return 2 / width
+            return vectors
         case "lines":
-            return 6 / width if across[-1].step == 1 else 1.2
+            return vectors + 4 / most if across[-1].step == 1 else 1.2
         case "turned":
             return 0.8
         case _:
@@ -390,8 +457,8 @@ def form(across: Sequence[Run], along: Sequence[Run]) -> str:
 
 
 def best_packed_plan(
-    s: Build, address: Address, vector_bytes: int, direct: Callable[[Contraction], bool]
+    s: Build, position: Index, address: Address, vector_bytes: int, holds: Callable[[Contraction], bool]
 ) -> PackedPlan | None:
     """The cheapest plan with packing; None where the build is no contraction or too small."""
-    plans = (p for c in contractions(s, address) for p in packed_plans(s, c, vector_bytes, direct))
+    plans = (p for c in contractions(s, address) for p in packed_plans(s, c, position, vector_bytes, holds))
     return min(plans, key=lambda p: p.cycles, default=None)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
-from pullback.ir.index import ZERO_INDEX, Var, as_index, cond
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
 from pullback.ir.types import DType
 from pullback.loops.lower import free_variables
 from pullback.loops.nodes import (
@@ -28,8 +29,16 @@ from pullback.loops.nodes import (
 )
 
 
+@dataclass(frozen=True)
+class Walk:
+    """How a tile reads A where it lies: `places` of its rows from the first on, and how many loops the sum is."""
+
+    places: tuple[int, ...]
+    loops: int
+
+
 @lru_cache(maxsize=64)
-def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool = False, factor: float = 1.0,
+def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool | Walk = False, factor: float = 1.0,
              scaled: bool = False) -> Kernel:
     """The register tile: c[i, j] (+)= sum over k of a[k, i] * b[k, j], for panels of `rows` and of `vectors`.
 
@@ -37,6 +46,7 @@ def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool =
 
     Index parameters: `steps` of the sum, `stride`, the distance of two rows of c, and `begun`, 0 where c is to be
     overwritten. With `in_place`, a is not a panel but lies as a[i, k] in memory, `row` being the distance of its rows.
+    In place by a `Walk`, the sum is several loops, of `steps0` from the innermost on, each a `step0` apart in a.
     """
     columns = lanes * vectors
     steps, stride, begun, row_step = (Var(name, 1 << 40) for name in ("steps", "stride", "begun", "row"))
@@ -52,17 +62,26 @@ def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool =
     sums = [[Temp(f"c{i}_{j}", wide) for j in range(vectors)] for i in range(rows)]
     zeros: list[Stmt] = [Let(t, Literal(0.0, wide), mutable=True) for row in sums for t in row]
     k = Var("k", steps.extent)
+    place = address = as_index(k)
+    loops = [(k, steps)]
+    if isinstance(in_place, Walk):
+        place, address, loops = _walked(in_place.loops)
     step: list[Stmt] = []
     right = [Temp(f"b{j}", wide) for j in range(vectors)]
     for j, t in enumerate(right):
-        step.append(Let(t, Load(b, as_index(k) * columns + j * lanes, wide), held=True))
+        step.append(Let(t, Load(b, place * columns + j * lanes, wide), held=True))
     for i, row in enumerate(sums):
         left = Temp(f"a{i}", one)
-        at = as_index(row_step) * i + as_index(k) if in_place else as_index(k) * rows + i
+        if isinstance(in_place, Walk):
+            at = address + in_place.places[i]
+        else:
+            at = as_index(row_step) * i + address if in_place else place * rows + i
         step.append(Let(left, Load(a, at, one)))
         for t, other in zip(row, right, strict=True):
             product = Binary("*", Broadcast(Read(left), wide), Read(other), wide)
             step.append(Assign(t, Binary("+", Read(t), product, wide)))
+    for v, trips in loops:
+        step = [For(v, ZERO_INDEX, as_index(trips), tuple(step))]
     places = [(as_index(stride) * i + j * lanes, t) for i, row in enumerate(sums) for j, t in enumerate(row)]
     more = cond(">=", as_index(begun) - 1)
     assert not isinstance(more, bool)
@@ -78,10 +97,22 @@ def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool =
         tuple(Store(c, at, values[t], accumulate=True) for at, t in places),
         tuple(Store(c, at, values[t]) for at, t in places),
     )
-    body = (*zeros, For(k, ZERO_INDEX, as_index(steps), tuple(step)), *(() if plain else (Let(by, number),)), finish)
+    body = (*zeros, *step, *(() if plain else (Let(by, number),)), finish)
     head = f"{factor:g} * " * (factor != 1) + "scale * " * scaled
-    comment = (
-        f"c[i, j] (+)= {head}sum over k of a[{'i, k' if in_place else 'k, i'}] * b[k, j] for i < {rows}, j < {columns}",
-    )
-    name = f"multiply_{dtype.name}_{rows}x{columns}" + "_in_place" * in_place + "_scaled" * (not plain)
-    return Kernel(name, (a, b, *((scale,) if scaled else ()), c), free_variables(body), body, comment)
+    index = "places[i] + k" if isinstance(in_place, Walk) else "i, k" if in_place else "k, i"
+    comment = (f"c[i, j] (+)= {head}sum over k of a[{index}] * b[k, j] for i < {rows}, j < {columns}",)
+    walked = isinstance(in_place, Walk)
+    lying = "_walked" if walked else "_in_place" * bool(in_place)
+    name = f"multiply_{dtype.name}_{rows}x{columns}{lying}" + "_scaled" * (not plain)
+    params = (a, b, *((scale,) if scaled else ()), c)
+    return Kernel(name, params, free_variables(body), body, comment, apart=walked)
+
+
+def _walked(loops: int) -> tuple[Index, Index, list[tuple[Var, Var]]]:
+    """The place in the sum, where A lies there, and the loops' variables and trips, innermost first."""
+    pairs = [(Var(f"k{n}", 1 << 40), Var(f"steps{n}", 1 << 40)) for n in range(loops)]
+    place = address = ZERO_INDEX
+    for n, (v, trips) in reversed(list(enumerate(pairs))):
+        place = place * as_index(trips) + as_index(v)
+        address = address + as_index(v) * as_index(Var(f"step{n}", 1 << 40))
+    return place, address, pairs

@@ -460,6 +460,7 @@ class Kernel:
         scratch: those of its params that hold nothing before and after a call.
         fresh: those that it overwrites without need of what they held before.
         position: where its statement was written.
+        apart: whether it is better compiled without regard to the numbers it is called with.
     """
 
     name: str
@@ -471,6 +472,7 @@ class Kernel:
     scratch: tuple[Buffer, ...] = ()
     fresh: frozenset[Buffer] = frozenset()
     position: Position | None = None
+    apart: bool = False
 
     @cached_property
     def checks(self) -> bool:

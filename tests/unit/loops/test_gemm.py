@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from pullback.ir.program import Build, Program
 from pullback.ir.traverse import specialise
 from pullback.ir.traverse import walk as scalars
 from pullback.loops import gemm, gemm_plan, residues, sweep
+from pullback.loops.gemm_plan import PackedPlan
 from pullback.loops.lower import without_units
 from pullback.loops.memory import plan
 from pullback.loops.nodes import Call, Kernel, walk
@@ -42,6 +44,8 @@ TWO_OUTPUTS = """two(x: {t}[M, K], y: {t}[K, N]) {{
   return z, u }}"""
 TRANSPOSED_OUTPUT = """out(x: {t}[M, K], y: {t}[K, N]) {{
   z = build n < N, m < M {{ sum k < K {{ x[m, k] * y[k, n] }} }} return z }}"""
+STEP_ACROSS = """step(x: {t}[M, K], y: {t}[K, N], w: {t}[N, M]) {{
+  z = build n < N, m < M {{ w[n, m] - 0.5 * sum k < K {{ x[m, k] * y[k, n] }} }} return z }}"""
 BATCH = """batch(x: {t}[B, M, K], y: {t}[B, K, N]) {{
   z = build b < B, m < M, n < N {{ sum k < K {{ x[b, m, k] * y[b, k, n] }} }} return z }}"""
 TRIANGLE = """triangle(x: {t}[M, K], y: {t}[K, N]) {{
@@ -153,6 +157,26 @@ def test_convolutions(batch: int, side: int) -> None:
     assert_packed_and_right(
         BY_WEIGHTS, {"B": batch, "C": 5, "O": 7, "H": side, "W": side, "I": side - 2, "J": side - 2}
     )
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("text", [CONVOLUTION, BY_WEIGHTS, TRANSPOSED_OUTPUT, STEP_ACROSS])
+@pytest.mark.parametrize("channels", [7, 18])
+def test_tiles_read_in_place_and_stored_across(
+    text: str, channels: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lanes over what lies apart in the output, rows where the image lies, sums in several blocks."""
+    plans = gemm_plan.packed_plans
+
+    def wanted(*args: Any) -> Iterator[PackedPlan]:
+        return (p for p in plans(*args) if p.storing == "across" and p.in_place)
+
+    monkeypatch.setattr(gemm_plan, "packed_plans", wanted)
+    sizes = {"B": 2, "C": 9, "O": channels, "H": 12, "W": 14, "P": 3, "Q": 4, "I": 10, "J": 11, "M": 19}
+    sizes |= {"N": 23, "K": 90}
+    program = parse_program(text.format(t=dtype))
+    assert_packed_and_right(program, {str(d): sizes[str(d)] for r in program.inputs for d in r.shape})
 
 
 @needs_compiler
