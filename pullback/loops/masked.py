@@ -6,8 +6,10 @@ After     for i, for j in vectors: a mask of the lanes with i >= j; x[i, j ..] o
 The last axis of the result lies along the lanes. What does not vary there is written by the scalar lowering, in the
 outermost loop that it fits; what does is a vector of its own element type, all of the same number of lanes. A bool is a
 mask: integers with all bits set or none. An index is a vector of integers, a datum in it included. Under a condition, a
-load that may leave its array takes the lanes that are in it. Reductions are loops over vectors of results. What is
-left of the axis takes plain loops.
+load that may leave its array takes the lanes that are in it. Reductions are loops over vectors of results; those over
+a window whose conditions are about places on the axis alone, as where shifted rows are added up, are written term by
+term for each vector of the row, so that only vectors across an end of the window have a mask. What is left of the axis
+takes plain loops.
 
 It comes after `tile` and `parts`, which know more about what they take, and passes on reads at data-dependent places
 along the lanes, columns, checked indices and conversions of floating-point numbers to integers.
@@ -15,9 +17,9 @@ along the lanes, columns, checked indices and conversions of floating-point numb
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from math import prod
 from typing import Final
 
@@ -54,7 +56,7 @@ from pullback.loops.lanes import (
     widened,
 )
 from pullback.loops.lower import KernelBuilder, Specialist, flat_position, plain_build, without_units
-from pullback.loops.nest import stride
+from pullback.loops.nest import narrower, stride
 from pullback.loops.nodes import (
     Assign,
     Binary,
@@ -84,6 +86,7 @@ from pullback.loops.scope import Scope
 NEAR: Final = 4  # the longest step of a gather along the lanes
 SMALL: Final = 32  # element evaluations below which plain code does
 WINDOW: Final = 64  # the most terms of a reduction whose condition varies along the lanes
+NARROWEST: Final = 16  # bytes of the smallest vector register
 BITS: Final = ("bitwise_and", "bitwise_or", "bitwise_xor")
 SYMBOL: Final = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "maximum": "max", "minimum": "min"}
 
@@ -134,18 +137,26 @@ def masked_loops(build: Build, builder: KernelBuilder, vector_bytes: int) -> lis
     outer = LoopNest(lowering, root, s.vars[:-1], ())
     loop = Var(axis.name, as_index(extent // lanes))
     inside = outer.innermost.inside(loop, True)
-    start = as_index(loop) * lanes if extent >= 2 * lanes else ZERO_INDEX
-    writer = LaneWriter(lowering, axis, start, lanes, inside, s.outs[0].dtype)
-    value = writer.stored(s.values[0])
-    offset = Substitution(variables={axis: writer.start}).index(flat_position(s.vars))
-    inside.statements.append(Store(builder.parameter(s.outs[0]), offset, value))
-    if extent >= 2 * lanes:
+
+    def vector(start: Index, lanes: int) -> None:
+        """The elements from `start` on."""
+        writer = LaneWriter(lowering, axis, start, lanes, inside, s.outs[0].dtype)
+        value = writer.stored(s.values[0])
+        offset = Substitution(variables={axis: start}).index(flat_position(s.vars))
+        inside.statements.append(Store(builder.parameter(s.outs[0]), offset, value))
+
+    row = _row(s, extent, vector_bytes) or ([(0, lanes)] if extent < 2 * lanes else [])
+    if row:
+        for first, width in row:
+            vector(as_index(first), width)
+        done = sum(width for _, width in row)
+        outer.innermost.statements += inside.statements
+    else:
+        vector(as_index(loop) * lanes, lanes)
+        done = extent - extent % lanes
         whole = For(loop, ZERO_INDEX, loop.extent, tuple(inside.statements), kind="vector")
         outer.innermost.statements.append(whole)
-    else:
-        outer.innermost.statements += inside.statements
     outer.close()
-    done = extent - extent % lanes
     rest = plain_part(*part_of(build, axis, done, extent, builder)) if done < extent else []
     return [*root.statements, *rest]
 
@@ -163,6 +174,36 @@ def _lanes(s: Build, extent: int, vector_bytes: int) -> int:
     if not choices:
         raise Declined
     return min(choices, key=lambda n: extent // n + extent % n)
+
+
+def _row(s: Build, extent: int, vector_bytes: int) -> list[tuple[int, int]]:
+    """Where vectors of a row begin and their lanes, where each is best written by itself; else none.
+
+    That is where the row is short, and what leaves lanes out are the ends of a window.
+    """
+    windows = [r for r in _reductions(s) if _window(r, s.vars[-1])]
+    lanes = vector_bytes // s.outs[0].dtype.size
+    least = NARROWEST // s.outs[0].dtype.size
+    if not windows or least < 2 or sum(_terms(r) for r in windows) * -(-extent // lanes) > WINDOW:
+        return []
+    pieces: list[tuple[int, int]] = []
+    for width in narrower(extent, lanes):
+        if width >= least:
+            pieces.append((sum(n for _, n in pieces), width))
+    return pieces
+
+
+def _window(r: Reduce, axis: Var) -> bool:
+    """Whether a sum leaves out terms before and after a place on an axis, and for nothing else."""
+    if r.op != "sum" or not isinstance(r.arg, Bracket) or _terms(r) > WINDOW:
+        return False
+    conds = r.arg.conds
+    places = frozenset(a for c in conds for a in c.index.atoms)
+    return axis in places and places <= {axis, *r.vars} and all(c.op == ">=" for c in conds)
+
+
+def _terms(r: Reduce) -> int:
+    return prod(v.extent.constant or WINDOW + 1 for v in r.vars)
 
 
 def _counts(e: Scalar) -> bool:
@@ -305,7 +346,14 @@ class LaneWriter:
         holds = self.conditions(e.conds, guard)
         if isinstance(e.arg, Const) and e.arg.value is True:
             return holds
-        value = self.value(e.arg, self._narrowed(guard, holds))
+        return self._where(holds, e.arg, guard)
+
+    def _where(self, holds: Value, e: Scalar, guard: Guard | None) -> Value:
+        """The value of e where a mask holds, else zero, as the lanes that a load leaves out are anyway."""
+        wanted = self._narrowed(guard, holds)
+        value = self.value(e, wanted)
+        if isinstance(e, Get) and e.dtype.is_floating and not self.lowering.total(e, self.scope.known):
+            return value
         return self._choice(holds, value, Literal(0, Type(e.dtype)), e.dtype)
 
     def _select(self, e: Select, guard: Guard | None) -> Value:
@@ -432,6 +480,8 @@ class LaneWriter:
             raise Declined
         inside = e.op == "sum" and isinstance(e.arg, Bracket)
         arg, conds = (e.arg.arg, e.arg.conds) if inside and isinstance(e.arg, Bracket) else (e.arg, ())
+        if guard is None and self.start.constant is not None and _window(e, self.axis):
+            return self._unrolled(e, arg, conds)
         scope, memo = self.scope, self.memo
         total = Temp(e.op, Type(e.dtype, self.lanes))
         scope.statements.append(Let(total, Literal(NEUTRAL[e.op], total.type), mutable=True))
@@ -444,6 +494,23 @@ class LaneWriter:
         nest.close()
         self.scope, self.memo = scope, memo
         return Read(total)
+
+    def _unrolled(self, e: Reduce, arg: Scalar, conds: Sequence[Cond]) -> Value:
+        """A sum over a window, term by term: which lanes have one is known."""
+        terms: list[Value] = []
+        for point in product(*(range(v.extent.constant or 0) for v in e.vars)):
+            at = dict(zip(e.vars, map(as_index, point), strict=True))
+            m = Substitution(variables=at)
+            places = [Substitution(variables={**at, self.axis: self.start + k}) for k in range(self.lanes)]
+            holding = [[here.condition(c) is True for here in places] for c in conds]
+            if not any(map(all, zip(*holding, strict=True))):
+                continue
+            some = [m.condition(c) for c, lanes in zip(conds, holding, strict=True) if not all(lanes)]
+            tests = [c for c in some if isinstance(c, Cond)]
+            term = m.scalar(arg)
+            value = self._where(self.conditions(tests, None), term, None) if tests else self.value(term, None)
+            terms.append(widened(value, self.lanes))
+        return chain("+", terms) if terms else Literal(0.0, Type(e.dtype, self.lanes))
 
     def _position(self, e: Reduce, guard: Guard | None) -> Value:
         """The flat position of the first extreme of each lane, or of its first NaN."""

@@ -22,6 +22,7 @@ from pullback.passes.operands import separate_operands
 from pullback.passes.pack import pad_operands
 from pullback.passes.radix import sum_blocks
 from pullback.passes.recompute import recompute_rows
+from pullback.passes.shifts import shift_products
 from pullback.passes.speculate import speculate_guards
 from pullback.passes.strips import strip_mine
 from pullback.passes.sums import rearrange_sums
@@ -72,6 +73,7 @@ PASSES = (
     Pass("shared", "operands that are equal are computed once", eliminate_common),
     Pass("speculate", "guards leave contractions whose operands turn out finite", speculate_guards),
     Pass("windows", "sums over whole axes of which conditions leave a few steps are over these", narrow_windows),
+    Pass("shifts", "products of which a shifted axis' conditions leave a part come before the shifts", shift_products),
     Pass("pad", "conditions on contraction operands become zero borders", pad_operands),
     Pass("order", "factors that windows and borders brought are in one order too", commute),
     Pass("narrow", "positions take as few bytes as their range needs", narrow_positions),

@@ -75,6 +75,10 @@ OWN: Final = (
     _rule("narrow.position", "positions in few bytes", "p = I ⇒ argmaxₖ s(k), k < K: p as 8, 16 or 32 bits, by K",
           "passes/narrow.py"),
     _rule("gather.small", "small statements early", "y₁; y₂ = y₂; y₁, y₂ smaller and without y₁", "passes/gather.py"),
+    _rule("shifts.product", "products before shifts", "xⱼ = ∑_{q, o} [0 ≤ j - q < n] w(o, q) × g(o, j - q) = "
+          "∑_q [0 ≤ j - q < n] t(q, j - q), t(q, v) = ∑ₒ w(o, q) × g(o, v)",
+          "passes/shifts.py; off under exact() and for least memory", exact=False,
+          condition="n is smaller than the extent of j, and what is saved more than t; reorders terms"),
     _rule("pad.border", "conditions become zero borders", "∑ [0 ≤ e < n] x(e) × w = ∑ x̂(e + b) × w, x̂ = x with zeros "
           "around", "passes/pack.py; off under exact()", exact=False,
           condition="w must be finite: outside, 0 × w enters the sum that the bracket leaves out"),

@@ -1,0 +1,159 @@
+"""Shifts: where conditions on a shifted axis leave out much of a product, the product comes first, its shifts after.
+
+Before    x = build c < C, j < 12 { sum o < O, q < 5 { [j >= q, q + 7 >= j] w[o, c, q] * g[o, j - q] } }
+After     t = build c < C, q < 5, v < 8 { sum o < O { w[o, c, q] * g[o, v] } }
+          x = build c < C, j < 12 { sum q < 5 { [j >= q, q + 7 >= j] t[c, q, j - q] } }
+
+The gradient of a convolution by its image is such a sum: an element of the result meets j in as many places as the
+window has, and vectors along j multiply what lies outside of the result by zero, here a third of all terms. By
+distributivity the sum over everything but q needs j only as v = j - q, which runs over the result itself: a product
+without conditions, in full vectors, and Q additions for each element of x. Other axes keep their conditions, which are
+bounds of loops. No term is multiplied by zero, so infinities stay where the definition has them; sums are
+reassociated, so `exact` programs stay as they are, and so do those that are to need least memory: t has more elements
+than x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pullback.ir import expr
+from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Ref, Scalar
+from pullback.ir.index import Cond, Index, Var, as_index, cond
+from pullback.ir.program import Block, Build, Program, Statement, map_blocks
+from pullback.ir.traverse import Substitution, rewrite
+from pullback.passes.cost import is_inside, size
+from pullback.rewrite.fired import fired
+
+WORTH = 8  # as many multiply-adds must be saved for each element that is written and for each that is added
+
+
+def shift_products(program: Program) -> Program:
+    """The program with products before shifts where that saves work."""
+    if program.notes.get("exact") or program.notes.get("memory") == "least":
+        return program
+    return program.with_body(_block(program.body))
+
+
+def _block(block: Block) -> Block:
+    out: list[Statement] = []
+    for s in block.statements:
+        out += _build(s) if isinstance(s, Build) else [map_blocks(s, _block)]
+    return replace(block, statements=tuple(out))
+
+
+def _build(s: Build) -> list[Statement]:
+    """The products a statement needs, and the statement that adds them up."""
+    products: list[Statement] = []
+
+    def apart(e: Scalar) -> Scalar | None:
+        if not isinstance(e, Reduce) or e.op != "sum" or not isinstance(e.arg, Bracket):
+            return None
+        for q in e.vars:
+            shift = _shift(e, e.arg, s, q)
+            if shift is not None and shift.pays:
+                fired("shifts.product")
+                product, value = shift.statements()
+                products.append(product)
+                return value
+        return None
+
+    values = tuple(rewrite(v, apart) for v in s.values)
+    return [*products, replace(s, values=values)] if products else [s]
+
+
+@dataclass(frozen=True)
+class _Shift:
+    """A sum whose terms depend on the last axis of a statement, `j`, only as v = j - step * q - first, v < `extent`.
+
+    Attributes:
+        factors: of its terms, by v, which stands in them as `at`.
+        conds: those that are left, which are about other axes.
+    """
+
+    total: Reduce
+    build: Build
+    q: Var
+    step: int
+    first: int
+    at: Var
+    factors: tuple[Scalar, ...]
+    conds: tuple[Cond, ...]
+
+    @property
+    def axes(self) -> list[Var]:
+        """Variables of the statement that the sum depends on, but for the last."""
+        return [v for v in self.build.vars[:-1] if v in self.total.free]
+
+    @property
+    def pays(self) -> bool:
+        """Whether the terms that are left out outweigh writing the product and adding it up."""
+        outer, terms = (size(tuple(v.extent for v in variables)) for variables in (self.axes, self.total.vars))
+        wide, narrow, window = (v.extent.constant for v in (self.build.vars[-1], self.at, self.q))
+        if outer is None or terms is None or wide is None or narrow is None or window is None or narrow >= wide:
+            return False
+        return terms * (wide - narrow) >= WORTH * window * (wide + narrow)
+
+    def statements(self) -> tuple[Build, Scalar]:
+        """The product, and the sum of its shifts."""
+        s, q, j = self.build, self.q, self.build.vars[-1]
+        kept = [*self.axes, q, self.at]
+        fresh = tuple(Var(v.name, v.extent) for v in kept)
+        rename = Substitution(variables={v: as_index(w) for v, w in zip(kept, fresh, strict=True)})
+        out = Ref(f"{s.outs[0].name}_product", self.total.dtype, [v.extent for v in fresh])
+        term = expr.bracket(self.conds, expr.mul(*self.factors))
+        product = expr.reduce("sum", [v for v in self.total.vars if v is not q], term)
+        v = as_index(j) - as_index(q) * self.step - self.first
+        element = expr.get(out, *self.axes, q, v)
+        inside = (cond(">=", v), cond(">=", self.at.extent - 1 - v))
+        return (Build((out,), fresh, (rename.scalar(product),), s.positions),
+                expr.reduce("sum", [q], expr.bracket(inside, element)))
+
+
+def _shift(total: Reduce, b: Bracket, s: Build, q: Var) -> _Shift | None:
+    """How a sum depends on the last axis by way of q alone; None where it does otherwise."""
+    if not s.vars or len(total.vars) < 2 or not isinstance(b.arg, Mul):
+        return None
+    j = s.vars[-1]
+    step = next((n for n in (_step(c, j, q) for c in b.conds) if n is not None), None)
+    if step is None or not all(isinstance(f, Get | Const) for f in b.arg.args):
+        return None
+    there = Substitution(variables={j: as_index(j) + as_index(q) * step})  # j stands for j - step * q from here on
+    mine = [c for c in b.conds if j in c.free]
+    bounds = _range([there.index(c.index) for c in mine], j) if all(c.op == ">=" for c in mine) else None
+    if bounds is None:
+        return None
+    first, last = bounds
+    at = Var(j.name, as_index(last - first + 1))
+    here = Substitution(variables={j: as_index(at) + first})
+    factors = tuple(here.scalar(there.scalar(f)) if j in f.free else f for f in b.arg.args)
+    conds = tuple(c for c in b.conds if j not in c.free)
+    if any(j in f.free and q in g.free for f, g in zip(b.arg.args, factors, strict=True)):
+        return None
+    if not all(is_inside(f, conds) for f in factors):
+        return None
+    return _Shift(total, s, q, step, first, at, factors, conds)
+
+
+def _step(c: Cond, j: Var, q: Var) -> int | None:
+    """N where a condition is one about j - n * q."""
+    of_j, of_q = c.index.coefficient(j), c.index.coefficient(q)
+    if j not in c.free or q not in c.free or of_j is None or of_q is None or of_q.constant is None:
+        return None
+    return -of_q.constant * of_j.constant if of_j.constant in (1, -1) else None
+
+
+def _range(limits: Sequence[Index], v: Var) -> tuple[int, int] | None:
+    """The least and greatest v for which no limit is negative; None where they are about more, or leave it open."""
+    lows: list[int] = []
+    highs: list[int] = []
+    for i in limits:
+        factor = i.coefficient(v)
+        if factor is None or factor.constant not in (1, -1):
+            return None
+        rest = (i - as_index(v) * factor.constant).constant
+        if rest is None:
+            return None
+        (lows if factor.constant == 1 else highs).append(-rest * factor.constant)
+    return (max(lows), min(highs)) if lows and highs and max(lows) <= min(highs) else None
