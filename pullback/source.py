@@ -10,7 +10,7 @@ from __future__ import annotations
 import linecache
 import sys
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
@@ -62,12 +62,14 @@ class Position:
         return f"{self.file}:{self.line}:{self.column}"
 
 
+@cache
+def _is_ours(file: str) -> bool:
+    return file.startswith(_PACKAGE) and not file.startswith(_MODELS)
+
+
 def user_position() -> Position | None:
     """The innermost frame outside this package: where the user wrote the operation being traced."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith(_PACKAGE) or file.startswith(_MODELS):
-            break
+    while frame is not None and _is_ours(frame.f_code.co_filename):
         frame = frame.f_back
     return None if frame is None else Position(frame.f_code, frame.f_lasti)

@@ -254,12 +254,13 @@ class Function:
                 except PullbackError as error:
                     raise _placed(error) from error.__cause__
         try:
-            values = bind(self.name, self.parameters, args, keywords)
-            signature, flat = signature_of(self.parameters, values)
-            traced = self.traced(signature)
-            if is_tracing():
-                return inline(self.name, traced, signature.flat, flat)
-            runner, arrays = self._runner(signature, traced, flat)
+            with uncollected():
+                values = bind(self.name, self.parameters, args, keywords)
+                signature, flat = signature_of(self.parameters, values)
+                traced = self.traced(signature)
+                if is_tracing():
+                    return inline(self.name, traced, signature.flat, flat)
+                runner, arrays = self._runner(signature, traced, flat)
         except PullbackError as error:
             raise _placed(error) from error.__cause__
         if not keywords and (fixed := _fixed(args, signature.flat, arrays)) is not None:

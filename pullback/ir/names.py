@@ -30,9 +30,7 @@ class Names:
 
     def fresh(self, wanted: str) -> str:
         """`wanted`, or with the first free suffix; taken until released."""
-        name = "v" if self._canonical else re.sub(r"\W", "_", wanted, flags=re.ASCII) or "t"
-        if name[0].isdigit():
-            name = "_" + name
+        name = "v" if self._canonical else _word(wanted)
         if name in self._taken:
             base, _ = _split_suffix(name)
             n = self._low.get(base, 1)
@@ -52,7 +50,14 @@ class Names:
                 self._low[base] = suffix
 
 
+def _word(wanted: str) -> str:
+    if wanted.isascii() and wanted.isidentifier():
+        return wanted
+    name = re.sub(r"\W", "_", wanted, flags=re.ASCII) or "t"
+    return "_" + name if name[0].isdigit() else name
+
+
 def _split_suffix(name: str) -> tuple[str, int]:
     """`x_2` as (x, 2); a name without a suffix has 1 << 62."""
-    match = re.fullmatch(r"(.+?)_([1-9]\d*)", name)
+    match = re.fullmatch(r"(.+?)_([1-9]\d*)", name) if name[-1].isdigit() else None
     return (match[1], int(match[2])) if match else (name, 1 << 62)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,7 +27,7 @@ from pullback.lang.handle import (
     type_text,
     view,
 )
-from pullback.lang.naming import assigned_name, parameter_names
+from pullback.lang.naming import assigned_name, parameter_names, takes
 from pullback.lang.ranges import extreme
 from pullback.lang.reduction import empty_error, reduced
 from pullback.lang.trace import current
@@ -114,18 +113,14 @@ def _extents(shape: Any, what: str) -> list[Index]:
 
 def _call(f: Callable[..., Any], variables: Sequence[Var], what: str) -> Any:
     """F on the index variables, the number of its parameters checked first."""
-    try:
-        inspect.signature(f).bind(*variables)
-    except TypeError:
+    if not takes(f, len(variables)):
         raise TraceError(
             "E137",
             f"{what}: {len(variables)} extents were given, and the function does not take "
             f"{len(variables)} {'index' if len(variables) == 1 else 'indices'}",
             position=user_position(),
             remedy="one parameter for each extent, in the same order",
-        ) from None
-    except ValueError:
-        pass  # a builtin without a signature
+        )
     return f(*(from_index(v) for v in variables))
 
 

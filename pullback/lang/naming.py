@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dis
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from types import CodeType
-from typing import Any
+from types import CodeType, FunctionType
+from typing import Any, TypeGuard
 
 from pullback.source import Position
 
@@ -34,14 +34,39 @@ def assigned_name(position: Position | None) -> str | None:
 
 def parameter_names(f: Callable[..., Any], count: int, taken: Iterable[str] = ()) -> list[str]:
     """Names for `count` index variables, from the parameters of f where they are written out."""
-    names: list[str] = []
+    names = [n if n.isidentifier() and not n.startswith("_") else "i" for n in _positional(f)[:count]]
+    return names + axis_names(count)[len(names) :] if len(names) < count else names
+
+
+def takes(f: Callable[..., Any], count: int) -> bool:
+    """Whether f can be called with this number of arguments, as far as it says."""
+    if _is_plain(f):
+        most = f.__code__.co_argcount
+        return most - len(f.__defaults__ or ()) <= count <= most
     try:
-        parameters = list(inspect.signature(f).parameters.values())
+        inspect.signature(f).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:
+        pass  # a builtin without a signature
+    return True
+
+
+def _positional(f: Callable[..., Any]) -> Sequence[str]:
+    if _is_plain(f):
+        return f.__code__.co_varnames[: f.__code__.co_argcount]
+    try:
+        parameters = inspect.signature(f).parameters.values()
     except (TypeError, ValueError):
-        parameters = []
-    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    names.extend(n if n.isidentifier() and not n.startswith("_") else "i" for n in positional[:count])
-    return names + axis_names(count)[len(names) :]
+        return ()
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def _is_plain(f: Callable[..., Any]) -> TypeGuard[FunctionType]:
+    """Whether f is a function whose code says all about its parameters: nearly every one, at a tenth of the cost."""
+    if type(f) is not FunctionType or f.__dict__:
+        return False
+    return not f.__code__.co_kwonlyargcount and not f.__code__.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
 
 
 def axis_names(count: int) -> list[str]:

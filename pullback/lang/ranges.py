@@ -187,6 +187,10 @@ class RangeChecker:
         facts = (*self.assumed, *known)
         for axis, (plain, extent) in enumerate(zip(e.indices, e.ref.shape)):
             index = self.index(plain, known)
+            atom = index.single
+            if isinstance(atom, Var) and atom.extent is extent:  # nearly all
+                indices.append(index)
+                continue
             bounds = [(cond(">=", index), False), (cond(">=", extent - 1 - index), True)]
             failing = [(c, upper) for c, upper in bounds if not prove(c, facts)]
             data = bool(index.data)
