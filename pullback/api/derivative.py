@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
-from pullback.api.direction import pair, substituted, tuple_of
+from pullback.api.direction import pair, substituted, tuple_of, unique
 from pullback.api.function import Function, function
 from pullback.api.signature import Parameter, Signature
 from pullback.api.traced import Traced, derived
 from pullback.errors import DerivativeError, TraceError
 from pullback.ir import expr
 from pullback.ir.expr import Ref
-from pullback.ir.identity import digest
-from pullback.ir.program import Block, Outline, Program
+from pullback.ir.program import Block, Program
 from pullback.lang import tree
 from pullback.lang.handle import shape_text
 from pullback.lang.tree import Structure
@@ -82,36 +80,15 @@ class Gradient(Function):
         sources = [known.inputs[k] for k in positions]
         refs = [*known.outputs, *(Ref(f"{r.name}_bar", r.dtype, r.shape) for r in sources)]
         names = [*(known.output_names or [r.name for r in known.outputs]), *(f"{r.name}_bar" for r in sources)]
-        names = [names[k] for k in places]
-        names = [n if names.index(n) == k else f"{n}_{k}" for k, n in enumerate(names)]
-        made = Outline(
+        return derived(
+            base,
             self.name,
-            known.inputs,
-            tuple(refs[k] for k in places),
-            digest("gradient", self.name, str((positions, value, places, names)), base.identity),
-            lambda: self._derived(base.program, positions, value, places, names),
-            tuple(names),
-            known.requires,
-            known.sizes,
-            known.doc,
-            known.notes,
+            lambda program: _body(program, positions, value, places),
+            ("gradient", positions, value, places),
+            [refs[k] for k in places],
+            unique([names[k] for k in places]),
+            structure,
         )
-        return derived(base, made, structure)
-
-    def _derived(
-        self, program: Program, positions: Sequence[int], value: int, places: Sequence[int], names: Sequence[str]
-    ) -> Program:
-        """The program that gives the results at these places among those of the vector-Jacobian product."""
-        from pullback.ad.reverse import vjp
-        from pullback.rewrite.copies import tidy
-
-        both = vjp(program, positions)
-        given = both.inputs[len(program.inputs) :]
-        floating = [k for k, r in enumerate(program.outputs) if r.dtype.is_floating]
-        seeds = {r: expr.const(1.0, r.dtype) if k == value else expr.zero(r.dtype) for k, r in zip(floating, given)}
-        statements, results = substituted(both, {}, seeds)
-        body = Block(statements, tuple(results[k] for k in places))
-        return tidy(replace(program, name=self.name, body=body, output_names=tuple(names)))
 
     def _sources(self, signature: Signature, chosen: Sequence[int]) -> tuple[list[int], list[Structure]]:
         """Positions of the inputs to differentiate by; integers are refused."""
@@ -165,6 +142,18 @@ class Gradient(Function):
                 remedy="reduce it, e.g. with `pb.sum`" if out.rank else "return a floating-point value",
             )
         return 0, aux
+
+
+def _body(program: Program, positions: Sequence[int], value: int, places: Sequence[int]) -> Block:
+    """The results at these places among those of the vector-Jacobian product, for a cotangent of 1 of the value."""
+    from pullback.ad.reverse import vjp
+
+    made = vjp(program, positions)
+    given = made.inputs[len(program.inputs) :]
+    floating = [k for k, r in enumerate(program.outputs) if r.dtype.is_floating]
+    seeds = {r: expr.const(1.0, r.dtype) if k == value else expr.zero(r.dtype) for k, r in zip(floating, given)}
+    statements, results = substituted(made, {}, seeds)
+    return Block(statements, tuple(results[k] for k in places))
 
 
 def _as_function(f: Callable[..., Any]) -> Function:

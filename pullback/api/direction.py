@@ -12,7 +12,7 @@ from pullback.errors import DerivativeError, TraceError
 from pullback.ir import expr, types
 from pullback.ir.expr import Const, Ref, Scalar, Zero
 from pullback.ir.index import Index, Var
-from pullback.ir.program import Block, Build, Program, Statement
+from pullback.ir.program import Block, Build, Known, Program, Statement
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
 from pullback.lang import tree
@@ -353,6 +353,6 @@ def unique(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(out)
 
 
-def result_names(program: Program) -> list[str]:
+def result_names(program: Known) -> list[str]:
     """A name for each output."""
     return list(program.output_names) or [r.name for r in program.outputs]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
-from typing import Any, Literal, overload
+from typing import Any, Literal, get_args, overload
 
 from pullback.api import direction
 from pullback.api.derivative import grad
@@ -17,7 +18,8 @@ from pullback.api.traced import Traced
 from pullback.errors import DerivativeError
 from pullback.ir.dims import evaluate
 from pullback.ir.expr import Ref
-from pullback.ir.program import Block, Program, Statement
+from pullback.ir.identity import digest
+from pullback.ir.program import Block, Outline, Program, Statement
 from pullback.lang.tree import NONE
 from pullback.source import Position, user_position
 
@@ -25,6 +27,7 @@ LONG = 400
 """Statements from which on "auto" goes by the number of sweeps and counts no operations."""
 
 Mode = Literal["auto", "forward", "reverse", "mixed"]
+MODES = get_args(Mode)
 
 
 class Jacobian(Derived):
@@ -36,9 +39,6 @@ class Jacobian(Derived):
         self.mode = mode
 
     def _trace(self, signature: Signature) -> Traced:
-        from pullback.ad.jacobian import MODES, jacobians
-        from pullback.ir.traverse import instantiate
-
         if self.mode not in MODES:
             raise DerivativeError(
                 "E221",
@@ -49,34 +49,50 @@ class Jacobian(Derived):
         parameters, several = direction.chosen(self.what, self.base, self.wrt, self.position)
         positions, wanted = direction.sources(self.what, signature, parameters, several, self.position)
         base = self.base.traced(signature)
-        program = base.program
-        slots = direction.result_slots(base.structure, program.outputs, "the result")
+        known = base.known
+        slots = direction.result_slots(base.structure, known.outputs, "the result")
         direction.some_floating(self.what, slots, self.position)
-        statements: list[Statement] = []
-        columns: list[Sequence[Ref]] = []
-        count = sum(s.is_floating for s in slots)
-        for derived in jacobians(program, positions, self.mode):
-            block = instantiate(derived, dict(zip(derived.inputs, program.inputs, strict=True)))
-            statements += block.statements
-            columns += [block.results[at : at + count] for at in range(0, len(block.results), count)]
-        rows = list(zip(*columns, strict=True))
-        names = [
-            f"{n}_{self._suffix(program, positions, j)}"
-            for n, s in zip(direction.result_names(program), slots, strict=True)
-            if s.is_floating
-            for j in range(len(positions))
-        ]
-        body = Block(tuple(statements), tuple(r for row in rows for r in row))
+        floating = [k for k, s in enumerate(slots) if s.is_floating]
+
+        def body(program: Program) -> Block:
+            from pullback.ad.jacobian import jacobians
+            from pullback.ir.traverse import instantiate
+
+            statements: list[Statement] = []
+            columns: list[Sequence[Ref]] = []
+            count = len(floating)
+            for made in jacobians(program, positions, self.mode):
+                block = instantiate(made, dict(zip(made.inputs, program.inputs, strict=True)))
+                statements += block.statements
+                columns += [block.results[at : at + count] for at in range(0, len(block.results), count)]
+            return Block(tuple(statements), tuple(r for row in zip(*columns, strict=True) for r in row))
+
+        sources = [known.inputs[k] for k in positions]
+        suffixes = ["jacobian"] if len(sources) == 1 else [f"by_{r.name}" for r in sources]
+        outputs, names = [], []
+        for k in floating:
+            out, name = known.outputs[k], direction.result_names(known)[k]
+            outputs += [Ref(out.name, out.dtype, (*out.shape, *r.shape)) for r in sources]
+            names += [f"{name}_{suffix}" for suffix in suffixes]
         structure = direction.with_leaves(base.structure, [wanted if s.is_floating else NONE for s in slots])
-        return self._result(base, (), body, structure, (), names)
+        return self._in_outline(base, body, outputs, names, structure, (positions, self.mode))
 
     def _specialised(self, traced: Traced, dims: dict[str, int]) -> Traced:
-        """For mode "auto" the mode whose program takes the fewest operations for these dims."""
-        from pullback.passes.operations import operation_count
-
+        """For mode "auto" the mode whose program takes the fewest operations for these dims; known in outline too."""
+        known = traced.known
         if self.mode != "auto":
             return traced
         signature = self._signature_of(traced)
+        if not isinstance(known, Outline):
+            return self._fastest(signature, traced, dims)
+        identity = digest("fewest operations", known.identity, str(sorted(dims.items())))
+        fastest = replace(known, identity=identity, make=lambda: self._fastest(signature, traced, dims).program)
+        return replace(traced, known=fastest)
+
+    def _fastest(self, signature: Signature, traced: Traced, dims: dict[str, int]) -> Traced:
+        """The mode whose program takes the fewest operations for these dims."""
+        from pullback.passes.operations import operation_count
+
         best, least = traced, operation_count(traced.program, dims)
         for mode in self._worth_trying(signature, dims):
             try:
@@ -102,9 +118,6 @@ class Jacobian(Derived):
         if rows == 1 or columns == 1 or len(program.body.statements) > LONG:
             return ("reverse",) if rows < columns else ("forward",)
         return ("forward", "reverse", "mixed") if len(program.body.statements) > 1 else ()
-
-    def _suffix(self, program: Program, positions: Sequence[int], j: int) -> str:
-        return "jacobian" if len(positions) == 1 else f"by_{program.inputs[positions[j]].name}"
 
 
 @overload

@@ -6,7 +6,7 @@ common is in `direction`: all arguments as one tuple, and trees of tangents or c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +15,10 @@ from pullback.api.derivative import grad
 from pullback.api.direction import ArgumentsSpec, DirectionSpec, Slot, Wrt
 from pullback.api.function import Function, function
 from pullback.api.signature import Parameter, Signature, signature_of
-from pullback.api.traced import Traced
+from pullback.api.traced import Traced, derived
 from pullback.ir import expr
 from pullback.ir.expr import Ref, Scalar
-from pullback.ir.program import Block
+from pullback.ir.program import Block, Program
 from pullback.lang import tree
 from pullback.lang.annotations import MISSING, Leaf
 from pullback.lang.array import Array
@@ -71,6 +71,22 @@ class Derived(Function):
         )
         return Traced(tidy(made), structure, (*base.leaves, *leaves), base.foreign)
 
+    def _in_outline(
+        self,
+        base: Traced,
+        body: Callable[[Program], Block],
+        outputs: Sequence[Ref],
+        names: Sequence[str],
+        structure: Structure,
+        what: object,
+        extra: Sequence[Ref] = (),
+        leaves: Sequence[Leaf] = (),
+    ) -> Traced:
+        """The traced function, its body made when it is needed; see `derived`."""
+        notes = {k: v for k, v in base.known.notes.items() if k != "donate"}  # its results are others
+        what = (type(self).__name__, what)
+        return derived(base, self.name, body, what, outputs, direction.unique(names), structure, extra, leaves, notes)
+
 
 class JacobianVector(Derived):
     """`(primals, tangents) -> (out, tangent)`."""
@@ -86,8 +102,6 @@ class JacobianVector(Derived):
         return structure, direction.argument_slots(leaves)
 
     def _trace(self, signature: Signature) -> Traced:
-        from pullback.ad.forward import jvp
-
         (arguments, given), (leaves, tangents) = signature.structures, signature.leaves
         slots = direction.argument_slots(leaves)
         missing = len(arguments.children) - len(given.children)
@@ -95,15 +109,26 @@ class JacobianVector(Derived):
             given = direction.tuple_of([*given.children, *[NONE] * missing])
         matched = direction.match(self.what, arguments, slots, given, tangents, "tangents")
         base = self.base.traced(direction.split(arguments, leaves))
-        program = base.program
+        known = base.known
         at = _inputs(leaves)
-        derived = jvp(program, [at[k] for k in matched])
-        extra, first, refs = direction.enter(tangents, derived.inputs[len(program.inputs) :])
-        statements, results = direction.substituted(derived, refs, {})
-        outs = direction.result_slots(base.structure, program.outputs, "out")
+        positions = [at[k] for k in matched]
+        extra, first, entered = direction.enter(tangents, _like(known.inputs, positions, "dot"))
+
+        def body(program: Program) -> Block:
+            from pullback.ad.forward import jvp
+
+            made = jvp(program, positions)
+            refs = dict(zip(made.inputs[len(program.inputs) :], entered.values(), strict=True))
+            statements, results = direction.substituted(made, refs, {})
+            return Block((*first, *statements), results)
+
+        outs = direction.result_slots(base.structure, known.outputs, "out")
         structure = direction.pair(base.structure, direction.floating_only(base.structure, outs))
-        body = Block((*first, *statements), results)
-        return self._result(base, extra, body, structure, tangents, direction.result_names(derived))
+        names = direction.result_names(known)
+        floating = [k for k, s in enumerate(outs) if s.is_floating]
+        names = [*names, *(f"{names[k]}_dot" for k in floating)]
+        outputs = [*known.outputs, *_like(known.outputs, floating, "dot")]
+        return self._in_outline(base, body, outputs, names, structure, positions, extra, tangents)
 
 
 class VectorJacobian(Derived):
@@ -118,27 +143,34 @@ class VectorJacobian(Derived):
 
     def _expected(self) -> tuple[Structure, list[Slot]]:
         base = self.base.traced(signature_of(self.base.parameters, None)[0])
-        return base.structure, direction.result_slots(base.structure, base.program.outputs, "out")
+        return base.structure, direction.result_slots(base.structure, base.known.outputs, "out")
 
     def _trace(self, signature: Signature) -> Traced:
-        from pullback.ad.reverse import vjp
-
         own = Signature(signature.structures[:-1], signature.leaves[:-1])
         base = self.base.traced(own)
-        program = base.program
-        slots = direction.result_slots(base.structure, program.outputs, "the result")
+        known = base.known
+        slots = direction.result_slots(base.structure, known.outputs, "the result")
         given, cotangents = signature.structures[-1], signature.leaves[-1]
         matched = direction.match(self.what, base.structure, slots, given, cotangents, "cotangent")
         positions, wanted = self.wanted(own)
-        derived = vjp(program, positions)
         floating = [k for k, s in enumerate(slots) if s.is_floating]
-        seeds = dict(zip(floating, derived.inputs[len(program.inputs) :], strict=True))
-        extra, first, refs = direction.enter(cotangents, [seeds.pop(k) for k in matched])
-        nothing: dict[Ref, Scalar] = {r: expr.zero(r.dtype) for r in seeds.values()}
-        statements, results = direction.substituted(derived, refs, nothing)
-        body = Block((*first, *statements), results)
-        structure = direction.pair(base.structure, wanted)
-        return self._result(base, extra, body, structure, cotangents, direction.result_names(derived))
+        names = direction.result_names(known)
+        extra, first, entered = direction.enter(cotangents, _like(known.outputs, matched, "bar", names))
+
+        def body(program: Program) -> Block:
+            from pullback.ad.reverse import vjp
+
+            made = vjp(program, positions)
+            seeds = dict(zip(floating, made.inputs[len(program.inputs) :], strict=True))
+            refs = {seeds.pop(k): r for k, r in zip(matched, entered.values(), strict=True)}
+            nothing: dict[Ref, Scalar] = {r: expr.zero(r.dtype) for r in seeds.values()}
+            statements, results = direction.substituted(made, refs, nothing)
+            return Block((*first, *statements), results)
+
+        cotangent = _like(known.inputs, positions, "bar")
+        outputs, names = [*known.outputs, *cotangent], [*names, *(r.name for r in cotangent)]
+        structure, what = direction.pair(base.structure, wanted), (positions, matched)
+        return self._in_outline(base, body, outputs, names, structure, what, extra, cotangents)
 
     def wanted(self, signature: Signature) -> tuple[list[int], Structure]:
         """Positions of the inputs whose cotangents are asked for, and the structure of these."""
@@ -172,20 +204,26 @@ class HessianVector(Derived):
         return positions, structure, direction.argument_slots(leaves)
 
     def _trace(self, signature: Signature) -> Traced:
-        from pullback.ad.forward import jvp
-
         (arguments, given), (leaves, tangents) = signature.structures, signature.leaves
         own = direction.split(arguments, leaves)
         positions, structure, slots = self._chosen(own)
         matched = direction.match(self.what, structure, slots, given, tangents, "v")
         gradient = self.gradient.traced(own)
-        program = gradient.program
-        derived = jvp(program, [positions[k] for k in matched])
-        extra, first, refs = direction.enter(tangents, derived.inputs[len(program.inputs) :])
-        statements, results = direction.substituted(derived, refs, {})
-        count = len(program.outputs)
-        body = Block((*first, *statements), results[count:])
-        return self._result(gradient, extra, body, structure, tangents, direction.result_names(derived)[count:])
+        known = gradient.known
+        moved = [positions[k] for k in matched]
+        extra, first, entered = direction.enter(tangents, _like(known.inputs, moved, "dot"))
+
+        def body(program: Program) -> Block:
+            from pullback.ad.forward import jvp
+
+            made = jvp(program, moved)
+            refs = dict(zip(made.inputs[len(program.inputs) :], entered.values(), strict=True))
+            statements, results = direction.substituted(made, refs, {})
+            return Block((*first, *statements), results[len(program.outputs) :])
+
+        names = [f"{n}_dot" for n in direction.result_names(known)]
+        outputs = _like(known.outputs, range(len(known.outputs)), "dot")
+        return self._in_outline(gradient, body, outputs, names, structure, moved, extra, tangents)
 
 
 def _inputs(leaves: Sequence[Leaf]) -> list[int]:
@@ -195,6 +233,12 @@ def _inputs(leaves: Sequence[Leaf]) -> list[int]:
         out.append(at)
         at += leaf.is_input
     return out
+
+
+def _like(refs: Sequence[Ref], positions: Iterable[int], suffix: str, names: Sequence[str] = ()) -> list[Ref]:
+    """Tangents or cotangents of the arrays at these positions, called after `names` or after them."""
+    chosen = ((names[k] if names else refs[k].name, refs[k]) for k in positions)
+    return [Ref(f"{name}_{suffix}", r.dtype, r.shape) for name, r in chosen]
 
 
 def as_function(f: Callable[..., Any]) -> Function:

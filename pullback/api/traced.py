@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pullback.api.policy import backend, is_exact
@@ -13,10 +13,10 @@ from pullback.api.signature import Signature
 from pullback.clock import stage
 from pullback.errors import PullbackError, ShapeError, together
 from pullback.ir.expr import Ref
-from pullback.ir.identity import identity
+from pullback.ir.identity import digest, identity
 from pullback.ir.index import symbol
 from pullback.ir.intern import uncollected
-from pullback.ir.program import Known, Outline, Program, program_of
+from pullback.ir.program import Block, Known, Outline, Program, program_of
 from pullback.lang import tree
 from pullback.lang.annotations import Leaf
 from pullback.lang.array import Array
@@ -81,18 +81,45 @@ def trace(f: Callable[..., Any], name: str, signature: Signature, notes: dict[st
     return Traced(program, structure, tuple(inputs), tuple(tracer.foreign))
 
 
-def derived(base: Traced, made: Outline, structure: Structure, leaves: Sequence[Leaf] = ()) -> Traced:
-    """A function made from `base`, in outline where the cache has it: then it is known that it can be made.
+def derived(
+    base: Traced,
+    name: str,
+    body: Callable[[Program], Block],
+    what: object,
+    outputs: Sequence[Ref],
+    names: Sequence[str],
+    structure: Structure,
+    extra: Sequence[Ref] = (),
+    leaves: Sequence[Leaf] = (),
+    notes: dict[str, Any] | None = None,
+) -> Traced:
+    """A function made of another, in outline where the cache knows that it can be made.
 
     What is made for the first time is made at once, so that errors appear where they are expected; and so is what
     belongs to a function around it, and what somebody watches.
 
     Args:
-        leaves: arguments after those of `base`.
+        body: makes its body of the base's program.
+        what: what the body follows from besides that and the leaves: a value whose text says all.
+        outputs: arrays like its results, and `names` for them.
+        extra: inputs after the arguments of the base, for `leaves`.
+        notes: by default those of the base.
     """
     from pullback.runtime.record import note_derived, was_derived
 
-    made = replace(made, make=partial(_timed, made))
+    known, count = base.known, len(base.leaves)
+    made = Outline(
+        name,
+        (*known.inputs[:count], *extra, *known.inputs[count:]),
+        tuple(outputs),
+        digest(name, str((what, [(leaf.kind, leaf.dtype) for leaf in leaves])), base.identity),
+        lambda: _made(made, base, body),
+        tuple(names),
+        known.requires,
+        known.sizes,
+        known.doc,
+        known.notes if notes is None else notes,
+    )
     leaves = (*base.leaves, *leaves)
     if base.foreign or recording() or (is_tracing() and base.closes_over_indices):
         return Traced(made.program, structure, leaves, base.foreign)
@@ -102,9 +129,12 @@ def derived(base: Traced, made: Outline, structure: Structure, leaves: Sequence[
     return Traced(made, structure, leaves)
 
 
-def _timed(made: Outline) -> Program:
+def _made(made: Outline, base: Traced, body: Callable[[Program], Block]) -> Program:
+    from pullback.rewrite.copies import tidy
+
+    program = base.program
     with uncollected(), stage(f"derive {made.name}"):
-        return made.make()
+        return tidy(made.with_body(body(program)))
 
 
 def run(tracer: Tracer, body: Callable[[], Any], doc: str, notes: dict[str, Any]) -> tuple[Known, Structure]:

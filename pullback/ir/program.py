@@ -212,6 +212,10 @@ class Outline:
         """The program, made once."""
         return self.make()
 
+    def with_body(self, body: Block) -> Program:
+        """The program with these statements."""
+        return Program(self.name, self.inputs, body, self.output_names, self.requires, self.sizes, self.doc, self.notes)
+
 
 Known = Program | Outline
 

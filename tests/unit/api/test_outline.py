@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pullback.ad import reverse
 from pullback.errors import DerivativeError
 from pullback.ir.printer import print_program, structurally_equal
 from pullback.ir.program import Outline
+from pullback.lang import tree
 from pullback.lang.trace import Tracer
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -72,11 +74,35 @@ def test_nothing_is_derived_where_machine_code_is_found(derived: list[str]) -> N
     assert derived == ["loss", "loss"]
 
 
-def test_a_derivative_called_itself_is_found(derived: list[str]) -> None:
-    first = pb.grad(descent()[0])(W, X)
-    derived.clear()
-    np.testing.assert_array_equal(pb.grad(descent()[0])(W, X), first)
-    assert derived == []
+CALLS: dict[str, tuple[Callable[[pb.Function], pb.Function], tuple[Any, ...]]] = {
+    "grad": (pb.grad, (W, X)),
+    "grad of grad": (lambda f: pb.grad(pb.function(lambda w, x: pb.sum(pb.grad(f)(w, x)))), (W, X)),
+    "value_and_grad": (lambda f: pb.value_and_grad(f, wrt=("x", "w")), (W, X)),
+    "vjp": (pb.vjp, (W, X, 2.0)),
+    "jvp": (pb.jvp, ((W, X), (None, X))),
+    "hvp": (pb.hvp, ((W, X), W)),
+    "jacobian": (pb.jacobian, (W, X)),
+    "mixed": (lambda f: pb.jacobian(f, wrt=("w", "x"), mode="mixed"), (W, X)),
+    "hessian": (pb.hessian, (W, X)),
+}
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_a_derivative_is_found_without_being_taken(kind: str) -> None:
+    made, args = CALLS[kind]
+    first = made(descent()[0])(*args)
+    f = made(descent()[0])
+    second = f(*args)
+    (traced,) = f._traces.values()
+    known = traced.known
+    assert isinstance(known, Outline)
+    assert "program" not in vars(known)
+    for a, b in zip(tree.flatten(first)[0], tree.flatten(second)[0], strict=True):
+        np.testing.assert_array_equal(a, b)
+    program = known.program  # what the outline says of it is so
+    assert known.inputs == program.inputs
+    assert [(r.dtype, r.shape) for r in known.outputs] == [(r.dtype, r.shape) for r in program.outputs]
+    assert (known.name, known.output_names, known.requires) == (program.name, program.output_names, program.requires)
 
 
 @pytest.mark.parametrize("change", ["constant", "wrt", "exact", "memory", "name"])
