@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from pullback.ir.printer import print_program
-from pullback.ir.program import Program
+from pullback.ir.program import Known, Program
 from pullback.rewrite.fired import record_steps
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def explain(
     return Explanation(tuple(found), derivation, format)
 
 
-def compile_times(program: Program, dims: Mapping[str, int]) -> tuple[float, bool]:
+def compile_times(program: Known, dims: Mapping[str, int]) -> tuple[float, bool]:
     """Compile a program as if no cache had it, for `clock.record_time` to see.
 
     Returns:

@@ -21,7 +21,7 @@ from pullback.clock import stage
 from pullback.errors import PullbackError, ShapeError, TraceError
 from pullback.ir.dims import check_bytes, check_requirements, determined_dims, solve_dims
 from pullback.ir.intern import uncollected
-from pullback.ir.program import Program
+from pullback.ir.program import Known, Program, program_of
 from pullback.lang import tree
 from pullback.lang.annotations import (
     AnySpec,
@@ -380,7 +380,7 @@ class Function:
 
         return print_program(self._determined().program)
 
-    def _dims(self, program: Program, dims: dict[str, Any]) -> dict[str, int]:
+    def _dims(self, program: Known, dims: dict[str, Any]) -> dict[str, int]:
         wanted = determined_dims(program)
         for name in dims:
             if name not in wanted:
@@ -406,10 +406,17 @@ class Function:
 
     def for_dims(self, given: dict[str, Any]) -> tuple[Program, dict[str, int]]:
         """The program that is compiled for dims given by name, and these dims."""
+        known, dims = self.known_for_dims(given)
+        program = program_of(known)
+        check_bytes(program, dims)
+        return program, dims
+
+    def known_for_dims(self, given: dict[str, Any]) -> tuple[Known, dict[str, int]]:
+        """The same, in outline where nothing needs its statements yet."""
         traced = self._determined()
-        dims = self._dims(traced.program, given)
-        complete = len(dims) == len(determined_dims(traced.program))
-        return (self._specialised(traced, dims) if complete else traced).program, dims
+        dims = self._dims(traced.known, given)
+        complete = len(dims) == len(determined_dims(traced.known))
+        return (self._specialised(traced, dims) if complete else traced).known, dims
 
     def memory(self, mode: MemoryMode | None = None, /, **dims: int) -> MemoryTable | SizeTable:
         """What a call needs: arguments and results, a row for every statement, the peak. Nothing runs.

@@ -68,7 +68,7 @@ def _time(options: argparse.Namespace) -> int:
     extension()  # made once for an interpreter, not for a function
     with record_time() as stages:
         function = _function(options)
-        warm, cached = compile_times(*function.for_dims(dims_of(options)))
+        warm, cached = compile_times(*function.known_for_dims(dims_of(options)))
     rows = [("stage", "seconds", ""), *((s.name, f"{s.seconds:.3f}", "at once" if s.inside else "")
                                         for s in stages.values())]
     total = sum(s.seconds for s in stages.values() if not s.inside)
