@@ -32,11 +32,41 @@ def chain(op: str, args: list[Value]) -> Value:
     lanes = max(a.type.lanes for a in args)
     if op in ("+", "*") and lanes > 1:
         args = [*(a for a in args if a.type.lanes == 1), *(a for a in args if a.type.lanes > 1)]
+    if op == "+" and args[0].type.dtype.is_floating:
+        return _sum(args)
     value = args[0]
     for a in args[1:]:
-        wide = max(value.type.lanes, a.type.lanes)
-        value = Binary(op, widened(value, wide), widened(a, wide), Type(a.type.dtype, wide))  # type: ignore[arg-type]
+        value = _joined(op, value, a)  # type: ignore[arg-type]
     return value
+
+
+def _joined(op: BinaryOp, a: Value, b: Value) -> Value:
+    wide = max(a.type.lanes, b.type.lanes)
+    return Binary(op, widened(a, wide), widened(b, wide), Type(a.type.dtype, wide))
+
+
+def _sum(args: Sequence[Value]) -> Value:
+    """A sum; a term with the factor -1 is subtracted, which is another unit's work than a product."""
+    first = next((k for k, a in enumerate(args) if _positive(a) is None), 0)
+    value = args[first]
+    for a in (*args[:first], *args[first + 1 :]):
+        positive = _positive(a)
+        value = _joined("+", value, a) if positive is None else _joined("-", value, positive)
+    return value
+
+
+def _positive(v: Value) -> Value | None:
+    """What is multiplied by -1; None where nothing is."""
+    match v:
+        case Broadcast():
+            inner = _positive(v.value)
+            return None if inner is None else Broadcast(inner, v.type)
+        case Binary(op="*", a=Literal(value=-1.0)):
+            return v.b
+        case Binary(op="*"):
+            inner = _positive(v.a)
+            return None if inner is None else Binary("*", inner, v.b, v.type)
+    return None
 
 
 def widened(value: Value, lanes: int) -> Value:
