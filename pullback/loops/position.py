@@ -3,6 +3,9 @@
     for n in blocks: m = max of the block; if it is better than the best so far, remember both
     for n in the best block: the first element that equals the best
 
+What is at most SHORT elements long is gone through once: every lane remembers its best and where that was, and of the
+lanes with the best of all the first position counts.
+
 The first of equal elements wins, and the first NaN wins over all, as in the plain loop.
 """
 
@@ -16,7 +19,7 @@ from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.types import DType, bool_, i64
 from pullback.loops import nodes
-from pullback.loops.lanes import widened
+from pullback.loops.lanes import mask_of, widened
 from pullback.loops.nest import Address, Nest, stride
 from pullback.loops.nodes import (
     Across,
@@ -24,6 +27,7 @@ from pullback.loops.nodes import (
     Binary,
     Break,
     Buffer,
+    Choice,
     Convert,
     For,
     If,
@@ -32,6 +36,7 @@ from pullback.loops.nodes import (
     LetIndex,
     Literal,
     Read,
+    Steps,
     Stmt,
     Store,
     Temp,
@@ -42,6 +47,7 @@ from pullback.loops.values import Element, ValueWriter
 
 BLOCK: Final = 256  # elements: a search through them costs less than the first pass over a thousand
 WAYS = 4  # accumulators
+SHORT: Final = 512  # elements: positions up to here are exact numbers of any floating dtype
 
 
 def position_kernel(s: Build, address: Address, vector_bytes: int) -> tuple[Stmt, ...] | None:
@@ -65,13 +71,15 @@ def position_kernel(s: Build, address: Address, vector_bytes: int) -> tuple[Stmt
         return None
     (r,) = nest.reductions
     (axis,) = r.vars
-    if (axis.extent.constant or 0) < BLOCK // 4 or isinstance(r.arg, expr.Bracket):
+    lanes = vector_bytes // dtype.size
+    if (axis.extent.constant or 0) < max(2 * lanes, 8) or isinstance(r.arg, expr.Bracket):
         return None
     if any(stride(i, axis) not in (0, 1) for i in nest.gets_indices()):
         return None
     out, _ = address(s.outs[0], tuple(ZERO_INDEX for _ in s.vars))
-    writer = _Position(nest, r, axis, vector_bytes // dtype.size)
-    body = writer.element(out, nest.outs[0][1])
+    writer = _Position(nest, r, axis, lanes)
+    short = lanes > 1 and (axis.extent.constant or 0) <= SHORT
+    body = (writer.short if short else writer.element)(out, nest.outs[0][1])
     for v in reversed(nest.variables):
         body = [For(v, ZERO_INDEX, v.extent, tuple(body))]
     return tuple(body)
@@ -111,6 +119,39 @@ class _Position:
             steps.append(self._better(value, as_index(n)))
             body.append(For(n, as_index(whole + rest), as_index(extent), tuple(steps)))
         return [*body, *self._search(extent, out, offset)]
+
+    def short(self, out: Buffer, offset: Index) -> list[Stmt]:
+        """One position: the best of each lane, the last vector over the one before it; then the first best lane."""
+        extent = self.axis.extent.constant or 1
+        wide = Type(self.dtype, self.lanes)
+        steps = Steps(1, wide)
+        body: list[Stmt] = []
+        best, at = Temp("best", wide), Temp("at", wide)
+        body += [Let(best, self._value(ZERO_INDEX, self.lanes, body), mutable=True), Let(at, steps, mutable=True)]
+        mask = mask_of(self.dtype, self.lanes)
+
+        def improve(start: Index) -> list[Stmt]:
+            out: list[Stmt] = []
+            x, old = self._value(start, self.lanes, out), Read(best)
+            here = Binary("+", widened(IndexValue(start, Type(self.dtype)), self.lanes), steps, wide)
+            first = Binary("&", Binary("!=", x, x, mask), Binary("==", old, old, mask), mask)
+            better = Temp("better", mask)
+            test = Binary("|", Binary(">" if self.op == "max" else "<", x, old, mask), first, mask)
+            chosen = [Assign(t, Choice(Read(better), v, Read(t), wide)) for t, v in ((best, x), (at, here))]
+            return [*out, Let(better, test), *chosen]
+
+        whole = extent - extent % self.lanes
+        n = Var(self.axis.name, self.axis.extent)
+        body.append(For(n, as_index(self.lanes), as_index(whole), tuple(improve(as_index(n))), self.lanes, "vector"))
+        if extent > whole:
+            body += improve(as_index(extent - self.lanes))
+        found, old = Temp("found", Type(self.dtype)), Read(best)
+        body.append(Let(found, Across("max" if self.op == "max" else "min", old)))
+        same = Binary("==", old, widened(Read(found), self.lanes), mask)
+        same = Binary("|", same, Binary("!=", old, old, mask), mask)
+        where = Choice(same, Read(at), Literal(float(extent), wide), wide)
+        first = Temp("first", Type(self.dtype))
+        return [*body, Let(first, Across("min", where)), Store(out, offset, Convert(Read(first), Type(out.dtype)))]
 
     def _value(self, at: Index, lanes: int, out: list[Stmt]) -> Value:
         writer = ValueWriter(self.nest, self.axis)

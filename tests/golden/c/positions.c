@@ -11,12 +11,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-static inline double pb_maximum_f64(double a, double b) {
-    return a < b || b != b ? b : a;
-}
-
 static inline double pb_minimum_f64(double a, double b) {
     return b < a || b != b ? b : a;
+}
+
+static inline int64_t pb_saturate_i64(double x) {
+    if (x != x) return 0;
+    return x <= (double)INT64_MIN ? INT64_MIN : x >= (double)INT64_MAX ? INT64_MAX : (int64_t)x;
+}
+
+static inline double pb_maximum_f64(double a, double b) {
+    return a < b || b != b ? b : a;
 }
 
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
@@ -28,10 +33,6 @@ static inline double pb_minimum_f64(double a, double b) {
 typedef double pb_f64x4 __attribute__((vector_size(32)));
 typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias));
 
-PB_INLINE pb_f64x4 pb_splat_f64x4(double x) {
-    return (pb_f64x4){x, x, x, x};
-}
-
 typedef int64_t pb_i64x4 __attribute__((vector_size(32)));
 typedef int64_t pb_i64x4u __attribute__((vector_size(32), aligned(8), may_alias));
 
@@ -41,6 +42,41 @@ PB_INLINE pb_f64x4 pb_choose_f64x4(pb_i64x4 mask, pb_f64x4 a, pb_f64x4 b) {
 #else
     return (pb_f64x4)((mask & (pb_i64x4)a) | (~mask & (pb_i64x4)b));
 #endif
+}
+
+typedef double pb_f64x2 __attribute__((vector_size(16)));
+typedef double pb_f64x2u __attribute__((vector_size(16), aligned(8), may_alias));
+
+PB_INLINE double pb_min_across_f64x2(pb_f64x2 v) {
+    return pb_minimum_f64(v[0], v[1]);
+}
+
+typedef int64_t pb_i64x2 __attribute__((vector_size(16)));
+typedef int64_t pb_i64x2u __attribute__((vector_size(16), aligned(8), may_alias));
+
+PB_INLINE pb_f64x2 pb_choose_f64x2(pb_i64x2 mask, pb_f64x2 a, pb_f64x2 b) {
+#if defined(__SSE4_1__)
+    return __builtin_ia32_blendvpd(b, a, (pb_f64x2)mask);
+#else
+    return (pb_f64x2)((mask & (pb_i64x2)a) | (~mask & (pb_i64x2)b));
+#endif
+}
+
+PB_INLINE pb_f64x2 pb_min_f64x2(pb_f64x2 a, pb_f64x2 b) {
+#if defined(__SSE2__)
+    return pb_choose_f64x2(a != a, a, __builtin_ia32_minpd(a, b));
+#else
+    return pb_choose_f64x2((b < a) | (b != b), b, a);
+#endif
+}
+
+PB_INLINE double pb_min_across_f64x4(pb_f64x4 v) {
+    const pb_f64x2 low = ((const pb_f64x2u *)&v)[0], high = ((const pb_f64x2u *)&v)[1];
+    return pb_min_across_f64x2(pb_min_f64x2(low, high));
+}
+
+PB_INLINE pb_f64x4 pb_splat_f64x4(double x) {
+    return (pb_f64x4){x, x, x, x};
 }
 
 PB_INLINE pb_f64x4 pb_max_f64x4(pb_f64x4 a, pb_f64x4 b) {
@@ -83,6 +119,25 @@ static void positions_a(const double *restrict x, int64_t *restrict a) {
 
 /* b = build { argmin n < 6, m < 5 { x[n, m] } } */
 static void positions_b(const double *restrict x, int64_t *restrict b) {
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+    const pb_f64x4 x2 = *(const pb_f64x4u *)(x);
+    pb_f64x4 best = x2;
+    pb_f64x4 at = (pb_f64x4){0.0, 1.0, 2.0, 3.0};
+    for (int64_t m = 4; m < 28; m += 4) {
+        const pb_f64x4 x3 = *(const pb_f64x4u *)(x + m);
+        const pb_i64x4 better = (x3 < best) | ((x3 != x3) & (best == best));
+        best = pb_choose_f64x4(better, x3, best);
+        at = pb_choose_f64x4(better, (double)m + (pb_f64x4){0.0, 1.0, 2.0, 3.0}, at);
+    }
+    const pb_f64x4 x3 = *(const pb_f64x4u *)(x + 26);
+    const pb_i64x4 better = (x3 < best) | ((x3 != x3) & (best == best));
+    best = pb_choose_f64x4(better, x3, best);
+    at = pb_choose_f64x4(better, (double)26 + (pb_f64x4){0.0, 1.0, 2.0, 3.0}, at);
+    const double found = pb_min_across_f64x4(best);
+    const double first = pb_min_across_f64x4(pb_choose_f64x4((best == found) | (best != best), at,
+        pb_splat_f64x4(30.0)));
+    b[0] = pb_saturate_i64(first);
+#else
     double best = (double)INFINITY;
     int64_t position = 0;
     for (int64_t n = 0; n < 6; ++n) {
@@ -95,6 +150,7 @@ static void positions_b(const double *restrict x, int64_t *restrict b) {
         }
     }
     b[0] = position;
+#endif
 }
 
 /* c = build m < 5 { max n < 6 { x[n, m] } } */
