@@ -24,7 +24,7 @@ from pullback.passes.radix import sum_blocks
 from pullback.passes.recompute import recompute_rows
 from pullback.passes.shifts import shift_products
 from pullback.passes.speculate import speculate_guards
-from pullback.passes.strips import strip_mine
+from pullback.passes.strips import strip_for_caches, strip_mine
 from pullback.passes.sums import rearrange_sums
 from pullback.passes.windows import narrow_windows
 from pullback.rewrite.algebra import simplify_algebra
@@ -67,6 +67,7 @@ PASSES = (
     Pass("fuse", "statements go into their readers where that pays", fuse),
     Pass("checkpoints", "nothing merges any more: what is computed again stays so", inline_checkpoints),
     Pass("strips", "long axes a stretch at a time, so that less is alive at once", strip_mine, for_memory=True),
+    Pass("near", "arrays that would wait for memory, a stretch at a time in the cache", strip_for_caches),
     Pass("extremes", "a maximum whose position is known is read there", read_extremes),
     Pass("radix", "sums over all elements of blocks of which a datum names one are over blocks", sum_blocks),
     Pass("operands", "guarded operands of contractions are arrays of their own", separate_operands),

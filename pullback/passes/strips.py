@@ -10,13 +10,15 @@ After     g = fold b < N / B (g = zeros) {
 
 What a batch of training examples needs shrinks to what B of them need: it is known as micro-batching, and found here
 without being asked for. Arrays that are read otherwise than at the axis' own variable, or after a sum over it, are
-stored whole. Used in the mode that needs least memory, before operands of contractions become arrays. Sums over the
-axis are reassociated, so `exact` programs stay as they are.
+stored whole. Used before operands of contractions become arrays, and for two ends: `strip_mine` for the mode that needs
+least memory; `strip_for_caches` in all modes, where arrays that statements cannot share in one loop leave the second
+cache and little is computed for each of their bytes, so that waiting for memory is a good part of the time. Sums over
+the axis are reassociated, so `exact` programs stay as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -30,20 +32,29 @@ from pullback.rewrite.fired import fired
 SMALL = 256 * 1024  # bytes below which arrays along an axis are not worth a loop
 SHARE = 8  # a strip needs about one part in so many of what the whole axis would
 LEAST = 4  # rows of a strip, at least
+LEAVING = 2 * 1024 * 1024  # bytes of arrays that do not stay in the second cache
+STAYING = 512 * 1024  # bytes that do
+ENOUGH = 32  # rows of a strip for which kernels are as quick as for all rows
+LIGHT = 8  # operations for each byte of an array, below which memory is waited for
 
 Place = tuple[object, object]  # (array, axis), or (position of a statement, variable)
 
 
 def strip_mine(program: Program) -> Program:
     """The program with strips wherever they save memory; as it is under `exact`."""
-    return program if program.notes.get("exact") else program.with_body(_block(program.body))
+    return program if program.notes.get("exact") else program.with_body(_block(program.body, _Strips.of))
 
 
-def _block(block: Block) -> Block:
-    block = replace(block, statements=tuple(map_blocks(s, _block) for s in block.statements))
+def strip_for_caches(program: Program) -> Program:
+    """The program with strips where they save waiting for memory; as it is under `exact`."""
+    return program if program.notes.get("exact") else program.with_body(_block(program.body, _Strips.near))
+
+
+def _block(block: Block, strips: Callable[[Block, _Axis], _Strips | None]) -> Block:
+    block = replace(block, statements=tuple(map_blocks(s, lambda b: _block(b, strips)) for s in block.statements))
     best: _Strips | None = None
     for axis in _axes(block):
-        found = _Strips.of(block, axis)
+        found = strips(block, axis)
         if found is not None and (best is None or found.saved > best.saved):
             best = found
     if best is None:
@@ -163,6 +174,41 @@ class _Strips:
         fitting = [n for n in range(LEAST, min(most, axis.extent // 2) + 1) if axis.extent % n == 0]
         made.rows = max(fitting, default=0)
         return made if fitting else None
+
+    @staticmethod
+    def near(block: Block, axis: _Axis) -> _Strips | None:
+        """Strips whose arrays stay in the second cache; None where they would not leave it, or are worth the time."""
+        if sum(map(_bytes, axis.of_array)) < LEAVING:
+            return None
+        made = _Strips(block, axis)
+        stored = sum(map(_bytes, made._stored()))
+        if stored < LEAVING or made._work() > LIGHT * stored:
+            return None
+        most = STAYING // max(made._row_bytes(), 1)
+        fitting = [n for n in range(ENOUGH, min(most, axis.extent // 2) + 1) if axis.extent % n == 0]
+        made.rows = max(fitting, default=0)
+        return made if fitting else None
+
+    def _stored(self) -> list[Ref]:
+        """Local arrays that one loop cannot keep: a sum is the value or the reader does not sum or read as it goes."""
+        out: dict[Ref, None] = {}
+        for k in self.roles:
+            s = self.original.statements[k]
+            assert isinstance(s, Build)
+            if any(isinstance(n, Reduce) for v in s.values for n in walk(v)):
+                out |= dict.fromkeys(o for o in s.outs if o in self.local and o.rank > 1)
+        return list(out)
+
+    def _work(self) -> int:
+        """Operations of the statements in strips."""
+        total = 0
+        for k in self.roles:
+            s = self.original.statements[k]
+            assert isinstance(s, Build)
+            for v in s.values:
+                steps = [prod(x.extent.constant or 1 for x in n.vars) for n in walk(v) if isinstance(n, Reduce)]
+                total += prod(x.extent.constant or 1 for x in s.vars) * max(steps, default=1)
+        return total
 
     def _role(self, k: int, s: Statement) -> _Role | None:
         """The role a statement can have by itself; None for those that see the axis as a whole."""

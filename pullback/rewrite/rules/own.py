@@ -68,8 +68,8 @@ OWN: Final = (
     _rule("extremes.read", "extremes at their positions", "y = maxᵢ s(i), p = argmaxᵢ s(i): y = s(p)",
           "passes/extremes.py"),
     _rule("strips.axis", "a long axis in strips", "y = I ⇒ s; z = ∑ᵢ t(y(i)): z = ∑_b ∑_{i in strip b} t(y(i)), y for "
-          "one strip at a time", "passes/strips.py; for least memory, off under exact()", exact=False,
-          condition="sums are added up in another order"),
+          "one strip at a time", "passes/strips.py; off under exact()", exact=False,
+          condition="least memory is asked for or memory is waited for; sums are added up in another order"),
     _rule("hoist.small", "small statements leave their loop", "fold t { y = s; … } = y = s; fold t { … }, t not in s",
           "passes/hoist.py", condition="the loop has a trip; y is small"),
     _rule("narrow.position", "positions in few bytes", "p = I ⇒ argmaxₖ s(k), k < K: p as 8, 16 or 32 bits, by K",

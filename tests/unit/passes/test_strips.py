@@ -14,7 +14,7 @@ from pullback.ir.program import Fold, Program, walk_statements
 from pullback.ir.traverse import specialise
 from pullback.ir.verify import verify
 from pullback.passes import strips
-from pullback.passes.strips import strip_mine
+from pullback.passes.strips import strip_for_caches, strip_mine
 from pullback.runtime.emit import with_mode
 from pullback.runtime.executor import compile_program
 from pullback.testing.programs import random_program
@@ -127,3 +127,34 @@ def test_least_memory_compiles_them() -> None:
     assert (run.peak, run.stray) == (executable.lowered.memory.peak, 0)
     for a, b in zip(run.outputs, gradient.interpret(w, v, x), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10)
+
+
+NEAREST = """nearest(c: f64[K, D], p: f64[N, D]) {
+  far = build n < N, k < K { sum d < D { (p[n, d] - c[k, d]) * (p[n, d] - c[k, d]) } }
+  least = build n < N { min k < K { far[n, k] } }
+  cost = build { sum n < N { least[n] } }
+  return cost }"""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "folds"),
+    [
+        ({"N": 10_000, "K": 100, "D": 16}, 1),
+        ({"N": 1000, "K": 100, "D": 16}, 0),  # what is between stays in the cache
+        ({"N": 10_000, "K": 100, "D": 200}, 0),  # memory is not waited for
+        ({"N": 10_007, "K": 100, "D": 16}, 0),  # no number of rows divides the axis
+    ],
+)
+def test_arrays_that_leave_the_cache_for_little_work_are_in_strips(sizes: dict[str, int], folds: int) -> None:
+    made = strip_for_caches(specialise(parse_program(NEAREST), sizes))
+    verify(made)
+    assert sum(isinstance(s, Fold) for s in made.body.statements) == folds
+
+
+def test_strips_for_the_cache_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strips, "LEAVING", 0)
+    monkeypatch.setattr(strips, "ENOUGH", 2)
+    program = specialise(parse_program(NEAREST), {"N": 12, "K": 5, "D": 3})
+    made = strip_for_caches(program)
+    assert any(isinstance(s, Fold) for s in made.body.statements)
+    assert_same(program, made)
