@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from pullback.codegen.expressions import Expressions
+from pullback.codegen.kernels import Unit
+from pullback.codegen.names import Names
+from pullback.codegen.statements import Writer
+from pullback.codegen.text import shape_text, wrap
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, polynomial
 from pullback.loops.memory import MemoryPlan
 from pullback.loops.slots import ALIGNMENT
@@ -47,6 +51,54 @@ def arena_body(plan: MemoryPlan, needs: tuple[Cond, ...], e: Expressions) -> lis
         about = " + ".join(_magnitude(n, e) for s in plan.slots for n in s.sizes)
         lines.append(f"if ({about} > (double)(SIZE_MAX / 4)) return SIZE_MAX;")
     return [*lines, f"return {' + '.join([*terms, *slot_sizes(plan, e)])};"]
+
+
+def check_dims(unit: Unit, writer: Writer, text: str) -> None:
+    """Tests of the dims, and which of them are not used."""
+    f = unit.function
+    if f.needs:
+        writer.line(f"if ({fails(f.needs, writer.expressions)}) return {WRONG_DIMS};")
+    if unit.plan.slots:
+        dims = ", ".join(writer.names(d, d.name) for d in f.dims)
+        writer.line(f"if ({unit.name}_arena_bytes({dims}) == SIZE_MAX) return {TOO_LARGE};")
+    else:
+        tested = {s for c in f.needs for s in c.index.symbols}
+        for d in f.dims:
+            if d not in tested and writer.names(d, d.name) not in text:
+                writer.line(f"(void){writer.names(d, d.name)};")
+
+
+def place_slots(unit: Unit, writer: Writer, text: str) -> None:
+    """Where each slot begins, and what is in it."""
+    before = f"(char *)arena + {unit.plan.bytes}" if unit.plan.bytes else "(char *)arena"
+    last = len(unit.plan.slots) - 1
+    bytes_of = slot_sizes(unit.plan, writer.expressions)
+    for k, (slot, size) in enumerate(zip(unit.plan.slots, bytes_of, strict=True)):
+        name = writer.names(slot, f"memory{k}")
+        writer.line(f"char *const {name} = {before};")
+        before = f"{name} + {size}" if k < last else ""
+        for b in slot.buffers:
+            token = writer.names(b, b.name)
+            if token in text:
+                shape = f" /* {shape_text(b)} */" if unit.comments else ""
+                writer.line(f"{b.dtype.c} *const {token} = ({b.dtype.c} *){name};{shape}")
+
+
+def arena_function(unit: Unit) -> tuple[str, str]:
+    """The function that gives the bytes of the arena for some dims, and its prototype."""
+    f = unit.function
+    names = Names()
+    writer = Writer(unit, names)
+    params = ", ".join(f"int64_t {names(d, d.name)}" for d in f.dims)
+    for line in arena_body(unit.plan, f.needs, writer.expressions):
+        writer.line(line)
+    used = "\n".join(writer.lines)
+    unused = [f"    (void){t};" for d in f.dims if (t := names(d, d.name)) not in used]
+    raw = f"({params}) {{\n" + "\n".join([*unused, *writer.lines]) + "\n}\n"
+    text = wrap(f"size_t {unit.name}_arena_bytes", names.resolve(raw, unit.style, frozenset(unit.taken)))
+    declaration = text[: text.index(" {\n")] + ";"
+    comment = "/* Bytes of the arena; SIZE_MAX for dims that the function does not take. */\n" * unit.comments
+    return f"{comment}{declaration}\n{text}", declaration
 
 
 def _magnitude(i: Index, e: Expressions) -> str:

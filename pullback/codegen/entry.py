@@ -1,0 +1,108 @@
+"""The function of a unit that is called: its parameters, where its arrays are in the arena, its statements."""
+
+from __future__ import annotations
+
+import re
+
+from pullback.codegen import sizes
+from pullback.codegen.kernels import Unit
+from pullback.codegen.names import Names
+from pullback.codegen.statements import Writer
+from pullback.codegen.text import shape_text, thousands, wrap
+from pullback.loops import nodes
+from pullback.loops.nodes import Call, For, Let, Loop, Parallel, Store
+
+
+def is_threaded(unit: Unit) -> bool:
+    """Whether it takes a pool."""
+    return any(isinstance(s, Parallel) for s in nodes.walk(unit.function.body))
+
+
+def entry_function(unit: Unit) -> str:
+    """Its C. Kernels that it calls are printed into the unit on the way."""
+    f = unit.function
+    names = Names()
+    params = _arrays(unit, names)
+    memory, body = Writer(unit, names), Writer(unit, names)
+    body.expressions = memory.expressions
+    body.body(f.body)
+    params.append("void *restrict arena")
+    if body.fails:
+        params.append("int64_t *fault")
+    taken = unit.taken | {"status"}
+    if is_threaded(unit):
+        params.append("pb_pool *pool")
+        taken |= {"pool", "shared", "chunk", "worker"}
+    text = "\n".join(body.lines)
+    _declare(unit, memory, text)
+    if memory.lines:
+        memory.line("")
+    raw = f"({', '.join(params)}) {{\n" + "\n".join([*memory.lines, text, "    return 0;"]) + "\n}\n"
+    return wrap(f"int {unit.name}", names.resolve(raw, unit.style, frozenset(taken)))
+
+
+def _arrays(unit: Unit, names: Names) -> list[str]:
+    """The parameters up to the arena: inputs, outputs and dims."""
+    f = unit.function
+    shared = {f.inputs[j] for _, j in f.in_place}
+    params = []
+    for b in f.inputs:
+        restrict = "" if b in shared else "restrict "
+        params.append(f"const {b.dtype.c} *{restrict}{names(b, b.name)}")
+    params += [f"{b.dtype.c} *restrict {names(b, b.name)}" for b in f.outputs]
+    return params + [f"int64_t {names(d, d.name)}" for d in f.dims]
+
+
+def _declare(unit: Unit, writer: Writer, text: str) -> None:
+    """What stands before the statements: tests of dims, the arrays that they use, and what they leave unused."""
+    f, plan, names = unit.function, unit.plan, writer.names
+    if f.dims:
+        sizes.check_dims(unit, writer, text)
+    if not plan.offsets and not plan.slots:
+        writer.line("(void)arena;")
+    for b, offset in plan.offsets.items():
+        token = names(b, b.name)
+        if token in text:
+            place = "arena" if offset == 0 else f"((char *)arena + {offset})"
+            shape = f" /* {shape_text(b)} */" if unit.comments else ""
+            writer.line(f"{b.dtype.c} *const {token} = ({b.dtype.c} *){place};{shape}")
+    for b in plan.local:
+        token = names(b, b.name)
+        if token in text:
+            shape = f" /* {shape_text(b)} */" if unit.comments else ""
+            writer.line(f"{b.dtype.c} {token}[{b.elements}];{shape}")
+    sizes.place_slots(unit, writer, text)
+    for b in f.inputs:
+        if names(b, b.name) not in text:
+            writer.line(f"(void){names(b, b.name)};")
+    if re.search(r"\bstatus\b", text):
+        writer.line("int status;")
+
+
+def entry_comment(unit: Unit) -> str:
+    """What it returns, and what it needs of its arena."""
+    plan = unit.plan
+    text = f"/* Returns 0. `arena` has {thousands(plan.bytes)} bytes, aligned to 64."
+    if plan.slots:
+        text = f"/* Returns 0. `arena` has {unit.name}_arena_bytes(..) bytes, aligned to 64."
+    elif not plan.bytes:
+        text = "/* Returns 0. `arena` is not used and may be null."
+    if unit.function.dims:
+        text += " For other dims than it takes it returns -1."
+    if unit.sites:
+        text = text.replace("Returns 0.", "Returns 0, or the number of the range check that failed; `fault` may be "
+                            "null, else it gets\n   the index and its bound.")
+    return text + " */\n"
+
+
+def only_calls(unit: Unit) -> bool:
+    """Whether its statements do their work in functions: nothing is computed in a loop here."""
+    body = unit.function.body
+    here = [s for s in nodes.walk(body) if isinstance(s, Call) and unit.inlined(s.kernel)]
+    if any(isinstance(s, For | Loop) for call in here for s in nodes.walk(call.kernel.body)):
+        return False  # the only kernel is written out here
+    inside = (s for loop in nodes.walk(body) if isinstance(loop, For | Loop) for s in nodes.walk(loop.body))
+    return not any(
+        isinstance(s, Store | Let) or (isinstance(s, Call) and (unit.inlined(s.kernel) or unit.inline(s.kernel)))
+        for s in inside
+    )

@@ -1,0 +1,114 @@
+"""The functions of one translation unit: kernels and tasks, each printed when it is first called, equal ones once."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal
+
+from pullback.codegen.helpers import Helpers
+from pullback.codegen.names import Names, Style, identifier, unique
+from pullback.codegen.statements import Writer
+from pullback.codegen.tasks import TaskText
+from pullback.codegen.text import VECTORS, line_of, marked, wrap
+from pullback.loops import nodes
+from pullback.loops.memory import MemoryPlan
+from pullback.loops.nodes import Buffer, Call, Comment, For, Function, If, Kernel, Loop, Site, Stmt
+from pullback.loops.work import is_little
+
+
+class Unit:
+    """One translation unit being printed."""
+
+    def __init__(self, function: Function, plan: MemoryPlan, style: Style | Literal["content"], comments: bool,
+                 lines: bool = False) -> None:
+        self.function = function
+        self.lines = lines
+        self.plan = plan
+        self.by_content = style == "content"
+        self.style: Style = "canonical" if style == "content" else style
+        self.comments = comments
+        self.helpers = Helpers()
+        self.sites: dict[Site, int] = {}
+        self.kernel_texts: dict[str, str] = {}
+        self.name = unique(function.name, lambda n: False) if style == "user" else "program"
+        self.task_names: list[str] = []
+        self._by_text: dict[str, str] = {}
+        self._by_kernel: dict[Kernel, str] = {}
+        self.taken: set[str] = {self.name}
+        calls = [s for s in nodes.walk(function.body) if isinstance(s, Call)]
+        top = [s for s in function.body if not isinstance(s, Comment)]
+        single = len(calls) == 1 and calls[0] in top and not _loops(function.body)
+        self._single = calls[0].kernel if single else None
+        self._repeats = any(isinstance(s, For | Loop) for s in nodes.walk(function.body))
+
+    def site(self, site: Site) -> int:
+        """The return code of a check."""
+        return self.sites.setdefault(site, len(self.sites) + 1)
+
+    def inlined(self, k: Kernel) -> bool:
+        """Whether a kernel is printed where it is called: the only one, or one without loops."""
+        return k is self._single or not k.is_function
+
+    def inline(self, k: Kernel) -> bool:
+        """Whether a kernel is too little to be called: the C compiler is told so."""
+        return self._repeats and is_little(k.body)
+
+    def tasks(self, tasks: TaskText) -> str:
+        """The name of the struct of a parallel statement, printed when first needed; equal ones are one."""
+        text = tasks.text("")
+        known = self._by_text.get(text)
+        if known is not None:
+            return known
+        name = self._by_text[text] = unique(f"{tasks.wish}_tasks", self.taken.__contains__)
+        self.taken.update((name, f"{name}_run"))
+        self.kernel_texts[name] = tasks.text(name)
+        self.task_names.append(name)
+        return name
+
+    def kernel(self, k: Kernel) -> str:
+        """The name of the static function for a kernel, printed when first needed; equal ones are one."""
+        known = self._by_kernel.get(k)
+        if known is not None:
+            return known
+        names = Names()
+        writer = Writer(self, names)
+        params = [self._parameter(b, names) for b in k.params]
+        params += [f"int64_t {names(v, v.name)}" for v in k.indices]
+        writer.kernel_body(k)
+        if k.checks:
+            params.append("int64_t *fault")
+            writer.line("return 0;")
+        result = ("inline " if self.inline(k) else "") + ("int" if k.checks else "void")
+        static = f"{self.helpers.apart()} static" if k.apart and k.only_vectors else "static"
+        signature = ", ".join(params)
+        raw = f"({signature}) {{\n" + "\n".join(writer.lines) + "\n}\n"
+        key = result + names.numbered(raw) + (str(line_of(k.position)) if self.lines else "")
+        name = self._by_text.get(key)
+        if name is None:
+            name = unique(self._wish(k, key), self.taken.__contains__)
+            self.taken.add(name)
+            self._by_text[key] = name
+            comment = Writer(self, names, depth=0)
+            comment.comment(k.comment)
+            resolved = names.resolve(raw, self.style)
+            head = "".join(f"{t}\n" for t in comment.lines)
+            text = head + wrap(f"{static} {result} {name}", resolved)
+            if self.lines:
+                text = marked(text, k.position)
+            self.kernel_texts[name] = f"{VECTORS}\n{text}#endif\n" if k.only_vectors else text
+        self._by_kernel[k] = name
+        return name
+
+    def _wish(self, k: Kernel, text: str) -> str:
+        """What a kernel would like to be called."""
+        if self.by_content:
+            return "kernel_" + hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+        return f"kernel{len(self._by_text)}" if self.style == "canonical" else f"{self.name}_{identifier(k.name)}"
+
+    def _parameter(self, b: Buffer, names: Names) -> str:
+        const = "" if b.written else "const "
+        return f"{const}{b.dtype.c} *restrict {names(b, b.name)}"
+
+
+def _loops(body: tuple[Stmt, ...]) -> bool:
+    return any(isinstance(s, For | Loop | If) for s in body)

@@ -1,0 +1,270 @@
+"""The statements of one C function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, assert_never
+
+from pullback.codegen.expressions import Expressions
+from pullback.codegen.names import Names
+from pullback.codegen.tasks import TaskText
+from pullback.codegen.text import VECTORS, WIDTH, folded, line_of
+from pullback.ir.index import ZERO_INDEX, Data, Index
+from pullback.loops import nodes
+from pullback.loops.nodes import (
+    Assign,
+    Binary,
+    Break,
+    Call,
+    Check,
+    Comment,
+    Copy,
+    Extreme,
+    Fill,
+    For,
+    If,
+    Kernel,
+    Let,
+    LetIndex,
+    Loop,
+    Parallel,
+    Read,
+    Stmt,
+    Store,
+)
+
+if TYPE_CHECKING:
+    from pullback.codegen.kernels import Unit
+
+ELEMENTS: Final = 4  # that are copied one by one
+
+
+@dataclass
+class Writer:
+    """Prints the statements of one C function."""
+
+    unit: Unit
+    names: Names
+    fails: bool = False
+    lines: list[str] = field(default_factory=list)
+    depth: int = 1
+    defined: set[object] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.expressions = Expressions(self.names, self.unit.helpers)
+
+    def line(self, text: str) -> None:
+        """Add a line, indented."""
+        self.lines.append("    " * self.depth + text if text else "")
+
+    def comment(self, texts: tuple[str, ...]) -> None:
+        """Add a comment, folded."""
+        if not self.unit.comments or not texts:
+            return
+        room = WIDTH - 4 * self.depth - 6
+        safe = [piece for t in texts for piece in folded(t, room)]
+        if len(safe) == 1:
+            self.line(f"/* {safe[0]} */")
+            return
+        for k, t in enumerate(safe):
+            self.line(("/* " if k == 0 else "   ") + t + (" */" if k == len(safe) - 1 else ""))
+
+    def body(self, statements: tuple[Stmt, ...]) -> None:
+        """Add statements."""
+        for s in statements:
+            self.statement(s)
+
+    def block(self, head: str, statements: tuple[Stmt, ...], tail: str = "}") -> None:
+        """Add statements in braces."""
+        self.line(f"{head} {{" if head else "{")
+        self.depth += 1
+        self.body(statements)
+        self.depth -= 1
+        self.line(tail)
+
+    def statement(self, s: Stmt) -> None:
+        """Add a statement."""
+        e = self.expressions
+        match s:
+            case For() if _once(s):
+                assert isinstance(s.lower, Index)
+                read = any(s.var in i.free for x in nodes.walk(s.body) for i in nodes.statement_indices(x))
+                self.block("", (LetIndex(s.var, s.lower), *s.body) if read else s.body)
+            case For():
+                v = self.names(s.var, s.var.name)
+                step = f"++{v}" if s.step == 1 else f"{v} += {s.step}"
+                self.block(f"for (int64_t {v} = {e.bound(s.lower)}; {v} < {e.bound(s.upper)}; {step})", s.body)
+            case Loop():
+                self.block("for (;;)", s.body)
+            case If():
+                self.block(f"if ({e.value(s.test)})", s.then, "} else {" if s.otherwise else "}")
+                if s.otherwise:
+                    self.depth += 1
+                    self.body(s.otherwise)
+                    self.depth -= 1
+                    self.line("}")
+            case Break():
+                self.line("break;")
+            case Let():
+                const = "" if s.mutable or s.held else "const "
+                value = e.value(s.value)
+                self.line(f"{const}{self.type(s.temp.type)} {self.names(s.temp, s.temp.name)} = {value};")
+                if s.held:
+                    self.line(f"{self.unit.helpers.hold(s.temp.type)}({self.names(s.temp, s.temp.name)});")
+            case LetIndex():
+                value = e.bound(s.value) if isinstance(s.value, Index | Extreme) else e.value(s.value)
+                if not isinstance(s.value, Index | Extreme) and s.value.type.dtype.name != "i64":
+                    value = f"(int64_t){e.value(s.value, 14)}"
+                wish = nodes.loaded_name(s.var) if isinstance(s.var, Data) else s.var.name
+                self.line(f"const int64_t {self.names(s.var, wish)} = {value};")
+            case Assign():
+                self.line(self._assign(s) + ";")
+            case Store():
+                self._store(s)
+            case nodes.StoreRows():
+                e = self.expressions
+                name = self.unit.helpers.store_rows(s.values[0].type, len(s.values))
+                values = ", ".join(e.value(v) for v in s.values)
+                self.line(f"{name}({e.pointer(s.buffer, s.offset)}, {s.step}, {values});")
+            case Check():
+                self._check(s)
+            case Copy():
+                self._copy(s)
+            case Fill():
+                size = self.expressions.index(s.count * s.buffer.dtype.size)
+                self.line(f"memset({e.pointer(s.buffer, s.offset)}, 0, {_size(size, s.count)});")
+            case Comment():
+                self.comment((s.text,))
+            case Call():
+                self._call(s)
+            case Parallel():
+                self._parallel(s)
+            case _:
+                assert_never(s)
+
+    def type(self, t: nodes.Type) -> str:
+        """The C type of a value."""
+        return t.dtype.c if t.lanes == 1 else self.unit.helpers.type(t)
+
+    def _assign(self, s: Assign) -> str:
+        name = self.names(s.temp, s.temp.name)
+        v = s.value
+        if isinstance(v, Binary) and v.op in ("+", "-", "*") and isinstance(v.a, Read) and v.a.temp is s.temp:
+            if v.type.dtype.is_floating:
+                b = v.b.value if isinstance(v.b, nodes.Broadcast) else v.b
+                return f"{name} {v.op}= {self.expressions.value(b)}"
+        return f"{name} = {self.expressions.value(v)}"
+
+    def _store(self, s: Store) -> None:
+        e = self.expressions
+        t = s.value.type
+        if t.lanes > 1:
+            target = f"*({self.unit.helpers.type(t)}u *)({e.pointer(s.buffer, s.offset)})"
+            self.line(f"{target} {'+=' if s.accumulate else '='} {e.value(s.value)};")
+            return
+        name, where = e.place(s.buffer, s.offset)
+        target = f"{name}[{e.index(where)}]"
+        if not s.accumulate:
+            self.line(f"{target} = {e.value(s.value)};")
+        elif t.dtype.is_floating:
+            self.line(f"{target} += {e.value(s.value)};")
+        else:
+            total = Binary("+", nodes.Load(s.buffer, s.offset, t), s.value, t)
+            self.line(f"{target} = {e.value(total)};")
+
+    def _check(self, s: Check) -> None:
+        self.fails = True
+        e = self.expressions
+        i, low, high = e.index(s.index, 11), e.index(s.lower, 11), e.index(s.extent, 11)
+        self.line(f"if ({i} < {low} || {i} >= {high}) {{")
+        self.line(f"    if (fault) fault[0] = {e.index(s.index)}, fault[1] = {e.index(s.extent)};")
+        self.line(f"    return {self.unit.site(s.site)};")
+        self.line("}")
+
+    def _copy(self, s: Copy) -> None:
+        e = self.expressions
+        target = e.pointer(s.target.buffer, s.target.offset)
+        source = e.pointer(s.source.buffer, s.source.offset)
+        dtype = s.target.buffer.dtype
+        if s.count.constant in range(1, 2 if s.maybe_same else ELEMENTS + 1):  # memcpy keeps arrays out of registers
+            to, at = e.place(s.target.buffer, s.target.offset)
+            origin, whence = e.place(s.source.buffer, s.source.offset)
+            for k in range(s.count.constant or 0):
+                self.line(f"{to}[{e.index(at + k)}] = {origin}[{e.index(whence + k)}];")
+            return
+        size = _size(e.index(s.count * dtype.size), s.count)
+        guard = f"if ({target} != {source}) " if s.maybe_same else ""
+        self.line(f"{guard}memcpy({target}, {source}, {size});")
+
+    def _call(self, s: Call) -> None:
+        if self.unit.inlined(s.kernel) and self._first_time(s.kernel):
+            e = self.expressions
+            for param, view in zip(s.kernel.params, s.arguments, strict=True):
+                home, base = e.places.get(view.buffer, (view.buffer, None))
+                e.places[param] = (home, view.offset if base is None else base + view.offset)
+            self.comment(s.kernel.comment)
+            self.kernel_body(s.kernel)
+            return
+        name = self.unit.kernel(s.kernel)
+        if self.unit.lines and s.kernel.position is not None:
+            self.lines.append(line_of(s.kernel.position))
+        arguments = [self.expressions.pointer(v.buffer, v.offset) for v in s.arguments]
+        arguments += [self.expressions.index(i) for i in s.index_values]
+        if s.kernel.checks:
+            self.fails = True
+            arguments.append("fault")
+            self.line(f"if ((status = {name}({', '.join(arguments)}))) return status;")
+        else:
+            self.line(f"{name}({', '.join(arguments)});")
+
+    def _parallel(self, s: Parallel) -> None:
+        """What the tasks need as a struct, and one call of the pool."""
+        tasks = TaskText(self.unit, self.expressions, s)
+        name = self.unit.tasks(tasks)
+        self.line("{")
+        self.depth += 1
+        values = ", ".join(f".{f} = {v}" for f, v in tasks.values.items())
+        self.line(f"struct {name} shared = {{{values}}};")
+        self.line(f"pb_run(pool, {name}_run, &shared, {tasks.chunks});")
+        if tasks.fails:
+            self.fails = True
+            self.line(f"for (int64_t chunk = 0; chunk < {tasks.chunks}; ++chunk) {{")
+            self.line("    if (shared.status[chunk]) {")
+            self.line("        if (fault) fault[0] = shared.fault[chunk][0], fault[1] = shared.fault[chunk][1];")
+            self.line("        return shared.status[chunk];")
+            self.line("    }")
+            self.line("}")
+        self.depth -= 1
+        self.line("}")
+
+    def _first_time(self, k: Kernel) -> bool:
+        """Whether nothing that the kernel defines has been defined in this function."""
+        made = {s.temp if isinstance(s, Let) else s.var for s in nodes.walk(k.body) if isinstance(s, Let | LetIndex)}
+        first = made.isdisjoint(self.defined)
+        self.defined |= made
+        return first
+
+    def kernel_body(self, k: Kernel) -> None:
+        """The statements of a kernel, in both forms where it has two."""
+        if k.portable is None:
+            self.body(k.body)
+            return
+        self.lines.append(VECTORS)
+        self.body(k.body)
+        self.lines.append("#else")
+        for b in k.scratch:  # what only vectors need
+            self.line(f"(void){self.expressions.place(b, ZERO_INDEX)[0]};")
+        self.body(k.portable)
+        self.lines.append("#endif")
+
+
+def _once(s: For) -> bool:
+    """Whether a loop runs exactly once."""
+    if not (isinstance(s.lower, Index) and isinstance(s.upper, Index)):
+        return False
+    trips = (s.upper - s.lower).constant
+    return trips is not None and 0 < trips <= s.step and not any(isinstance(x, Break) for x in nodes.walk(s.body))
+
+
+def _size(text: str, count: Index) -> str:
+    return text if count.constant is not None else f"(size_t)({text})"

@@ -1,0 +1,96 @@
+"""Parallel statements: what their tasks need as a struct, a function that runs a chunk, and one call of the pool."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pullback.codegen.expressions import Expressions
+from pullback.codegen.names import unique
+from pullback.loops.nodes import Parallel, Task
+
+if TYPE_CHECKING:
+    from pullback.codegen.kernels import Unit
+
+POOL: Final = """\
+typedef struct pb_pool pb_pool;
+struct pb_pool { /* runs a task for every chunk; `worker` tells threads that run at the same time apart */
+    int64_t workers;
+    void (*run)(pb_pool *pool, void (*task)(void *context, int64_t chunk, int64_t worker), void *context,
+                int64_t chunks);
+};
+
+static void pb_run(pb_pool *pool, void (*task)(void *context, int64_t chunk, int64_t worker), void *context,
+                   int64_t chunks) {
+    if (pool) {
+        pool->run(pool, task, context, chunks);
+        return;
+    }
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+        task(context, chunk, 0);
+    }
+}
+"""
+
+
+class TaskText:
+    """The C of a parallel statement: the fields of a struct with their values, and what each task calls.
+
+    Attributes:
+        fields: declarations by name.   values: what the caller puts there.   calls: first chunk and C of each task.
+        chunks: of all tasks.   fails: whether one has a range check.
+    """
+
+    def __init__(self, unit: Unit, expressions: Expressions, s: Parallel) -> None:
+        self.unit = unit
+        self.expressions = expressions
+        self.fields: dict[str, str] = {}
+        self.values: dict[str, str] = {}
+        self.calls: list[tuple[int, str]] = []
+        self.chunks = 0
+        self.fails = any(t.call.kernel.checks for t in s.tasks)
+        self.wish = unit.kernel(s.tasks[0].call.kernel)
+        for t in s.tasks:
+            self._task(t)
+
+    def _task(self, t: Task) -> None:
+        k, e = t.call.kernel, self.expressions
+        arguments = []
+        for p, view in zip(k.params, t.call.arguments, strict=True):
+            const = "" if p.written else "const "
+            field = self._field(p.name, f"{const}{p.dtype.c} *", e.pointer(view.buffer, view.offset))
+            own = f" + worker * {self.unit.plan.worker_bytes // p.dtype.size}"
+            arguments.append(f"shared->{field}" + own * (view.buffer.space == "worker"))
+        for v, i in zip(k.indices, t.call.index_values, strict=True):
+            if v is t.chunk:
+                arguments.append("chunk" + f" - {self.chunks}" * (self.chunks > 0))
+            else:
+                arguments.append("shared->" + self._field(v.name, "int64_t ", e.index(i)))
+        if k.checks:
+            arguments.append("shared->fault[chunk]")
+        text = f"{self.unit.kernel(k)}({', '.join(arguments)});"
+        self.calls.append((self.chunks, f"shared->status[chunk] = {text}" if k.checks else text))
+        self.chunks += t.chunks
+
+    def _field(self, wish: str, declared: str, value: str) -> str:
+        """The name of the field with this value."""
+        for name, v in self.values.items():
+            if v == value and self.fields[name] == declared:
+                return name
+        name = unique(wish, lambda n: n in self.fields or n in ("status", "fault"))
+        self.fields[name] = declared
+        self.values[name] = value
+        return name
+
+    def text(self, name: str) -> str:
+        """The struct and the function that runs a chunk."""
+        fields = [f"{declared}{f};" for f, declared in self.fields.items()]
+        if self.fails:
+            fields += [f"int status[{self.chunks}];", f"int64_t fault[{self.chunks}][2];"]
+        lines = [f"struct {name} {{", *(f"    {f}" for f in fields), "};", "",
+                 f"static void {name}_run(void *context, int64_t chunk, int64_t worker) {{",
+                 f"    struct {name} *const shared = context;", "    (void)worker;"]
+        for start, call in reversed(self.calls[1:]):
+            lines += [f"    if (chunk >= {start}) {{", f"        {call}", "        return;", "    }"]
+        if self.chunks == 1:
+            lines.append("    (void)chunk;")
+        return "\n".join([*lines, f"    {self.calls[0][1]}", "}", ""])

@@ -1,0 +1,91 @@
+"""Lines of C: comments folded, long statements broken, lines of the user's file named."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import Final
+
+from pullback.ir.index import Index
+from pullback.loops.nodes import Buffer
+from pullback.source import Position
+
+WIDTH: Final = 120
+VECTORS: Final = "#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)"
+_CUT: Final = re.compile(r"(?<=,)( )|( )(?=(?:[-+*/?:]|&&|\|\|) )")
+
+
+def folded(text: str, width: int, indent: int = 4) -> list[str]:
+    """Text for a comment: nothing that ends it, and lines of limited width."""
+    safe = text.replace("*/", "* /").replace("/*", "/ *").rstrip()
+    start = len(safe) - len(safe.lstrip())
+    return textwrap.wrap(safe, width, subsequent_indent=" " * (start + indent), break_long_words=False,
+                         break_on_hyphens=False, drop_whitespace=True) or [""]
+
+
+def line_of(position: Position | None) -> str:
+    """What tells a compiler where the next line comes from."""
+    if position is None:
+        return own_line("pullback").rstrip("\n")
+    file = position.file.replace("\\", "\\\\").replace('"', '\\"')
+    return f'#line {position.line} "{file}"'
+
+
+def own_line(name: str) -> str:
+    """What tells a compiler that lines from here on are the file's own."""
+    return f'#line 1 "{name}.c"\n'
+
+
+def marked(text: str, position: Position | None) -> str:
+    """A function of which every line comes from one line of the user's file."""
+    return "".join(f"{line_of(position)}\n{line}\n" for line in text.splitlines())
+
+
+def shape_text(b: Buffer) -> str:
+    """The type of an array: `f32[N, M]`."""
+    return f"{b.dtype.name}[{', '.join(str(d) for d in b.shape)}]"
+
+
+def thousands(n: int) -> str:
+    """A number in groups of three digits."""
+    return f"{n:,}".replace(",", " ")
+
+
+def count_text(i: Index) -> str:
+    """A number, or a count in terms of dims."""
+    return str(i) if i.constant is None else thousands(i.constant)
+
+
+def fit(text: str) -> str:
+    """The text with long statements broken after a comma or before an operator."""
+    lines = text.split("\n")
+    if all(len(line) <= WIDTH for line in lines):
+        return text
+    out: list[str] = []
+    for line in lines:
+        indent = len(line) - len(line.lstrip()) + 4
+        while len(line) > WIDTH and line.lstrip()[:2] not in ("/*", "* ", "#l"):
+            cuts = [m.start() for m in _CUT.finditer(line, indent + 20, WIDTH)]
+            if not cuts:
+                break
+            out.append(line[:cuts[-1]].rstrip())
+            line = " " * indent + line[cuts[-1]:].lstrip()
+        out.append(line)
+    return "\n".join(out)
+
+
+def wrap(head: str, rest: str) -> str:
+    """A function whose parameters are broken into lines of at most WIDTH."""
+    signature, brace, body = rest.partition(") {\n")
+    first, *others = signature[1:].split(", ")
+    line = f"{head}({first}"
+    out = []
+    indent = " " * min(len(head) + 1, WIDTH // 2)
+    for p in others:
+        if len(line) + len(p) + 5 > WIDTH:
+            out.append(line + ",")
+            line = indent + p
+        else:
+            line += ", " + p
+    return "\n".join([*out, line]) + brace + body
+
