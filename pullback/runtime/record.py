@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pullback.codegen.c import CSource
     from pullback.loops.nodes import Buffer, Function
 
+ROOT = Path(__file__).resolve().parents[1]
 BRIEF = 100_000  # operations and bytes: some 20 microseconds
 
 
@@ -168,13 +169,13 @@ def keep_record(path: Path, record: Record) -> None:
 
 @lru_cache(maxsize=1)
 def fingerprint() -> str:
-    """The state of this package: every source file with its size and time of change."""
-    root = Path(__file__).resolve().parents[1]
-    out = []
+    """The state of this package: each file that has a part in a program's C, with its size and time of change."""
+    stats = ((path.relative_to(ROOT), path.stat()) for path in sources())
+    return digest(*sorted(f"{path} {s.st_size} {s.st_mtime_ns}" for path, s in stats))
+
+
+def sources() -> Iterator[Path]:
+    """The files from what users write down to C, those of folders in folders too."""
     for folder in ("ir", "prim", "operators", "rewrite", "ad", "passes", "loops", "codegen", "runtime", "lang", "api"):
-        with os.scandir(root / folder) as entries:
-            for e in entries:
-                if e.name.endswith(".py"):
-                    s = e.stat()
-                    out.append(f"{folder}/{e.name} {s.st_size} {s.st_mtime_ns}")
-    return digest(*sorted(out))
+        for where, _, names in os.walk(ROOT / folder):
+            yield from (Path(where, name) for name in names if name.endswith(".py"))

@@ -152,10 +152,10 @@ PRODUCTS: Final = (
           "0.0 × s is not 0 where s is not finite"),
     _rule("index.difference", "type of a difference of indices", "i₁ : d₁, i₂ : d₂ ⊢ i₁ − i₂ : d₁ − d₂ + 1",
           r"\frac{\Gamma \vdash i_1 : d_1 \quad \Gamma \vdash i_2 : d_2}{\Gamma \vdash i_1 - i_2 : d_1 - d_2 + 1}",
-          "ir/index.py: ranges are proven, not typed",
+          "ir/index/: ranges are proven, not typed",
           condition="i₁ − i₂ is negative for some values: the bracket 0 ≤ i₁ − i₂ < d₁ − d₂ + 1 stays"),
     _rule("index.shift", "type of a shifted index", "i : d ⊢ i + n : d + 2n",
-          r"\frac{\Gamma \vdash i : d}{\Gamma \vdash i + n : d + 2n}", "ir/index.py: ranges are proven, not typed"),
+          r"\frac{\Gamma \vdash i : d}{\Gamma \vdash i + n : d + 2n}", "ir/index/: ranges are proven, not typed"),
 )
 
 VECTORISATION: Final = (

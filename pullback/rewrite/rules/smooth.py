@@ -63,7 +63,7 @@ DERIVATIVES: Final = (
                 f"{EDGES}: an edge's source", "derivative.element"),
     _derivative("D-Length", "extent", "D⟦length e₀⟧ = (length D⟦e₀⟧, 0)",
                 r"\mathcal D[\![ \mathrm{length}\ e_0 ]\!] = (\mathrm{length}\ \mathcal D[\![ e_0 ]\!], 0)",
-                "ir/index.py: extents are indices, and an index as a number has no edge"),
+                "ir/index/: extents are indices, and an index as a number has no edge"),
     _derivative("D-Pair", "pair", "D⟦(e₀, e₁)⟧ = (D⟦e₀⟧, D⟦e₁⟧)",
                 r"\mathcal D[\![ (e_0, e_1) ]\!] = (\mathcal D[\![ e_0 ]\!], \mathcal D[\![ e_1 ]\!])",
                 "api/direction.py: trees are taken apart before a program is derived"),

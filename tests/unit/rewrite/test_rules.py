@@ -41,7 +41,7 @@ def test_what_passes_report_is_in_the_table() -> None:
 def test_rows_name_files_that_exist_and_fire_as_something_reported() -> None:
     text = "\n".join(f.read_text(encoding="utf-8") for f in (ROOT / "pullback").rglob("*.py") if "rules" not in f.parts)
     for r in RULES:
-        for place in re.findall(r"[a-z_]+/(?:[a-z_]+\.py|(?=:))", r.where):
+        for place in re.findall(r"(?:[a-z_]+/)+(?:[a-z_]+\.py|(?=:))", r.where):
             assert (ROOT / "pullback" / place).exists(), (r.id, place)
         for name in r.fires:
             group, _, rest = name.partition(".")

@@ -20,7 +20,7 @@ from pullback.runtime import executor
 from pullback.runtime.compile import Units
 from pullback.runtime.executor import compile_program
 from pullback.runtime.load import compiled_entry
-from pullback.runtime.record import find_record, record_path
+from pullback.runtime.record import ROOT, find_record, record_path, sources
 
 TEXT = "int answer(void *arena) {\n    return arena ? 0 : 42;\n}\n"
 TWICE = "twice(x: f64[N]) { y = build n < N { 2.0 * x[n] } return y }"
@@ -251,3 +251,8 @@ for text, dims in CASES.values():
                               env={**os.environ, "PYTHONPATH": os.getcwd(), "PYTHONHASHSEED": seed}).stdout
                for seed in ("1", "2")}
     assert len(outputs) == 1
+
+
+def test_the_fingerprint_covers_folders_in_folders() -> None:
+    found = {str(p.relative_to(ROOT)) for p in sources()}
+    assert {"ir/index/proofs.py", "loops/functions/exponentials.py", "ad/reverse.py", "api/traced.py"} <= found

@@ -1,0 +1,175 @@
+"""Proofs that an index is not negative, from the ranges of its atoms and conditions that are known.
+
+To prove E >= 0 a variable of E is replaced by the bound that makes E smallest: v >= 0 or v <= extent - 1, or a
+bound that a known condition gives. What is left is a polynomial in dims, each at least 1, so non-negative when
+every coefficient is after the shift N = N' + 1; a known condition on dims may be subtracted on the way.
+For floor: s * floor(E / s) lies in [E - s + 1, E]. Sound, not complete; the depth bound keeps it linear in use.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from pullback.ir.index.polynomial import (
+    ONE_INDEX,
+    ZERO_INDEX,
+    Atom,
+    Data,
+    DimSymbol,
+    Floor,
+    Index,
+    Mod,
+    Monomial,
+    Var,
+    as_index,
+)
+
+if TYPE_CHECKING:
+    from pullback.ir.index.conditions import Cond
+
+_DEPTH: Final = 10
+_STEPS: Final = 500
+
+
+def interval(e: Index) -> tuple[int, int] | None:
+    """The least and greatest value of a linear index over variables with extents that are numbers: exact, and quick."""
+    low = high = 0
+    for m, c in e.terms:
+        if not m:
+            low, high = low + c, high + c
+            continue
+        if len(m) != 1 or not isinstance(m[0], Var):
+            return None
+        extent = m[0].extent.constant
+        if extent is None or extent < 1:
+            return None
+        if c > 0:
+            high += c * (extent - 1)
+        else:
+            low += c * (extent - 1)
+    return low, high
+
+
+@lru_cache(maxsize=65536)
+def prove_nonnegative(index: Index, known: tuple[Cond, ...] = ()) -> bool:
+    """Whether index >= 0 for all values in range for which the `known` conditions hold."""
+    ends = interval(index)
+    if ends is not None and (ends[0] >= 0 or ends[1] < 0 or not known):
+        return ends[0] >= 0
+    return _prove(index, tuple(k for k in known if k.op != "!="), _DEPTH, [_STEPS])
+
+
+def prove(condition: Cond | bool, known: tuple[Cond, ...] = ()) -> bool:
+    """Whether the condition holds wherever the `known` ones do."""
+    if isinstance(condition, bool):
+        return condition
+    if condition in known:
+        return True
+    index = condition.index
+    match condition.op:
+        case ">=":
+            return prove_nonnegative(index, known)
+        case "==":
+            return prove_nonnegative(index, known) and prove_nonnegative(-index, known)
+        case "!=":
+            return prove_nonnegative(index - 1, known) or prove_nonnegative(-index - 1, known)
+
+
+def _prove(e: Index, known: tuple[Cond, ...], depth: int, steps: list[int]) -> bool:
+    if e.constant is not None:
+        return e.constant >= 0
+    if _shifted_nonnegative(e):
+        return True
+    steps[0] -= 1
+    if depth <= 0 or steps[0] < 0:
+        return False
+    # variables and what is made of them before quotients of dims: the extent of a variable may hold such a quotient
+    for atom in sorted(e.atoms, key=lambda a: (bool(as_index(a).free), a.key), reverse=True):
+        if isinstance(atom, DimSymbol):
+            continue
+        return any(_prove(smaller, known, depth - 1, steps) for smaller in _bounded(e, atom, known, depth, steps))
+    for k in known:
+        if not k.free and k.index.symbols.keys() & e.symbols.keys():
+            for index in (k.index, -k.index) if k.op == "==" else (k.index,):
+                scale = _matching_scale(e, index)
+                if scale and _prove(e - index * scale, known, depth - 3, steps):
+                    return True
+    return False
+
+
+def _matching_scale(e: Index, index: Index) -> int:
+    """How often `index` is worth subtracting from `e`: enough to cancel e's first negative term."""
+    available = dict(index.terms)
+    for m, c in e.terms:
+        if c < 0 and available.get(m, 0) < 0:
+            return max(1, -(-c // -available[m]))
+    return 0
+
+
+def _sign(e: Index) -> int:
+    """1 or -1 where e has that sign (or is zero) for all dims >= 1, 0 where unknown."""
+    if all(isinstance(a, DimSymbol) for a in e.atoms):
+        if _shifted_nonnegative(e):
+            return 1
+        if _shifted_nonnegative(-e):
+            return -1
+    return 0
+
+
+def _bounded(e: Index, atom: Atom, known: tuple[Cond, ...], depth: int, steps: list[int]) -> list[Index]:
+    """Indices not above (a positive multiple of) e with `atom` replaced by one of its bounds."""
+    factor = e.coefficient(atom)
+    if factor is None:
+        return []
+    sign = _sign(factor)
+    if sign == 0:
+        return []
+    rest = e - factor * as_index(atom)
+    out = []
+    for scale, bound in _bounds(atom, sign, known, depth, steps):
+        # scale * atom >= bound (sign 1) or <= bound (sign -1), scale > 0
+        out.append(rest * scale + factor * bound + (scale - 1))  # integers: s * e >= 1 - s is enough
+    return out
+
+
+def _bounds(atom: Atom, sign: int, known: tuple[Cond, ...], depth: int, steps: list[int]
+            ) -> list[tuple[Index, Index]]:
+    """Pairs (s, B), s > 0, with s * atom >= B for sign 1 and s * atom <= B for sign -1."""
+    out: list[tuple[Index, Index]] = []
+    for k in known:
+        for index in (k.index, -k.index) if k.op == "==" else (k.index,):
+            factor = index.coefficient(atom)  # factor * atom + rest >= 0
+            if factor is not None and factor.constant and (factor.constant > 0) == (sign > 0):
+                rest = index - factor * as_index(atom)
+                out.append((as_index(abs(factor.constant)), -rest if sign > 0 else rest))
+    match atom:
+        case Var():
+            out.append((ONE_INDEX, ZERO_INDEX if sign > 0 else atom.extent - 1))
+        case Mod():
+            out.append((ONE_INDEX, ZERO_INDEX if sign > 0 else atom.denominator - 1))
+        case Floor():
+            d, n = atom.denominator, atom.numerator
+            out.append((d, n - d + 1 if sign > 0 else n))
+            if sign > 0 and _prove(n, known, depth - 2, steps):
+                out.insert(0, (ONE_INDEX, ZERO_INDEX))
+        case Data() if atom.extent is not None:
+            out.append((ONE_INDEX, ZERO_INDEX if sign > 0 else atom.extent - 1))
+        case _:
+            pass
+    return out
+
+
+@lru_cache(maxsize=65536)
+def _shifted_nonnegative(e: Index) -> bool:
+    """Whether a polynomial in dims has only non-negative coefficients in N - 1, M - 1, ..."""
+    out: dict[Monomial, int] = {}
+    for m, c in e.terms:
+        if not all(isinstance(a, DimSymbol) for a in m):
+            return False
+        parts: list[Monomial] = [()]
+        for atom in m:  # the product of (a' + 1) over the atoms of m
+            parts += [(*p, atom) for p in parts]
+        for p in parts:
+            out[p] = out.get(p, 0) + c
+    return all(c >= 0 for c in out.values())
