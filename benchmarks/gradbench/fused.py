@@ -71,7 +71,15 @@ def kmeans(call: Call, given: Fields) -> list[Workload]:
     return [call("cost", np.zeros(()), *arguments), call("dir", np.zeros(centroids.shape), *arguments)]
 
 
-ARGUMENTS: dict[str, Callable[[Call, Fields], list[Workload]]] = {"llsq": llsq, "lse": lse, "kmeans": kmeans}
+def ode(call: Call, given: Fields) -> list[Workload]:
+    """Rates, how many, and the number of steps."""
+    x, s = given.array("x", None), given.size("s", 1)
+    return [call("primal", np.zeros(len(x)), x, len(x), s), call("gradient", np.zeros(len(x)), x, len(x), s)]
+
+
+ARGUMENTS: dict[str, Callable[[Call, Fields], list[Workload]]] = {
+    "llsq": llsq, "lse": lse, "ode": ode, "kmeans": kmeans,
+}
 
 
 def fused(module: str, given: Any) -> list[Workload]:

@@ -18,11 +18,12 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Bracket, Get, Reduce, Ref, Zero
-from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Var, as_index
+from pullback.ir.expr import Bracket, Get, Ref, Zero
+from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, walk
 from pullback.loops.group import POINTS, SMALL
+from pullback.passes.cost import cuts
 
 MOST = 6  # stretches that are kernels of their own
 
@@ -104,33 +105,3 @@ def stretch_of(s: Build, axis: Var, start: int, end: int) -> Build:
     if isinstance(value, Zero):
         value = expr.const(0, value.dtype)
     return replace(s, vars=tuple(part if v is axis else v for v in s.vars), values=(value,))
-
-
-def cuts(s: Build) -> tuple[Var, list[int]] | None:
-    """The one axis that all conditions of a build are about, and where they change along it."""
-    if any(isinstance(n, Reduce) for n in walk(s.values[0])):
-        return None
-    conds = {c for n in walk(s.values[0]) if isinstance(n, Bracket) for c in n.conds}
-    axes = {v for c in conds for v in c.free}
-    if len(axes) != 1 or not axes <= set(s.vars):
-        return None
-    (axis,) = axes
-    extent = axis.extent.constant
-    places = [_changes(c, axis) for c in conds]
-    if extent is None or any(p is None for p in places):
-        return None
-    return axis, sorted({0, *(k for p in places for k in p or () if 0 < k < extent)})
-
-
-def _changes(c: Cond, axis: Var) -> tuple[int, ...] | None:
-    """Where along the axis the condition starts or ends to hold; None where that is no number."""
-    factor = c.index.coefficient(axis)
-    if factor is None or factor.constant not in (1, -1):
-        return None
-    rest = (c.index - factor * as_index(axis)).constant
-    if rest is None:
-        return None
-    root = -rest if factor.constant == 1 else rest
-    if c.op == ">=":
-        return (root,) if factor.constant == 1 else (root + 1,)
-    return root, root + 1

@@ -14,14 +14,15 @@ from pullback.ir.expr import Ref
 from pullback.ir.index import Index, Var, as_index
 from pullback.ir.program import Build, Statement
 from pullback.loops.bounds import LoopNest
-from pullback.loops.joined import cuts, stretch_of
+from pullback.loops.joined import stretch_of
 from pullback.loops.lower import KernelBuilder, Specialist, plain_build, without_units
 from pullback.loops.nodes import Buffer, Kernel, Stmt, Store
 from pullback.loops.scalar import ScalarLowering
 from pullback.loops.scope import Scope
 from pullback.loops.tile import tile
+from pullback.passes.cost import cuts
 
-MOST = 6  # stretches
+MOST = 12  # stretches
 
 
 def part_kernels(vector_bytes: int, portable: bool) -> Specialist:

@@ -112,10 +112,11 @@ def _row_bytes(s: Fold, group: Group) -> int:
 
 @dataclass
 class _State:
-    """An element of a state at a point: how the body reads it, its new value, and where it lies."""
+    """An element of a state at a point: how the body reads it, its new value, where it lies, first and at last."""
 
     old: Scalar
     new: Scalar
+    first: Buffer
     buffer: Buffer
     offset: Index
 
@@ -169,10 +170,12 @@ class _Nest:
         nest.map(reciprocals.scalar)
         nest.definitions |= reciprocals.made
         made = _Nest(s, nest, [], [], [])
-        for state, result in zip(s.states, s.body.results, strict=False):
-            here, before = builder.parameter(state), stand_in[state]
+        kept_in = dict(zip(s.body.results[count:], s.outs[count:], strict=True))
+        for state, out, result in zip(s.states, s.outs, s.body.results, strict=False):
+            last, before = builder.parameter(out), stand_in[state]
+            first = last if builder.holds(state, out) else builder.parameter(kept_in[state])  # it moves along its rows
             found = [o for o in nest.outs if o.buffer is stand_in[result]]
-            made.states += [_State(old(before, o.offset), o.value, here, o.offset) for o in found]
+            made.states += [_State(old(before, o.offset), o.value, first, last, o.offset) for o in found]
         for row, result in zip(s.outs[count:], s.body.results[count:], strict=True):
             there = builder.parameter(row)
             start = step * elements(row.shape[1:])
@@ -336,7 +339,7 @@ class _Loops:
         temps = []
         for x in self.nest.states:
             t = Temp(x.buffer.name, Type(self.group.dtype, outside.lanes))
-            outside.out.append(Let(t, self.writer.element(x.buffer, x.offset, outside), mutable=True))
+            outside.out.append(Let(t, self.writer.element(x.first, x.offset, outside), mutable=True))
             inside.memo[x.old] = Read(t)
             after.append(self._store(x.buffer, x.offset, outside, Read(t)))
             temps.append(t)

@@ -8,6 +8,11 @@ element by element; otherwise the result gets a buffer of its own and is copied 
     fold t < T (p = p0) { g = ...p...; q = build i { p[i] - g[i] }; yield q }
     -->  p0, p, q and the fold's result share one buffer; the update is p[i] -= g[i]
 
+A fold that keeps its old states as rows has them there from the start: each trip reads one row and writes the next.
+
+    fold t < T (p = p0) { q = build i { p[i + 1] }; yield q, p }
+    -->  T + 1 rows: p is row t, q row t + 1, and the last one the fold's result
+
 Arena buffers get their offsets later, in `memory`, from the lifetimes of the lowered program.
 """
 
@@ -35,6 +40,7 @@ from pullback.loops.nodes import Buffer, Copy, Space, View
 from pullback.loops.scalar import reads_only_elementwise
 
 Place = tuple[Buffer, Index]
+LEAST = 2048  # bytes of a state from which on a copy in every trip is worth avoiding
 
 
 @dataclass(eq=False)
@@ -217,11 +223,17 @@ class _Placer:
         if any(p.part is not None and self.views[p.part].same_place(self.views[p.out]) for p in parts):
             self.storage.joined[s] = parts
 
-    def _states(self, s: Fold | While, c: _Context, inside: Mapping[Ref, None]) -> tuple[Copies, dict[Place, Ref]]:
+    def _states(self, s: Fold | While, c: _Context, inside: Mapping[Ref, None],
+                rows: Mapping[Ref, Ref]) -> tuple[Copies, dict[Place, Ref]]:
+        """Places of the states, and what is there when a trip begins; those with `rows` are in them."""
         copies = Copies()
         occupants: dict[Place, Ref] = {}
         taken: set[Buffer] = set()
         for out, state, init in zip(s.outs, s.states, s.inits, strict=False):
+            if state in rows:
+                first = self._in_rows(s, out, state, rows[state])
+                copies.before.append(Copy(first, self.views[init], elements(state.shape)))
+                continue
             view = self._wanted(out, s, c)
             if view is None and init not in inside and s.inits.count(init) == 1:
                 view = self._reusable(init, c)
@@ -238,17 +250,29 @@ class _Placer:
         self.storage.copies[s] = copies
         return copies, occupants
 
+    def _in_rows(self, s: Fold | While, out: Ref, state: Ref, rows: Ref) -> View:
+        """The first place of a state that moves from row to row, and at last to one more than it has trips."""
+        assert isinstance(s, Fold)
+        count, row = s.var.extent, elements(state.shape)
+        buffer = Buffer(rows.name, rows.dtype, (count + 1, *state.shape), "arena", (count + 1) * row)
+        self.views[rows] = View(buffer)
+        self.views[state] = View(buffer, as_index(s.var) * row)
+        self.views[out] = View(buffer, count * row)
+        return View(buffer)
+
     def _fold(self, s: Fold, c: _Context) -> None:
-        copies, occupants = self._states(s, c, block_reads(s.body))
+        moving = {st: out for st, out in _kept(s).items() if out not in c.wanted}
+        copies, occupants = self._states(s, c, block_reads(s.body), moving)
         n = len(s.states)
         rows: list[View] = []
         for out in s.outs[n:]:
-            view = self._wanted(out, s, c) or self.fresh(out)
-            self.views[out] = view
+            if out not in moving.values():
+                self.views[out] = self._wanted(out, s, c) or self.fresh(out)
+            view = self.views[out]
             rows.append(View(view.buffer, view.offset + as_index(s.var) * elements(out.shape[1:])))
         defined = {r for inner in s.body.statements for r in inner.outs}
         wanted: dict[Ref, View] = {}
-        for r, place in zip(s.body.results, (*(self.views[st] for st in s.states), *rows), strict=True):
+        for r, place in zip(s.body.results, (*self._next(s, moving), *rows), strict=True):
             if r in defined:
                 wanted.setdefault(r, place)
         self.storage.order[s.body] = updates_last(s)
@@ -260,11 +284,17 @@ class _Placer:
             if not self.views[r].same_place(row):
                 copy = Copy(row, self.views[r], elements(r.shape))
                 (copies.first if r in s.states else last).append(copy)
-        copies.last[0] = last + self._new_states(s)
+        copies.last[0] = last + self._new_states(s, self._next(s, moving))
+
+    def _next(self, s: Fold, moving: Mapping[Ref, Ref]) -> list[View]:
+        """Where each state is in the next trip."""
+        views = [self.views[st] for st in s.states]
+        return [View(v.buffer, v.offset + elements(st.shape)) if st in moving else v
+                for st, v in zip(s.states, views, strict=True)]
 
     def _while(self, s: While, c: _Context) -> None:
         inside = block_reads(s.test) | block_reads(s.body)
-        copies, occupants = self._states(s, c, inside)
+        copies, occupants = self._states(s, c, inside, {})
         self.block(s.test, {}, {}, frozenset(s.states))
         defined = {r for inner in s.body.statements for r in inner.outs}
         wanted: dict[Ref, View] = {}
@@ -272,10 +302,10 @@ class _Placer:
             if r in defined:
                 wanted.setdefault(r, self.views[state])
         self.block(s.body, wanted, occupants, frozenset())
-        copies.last[0] = self._new_states(s)
+        copies.last[0] = self._new_states(s, [self.views[state] for state in s.states])
 
-    def _new_states(self, s: Fold | While) -> list[Copy]:
-        pairs = [(self.views[state], self.views[r]) for state, r in zip(s.states, s.body.results, strict=False)]
+    def _new_states(self, s: Fold | While, places: list[View]) -> list[Copy]:
+        pairs = [(place, self.views[r]) for place, r in zip(places, s.body.results, strict=False)]
         return self.copies(pairs, [elements(state.shape) for state in s.states])
 
     def _choose(self, s: Choose, c: _Context, needed: frozenset[Ref]) -> None:
@@ -321,6 +351,18 @@ class _Context:
     occupants: dict[Place, Ref]
     last: dict[Ref, int]
     local: set[Ref]
+
+
+def _kept(s: Fold) -> dict[Ref, Ref]:
+    """Large states that change and are kept as rows as they were, with these rows."""
+    found: dict[Ref, Ref] = {}
+    for state, new in zip(s.states, s.body.results, strict=False):
+        count = elements(state.shape).constant
+        large = count is None or count * state.dtype.size >= LEAST
+        for r, out in zip(s.body.results[len(s.states):], s.outs[len(s.states):], strict=True):
+            if r is state and r is not new and large:
+                found.setdefault(state, out)
+    return found
 
 
 def may_overwrite(s: Statement, out: Ref, old: Ref) -> bool:

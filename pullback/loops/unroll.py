@@ -16,9 +16,8 @@ from pullback.ir.expr import Ref
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.program import Block, Build, Fold, Program, Scatter, Statement, map_blocks, walk_statements
 from pullback.ir.traverse import Substitution
-from pullback.loops.storage import assign_storage
+from pullback.loops.storage import LEAST, assign_storage
 
-LEAST = 2048  # bytes that are copied in a trip, from which on the copy is worth the longer program
 STATEMENTS = 8  # statements of a body that is short
 
 

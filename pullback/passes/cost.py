@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pullback.ir.expr import Add, Apply, Bracket, Get, Mul, Reduce, Scalar, Select
-from pullback.ir.index import Cond, Data, Index, prove_nonnegative
+from pullback.ir.index import Cond, Data, Index, Var, as_index, prove_nonnegative
+from pullback.ir.program import Build
 from pullback.ir.traverse import indices_of, walk
 
 
@@ -66,3 +67,33 @@ def size(extents: tuple[Index, ...]) -> int | None:
             return None
         total *= d.constant
     return total
+
+
+def cuts(s: Build) -> tuple[Var, list[int]] | None:
+    """The one axis that all conditions of a build are about, and where they change along it."""
+    if any(isinstance(n, Reduce) for n in walk(s.values[0])):
+        return None
+    conds = {c for n in walk(s.values[0]) if isinstance(n, Bracket) for c in n.conds}
+    axes = {v for c in conds for v in c.free}
+    if len(axes) != 1 or not axes <= set(s.vars):
+        return None
+    (axis,) = axes
+    extent = axis.extent.constant
+    places = [_changes(c, axis) for c in conds]
+    if extent is None or any(p is None for p in places):
+        return None
+    return axis, sorted({0, *(k for p in places for k in p or () if 0 < k < extent)})
+
+
+def _changes(c: Cond, axis: Var) -> tuple[int, ...] | None:
+    """Where along the axis the condition starts or ends to hold; None where that is no number."""
+    factor = c.index.coefficient(axis)
+    if factor is None or factor.constant not in (1, -1):
+        return None
+    rest = (c.index - factor * as_index(axis)).constant
+    if rest is None:
+        return None
+    root = -rest if factor.constant == 1 else rest
+    if c.op == ">=":
+        return (root,) if factor.constant == 1 else (root + 1,)
+    return root, root + 1

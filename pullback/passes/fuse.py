@@ -12,6 +12,8 @@ What it decides, with what each choice destroys in mind:
     into a contraction  movement, and a product that the sum reads each element of once; a bracket, a gather or a
                         transcendental inside a product would be evaluated for every term
     into a slice        a reduction of which nothing else is read: less of it is evaluated
+    stage of a stencil  an elementwise array too large for a near cache goes into readers over the same space that read
+                        it at a few constant distances: computing it again costs less than storing and loading it
 
 It does not cross into loop bodies, and never inlines what a block gives as a result. Positions of both are kept.
 """
@@ -26,6 +28,7 @@ from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index
 from pullback.ir.program import Block, Build, Program, Statement, map_blocks, statement_reads
 from pullback.ir.traverse import Substitution, walk
 from pullback.passes.cost import (
+    cuts,
     has_data_index,
     has_guard,
     has_reduction,
@@ -37,6 +40,8 @@ from pullback.passes.cost import (
 from pullback.rewrite.fired import fired
 
 LARGE = 200  # operations from which a statement is left alone, so that a chain of n of them takes time linear in n
+FAR = 128 * 1024  # bytes of an array that leaves the nearest cache
+AGAIN = 24  # operations for an element of a reader that evaluates a stage of a stencil again
 CHEAP = 6  # operations up to which recomputing an element beats storing and loading it
 
 
@@ -141,7 +146,30 @@ def _decide(s: Build, readers: list[Build]) -> str | None:
         return "elementwise"
     if operations(value) <= CHEAP and not has_transcendental(value) and not has_guard(value):
         return "cheap"
-    return None
+    return "stage" if _is_stage(s, readers, gets) else None
+
+
+def _is_stage(s: Build, readers: list[Build], gets: set[Get]) -> bool:
+    """Whether s is large, its readers read it at a few constant distances, and evaluating it at all of them is cheap.
+
+    Conditions are borders of one axis, on whose stretches readers have none.
+    """
+    value, out = s.values[0], s.outs[0]
+    again = (len(gets) - 1) * operations(value)
+    return (
+        (size(out.shape) or 0) * out.dtype.size >= FAR
+        and again <= AGAIN
+        and not has_transcendental(value)
+        and (not has_guard(value) or cuts(s) is not None)
+        and all(any(_is_shifted(r, g) for r in readers) for g in gets)
+    )
+
+
+def _is_shifted(reader: Build, g: Get) -> bool:
+    """Whether an element is the reader's own or one at a constant distance."""
+    shifts = [i - as_index(v) for i, v in zip(g.indices, reader.vars)]
+    return (len(g.indices) == len(reader.vars) and all(d.constant is not None for d in shifts)
+            and all(v.extent is d for v, d in zip(reader.vars, g.ref.shape)))
 
 
 def _decide_slice(s: Build, readers: list[Build]) -> str | None:

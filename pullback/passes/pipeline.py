@@ -22,6 +22,7 @@ from pullback.passes.operands import separate_operands
 from pullback.passes.pack import pad_operands
 from pullback.passes.radix import sum_blocks
 from pullback.passes.recompute import recompute_rows
+from pullback.passes.rows import recompute_cheap_rows
 from pullback.passes.shifts import shift_products
 from pullback.passes.speculate import speculate_guards
 from pullback.passes.strips import strip_for_caches, strip_mine
@@ -64,6 +65,7 @@ PASSES = (
     Pass("commute", "factors in one order: equal work looks equal", commute),
     Pass("common", "equal statements are computed once", eliminate_common),
     Pass("dead", "what no result needs is dropped", eliminate_dead),
+    Pass("rows", "rows of a loop that follow from its others are computed again", recompute_cheap_rows),
     Pass("fuse", "statements go into their readers where that pays", fuse),
     Pass("checkpoints", "nothing merges any more: what is computed again stays so", inline_checkpoints),
     Pass("strips", "long axes a stretch at a time, so that less is alive at once", strip_mine, for_memory=True),

@@ -44,7 +44,7 @@ def recompute_rows(program: Program, levels: int) -> Program:
 
 
 @dataclass
-class _Pair:
+class Pair:
     """A loop, the loop that reads its rows backwards, and which rows."""
 
     forward: Fold
@@ -53,6 +53,7 @@ class _Pair:
 
     @property
     def trips(self) -> int:
+        """How many there are of either."""
         trips = self.forward.var.extent.constant
         assert trips is not None
         return trips
@@ -60,12 +61,12 @@ class _Pair:
 
 def _block(block: Block, levels: int) -> Block:
     block = replace(block, statements=tuple(map_blocks(s, partial(_block, levels=levels)) for s in block.statements))
-    for pair in list(_pairs(block)):
+    for pair in list(pairs(block)):
         block = _split(block, pair, levels)
     return block
 
 
-def _pairs(block: Block) -> Iterator[_Pair]:
+def pairs(block: Block) -> Iterator[Pair]:
     """The pairs of loops of a block; a loop is in one at most."""
     readers: dict[Ref, list[Statement]] = {}
     for s in block.statements:
@@ -84,7 +85,7 @@ def _pairs(block: Block) -> Iterator[_Pair]:
         for reader, rows in by_reader.items():
             if reader not in taken:
                 taken |= {s, reader}
-                yield _Pair(s, reader, rows)
+                yield Pair(s, reader, rows)
                 break
 
 
@@ -109,7 +110,7 @@ def _bytes(r: Ref) -> int:
     return prod(d.constant or 1 for d in r.shape) * r.dtype.numpy.itemsize
 
 
-def _split(block: Block, pair: _Pair, levels: int) -> Block:
+def _split(block: Block, pair: Pair, levels: int) -> Block:
     """The block with the pair in blocks of steps, on so many levels."""
     if levels < 2:
         return block
@@ -125,7 +126,7 @@ def _split(block: Block, pair: _Pair, levels: int) -> Block:
     return block if work.left is None else _split(block, work.left, levels - 1)
 
 
-def _block_size(pair: _Pair, levels: int) -> int:
+def _block_size(pair: Pair, levels: int) -> int:
     """How many steps a block has, so that starts and rows of all levels take about the same memory.
 
     With state bytes s, row bytes e, and n levels, s B on each but the last and e C on that are least together for
@@ -143,14 +144,14 @@ def _block_size(pair: _Pair, levels: int) -> int:
 class _Blocks:
     """What takes the places of the two loops."""
 
-    def __init__(self, pair: _Pair, size: int, levels: int) -> None:
+    def __init__(self, pair: Pair, size: int, levels: int) -> None:
         self.pair, self.size, self.levels = pair, size, levels
         self.count, self.rest = divmod(pair.trips, size)
         f = pair.forward
         self.kept = [k for k in range(len(f.states), len(f.outs)) if k not in pair.rows]
         self.starts = [Ref(f"{r.name}_starts", r.dtype, (as_index(self.count), *r.shape)) for r in f.states]
         self.last_rows: dict[Ref, Ref] = {}
-        self.left: _Pair | None = None
+        self.left: Pair | None = None
 
     def forward(self) -> list[Statement]:
         """The blocks, storing what each starts from, and the rest of the steps."""
@@ -199,7 +200,7 @@ class _Blocks:
         if self.rest:
             left = self._backward_steps(inits, as_index(0), self.rest, self.last_rows)
             made.append(left)
-            self.left = _Pair(self.last, left, list(range(len(f.states) + len(self.kept), len(self.last.outs))))
+            self.left = Pair(self.last, left, list(range(len(f.states) + len(self.kept), len(self.last.outs))))
             inits, heads = left.outs[:count], left.outs[count:]
         v = Var(f"{g.var.name}_block", as_index(self.count))
         now = self.count - 1 - as_index(v)
@@ -210,7 +211,7 @@ class _Blocks:
         first = self.rest + as_index(v) * self.size
         back = self._backward_steps(states, first, self.size, rows)
         body = Block((*copies, again, back), back.outs)
-        body = _split(body, _Pair(again, back, list(range(len(f.states), len(again.outs)))), self.levels - 1)
+        body = _split(body, Pair(again, back, list(range(len(f.states), len(again.outs)))), self.levels - 1)
         stacks = [Ref(r.name, r.dtype, (v.extent, *r.shape)) for r in back.outs[count:]]
         made.append(Fold((*g.outs[:count], *stacks), v, states, inits, body, g.positions))
         for j, stack in enumerate(stacks):

@@ -65,6 +65,9 @@ OWN: Final = (
           "passes/sums.py; off under exact()", exact=False, condition="at most half of the work is left"),
     _rule("recompute.rows", "stacked rows are computed again", "T rows that a backward loop reads become B states and "
           "C rows at a time, T = B C + R", "passes/recompute.py", condition="the steps are computed once more"),
+    _rule("rows.again", "rows that follow from others", "r(t) = f(u(t)), u(t) kept as rows: r(t) is not kept, what "
+          "reads it computes f(u(t))", "passes/rows.py",
+          condition="f is a few elementwise operations, and the rows are large"),
     _rule("extremes.read", "extremes at their positions", "y = maxᵢ s(i), p = argmaxᵢ s(i): y = s(p)",
           "passes/extremes.py"),
     _rule("strips.axis", "a long axis in strips", "y = I ⇒ s; z = ∑ᵢ t(y(i)): z = ∑_b ∑_{i in strip b} t(y(i)), y for "

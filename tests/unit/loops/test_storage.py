@@ -10,8 +10,9 @@ from pullback.ir.parser import parse_program
 from pullback.ir.program import Fold
 from pullback.ir.traverse import specialise
 from pullback.ir.verify import verify
-from pullback.loops.nodes import Copy, Function, walk
+from pullback.loops.nodes import Copy, For, Function, walk
 from pullback.loops.unroll import unroll_copies
+from pullback.loops.verify import verify_function
 from pullback.runtime.executor import compile_program
 
 HEAT = """heat(u0: f64[N], T: size) {
@@ -85,3 +86,29 @@ def test_loops_with_rows_keep_their_copies() -> None:
     (fold,) = unroll_copies(program).body.statements
     assert isinstance(fold, Fold)
     assert fold.var.extent.constant == 4
+
+
+KEPT = """kept(u0: f64[N], k: f64, T: size) {
+  u, rows = fold t < T (v = u0) {
+    w = build n < N { k * v[N - 1 - n] + v[n] }
+    yield w, v }
+  y = build n < N { u[n] + rows[T - 1, N - 1 - n] + rows[0, n] }
+  return y RESULT }"""
+
+
+@pytest.mark.parametrize("result", ["", ", u"])
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_a_state_that_is_kept_as_rows_moves_from_row_to_row(steps: int, result: str) -> None:
+    program = parse_program(KEPT.replace("RESULT", result))
+    dims = {"N": 300, "T": steps}
+    executable = compile_program(program, dims)
+    function, memory = executable.lowered.function, executable.lowered.memory
+    verify_function(function, memory)
+    if steps > 1:
+        assert not any(isinstance(s, Copy) for loop in walk(function.body) if isinstance(loop, For) for s in loop.body)
+        assert [b.shape[0].constant for b in memory.offsets if b.name == "rows"] == [steps + 1]
+    inputs = [np.random.default_rng(0).standard_normal(300), np.array(0.3)]
+    run = executable.run_poisoned(inputs)
+    assert (run.peak, run.stray) == (memory.peak, 0)
+    for found, wanted in zip(run.outputs, interpret(program, inputs, dims), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-14)

@@ -1,0 +1,116 @@
+"""Rows of a loop that follow from its other rows are computed again in the loop that reads them backwards.
+
+Before    s, states, a = fold t < T (u = u0) { k = x * u;  a = u + h k;  ..  yield s', u, a }
+          g = fold v < T (w = w0) { .. a[T - 1 - v, n - 1] .. states[T - 1 - v, n] .. }
+After     s, states = fold t < T (u = u0) { k = x * u;  a = u + h k;  ..  yield s', u }
+          g = fold v < T (w = w0) { k = x * states[T - 1 - v];  a = states[T - 1 - v] + h k;  .. a[n - 1] .. }
+
+What a derivative keeps of the stages of a method shrinks to the state they begin with. That pays where the rows are
+too many for a cache near the processor and a row is a few elementwise operations on others, which the reader may then
+take in; what has a sum or a transcendental stays stored. Numbers do not change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from pullback.ir import expr
+from pullback.ir.expr import Ref, Scalar
+from pullback.ir.index import Index, as_index
+from pullback.ir.program import Block, Build, Fold, Program, Statement, map_blocks, statement_reads
+from pullback.ir.traverse import Substitution
+from pullback.passes.cost import has_data_index, has_reduction, has_transcendental, operations
+from pullback.passes.recompute import Pair, pairs
+from pullback.rewrite.fired import fired
+
+LARGE = 256 * 1024  # bytes of rows that are worth computing again
+CHEAP = 10  # operations of a statement that is
+MORE = 20  # operations for a row, what others need as well not counted
+
+
+def recompute_cheap_rows(program: Program) -> Program:
+    """The program with rows computed again where that is cheap."""
+    return program.with_body(_block(program.body))
+
+
+def _block(block: Block) -> Block:
+    block = replace(block, statements=tuple(map_blocks(s, _block) for s in block.statements))
+    changed: dict[Statement, Statement] = {}
+    for pair in pairs(block):
+        work = _Rows(pair)
+        if work.dropped:
+            fired("rows.again")
+            changed |= {pair.forward: work.forward(), pair.backward: work.backward()}
+    return replace(block, statements=tuple(changed.get(s, s) for s in block.statements))
+
+
+class _Rows:
+    """The rows of a pair that are computed again.
+
+    Attributes:
+        kept: arrays of the forward body that its rows hold.
+        dropped: the others, with the rows that held them.
+        again: what the backward body computes for these.
+    """
+
+    def __init__(self, pair: Pair) -> None:
+        self.pair = pair
+        f = pair.forward
+        self.own = {*f.states, *(o for s in f.body.statements for o in s.outs)}
+        self.made = {s.outs[0]: s for s in f.body.statements if isinstance(s, Build) and _is_cheap(s)}
+        place = {o: k for k, s in enumerate(f.body.statements) for o in s.outs}
+        held = {f.body.results[k]: f.outs[k] for k in pair.rows}
+        self.kept = {r: out for r, out in held.items() if r not in self.made}
+        self.dropped: dict[Ref, Ref] = {}
+        self.again: dict[Ref, Build] = {}
+        for r in sorted(held.keys() & self.made.keys(), key=place.__getitem__):
+            needed = self._needed(r) if prod(d.constant or 0 for d in held[r].shape) * r.dtype.size >= LARGE else None
+            if needed is None or sum(operations(s.values[0]) for s in needed.values()) > MORE:
+                self.kept[r] = held[r]
+            else:
+                self.dropped[r] = held[r]
+                self.again |= needed
+
+    def _needed(self, r: Ref) -> dict[Ref, Build] | None:
+        """The statements that give r from rows that are kept, in order; None where it needs something else."""
+        if r in self.again or r in self.kept or r not in self.own:
+            return {}
+        s = self.made.get(r)
+        if s is None:
+            return None
+        out: dict[Ref, Build] = {}
+        for q in statement_reads(s):
+            more = self._needed(q)
+            if more is None:
+                return None
+            out |= more
+        return {**out, r: s}
+
+    def forward(self) -> Fold:
+        """The loop without these rows."""
+        f = self.pair.forward
+        kept = [k for k, out in enumerate(f.outs) if out not in self.dropped.values()]
+        body = replace(f.body, results=tuple(f.body.results[k] for k in kept))
+        return replace(f, outs=tuple(f.outs[k] for k in kept), body=body)
+
+    def backward(self) -> Fold:
+        """The loop that computes them."""
+        f, g = self.pair.forward, self.pair.backward
+        now = g.var.extent - 1 - as_index(g.var)
+        rows = {out: r for r, out in self.dropped.items()}
+
+        def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+            if ref in rows:
+                return expr.get(m.ref(rows[ref]), *indices[1:])
+            return expr.get(self.kept[ref], now, *indices) if ref in self.kept else expr.get(ref, *indices)
+
+        m = Substitution(variables={f.var: now}, get=element)
+        body = m.block(replace(g.body, statements=(*self.again.values(), *g.body.statements)))
+        return replace(g, body=body)
+
+
+def _is_cheap(s: Build) -> bool:
+    value = s.values[0]
+    return (len(s.outs) == 1 and operations(value) <= CHEAP
+            and not (has_reduction(value) or has_transcendental(value) or has_data_index(value)))
