@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.gradbench.fields import Fields
-from benchmarks.gradbench.workloads import MODULES, Workload, numbers
+from benchmarks.gradbench.workloads import MODULES, Workload, numbers, program_of
 from pullback.runtime.compile import compiled_library, find_compiler
 
 FOLDER = Path(__file__).parent / "reference"
@@ -77,9 +77,25 @@ def ode(call: Call, given: Fields) -> list[Workload]:
     return [call("primal", np.zeros(len(x)), x, len(x), s), call("gradient", np.zeros(len(x)), x, len(x), s)]
 
 
+def gmm(call: Call, given: Fields) -> list[Workload]:
+    """The mixture, the points, D, K, N, the prior and working memory; the gradient's parts are results."""
+    D, K, N = (given.size(n) for n in "dkn")
+    T, m, gamma = D * (D - 1) // 2, given.size("m", 0), given.number("gamma")
+    mixture = [given.array("alpha", K), given.array("mu", K, D), given.array("q", K, D)]
+    mixture.append(given.array("l", K, T, empty=T == 0))
+    constant = program_of("gmm").wishart_constant(D, K, m, gamma)
+    M = -(-N // 32) * 32
+    room = np.zeros(K * D * D + K * M + D * M)
+    arguments = (*mixture, given.array("x", N, D), D, K, N, float(m), gamma, constant, room)
+    parts = {name: np.zeros(a.shape) for name, a in zip(("alpha", "mu", "q", "l"), mixture, strict=True)}
+    jacobian = call("jacobian", parts["l"], *arguments, *(parts[name] for name in ("alpha", "mu", "q")))
+    jacobian.answer = lambda _: {name: numbers(a) for name, a in parts.items()}
+    return [call("objective", np.zeros(()), *arguments), jacobian]
+
+
 ARGUMENTS: dict[str, Callable[[Call, Fields], list[Workload]]] = {
-    "llsq": llsq, "lse": lse, "ode": ode, "kmeans": kmeans,
-}
+    "llsq": llsq, "lse": lse, "gmm": gmm, "ode": ode, "kmeans": kmeans,
+}  # fmt: skip
 
 
 def fused(module: str, given: Any) -> list[Workload]:

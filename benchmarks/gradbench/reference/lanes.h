@@ -10,6 +10,11 @@ enum { L = 8 };
 
 #define ALWAYS static inline __attribute__((always_inline))
 #define EACH _Pragma("omp simd")
+#if defined(__x86_64__) && defined(__AVX512F__)
+#define HELD(x) __asm__("" : "+v"(x)) /* in a register, not loaded again for each use */
+#else
+#define HELD(x) (void)0
+#endif
 #ifdef __x86_64__
 __attribute__((simd("notinbranch"))) double exp(double); /* libmvec */
 #endif
