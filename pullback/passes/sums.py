@@ -1,20 +1,25 @@
 """Sums that cost more than they need: through a table of places, and of a product that falls apart.
 
-Two rewrites of a statement in normal form, `y = build I { sum V { s } }`, when sizes are numbers:
+Three rewrites of a statement in normal form, `y = build I { sum V { s } }`, when sizes are numbers:
 
     scatter     sum over v of [j == data(v)] s(v, j)  becomes  y[data(v)] += s(v, data(v)): each term is put in its
                 place, in the same order, where the sum would look for its terms at every j.
+    band        sum over v of [..] s(i - f(v), v), where f is not linear and what s reads has few places for i - f(v),
+                becomes y[w + f(v)] += s(w, v) over the places w: few of the i have a term for a v.
     split       sum over u, w of a(w, k) * b(u, w)  becomes  sum over w of a(w, k) * t(w), t(w) = sum over u of b(u, w),
                 where t lacks an index of the result: the order of products of a chain, for sums.
 
 Before    n = build j < K, d < D { sum i < N { [j == data(near[i], K)] x[i, d] } }
+          l = build t < T { sum j < D { [0 <= t - f(j) < D, ..] q[t - f(j), j] } }
           m = build k < K, c < D { sum i < N, r < D { z[i, k, r] * Q[k, r, c] } }
 After     n: f64[K, D] = scatter i < N, d < D { [data(near[i], K), d] += x[i, d] }
+          l: f64[..] = scatter j < D, w < D { [w + f(j)] += [0 <= w + f(j) < .., ..] q[w, j] }
           m_part = build k < K, r < D { sum i < N { z[i, k, r] } }
           m = build k < K, c < D { sum r < D { m_part[k, r] * Q[k, r, c] } }
 
-The first does as many additions as there are terms; it is how the derivative of a minimum's position reaches what the
-position chose. The second adds products in another order, so it is off under `exact()`.
+The first two do as many additions as there are terms; so the derivative of a minimum's position reaches what the
+position chose, and that of a triangular matrix the row of its elements. The third adds products in another order, so it
+is off under `exact()`.
 """
 
 from __future__ import annotations
@@ -24,12 +29,13 @@ from dataclasses import replace
 from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Bracket, Mul, Reduce, Ref, Scalar
-from pullback.ir.index import Atom, Data, Index, Var, as_index, cond
+from pullback.ir.expr import Bracket, Get, Mul, Reduce, Ref, Scalar, Select
+from pullback.ir.index import Atom, Cond, Data, Index, Var, as_index, cond
 from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_blocks
-from pullback.ir.traverse import Substitution
+from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.fired import fired
 
+FEW = 4  # places of a result for each place that a term can come from, at least
 
 def rearrange_sums(program: Program) -> Program:
     """The program with the two rewrites applied wherever they save work."""
@@ -50,7 +56,7 @@ def _rearranged(s: Build, exact: bool) -> list[Statement]:
     value = s.values[0]
     if len(s.values) != 1 or not isinstance(value, Reduce) or value.op != "sum":
         return [s]
-    placed = _scatter(s, value)
+    placed = _scatter(s, value) or _band(s, value)
     if placed is not None:
         return [placed]
     parts = None if exact else _split(s, value)
@@ -59,12 +65,7 @@ def _rearranged(s: Build, exact: bool) -> list[Statement]:
 
 def _scatter(s: Build, value: Reduce) -> Scatter | None:
     """The sum as a scatter, where a condition says that one index of the result is a datum of the terms."""
-    if not isinstance(value.arg, Bracket):
-        return None
-    inner = value.arg
-    conds, term = inner.conds, inner.arg
-    while isinstance(term, Bracket):
-        conds, term = (*conds, *term.conds), term.arg
+    conds, term = _guarded(value.arg)
     for c in conds:
         for j in s.vars:
             place = None if c.op != "==" else _solved(c.index, j)
@@ -82,6 +83,52 @@ def _scatter(s: Build, value: Reduce) -> Scatter | None:
             fired("sums.scatter")
             return Scatter(s.outs[0], (*value.vars, *others), indices, put, s.positions)
     return None
+
+
+def _guarded(term: Scalar) -> tuple[tuple[Cond, ...], Scalar]:
+    """The conditions around a term, and the term."""
+    conds: tuple[Cond, ...] = ()
+    while isinstance(term, Bracket):
+        conds, term = (*conds, *term.conds), term.arg
+    return conds, term
+
+
+def _band(s: Build, value: Reduce) -> Scatter | None:
+    """The sum as a scatter over the places of what it reads, where these are few beside an index of the result."""
+    conds, term = _guarded(value.arg)
+    if not conds or any(isinstance(n, Bracket | Select | Reduce) for n in walk(term)):
+        return None  # what is read under further conditions need not be in range under these
+    for g in walk(term):
+        for index, extent in zip(g.indices, g.ref.shape, strict=True) if isinstance(g, Get) else ():
+            for i in s.vars:
+                if extent.constant and FEW * extent.constant <= (i.extent.constant or 0):
+                    there = _shifted(index, i, value.vars)
+                    if there is not None:
+                        return _placed(s, value, i, index, Var(i.name, extent), there)
+    return None
+
+
+def _shifted(index: Index, i: Var, summed: tuple[Var, ...]) -> Index | None:
+    """`index` - i or `index` + i negated, if that needs the indices of the sum alone; i is `index` without it."""
+    factor = index.coefficient(i)
+    if factor is None or factor.constant not in (1, -1) or index.data:
+        return None
+    rest = index - as_index(i) if factor.constant == 1 else -(index + as_index(i))
+    linear = all((c := rest.coefficient(v)) is not None and c.constant is not None for v in rest.free)
+    return rest if not linear and rest.free <= set(summed) else None  # linear ones are narrowed by `windows`
+
+
+def _placed(s: Build, value: Reduce, i: Var, index: Index, w: Var, rest: Index) -> Scatter:
+    """Each term put where it belongs: for a place w = `index` of what is read, i is ±w less the rest."""
+    factor = index.coefficient(i)
+    assert factor is not None
+    there = as_index(w) * (factor.constant or 1) - rest
+    inside = (cond(">=", there), cond(">=", i.extent - 1 - there))
+    put = expr.bracket(inside, Substitution(variables={i: there}).scalar(value.arg))
+    others = tuple(v for v in s.vars if v is not i)
+    fired("sums.band")
+    at = tuple(there if v is i else as_index(v) for v in s.vars)
+    return Scatter(s.outs[0], (*others, *value.vars, w), at, put, s.positions)
 
 
 def _solved(equation: Index, j: Var) -> Atom | None:

@@ -25,7 +25,8 @@ CASES = [(module, function, size, given) for module, sizes in SMALL.items() for 
          for function in MODULES[module][1]]  # fmt: skip
 
 
-LARGER = {"llsq": [("", inputs.llsq(141))], "lse": [("", inputs.lse(141))], "kmeans": [("", inputs.kmeans(5, 141, 7))]}
+LARGER = {"llsq": [("", inputs.llsq(141))], "lse": [("", inputs.lse(141))], "kmeans": [("", inputs.kmeans(5, 141, 7))],
+          "gmm": [("", inputs.gmm(9, 3, 70))]}  # fmt: skip
 
 
 def ask(**message: Any) -> dict[str, Any]:

@@ -61,6 +61,8 @@ OWN: Final = (
           condition="no element is evaluated more often than before, or it is cheap"),
     _rule("sums.scatter", "sums by a table of places", "z(j) = ∑ᵢ δ(j, data(i)) × s(i): z[data(i)] += s(i)",
           "passes/sums.py"),
+    _rule("sums.band", "sums of few terms as scatters", "z(i) = ∑ᵥ [c] s(i − f(v), v): z[w + f(v)] += s(w, v)",
+          "passes/sums.py", condition="there are at most a quarter as many w as i"),
     _rule("sums.split", "a sum in two", "∑_{i, j} s(j) × t(i, j) = ∑ⱼ s(j) × t′(j), t′ = J ⇒ ∑ᵢ t(i, j)",
           "passes/sums.py; off under exact()", exact=False, condition="at most half of the work is left"),
     _rule("recompute.rows", "stacked rows are computed again", "T rows that a backward loop reads become B states and "
