@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import gcd
+from math import gcd, prod
 
 from pullback.ir.index import Atom, Data, Floor, Index, Mod, Monomial, Var, as_index, polynomial
 from pullback.ir.traverse import Substitution
@@ -43,7 +43,9 @@ from pullback.loops.nodes import (
 
 Interval = tuple[int, int]
 Places = Mapping[Buffer, View]
+Rows = tuple[int, tuple[Interval, ...]]
 ENDLESS = 1 << 60
+EVERYWHERE: Interval = (-ENDLESS, ENDLESS)
 MANY = 64  # runs or periods above which nothing is proven
 
 
@@ -71,16 +73,17 @@ class Footprint:
     """
 
     def __init__(self, body: Iterable[Stmt], places: Places, ranges: Mapping[Atom, Interval] | None = None,
-                 every: bool = False) -> None:
+                 every: bool = False, values: Mapping[Var, Index] | None = None) -> None:
         self.ranges: dict[Atom, Interval] = dict(ranges or {})
         self.outside = frozenset(self.ranges)
         self.accesses: list[Access] = []
         statements = tuple(body)
         self._known: set[tuple[Buffer, Index, Index, bool, bool, bool]] = set()
         self._splits: dict[Index, tuple[Index, Index]] = {}
+        self._aparts: dict[tuple[Index, int], tuple[Index, Interval | None]] = {}
         self._never = False
         self._wanted = None if every else written(statements, places)
-        self._body(statements, places, {})
+        self._body(statements, places, dict(values or {}))
 
     def _body(self, body: Sequence[Stmt], places: Places, known: dict[Var, Index]) -> None:
         known = dict(known)
@@ -89,9 +92,7 @@ class Footprint:
             self._reads(s, places, m)
             match s:
                 case For():
-                    own = Var(s.var.name, s.var.extent)
-                    self.ranges[own] = trip_range(s, self.ranges, m)
-                    self._body(s.body, places, {**known, s.var: as_index(own)})
+                    self._body(s.body, places, {**known, s.var: self._loop(s, m)})
                 case Loop():
                     self._body(s.body, places, known)
                 case If():
@@ -123,6 +124,16 @@ class Footprint:
                 case _:
                     pass
 
+    def _loop(self, s: For, m: Substitution) -> Index:
+        """What stands for the variable of a loop: a new one, which counts the steps where these begin at a number."""
+        own = Var(s.var.name, s.var.extent)
+        values = self.ranges[own] = trip_range(s, self.ranges, m)
+        begin = m.index(s.lower).constant if isinstance(s.lower, Index) else None
+        if s.step == 1 or begin is None or values[1] >= ENDLESS:
+            return as_index(own)
+        self.ranges[own] = 0, (values[1] - begin) // s.step
+        return as_index(own) * s.step + begin
+
     def _holds(self, s: If, m: Substitution) -> bool:
         """Whether a test of indices always holds."""
         if not isinstance(s.test, Holds):
@@ -153,10 +164,12 @@ class Footprint:
         """What the kernel does to its parameters is found once for all calls with the same ranges of its indices."""
         pairs = zip(s.kernel.indices, s.index_values, strict=True)
         values = {v: m.index(i) for v, i in pairs if isinstance(v, Var)}
-        known = tuple((v, interval(i, self.ranges)) for v, i in values.items())
+        known = tuple((v, i.constant, interval(i, self.ranges)) for v, i in values.items())
         inner = Substitution(variables=values)
         homes = {p: located(a, places, m) for p, a in zip(s.kernel.params, s.arguments, strict=True)}
-        for a in _summary(s.kernel, known):
+        summary, ranges = _summary(s.kernel, known)
+        self.ranges |= ranges
+        for a in summary:
             home = homes.get(a.buffer)
             if home is None or (self._wanted is not None and home.buffer not in self._wanted):
                 continue
@@ -209,6 +222,57 @@ class Footprint:
         fixed, moving = self._split(i)
         return fixed, interval(moving, self.ranges)
 
+    def run(self, a: Access) -> tuple[Index, Interval]:
+        """An access as a run of elements, from the least to the greatest, at places that may lie further apart."""
+        (fixed, moving), (also, end) = self._split(a.first), self._split(a.last)
+        width = None if fixed is not also else (end - moving).constant
+        if width is None:
+            low, high = interval(moving, self.ranges), interval(end, self.ranges)
+            sure = fixed is also and low is not None and high is not None
+            return fixed, (low[0], high[1]) if sure and low is not None and high is not None else EVERYWHERE
+        start = moving.offset
+        far, found = self._apart(moving - start, width)
+        return fixed + far, EVERYWHERE if found is None else (found[0] + start, found[1] + start + width)
+
+    def _apart(self, i: Index, width: int) -> tuple[Index, Interval | None]:
+        """The terms of an index that put runs of `width` and an element apart, and the range of the others."""
+        known = self._aparts.get((i, width))
+        if known is None:
+            far, near = as_index(0), i
+            for m, c in sorted(i.terms, key=lambda term: -abs(term[1])):
+                rest = near - polynomial({m: c})
+                values = interval(rest, self.ranges)
+                single = len(m) == 1 and isinstance(m[0], Var)
+                if not single or values is None or abs(c) <= values[1] - values[0] + width + 1:
+                    break
+                far, near = far + polynomial({m: c}), rest
+            known = self._aparts[i, width] = far, interval(near, self.ranges)
+        return known
+
+    def rows(
+        self, spans: Mapping[Buffer, tuple[Index, Interval] | None]
+    ) -> tuple[dict[Buffer, Rows], dict[Buffer, int]]:
+        """What is touched in each row, and how many elements that are at most, in buffers that have a span."""
+        runs: dict[Buffer, dict[Index, list[Interval]]] = {}
+        for a in self.accesses:
+            place, run = self.run(a)
+            runs.setdefault(a.buffer, {}).setdefault(self._split(place)[1], []).append(run)
+        rows: dict[Buffer, Rows] = {}
+        elements: dict[Buffer, int] = {}
+        for b, span in spans.items():
+            if span is not None:
+                merged = {place: _merged(found) for place, found in runs[b].items()}
+                distance = gcd(*(c for place in merged for _, c in place.terms))
+                rows[b] = distance, tuple(run for found in merged.values() for run in found)
+                many = sum((high - low + 1) * self._values(i) for i, found in merged.items() for low, high in found)
+                elements[b] = min(many, span[1][1] - span[1][0] + 1)
+        return rows, elements
+
+    def _values(self, i: Index) -> int:
+        """How many values a sum of variables takes at most."""
+        ends = [interval(as_index(a), self.ranges) for a in i.atoms]
+        return prod(ENDLESS if found is None else found[1] - found[0] + 1 for found in ends)
+
     def _split(self, i: Index) -> tuple[Index, Index]:
         """The index as what no iteration changes plus the rest."""
         out = self._splits.get(i)
@@ -255,20 +319,25 @@ class Footprint:
 
 
 @lru_cache(maxsize=1024)
-def _summary(k: Kernel, known: tuple[tuple[Var, Interval | None], ...]) -> tuple[Access, ...]:
-    """What a kernel does to its parameters, in runs of elements, where its indices have these ranges."""
-    f = Footprint(k.body, {}, {v: found or (0, ENDLESS) for v, found in known}, every=True)
+def _summary(
+    k: Kernel, known: tuple[tuple[Var, int | None, Interval | None], ...]
+) -> tuple[tuple[Access, ...], Mapping[Atom, Interval]]:
+    """What a kernel does to its parameters, in runs of elements, where its indices have these values or ranges.
+
+    Runs that lie apart, as the rows of a block, keep the variables that tell how far; these come with their ranges.
+    """
+    ranges: dict[Atom, Interval] = {v: found or (0, ENDLESS) for v, value, found in known if value is None}
+    f = Footprint(k.body, {}, ranges, every=True, values={v: as_index(n) for v, n, _ in known if n is not None})
     runs: dict[tuple[Buffer, Index, bool, bool, bool], list[Interval]] = {}
     for a in f.accesses:
-        (fixed, low), (also, high) = f.ends(a.first), f.ends(a.last)
-        sure = fixed is also and low is not None and high is not None
-        run = (low[0], high[1]) if sure and low is not None and high is not None else (-ENDLESS, ENDLESS)
-        runs.setdefault((a.buffer, fixed, a.write, a.adds, a.begins), []).append(run)
+        place, run = f.run(a)
+        runs.setdefault((a.buffer, place, a.write, a.adds, a.begins), []).append(run)
+    apart = {a: f.ranges[a] for _, place, *_ in runs for a in place.atoms if a in f.ranges and a not in ranges}
     return tuple(
-        Access(b, fixed + low, fixed + high, *kind)
-        for (b, fixed, *kind), found in runs.items()
+        Access(b, place + low, place + high, *kind)
+        for (b, place, *kind), found in runs.items()
         for low, high in _merged(found)
-    )
+    ), apart
 
 
 def _merged(runs: list[Interval]) -> list[Interval]:
@@ -407,10 +476,18 @@ def independent(
 
 @dataclass(frozen=True)
 class Touched:
-    """What statements touch: addresses in each buffer, as `Footprint.spans` has them, and the buffers they write."""
+    """What statements touch: addresses in each buffer, as `Footprint.spans` has them, and the buffers they write.
+
+    Attributes:
+        rows: for each buffer with a span, the distance of rows and the runs of elements that are touched in each; the
+            distance is 0 where there is but one.
+        elements: how many there are at most.
+    """
 
     spans: Mapping[Buffer, tuple[Index, Interval] | None]
     changed: frozenset[Buffer]
+    rows: Mapping[Buffer, Rows]
+    elements: Mapping[Buffer, int]
 
     def moved(self, places: Places) -> Touched:
         """The same where the buffers are places in others."""
@@ -423,13 +500,26 @@ class Touched:
                 spans[home.buffer] = None
             else:
                 spans[home.buffer] = here[0], (min(before[1][0], here[1][0]), max(before[1][1], here[1][1]))
-        return Touched(spans, frozenset(places[b].buffer for b in self.changed))
+        rows: dict[Buffer, Rows] = {}
+        elements: dict[Buffer, int] = {}
+        for b, n in self.elements.items():
+            whole = places[b].buffer
+            elements[whole] = elements.get(whole, 0) + n
+            rows[whole] = _together(rows.get(whole, (0, ())), self.rows[b])
+        return Touched(spans, frozenset(places[b].buffer for b in self.changed), rows, elements)
 
 
 def touched(body: Sequence[Stmt], places: Places, ranges: Mapping[Atom, Interval]) -> Touched:
     """What the statements touch."""
     f = Footprint(body, places, ranges, every=True)
-    return Touched(f.spans(), frozenset(x.buffer for x in f.accesses if x.write))
+    spans = f.spans()
+    rows, elements = f.rows(spans)
+    return Touched(spans, frozenset(x.buffer for x in f.accesses if x.write), rows, elements)
+
+
+def _together(a: Rows, b: Rows) -> Rows:
+    """What two sets of statements touch, in rows of a distance that suits both."""
+    return gcd(a[0], b[0]), (*a[1], *b[1])
 
 
 def collide(a: Touched, b: Touched, apart: frozenset[Buffer] = frozenset()) -> bool:
@@ -438,9 +528,18 @@ def collide(a: Touched, b: Touched, apart: frozenset[Buffer] = frozenset()) -> b
         p, q = a.spans[buffer], b.spans[buffer]
         if p is None or q is None or p[0] is not q[0]:
             return True
-        if p[1][0] <= q[1][1] and q[1][0] <= p[1][1]:
+        if p[1][0] <= q[1][1] and q[1][0] <= p[1][1] and not _aside(a.rows[buffer], b.rows[buffer]):
             return True
     return False
+
+
+def _aside(a: Rows, b: Rows) -> bool:
+    """Whether runs of elements lie side by side in rows."""
+    distance = gcd(a[0], b[0])
+    if not distance or len(a[1]) * len(b[1]) > MANY * MANY:
+        return False
+    return not any((low - other) % distance <= last - other or (other - low) % distance <= high - low
+                   for low, high in a[1] for other, last in b[1])
 
 
 def first_reads(body: Iterable[Stmt], places: Places) -> frozenset[Buffer]:

@@ -74,6 +74,7 @@ from pullback.loops.work import NEAR, cycles, moving
 
 LEAST = 20_000  # cycles of a statement that make up for waiting for each other
 WAKING = 200_000  # cycles of all such statements below which waking threads that sleep does not pay
+OFTEN = 100_000  # cycles of a statement that make up for waiting in every trip of a loop that could be cut itself
 CHUNK = 6_000  # cycles of a chunk that make up for taking it
 MOST = 64  # chunks of a loop
 HALF = 0.5  # the part of a loop that must be shared out inside it for its sums to stay in order
@@ -215,6 +216,7 @@ class _Splitting:
     def __init__(self, call: Call, root: Places, sums: bool) -> None:
         self.call = call
         self.sums = sums
+        self.around = 1  # iterations of the independent loops around what is looked at, where they do nothing else
         self.added: dict[Buffer, View] = {}  # parameters for partial sums
         self.kernel = call.kernel
         self.places = {p: View(root[a.buffer].buffer if a.buffer in root else a.buffer, a.offset)
@@ -427,7 +429,7 @@ class _Splitting:
             low, high = values = trip_range(s, ranges)
             inside = self._parts(s.body, {**ranges, s.var: values}, before)
             trips = (high - low) // s.step + 1
-            if _shared(inside, {**ranges, s.var: values}) * trips > HALF * cycles((s,), ranges):
+            if _shared(inside, {**ranges, s.var: values}, OFTEN) * trips > HALF * cycles((s,), ranges):
                 return [_Around(s, inside)]
         added = self._added(s, ranges, before) if self.sums else []
         return added or [_Around(s, inside) if any(p.chunk for p in _pieces(inside)) else plain]
@@ -491,11 +493,13 @@ class _Splitting:
             return None
         total = self._work(s, ranges, CHUNK * MOST)
         wanted = max(2, min(MOST, int(total / CHUNK)))
-        if trips < min(FEW, wanted):
+        if trips * self.around < min(FEW, wanted):
+            self.around *= trips if _is_nest(s) else 1
             inner = self._parts(s.body, {**ranges, s.var: values}, before)
+            self.around //= trips if _is_nest(s) else 1
             if len(inner) == 1 and isinstance(inner[0], _Region):
                 return _Region(tuple(self._outer(s, trips, p, before, private) for p in inner[0].pieces))
-            if self._visible(s) and _shared(inner, {**ranges, s.var: values}) > MOSTLY * total / trips:
+            if self._visible(s) and _shared(inner, {**ranges, s.var: values}, 2 * LEAST) > MOSTLY * total / trips:
                 return _Around(s, inner)
         cut = self._cut(s, ranges, MOST)
         if cut is None:
@@ -596,10 +600,26 @@ def _pieces(parts: Iterable[_Part]) -> list[_Piece]:
     return out
 
 
-def _shared(parts: Sequence[_Part], ranges: Mapping[Atom, Interval]) -> float:
+def _shared(parts: Sequence[_Part], ranges: Mapping[Atom, Interval], least: float) -> float:
     """The cycles of parts that are shared out in regions large enough to wait for each other."""
-    regions = [[x for piece in p.pieces for x in piece.whole] for p in parts if isinstance(p, _Region)]
-    return sum(w for r in regions if (w := cycles(r, ranges)) >= 2 * LEAST)
+    total = 0.0
+    for p in parts:
+        match p:
+            case _Region():
+                work = cycles([x for piece in p.pieces for x in piece.whole], ranges)
+                total += work if work >= least else 0
+            case _Around(outside=For() as loop):
+                low, high = values = trip_range(loop, ranges)
+                total += ((high - low) // loop.step + 1) * _shared(p.inside, {**ranges, loop.var: values}, least)
+            case _:
+                pass
+    return total
+
+
+def _is_nest(s: For) -> bool:
+    """Whether the body of a loop is one loop."""
+    work = [x for x in s.body if not isinstance(x, Let | LetIndex | Comment)]
+    return len(work) == 1 and isinstance(work[0], For)
 
 
 def _constant(s: For) -> bool:

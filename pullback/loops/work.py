@@ -76,8 +76,7 @@ def _operations(body: Iterable[Stmt]) -> float:
 
 def moving(touched: Touched) -> float:
     """The cycles it takes to move what statements touch to or from memory that is not near."""
-    spans = touched.spans.items()
-    return sum((s[1][1] - s[1][0] + 1) * b.dtype.size for b, s in spans if s is not None) / FAR_BYTES
+    return sum(n * b.dtype.size for b, n in touched.elements.items()) / FAR_BYTES
 
 
 def cycles(body: Iterable[Stmt], ranges: Mapping[Atom, Interval]) -> float:

@@ -1,0 +1,66 @@
+"""`loops.footprint`: which iterations and statements touch different elements of rows that lie apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
+from pullback.ir.types import f32
+from pullback.loops.footprint import collide, independent, touched
+from pullback.loops.nodes import Buffer, Call, For, Kernel, Literal, Stmt, Store, Type, View
+
+OUT = Buffer("out", f32, (as_index(4096),), "parameter", as_index(4096), True)
+PLACES = {OUT: View(OUT)}
+
+
+def loop(extent: int, body: Callable[[Index], Stmt], step: int = 1) -> For:
+    v = Var("v", as_index(extent))
+    return For(v, ZERO_INDEX, as_index(extent), (body(as_index(v)),), step)
+
+
+def store(at: Index, lanes: int = 1) -> Stmt:
+    return Store(OUT, at, Literal(0.0, Type(f32, lanes)))
+
+
+def columns(first: int, lanes: int) -> Kernel:
+    """A kernel that writes some columns of eight rows which lie `stride` apart."""
+    stride = Var("stride", as_index(1 << 40))
+    to = Buffer("to", f32, (as_index(4096),), "parameter", as_index(4096), True)
+    row = Var("row", as_index(8))
+    offset = as_index(stride) * as_index(row) + first
+    body = For(row, ZERO_INDEX, as_index(8), (Store(to, offset, Literal(0.0, Type(f32, lanes))),))
+    return Kernel("columns", (to,), (stride,), (body,))
+
+
+def call(kernel: Kernel, at: Index, stride: int) -> Call:
+    return Call(kernel, (View(OUT, at),), (as_index(stride),))
+
+
+@pytest.mark.parametrize(("step", "apart"), [(4, True), (3, False)])
+def test_columns_that_a_kernel_writes(step: int, apart: bool) -> None:
+    by_column = loop(12, lambda c: call(columns(0, 4), c * step, 48))
+    assert (independent(by_column, PLACES, {}) == frozenset()) is apart
+
+
+def test_columns_beyond_the_end_of_a_row() -> None:
+    assert independent(loop(13, lambda c: call(columns(0, 4), c * 4, 48)), PLACES, {}) == {OUT}
+
+
+def test_loops_in_steps_keep_to_their_places() -> None:
+    def rows(k: Index) -> For:
+        return loop(128, lambda panel: store(panel * 10 + k * 32, 32), step=32)
+
+    assert independent(loop(10, rows), PLACES, {}) == frozenset()
+    assert independent(loop(11, rows), PLACES, {}) == {OUT}
+
+
+@pytest.mark.parametrize(("first", "lanes", "aside"), [(32, 16, True), (31, 16, False), (40, 16, False), (0, 4, False)])
+def test_statements_side_by_side_in_rows(first: int, lanes: int, aside: bool) -> None:
+    left, right = (touched((call(columns(at, n), ZERO_INDEX, 49),), PLACES, {}) for at, n in ((1, 31), (first, lanes)))
+    assert collide(left, right) is not aside
+
+
+def test_how_many_elements_are_touched() -> None:
+    assert touched((call(columns(0, 4), ZERO_INDEX, 100),), PLACES, {}).elements == {OUT: 32}
