@@ -202,5 +202,10 @@ def value_and_grad(f: Callable[..., Any], wrt: Wrt | None = None, has_aux: bool 
         has_aux: whether f gives auxiliary results.
     Raises:
         DerivativeError: [E201] the result of f is not one floating-point number. [E202] a parameter is not floating.
+
+    >>> energy = pb.function(lambda x: pb.sum(x * x))
+    >>> value, gradient = pb.value_and_grad(energy)(np.array([1.0, 3.0]))
+    >>> float(value), gradient.tolist()
+    (10.0, [2.0, 6.0])
     """
     return _gradient(f, wrt, has_aux, True)

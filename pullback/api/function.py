@@ -226,7 +226,16 @@ class Function:
         return self.traced(signature)
 
     def program(self, *args: Any, **keywords: Any) -> Program:
-        """The program for these arguments; without arguments what the annotations determine."""
+        """The program for these arguments; without arguments what the annotations determine.
+
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def total(x: Float64[Array, "N"]):
+        ...     return pb.sum_over(x.shape[0], lambda n: x[n] * x[n])
+        >>> total.program().name, len(total.program().body.statements)
+        ('total', 1)
+        """
         if not args and not keywords:
             return self._determined().program
         try:
@@ -356,7 +365,11 @@ class Function:
         return signature, traced, arrays + traced.captured, sizes
 
     def interpret(self, *args: Any, **keywords: Any) -> Any:
-        """The result by the reference interpreter in NumPy."""
+        """The result by the reference interpreter in NumPy.
+
+        >>> float(pb.function(lambda x: pb.sum(x)).interpret(np.array([1.0, 2.0])))
+        3.0
+        """
         _, traced, arrays, sizes = self.arrays_of(bind(self.name, self.parameters, args, keywords))
         return Runner(self.name, traced, arrays, sizes, 1, backend="interpreter").call(arrays, None)
 
@@ -364,7 +377,16 @@ class Function:
 
     @property
     def type(self) -> str:
-        """The type with its dims: `(x: f32[N, M], w: f32[M]) -> f32[N]`, and what the dims must fulfil."""
+        """The type with its dims: `(x: f32[N, M], w: f32[M]) -> f32[N]`, and what the dims must fulfil.
+
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def total(x: Float64[Array, "N"]):
+        ...     return pb.sum_over(x.shape[0], lambda n: x[n] * x[n])
+        >>> total.type
+        '(x: f64[N]) -> f64'
+        """
         traced = self._determined()
         return program_type(self.parameters, self._signature_of(traced), traced)
 
@@ -375,7 +397,18 @@ class Function:
 
     @property
     def ir(self) -> str:
-        """The program as text."""
+        """The program as text.
+
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def total(x: Float64[Array, "N"]):
+        ...     return pb.sum_over(x.shape[0], lambda n: x[n] * x[n])
+        >>> print(total.ir, end="")
+        total(x: f64[N]) {
+          sum = build { sum n < N { x[n] * x[n] } }
+          return out = sum }
+        """
         from pullback.ir.printer import print_program
 
         return print_program(self._determined().program)
@@ -430,6 +463,20 @@ class Function:
         Raises:
             ValueError: there is no such mode.
             CompilerError: [E260] the function's memory limit is too small.
+
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def total(x: Float64[Array, "N"]):
+        ...     return pb.sum_over(x.shape[0], lambda n: x[n] * x[n])
+        >>> print(total.memory())
+        statement  dims    bytes  where
+        ---------  ------  -----  ------
+        x          f64[N]  8 * N  input
+        out        f64[]   8      output
+        peak 0 bytes in the arena
+        >>> total.memory(N=1000).peak_bytes
+        0
         """
         from pullback.runtime import emit
 
@@ -437,13 +484,43 @@ class Function:
         return emit.memory(*self.for_dims(dims), mode, policy.thread_count(self._threads))
 
     def c_source(self, *, names: Literal["user", "canonical"] = "user", comments: bool = True, **dims: int) -> str:
-        """The C of the function; dims that are not given are its arguments, between the arrays and the arena."""
+        """The C of the function; dims that are not given are its arguments, between the arrays and the arena.
+
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def total(x: Float64[Array, "N"]):
+        ...     return pb.sum_over(x.shape[0], lambda n: x[n])
+        >>> print(total.c_source(N=3, comments=False))
+        #include <stdint.h>
+        <BLANKLINE>
+        int total(const double *restrict x, double *restrict out, void *restrict arena) {
+            (void)arena;
+        <BLANKLINE>
+            double sum = 0.0;
+            for (int64_t n = 0; n < 3; ++n) {
+                sum += x[n];
+            }
+            out[0] = sum;
+            return 0;
+        }
+        <BLANKLINE>
+        """
         from pullback.runtime import emit
 
         return emit.c_source(*self.for_dims(dims), names=names, comments=comments)
 
     def export(self, directory: Any, **dims: int) -> Any:
-        """Write a standalone C project for given dims: header, source, CMakeLists.txt and an example main."""
+        """Write a standalone C project for given dims: header, source, CMakeLists.txt and an example main.
+
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def total(x: Float64[Array, "N"]):
+        ...     return pb.sum_over(x.shape[0], lambda n: x[n] * x[n])
+        >>> total.export("total", N=3)["files"]
+        ['total/total.h', 'total/total.c', 'total/CMakeLists.txt', 'total/main.c']
+        """
         from pullback.runtime.export import export
 
         return export(*self.for_dims(dims), directory)
@@ -456,6 +533,15 @@ class Function:
             dims: the dims, for the C to be shown too.
         Raises:
             ValueError: there is no such format.
+
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def total(x: Float64[Array, "N"]):
+        ...     return pb.sum_over(x.shape[0], lambda n: x[n] * x[n])
+        >>> found = total.explain(N=3)
+        >>> found.stages[0].name, found.stages[-1].name
+        ('elaborated', 'C')
         """
         if format not in ("text", "markdown"):
             raise ValueError(f'format={format!r}: "text" or "markdown"')
@@ -473,8 +559,8 @@ class Function:
         >>> @pb.function
         ... def energy(x: Float64[Array, "N"]):
         ...     return pb.sum_over(x.shape[0], lambda n: x[n] * x[n])
-        >>> print(str(pb.grad(energy).derivation()).splitlines()[-1].strip())
-        z_x = 2 · x                                                                           (002: 29, 32)
+        >>> print(*str(pb.grad(energy).derivation()).split()[-8:])
+        z_x = 2 · x (002: 29, 32)
         """
         if not self.is_derivative:
             return None

@@ -39,7 +39,13 @@ def threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def exact() -> Iterator[None]:
-    """Functions traced inside keep the order of every sum: no reassociation, results are the same bit for bit."""
+    """Functions traced inside keep the order of every sum: no reassociation, results are the same bit for bit.
+
+    >>> with pb.exact():
+    ...     total = pb.function(lambda x: pb.sum(x))
+    ...     float(total(np.array([1e16, 1.0, -1e16])))
+    0.0
+    """
     token = _EXACT.set(True)
     try:
         yield

@@ -178,7 +178,7 @@ def forward_backward(f: Callable[..., Any], wrt: Wrt | None = None) -> tuple[Fun
     ...     return pb.sqrt(pb.sum(x * x))
     >>> forward, backward = pb.forward_backward(norm, wrt="x")
     >>> forward.type
-    '(x: f64[N]) -> (f64, Residuals(x: f64[N], sum: f64))'
+    '(x: f64[N]) -> (f64, Residuals(x: f64[N], norm: f64))'
     >>> out, residuals = forward(np.array([3.0, 4.0]))
     >>> backward(residuals, 10.0).tolist()
     [6.0, 8.0]

@@ -47,6 +47,11 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
     Raises:
         DataError: [E501] the file cannot be read, [E502] it is not an idx file, [E503] it is truncated or damaged,
             [E504] it holds more bytes than its header promises.
+
+    >>> from pullback.data import read_idx, write_idx
+    >>> write_idx("images.idx.gz", np.zeros((2, 3, 3), np.uint8))
+    >>> read_idx("images.idx.gz").shape
+    (2, 3, 3)
     """
     path = Path(path)
     content = _content(path)
@@ -80,6 +85,11 @@ def write_idx(path: str | os.PathLike[str], array: NDArray[Any]) -> None:
         array: uint8, int8, int16, int32, float32 or float64; rank up to 255.
     Raises:
         DataError: [E502] the element type has no idx code.
+
+    >>> from pullback.data import read_idx, write_idx
+    >>> write_idx("labels.idx", np.array([3, 1], np.uint8))
+    >>> read_idx("labels.idx").tolist()
+    [3, 1]
     """
     path = Path(path)
     codes = {dtype: code for code, dtype in ELEMENT_TYPES.items()}

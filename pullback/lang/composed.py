@@ -28,7 +28,11 @@ newaxis: Final = None
 
 
 def reciprocal(x: Any, /) -> Array:
-    """1 / x. Elementwise."""
+    """1 / x. Elementwise.
+
+    >>> pb.function(lambda x: pb.reciprocal(x))(np.array([2.0, 4.0])).tolist()
+    [0.5, 0.25]
+    """
     return elementwise("divide", 1, x)
 
 
@@ -40,7 +44,11 @@ def logaddexp(x1: Any, x2: Any, /) -> Array:
 
 
 def logsumexp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
-    """Log of the sum of exp(x) over all or the given axes, without overflow."""
+    """Log of the sum of exp(x) over all or the given axes, without overflow.
+
+    >>> pb.function(lambda x: pb.logsumexp(x))(np.array([1000.0, -1000.0])).item()
+    1000.0
+    """
     h = as_array(x, "logsumexp")
     high = largest(h, axis=axis, keepdims=True)
     small = total(elementwise("exp", elementwise("subtract", h, high)), axis=axis, keepdims=keepdims)
@@ -55,7 +63,11 @@ def copysign(x1: Any, x2: Any, /) -> Array:
 
 
 def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
-    """How many elements are not zero, over all or the given axes."""
+    """How many elements are not zero, over all or the given axes.
+
+    >>> pb.function(lambda x: pb.count_nonzero(x))(np.array([0, 3, 0, 4])).item()
+    2
+    """
     h = as_array(x, "count_nonzero")
     return total(
         convert(h if h.settled.is_bool else elementwise("not_equal", h, 0), "int64"), axis=axis, keepdims=keepdims
@@ -63,7 +75,11 @@ def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Arr
 
 
 def diff(x: Any, /, axis: int = -1) -> Array:
-    """Each element less the one before it along an axis."""
+    """Each element less the one before it along an axis.
+
+    >>> pb.function(lambda x: pb.diff(x))(np.array([1, 4, 9])).tolist()
+    [3, 5]
+    """
     h = as_array(x, "diff")
     (at,) = normal_axes(h, axis, "diff")
     lead = (slice(None),) * at
@@ -101,17 +117,29 @@ def _running(name: str, what: str, x: Any, axis: int | None) -> Array:
 
 
 def cumulative_sum(x: Any, /, axis: int | None = None) -> Array:
-    """The sum of the elements so far along an axis, each included."""
+    """The sum of the elements so far along an axis, each included.
+
+    >>> pb.function(lambda x: pb.cumulative_sum(x))(np.arange(4)).tolist()
+    [0, 1, 3, 6]
+    """
     return _running("add", "cumulative_sum", x, axis)
 
 
 def cumulative_prod(x: Any, /, axis: int | None = None) -> Array:
-    """The product of the elements so far along an axis, each included."""
+    """The product of the elements so far along an axis, each included.
+
+    >>> pb.function(lambda x: pb.cumulative_prod(x))(np.arange(1, 5)).tolist()
+    [1, 2, 6, 24]
+    """
     return _running("multiply", "cumulative_prod", x, axis)
 
 
 def diagonal(x: Any, /) -> Array:
-    """The elements (..., i, i) of square matrices."""
+    """The elements (..., i, i) of square matrices.
+
+    >>> pb.function(lambda x: pb.diagonal(x))(np.array([[1, 2], [3, 4]])).tolist()
+    [1, 4]
+    """
     h = as_array(x, "diagonal")
     if h.rank < 2 or h.extents[-1] is not h.extents[-2]:
         raise ShapeError(
@@ -124,12 +152,20 @@ def diagonal(x: Any, /) -> Array:
 
 
 def trace(x: Any, /) -> Array:
-    """The sum of the diagonal of square matrices."""
+    """The sum of the diagonal of square matrices.
+
+    >>> pb.function(lambda x: pb.trace(x))(np.array([[1, 2], [3, 4]])).item()
+    5
+    """
     return total(diagonal(x), axis=-1)
 
 
 def softmax(x: Any, /, axis: int = -1) -> Array:
-    """exp(x) divided by its sum along an axis, without overflow."""
+    """exp(x) divided by its sum along an axis, without overflow.
+
+    >>> pb.function(lambda x: pb.softmax(x))(np.array([0.0, 0.0])).tolist()
+    [0.5, 0.5]
+    """
     h = as_array(x, "softmax")
     grown = elementwise("exp", elementwise("subtract", h, largest(h, axis=axis, keepdims=True)))
     return elementwise("divide", grown, total(grown, axis=axis, keepdims=True))

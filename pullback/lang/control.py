@@ -241,6 +241,12 @@ def while_loop(test: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
         max_trips: at most so many steps.
     Returns:
         The last state.
+
+    >>> @pb.function
+    ... def halved(x):
+    ...     return pb.while_loop(lambda y: y >= 1.0, lambda y: y / 2, x)
+    >>> float(halved(10.0))
+    0.625
     """
     tracer = current()
     position = user_position()
@@ -312,6 +318,12 @@ def cond(test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *op
         then: a function of the operands.
         otherwise: a function of the operands that gives the same structure, shapes and element types.
         operands: what both are given; they may also read values around them.
+
+    >>> @pb.function
+    ... def clamp(x):
+    ...     return pb.cond(x > 1.0, lambda y: y / y, lambda y: y, x)
+    >>> float(clamp(3.0)), float(clamp(0.5))
+    (1.0, 0.5)
     """
     if isinstance(test, bool):
         return (then if test else otherwise)(*operands)

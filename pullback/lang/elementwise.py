@@ -299,7 +299,11 @@ def _is_zero(h: Handle) -> bool:
 
 
 def convert(value: object, dtype: object) -> Array:
-    """`astype`: every element converted."""
+    """`astype`: every element converted.
+
+    >>> pb.function(lambda x: pb.astype(x, pb.int64))(np.array([1.0, -2.7])).tolist()
+    [1, -2]
+    """
     h, target = as_array(value, "astype"), dtype_from(dtype)
     if h.weak is not None:
         if target.is_floating or (h.weak == "integer" and target.is_integer):

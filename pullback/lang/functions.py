@@ -75,7 +75,11 @@ subtract = binary("subtract")
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
-    """X no smaller than min and no larger than max. An index clipped to an axis is known to be in range."""
+    """X no smaller than min and no larger than max. An index clipped to an axis is known to be in range.
+
+    >>> pb.function(lambda x: pb.clip(x, 0.0, 1.0))(np.array([-1.0, 0.5, 2.0])).tolist()
+    [0.0, 0.5, 1.0]
+    """
     out = as_array(x, "clip")
     if min is not None:
         out = elementwise("maximum", out, min)
@@ -85,6 +89,10 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
 
 
 def relu(x: Any, /) -> Array:
-    """X where it is positive, else 0; its derivative at 0 is 0."""
+    """X where it is positive, else 0; its derivative at 0 is 0.
+
+    >>> pb.function(lambda x: pb.relu(x))(np.array([-1.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
     h = as_array(x, "relu")
     return choose(elementwise("greater", h, 0), h, 0)

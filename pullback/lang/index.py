@@ -212,7 +212,7 @@ def _settle(op: ReduceOp, h: Any, position: Any) -> Any:
     return h if h.ref is not None else reduced(op, h, position)
 
 
-def _document(op: str, what: str, empty: str) -> str:
+def _document(op: str, what: str, empty: str, element: str, result: str) -> str:
     return f"""{what} over index variables.
 
     Args:
@@ -222,6 +222,9 @@ def _document(op: str, what: str, empty: str) -> str:
         The value, of rank 0 where f gives elements. {empty}
     Raises:
         ShapeError: [E103] an element that f reads is not known to be in range.
+
+    >>> pb.function(lambda x: pb.{op}_over(3, lambda i: {element}))(np.array([2.0, 5.0, 3.0])).item()
+    {result}
     """
 
 
@@ -257,14 +260,14 @@ def all_over(extents: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
     return _over("all", extents, f)
 
 
-sum_over.__doc__ = _document("sum", "Sum", "An empty sum is 0.")
-prod_over.__doc__ = _document("prod", "Product", "An empty product is 1.")
-max_over.__doc__ = _document("max", "Largest value", "NaN if any is; an empty maximum is an error.")
-min_over.__doc__ = _document("min", "Smallest value", "NaN if any is; an empty minimum is an error.")
-argmax_over.__doc__ = _document("argmax", "Row-major position of the largest value", "The first on ties.")
-argmin_over.__doc__ = _document("argmin", "Row-major position of the smallest value", "The first on ties.")
-any_over.__doc__ = _document("any", "Whether any is true", "False where there are none.")
-all_over.__doc__ = _document("all", "Whether all are true", "True where there are none.")
+sum_over.__doc__ = _document("sum", "Sum", "An empty sum is 0.", "x[i]", "10.0")
+prod_over.__doc__ = _document("prod", "Product", "An empty product is 1.", "x[i]", "30.0")
+max_over.__doc__ = _document("max", "Largest value", "NaN if any is; an empty maximum is an error.", "x[i]", "5.0")
+min_over.__doc__ = _document("min", "Smallest value", "NaN if any is; an empty minimum is an error.", "x[i]", "2.0")
+argmax_over.__doc__ = _document("argmax", "Row-major position of the largest value", "The first on ties.", "x[i]", "1")
+argmin_over.__doc__ = _document("argmin", "Row-major position of the smallest value", "The first on ties.", "x[i]", "0")
+any_over.__doc__ = _document("any", "Whether any is true", "False where there are none.", "x[i] > 4.0", "True")
+all_over.__doc__ = _document("all", "Whether all are true", "True where there are none.", "x[i] > 4.0", "False")
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Array:
@@ -272,6 +275,9 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Array:
 
     Only the side taken is evaluated, and its derivative too: the gradient of `where(x > 0, log(x), 0)` at 0 is 0.
     A condition on indices alone counts in the proof that an index is in range.
+
+    >>> pb.function(lambda x: pb.where(x > 0, pb.log(x), 0.0))(np.array([1.0, -1.0])).tolist()
+    [0.0, 0.0]
     """
     return choose(condition, x1, x2)
 
@@ -284,6 +290,15 @@ def in_range(indices: Any, extent: Any) -> Array:
         extent: an int or dim.
     Returns:
         The same array; reading another array at its elements then needs no check while the program runs.
+
+    >>> from jaxtyping import Int64
+    >>> from pullback import Array
+    >>> @pb.function
+    ... def pick(table, i: Int64[Array, "M"]):
+    ...     i = pb.in_range(i, table.shape[0])
+    ...     return pb.build(i.shape[0], lambda m: table[i[m]])
+    >>> pick(np.array([10.0, 20.0]), np.array([1, 1, 0])).tolist()
+    [20.0, 20.0, 10.0]
     """
     h = as_array(indices, "in_range")
     tracer = current()

@@ -36,6 +36,9 @@ def matmul(x1: Any, x2: Any, /) -> Array:
     Raises:
         ShapeError: [E102] the inner extents differ.
         DTypeError: [E120] the element types have no common one.
+
+    >>> pb.function(lambda x, y: pb.matmul(x, y))(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]])).tolist()
+    [[11.0]]
     """
     a, b = as_array(x1, "matmul"), as_array(x2, "matmul")
     position = user_position()
@@ -98,6 +101,9 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
         x1: array.
         x2: array.
         axes: how many last axes of x1 meet the first of x2, or two lists of axes.
+
+    >>> pb.function(lambda x, y: pb.tensordot(x, y, axes=1))(np.array([[1.0, 2.0]]), np.array([3.0, 4.0])).tolist()
+    [11.0]
     """
     a, b = as_array(x1, "tensordot"), as_array(x2, "tensordot")
     position = user_position()
@@ -139,7 +145,11 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
 
 
 def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Array:
-    """Sum of products along one axis of both; the other axes broadcast."""
+    """Sum of products along one axis of both; the other axes broadcast.
+
+    >>> pb.function(lambda x, y: pb.vecdot(x, y))(np.array([[1, 2], [3, 4]]), np.array([[1, 2], [3, 4]])).tolist()
+    [5, 25]
+    """
     from pullback.lang.elementwise import elementwise
     from pullback.lang.reduction import sum as sum_axes
 
@@ -155,5 +165,9 @@ def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Array:
 
 
 def outer(x1: Any, x2: Any, /) -> Array:
-    """The product of every element of a vector with every element of another."""
+    """The product of every element of a vector with every element of another.
+
+    >>> pb.function(lambda x, y: pb.outer(x, y))(np.arange(2), np.arange(3)).tolist()
+    [[0, 0, 0], [0, 1, 2]]
+    """
     return tensordot(x1, x2, axes=0)

@@ -27,7 +27,11 @@ def product(extents: Sequence[Index]) -> Index:
 
 
 def reshape(x: Any, /, shape: Any) -> Array:
-    """The elements in row-major order in another shape; one extent may be -1."""
+    """The elements in row-major order in another shape; one extent may be -1.
+
+    >>> pb.function(lambda x: pb.reshape(x, (2, 3)))(np.arange(6)).tolist()
+    [[0, 1, 2], [3, 4, 5]]
+    """
     h = as_array(x, "reshape")
     position = user_position()
     wanted = list(shape) if isinstance(shape, tuple | list) else [shape]
@@ -84,7 +88,11 @@ def split(flat: Index, extents: Sequence[Index]) -> Indices:
 
 
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Array:
-    """Axis k of the result is axis axes[k] of x."""
+    """Axis k of the result is axis axes[k] of x.
+
+    >>> pb.function(lambda x: pb.permute_dims(x, (1, 2, 0)))(np.zeros((2, 3, 4))).shape
+    (3, 4, 2)
+    """
     h = as_array(x, "permute_dims")
     order = normal_axes(h, tuple(axes), "permute_dims")
     if len(order) != h.rank:
@@ -105,7 +113,11 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> Array:
 
 
 def matrix_transpose(x: Any, /) -> Array:
-    """The last two axes exchanged."""
+    """The last two axes exchanged.
+
+    >>> pb.function(lambda x: pb.matrix_transpose(x))(np.array([[1, 2], [3, 4]])).tolist()
+    [[1, 3], [2, 4]]
+    """
     h = as_array(x, "matrix_transpose")
     if h.rank < 2:
         raise ShapeError(
@@ -118,7 +130,11 @@ def matrix_transpose(x: Any, /) -> Array:
 
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
-    """Axes moved to other places, the rest in order."""
+    """Axes moved to other places, the rest in order.
+
+    >>> pb.function(lambda x: pb.moveaxis(x, 0, 2))(np.zeros((2, 3, 4))).shape
+    (3, 4, 2)
+    """
     h = as_array(x, "moveaxis")
     source, destination = normal_axes(h, source, "moveaxis"), normal_axes(h, destination, "moveaxis")
     rest = iter(a for a in range(h.rank) if a not in source)
@@ -127,7 +143,11 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
 
 
 def expand_dims(x: Any, /, axis: int = 0) -> Array:
-    """A new axis of extent 1 at `axis`."""
+    """A new axis of extent 1 at `axis`.
+
+    >>> pb.function(lambda x: pb.expand_dims(x, axis=1))(np.arange(2)).tolist()
+    [[0], [1]]
+    """
     h = as_array(x, "expand_dims")
     if not -h.rank - 1 <= axis <= h.rank:
         raise ShapeError("E104", f"expand_dims: axis {axis} for an array of {h.rank} axes", position=user_position())
@@ -137,7 +157,11 @@ def expand_dims(x: Any, /, axis: int = 0) -> Array:
 
 
 def squeeze(x: Any, /, axis: Any) -> Array:
-    """The given axes, which must have extent 1, removed."""
+    """The given axes, which must have extent 1, removed.
+
+    >>> pb.function(lambda x: pb.squeeze(pb.expand_dims(x, axis=1), axis=1))(np.arange(2)).tolist()
+    [0, 1]
+    """
     h = as_array(x, "squeeze")
     axes = normal_axes(h, axis, "squeeze")
     for a in axes:
@@ -160,7 +184,11 @@ def squeeze(x: Any, /, axis: Any) -> Array:
 
 
 def broadcast_to(x: Any, /, shape: Any) -> Array:
-    """X repeated along axes of extent 1 and new leading axes."""
+    """X repeated along axes of extent 1 and new leading axes.
+
+    >>> pb.function(lambda x: pb.broadcast_to(x, (2, 3)))(np.arange(3)).tolist()
+    [[0, 1, 2], [0, 1, 2]]
+    """
     h = as_array(x, "broadcast_to")
     wanted = tuple(extent_of(e, "broadcast_to") for e in (shape if isinstance(shape, tuple | list) else (shape,)))
     target = view(wanted, h.settled, lambda i: expr.zero(h.settled))
@@ -175,7 +203,11 @@ def broadcast_to(x: Any, /, shape: Any) -> Array:
 
 
 def flip(x: Any, /, axis: Any = None) -> Array:
-    """The order of elements reversed along all or the given axes."""
+    """The order of elements reversed along all or the given axes.
+
+    >>> pb.function(lambda x: pb.flip(x))(np.arange(3)).tolist()
+    [2, 1, 0]
+    """
     h = as_array(x, "flip")
     axes = normal_axes(h, axis, "flip")
     rule = lambda indices: h.element(tuple(h.extents[a] - 1 - i if a in axes else i for a, i in enumerate(indices)))
@@ -183,7 +215,11 @@ def flip(x: Any, /, axis: Any = None) -> Array:
 
 
 def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
-    """Elements moved up by `shift` along an axis, those that leave coming in at the other end."""
+    """Elements moved up by `shift` along an axis, those that leave coming in at the other end.
+
+    >>> pb.function(lambda x: pb.roll(x, 1))(np.arange(4)).tolist()
+    [3, 0, 1, 2]
+    """
     h = as_array(x, "roll")
     if axis is None:
         return reshape(roll(reshape(h, (-1,)), shift, axis=0), tuple(h.extents))
@@ -198,7 +234,11 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
 
 
 def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Array:
-    """Arrays joined along an axis; None joins them flattened."""
+    """Arrays joined along an axis; None joins them flattened.
+
+    >>> pb.function(lambda x, y: pb.concat([x, y]))(np.arange(2), np.arange(3)).tolist()
+    [0, 1, 0, 1, 2]
+    """
     handles: list[Array] = [as_array(a, "concat") for a in arrays]
     position = user_position()
     if not handles:
@@ -244,7 +284,11 @@ def disjoint(parts: Sequence[tuple[list[Cond | bool], Scalar]], dtype: Any) -> S
 
 
 def stack(arrays: Sequence[Any], /, axis: int = 0) -> Array:
-    """Arrays of one shape along a new axis; scalars make a vector."""
+    """Arrays of one shape along a new axis; scalars make a vector.
+
+    >>> pb.function(lambda x: pb.stack([x, x + 1]))(np.arange(3)).tolist()
+    [[0, 1, 2], [1, 2, 3]]
+    """
     handles: list[Handle] = [as_array(a, "stack") for a in arrays]
     position = user_position()
     if not handles:
@@ -272,14 +316,22 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Array:
 
 
 def unstack(x: Any, /, axis: int = 0) -> tuple[Array, ...]:
-    """The slices of x along an axis of fixed extent."""
+    """The slices of x along an axis of fixed extent.
+
+    >>> pb.function(lambda x: pb.unstack(pb.reshape(x, (2, 2)))[1])(np.arange(4)).tolist()
+    [2, 3]
+    """
     h = as_array(x, "unstack")
     (at,) = normal_axes(h, axis, "unstack")
     return tuple(as_array(row) for row in moveaxis(h, at, 0))
 
 
 def take(x: Any, indices: Any, /, axis: int | None = None) -> Array:
-    """Elements or slices of x at integer positions along an axis."""
+    """Elements or slices of x at integer positions along an axis.
+
+    >>> pb.function(lambda x, i: pb.take(x, i))(np.arange(10, 15), np.array([3, 0])).tolist()
+    [13, 10]
+    """
     h = as_array(x, "take")
     if axis is None and h.rank != 1:
         raise ShapeError(
@@ -295,7 +347,11 @@ def take(x: Any, indices: Any, /, axis: int | None = None) -> Array:
 
 
 def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Array:
-    """Elements of x at positions along an axis that an integer array of the same rank gives."""
+    """Elements of x at positions along an axis that an integer array of the same rank gives.
+
+    >>> pb.function(lambda x, i: pb.take_along_axis(x, i))(np.array([[1, 2], [3, 4]]), np.array([[1], [0]])).tolist()
+    [[2], [3]]
+    """
     from pullback.lang.ranges import to_index
 
     h, i = as_array(x, "take_along_axis"), as_array(indices, "take_along_axis")
@@ -305,7 +361,11 @@ def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Array:
 
 
 def repeat(x: Any, repeats: int, /, axis: int) -> Array:
-    """Every slice along the axis `repeats` times in a row."""
+    """Every slice along the axis `repeats` times in a row.
+
+    >>> pb.function(lambda x: pb.repeat(x, 2, axis=0))(np.arange(3)).tolist()
+    [0, 0, 1, 1, 2, 2]
+    """
     h = as_array(x, "repeat")
     (at,) = normal_axes(h, axis, "repeat")
     times = extent_of(repeats, "repeat")
@@ -316,7 +376,11 @@ def repeat(x: Any, repeats: int, /, axis: int) -> Array:
 
 
 def tile(x: Any, repetitions: Sequence[Any], /) -> Array:
-    """X repeated side by side, as often along each axis as given."""
+    """X repeated side by side, as often along each axis as given.
+
+    >>> pb.function(lambda x: pb.tile(x, (2,)))(np.arange(3)).tolist()
+    [0, 1, 2, 0, 1, 2]
+    """
     h = as_array(x, "tile")
     counts = [extent_of(r, "tile") for r in repetitions]
     while len(counts) < h.rank:

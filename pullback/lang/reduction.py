@@ -104,42 +104,74 @@ def _accumulator(x: object, dtype: Any) -> DType:
 
 
 def sum(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
-    """Sum of the elements over all or the given axes; integers are added in 64 bits."""
+    """Sum of the elements over all or the given axes; integers are added in 64 bits.
+
+    >>> pb.function(lambda x: pb.sum(x, axis=0))(np.array([[1, 2], [3, 4]])).tolist()
+    [4, 6]
+    """
     return reduce_axes("sum", x, axis, keepdims, _accumulator(x, dtype))
 
 
 def prod(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
-    """Product of the elements over all or the given axes; integers are multiplied in 64 bits."""
+    """Product of the elements over all or the given axes; integers are multiplied in 64 bits.
+
+    >>> pb.function(lambda x: pb.prod(x, axis=1))(np.array([[1, 2], [3, 4]])).tolist()
+    [2, 12]
+    """
     return reduce_axes("prod", x, axis, keepdims, _accumulator(x, dtype))
 
 
 def max(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
-    """Largest element over all or the given axes; NaN if any is."""
+    """Largest element over all or the given axes; NaN if any is.
+
+    >>> pb.function(lambda x: pb.max(x, axis=0))(np.array([[1, 2], [3, 4]])).tolist()
+    [3, 4]
+    """
     return reduce_axes("max", x, axis, keepdims)
 
 
 def min(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
-    """Smallest element over all or the given axes; NaN if any is."""
+    """Smallest element over all or the given axes; NaN if any is.
+
+    >>> pb.function(lambda x: pb.min(x, axis=1, keepdims=True))(np.array([[1, 2], [3, 4]])).tolist()
+    [[1], [3]]
+    """
     return reduce_axes("min", x, axis, keepdims)
 
 
 def any(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
-    """Whether any element is true."""
+    """Whether any element is true.
+
+    >>> pb.function(lambda x: pb.any(x > 3, axis=1))(np.array([[1, 2], [3, 4]])).tolist()
+    [False, True]
+    """
     return reduce_axes("any", x, axis, keepdims)
 
 
 def all(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
-    """Whether all elements are true."""
+    """Whether all elements are true.
+
+    >>> pb.function(lambda x: pb.all(x > 1, axis=1))(np.array([[1, 2], [3, 4]])).tolist()
+    [False, True]
+    """
     return reduce_axes("all", x, axis, keepdims)
 
 
 def argmax(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Array:
-    """Position of the largest element along an axis, or in row-major order; the first on ties."""
+    """Position of the largest element along an axis, or in row-major order; the first on ties.
+
+    >>> pb.function(lambda x: pb.argmax(x, axis=1))(np.array([[1, 9], [7, 7]])).tolist()
+    [1, 0]
+    """
     return reduce_axes("argmax", x, axis, keepdims)
 
 
 def argmin(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Array:
-    """Position of the smallest element along an axis, or in row-major order; the first on ties."""
+    """Position of the smallest element along an axis, or in row-major order; the first on ties.
+
+    >>> pb.function(lambda x: pb.argmin(x, axis=1))(np.array([[1, 9], [7, 7]])).tolist()
+    [0, 0]
+    """
     return reduce_axes("argmin", x, axis, keepdims)
 
 
@@ -152,7 +184,11 @@ def count(x: Handle, axis: Any, what: str) -> Array:
 
 
 def mean(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
-    """Arithmetic mean over all or the given axes."""
+    """Arithmetic mean over all or the given axes.
+
+    >>> pb.function(lambda x: pb.mean(x))(np.array([1.0, 2.0, 6.0])).item()
+    3.0
+    """
     h = as_array(x, "mean")
     if not h.settled.is_floating:
         raise DTypeError(
@@ -166,7 +202,11 @@ def mean(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
 
 
 def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Array:
-    """Variance over all or the given axes; the divisor is the number of elements less `correction`."""
+    """Variance over all or the given axes; the divisor is the number of elements less `correction`.
+
+    >>> pb.function(lambda x: pb.var(x, correction=1))(np.array([1.0, 2.0, 3.0])).item()
+    1.0
+    """
     h = as_array(x, "var")
     centred = elementwise("subtract", h, mean(h, axis=axis, keepdims=True))
     total = sum(elementwise("square", centred), axis=axis, keepdims=keepdims)
@@ -174,5 +214,9 @@ def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = F
 
 
 def std(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Array:
-    """Standard deviation over all or the given axes."""
+    """Standard deviation over all or the given axes.
+
+    >>> pb.function(lambda x: pb.std(x))(np.array([1.0, 1.0, 5.0, 5.0])).item()
+    2.0
+    """
     return elementwise("sqrt", var(x, axis=axis, correction=correction, keepdims=keepdims))

@@ -131,6 +131,9 @@ def map2(f: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
 
     Raises:
         ShapeError: [E101] the first extents differ.
+
+    >>> pb.function(lambda x, y: pb.linalg.map2(lambda a, b: a + 2 * b, x, y))(np.arange(2), np.arange(2)).tolist()
+    [0, 3]
     """
     a, b = _same_rows("map2", x, y)
     return build(a.shape[0], lambda i: f(a[i], b[i]))
@@ -143,6 +146,9 @@ def zip(x: Any, y: Any) -> tuple[Array, Array]:
 
     Raises:
         ShapeError: [E101] the first extents differ.
+
+    >>> pb.function(lambda x, y: pb.linalg.zip(x, y)[1])(np.arange(2), np.arange(5, 7)).tolist()
+    [5, 6]
     """
     return _same_rows("zip", x, y)
 
@@ -157,6 +163,9 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
         ord: 2 unless given; 1, inf, -inf and 0 (how many elements are not 0) too.
     Derivative:
         Of the 2-norm x / ‖x‖, and 0 at 0.
+
+    >>> pb.function(lambda x: pb.linalg.vector_norm(x))(np.array([3.0, 4.0])).item()
+    5.0
     """
     h: Array = as_array(x, "vector_norm")
     if ord == inf:
@@ -184,7 +193,11 @@ def _root(total: Array, f: Callable[[Array], Array]) -> Array:
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") -> Array:
-    """The norm of the matrices in the last two axes: Frobenius, 1 or inf (largest sum of magnitudes), -1, -inf."""
+    """The norm of the matrices in the last two axes: Frobenius, 1 or inf (largest sum of magnitudes), -1, -inf.
+
+    >>> pb.function(lambda x: pb.linalg.matrix_norm(x))(np.array([[3.0, 0.0], [0.0, 4.0]])).item()
+    5.0
+    """
     h: Array = as_array(x, "matrix_norm")
     if h.rank < 2:
         raise ShapeError(
@@ -213,6 +226,9 @@ def matrix_power(x: Any, n: int, /) -> Array:
 
     Raises:
         ShapeError: [E104] the matrices are not square, or n is negative.
+
+    >>> pb.function(lambda x: pb.linalg.matrix_power(x, 3))(np.array([[1, 1], [0, 1]])).tolist()
+    [[1, 3], [0, 1]]
     """
     h: Array = as_array(x, "matrix_power")
     if h.rank < 2 or h.extents[-1] is not h.extents[-2] or n < 0:
@@ -242,6 +258,9 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
 
     Raises:
         ShapeError: [E104] the extent along the axis is not 3. [E101] the shapes differ.
+
+    >>> pb.function(lambda x, y: pb.linalg.cross(x, y))(np.array([1, 0, 0]), np.array([0, 1, 0])).tolist()
+    [0, 0, 1]
     """
     a, b = as_array(x1, "cross"), as_array(x2, "cross")
     (at,) = normal_axes(a, axis, "cross")
@@ -267,6 +286,9 @@ def slice(v: Any, start: Any, end: Any) -> Array:
 
     Raises:
         ShapeError: [E103] a bound is not known to be in range.
+
+    >>> pb.function(lambda x: pb.linalg.slice(x, 1, 3))(np.arange(5)).tolist()
+    [1, 2, 3]
     """
     h: Array = as_array(v, "slice")
     first, last = extent_of(start, "slice"), extent_of(end, "slice")
@@ -276,7 +298,11 @@ def slice(v: Any, start: Any, end: Any) -> Array:
 
 
 def row(v: Any) -> Array:
-    """A vector as a matrix of one row."""
+    """A vector as a matrix of one row.
+
+    >>> pb.function(lambda x: pb.linalg.row(x))(np.arange(3)).tolist()
+    [[0, 1, 2]]
+    """
     return expand_dims(v, 0)
 
 
@@ -293,10 +319,18 @@ def _extent(m: Any, axis: int, what: str) -> Any:
 
 
 def rows(m: Any) -> Any:
-    """The number of rows of a matrix, or of elements of a vector: an int or a dim."""
+    """The number of rows of a matrix, or of elements of a vector: an int or a dim.
+
+    >>> pb.function(lambda x: pb.linalg.full((2,), pb.linalg.rows(x)))(np.zeros((3, 4))).tolist()
+    [3, 3]
+    """
     return _extent(m, 0, "rows")
 
 
 def columns(m: Any) -> Any:
-    """The number of columns of a matrix: an int or a dim."""
+    """The number of columns of a matrix: an int or a dim.
+
+    >>> pb.function(lambda x: pb.linalg.full((2,), pb.linalg.columns(x)))(np.zeros((3, 4))).tolist()
+    [4, 4]
+    """
     return _extent(m, 1, "columns")

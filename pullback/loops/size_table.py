@@ -37,7 +37,7 @@ class SizeTable:
     statement  dims       bytes      where
     ---------  ---------  ---------  ------
     x          f64[N]     8 * N      input
-    outer      f64[N, N]  8 * N * N  output
+    out        f64[N, N]  8 * N * N  output
     peak 0 bytes in the arena
     """
 

@@ -26,6 +26,11 @@ def convolution(x: Array, k: Array, b: Array) -> Array:
         b: (O,).
     Returns:
         (O, *extents of x less those of the window, plus 1).
+
+    >>> from pullback import nn
+    >>> f = pb.function(lambda x, k, b: nn.convolution(x, k, b))
+    >>> f(np.ones((1, 3, 3)), np.ones((1, 1, 2, 2)), np.zeros(1)).tolist()
+    [[[[4.0, 4.0], [4.0, 4.0]]]]
     """
     window = k.shape[1:]
     extents = tuple(n - w + 1 for n, w in zip(x.shape, window, strict=True))
@@ -45,6 +50,10 @@ def average_pool(x: Array, size: int = 2) -> Array:
         size: the side of a block; what does not fill a block is left out.
     Returns:
         (..., H // size, W // size).
+
+    >>> from pullback import nn
+    >>> pb.function(lambda x: nn.average_pool(x))(np.array([[[1.0, 2.0], [3.0, 6.0]]])).tolist()
+    [[[3.0]]]
     """
     *lead, height, width = x.shape
 
@@ -65,6 +74,10 @@ def max_pool(x: Array, size: int = 2) -> Array:
         size: the side of a block; what does not fill a block is left out.
     Returns:
         (..., H // size, W // size).
+
+    >>> from pullback import nn
+    >>> pb.function(lambda x: nn.max_pool(x))(np.array([[[1.0, 2.0], [3.0, 6.0]]])).tolist()
+    [[[6.0]]]
     """
     *lead, height, width = x.shape
 
@@ -84,6 +97,10 @@ def one_hot(label: Array, shape: tuple[int, ...]) -> Array:
         shape: of the result, the classes along its first axis.
     Returns:
         An array of that shape, of the default floating type.
+
+    >>> from pullback import nn
+    >>> pb.function(lambda label: nn.one_hot(label, (3,)))(2).tolist()
+    [0.0, 0.0, 1.0]
     """
     target: Array = pb.build(shape, lambda k, *rest: pb.where(k == label, 1.0, 0.0))
     return target
@@ -97,6 +114,10 @@ def half_squared_error(y: Array, label: Array) -> Array:
         label: the class, an integer.
     Returns:
         A scalar.
+
+    >>> from pullback import nn
+    >>> float(pb.function(lambda y, label: nn.half_squared_error(y, label))(np.array([0.0, 3.0]), 1))
+    2.0
     """
     zeros = (0,) * (len(y.shape) - 1)
 
@@ -115,6 +136,10 @@ def log_softmax(z: Array) -> Array:
         z: (N, K).
     Returns:
         (N, K).
+
+    >>> from pullback import nn
+    >>> pb.function(lambda z: nn.log_softmax(z))(np.array([[0.0, 1000.0]])).tolist()
+    [[-1000.0, 0.0]]
     """
     rows, classes = z.shape
     largest = pb.build(rows, lambda n: pb.max_over(classes, lambda k: z[n, k]))
