@@ -1,0 +1,76 @@
+"""The C of every example program, for its dims and for all, passes the strictest checks, with vectors and without."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.cli.options import import_file, traced_functions
+from pullback.errors import CompilerError, PullbackError
+from pullback.ir.parser import parse_program
+from pullback.ir.program import Program
+from pullback.runtime.emit import c_source
+from tests.examples.test_examples import COMPILER, FUNCTIONS, ROOT, STRICT
+from tests.laws.test_sizes import PROGRAMS, some_dims
+
+GRADBENCH = [p for p in sorted((ROOT / "examples" / "gradbench").glob("*.py")) if p.stem != "steepest"]  # a part of two
+
+
+def gradbench(path: Path) -> Iterator[tuple[str, Program]]:
+    """The functions of a file whose annotations say enough, and the gradients of those that have one."""
+    module = import_file(path)
+    functions = traced_functions(module) or {"determinant": module.determinant(5)}
+    for name, function in functions.items():
+        for kind, made in (("", function), (" gradient", pb.grad(function))):
+            try:
+                yield name + kind, made.program()
+            except PullbackError:
+                continue
+
+
+def sources(program: Program) -> Iterator[str]:
+    """The C for some dims, and that for all sizes where there is any."""
+    dims = some_dims(program, np.random.default_rng(0), 1)
+    yield c_source(program, dims[0] if dims else {})
+    if dims:
+        try:
+            yield c_source(program, {})
+        except CompilerError as error:
+            assert error.code == "E262"  # it has a memory limit
+
+
+def check(texts: dict[str, str], folder: Path) -> None:
+    assert COMPILER is not None
+    for k, (name, text) in enumerate(texts.items()):
+        (folder / f"program{k}.c").write_text(f"/* {name} */\n{text}", encoding="utf-8")
+    files = sorted(path.name for path in folder.glob("*.c"))
+    for flags in ((), ("-DPB_NO_VECTORS",)):
+        done = subprocess.run([COMPILER, *STRICT, *flags, "-fsyntax-only", *files], cwd=folder, capture_output=True,
+                              text=True, check=False)  # fmt: skip
+        assert done.returncode == 0, done.stderr[:4000]
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C compiler installed")
+def test_examples(tmp_path: Path) -> None:
+    texts = {name: c_source(function.program(), dims) for name, (function, dims) in FUNCTIONS.items()}
+    texts |= {f"{n} general": c_source(f.program(), {}) for n, (f, dims) in FUNCTIONS.items() if dims}
+    check(texts, tmp_path)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C compiler installed")
+@pytest.mark.parametrize("path", GRADBENCH, ids=lambda path: path.stem)
+def test_gradbench(path: Path, tmp_path: Path) -> None:
+    texts = {f"{name} {k}": text for name, program in gradbench(path) for k, text in enumerate(sources(program))}
+    assert texts
+    check(texts, tmp_path)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C compiler installed")
+def test_programs(tmp_path: Path) -> None:
+    programs = {name: parse_program(text) for name, text in PROGRAMS.items()}
+    check({f"{n} {k}": text for n, p in programs.items() for k, text in enumerate(sources(p))}, tmp_path)
