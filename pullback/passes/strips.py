@@ -24,14 +24,16 @@ from math import prod
 
 from pullback.ir import expr
 from pullback.ir.expr import Get, Reduce, Ref, Scalar
-from pullback.ir.index import Index, Var, as_index
+from pullback.ir.index import Cond, Index, Var, as_index, cond
 from pullback.ir.program import Block, Build, Fold, Program, Statement, map_blocks, statement_reads
 from pullback.ir.traverse import Substitution, rewrite, walk
+from pullback.passes.cost import has_data_index, has_reduction
 from pullback.rewrite.fired import fired
 
 SMALL = 256 * 1024  # bytes below which arrays along an axis are not worth a loop
 SHARE = 8  # a strip needs about one part in so many of what the whole axis would
 LEAST = 4  # rows of a strip, at least
+WHOLE = 16  # rows of which a strip has a multiple where none divides the axis: whole vectors
 LEAVING = 2 * 1024 * 1024  # bytes of arrays that do not stay in the second cache
 STAYING = 512 * 1024  # bytes that do
 ENOUGH = 32  # rows of a strip for which kernels are as quick as for all rows
@@ -163,17 +165,14 @@ class _Strips:
 
     @staticmethod
     def of(block: Block, axis: _Axis) -> _Strips | None:
-        """The strips; None where they would save little, or no number of rows divides the axis."""
+        """The strips; None where they would save little."""
         if sum(map(_bytes, axis.of_array)) < 2 * SMALL:
             return None
         made = _Strips(block, axis)
         if made.saved < 2 * SMALL:
             return None
         row = made._row_bytes()
-        most = max(SMALL, axis.extent * row // SHARE) // max(row, 1)
-        fitting = [n for n in range(LEAST, min(most, axis.extent // 2) + 1) if axis.extent % n == 0]
-        made.rows = max(fitting, default=0)
-        return made if fitting else None
+        return made._in_rows(LEAST, max(SMALL, axis.extent * row // SHARE) // max(row, 1))
 
     @staticmethod
     def near(block: Block, axis: _Axis) -> _Strips | None:
@@ -184,18 +183,22 @@ class _Strips:
         stored = sum(map(_bytes, made._stored()))
         if stored < LEAVING or made._work() > LIGHT * stored:
             return None
-        most = STAYING // max(made._row_bytes(), 1)
-        fitting = [n for n in range(ENOUGH, min(most, axis.extent // 2) + 1) if axis.extent % n == 0]
-        made.rows = max(fitting, default=0)
-        return made if fitting else None
+        return made._in_rows(ENOUGH, STAYING // max(made._row_bytes(), 1))
+
+    def _in_rows(self, least: int, most: int) -> _Strips | None:
+        """Strips of at most so many rows; None where so many are too few. A number that divides the axis is best."""
+        most = min(most, self.axis.extent // 2)
+        fitting = [n for n in range(max(least, most // 2), most + 1) if self.axis.extent % n == 0]
+        self.rows = max(fitting, default=most // WHOLE * WHOLE or most)
+        return self if self.rows >= least else None
 
     def _stored(self) -> list[Ref]:
-        """Local arrays that one loop cannot keep: a sum is the value or the reader does not sum or read as it goes."""
+        """Local arrays that one loop cannot keep: their values are sums, or rows that data name."""
         out: dict[Ref, None] = {}
         for k in self.roles:
             s = self.original.statements[k]
             assert isinstance(s, Build)
-            if any(isinstance(n, Reduce) for v in s.values for n in walk(v)):
+            if any(has_reduction(v) or has_data_index(v) for v in s.values):
                 out |= dict.fromkeys(o for o in s.outs if o in self.local and o.rank > 1)
         return list(out)
 
@@ -306,17 +309,59 @@ class _Strips:
         return replace(self.original, statements=tuple(out))
 
 
+class _Stretch:
+    """The members for `rows` steps along the axis from `start` on."""
+
+    def __init__(self, strips: _Strips, start: Index, rows: int) -> None:
+        self.strips = strips
+        self.start = start
+        self.rows = rows
+        self.small: dict[Ref, Ref] = {}
+        self.body: list[Statement] = []
+
+    def _substitution(self, variables: Mapping[Var, Index]) -> Substitution:
+        """Puts variables in, and reads arrays along the axis from this stretch."""
+
+        def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+            small = self.small.get(ref)
+            if small is None:
+                return expr.get(ref, *indices)
+            axis = self.strips.axis.of_array[ref]
+            return expr.get(small, *(i - self.start if a == axis else i for a, i in enumerate(indices)))
+
+        return Substitution(variables=variables, get=element)
+
+    def along(self, s: Build, var: Var) -> None:
+        """A statement along the axis."""
+        own = Var(var.name, as_index(self.rows))
+        variables = tuple(own if v is var else Var(v.name, v.extent) for v in s.vars)
+        at = {v: as_index(w) for v, w in zip(s.vars, variables, strict=True)} | {var: self.start + as_index(own)}
+        m = self._substitution(at)
+        values = tuple(m.scalar(v) for v in s.values)
+        outs = tuple(Ref(o.name, o.dtype, tuple(v.extent for v in variables), o.bounds) for o in s.outs)
+        self.small |= dict(zip(s.outs, outs, strict=True))
+        self.body.append(replace(s, outs=outs, vars=variables, values=values))
+
+    def add(self, s: Build, r: Reduce, var: Var, free: tuple[Var, ...], before: Ref, after: Ref) -> None:
+        """The sum over the stretch in a sum over the axis, added to what came before."""
+        variables = tuple(Var(v.name, v.extent) for v in free)
+        own = Var(var.name, as_index(self.rows))
+        at = dict(zip(free, map(as_index, variables), strict=True)) | {var: self.start + as_index(own)}
+        over = tuple(own if v is var else v for v in r.vars)
+        part = expr.reduce("sum", over, self._substitution(at).scalar(r.arg))
+        self.body.append(Build((after,), variables, (expr.add(expr.get(before, *variables), part),), s.positions))
+
+
 class _Loop:
-    """The loop over the strips of one phase."""
+    """The loop over the strips of one phase, and what is left of the axis behind it."""
 
     def __init__(self, strips: _Strips, members: Sequence[int]) -> None:
         self.strips = strips
         self.members = members
-        self.count = strips.axis.extent // strips.rows
-        self.strip = Var("strip", as_index(self.count))
-        self.start = as_index(self.strip) * strips.rows
-        self.small: dict[Ref, Ref] = {}
-        self.body: list[Statement] = []
+        count, rest = divmod(strips.axis.extent, strips.rows)
+        self.strip = Var("strip", as_index(count))
+        self.each = _Stretch(strips, as_index(self.strip) * strips.rows, strips.rows)
+        self.rest = _Stretch(strips, as_index(count * strips.rows), rest) if rest else None
         self.before: list[Statement] = []
         self.after: list[Statement] = []
         self.states: list[tuple[Ref, Ref, Ref, Ref]] = []  # out, state, init, new
@@ -330,10 +375,11 @@ class _Loop:
             if role.var is None:
                 self._sum(s, role)
                 continue
-            self.body.append(self._along(s, role.var))
+            for stretch in filter(None, (self.each, self.rest)):
+                stretch.along(s, role.var)
             for o in s.outs:
                 if o in self.strips.whole:
-                    small = self.small[o]
+                    small = self.each.small[o]
                     stacked.append((Ref(o.name, o.dtype, (self.strip.extent, *small.shape)), small))
                     self.after.append(self._together(o, stacked[-1][0]))
         results = (*(new for _, _, _, new in self.states), *(small for _, small in stacked))
@@ -341,31 +387,8 @@ class _Loop:
         if not outs:
             return [self.strips.original.statements[k] for k in self.members]  # nothing reads what comes of them
         fold = Fold(outs, self.strip, tuple(state for _, state, _, _ in self.states),
-                    tuple(init for _, _, init, _ in self.states), Block(tuple(self.body), results))
-        return [*self.before, fold, *self.after]
-
-    def _substitution(self, variables: Mapping[Var, Index]) -> Substitution:
-        """Puts variables in, and reads arrays along the axis from this strip."""
-
-        def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
-            small = self.small.get(ref)
-            if small is None:
-                return expr.get(ref, *indices)
-            axis = self.strips.axis.of_array[ref]
-            return expr.get(small, *(i - self.start if a == axis else i for a, i in enumerate(indices)))
-
-        return Substitution(variables=variables, get=element)
-
-    def _along(self, s: Build, var: Var) -> Build:
-        """A statement along the axis, for this strip."""
-        own = Var(var.name, as_index(self.strips.rows))
-        variables = tuple(own if v is var else Var(v.name, v.extent) for v in s.vars)
-        at = {v: as_index(w) for v, w in zip(s.vars, variables, strict=True)} | {var: self.start + as_index(own)}
-        m = self._substitution(at)
-        values = tuple(m.scalar(v) for v in s.values)
-        outs = tuple(Ref(o.name, o.dtype, tuple(v.extent for v in variables), o.bounds) for o in s.outs)
-        self.small |= dict(zip(s.outs, outs, strict=True))
-        return replace(s, outs=outs, vars=variables, values=values)
+                    tuple(init for _, _, init, _ in self.states), Block(tuple(self.each.body), results))
+        return [*self.before, fold, *(self.rest.body if self.rest else ()), *self.after]
 
     def _sum(self, s: Build, role: _Role) -> None:
         """A statement with sums over the axis: what they come to is carried from strip to strip."""
@@ -373,25 +396,30 @@ class _Loop:
         alone = len(s.outs) == 1 and len(role.sums) == 1 and s.values[0] in role.sums
         for r, var in role.sums.items():
             free = tuple(v for v in s.vars if v in r.free) if not alone else s.vars
-            state, new, init = (Ref(s.outs[0].name, r.dtype, tuple(v.extent for v in free)) for _ in range(3))
-            out = s.outs[0] if alone else Ref(s.outs[0].name, r.dtype, state.shape)
-            variables = tuple(Var(v.name, v.extent) for v in free)
-            own = Var(var.name, as_index(self.strips.rows))
-            at = dict(zip(free, map(as_index, variables), strict=True)) | {var: self.start + as_index(own)}
-            over = tuple(own if v is var else v for v in r.vars)
-            part = expr.reduce("sum", over, self._substitution(at).scalar(r.arg))
-            value = expr.add(expr.get(state, *variables), part)
-            self.body.append(Build((new,), variables, (value,), s.positions))
+            shape = tuple(v.extent for v in free)
+            state, new, init, out = (Ref(s.outs[0].name, r.dtype, shape) for _ in range(4))
+            total = s.outs[0] if alone else out
+            self.each.add(s, r, var, free, state, new)
             zeros = tuple(Var(v.name, v.extent) for v in free)
             self.before.append(Build((init,), zeros, (expr.const(0, r.dtype),), s.positions))
-            self.states.append((out, state, init, new))
-            totals[r] = expr.get(out, *free)
+            if self.rest is None:
+                self.states.append((total, state, init, new))
+            else:
+                strips = Ref(s.outs[0].name, r.dtype, shape)
+                self.states.append((strips, state, init, new))
+                self.rest.add(s, r, var, free, strips, total)
+            totals[r] = expr.get(total, *free)
         if not alone:
             self.after.append(replace(s, values=tuple(rewrite(v, totals.get) for v in s.values)))
 
     def _together(self, out: Ref, stack: Ref) -> Build:
         """An array stored strip by strip under its own name and shape: it lies in memory as it should."""
         first, *others = (Var(n, d) for n, d in zip("tijklmnpqrs", out.shape))
-        rows = self.strips.rows
-        value = expr.get(stack, as_index(first) // rows, as_index(first) % rows, *others)
+        rows, t = self.strips.rows, as_index(first)
+        value = expr.get(stack, t // rows, t % rows, *others)
+        if self.rest is not None:
+            border = self.rest.start
+            tail = expr.get(self.rest.small[out], t - border, *others)
+            value = expr.add(expr.bracket([c for c in (cond(">=", border - 1 - t),) if isinstance(c, Cond)], value),
+                             expr.bracket([c for c in (cond(">=", t - border),) if isinstance(c, Cond)], tail))
         return Build((out,), (first, *others), (value,))
