@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pullback.codegen.c import CSource
     from pullback.loops.nodes import Buffer, Function
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = str(Path(__file__).resolve().parents[1])
 BRIEF = 100_000  # operations and bytes: some 20 microseconds
 
 
@@ -170,12 +170,12 @@ def keep_record(path: Path, record: Record) -> None:
 @lru_cache(maxsize=1)
 def fingerprint() -> str:
     """The state of this package: each file that has a part in a program's C, with its size and time of change."""
-    stats = ((path.relative_to(ROOT), path.stat()) for path in sources())
-    return digest(*sorted(f"{path} {s.st_size} {s.st_mtime_ns}" for path, s in stats))
+    stats = ((path, os.stat(path)) for path in sources())
+    return digest(*sorted(f"{path[len(ROOT) :]} {s.st_size} {s.st_mtime_ns}" for path, s in stats))
 
 
-def sources() -> Iterator[Path]:
+def sources() -> Iterator[str]:
     """The files from what users write down to C, those of folders in folders too."""
     for folder in ("ir", "prim", "operators", "rewrite", "ad", "passes", "loops", "codegen", "runtime", "lang", "api"):
-        for where, _, names in os.walk(ROOT / folder):
-            yield from (Path(where, name) for name in names if name.endswith(".py"))
+        for where, _, names in os.walk(os.path.join(ROOT, folder)):
+            yield from (os.path.join(where, name) for name in names if name.endswith(".py"))
