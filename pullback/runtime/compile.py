@@ -64,6 +64,10 @@ class Compiler:
         return FLAGS if is_clang else FLAGS + GCC_FLAGS
 
 
+class RefusedError(CompilerError):
+    """The compiler ended by itself, without a result: given the same again it will do the same."""
+
+
 def cache_folder() -> Path:
     """`PULLBACK_CACHE_DIR`, else the user's cache folder."""
     other = _CACHE.get()
@@ -294,8 +298,9 @@ def _refuse(command: tuple[str, ...], result: subprocess.CompletedProcess[str]) 
     if os.strerror(errno.ENOSPC) in result.stderr:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     status = result.returncode
+    killed = status < 0 or "Killed" in result.stderr  # a part of it: there may be more memory another time
     how = f"was killed by signal {-status}" if status < 0 else f"failed with status {status}"
-    raise CompilerError(
+    raise (CompilerError if killed else RefusedError)(
         "E411", f"the C compiler {how}: {command[0]}", facts=(_excerpt(result.stderr),),
         remedy="report this with the text of `c_source`; meanwhile set PULLBACK_BACKEND=interpreter")
 

@@ -22,7 +22,15 @@ from pullback.ir.intern import uncollected
 from pullback.ir.program import Known, program_of
 from pullback.ir.types import dtype_named
 from pullback.runtime.buffer import NDArray, address, aligned_bytes, prepared
-from pullback.runtime.compile import DEBUG_FLAGS, EXACT_FLAGS, PLAIN_FLAGS, compiler_command, native_vector_bytes
+from pullback.runtime.compile import (
+    DEBUG_FLAGS,
+    EXACT_FLAGS,
+    PLAIN_FLAGS,
+    RefusedError,
+    compiler_command,
+    find_compiler,
+    native_vector_bytes,
+)
 from pullback.runtime.load import Entry
 from pullback.runtime.pool import pool_address
 from pullback.runtime.record import Parameter, Record, find_record, keep_record, record_path
@@ -281,6 +289,12 @@ def _found_or_made(program: Known, dims: Mapping[str, int]) -> tuple[Record, Cal
         if record is not None:
             record.entry()
             return record, lambda: _lowered(program, dims, native_vector_bytes())
+        compiler = find_compiler()
+        record = find_record(record_path(program, dims, compiler))
+        if record is not None:
+            record.entry()
+            _warn(f"the C compiler failed before: {compiler.command[0]}")
+            return record, lambda: _lowered(program, dims, 0)
         record, made = _made(program, dims)
         record.entry()  # what cannot be compiled is not kept
         keep_record(path, record)
@@ -326,12 +340,18 @@ def _plain(program: Known, dims: Mapping[str, int], error: CompilerError) -> tup
         record.entry()
     except CompilerError:
         raise error from None
+    if isinstance(error, RefusedError):
+        keep_record(record_path(program, dims, find_compiler()), record)
+    _warn(error.what)
+    return record, lambda: made
+
+
+def _warn(what: str) -> None:
     command = " ".join(compiler_command() or ())
     if command not in _warned:
         _warned.add(command)
-        warnings.warn(f"{error.what}: functions are compiled as plain C, which is slower; CC names another compiler",
+        warnings.warn(f"{what}: functions are compiled as plain C, which is slower; CC names another compiler",
                       RuntimeWarning, stacklevel=2)
-    return record, lambda: made
 
 
 class GeneralExecutable:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pullback.ir.identity import digest, identity
 from pullback.ir.program import Known
 from pullback.runtime.buffer import extents
-from pullback.runtime.compile import Text, Units, cache_folder, native_vector_bytes, put_file
+from pullback.runtime.compile import Compiler, Text, Units, cache_folder, native_vector_bytes, put_file
 from pullback.runtime.load import Entry, compiled_entry
 
 if TYPE_CHECKING:
@@ -118,9 +118,11 @@ def _is_brief(function: Function) -> bool:
     return operations + sum(b.bytes for b in (*function.inputs, *function.outputs)) <= BRIEF
 
 
-def record_path(program: Known, dims: Mapping[str, int]) -> Path:
-    """Where the record of a program is kept."""
-    name = digest(identity(program), json.dumps(sorted(dims.items())), str(native_vector_bytes()), fingerprint())
+def record_path(program: Known, dims: Mapping[str, int], refused: Compiler | None = None) -> Path:
+    """Where the record of a program is kept; that of its plain C, where a compiler has refused more."""
+    compiler = "" if refused is None else str(refused)
+    machine = f"{native_vector_bytes()} {compiler}"
+    name = digest(identity(program), json.dumps(sorted(dims.items())), machine, fingerprint())
     return cache_folder() / "programs" / name[:2] / f"{name}.json"
 
 

@@ -149,6 +149,26 @@ def test_plain_c_where_the_compiler_fails(
     dot_agrees()  # said once
 
 
+def test_what_a_compiler_refuses_is_not_tried_again(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    refuses = 'case "$*" in *-march=native*) echo "unknown option -march=native" >&2; exit 3 ;; esac'
+    cc = script(tmp_path / "mycc", f'echo "$*" >> {log}\n{refuses}\nexec cc "$@"')
+    monkeypatch.setenv("CC", str(cc))
+    with pytest.warns(RuntimeWarning, match="failed with status 3"):
+        dot_agrees()
+    before = log.read_text()
+    executor._warned.clear()
+    monkeypatch.setattr(executor, "_made", None)
+    with pytest.warns(RuntimeWarning, match=f"the C compiler failed before: {cc}: functions are compiled as plain C"):
+        dot_agrees()
+    assert log.read_text() == before
+    monkeypatch.undo()
+    monkeypatch.setenv("PULLBACK_CACHE_DIR", str(cache))
+    assert not compile_program(parse_program(VECTORS), {}).record.flags  # another compiler is given everything
+
+
 def test_a_compiler_without_vectors(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = 'grep -sq __attribute__ *.c && { echo "unknown word __attribute__" >&2; exit 1; }'
     monkeypatch.setenv("CC", str(script(tmp_path / "mycc", f'{known}\nexec cc "$@"')))
