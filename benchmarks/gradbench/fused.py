@@ -33,14 +33,14 @@ class Call:
     def __call__(self, function: str, result: NDArray, *arguments: NDArray | int | float) -> Workload:
         """A call of a function; its answer is what it left in `result`, its last argument."""
         f = getattr(self.library, function)
-        f.restype, kept = None, (*arguments, result)
-        given = [_converted(a) for a in kept]
+        f.restype, given = None, [_converted(a) for a in (*arguments, result)]
+        kept = [a for a in (*arguments, result) if isinstance(a, np.ndarray)]
 
         def run() -> NDArray:
             f(*given)
-            return result
+            return kept[-1]  # all arrays live as long as the call
 
-        return Workload(run, lambda _, kept=kept: numbers(kept[-1]))
+        return Workload(run, numbers)
 
 
 def _converted(argument: NDArray | int | float) -> Any:
