@@ -5,7 +5,8 @@
 The copy evaluates whatever the operand is: transposes, strides, conditions and gathers end here. There are four forms
 for elements at affine addresses: rows of vectors where memory runs along the lanes; the same by way of a line where
 several short runs make up the lanes; squares turned in registers where memory runs along the sum; single elements.
-What else there is, terms with conditions or several factors, is evaluated element by element.
+What else there is is evaluated: terms of several elements by a vector kernel to where they are copied from, those with
+conditions and gathers element by element.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from pullback.ir.expr import Bracket, Get, Ref, Scalar, Select
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond, floor_divide, modulo
-from pullback.ir.traverse import Substitution
+from pullback.ir.program import Build
+from pullback.ir.traverse import Substitution, walk
 from pullback.loops.bounds import LoopNest
-from pullback.loops.gemm_plan import Group, Operand, Run, form, runs
+from pullback.loops.gemm_plan import SHORT, Group, Operand, Run, form, runs
 from pullback.loops.lower import KernelBuilder
-from pullback.loops.nest import narrower
+from pullback.loops.nest import narrower, stride
 from pullback.loops.nodes import (
     Buffer,
     Call,
@@ -37,6 +40,7 @@ from pullback.loops.nodes import (
 )
 from pullback.loops.scalar import ScalarLowering
 from pullback.loops.scope import Scope
+from pullback.loops.tile import tile
 from pullback.loops.turn import NARROWEST_TURN, WIDEST_TURN, turn
 
 TOGETHER = 32  # vectors of a line that are written out statement by statement
@@ -141,7 +145,8 @@ class Packer:
     ) -> list[Stmt]:
         """Copy a block of the operand; `at` says where all other variables stand."""
         if o.plain is None:
-            return self._evaluated(o, block, depth, panels, into, at)
+            formed = self._formed(o, block, depth, panels, into, at)
+            return self._evaluated(o, block, depth, panels, into, at) if formed is None else formed
         buffer, address = o.plain
         base = Substitution(variables={**at, **block.at, **depth.at}).index(address)
         across, along = runs(block.levels, address), runs(depth.levels, address)
@@ -213,36 +218,49 @@ class Packer:
         into: Buffer,
     ) -> list[Stmt]:
         """Memory runs along the sum: square blocks of lanes and steps are read as rows and written as columns."""
+        def panel(first: Index, width: int, used: int) -> list[Stmt]:
+            return self._groups(source, across, along, into, first * depth.size, width, used, first)
+
+        return [*self._padding(depth, panels, into), *over_panels(panels, "panel", panel)]
+
+    def _groups(
+        self,
+        source: tuple[Buffer, Index],
+        across: list[Run],
+        along: list[Run],
+        into: Buffer,
+        start: Index,
+        width: int,
+        used: int,
+        first: Index = ZERO_INDEX,
+    ) -> list[Stmt]:
+        """The lanes of a panel, which is at `start`, in groups as wide as a square: `first` is the first lane."""
         buffer, base = source
         *outer, last = along
         length = last.trips.constant or 0
         widest = min(self.lanes, WIDEST_TURN // into.dtype.size)
 
-        def panel(first: Index, width: int, used: int) -> list[Stmt]:
-            def group(at: Index, count: int) -> list[Stmt]:
-                lanes = [Var(f"lane{k}", 1 << 40) for k in range(count)]
-                places = [LetIndex(v, _offset(across, first + at + k)) for k, v in enumerate(lanes)]
+        def group(at: Index, count: int) -> list[Stmt]:
+            lanes = [Var(f"lane{k}", 1 << 40) for k in range(count)]
+            places = [LetIndex(v, _offset(across, first + at + k)) for k, v in enumerate(lanes)]
 
-                def step(offset: Index, k: Index) -> list[Stmt]:
-                    to = first * depth.size + k * width + at
-                    return self._turned_run((buffer, base + offset), lanes, length, (into, to), width)
+            def step(offset: Index, k: Index) -> list[Stmt]:
+                return self._turned_run((buffer, base + offset), lanes, length, (into, start + k * width + at), width)
 
-                return [*places, *_loops(outer, "k", step)]
+            return [*places, *_loops(outer, "k", step)]
 
-            out: list[Stmt] = []
-            done = 0
-            for n in (widest, widest // 2):
-                if n * into.dtype.size >= NARROWEST_TURN and used - done >= n:
-                    g = Var("group", used)
-                    stop = done + (used - done) // n * n
-                    out.append(For(g, as_index(done), as_index(stop), tuple(group(as_index(g), n)), n))
-                    done = stop
-            if done < used:
+        out: list[Stmt] = []
+        done = 0
+        for n in (widest, widest // 2):
+            if n * into.dtype.size >= NARROWEST_TURN and used - done >= n:
                 g = Var("group", used)
-                out.append(For(g, as_index(done), as_index(used), tuple(group(as_index(g), 1))))
-            return out
-
-        return [*self._padding(depth, panels, into), *over_panels(panels, "panel", panel)]
+                stop = done + (used - done) // n * n
+                out.append(For(g, as_index(done), as_index(stop), tuple(group(as_index(g), n)), n))
+                done = stop
+        if done < used:
+            g = Var("group", used)
+            out.append(For(g, as_index(done), as_index(used), tuple(group(as_index(g), 1))))
+        return out
 
     @staticmethod
     def _turned_run(
@@ -288,16 +306,62 @@ class Packer:
 
         return [*self._padding(depth, panels, into), *_loops(across, "lane", lane)]
 
+    def _formed(
+        self, o: Operand, block: Block, depth: Block, panels: Panels, into: Buffer, at: dict[Var, Index]
+    ) -> list[Stmt] | None:
+        """A term that vectors can evaluate, panel by panel; None for others.
+
+        Along the lanes it is written where it belongs, along the sum first beside, from where squares are turned.
+        """
+        lanes, deep, term = _local(o, block, depth, at)
+        long = [v for v in lanes if v.extent.constant != 1]
+        steps = depth.size.constant
+        if self.lanes < 2 or steps is None or len(long) != 1:
+            return None
+        if any(isinstance(n, Bracket | Select) for n in walk(term)):
+            return None
+        gets = [self.builder.address(n.ref, n.indices)[1] for n in walk(term) if isinstance(n, Get)]
+        there, along = (sum(stride(i, v) == 1 for i in gets) for v in (long[0], deep[-1]))
+        if there < along and (deep[-1].extent.constant or 0) < 2 * SHORT:
+            return None
+        run = Run(depth.size, 1, 1)
+        possible = True
+
+        def panel(first: Index, width: int, used: int) -> list[Stmt]:
+            nonlocal possible
+            lane = Var(long[0].name, used)
+            here = dict.fromkeys(lanes, ZERO_INDEX) | {long[0]: first + as_index(lane)}
+            value = Substitution(variables=here).scalar(term)
+            start = first * steps
+            if there >= along:
+                body = self._vectors(value, [*deep, lane], into, start + _flat(deep) * width + as_index(lane))
+                possible &= body is not None
+                return list(body or ())
+            beside = self.line(width * steps)
+            body = self._vectors(value, [lane, *deep], beside, as_index(lane) * steps + _flat(deep))
+            possible &= body is not None
+            across = [Run(as_index(used), steps, 1)]
+            return [*(body or ()), *self._groups((beside, ZERO_INDEX), across, [run], into, start, width, used)]
+
+        out = [*self._padding(depth, panels, into), *over_panels(panels, "panel", panel)]
+        return out if possible else None
+
+    def _vectors(self, value: Scalar, order: list[Var], into: Buffer, to: Index) -> tuple[Stmt, ...] | None:
+        """A kernel that writes a value for all of the variables, where `to` says; None where vectors cannot."""
+        formed = Ref("formed", into.dtype, [v.extent for v in order])
+
+        def place(ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+            if ref is not formed:
+                return self.builder.address(ref, indices)
+            return into, Substitution(variables=dict(zip(order, indices, strict=True))).index(to)
+
+        return tile(Build((formed,), tuple(order), (value,)), place, self.lanes * into.dtype.size)
+
     def _evaluated(
         self, o: Operand, block: Block, depth: Block, panels: Panels, into: Buffer, at: dict[Var, Index]
     ) -> list[Stmt]:
         """Any term: evaluated for single elements, zero where its conditions fail."""
-        lanes, deep = ([Var(v.name, trips) for v, trips in b.levels] for b in (block, depth))
-        where = {**at, **block.at, **depth.at}
-        for b, own in ((block, lanes), (depth, deep)):
-            for (v, _), local in zip(b.levels, own, strict=True):
-                where[v] = where[v] + as_index(local)
-        term = Substitution(variables=where).scalar(o.term)
+        lanes, deep, term = _local(o, block, depth, at)
         root = Scope()
         lowering = ScalarLowering(self.builder.parameter, self.builder.site, (term,))
         nest = LoopNest(lowering, root, [*lanes, *deep], ())
@@ -340,6 +404,18 @@ class Packer:
     def _zeros(into: Buffer, to: Index, start: int, stop: int) -> list[Stmt]:
         nought: Value = Literal(0.0, Type(into.dtype))
         return [Store(into, to + k, nought) for k in range(start, stop)]
+
+
+def _local(
+    o: Operand, block: Block, depth: Block, at: dict[Var, Index]
+) -> tuple[list[Var], list[Var], Scalar]:
+    """Variables of the lanes and steps of a block, and the operand's term in these."""
+    lanes, deep = ([Var(v.name, trips) for v, trips in b.levels] for b in (block, depth))
+    where = {**at, **block.at, **depth.at}
+    for b, own in ((block, lanes), (depth, deep)):
+        for (v, _), local in zip(b.levels, own, strict=True):
+            where[v] = where[v] + as_index(local)
+    return lanes, deep, Substitution(variables=where).scalar(o.term)
 
 
 def over_panels(panels: Panels, name: str, make: Callable[[Index, int, int], list[Stmt]]) -> list[Stmt]:
