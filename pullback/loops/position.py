@@ -6,11 +6,14 @@
 What is at most SHORT elements long is gone through once: every lane remembers its best and where that was, and of the
 lanes with the best of all the first position counts.
 
-The first of equal elements wins, and the first NaN wins over all, as in the plain loop.
+The first of equal elements wins, and the first NaN wins over all, as in the plain loop. Of a long axis the blocks'
+extremes are written down first, so that the blocks do not depend on each other and can be shared out, then compared.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import prod
 from typing import Final
 
 from pullback.ir import expr
@@ -35,6 +38,7 @@ from pullback.loops.nodes import (
     Let,
     LetIndex,
     Literal,
+    Load,
     Read,
     Steps,
     Stmt,
@@ -48,10 +52,20 @@ from pullback.loops.values import Element, ValueWriter
 BLOCK: Final = 256  # elements: a search through them costs less than the first pass over a thousand
 WAYS = 4  # accumulators
 SHORT: Final = 512  # elements: positions up to here are exact numbers of any floating dtype
+LONG: Final = 64  # blocks of an axis from which on their extremes are written down
+MOST: Final = 4096  # of them; then blocks are longer
+FEW: Final = 8  # positions in all, below which an axis is worth sharing out itself
 
 
-def position_kernel(s: Build, address: Address, vector_bytes: int) -> tuple[Stmt, ...] | None:
-    """The statements for a build of positions, or None where plain loops must do it."""
+def position_kernel(
+    s: Build, address: Address, vector_bytes: int, scratch: Callable[[DType, int], Buffer]
+) -> tuple[Stmt, ...] | None:
+    """The statements for a build of positions, or None where plain loops must do it.
+
+    Args:
+        s, address, vector_bytes: as for `loops.tile.tile`.
+        scratch: gives working memory for so many numbers.
+    """
     value = s.values[0].arg if isinstance(s.values[0], expr.Cast) else s.values[0]
     if len(s.values) != 1 or not isinstance(value, Reduce) or value.op not in ("argmax", "argmin"):
         return None
@@ -78,8 +92,11 @@ def position_kernel(s: Build, address: Address, vector_bytes: int) -> tuple[Stmt
         return None
     out, _ = address(s.outs[0], tuple(ZERO_INDEX for _ in s.vars))
     writer = _Position(nest, r, axis, lanes)
-    short = lanes > 1 and (axis.extent.constant or 0) <= SHORT
-    body = (writer.short if short else writer.element)(out, nest.outs[0][1])
+    if lanes > 1 and (axis.extent.constant or 0) <= SHORT:
+        body = writer.short(out, nest.outs[0][1])
+    else:
+        count = writer.blocks if prod(v.extent.constant or FEW for v in nest.variables) < FEW else 0
+        body = writer.element(out, nest.outs[0][1], scratch(dtype, count) if count else None)
     for v in reversed(nest.variables):
         body = [For(v, ZERO_INDEX, v.extent, tuple(body))]
     return tuple(body)
@@ -96,22 +113,46 @@ class _Position:
         self.best = Temp("best", Type(self.dtype))
         self.start = Temp("start", Type(i64))
 
-    def element(self, out: Buffer, offset: Index) -> list[Stmt]:
-        """One position: the blocks, what is left, the search, the store."""
+    @property
+    def size(self) -> int:
+        """Elements of a block."""
+        size = BLOCK
+        while (self.axis.extent.constant or 1) // size > MOST:
+            size *= 2
+        return size
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks' extremes are worth writing down; 0 where none are."""
+        count = (self.axis.extent.constant or 1) // self.size
+        return count if count >= LONG else 0
+
+    def element(self, out: Buffer, offset: Index, extremes: Buffer | None) -> list[Stmt]:
+        """One position: the blocks, what is left, the search, the store.
+
+        Args:
+            out, offset: where the position goes.
+            extremes: where those of blocks are written down; None where each is compared at once.
+        """
         extent = self.axis.extent.constant or 1
         worst = -float("inf") if self.op == "max" else float("inf")
-        body: list[Stmt] = [
+        body: list[Stmt] = [] if extremes is None else [self._written(extremes)]
+        body += [
             Let(self.best, Literal(worst, self.best.type), mutable=True),
             Let(self.start, Literal(0, self.start.type), mutable=True),
         ]
+        done = 0
+        if extremes is not None:
+            body.append(self._compared(extremes))
+            done = self.blocks * self.size
         whole = extent - extent % BLOCK
-        if whole:
+        if whole > done:
             n = Var(self.axis.name, self.axis.extent)
-            body.append(For(n, ZERO_INDEX, as_index(whole), tuple(self._block(as_index(n), BLOCK)), BLOCK))
+            body.append(For(n, as_index(done), as_index(whole), tuple(self._checked(as_index(n), BLOCK)), BLOCK))
         rest = (extent - whole) // (self.lanes * WAYS) * (self.lanes * WAYS)
         if rest:
             n = Var(self.axis.name, self.axis.extent)
-            body.append(For(n, as_index(whole), as_index(whole + rest), tuple(self._block(as_index(n), rest)), rest))
+            body.append(For(n, as_index(whole), as_index(whole + rest), tuple(self._checked(as_index(n), rest)), rest))
         if extent > whole + rest:
             n = Var(self.axis.name, self.axis.extent)
             steps: list[Stmt] = []
@@ -119,6 +160,21 @@ class _Position:
             steps.append(self._better(value, as_index(n)))
             body.append(For(n, as_index(whole + rest), as_index(extent), tuple(steps)))
         return [*body, *self._search(extent, out, offset)]
+
+    def _written(self, extremes: Buffer) -> For:
+        """The extreme of each block, written down."""
+        block = Var("block", self.blocks)
+        steps: list[Stmt] = []
+        found = self._block(as_index(block) * self.size, self.size, steps)
+        return For(block, ZERO_INDEX, block.extent, (*steps, Store(extremes, as_index(block), found)))
+
+    def _compared(self, extremes: Buffer) -> For:
+        """The best of what is written down, and where its block begins."""
+        block = Var("block", self.blocks)
+        found = Temp("found", Type(self.dtype))
+        load = Let(found, Load(extremes, as_index(block), found.type))
+        better = self._better(Read(found), as_index(block) * self.size)
+        return For(block, ZERO_INDEX, block.extent, (load, better))
 
     def short(self, out: Buffer, offset: Index) -> list[Stmt]:
         """One position: the best of each lane, the last vector over the one before it; then the first best lane."""
@@ -162,9 +218,14 @@ class _Position:
         out.append(Let(t, value))
         return Read(t)
 
-    def _block(self, start: Index, size: int) -> list[Stmt]:
+    def _checked(self, start: Index, size: int) -> list[Stmt]:
         """The extreme of a block, and whether it is better than all before."""
         out: list[Stmt] = []
+        found = self._block(start, size, out)
+        return [*out, self._better(found, start)]
+
+    def _block(self, start: Index, size: int, out: list[Stmt]) -> Value:
+        """The extreme of a block."""
         temps = [Temp(self.op, Type(self.dtype, self.lanes)) for _ in range(WAYS)]
         for k, t in enumerate(temps):
             out.append(Let(t, self._value(start + k * self.lanes, self.lanes, out), mutable=True))
@@ -182,7 +243,7 @@ class _Position:
             both = Binary(self.op, both, Read(t), t.type)
         found = Temp("found", Type(self.dtype))
         out.append(Let(found, Across("max" if self.op == "max" else "min", both)))
-        return [*out, self._better(Read(found), start)]
+        return Read(found)
 
     def _better(self, value: Value, start: Index) -> Stmt:
         """Remember a value and where it was found, if it is better, or the first NaN."""

@@ -26,6 +26,7 @@ from pullback.ir.expr import Bracket, Reduce, Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution
+from pullback.ir.types import DType
 from pullback.loops.cover import cover, halves, is_open, overlap, typical
 from pullback.loops.fused import fused_loops
 from pullback.loops.group import find_group
@@ -392,7 +393,11 @@ def vector_kernels(vector_bytes: int, portable: bool) -> Specialist:
     def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
         body = None
         if isinstance(s, Build):
-            body = tile(s, builder.address, vector_bytes) or position_kernel(s, builder.address, vector_bytes)
+
+            def scratch(dtype: DType, count: int) -> Buffer:
+                return builder.scratch("extremes", Buffer("", dtype, (), "arena", as_index(1)), count)
+
+            body = tile(s, builder.address, vector_bytes) or position_kernel(s, builder.address, vector_bytes, scratch)
         if body is None:
             return None
         assert isinstance(s, Build)

@@ -67,6 +67,10 @@ PROGRAMS = {
         columns = build m < M { sum n < N { e[n, m] * x[n, m] } }
         return rows, columns }""",
     "largest": "f(x: f32[N, M]) { s = build { max n < N, m < M { x[n, m] } } return s }",
+    "position": "f(x: f32[500, N]) { p = build { argmax k < 500, n < N { x[k, n] } } return p }",
+    "columns of interleaved results": """f(x: f64[N, 12], g: f64[N, 40]) {
+        w = build k < 40, c < 12 { sum n < N { x[n, c] * g[n, k] } }
+        return w }""",
     "histogram": """f(x: f32[N], at in [0, 29): i32[N]) {
         h: f32[29] = scatter n < N { [data(at[n], 29)] += x[n] }
         return h }""",

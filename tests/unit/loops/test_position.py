@@ -36,6 +36,18 @@ def test_first_of_the_extremes(n: int, dtype: type) -> None:
         assert position(x, "min") == int(np.argmin(x))
 
 
+@pytest.mark.parametrize("n", [64 * 256, 20_037])
+def test_first_of_the_extremes_of_many_blocks(n: int) -> None:
+    rng = np.random.default_rng(n)
+    for trial in range(6):
+        x = rng.integers(-3, 4, n).astype(np.float32) if trial % 2 else rng.normal(size=n).astype(np.float32)
+        if trial % 3 == 1:
+            x[rng.integers(n, size=2)] = np.nan
+        assert position(x, "max") == int(np.argmax(x))
+        assert position(x, "min") == int(np.argmin(x))
+    assert position(np.full(n, -np.inf), "max") == 0
+
+
 def test_nothing_but_the_worst() -> None:
     assert position(np.full(300, -np.inf), "max") == 0
     assert position(np.full(300, np.nan), "min") == 0
