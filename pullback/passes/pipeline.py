@@ -25,6 +25,7 @@ from pullback.passes.recompute import recompute_rows
 from pullback.passes.rows import recompute_cheap_rows
 from pullback.passes.shifts import shift_products
 from pullback.passes.speculate import speculate_guards
+from pullback.passes.steps import join_steps
 from pullback.passes.strips import strip_for_caches, strip_mine
 from pullback.passes.sums import rearrange_sums
 from pullback.passes.windows import narrow_windows
@@ -68,6 +69,7 @@ PASSES = (
     Pass("rows", "rows of a loop that follow from its others are computed again", recompute_cheap_rows),
     Pass("fuse", "statements go into their readers where that pays", fuse),
     Pass("checkpoints", "nothing merges any more: what is computed again stays so", inline_checkpoints),
+    Pass("steps", "products that no step of a loop waits for are done for all steps at once", join_steps),
     Pass("strips", "long axes a stretch at a time, so that less is alive at once", strip_mine, for_memory=True),
     Pass("near", "arrays that would wait for memory, a stretch at a time in the cache", strip_for_caches),
     Pass("extremes", "a maximum whose position is known is read there", read_extremes),

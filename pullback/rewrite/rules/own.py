@@ -75,6 +75,12 @@ OWN: Final = (
     _rule("strips.axis", "a long axis in strips", "y = I ⇒ s; z = ∑ᵢ t(y(i)): z = ∑_b ∑_{i in strip b} t(y(i)), y for "
           "one strip at a time", "passes/strips.py; off under exact()", exact=False,
           condition="least memory is asked for or memory is waited for; sums are added up in another order"),
+    _rule("steps.before", "products of all steps before a loop", "fold t { p = ∑ₘ x(t, m) × u(m); … p … } = "
+          "p(t) = ∑ₘ x(t, m) × u(m); fold t { … p(t) … }", "passes/steps.py; not for least memory",
+          condition="x and u are no states; few terms of a step for each element of u"),
+    _rule("steps.after", "sums over all steps after a loop", "fold t (w = w₀) { w + ∑ₙ y(n) × x(n, t) } = "
+          "w₀ + ∑_{t, n} y(t, n) × x(n, t)", "passes/steps.py; off under exact() and for least memory", exact=False,
+          condition="nothing else reads w; few terms of a step for each element of w; adds in another order"),
     _rule("hoist.small", "small statements leave their loop", "fold t { y = s; … } = y = s; fold t { … }, t not in s",
           "passes/hoist.py", condition="the loop has a trip; y is small"),
     _rule("narrow.position", "positions in few bytes", "p = I ⇒ argmaxₖ s(k), k < K: p as 8, 16 or 32 bits, by K",

@@ -1,0 +1,196 @@
+"""Steps: products that no step of a loop waits for are done for all steps at once.
+
+    before      a product of the loop's step and of what does not change moves in front of the loop, with an axis more
+    after       a sum that is only carried on moves behind it, over the steps too; what it reads is kept step by step
+
+Before    a = fold t < T (h = h0, w_bar = zeros) {
+              p = build n < N, k < K { sum m < M { x[t, n, m] * u[k, m] } }
+              y = build n < N, k < K { .. h .. p[n, k] .. }
+              w = build k < K, m < M { w_bar[k, m] + sum n < N { y[n, k] * x[t, n, m] } }
+              yield .. , w }
+After     p = build t < T, n < N, k < K { sum m < M { x[t, n, m] * u[k, m] } }
+          a, ys = fold t < T (h = h0) { y = build n < N, k < K { .. h .. p[t, n, k] .. }  yield .., y }
+          w = build k < K, m < M { zeros[k, m] + sum t < T, n < N { ys[t, n, k] * x[t, n, m] } }
+
+A recurrent network's steps have few rows: their products read a matrix, or add to one, for little work on each of its
+elements. Done for all steps they are products of good size. That takes memory for every step, so programs that are to
+need least of it keep their loops, and what is kept must be small beside the work. The second adds up in another order,
+so it is off under `exact()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import prod
+
+from pullback.ir import expr
+from pullback.ir.expr import Add, Bracket, Const, Get, Mul, Reduce, Ref, Scalar
+from pullback.ir.index import Index, Var, as_index
+from pullback.ir.program import Block, Build, Fold, Program, Statement, map_blocks, statement_reads
+from pullback.ir.traverse import Substitution, walk
+from pullback.passes.cost import has_data_index, size
+from pullback.rewrite.fired import fired
+
+FEW = 64  # terms of a step for each element of a matrix, from which on a step by itself is a good product
+WORTH = 8  # terms for each element that is kept
+LARGE = 8 << 20  # bytes of what one array keeps for all steps
+
+
+def join_steps(program: Program) -> Program:
+    """The program with such products outside of its loops."""
+    if program.notes.get("memory") == "least":
+        return program
+    return program.with_body(_block(program.body, bool(program.notes.get("exact"))))
+
+
+def _block(block: Block, exact: bool) -> Block:
+    out: list[Statement] = []
+    for s in block.statements:
+        s = map_blocks(s, lambda b: _block(b, exact))
+        if isinstance(s, Fold) and (s.var.extent.constant or 0) > 1:
+            before, s = _before(s)
+            found = ([], s) if exact else _after(s)
+            out += [*before, found[1], *found[0]]
+        else:
+            out.append(s)
+    return replace(block, statements=tuple(out))
+
+
+def _before(s: Fold) -> tuple[list[Build], Fold]:
+    """The products that can stand in front of a loop, and the loop that reads them."""
+    changing = {*s.states, *(o for x in s.body.statements for o in x.outs)}
+    joined: dict[Ref, Ref] = {}
+    moved: list[Build] = []
+    kept: list[Statement] = []
+    read_as_wholes = {*s.body.results, *(r for x in s.body.statements if not isinstance(x, Build)
+                                         for r in statement_reads(x))}
+
+    def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+        return expr.get(joined[ref], s.var, *indices) if ref in joined else expr.get(ref, *indices)
+
+    at_step = Substitution(get=element)
+    for x in s.body.statements:
+        if isinstance(x, Build) and _independent(x, changing) and not read_as_wholes & {*x.outs} and _small(x, s.var):
+            (out,) = x.outs
+            joined[out] = Ref(out.name, out.dtype, (s.var.extent, *out.shape), out.bounds)
+            step = Var(s.var.name, s.var.extent)
+            m = Substitution(variables={s.var: as_index(step)})
+            moved.append(Build((joined[out],), (step, *x.vars), (m.scalar(x.values[0]),), x.positions))
+            fired("steps.before")
+        elif isinstance(x, Build) and joined:
+            kept.append(replace(x, values=tuple(map(at_step.scalar, x.values))))
+        else:
+            kept.append(x)
+    return moved, replace(s, body=replace(s.body, statements=tuple(kept))) if moved else s
+
+
+def _independent(x: Build, changing: set[Ref]) -> bool:
+    return len(x.outs) == 1 and changing.isdisjoint(statement_reads(x)) and not any(map(has_data_index, x.values))
+
+
+def _small(x: Build, step: Var) -> bool:
+    """Whether a statement is a product with a matrix that no step changes, of few terms for each of its elements."""
+    total = x.values[0]
+    product = _product(total)
+    elements = size(tuple(v.extent for v in x.vars))
+    if product is None or elements is None or step not in total.free or not _fits(x.outs[0], step):
+        return False
+    assert isinstance(total, Reduce)
+    terms = elements * _trips(total)
+    same = [size(f.ref.shape) or 0 for f in product.args if isinstance(f, Get) and step not in f.free]
+    return bool(same) and terms < FEW * max(same) and terms >= WORTH * elements
+
+
+def _product(e: Scalar) -> Mul | None:
+    """The product that a sum is of."""
+    if not isinstance(e, Reduce) or e.op != "sum" or isinstance(e.arg, Bracket):
+        return None
+    return e.arg if isinstance(e.arg, Mul) and all(isinstance(f, Get | Const) for f in e.arg.args) else None
+
+
+def _trips(r: Reduce) -> int:
+    return prod(v.extent.constant or 0 for v in r.vars)
+
+
+def _fits(r: Ref, step: Var) -> bool:
+    """Whether there is room for an array of every step."""
+    elements = size((step.extent, *r.shape))
+    return elements is not None and elements * r.dtype.size <= LARGE
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """A state that a loop only adds a sum to, and what of the body the sum reads."""
+
+    state: int
+    made: Build
+    total: Reduce
+    reads: tuple[Ref, ...]
+
+
+def _after(s: Fold) -> tuple[list[Build], Fold]:
+    """The sums that can stand behind a loop, and the loop that keeps what they read."""
+    count = len(s.states)
+    rows = dict(zip(s.body.results[count:], s.outs[count:], strict=True))
+    fresh: dict[Ref, Ref] = {}
+    sums: list[_Carried] = []
+    for k in range(count):
+        found = _carried(s, k)
+        new = [] if found is None else [r for r in found.reads if r not in rows and r not in fresh]
+        if found is None or not all(_fits(r, s.var) for r in new) or not _worth(found, new):
+            continue
+        fresh |= {r: Ref(r.name, r.dtype, (s.var.extent, *r.shape), r.bounds) for r in new}
+        sums.append(found)
+        fired("steps.after")
+    if not sums:
+        return [], s
+    gone = {c.state for c in sums}
+    left = [k for k in range(count) if k not in gone]
+    body = Block(tuple(x for x in s.body.statements if all(x is not c.made for c in sums)),
+                 (*(s.body.results[k] for k in left), *s.body.results[count:], *fresh))
+    loop = replace(s, outs=(*(s.outs[k] for k in left), *s.outs[count:], *fresh.values()), body=body,
+                   states=tuple(s.states[k] for k in left), inits=tuple(s.inits[k] for k in left))
+    return [_whole(s, c, {**rows, **fresh}) for c in sums], loop
+
+
+def _carried(s: Fold, k: int) -> _Carried | None:
+    """State k as one that is only added to; None where it is more."""
+    state, new = s.states[k], s.body.results[k]
+    made = next((x for x in s.body.statements if new in x.outs), None)
+    if not isinstance(made, Build) or len(made.outs) != 1 or s.body.results.count(new) != 1:
+        return None
+    value = made.values[0]
+    own = expr.get(state, *made.vars)
+    if not isinstance(value, Add) or len(value.args) != 2 or own not in value.args:
+        return None
+    (total,) = (a for a in value.args if a is not own)
+    if not isinstance(total, Reduce) or _product(total) is None or has_data_index(total):
+        return None
+    readers = [x for x in s.body.statements if x is not made and {state, new} & statement_reads(x).keys()]
+    inside = {o for x in s.body.statements for o in x.outs}
+    reads = [g.ref for g in walk(total) if isinstance(g, Get)]
+    if readers or state in s.body.results or any(r in s.states for r in reads):
+        return None
+    return _Carried(k, made, total, tuple(dict.fromkeys(r for r in reads if r in inside)))
+
+
+def _worth(c: _Carried, new: Iterable[Ref]) -> bool:
+    elements = size(tuple(v.extent for v in c.made.vars))
+    room = [size(r.shape) for r in new]
+    if elements is None or None in room:
+        return False
+    return 0 < _trips(c.total) < FEW and elements * _trips(c.total) >= WORTH * sum(n or 0 for n in room)
+
+
+def _whole(s: Fold, c: _Carried, rows: dict[Ref, Ref]) -> Build:
+    """The sum over the steps too."""
+    step = Var(s.var.name, s.var.extent)
+
+    def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+        return expr.get(rows[ref], step, *indices) if ref in rows else expr.get(ref, *indices)
+
+    m = Substitution(variables={s.var: as_index(step)}, get=element)
+    total = expr.reduce("sum", (step, *c.total.vars), m.scalar(c.total.arg))
+    return Build((s.outs[c.state],), c.made.vars, (expr.add(expr.get(s.inits[c.state], *c.made.vars), total),),
+                 c.made.positions)
