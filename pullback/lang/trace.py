@@ -35,8 +35,8 @@ from pullback.ir.program import (
     Outline,
     Program,
     Statement,
+    needed_for,
     statement_reads,
-    walk_statements,
 )
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType, dtype_of, f32, f64
@@ -448,11 +448,12 @@ class Tracer:
         if self.errors:
             raise together(self.errors)
         captured = list(self.captured.values())
-        statements = tuple(self.scope.statements) if self.deferred else _live(self.scope.statements, results)
+        statements = self.scope.statements
+        kept = tuple(statements) if self.deferred else needed_for(statements, results)
         program = Program(
             self.name,
             (*self.inputs, *self.foreign.values(), *(ref for ref, _ in captured)),
-            Block(statements, tuple(results)),
+            Block(kept, tuple(results)),
             tuple(output_names),
             tuple(self.requires),
             tuple(self.sizes),
@@ -460,19 +461,6 @@ class Tracer:
             {**(notes or {}), **({"captured": [array for _, array in captured]} if captured else {})},
         )
         return outline_of(program, self.deferred) if self.deferred else program
-
-
-def _live(statements: list[Statement], results: Sequence[Ref]) -> tuple[Statement, ...]:
-    """The statements that the results depend on."""
-    needed = set(results)
-    kept: list[Statement] = []
-    for s in reversed(statements):
-        if needed.intersection(s.outs):
-            kept.append(s)
-            needed.update(statement_reads(s))
-            for inner in walk_statements(Block((s,), ())):
-                needed.update(statement_reads(inner))
-    return tuple(reversed(kept))
 
 
 class _Active(threading.local):
