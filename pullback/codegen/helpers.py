@@ -163,13 +163,16 @@ static inline {to.c} {name}(double x) {{
         return name
 
     def hold(self, t: Type) -> str:
-        """A macro that keeps a vector in a register; gcc would rather repeat a load than hold on to its result."""
+        """A macro that keeps a value in a register; gcc would rather repeat a load, or move single ones in vectors."""
         size = t.lanes * t.dtype.size
         name = f"PB_HOLD_{size}"
-        has = {16: "__SSE__", 32: "__AVX__", 64: "__AVX512F__"}[size]
+        has = {4: "__SSE__", 8: "__SSE2__", 16: "__SSE__", 32: "__AVX__", 64: "__AVX512F__"}[size]
         registers = "v" if size == 64 else "x"  # all 32 of them
         held = f'#define {name}(v) __asm__("" : "+{registers}"(v))'
-        self.vector.setdefault(name, f"#if defined({has})\n{held}\n#else\n#define {name}(v) (void)0\n#endif\n")
+        group, test = self.vector, f"defined({has})"
+        if t.lanes == 1:
+            group, test = self.scalar, f"defined(__GNUC__) && {test} && !defined(PB_NO_VECTORS)"
+        group.setdefault(name, f"#if {test}\n{held}\n#else\n#define {name}(v) (void)0\n#endif\n")
         return name
 
     def apart(self) -> str:

@@ -31,7 +31,7 @@ from pullback.loops.gemm_open import open_product
 from pullback.loops.gemm_pack import Block, Packer, Panels, around, blocks, over_panels
 from pullback.loops.gemm_plan import Contraction, PackedPlan, best_packed_plan, size
 from pullback.loops.lower import KernelBuilder, Specialist, flat_position, plain_build, without_units
-from pullback.loops.multiply import Walk, multiply
+from pullback.loops.multiply import Walk, dots, multiply
 from pullback.loops.nest import Nest, best_plan, cache_cycles, map_reductions, narrower
 from pullback.loops.nodes import (
     Buffer,
@@ -221,6 +221,10 @@ class _Lying:
     numbers: dict[str, Index]
 
 
+_MakeTile = Callable[[Index, int, Index, int, int], list[Stmt]]
+"""The statements of a tile: its first row and how many, its first column, its width and how many columns exist."""
+
+
 class _Emitter:
     """Writes the loops of a statement under a plan."""
 
@@ -239,7 +243,8 @@ class _Emitter:
             if plan.in_place
             else self._scratch("panels_a", Panels.of(plan.rows.block, plan.tile.rows, 1).packed * kc)
         )
-        self.b = self._scratch("panels_b", Panels.of(plan.columns.block, plan.tile.columns, lanes).packed * kc)
+        columns = (plan.columns.block, size(c.columns) % plan.columns.block)  # of full blocks, and of the last
+        self.b = self._scratch("panels_b", max(self._panels("b", n).packed for n in columns) * kc)
         self.packer = Packer(builder, lanes, self._line)
         self._lines: dict[str, Buffer] = {}
         self.whole = size(c.depth)
@@ -286,13 +291,16 @@ class _Emitter:
             into = self.a if side == "a" else self.b
             if into is None:
                 return inner
-            return [*self.packer.pack(operand, b, depth, self._panels(side, b), into, {**at, **own}), *inner]
+            panels = self._panels(side, b.elements)
+            return [*self.packer.pack(operand, b, depth, panels, into, {**at, **own}), *inner]
 
         return around(own, blocks(group, block))
 
-    def _panels(self, side: str, b: Block) -> Panels:
+    def _panels(self, side: str, elements: int) -> Panels:
         t = self.plan.tile
-        return Panels.of(b.elements, t.rows, 1) if side == "a" else Panels.of(b.elements, t.columns, t.lanes)
+        if side == "a":
+            return Panels.of(elements, t.rows, 1)
+        return Panels.of(elements, t.columns, 1 if self.plan.lone and elements % t.columns == 1 else t.lanes)
 
     def _product(self, rows: Block, columns: Block, depth: Block, at: dict[Var, Index]) -> list[Stmt]:
         """All register tiles of two packed blocks, and the rest of the statement after the last block of the sum."""
@@ -306,16 +314,33 @@ class _Emitter:
         return [*out, If(Holds((last,)), tuple(finish))]
 
     def _tiles(self, rows: Block, columns: Block, depth: Block, at: dict[Var, Index]) -> list[Stmt]:
+        """The loops over the tiles of two packed blocks."""
+        one = self._tile(rows, columns, depth, at)
+        across, down = self._panels("b", columns.elements), self._panels("a", rows.elements)
+        if columns.elements * depth.elements * self.contraction.total.dtype.size <= gemm_plan.INNER:
+            return over_panels(
+                down,
+                "row",
+                lambda i, height, _: over_panels(across, "column", lambda j, w, u: one(i, height, j, w, u)),
+            )
+        return over_panels(
+            across, "column", lambda j, w, u: over_panels(down, "row", lambda i, height, _: one(i, height, j, w, u))
+        )
+
+    def _tile(self, rows: Block, columns: Block, depth: Block, at: dict[Var, Index]) -> _MakeTile:
+        """What makes the tile at a row and a column of two blocks."""
         t, dtype = self.plan.tile, self.contraction.total.dtype
         base, row_step, column_step = self._place({**at, **rows.at, **columns.at})
-        across, down = self._panels("b", columns), self._panels("a", rows)
         lying = self._lying(rows, depth, at)
         by = self.update
         scale = () if by.scale is None else (View(self.builder.parameter(by.scale)),)
         begun = as_index(1) if self.adds else depth.start
 
         def one(i: Index, height: int, j: Index, width: int, used: int) -> list[Stmt]:
-            tile = multiply(dtype, t.lanes, height, width // t.lanes, lying.form(height), by.factor, bool(scale))
+            if width == 1:
+                tile = dots(dtype, t.lanes, height, by.factor, bool(scale))
+            else:
+                tile = multiply(dtype, t.lanes, height, width // t.lanes, lying.form(height), by.factor, bool(scale))
             left = View(lying.buffer, lying.first + i * lying.row)
             operands = (left, View(self.b, j * depth.size), *scale)
             numbers: dict[str, Index | int] = {**lying.numbers, "steps": depth.size}
@@ -330,15 +355,7 @@ class _Emitter:
                 return [*made, *self._across(line, width, height, used, at_c, row_step, column_step, begun)]
             return [*made, *self._part(line, width, height, used, at_c, row_step, begun)]
 
-        if columns.elements * depth.elements * self.contraction.total.dtype.size <= gemm_plan.INNER:
-            return over_panels(
-                down,
-                "row",
-                lambda i, height, _: over_panels(across, "column", lambda j, w, u: one(i, height, j, w, u)),
-            )
-        return over_panels(
-            across, "column", lambda j, w, u: over_panels(down, "row", lambda i, height, _: one(i, height, j, w, u))
-        )
+        return one
 
     def _lying(self, rows: Block, depth: Block, at: dict[Var, Index]) -> _Lying:
         """Where a block of A lies: in its panels, or in place."""
@@ -351,7 +368,7 @@ class _Emitter:
         down, along = (gemm_plan.runs(b.levels, address) for b in (rows, depth))
         base = Substitution(variables={**at, **rows.at, **depth.at}).index(address)
         row = down[0].step if down else 0
-        if not along or (len(along) == 1 and along[0].step == 1):
+        if gemm_plan.is_run(along):
             return _Lying(buffer, base, as_index(row), lambda _: True, {"row": as_index(row)})
         numbers: dict[str, Index] = {}
         for n, r in enumerate(reversed(along)):

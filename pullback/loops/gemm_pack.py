@@ -218,10 +218,19 @@ class Packer:
         into: Buffer,
     ) -> list[Stmt]:
         """Memory runs along the sum: square blocks of lanes and steps are read as rows and written as columns."""
-        def panel(first: Index, width: int, used: int) -> list[Stmt]:
-            return self._groups(source, across, along, into, first * depth.size, width, used, first)
+        buffer, base = source
+        *outer, last = along
+        near = bool(outer and across) and abs(outer[-1].step) > abs(across[0].step)  # lanes lie nearer than steps do
+        outside, inside = (outer, [last]) if near else ([], along)
 
-        return [*self._padding(depth, panels, into), *over_panels(panels, "panel", panel)]
+        def panels_at(offset: Index, k: Index) -> list[Stmt]:
+            def panel(first: Index, width: int, used: int) -> list[Stmt]:
+                start = first * depth.size + k * width
+                return self._groups((buffer, base + offset), across, inside, into, start, width, used, first)
+
+            return over_panels(panels, "panel", panel)
+
+        return [*self._padding(depth, panels, into), *_loops(outside, "k", panels_at)]
 
     def _groups(
         self,

@@ -32,7 +32,7 @@ from pullback.passes.cost import is_inside
 
 DEPTH = 512  # steps of the sum in a block: its panels pass through the first cache, the output is added to seldom
 BLOCK = 256 * 1024  # bytes of a block that stays in the second cache
-SHARED = 512 * 1024  # bytes of a block of B where one block of A is all of A
+SHARED = 512 * 1024  # bytes of a block of B that stays in the second cache where one block of A is all of A
 INNER = 16 * 1024  # bytes of a block of B that stays in the first cache: its panels are then the inner loop
 LARGE = 4 * 1024 * 1024  # bytes of a block that stays in the third cache
 PAGE = 4096  # bytes between lines that share a set of the first cache
@@ -40,7 +40,6 @@ MOST_LOOPS = 3  # over the steps of a sum, where A is read in place
 LATENCY = 4  # cycles of a multiply-add; two start in each cycle
 SHORT = 4  # elements of a run below which single elements are copied
 LEAST_WORK = 16 * 1024  # multiply-adds below which packing is not considered
-WALKED = 2  # blocks of the sum are so many times as deep where A is read by loops: its elements lie close
 ASIDE = (3, 8)  # cycles to move a partial sum from working memory to the output, as it lies or turned
 ACROSS = (0.3, 1.5)  # cycles to store an element of a tile across, in squares or by itself
 MOST_FACTORS = 4
@@ -77,6 +76,11 @@ class Operand:
 
     term: Scalar
     plain: tuple[Buffer, Index] | None
+
+    @property
+    def elements(self) -> int:
+        """Of the array that a plain element is in; what is typical where that is no number."""
+        return TYPICAL if self.plain is None else self.plain[0].elements.constant or TYPICAL
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,7 @@ class PackedPlan:
         a_first: whether blocks of A are outside of those of B.
         in_place: whether A is read where it lies.
         storing: where partial sums go.
+        lone: whether a single column beside whole tiles is a dot product along the sum, where A's steps are neighbours.
     """
 
     contraction: Contraction
@@ -139,6 +144,7 @@ class PackedPlan:
     a_first: bool
     in_place: bool
     storing: Storing
+    lone: bool
     cycles: float
 
     @property
@@ -329,28 +335,35 @@ def _plan(
     if in_place and c.a.plain is None:
         return None
     seen = [c.a.plain[1]] if in_place and c.a.plain is not None else []
-    around, tail = _even(c.rows, [*seen, *([position] if storing == "across" else [])])
+    if storing == "across":
+        seen.append(position)
+    around, tail = _even(c.rows, seen)
     run, m, n, k = size(tail), size(c.rows), size(c.columns), size(c.depth)
-    most = DEPTH * WALKED if in_place and len(runs(whole_levels(c.depth), seen[0])) > 1 else DEPTH
+    walked = in_place and is_walked(c)
+    panel = max(t.columns, 2 * t.lanes) * element
+    most = max(DEPTH, BLOCK // panel) if walked else DEPTH  # a panel of B alone stays in the second cache
     depth = cut(c.depth, k if k <= most + most // 4 else most, 1)  # a second block for a little more does not pay
     kc = depth.block
     a_first = size(c.only_b) > 1 and m * kc * element <= LARGE // 4
-    rows = cut(tail, run if a_first else max(BLOCK // (kc * element), t.rows), t.rows)
+    rows = cut(tail, run if a_first else max((SHARED if walked else BLOCK) // (kc * element), t.rows), t.rows)
     rows = replace(rows, outer=(*around, *rows.outer))
     single = rows.block == m and size(c.only_a) == 1
     columns = cut(c.columns, max((SHARED if single else LARGE) // (kc * element), t.columns), t.columns)
     batch = size(c.shared) * size(c.only_a) * size(c.only_b)
     blocks = ceil(k / kc)
-    cycles = batch * (m // run) * _tile_cycles(run, n, k, blocks, t, element)
+    found = in_place_runs(c.a, rows, depth) if in_place else None
+    lone = found is not None and is_run(found[1]) and storing != "across" and n % t.columns == 1
+    cycles = batch * (m // run) * _tile_cycles(run, n, k, blocks, t, element, lone)
     a_packs = size(c.shared) * size(c.only_a) * m * k
     b_packs = size(c.shared) * size(c.only_b) * n * k
     if a_first:
         b_packs *= ceil(m / rows.block) * size(c.only_a)
     else:
         a_packs *= ceil(n / columns.block) * size(c.only_b)
-    cycles += a_packs * waiting(c.a, element) + b_packs * waiting(c.b, element)
+    reads = min(a_packs, c.a.elements) if walked else a_packs
+    cycles += reads * waiting(c.a, element) + b_packs * waiting(c.b, element)
     if in_place:
-        cycles += cycles * _in_place_cost(c.a, rows, depth, element)
+        cycles += cycles * _in_place_cost(c.a, rows, depth, min(t.rows, rows.block), element)
     else:
         cycles += a_packs * _pack_cycles(c.a, c.rows, c.depth, t.rows, t.lanes)
     cycles += b_packs * _pack_cycles(c.b, c.columns, c.depth, t.columns, t.lanes)
@@ -359,9 +372,11 @@ def _plan(
         cycles += ASIDE[turned] * batch * m * n
     elif storing == "across":
         apart = runs(whole_levels(tail), position)
-        single_elements = bool(apart) and square(c.total.dtype, t.rows, apart[0].step, t.lanes) == 1
-        cycles += ACROSS[single_elements] * blocks * batch * m * n
-    return PackedPlan(c, t, rows, columns, depth, a_first, in_place, storing, cycles) if isfinite(cycles) else None
+        singly = bool(apart) and square(c.total.dtype, t.rows, apart[0].step, t.lanes) == 1
+        cycles += ACROSS[singly] * blocks * batch * m * n
+    if not isfinite(cycles):
+        return None
+    return PackedPlan(c, t, rows, columns, depth, a_first, in_place, storing, lone, cycles)
 
 
 def _even(variables: tuple[Var, ...], addresses: Sequence[Index]) -> tuple[tuple[Var, ...], tuple[Var, ...]]:
@@ -392,10 +407,12 @@ def cut(variables: tuple[Var, ...], target: int, multiple: int) -> Group:
     return Group(variables[:position], v, chunk, inner)
 
 
-def _tile_cycles(m: int, n: int, k: int, blocks: int, t: Tile, element: int) -> float:
+def _tile_cycles(m: int, n: int, k: int, blocks: int, t: Tile, element: int, lone: bool) -> float:
     """Cycles of the register tiles of an m × n × k product."""
     total, weight = 0.0, operation(t.lanes * element)
-    last = ceil(n % t.columns / t.lanes)
+    last = 0 if lone else ceil(n % t.columns / t.lanes)
+    if lone:
+        total += m * (k / t.lanes * 1.2 * weight + blocks * 8)  # loads, and sums of lanes
     for rows, many in ((t.rows, m // t.rows), (m % t.rows, 1)):
         for vectors, more, ragged in ((t.vectors, n // t.columns, 0), (last, 1, n % t.lanes)):
             if rows and vectors:
@@ -405,19 +422,30 @@ def _tile_cycles(m: int, n: int, k: int, blocks: int, t: Tile, element: int) -> 
     return total
 
 
-def _in_place_cost(o: Operand, rows: Group, depth: Group, element: int) -> float:
-    """What reading A where it lies adds to the tiles' cycles, as a share; infinite where that is not regular."""
+def _in_place_cost(o: Operand, rows: Group, depth: Group, tile: int, element: int) -> float:
+    """What reading A where it lies adds to the cycles of tiles of so many rows, as a share; infinite if not regular."""
     found = in_place_runs(o, rows, depth)
     if found is None:
         return float("inf")
     down, along = found
     row = down.step * element if down else 0
     steps = [r.step * element for r in along]
-    if not steps or (len(steps) == 1 and steps[0] == element):
+    if is_run(along):
         return 0.1 if row and row % PAGE == 0 else 0.04  # rows meet in one set of the first cache
-    if any(step < 0 for step in (row, *steps)) or len(steps) > MOST_LOOPS or (row >= LINE and steps[-1] >= LINE):
+    if row < 0 or len(steps) > MOST_LOOPS or (row >= LINE and abs(steps[-1]) >= LINE):
         return float("inf")
-    return 0.5 if any(step % PAGE == 0 for step in (row, *steps) if step) else 0.02
+    crowded = any(step % PAGE == 0 for step in (row, *steps) if step)
+    return (0.5 if crowded else 0.1 if row >= LINE else 0.0) + 0.43 / tile  # B comes anew for each tile
+
+
+def is_walked(c: Contraction) -> bool:
+    """Whether reading A in place takes several loops, or one whose steps are no neighbours."""
+    return c.a.plain is not None and not is_run(runs(whole_levels(c.depth), c.a.plain[1]))
+
+
+def is_run(along: Sequence[Run]) -> bool:
+    """Whether the steps of a sum are neighbours."""
+    return not along or (len(along) == 1 and along[0].step == 1)
 
 
 def in_place_runs(o: Operand, rows: Group, depth: Group) -> tuple[Run | None, list[Run]] | None:
@@ -440,7 +468,7 @@ def _pack_cycles(o: Operand, lanes: tuple[Var, ...], depth: tuple[Var, ...], wid
         case "lines":
             return vectors + 4 / most if across[-1].step == 1 else 1.2
         case "turned":
-            return 0.8
+            return 0.9 if across and abs(across[-1].step) * o.term.dtype.size >= PAGE else 0.6  # many pages at a time
         case _:
             return 1.5
 

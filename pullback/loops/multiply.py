@@ -1,14 +1,15 @@
-"""The register tile of packed products: one kernel for each element type, number of rows and number of vectors."""
+"""The register tiles of packed products: one kernel for each element type, number of rows and number of vectors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond, floor_divide
 from pullback.ir.types import DType
 from pullback.loops.lower import free_variables
 from pullback.loops.nodes import (
+    Across,
     Assign,
     Binary,
     Broadcast,
@@ -83,29 +84,77 @@ def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool |
     for v, trips in loops:
         step = [For(v, ZERO_INDEX, as_index(trips), tuple(step))]
     places = [(as_index(stride) * i + j * lanes, t) for i, row in enumerate(sums) for j, t in enumerate(row)]
+    scale, finish, head = _finish(c, places, begun, factor, scaled)
+    body = (*zeros, *step, *finish)
+    index = "places[i] + k" if isinstance(in_place, Walk) else "i, k" if in_place else "k, i"
+    comment = (f"c[i, j] (+)= {head}sum over k of a[{index}] * b[k, j] for i < {rows}, j < {columns}",)
+    walked = isinstance(in_place, Walk)
+    lying = "_walked" if walked else "_in_place" * bool(in_place)
+    name = f"multiply_{dtype.name}_{rows}x{columns}{lying}" + "_scaled" * bool(head)
+    return Kernel(name, (a, b, *scale, c), free_variables(body), body, comment, apart=walked)
+
+
+@lru_cache(maxsize=64)
+def dots(dtype: DType, lanes: int, rows: int, factor: float = 1.0, scaled: bool = False) -> Kernel:
+    """One column: c[i] (+)= sum over k of a[i, k] * b[k], with lanes along the sum. Parameters as for `multiply`."""
+    steps, stride, begun, row = (Var(name, 1 << 40) for name in ("steps", "stride", "begun", "row"))
+    a, b, c = (
+        Buffer(name, dtype, (n,), "parameter", n, name == "c")
+        for name, n in (("a", steps.extent * rows), ("b", steps.extent), ("c", stride.extent * rows))
+    )
+    k, rest = Var("k", steps.extent), Var("k", steps.extent)
+    wide, one = Type(dtype, lanes), Type(dtype)
+    sums = [Temp(f"v{i}", wide) for i in range(rows)]
+    totals = [Temp(f"c{i}", one) for i in range(rows)]
+    right = Temp("b0", wide)
+    step: list[Stmt] = [Let(right, Load(b, as_index(k), wide), held=True)]
+    last: list[Stmt] = []
+    for i, (v, t) in enumerate(zip(sums, totals, strict=True)):
+        product = Binary("*", Load(a, as_index(row) * i + as_index(k), wide), Read(right), wide)
+        step.append(Assign(v, Binary("+", Read(v), product, wide)))
+        single = Binary("*", Load(a, as_index(row) * i + as_index(rest), one), Load(b, as_index(rest), one), one)
+        last.append(Assign(t, Binary("+", Read(t), single, one)))
+    whole = floor_divide(as_index(steps), as_index(lanes)) * lanes
+    body: tuple[Stmt, ...] = (
+        *(Let(v, Literal(0.0, wide), mutable=True) for v in sums),
+        For(k, ZERO_INDEX, whole, tuple(step), lanes),
+        *(Let(t, Across("+", Read(v)), mutable=True) for v, t in zip(sums, totals, strict=True)),
+        For(rest, whole, as_index(steps), tuple(last)),
+    )
+    scale, finish, head = _finish(c, [(as_index(stride) * i, t) for i, t in enumerate(totals)], begun, factor, scaled)
+    body += finish
+    comment = (f"c[i] (+)= {head}sum over k of a[i, k] * b[k] for i < {rows}",)
+    name = f"dots_{dtype.name}_{rows}" + "_scaled" * bool(head)
+    return Kernel(name, (a, b, *scale, c), free_variables(body), body, comment)
+
+
+def _finish(
+    c: Buffer, places: list[tuple[Index, Temp]], begun: Var, factor: float, scaled: bool
+) -> tuple[tuple[Buffer, ...], tuple[Stmt, ...], str]:
+    """The operand of a scaled sum, the stores of sums, and how the factor reads."""
     more = cond(">=", as_index(begun) - 1)
     assert not isinstance(more, bool)
-    scale = Buffer("scale", dtype, (), "parameter", as_index(1), False)
+    one = Type(c.dtype)
+    scale = Buffer("scale", c.dtype, (), "parameter", as_index(1), False)
     by = Temp("factor", one)
     number: Value = Literal(factor, one)
     if scaled:
         number = Binary("*", number, Load(scale, ZERO_INDEX, one), one) if factor != 1 else Load(scale, ZERO_INDEX, one)
     plain = factor == 1 and not scaled
-    values = {t: Read(t) if plain else Binary("*", Broadcast(Read(by), wide), Read(t), wide) for _, t in places}
-    finish = If(
+
+    def value(t: Temp) -> Value:
+        if plain:
+            return Read(t)
+        both: Value = Read(by) if t.type.lanes == 1 else Broadcast(Read(by), t.type)
+        return Binary("*", both, Read(t), t.type)
+
+    stores = If(
         Holds((more,)),
-        tuple(Store(c, at, values[t], accumulate=True) for at, t in places),
-        tuple(Store(c, at, values[t]) for at, t in places),
+        tuple(Store(c, at, value(t), accumulate=True) for at, t in places),
+        tuple(Store(c, at, value(t)) for at, t in places),
     )
-    body = (*zeros, *step, *(() if plain else (Let(by, number),)), finish)
     head = f"{factor:g} * " * (factor != 1) + "scale * " * scaled
-    index = "places[i] + k" if isinstance(in_place, Walk) else "i, k" if in_place else "k, i"
-    comment = (f"c[i, j] (+)= {head}sum over k of a[{index}] * b[k, j] for i < {rows}, j < {columns}",)
-    walked = isinstance(in_place, Walk)
-    lying = "_walked" if walked else "_in_place" * bool(in_place)
-    name = f"multiply_{dtype.name}_{rows}x{columns}{lying}" + "_scaled" * (not plain)
-    params = (a, b, *((scale,) if scaled else ()), c)
-    return Kernel(name, params, free_variables(body), body, comment, apart=walked)
+    return (scale,) * scaled, ((() if plain else (Let(by, number),)) + (stores,)), head
 
 
 def _walked(loops: int) -> tuple[Index, Index, list[tuple[Var, Var]]]:

@@ -30,9 +30,9 @@ WIDEST_TURN: Final = 32  # bytes of the vectors that are turned
 NARROWEST_TURN: Final = 16
 
 
-def _let(name: str, value: Value, body: list[Stmt]) -> Value:
+def _let(name: str, value: Value, body: list[Stmt], held: bool = False) -> Value:
     t = Temp(name, value.type)
-    body.append(Let(t, value))
+    body.append(Let(t, value, held=held))
     return Read(t)
 
 
@@ -93,7 +93,7 @@ def store_across(dtype: DType, rows: int, apart: int, lanes: int) -> Kernel:
     stores: list[tuple[Index, Value]] = []
     for first in sorted({*range(0, rows - n + 1, n), rows - n}):
         loads = (Load(tile, as_index(width) * (first + i) + as_index(j), Type(dtype, n)) for i in range(n))
-        read = [_let(f"r{first + i}", v, body) for i, v in enumerate(loads)]
+        read = [_let(f"r{first + i}", v, body, held=n == 1) for i, v in enumerate(loads)]
         for c, v in enumerate(_turned(read, f"t{first}_", body)):
             stores.append(((as_index(j) + c) * as_index(stride) + first * apart, v))
     more = cond(">=", as_index(begun) - 1)

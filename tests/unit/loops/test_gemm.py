@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -44,6 +43,8 @@ TWO_OUTPUTS = """two(x: {t}[M, K], y: {t}[K, N]) {{
   return z, u }}"""
 TRANSPOSED_OUTPUT = """out(x: {t}[M, K], y: {t}[K, N]) {{
   z = build n < N, m < M {{ sum k < K {{ x[m, k] * y[k, n] }} }} return z }}"""
+STEP = """step(x: {t}[M, K], y: {t}[K, N], w: {t}[M, N]) {{
+  z = build m < M, n < N {{ w[m, n] - 0.5 * sum k < K {{ x[m, k] * y[k, n] }} }} return z }}"""
 STEP_ACROSS = """step(x: {t}[M, K], y: {t}[K, N], w: {t}[N, M]) {{
   z = build n < N, m < M {{ w[n, m] - 0.5 * sum k < K {{ x[m, k] * y[k, n] }} }} return z }}"""
 BATCH = """batch(x: {t}[B, M, K], y: {t}[B, K, N]) {{
@@ -159,6 +160,11 @@ def test_convolutions(batch: int, side: int) -> None:
     )
 
 
+def only_plans(monkeypatch: pytest.MonkeyPatch, wanted: Callable[[PackedPlan], bool]) -> None:
+    plans = gemm_plan.packed_plans
+    monkeypatch.setattr(gemm_plan, "packed_plans", lambda *args: filter(wanted, plans(*args)))
+
+
 @needs_compiler
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("text", [CONVOLUTION, BY_WEIGHTS, TRANSPOSED_OUTPUT, STEP_ACROSS])
@@ -167,16 +173,25 @@ def test_tiles_read_in_place_and_stored_across(
     text: str, channels: int, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Lanes over what lies apart in the output, rows where the image lies, sums in several blocks."""
-    plans = gemm_plan.packed_plans
-
-    def wanted(*args: Any) -> Iterator[PackedPlan]:
-        return (p for p in plans(*args) if p.storing == "across" and p.in_place)
-
-    monkeypatch.setattr(gemm_plan, "packed_plans", wanted)
+    only_plans(monkeypatch, lambda p: p.storing == "across" and p.in_place)
     sizes = {"B": 2, "C": 9, "O": channels, "H": 12, "W": 14, "P": 3, "Q": 4, "I": 10, "J": 11, "M": 19}
     sizes |= {"N": 23, "K": 90}
     program = parse_program(text.format(t=dtype))
     assert_packed_and_right(program, {str(d): sizes[str(d)] for r in program.inputs for d in r.shape})
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("text", [PLAIN, EPILOGUE, STEP])
+@pytest.mark.parametrize("depth", [31, 75])
+def test_a_single_column_beside_tiles_is_a_dot_product(
+    text: str, depth: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_plans(monkeypatch, lambda p: p.lone)
+    program, dims = parse_program(text.format(t=dtype)), {"M": 19, "N": 33, "K": depth}
+    called = {s.kernel.name for k in kernels(program, dims) for s in walk(k.body) if isinstance(s, Call)}
+    assert any(name.startswith("dots_") for name in called)
+    assert_packed_and_right(program, dims)
 
 
 @needs_compiler
