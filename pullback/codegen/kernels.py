@@ -79,7 +79,8 @@ class Unit:
             params.append("int64_t *fault")
             writer.line("return 0;")
         result = ("inline " if self.inline(k) else "") + ("int" if k.checks else "void")
-        static = f"{self.helpers.apart()} static" if k.apart and k.only_vectors else "static"
+        if k.apart and k.only_vectors:
+            result = f"{self.helpers.apart()} {result}"
         signature = ", ".join(params)
         raw = f"({signature}) {{\n" + "\n".join(writer.lines) + "\n}\n"
         key = result + names.numbered(raw) + (str(line_of(k.position)) if self.lines else "")
@@ -92,7 +93,7 @@ class Unit:
             comment.comment(k.comment)
             resolved = names.resolve(raw, self.style)
             head = "".join(f"{t}\n" for t in comment.lines)
-            text = head + wrap(f"{static} {result} {name}", resolved)
+            text = head + wrap(f"static {result} {name}", resolved)
             if self.lines:
                 text = marked(text, k.position)
             self.kernel_texts[name] = f"{VECTORS}\n{text}#endif\n" if k.only_vectors else text

@@ -73,7 +73,7 @@ def _shown(kernel: str) -> str:
 def _prototype(kernel: str) -> str:
     start = _STATIC.search(kernel)
     assert start is not None
-    return HIDDEN + kernel[start.end() : kernel.index(" {\n", start.end())] + ";\n"
+    return HIDDEN + kernel[start.end() : kernel.index(" {\n", start.end())].removeprefix("PB_APART ") + ";\n"
 
 
 def _unit(parts: list[str], preamble: Callable[[str], str]) -> str:

@@ -49,6 +49,14 @@ def test_inline_kernels_stand_where_they_are_called(monkeypatch: pytest.MonkeyPa
     assert together == f"\n{inline[a]}\n{KERNELS[b].replace('static ', HIDDEN)}"  # with what it calls
 
 
+def test_the_caller_of_a_kernel_compiled_apart_knows_nothing_of_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(units, "LEAST", 0)
+    apart = {n: t.replace("static void", "static PB_APART void") for n, t in KERNELS.items()}
+    first, *others = split(apart, REST, lambda text: "")
+    assert "PB_APART" not in first
+    assert any(f"{HIDDEN}PB_APART void" in t for t in others)
+
+
 LAYERS = """layers(x: f32[40, 70], u: f32[70, 64], v: f32[64, 64], w: f32[64, 30]) {
   a = build n < 40, k < 64 { tanh(sum m < 70 { x[n, m] * u[m, k] }) }
   b = build n < 40, k < 64 { exp(sum m < 64 { a[n, m] * v[m, k] } * 0.01) }
