@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.gradbench.fields import Fields
-from benchmarks.gradbench.workloads import MODULES, Workload, numbers, program_of
+from benchmarks.gradbench.workloads import (
+    MODULES,
+    Workload,
+    errors_of_observations,
+    numbers,
+    observations,
+    program_of,
+    rows_of_observations,
+)
 from pullback.runtime.compile import compiled_library, find_compiler
 
 FOLDER = Path(__file__).parent / "reference"
@@ -77,6 +85,18 @@ def ode(call: Call, given: Fields) -> list[Workload]:
     return [call("primal", np.zeros(len(x)), x, len(x), s), call("gradient", np.zeros(len(x)), x, len(x), s)]
 
 
+def ba(call: Call, given: Fields) -> list[Workload]:
+    """Observations and how many, and the numbers of cameras and points; all results are given."""
+    arguments = observations(given)
+    N, M, P = len(arguments[0]), len(arguments[1]), len(arguments[2])
+    errors = np.zeros((P, 2)), np.zeros(P)
+    rows = np.zeros(3 * P + 1, np.int64), np.zeros(31 * P, np.int64), np.zeros(31 * P)
+    objective = call("objective", errors[0], *arguments, P, errors[1])
+    jacobian = call("jacobian", rows[2], *arguments, N, M, P, rows[0], rows[1])
+    objective.answer, jacobian.answer = lambda _: errors_of_observations(errors), lambda _: rows_of_observations(rows)
+    return [objective, jacobian]
+
+
 def gmm(call: Call, given: Fields) -> list[Workload]:
     """The mixture, the points, D, K, N, the prior and working memory; the gradient's parts are results."""
     D, K, N = (given.size(n) for n in "dkn")
@@ -94,7 +114,7 @@ def gmm(call: Call, given: Fields) -> list[Workload]:
 
 
 ARGUMENTS: dict[str, Callable[[Call, Fields], list[Workload]]] = {
-    "llsq": llsq, "lse": lse, "gmm": gmm, "ode": ode, "kmeans": kmeans,
+    "llsq": llsq, "lse": lse, "gmm": gmm, "ode": ode, "kmeans": kmeans, "ba": ba,
 }  # fmt: skip
 
 

@@ -115,11 +115,11 @@ def kmeans(program: Any, function: str, given: Fields) -> Workload:
     return Workload(lambda: f(centroids, points), numbers)
 
 
-def ba(program: Any, function: str, given: Fields) -> Workload:
-    """One camera, point, weight and feature, repeated n, m, p and p times."""
+def observations(given: Fields) -> tuple[Any, ...]:
+    """Bundle adjustment's arguments: one camera, point, weight and feature, repeated n, m, p and p times."""
     N, M, P = (given.size(n) for n in "nmp")
     each = np.arange(P)
-    arguments = (
+    return (
         np.tile(given.array("cam", 11), (N, 1)),
         np.tile(given.array("x", 3), (M, 1)),
         np.full(P, given.number("w")),
@@ -128,19 +128,26 @@ def ba(program: Any, function: str, given: Fields) -> Workload:
         each % M,
     )
 
-    def errors(result: Any) -> Any:
-        reprojection, weights = result
-        return {
-            "reproj_error": {"elements": numbers(reprojection[0]), "repeated": P},
-            "w_err": {"element": float(weights[0]), "repeated": P},
-        }
 
-    def matrix(result: Any) -> Any:
-        names = ("rows", "cols", "vals")
-        return {n: [*numbers(part[:30]), part[-1].item()] for n, part in zip(names, result, strict=True)}
+def errors_of_observations(result: Any) -> Any:
+    """The answer of bundle adjustment's objective."""
+    reprojection, weights = result
+    return {
+        "reproj_error": {"elements": numbers(reprojection[0]), "repeated": len(weights)},
+        "w_err": {"element": float(weights[0]), "repeated": len(weights)},
+    }
 
-    f = getattr(program, function)
-    return Workload(lambda: f(*arguments), errors if function == "objective" else matrix)
+
+def rows_of_observations(result: Any) -> Any:
+    """The answer of bundle adjustment's Jacobian."""
+    names = ("rows", "cols", "vals")
+    return {n: [*numbers(part[:30]), part[-1].item()] for n, part in zip(names, result, strict=True)}
+
+
+def ba(program: Any, function: str, given: Fields) -> Workload:
+    """Observations."""
+    arguments, f = observations(given), getattr(program, function)
+    return Workload(lambda: f(*arguments), errors_of_observations if function == "objective" else rows_of_observations)
 
 
 def ht(program: Any, function: str, given: Fields) -> Workload:
