@@ -343,7 +343,10 @@ class _Emitter:
                 tile = multiply(dtype, t.lanes, height, width // t.lanes, lying.form(height), by.factor, bool(scale))
             left = View(lying.buffer, lying.first + i * lying.row)
             operands = (left, View(self.b, j * depth.size), *scale)
-            numbers: dict[str, Index | int] = {**lying.numbers, "steps": depth.size}
+            steps = depth.size
+            if "steps0" not in lying.numbers:  # the sum is one loop
+                steps = self._steps(depth, rows.start + i + height, columns.start + j + used)
+            numbers: dict[str, Index | int] = {**lying.numbers, "steps": steps}
             at_c = base + i * row_step + j * column_step
             if used == width and self.plan.storing != "across":
                 numbers |= {"stride": as_index(row_step), "begun": begun}
@@ -356,6 +359,21 @@ class _Emitter:
             return [*made, *self._part(line, width, height, used, at_c, row_step, begun)]
 
         return one
+
+    def _steps(self, depth: Block, row: Index, column: Index) -> Index:
+        """Steps of the sum that a tile needs, which ends before this row and column: a triangle ends with these."""
+        c = self.contraction
+        if depth.start is not ZERO_INDEX or len(c.depth) != 1:
+            return depth.size
+        for side, mine, end in ((c.a, c.rows, row), (c.b, c.columns, column)):
+            g = side.term
+            if not isinstance(g, Get) or g.ref not in self.builder.triangles or len(mine) != 1:
+                continue
+            p, q = self.builder.triangles[g.ref]
+            whole = depth.size.constant == c.depth[0].extent.constant
+            if g.indices[p].single is mine[0] and g.indices[q].single is c.depth[0] and whole:
+                return end
+        return depth.size
 
     def _lying(self, rows: Block, depth: Block, at: dict[Var, Index]) -> _Lying:
         """Where a block of A lies: in its panels, or in place."""

@@ -17,7 +17,18 @@ from pullback.ir.alpha import Key, alpha_key
 from pullback.ir.dims import determined_dims
 from pullback.ir.expr import Add, Bracket, Const, Get, Ref, Scalar, Zero
 from pullback.ir.index import ZERO_INDEX, Cond, DimSymbol, Index, Var, as_index, prove_nonnegative
-from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While, statement_reads
+from pullback.ir.program import (
+    Block,
+    Build,
+    Choose,
+    Fold,
+    Program,
+    Scatter,
+    Statement,
+    While,
+    statement_reads,
+    walk_statements,
+)
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.types import bool_
 from pullback.loops import nodes
@@ -58,6 +69,7 @@ from pullback.loops.scalar import ScalarLowering
 from pullback.loops.scope import Scope
 from pullback.loops.storage import Storage, assign_storage
 from pullback.loops.traps import Traps
+from pullback.loops.triangles import Axes, triangles
 
 Printer = Callable[[Statement], tuple[str, ...]]
 Specialist = Callable[[Statement, "KernelBuilder"], Kernel | None]
@@ -95,6 +107,7 @@ def lower(
     traps = Traps(program, storage.views) if trapping else None
     exact = trapping or bool(program.notes.get("exact"))
     lowering = Lowering(storage, comment or (lambda s: ()), specialists, grouper, recurrences, traps, exact)
+    lowering.triangles = triangles(walk_statements(program.body))
     entry = [*lowering.entry_checks(program), *(traps.entry() if traps is not None else ())]
     body = [*entry, *lowering.block(program.body), *storage.final]
     dims = tuple(DimSymbol(name) for name in determined_dims(program))
@@ -109,8 +122,10 @@ class KernelBuilder:
     """
 
     def __init__(self, views: Mapping[Ref, View], statement: Statement, comment: tuple[str, ...] = (),
-                 outs: Sequence[Ref] | None = None, exact: bool = False) -> None:
+                 outs: Sequence[Ref] | None = None, exact: bool = False,
+                 triangles: Mapping[Ref, Axes] | None = None) -> None:
         self.exact = exact
+        self.triangles = triangles or {}
         self.views = views
         self.statement = statement
         self.comment = comment
@@ -227,7 +242,8 @@ class Lowering:
         self.recurrences = recurrences
         self.traps = traps
         self.exact = exact
-        self._known: dict[tuple[Key, tuple[int, ...]], list[Template]] = {}
+        self.triangles: Mapping[Ref, Axes] = {}
+        self._known: dict[tuple[Key, tuple[int, ...], tuple[Axes | None, ...]], list[Template]] = {}
 
     def block(self, b: Block) -> list[Stmt]:
         """The statements of a block."""
@@ -289,7 +305,7 @@ class Lowering:
         what, refs = alpha_key(s)
         views = [self.views[r] for r in refs]
         places = [(v.buffer, v.offset) for v in views]
-        key = (what, tuple(map(places.index, places)))
+        key = (what, tuple(map(places.index, places)), tuple(map(self.triangles.get, refs)))
         known = self._known.get(key)
         if known is not None and self.traps is None:
             return [t.call(views) for t in known]
@@ -311,7 +327,7 @@ class Lowering:
             if parts is not None:
                 return self._changed(s, *parts)
         for specialist in self.specialists:
-            builder = KernelBuilder(self.views, s, comment, exact=self.exact)
+            builder = KernelBuilder(self.views, s, comment, exact=self.exact, triangles=self.triangles)
             kernel = specialist(s, builder)
             if kernel is not None:
                 return [Call(kernel, tuple(builder.arguments))]

@@ -1,0 +1,43 @@
+"""Arrays that are zero wherever a row is shorter than a column: products leave out what is zero there.
+
+    q = build k < K, i < D, j < D { [i == j] exp(d[k, i]) + [i > j] l[k, place(i, j)] }    is zero for j > i
+
+A product that sums over such a j, for some values of i at a time, ends its sum with the largest of them. As with zero
+borders (`passes/pack.py`), what the other factor has there does not count, were it infinite or no number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import permutations
+
+from pullback.ir.expr import Add, Bracket, Ref, Scalar
+from pullback.ir.index import Var, as_index, prove_nonnegative
+from pullback.ir.program import Build, Statement
+
+Axes = tuple[int, int]  # an array is zero where its index on the second axis is larger than that on the first
+
+
+def triangles(statements: Iterable[Statement]) -> dict[Ref, Axes]:
+    """The axes of each array that is such a triangle, as its statement shows."""
+    out: dict[Ref, Axes] = {}
+    for s in statements:
+        if isinstance(s, Build):
+            for o, value in zip(s.outs, s.values, strict=True):
+                axes = _axes(value, s.vars)
+                if axes is not None:
+                    out[o] = axes
+    return out
+
+
+def _axes(value: Scalar, variables: tuple[Var, ...]) -> Axes | None:
+    terms = value.args if isinstance(value, Add) else (value,)
+    if not all(isinstance(t, Bracket) for t in terms):
+        return None
+    for p, q in permutations(range(len(variables)), 2):
+        i, j = variables[p], variables[q]
+        if i.extent is j.extent and all(
+            isinstance(t, Bracket) and prove_nonnegative(as_index(i) - as_index(j), t.conds) for t in terms
+        ):
+            return p, q
+    return None
