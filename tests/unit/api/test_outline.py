@@ -87,11 +87,33 @@ CALLS: dict[str, tuple[Callable[[pb.Function], pb.Function], tuple[Any, ...]]] =
 }
 
 
-@pytest.mark.parametrize("kind", CALLS)
+def report() -> pb.Function:
+    """A function of a tree that gives a tree: a number to differentiate, and what comes with it."""
+
+    @pb.function
+    def described(p: Any, k: Int64[Array, "M"]) -> Any:
+        y = pb.stack([p["a"] * p["b"], p["b"]])
+        return pb.sum(y * y), {"largest": pb.argmax(p["a"]), "picked": k + 1, "y": y}
+
+    return described
+
+
+TREE = ({"a": W, "b": W + 1.0}, np.array([0, 2]))
+TREES: dict[str, tuple[Callable[[pb.Function], pb.Function], tuple[Any, ...]]] = {
+    "aux": (lambda f: pb.grad(f, has_aux=True), TREE),
+    "value and aux": (lambda f: pb.value_and_grad(f, has_aux=True), TREE),
+    "vjp of a tree": (pb.vjp, (*TREE, (1.0, {"largest": None, "picked": None, "y": None}))),
+    "jvp of a tree": (pb.jvp, (TREE, ({"a": W, "b": None}, None))),
+    "jacobian of a tree": (lambda f: pb.jacobian(f, mode="forward"), TREE),
+}
+
+
+@pytest.mark.parametrize("kind", [*CALLS, *TREES])
 def test_a_derivative_is_found_without_being_taken(kind: str) -> None:
-    made, args = CALLS[kind]
-    first = made(descent()[0])(*args)
-    f = made(descent()[0])
+    made, args = CALLS.get(kind) or TREES[kind]
+    define = report if kind in TREES else lambda: descent()[0]
+    first = made(define())(*args)
+    f = made(define())
     second = f(*args)
     (traced,) = f._traces.values()
     known = traced.known
