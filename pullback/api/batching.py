@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from pullback.api import direction
 from pullback.api.direction import leaf_count
 from pullback.api.function import Function
 from pullback.api.modes import Derived, as_function, made_once
@@ -17,7 +18,7 @@ from pullback.errors import DerivativeError, PullbackError, ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Ref
 from pullback.ir.index import Index, Var, symbol
-from pullback.ir.program import Block, Build, Program, Statement, walk_statements
+from pullback.ir.program import Block, Build, Known, Program, Statement
 from pullback.lang import tree
 from pullback.lang.annotations import MISSING, Leaf, Leaves, Spec
 from pullback.lang.arguments import as_numpy
@@ -176,63 +177,82 @@ class Batched(Derived):
         return made
 
     def _trace(self, signature: Signature) -> Traced:
-        from pullback.ir.traverse import instantiate
-        from pullback.rewrite.batch import batch
-
         groups = tuple(
             tuple(leaf.value.single if isinstance(leaf.value, Mapped) else leaf for leaf in group)
             for group in signature.leaves
         )
         base = self.base.traced(Signature(signature.structures, groups))
-        program = base.program
+        known = base.known
         leaves = [leaf for leaf in signature.flat if leaf.is_input]
-        given_as = dict(zip(program.inputs, leaves, strict=False))
-        mapped = {r: leaf.value.axis for r, leaf in given_as.items() if isinstance(leaf.value, Mapped)}
-        extent = symbol(free_name(program))
-        batched = batch(program, list(mapped), [Var("b", extent)])
-        before: list[Statement] = []
-        inputs, given = [], []
-        for r, lifted in zip(program.inputs, batched.inputs, strict=True):
-            entering, source = _moved_in(lifted, mapped[r], before) if r in mapped else (lifted, lifted)
-            inputs.append(entering)
-            given.append(source)
-        block = instantiate(batched, dict(zip(batched.inputs, given, strict=True)))
-        axes = spread(self.what, "out_axes", self.out_axes, base.structure, "the result", self.position)
-        after: list[Statement] = []
+        axes = [leaf.value.axis if isinstance(leaf.value, Mapped) else None for leaf in leaves]
+        axes += [None] * (len(known.inputs) - len(axes))
+        extent = symbol(free_name(known))
+        inputs = [r if axis is None else _longer(r, extent, axis) for r, axis in zip(known.inputs, axes, strict=True)]
+        wanted = spread(self.what, "out_axes", self.out_axes, base.structure, "the result", self.position)
         paths = tree.leaf_paths(base.structure, "the result")
-        results = [self._moved_out(r, a, p, after) for r, a, p in zip(block.results, axes, paths, strict=True)]
-        statements = (*before, *block.statements, *after)
-        changed = replace(base, known=replace(program, inputs=tuple(inputs)))
-        return self._result(changed, (), Block(statements, tuple(results)), base.structure, (), _names(program))
+        places = [self._place(r, a, p) for r, a, p in zip(known.outputs, wanted, paths, strict=True)]
+        outputs = [_longer(r, extent, at) for r, at in zip(known.outputs, places, strict=True)]
+        names = direction.result_names(known)
 
-    def _moved_out(self, r: Ref, axis: int | None, path: str, after: list[Statement]) -> Ref:
-        if axis is None or not -r.rank <= axis < r.rank:
+        def body(program: Program) -> Block:
+            return _batched(program, inputs, axes, places, extent)
+
+        return self._in_outline(base, body, outputs, names, base.structure, (axes, places), inputs)
+
+    def _place(self, r: Ref, axis: int | None, path: str) -> int:
+        """Where the new axis of a result is."""
+        if axis is None or not -r.rank - 1 <= axis <= r.rank:
             raise DerivativeError(
                 "E223",
-                f"{self.what}: out_axes gives {axis} for {path}, which has {r.rank} axes with the new one",
+                f"{self.what}: out_axes gives {axis} for {path}, which has {r.rank + 1} axes with the new one",
                 position=self.position,
-                remedy=f"an int from {-r.rank} to {r.rank - 1}",
+                remedy=f"an int from {-r.rank - 1} to {r.rank}",
             )
-        at = axis % r.rank
-        if at == 0:
-            return r
-        order = [*range(1, at + 1), 0, *range(at + 1, r.rank)]
-        variables = tuple(Var(f"i{k}", r.shape[k]) for k in order)
-        out = Ref(r.name, r.dtype, tuple(r.shape[k] for k in order), r.bounds)
-        after.append(Build((out,), variables, (_read(r, variables, order),)))
-        return out
+        return axis % (r.rank + 1)
 
 
-def _moved_in(r: Ref, axis: int, before: list[Statement]) -> tuple[Ref, Ref]:
-    """The input with the batch axis where the caller has it, and the array with the axis in front."""
+def _longer(r: Ref, extent: Index, axis: int) -> Ref:
+    """An array with one more axis."""
+    return Ref(r.name, r.dtype, (*r.shape[:axis], extent, *r.shape[axis:]), r.bounds)
+
+
+def _batched(
+    program: Program, inputs: Sequence[Ref], axes: Sequence[int | None], places: Sequence[int], extent: Index
+) -> Block:
+    """The body of the program over all of the new axis, which the inputs and the results have at these places."""
+    from pullback.ir.traverse import instantiate
+    from pullback.rewrite.batch import batch
+
+    mapped = [r for r, axis in zip(program.inputs, axes, strict=True) if axis is not None]
+    batched = batch(program, mapped, [Var("b", extent)])
+    before: list[Statement] = []
+    given = [_in_front(r, axis or 0, before) for r, axis in zip(inputs, axes, strict=True)]
+    block = instantiate(batched, dict(zip(batched.inputs, given, strict=True)))
+    after: list[Statement] = []
+    results = [_moved_out(r, at, after) for r, at in zip(block.results, places, strict=True)]
+    return Block((*before, *block.statements, *after), tuple(results))
+
+
+def _moved_out(r: Ref, at: int, after: list[Statement]) -> Ref:
+    """The array with its first axis at another place."""
+    if at == 0:
+        return r
+    order = [*range(1, at + 1), 0, *range(at + 1, r.rank)]
+    variables = tuple(Var(f"i{k}", r.shape[k]) for k in order)
+    out = Ref(r.name, r.dtype, tuple(r.shape[k] for k in order), r.bounds)
+    after.append(Build((out,), variables, (_read(r, variables, order),)))
+    return out
+
+
+def _in_front(r: Ref, axis: int, before: list[Statement]) -> Ref:
+    """The array with this axis as its first."""
     if axis == 0:
-        return r, r
-    order = [*range(1, axis + 1), 0, *range(axis + 1, r.rank)]  # order[k] is the front form's axis at place k
-    entering = Ref(r.name, r.dtype, tuple(r.shape[k] for k in order), r.bounds)
-    front = Ref(f"{r.name}_front", r.dtype, r.shape, r.bounds)
-    variables = tuple(Var(f"i{k}", e) for k, e in enumerate(r.shape))
-    before.append(Build((front,), variables, (expr.get(entering, *(variables[k] for k in order)),)))
-    return entering, front
+        return r
+    order = [axis, *range(axis), *range(axis + 1, r.rank)]
+    front = Ref(f"{r.name}_front", r.dtype, tuple(r.shape[k] for k in order), r.bounds)
+    variables = tuple(Var(f"i{k}", e) for k, e in enumerate(front.shape))
+    before.append(Build((front,), variables, (_read(r, variables, order),)))
+    return front
 
 
 def _read(r: Ref, variables: Sequence[Var], order: Sequence[int]) -> expr.Scalar:
@@ -240,25 +260,10 @@ def _read(r: Ref, variables: Sequence[Var], order: Sequence[int]) -> expr.Scalar
     return expr.get(r, *(at[k] for k in range(r.rank)))
 
 
-def _names(program: Program) -> list[str]:
-    return list(program.output_names) or [r.name for r in program.outputs]
-
-
-def free_name(program: Program, wanted: str = "B") -> str:
+def free_name(known: Known, wanted: str = "B") -> str:
     """A name for an extent of its own that no dim of the program has."""
-    """A name for the batch's extent that no dim of the program has."""
-    used = set(program.sizes)
-
-    def see(extents: Sequence[Index]) -> None:
-        used.update(s.name for e in extents for s in e.symbols)
-
-    for r in program.inputs:
-        see(r.shape)
-    for c in program.requires:
-        used.update(s.name for s in c.index.symbols)
-    for s in walk_statements(program.body):
-        for r in s.outs:
-            see(r.shape)
+    indices = [*(e for r in known.inputs for e in r.shape), *(c.index for c in known.requires)]
+    used = {*known.sizes, *(s.name for i in indices for s in i.symbols)}
     name, k = wanted, 1
     while name in used:
         k += 1

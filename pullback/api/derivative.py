@@ -85,6 +85,7 @@ class Gradient(Function):
             self.name,
             lambda program: _body(program, positions, value, places),
             ("gradient", positions, value, places),
+            known.inputs,
             [refs[k] for k in places],
             unique([names[k] for k in places]),
             structure,

@@ -79,13 +79,15 @@ class Derived(Function):
         names: Sequence[str],
         structure: Structure,
         what: object,
-        extra: Sequence[Ref] = (),
+        inputs: Sequence[Ref] | None = None,
         leaves: Sequence[Leaf] = (),
     ) -> Traced:
         """The traced function, its body made when it is needed; see `derived`."""
         notes = {k: v for k, v in base.known.notes.items() if k != "donate"}  # its results are others
         what = (type(self).__name__, what)
-        return derived(base, self.name, body, what, outputs, direction.unique(names), structure, extra, leaves, notes)
+        if inputs is None:
+            inputs = base.known.inputs
+        return derived(base, self.name, body, what, inputs, outputs, direction.unique(names), structure, leaves, notes)
 
 
 class JacobianVector(Derived):
@@ -128,7 +130,7 @@ class JacobianVector(Derived):
         floating = [k for k, s in enumerate(outs) if s.is_floating]
         names = [*names, *(f"{names[k]}_dot" for k in floating)]
         outputs = [*known.outputs, *_like(known.outputs, floating, "dot")]
-        return self._in_outline(base, body, outputs, names, structure, positions, extra, tangents)
+        return self._in_outline(base, body, outputs, names, structure, positions, _with(base, extra), tangents)
 
 
 class VectorJacobian(Derived):
@@ -170,7 +172,7 @@ class VectorJacobian(Derived):
         cotangent = _like(known.inputs, positions, "bar")
         outputs, names = [*known.outputs, *cotangent], [*names, *(r.name for r in cotangent)]
         structure, what = direction.pair(base.structure, wanted), (positions, matched)
-        return self._in_outline(base, body, outputs, names, structure, what, extra, cotangents)
+        return self._in_outline(base, body, outputs, names, structure, what, _with(base, extra), cotangents)
 
     def wanted(self, signature: Signature) -> tuple[list[int], Structure]:
         """Positions of the inputs whose cotangents are asked for, and the structure of these."""
@@ -223,7 +225,7 @@ class HessianVector(Derived):
 
         names = [f"{n}_dot" for n in direction.result_names(known)]
         outputs = _like(known.outputs, range(len(known.outputs)), "dot")
-        return self._in_outline(gradient, body, outputs, names, structure, moved, extra, tangents)
+        return self._in_outline(gradient, body, outputs, names, structure, moved, _with(gradient, extra), tangents)
 
 
 def _inputs(leaves: Sequence[Leaf]) -> list[int]:
@@ -233,6 +235,12 @@ def _inputs(leaves: Sequence[Leaf]) -> list[int]:
         out.append(at)
         at += leaf.is_input
     return out
+
+
+def _with(base: Traced, extra: Sequence[Ref]) -> tuple[Ref, ...]:
+    """The inputs of a function, others after its arguments."""
+    inputs, count = base.known.inputs, len(base.leaves)
+    return (*inputs[:count], *extra, *inputs[count:])
 
 
 def _like(refs: Sequence[Ref], positions: Iterable[int], suffix: str, names: Sequence[str] = ()) -> list[Ref]:

@@ -86,10 +86,10 @@ def derived(
     name: str,
     body: Callable[[Program], Block],
     what: object,
+    inputs: Sequence[Ref],
     outputs: Sequence[Ref],
     names: Sequence[str],
     structure: Structure,
-    extra: Sequence[Ref] = (),
     leaves: Sequence[Leaf] = (),
     notes: dict[str, Any] | None = None,
 ) -> Traced:
@@ -101,16 +101,17 @@ def derived(
     Args:
         body: makes its body of the base's program.
         what: what the body follows from besides that and the leaves: a value whose text says all.
+        inputs: all of them; those for `leaves` come after the arguments of the base.
         outputs: arrays like its results, and `names` for them.
-        extra: inputs after the arguments of the base, for `leaves`.
+        leaves: the arguments that it has besides.
         notes: by default those of the base.
     """
     from pullback.runtime.record import note_derived, was_derived
 
-    known, count = base.known, len(base.leaves)
+    known = base.known
     made = Outline(
         name,
-        (*known.inputs[:count], *extra, *known.inputs[count:]),
+        tuple(inputs),
         tuple(outputs),
         digest(name, str((what, [(leaf.kind, leaf.dtype) for leaf in leaves])), base.identity),
         lambda: _made(made, base, body),

@@ -84,6 +84,7 @@ CALLS: dict[str, tuple[Callable[[pb.Function], pb.Function], tuple[Any, ...]]] =
     "jacobian": (pb.jacobian, (W, X)),
     "mixed": (lambda f: pb.jacobian(f, wrt=("w", "x"), mode="mixed"), (W, X)),
     "hessian": (pb.hessian, (W, X)),
+    "vmap": (lambda f: pb.vmap(pb.grad(f), in_axes=(1, None), out_axes=-1), (X.T, X)),
 }
 
 
