@@ -26,7 +26,7 @@ import numpy as np
 
 from pullback.codegen.c import CSource
 from pullback.ir.dims import evaluate
-from pullback.loops import parallel
+from pullback.loops import parallel, splitting
 from pullback.loops.memory import plan
 from pullback.loops.verify import verify_function
 from pullback.runtime.compile import find_compiler
@@ -120,7 +120,7 @@ def _source(seed: int, case: Case, way: Way) -> CSource:
     program = with_mode(replace(case.program, name=f"p{seed}"), way.mode)
     made = lower_program(program, {} if way.all_sizes else case.dims, False, way.vector_bytes, False)
     if way.threads > 1 and not way.all_sizes:
-        with deep_recursion(), patch.object(parallel, "LEAST", 1), patch.object(parallel, "CHUNK", 1):
+        with deep_recursion(), patch.object(splitting, "LEAST", 1), patch.object(splitting, "CHUNK", 1):
             function = parallel.parallelise(made.function)
             made = replace(made, function=function, memory=plan(function))
     verify_function(made.function, made.memory)

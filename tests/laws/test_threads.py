@@ -11,7 +11,7 @@ import pytest
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
-from pullback.loops import parallel
+from pullback.loops import parallel, splitting
 from pullback.loops.nodes import Parallel, walk
 from pullback.loops.verify import verify_function
 from pullback.runtime.executor import Executable, _made
@@ -24,10 +24,10 @@ WORKERS = (1, 2, 3, 5)
 
 @pytest.fixture(autouse=True)
 def _everything_is_worth_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "LEAST", 1)
-    monkeypatch.setattr(parallel, "CHUNK", 1)
+    monkeypatch.setattr(splitting, "LEAST", 1)
+    monkeypatch.setattr(splitting, "CHUNK", 1)
     monkeypatch.setattr(parallel, "WAKING", 1)
-    monkeypatch.setattr(parallel, "CHEAP", 0)
+    monkeypatch.setattr(splitting, "CHEAP", 0)
 
 
 def assert_same_bits(program: Program, inputs: Sequence[NDArray], sizes: dict[str, int], dims: dict[str, int]) -> int:
