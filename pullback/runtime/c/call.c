@@ -23,6 +23,7 @@
 #define MOST_AXES 16
 #define MOST_FIXED 8
 #define MOST_DIMS 12
+#define MOST_POINTERS 32 /* arguments of a function */
 
 typedef struct {
     int type; /* NumPy's number of the element type */
@@ -63,24 +64,25 @@ static int call_address(void *address, void **p, int count) {
     case n: \
         return ((int (*)(types))address)(values)
 #define LIST(...) __VA_ARGS__
+#define QUAD(n, types, values) \
+    CASE(n, LIST(types), LIST(values)); \
+    CASE(n + 1, LIST(types, T1), LIST(values, P1(n))); \
+    CASE(n + 2, LIST(types, T1, T1), LIST(values, P1(n), P1(n + 1))); \
+    CASE(n + 3, LIST(types, T1, T1, T1), LIST(values, P1(n), P1(n + 1), P1(n + 2)))
     switch (count) {
         CASE(0, void, );
         CASE(1, LIST(T1), LIST(P1(0)));
         CASE(2, LIST(T1, T1), LIST(P1(0), P1(1)));
         CASE(3, LIST(T1, T1, T1), LIST(P1(0), P1(1), P1(2)));
-        CASE(4, LIST(T4), LIST(P4(0)));
-        CASE(5, LIST(T4, T1), LIST(P4(0), P1(4)));
-        CASE(6, LIST(T4, T1, T1), LIST(P4(0), P1(4), P1(5)));
-        CASE(7, LIST(T4, T1, T1, T1), LIST(P4(0), P1(4), P1(5), P1(6)));
-        CASE(8, LIST(T4, T4), LIST(P4(0), P4(4)));
-        CASE(9, LIST(T4, T4, T1), LIST(P4(0), P4(4), P1(8)));
-        CASE(10, LIST(T4, T4, T1, T1), LIST(P4(0), P4(4), P1(8), P1(9)));
-        CASE(11, LIST(T4, T4, T1, T1, T1), LIST(P4(0), P4(4), P1(8), P1(9), P1(10)));
-        CASE(12, LIST(T4, T4, T4), LIST(P4(0), P4(4), P4(8)));
-        CASE(13, LIST(T4, T4, T4, T1), LIST(P4(0), P4(4), P4(8), P1(12)));
-        CASE(14, LIST(T4, T4, T4, T1, T1), LIST(P4(0), P4(4), P4(8), P1(12), P1(13)));
-        CASE(15, LIST(T4, T4, T4, T1, T1, T1), LIST(P4(0), P4(4), P4(8), P1(12), P1(13), P1(14)));
-        CASE(16, LIST(T4, T4, T4, T4), LIST(P4(0), P4(4), P4(8), P4(12)));
+        QUAD(4, LIST(T4), LIST(P4(0)));
+        QUAD(8, LIST(T4, T4), LIST(P4(0), P4(4)));
+        QUAD(12, LIST(T4, T4, T4), LIST(P4(0), P4(4), P4(8)));
+        QUAD(16, LIST(T4, T4, T4, T4), LIST(P4(0), P4(4), P4(8), P4(12)));
+        QUAD(20, LIST(T4, T4, T4, T4, T4), LIST(P4(0), P4(4), P4(8), P4(12), P4(16)));
+        QUAD(24, LIST(T4, T4, T4, T4, T4, T4), LIST(P4(0), P4(4), P4(8), P4(12), P4(16), P4(20)));
+        QUAD(28, LIST(T4, T4, T4, T4, T4, T4, T4), LIST(P4(0), P4(4), P4(8), P4(12), P4(16), P4(20), P4(24)));
+        CASE(32, LIST(T4, T4, T4, T4, T4, T4, T4, T4),
+             LIST(P4(0), P4(4), P4(8), P4(12), P4(16), P4(20), P4(24), P4(28)));
     }
     return -1; /* not reached: new_entry refuses more */
 }
@@ -356,7 +358,8 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
     Py_ssize_t m = PyTuple_GET_SIZE(inputs), n = PyTuple_GET_SIZE(outputs);
     Py_ssize_t d = PyTuple_GET_SIZE(dims);
     if (d > MOST_DIMS || (d && sizeof(void *) < sizeof(int64_t))) Py_RETURN_NONE;
-    if (m + n + d + 2 + threaded > 16 || PyTuple_GET_SIZE(fixed) > MOST_FIXED || PyTuple_GET_SIZE(held) > m)
+    if (m + n + d + 2 + threaded > MOST_POINTERS
+        || PyTuple_GET_SIZE(fixed) > MOST_FIXED || PyTuple_GET_SIZE(held) > m)
         Py_RETURN_NONE;
     for (Py_ssize_t k = 0; k < m + n; ++k) {
         PyObject *item = k < m ? PyTuple_GET_ITEM(inputs, k) : PyTuple_GET_ITEM(outputs, k - m);

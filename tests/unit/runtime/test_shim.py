@@ -14,6 +14,7 @@ from jaxtyping import Float64
 
 import pullback as pb
 from pullback import Array
+from pullback.ir.parser import parse_program
 from pullback.runtime.executor import Executable, compile_program
 from pullback.runtime.shim import extension, fast_entry
 
@@ -197,3 +198,18 @@ def test_a_quick_function_dies_with_its_entries() -> None:
     del f
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("count", [1, 12, 13, 14, 15, 16, 17, 22, 28, 29, 30, 35])
+def test_every_number_of_arrays(count: int) -> None:
+    """A function of up to 32 pointers, its result and working memory among them, is called directly."""
+    names = [f"x{k}" for k in range(count)]
+    inputs = ", ".join(f"{n}: f64[3]" for n in names)
+    total = " + ".join(f"{k + 1}.0 * {n}[i]" for k, n in enumerate(names))
+    executable = compile_program(parse_program(f"f({inputs}) {{ y = build i < 3 {{ {total} }}  return y }}"), {})
+    record = executable.record
+    entry = fast_entry(executable._entry, record.inputs, record.outputs, record.arena_bytes, None)
+    assert (entry is not None) == (count + 3 <= 32)
+    if entry is not None:
+        arrays = [np.arange(3.0) + k for k in range(count)]
+        np.testing.assert_allclose(entry(*arrays), sum((k + 1) * a for k, a in enumerate(arrays)))
