@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,21 @@ from tests.laws.test_c_agrees import bound
 
 NDArray = np.ndarray[Any, Any]
 WORKERS = (1, 2, 3, 5)
+TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+
+
+class Backwards(ctypes.Structure):
+    """A pool that runs the last chunk first, each by another of three workers than the one before."""
+
+    _fields_ = [("workers", ctypes.c_int64), ("run", RUN)]
+
+    def __init__(self) -> None:
+        def run(pool: int, task: int, context: int, chunks: int) -> None:
+            for chunk in reversed(range(chunks)):
+                TASK(task)(context, chunk, chunk % 3)
+
+        super().__init__(3, RUN(run))
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +63,10 @@ def assert_same_bits(program: Program, inputs: Sequence[NDArray], sizes: dict[st
         first = first or got
         for w, g in zip(first, got, strict=True):
             assert w.tobytes() == g.tobytes(), f"{workers} threads"
+    backwards, executable = Backwards(), Executable(record, entry, lambda: made, threads=3)
+    executable.pool = ctypes.addressof(backwards)
+    for w, g in zip(first, executable.run_poisoned(inputs)[0], strict=True):
+        assert w.tobytes() == g.tobytes(), "the last chunk first"
     for w, g in zip(interpret(program, inputs, sizes), first, strict=True):
         with np.errstate(over="ignore", invalid="ignore"):
             np.testing.assert_allclose(g, w, rtol=0, atol=bound(made.program, w) if w.dtype.kind == "f" else 0)
