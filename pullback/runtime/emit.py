@@ -18,6 +18,7 @@ from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program, print_statement
 from pullback.ir.program import Program, Statement
 from pullback.ir.traverse import specialise
+from pullback.loops.border import border_kernels
 from pullback.loops.gemm import packed_kernels
 from pullback.loops.lower import Specialist, lower
 from pullback.loops.masked import masked_kernels
@@ -53,7 +54,8 @@ def specialists(vector_bytes: int, portable: bool) -> tuple[Specialist, ...]:
     """The lowerings to try before plain loops."""
     if not vector_bytes:
         return ()
-    return tuple(f(vector_bytes, portable) for f in (packed_kernels, vector_kernels, part_kernels, masked_kernels))
+    lowerings = packed_kernels, border_kernels, vector_kernels, part_kernels, masked_kernels
+    return tuple(f(vector_bytes, portable) for f in lowerings)
 
 
 def mathematics(s: Statement) -> tuple[str, ...]:
