@@ -15,11 +15,11 @@ from pullback.api.explain import Explanation, Format, derive, explain
 from pullback.api.fast import Shortcut, collect
 from pullback.api.signature import Parameter, Signature, bind, parameters_of, signature_of
 from pullback.api.traced import Traced, trace
-from pullback.api.trial import Trial
 from pullback.api.typetext import program_type
+from pullback.api.versions import Versions
 from pullback.clock import stage
 from pullback.errors import PullbackError, ShapeError, TraceError
-from pullback.ir.dims import check_bytes, check_requirements, determined_dims, solve_dims
+from pullback.ir.dims import check_bytes, check_requirements, determined_dims
 from pullback.ir.intern import uncollected
 from pullback.ir.program import Known, Program, program_of
 from pullback.lang import tree
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from pullback.loops.size_table import SizeTable
 
 Specialise = Literal["auto", "always", "never"]
-SPECIALISED = 4  # dims for which a function gets C of their own at once, before one C serves all others
-MOST_SPECIALISED = 64  # dims for which it gets C of their own at all, the others after many calls
 ENTRIES = 4  # compiled calls that a function tries before it looks closely at its arguments
 
 
@@ -136,10 +134,8 @@ class Function:
         self._donate = tuple(donate)
         self._own_parameters: list[Parameter] | None = None
         self._traces: dict[Signature, Traced] = {}
-        self._runners: dict[Any, Runner] = {}
-        self._met: dict[Signature, set[tuple[int, ...]]] = {}  # dims that have C of their own
-        self._general: dict[Any, Any] = {}
         self._fast: dict[Any, Shortcut] = {}
+        self._versions = Versions(self.name, threads, self._specialised, self._fast.clear)
         self._entries = ()
         self._by_value = True
         self._last: Signature | None = None
@@ -269,7 +265,7 @@ class Function:
                 traced = self.traced(signature)
                 if is_tracing():
                     return inline(self.name, traced, signature.flat, flat)
-                runner, arrays = self._runner(signature, traced, flat)
+                runner, arrays = self._versions.runner(signature, traced, flat)
         except PullbackError as error:
             raise _placed(error) from error.__cause__
         if not keywords and (fixed := _fixed(args, signature.flat, arrays)) is not None:
@@ -291,67 +287,6 @@ class Function:
 
         self._entries = (entry, *(e for e in self._entries if e is not entry))[:ENTRIES]
         quicken(self, policy.ASKED_THREADS)
-
-    def _runner(
-        self, signature: Signature, traced: Traced, flat: Sequence[Any]
-    ) -> tuple[Runner, list[np.ndarray[Any, Any]]]:
-        """What runs this call, and the arrays to give it."""
-        arrays, sizes = prepare(signature.flat, flat)
-        arrays += traced.captured
-        threads = policy.thread_count(self._threads)
-        key = (signature, tuple(a.shape for a in arrays), tuple(sizes.items()), threads, policy.backend())
-        runner = self._runners.get(key)
-        if runner is None:
-            dims = solve_dims(traced.known, [a.shape for a in arrays], sizes)
-            if self._is_general(signature, traced, dims):
-                general = functools.partial(self._compiled_general, signature, traced, threads)
-                trial = self._trial(signature, traced, dims, threads)
-                runner = Runner(self.name, traced, arrays, sizes, threads, general=general, trial=trial)
-            else:
-                runner = Runner(self.name, self._specialised(traced, dims), arrays, sizes, threads)
-            self._runners[key] = runner
-        return runner, arrays
-
-    def _is_general(self, signature: Signature, traced: Traced, dims: dict[str, int]) -> bool:
-        """Whether C for all sizes is to serve these dims."""
-        notes = traced.known.notes
-        wish = notes.get("specialise", "auto")
-        if wish == "always" or not dims or (wish == "auto" and "memory_limit" in notes) or "debug" in notes:
-            return False
-        if wish == "never":
-            return True
-        met = self._met.setdefault(signature, set())
-        values = tuple(dims.values())
-        if len(met) < SPECIALISED:
-            met.add(values)
-        return values not in met
-
-    def _trial(self, signature: Signature, traced: Traced, dims: dict[str, int], threads: int) -> Trial | None:
-        """How long C for all sizes serves these dims, where it need not do so for ever."""
-        if traced.known.notes.get("specialise", "auto") == "never":
-            return None
-
-        def executable() -> Any:
-            from pullback.runtime.executor import compile_program
-
-            self._fast.clear()  # the next call finds the shortest way anew
-            met = self._met[signature]
-            values = tuple(dims.values())
-            if len(met) >= MOST_SPECIALISED and values not in met:
-                return None
-            met.add(values)
-            return compile_program(self._specialised(traced, dims).known, dims, threads)
-
-        return Trial(traced.program, dims, executable)
-
-    def _compiled_general(self, signature: Signature, traced: Traced, threads: int) -> Any:
-        """The function compiled for all sizes, once."""
-        key = (signature, threads)
-        if key not in self._general:
-            from pullback.runtime.executor import compile_general
-
-            self._general[key] = compile_general(traced.known, threads=threads)
-        return self._general[key]
 
     def _specialised(self, traced: Traced, dims: dict[str, int]) -> Traced:
         """What is compiled for these dims: the function as traced, or an equal one that costs less for them."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pullback.ir.program import Program
+from pullback.api.traced import Traced
 
 __all__ = ["Trial"]
 
@@ -21,10 +21,10 @@ CALL = 2000  # operations that go by in calling
 class Trial:
     """Counts the calls of a program for some dims; `executable` makes what takes over, None where nothing does."""
 
-    __slots__ = ("_calls", "_dims", "_left", "_program", "executable")
+    __slots__ = ("_calls", "_dims", "_left", "_traced", "executable")
 
-    def __init__(self, program: Program, dims: Mapping[str, int], executable: Callable[[], Any]) -> None:
-        self._program = program
+    def __init__(self, traced: Traced, dims: Mapping[str, int], executable: Callable[[], Any]) -> None:
+        self._traced = traced
         self._dims = dims
         self._calls = 0
         self._left: float = 0.0
@@ -36,5 +36,5 @@ class Trial:
         if self._calls == 2:  # many dims come once: nothing is counted for these
             from pullback.passes.operations import operation_count  # no pass is needed by a start from the cache
 
-            self._left = PAYS / (operation_count(self._program, self._dims) + CALL)
+            self._left = PAYS / (operation_count(self._traced.program, self._dims) + CALL)
         return self._calls > 1 and self._calls > self._left

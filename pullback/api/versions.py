@@ -1,0 +1,102 @@
+"""The compiled versions of a function: C for the dims of a call, or one C for all sizes, and which serves which call.
+
+The first dims of a function get C of their own at once, others share C for all sizes until their calls have done as
+much work as compiling is worth (`api.trial`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.api import policy
+from pullback.api.execute import NDArray, Runner, prepare
+from pullback.api.signature import Signature
+from pullback.api.traced import Traced
+from pullback.api.trial import Trial
+from pullback.ir.dims import solve_dims
+
+__all__ = ["Versions"]
+
+FIRST = 4  # dims that get C of their own at once, before one C serves all others
+MOST = 64  # dims that get C of their own at all, the others after many calls
+
+
+class Versions:
+    """The compiled versions of one function.
+
+    Attributes:
+        runners: what runs calls, by signature, shapes, sizes, threads and backend.
+    """
+
+    def __init__(
+        self, name: str, threads: int | None, specialised: Callable[[Traced, dict[str, int]], Traced],
+        changed: Callable[[], None],
+    ) -> None:
+        """A function's name, its threads, what it compiles for dims, and what to call when a version gives way."""
+        self.runners: dict[Any, Runner] = {}
+        self._name = name
+        self._threads = threads
+        self._specialised = specialised
+        self._changed = changed
+        self._own: dict[Signature, set[tuple[int, ...]]] = {}  # dims that have C of their own
+        self._general: dict[Any, Any] = {}
+
+    def runner(self, signature: Signature, traced: Traced, flat: Sequence[Any]) -> tuple[Runner, list[NDArray]]:
+        """What runs this call, and the arrays to give it."""
+        arrays, sizes = prepare(signature.flat, flat)
+        arrays += traced.captured
+        threads = policy.thread_count(self._threads)
+        key = (signature, tuple(a.shape for a in arrays), tuple(sizes.items()), threads, policy.backend())
+        runner = self.runners.get(key)
+        if runner is None:
+            dims = solve_dims(traced.known, [a.shape for a in arrays], sizes)
+            if self._is_general(signature, traced, dims):
+                trial = self._trial(signature, traced, dims, threads)
+                runner = Runner(self._name, traced, arrays, sizes, threads, trial=trial,
+                                general=lambda: self._compiled_general(signature, traced, threads))
+            else:
+                runner = Runner(self._name, self._specialised(traced, dims), arrays, sizes, threads)
+            self.runners[key] = runner
+        return runner, arrays
+
+    def _is_general(self, signature: Signature, traced: Traced, dims: dict[str, int]) -> bool:
+        """Whether C for all sizes is to serve these dims."""
+        notes = traced.known.notes
+        wish = notes.get("specialise", "auto")
+        if wish == "always" or not dims or (wish == "auto" and "memory_limit" in notes) or "debug" in notes:
+            return False
+        if wish == "never":
+            return True
+        own = self._own.setdefault(signature, set())
+        values = tuple(dims.values())
+        if len(own) < FIRST:
+            own.add(values)
+        return values not in own
+
+    def _trial(self, signature: Signature, traced: Traced, dims: dict[str, int], threads: int) -> Trial | None:
+        """How long C for all sizes serves these dims, where it need not do so for ever."""
+        if traced.known.notes.get("specialise", "auto") == "never":
+            return None
+
+        def executable() -> Any:
+            from pullback.runtime.executor import compile_program
+
+            self._changed()
+            own = self._own[signature]
+            values = tuple(dims.values())
+            if len(own) >= MOST and values not in own:
+                return None
+            own.add(values)
+            return compile_program(self._specialised(traced, dims).known, dims, threads)
+
+        return Trial(traced, dims, executable)
+
+    def _compiled_general(self, signature: Signature, traced: Traced, threads: int) -> Any:
+        """The function compiled for all sizes, once."""
+        key = (signature, threads)
+        if key not in self._general:
+            from pullback.runtime.executor import compile_general
+
+            self._general[key] = compile_general(traced.known, threads=threads)
+        return self._general[key]
