@@ -26,7 +26,7 @@ CASES = [(module, function, size, given) for module, sizes in SMALL.items() for 
 
 
 LARGER = {"llsq": [("", inputs.llsq(141))], "lse": [("", inputs.lse(141))], "kmeans": [("", inputs.kmeans(5, 141, 7))],
-          "gmm": [("", inputs.gmm(9, 3, 70))]}  # fmt: skip
+          "gmm": [("", inputs.gmm(9, 3, 70))], "ht": [("", inputs.ht(5, 40, mirrored=True))]}  # fmt: skip
 
 
 def ask(**message: Any) -> dict[str, Any]:
@@ -55,8 +55,10 @@ def test_all_modules_are_there() -> None:
 @pytest.mark.parametrize("module", ARGUMENTS)
 def test_c_written_by_hand_answers_the_same(module: str) -> None:
     """At each small size, and at one that fills blocks of lanes and leaves a rest."""
-    for _, given in [*SMALL[module], *LARGER.get(module, [])]:
-        for function, made in zip(MODULES[module][1], fused(module, given), strict=True):
+    for size, given in [*SMALL[module], *LARGER.get(module, [])]:
+        calls = fused(module, given)
+        assert calls or "simple" in size
+        for function, made in zip(MODULES[module][1], calls, strict=False):
             assert differences(made.answer(made.run()), expected(module, function, given), 1e-9) == []
 
 
