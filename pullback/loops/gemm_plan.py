@@ -35,6 +35,7 @@ BLOCK = 256 * 1024  # bytes of a block that stays in the second cache
 SHARED = 512 * 1024  # bytes of a block of B that stays in the second cache where one block of A is all of A
 INNER = 16 * 1024  # bytes of a block of B that stays in the first cache: its panels are then the inner loop
 LARGE = 4 * 1024 * 1024  # bytes of a block that stays in the third cache
+FEW = 8  # rows of a tile below which waiting for B is felt
 PAGE = 4096  # bytes between lines that share a set of the first cache
 MOST_LOOPS = 3  # over the steps of a sum, where A is read in place
 LATENCY = 4  # cycles of a multiply-add; two start in each cycle
@@ -430,12 +431,14 @@ def _in_place_cost(o: Operand, rows: Group, depth: Group, tile: int, element: in
     down, along = found
     row = down.step * element if down else 0
     steps = [r.step * element for r in along]
+    stream = 0.45 / tile  # B comes anew for each tile
     if is_run(along):
-        return 0.1 if row and row % PAGE == 0 else 0.04  # rows meet in one set of the first cache
+        crowded = bool(row) and row % PAGE == 0  # rows meet in one set of the first cache
+        return 0.12 if tile < FEW else 0.1 if crowded else 0.04
     if row < 0 or len(steps) > MOST_LOOPS or (row >= LINE and abs(steps[-1]) >= LINE):
         return float("inf")
     crowded = any(step % PAGE == 0 for step in (row, *steps) if step)
-    return (0.5 if crowded else 0.1 if row >= LINE else 0.0) + 0.43 / tile  # B comes anew for each tile
+    return (0.5 if crowded else 0.1 if row >= LINE else 0.0) + stream
 
 
 def is_walked(c: Contraction) -> bool:
@@ -468,7 +471,7 @@ def _pack_cycles(o: Operand, lanes: tuple[Var, ...], depth: tuple[Var, ...], wid
         case "lines":
             return vectors + 4 / most if across[-1].step == 1 else 1.2
         case "turned":
-            return 0.9 if across and abs(across[-1].step) * o.term.dtype.size >= PAGE else 0.6  # many pages at a time
+            return 0.9 if across and abs(across[-1].step) * o.term.dtype.size >= PAGE else 0.62  # many pages at a time
         case _:
             return 1.5
 
