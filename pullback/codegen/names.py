@@ -68,13 +68,15 @@ class Names:
         """The text with names in place of tokens, given by first occurrence and free again after their block.
 
         The text is one C function as `c` prints it: a name that first occurs in a line that opens a block belongs to
-        that block, and what was declared after `#if` ends at `#else`.
+        that block, and what was declared after `#if` ends at `#else`. Braces in comments, which have lines of their
+        own, open and close nothing.
         """
         chosen: dict[str, str] = {}
         declared: list[tuple[int, str]] = []  # depth and token, in order
         taken: set[str] = set()
         depth, here = 0, 0
         condition = 0  # how many were declared before the last #if
+        comment = False
 
         def release(count: int) -> None:
             while len(declared) > count:
@@ -94,6 +96,8 @@ class Names:
         lines = text.split("\n")
         for k, line in enumerate(lines):
             bare = line.strip()
+            if comment or bare.startswith("/*"):
+                comment, bare = "*/" not in bare, ""
             if bare.startswith("}"):
                 depth -= 1
                 release(next((n for n, (d, _) in enumerate(declared) if d > depth), len(declared)))

@@ -10,14 +10,19 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.bench import kernels
+from pullback.bench.systems import kernels_pullback
 from pullback.cli.options import import_file, traced_functions
+from pullback.codegen.names import Style
 from pullback.errors import CompilerError, PullbackError
+from pullback.ir.dims import solve_dims
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
 from pullback.runtime.emit import c_source
 from tests.examples.test_examples import COMPILER, FUNCTIONS, ROOT, STRICT
 from tests.laws.test_sizes import PROGRAMS, some_dims
 
+STYLES: tuple[Style, ...] = ("user", "canonical")
 GRADBENCH = [p for p in sorted((ROOT / "examples" / "gradbench").glob("*.py")) if p.stem != "steepest"]  # a part of two
 
 
@@ -74,3 +79,16 @@ def test_gradbench(path: Path, tmp_path: Path) -> None:
 def test_programs(tmp_path: Path) -> None:
     programs = {name: parse_program(text) for name, text in PROGRAMS.items()}
     check({f"{n} {k}": text for n, p in programs.items() for k, text in enumerate(sources(p))}, tmp_path)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C compiler installed")
+def test_layers(tmp_path: Path) -> None:
+    """Functions of one statement: their kernel stands in the function itself."""
+    texts = {}
+    for case in kernels.CASES:
+        if case.name.startswith(("zhang", "lenet", "product-16x64", "exp")):
+            function = kernels_pullback.function(case)
+            _, traced, arrays, sizes = function.arrays_of(case.make())
+            dims = solve_dims(traced.program, [a.shape for a in arrays], sizes)
+            texts |= {f"{case.name} {names}": c_source(traced.program, dims, names=names) for names in STYLES}
+    check(texts, tmp_path)

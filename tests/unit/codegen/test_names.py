@@ -32,3 +32,13 @@ def test_names_are_free_after_their_block() -> None:
     assert "x[n + n2] = 0;" in resolved
     assert "x[n] = 0;" in resolved
     assert "v0[v1 + v2] = 0;" in names.numbered(text)
+
+
+def test_braces_in_comments_open_and_close_nothing() -> None:
+    names = Names()
+    x, k, one = (names(thing, wish) for thing, wish in ((1, "x"), (2, "k"), (3, "k")))
+    lines = [f"(const float *{x}, const float *{k}) {{", "    /* y = build i < 2 { sum j < 3 {",
+             "           } } */", f"    const float {one} = {k}[0] * {x}[0];", "}"]
+    resolved = names.resolve("\n".join(lines)).splitlines()
+    assert resolved[0] == "(const float *x, const float *k) {"
+    assert resolved[3] == "    const float k2 = k[0] * x[0];"
