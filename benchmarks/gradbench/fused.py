@@ -86,6 +86,22 @@ def ode(call: Call, given: Fields) -> list[Workload]:
     return [call("primal", np.zeros(len(x)), x, len(x), s), call("gradient", np.zeros(len(x)), x, len(x), s)]
 
 
+def lstm(call: Call, given: Fields) -> list[Workload]:
+    """Parameters, the first state, the characters, and how many layers, units and characters; one flat gradient."""
+    main, extra = given.array("main_params", None, None), given.array("extra_params", 3, None)
+    state, sequence = given.array("state", None, None), given.array("sequence", None, None)
+    arguments = (main, extra, state, sequence, len(main) // 2, extra.shape[1], len(sequence))
+    gradient = np.zeros(main.size + extra.size)
+    return [call("objective", np.zeros(()), *arguments), call("jacobian", gradient, *arguments)]
+
+
+def det(call: Call, given: Fields) -> list[Workload]:
+    """The matrix and its size."""
+    n = given.size("ell")
+    a = given.array("A", n * n)
+    return [call("primal", np.zeros(()), a, n), call("gradient", np.zeros(n * n), a, n)]
+
+
 def ba(call: Call, given: Fields) -> list[Workload]:
     """Observations and how many, and the numbers of cameras and points; all results are given."""
     arguments = observations(given)
@@ -132,6 +148,7 @@ def ht(call: Call, given: Fields) -> list[Workload]:
 
 ARGUMENTS: dict[str, Callable[[Call, Fields], list[Workload]]] = {
     "llsq": llsq, "lse": lse, "gmm": gmm, "ode": ode, "kmeans": kmeans, "ht": ht, "ba": ba,
+    "lstm": lstm, "det": det,
 }  # fmt: skip
 
 

@@ -26,7 +26,9 @@ CASES = [(module, function, size, given) for module, sizes in SMALL.items() for 
 
 
 LARGER = {"llsq": [("", inputs.llsq(141))], "lse": [("", inputs.lse(141))], "kmeans": [("", inputs.kmeans(5, 141, 7))],
-          "gmm": [("", inputs.gmm(9, 3, 70))], "ht": [("", inputs.ht(5, 40, mirrored=True))]}  # fmt: skip
+          "gmm": [("", inputs.gmm(9, 3, 70))], "ht": [("", inputs.ht(5, 40, mirrored=True))],
+          "lstm": [("", inputs.lstm(3, 3, 8)), ("", inputs.lstm(2, 1100, 9))],
+          "det": [("", inputs.det(n)) for n in (2, 3, 4, 9)]}  # fmt: skip
 
 
 def ask(**message: Any) -> dict[str, Any]:

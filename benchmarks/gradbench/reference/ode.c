@@ -2,18 +2,9 @@
  * needs the last vectors of the strip before it, one for each stage and step. Backwards the other way round, from a tape
  * of the states. In front of the first element x is 0 and y is 1, which are what the stages give there, too. */
 
-#include <stdlib.h>
-
 enum { STRIP = 64 };
 
 typedef struct { lanes y, a, b, c; } edge; /* the neighbouring vector of the state and of three stages */
-
-static double *room(int64_t count) {
-  static double *memory;
-  static int64_t size;
-  if (count > size) free(memory), memory = aligned_alloc(64, (size = (count + 7) / 8 * 8) * 8);
-  return memory;
-}
 
 ALWAYS lanes before(lanes last, lanes x) {
   return __builtin_shuffle(last, x, (choice){7, 8, 9, 10, 11, 12, 13, 14});
