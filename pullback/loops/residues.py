@@ -6,17 +6,24 @@
 
 What is left is affine, and conditions about a variable of the sum alone become its range: each part is a contraction
 without tests, whose results lie s apart. This is how gradients of strided convolutions become products.
+
+A variable that is one of a few numbers, of which each chooses its own terms, is told apart in the same way: so are
+derivatives by a few numbers, one column for each, where each column is another product.
+
+    x = build i < N, k < 2 { sum j < M { [k == 0] a[j] * b[i, j] + [k == 1] a[j] * c[i, j] } }
+    -->  x[i, 0] = sum j < M { a[j] * b[i, j] },    x[i, 1] = sum j < M { a[j] * c[i, j] }
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from math import gcd, lcm, prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Bracket, Reduce, Scalar
+from pullback.ir.expr import Add, Bracket, Reduce, Scalar
 from pullback.ir.index import ZERO_INDEX, Atom, Floor, Index, Mod, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, indices_of, walk
@@ -25,6 +32,7 @@ from pullback.loops.nest import Address, map_reductions
 from pullback.loops.nodes import Buffer
 
 MOST = 16  # parts of a statement
+FEW = 4  # numbers that a variable may be for each to be a part
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,12 @@ def _part(s: Build, residues: dict[Var, tuple[int, int]]) -> Part | None:
 
 
 def _period(s: Build, v: Var) -> int:
-    """After how many steps of v all quotients and remainders by numbers move on alike; 1 where that is unknown."""
+    """After how many steps of v all quotients and remainders by numbers move on alike; 1 where that is unknown.
+
+    Where each v has its own terms, nothing repeats before its end.
+    """
+    if _chooses(s, v):
+        return v.extent.constant or 1
     period = 1
     for a in _atoms(s):
         if v in a.free:
@@ -92,6 +105,19 @@ def _period(s: Build, v: Var) -> int:
                 return 1
             period = lcm(period, divisor // gcd(divisor, factor.constant))
     return period
+
+
+def _chooses(s: Build, v: Var) -> bool:
+    """Whether v is one of a few numbers, and by which one it is each sum has other terms."""
+    sums = [n for value in s.values for n in walk(value) if isinstance(n, Reduce)]
+    return (v.extent.constant or FEW + 1) <= FEW and any(
+        r.op == "sum" and all(map(partial(_tells, v), r.arg.args if isinstance(r.arg, Add) else (r.arg,))) for r in sums
+    )
+
+
+def _tells(v: Var, term: Scalar) -> bool:
+    """Whether a term stands under a condition that v is a certain number."""
+    return isinstance(term, Bracket) and any(c.op == "==" and c.free == {v} for c in term.conds)
 
 
 def _atoms(s: Build) -> Iterator[Atom]:

@@ -212,6 +212,30 @@ def test_strided_convolutions_have_gradients_without_tests(stride: int, window: 
     assert not any(isinstance(n, Bracket) for p in found for v in p.build.values for n in scalars(v))
 
 
+@needs_compiler
+def test_columns_that_choose_their_terms_are_products_of_their_own() -> None:
+    program = parse_program("""columns(a: f64[M, J], b: f64[N, J], c: f64[N, J]) {
+      x = build n < N, k < 2, m < M { 2.0 * sum j < J { [k == 0] a[m, j] * b[n, j] + [k == 1] a[m, j] * c[n, j] } }
+      return x }""")
+    dims = {"M": 11, "J": 50, "N": 90}
+    assert_packed_and_right(program, dims)
+    (s,) = optimise(program, dims).body.statements
+    assert isinstance(s, Build)
+    found = residues.parts(without_units(s))
+    assert [len(p.build.vars) for p in found] == [2, 2]
+    assert not any(isinstance(n, Bracket) for p in found for v in p.build.values for n in scalars(v))
+
+
+@pytest.mark.parametrize("term", ["a[m, j] * b[n, j] + [k == 1] a[m, j]", "[k >= 1] a[m, j] * b[n, j]"])
+def test_columns_that_share_terms_stay_together(term: str) -> None:
+    text = f"""columns(a: f64[M, J], b: f64[N, J]) {{
+      x = build n < N, k < 2, m < M {{ sum j < J {{ {term} }} }}
+      return x }}"""
+    (s,) = optimise(parse_program(text), {"M": 11, "J": 50, "N": 90}).body.statements
+    assert isinstance(s, Build)
+    assert len(residues.parts(s)) == 1
+
+
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
 def test_packing_buffers_are_planned(vector_bytes: int) -> None:
     made = lower_program(parse_program(PLAIN.format(t="f32")), {"M": 30, "N": 70, "K": 40}, False, vector_bytes)
