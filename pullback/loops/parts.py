@@ -3,6 +3,9 @@
 Before    y = build i < N { x[i] * ([i >= 1] y0[i - 1] + [0 >= i] 1.0) }
 After     y[0] = x[0] * 1.0, then vectors over 1 .. N - 1 of x[i] * y0[i - 1]
 
+Before    y = build n < N, k < 28 { [1 >= k] a[n, k] + [k >= 2] b[n, k - 2] }
+After     for n: y[n, 0 ..] = a[n, ..], then vectors of y[n, 2 ..] = b[n, ..]
+
 An element past a border, the first or last of a stencil, a concatenation: on each stretch between the places where a
 condition changes, all conditions are known, and the vector lowering takes what is left. It does not look at conditions
 about several axes, nor at builds with reductions, whose conditions are bounds of their loops already.
@@ -10,19 +13,24 @@ about several axes, nor at builds with reductions, whose conditions are bounds o
 
 from __future__ import annotations
 
-from pullback.ir.expr import Ref
-from pullback.ir.index import Index, Var, as_index
+from dataclasses import replace
+from math import prod
+
+from pullback.ir.expr import Get, Ref
+from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index
 from pullback.ir.program import Build, Statement
+from pullback.ir.traverse import walk
 from pullback.loops.bounds import LoopNest
 from pullback.loops.joined import stretch_of
 from pullback.loops.lower import KernelBuilder, Specialist, plain_build, without_units
-from pullback.loops.nodes import Buffer, Kernel, Stmt, Store
+from pullback.loops.nodes import Buffer, For, Kernel, Stmt, Store
 from pullback.loops.scalar import ScalarLowering
 from pullback.loops.scope import Scope
 from pullback.loops.tile import tile
 from pullback.passes.cost import cuts
 
 MOST = 12  # stretches
+ROW = 256  # elements of a row that is written stretch by stretch
 
 
 def part_kernels(vector_bytes: int, portable: bool) -> Specialist:
@@ -37,32 +45,54 @@ def part_kernels(vector_bytes: int, portable: bool) -> Specialist:
         axis, starts = split
         body: list[Stmt] = []
         vectors = False
+        rows = _rows(s, axis)
         for start, end in zip(starts, (*starts[1:], axis.extent.constant or 0), strict=True):
-            part, place = part_of(s, axis, start, end, builder)
+            part, place = part_of(s, axis, start, end, builder, rows)
             found = tile(part, place.address, vector_bytes)
             vectors |= found is not None
             body += plain_part(part, place) if found is None else found
         if not vectors:
             return None
+        for v in reversed(rows):
+            body = [For(v, ZERO_INDEX, v.extent, tuple(body))]
         return builder.kernel(tuple(body), plain_build(s, builder) if portable else None)
 
     return kernel
 
 
-def part_of(s: Build, axis: Var, start: int, end: int, builder: KernelBuilder) -> tuple[Build, Place]:
-    """The stretch of the build from `start` to `end` along the axis, and where it lies."""
-    return stretch_of(s, axis, start, end), Place(s.outs[0], s.vars.index(axis), start, builder)
+def _rows(s: Build, axis: Var) -> tuple[Var, ...]:
+    """The variables of loops around all stretches: rows are written from front to back where the axis lies in them.
+
+    Few elements of a stretch beside one another would otherwise be a pass of their own over the memory of all rows.
+    """
+    at = s.vars.index(axis)
+    before = tuple(v for v in s.vars[:at] if v.extent is not ONE_INDEX)
+    gets = [n for n in walk(s.values[0]) if isinstance(n, Get) and n.indices]
+    along = all(n.indices[-1].free.isdisjoint(before) for n in gets)  # lanes lie along rows, of arrays read too
+    return before if along and prod(v.extent.constant or ROW for v in s.vars[at:]) < ROW else ()
+
+
+def part_of(
+    s: Build, axis: Var, start: int, end: int, builder: KernelBuilder, rows: tuple[Var, ...] = ()
+) -> tuple[Build, Place]:
+    """The stretch of the build from `start` to `end` along the axis, inside loops over `rows`, and where it lies."""
+    part = stretch_of(s, axis, start, end)
+    part = replace(part, vars=tuple(v for v in part.vars if v not in rows))
+    return part, Place(s, axis, start, builder, rows)
 
 
 class Place:
-    """Where a stretch's elements lie: those of the result are shifted along the axis."""
+    """Where a stretch's elements lie: those of the result are shifted along the axis, in the row of loops around."""
 
-    def __init__(self, out: Ref, position: int, start: int, builder: KernelBuilder) -> None:
-        self.out, self.position, self.start, self.builder = out, position, start, builder
+    def __init__(self, s: Build, axis: Var, start: int, builder: KernelBuilder, rows: tuple[Var, ...]) -> None:
+        self.out, self.position, self.start, self.builder = s.outs[0], s.vars.index(axis), start, builder
+        self.variables, self.rows = s.vars, rows
 
     def address(self, ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
         """The buffer and flat index of an element."""
         if ref is self.out:
+            own = iter(indices)
+            indices = tuple(as_index(v) if v in self.rows else next(own) for v in self.variables)
             indices = tuple(i + self.start if k == self.position else i for k, i in enumerate(indices))
         return self.builder.address(ref, indices)
 

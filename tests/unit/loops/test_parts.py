@@ -37,6 +37,21 @@ def columns(x: Float64[Array, "N M"]):
     return pb.build(x.shape, lambda i, j: x[i, j] * (1 + x.at(i, j + 1)))
 
 
+@pb.function
+def beside(x: Float64[Array, "N M"]):
+    return pb.concat([x, -x, 2 * x], axis=1)
+
+
+@pb.function
+def between(x: Float64[Array, "N M"]):
+    return pb.concat([pb.stack([x, -x], axis=2), pb.stack([x, x + 1], axis=2)], axis=1)
+
+
+@pb.function
+def transposed_beside(x: Float64[Array, "N M"]):
+    return pb.concat([x.T, 2 * x.T], axis=1)
+
+
 @pytest.mark.parametrize("n", [4, 5, 17, 64])
 @pytest.mark.parametrize("f", [shifted, neighbours, one_place], ids=lambda f: f.name)
 def test_vectors(f: Any, n: int) -> None:
@@ -44,11 +59,17 @@ def test_vectors(f: Any, n: int) -> None:
     assert np.allclose(f(*arguments), f.interpret(*arguments), rtol=1e-15, atol=0)
 
 
-@pytest.mark.parametrize("f", [rows, columns], ids=lambda f: f.name)
+@pytest.mark.parametrize("f", [rows, columns, beside, between, transposed_beside], ids=lambda f: f.name)
 @pytest.mark.parametrize("shape", [(5, 16), (16, 5), (1, 33), (9, 9)])
 def test_axes(f: Any, shape: tuple[int, int]) -> None:
     x = np.random.default_rng(0).random(shape)
     assert np.allclose(f(x), f.interpret(x), rtol=1e-15, atol=0)
+
+
+def test_short_rows_are_written_from_front_to_back() -> None:
+    text = beside.c_source(N=1000, M=20)
+    assert text[: text.index("#else")].count("< 1000;") == 1  # one loop over rows
+    assert beside.c_source(N=100, M=2000).count("< 100;") > 1
 
 
 def test_the_stretch_without_conditions_has_vectors() -> None:
