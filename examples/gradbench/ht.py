@@ -56,13 +56,12 @@ def bend(about_x, about_z):
     return matrix(rows)
 
 
-def joint(theta, b):
+def joint(bends, b):
     """The angles about x and z of bone b = 1 + 4 f + i: both for i = 1, about x for i = 2 and 3, none for i = 0."""
     f, i = (b - 1) // 4, (b - 1) % 4
     moves = (b >= 1) & (b <= 20)
-    first = 6 + 4 * f
-    about_x = pb.where(moves & (i >= 1), theta.at(first + pb.where(i == 1, 0, i)), 0.0)
-    return about_x, pb.where(moves & (i == 1), theta.at(first + 1), 0.0)
+    about_x = pb.where(moves & (i >= 1), bends.at(4 * f + pb.where(i == 1, 0, i)), 0.0)
+    return about_x, pb.where(moves & (i == 1), bends.at(4 * f + 1), 0.0)
 
 
 def product(a, b, i, j):
@@ -70,10 +69,10 @@ def product(a, b, i, j):
     return pb.sum_over(4, lambda k: a[i, k] * b[k, j])
 
 
-def bone_transforms(theta, model):
-    """What each bone does to a point of the model at rest, (B, 3, 4)."""
+def bone_transforms(bends, model):
+    """What each bone does to a point of the model at rest before the hand is turned as a whole, (B, 3, 4)."""
     B = model.parents.shape[0]
-    bent = pb.build((B, 4, 4), lambda b, i, j: bend(*joint(theta, b))[i, j])
+    bent = pb.build((B, 4, 4), lambda b, i, j: bend(*joint(bends, b))[i, j])
     relative = pb.build((B, 4, 4), lambda b, i, j: product(model.base_relatives[b], bent[b], i, j))
 
     def place(absolute, b):  # row 0 is what the first bone hangs on
@@ -83,39 +82,56 @@ def bone_transforms(theta, model):
 
     absolute = pb.fold(B, pb.build((B + 1, 4, 4), lambda b, i, j: pb.where((b == 0) & (i == j), 1.0, 0.0)), place)
     inverse = model.inverse_base_absolutes
-    local = pb.build((B, 3, 4), lambda b, i, j: product(absolute[b + 1], inverse[b], i, j))
-    whole = turn(theta[:3])
-
-    def transform(b, i, j):
-        return pb.sum_over(3, lambda k: whole[i, k] * pb.where(k == 0, model.mirror, 1.0) * local[b, k, j])
-
-    return pb.build((B, 3, 4), transform)
+    return pb.build((B, 3, 4), lambda b, i, j: product(absolute[b + 1], inverse[b], i, j))
 
 
-def held(theta, model, shares, corners):
+def held(rotation, position, bends, model, shares, corners):
     """Where the model has Σ k: shares[k] × vertex corners[k]; a vertex is a weighted mean of bones' doings."""
-    transforms, B = bone_transforms(theta, model), model.parents.shape[0]
+    transforms, B, whole = bone_transforms(bends, model), model.parents.shape[0], turn(rotation)
 
     def at_rest(b, j):
         return sum(s * model.weights[v, b] * model.base_positions[v, j] for s, v in zip(shares, corners))
 
     rest = pb.build((B, 4), at_rest)
-    return pb.build(3, lambda i: theta[3 + i] + pb.sum_over((B, 4), lambda b, j: transforms[b, i, j] * rest[b, j]))
+    bent = pb.build(3, lambda i: pb.sum_over((B, 4), lambda b, j: transforms[b, i, j] * rest[b, j]))
+    seen = pb.build(3, lambda i: pb.where(i == 0, model.mirror, 1.0) * bent[i])
+    return position + whole @ seen
 
 
 @pb.function
 def on_triangle(
-    u: Float64[Array, "2"], theta: Float64[Array, "26"], model: Model, at: Int64[Array, ""], point: Float64[Array, "3"]
+    u: Float64[Array, "2"],
+    rotation: Float64[Array, "3"],
+    position: Float64[Array, "3"],
+    bends: Float64[Array, "20"],
+    model: Model,
+    at: Int64[Array, ""],
+    point: Float64[Array, "3"],
 ):
     """From where triangle `at` of the model has (u, 1 − Σ u) to the point."""
     corners = [model.triangles[at, k] for k in range(3)]
-    return point - held(theta, model, (u[0], u[1], 1 - u[0] - u[1]), corners)
+    return point - held(rotation, position, bends, model, (u[0], u[1], 1 - u[0] - u[1]), corners)
 
 
 @pb.function
-def on_vertex(theta: Float64[Array, "26"], model: Model, at: Int64[Array, ""], point: Float64[Array, "3"]):
+def on_vertex(
+    rotation: Float64[Array, "3"],
+    position: Float64[Array, "3"],
+    bends: Float64[Array, "20"],
+    model: Model,
+    at: Int64[Array, ""],
+    point: Float64[Array, "3"],
+):
     """From where the model has vertex `at` to the point."""
-    return point - held(theta, model, (1.0,), [at])
+    return point - held(rotation, position, bends, model, (1.0,), [at])
+
+
+def pose(theta):
+    """A pose's rotation, position and bends of the fingers."""
+    return theta[:3], theta[3:6], theta[6:]
+
+
+PARTS = ("rotation", "position", "bends")
 
 
 @pb.function
@@ -127,13 +143,13 @@ def complicated(
     points: Float64[Array, "C 3"],
 ):
     """The distances for points on triangles."""
-    return pb.vmap(on_triangle, in_axes=(0, None, None, 0, 0))(us, theta, model, at, points)
+    return pb.vmap(on_triangle, in_axes=(0, None, None, None, None, 0, 0))(us, *pose(theta), model, at, points)
 
 
 @pb.function
 def simple(theta: Float64[Array, "26"], model: Model, at: Int64[Array, "C"], points: Float64[Array, "C 3"]):
     """The distances for points on vertices."""
-    return pb.vmap(on_vertex, in_axes=(None, None, 0, 0))(theta, model, at, points)
+    return pb.vmap(on_vertex, in_axes=(None, None, None, None, 0, 0))(*pose(theta), model, at, points)
 
 
 @pb.function
@@ -145,11 +161,15 @@ def complicated_jacobian(
     points: Float64[Array, "C 3"],
 ):
     """For each distance the derivative by its own u, then by theta: (C, 3, 2 + 26)."""
-    block = pb.jacobian(on_triangle, wrt=("u", "theta"), mode="forward")
-    return pb.concat(pb.vmap(block, in_axes=(0, None, None, 0, 0))(us, theta, model, at, points), axis=2)
+    blocks = pb.vmap(pb.jacobian(on_triangle, wrt=("u", *PARTS), mode="forward"), (0, None, None, None, None, 0, 0))
+    return pb.concat(blocks(us, *pose(theta), model, at, points), axis=2)
 
 
-simple_jacobian = pb.jacobian(simple, wrt="theta", mode="forward")
+@pb.function
+def simple_jacobian(theta: Float64[Array, "26"], model: Model, at: Int64[Array, "C"], points: Float64[Array, "C 3"]):
+    """For each distance the derivative by theta: (C, 3, 26)."""
+    blocks = pb.vmap(pb.jacobian(on_vertex, wrt=PARTS, mode="forward"), (None, None, None, None, 0, 0))
+    return pb.concat(blocks(*pose(theta), model, at, points), axis=2)
 
 
 def main() -> None:
