@@ -14,7 +14,7 @@ typedef struct {
   lanes *hidden, *cell;    /* [V + k][1 + t], what comes in first; [k][1 + t] */
 } network;
 
-/* Within 2 units of the last place for |x| <= 700: 2^(n / 16) from a table, and six terms. */
+/* 2^(n / 16) from a table, and six terms: within 4 units of the last place for |x| <= 5, 110 for |x| <= 700. */
 ALWAYS lanes exponential(lanes x) {
   const lanes low = {1.0, 1.0442737824274138, 1.0905077326652577, 1.1387886347566916,
                      1.189207115002721, 1.241857812073484, 1.2968395546510096, 1.3542555469368927};
