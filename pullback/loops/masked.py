@@ -157,7 +157,7 @@ def masked_loops(build: Build, builder: KernelBuilder, vector_bytes: int) -> lis
         whole = For(loop, ZERO_INDEX, loop.extent, tuple(inside.statements), kind="vector")
         outer.innermost.statements.append(whole)
     outer.close()
-    rest = plain_part(*part_of(build, axis, done, extent, builder)) if done < extent else []
+    rest = plain_part(*part_of(build, [(axis, done, extent)], builder)) if done < extent else []
     return [*root.statements, *rest]
 
 

@@ -1,4 +1,4 @@
-"""Builds whose conditions split an axis: a stretch of it at a time, each without conditions.
+"""Builds whose conditions split axes: a stretch at a time, each without conditions.
 
 Before    y = build i < N { x[i] * ([i >= 1] y0[i - 1] + [0 >= i] 1.0) }
 After     y[0] = x[0] * 1.0, then vectors over 1 .. N - 1 of x[i] * y0[i - 1]
@@ -6,14 +6,17 @@ After     y[0] = x[0] * 1.0, then vectors over 1 .. N - 1 of x[i] * y0[i - 1]
 Before    y = build n < N, k < 28 { [1 >= k] a[n, k] + [k >= 2] b[n, k - 2] }
 After     for n: y[n, 0 ..] = a[n, ..], then vectors of y[n, 2 ..] = b[n, ..]
 
-An element past a border, the first or last of a stencil, a concatenation: on each stretch between the places where a
-condition changes, all conditions are known, and the vector lowering takes what is left. It does not look at conditions
-about several axes, nor at builds with reductions, whose conditions are bounds of their loops already.
+An element past a border, the first or last of a stencil, a concatenation, rows put together of derivatives by each: on
+each stretch between the places where a condition changes, all conditions are known, and the vector lowering takes what
+is left. Several axes are split where the last, along which vectors lie, stays whole. It does not look at conditions
+about two axes at once, nor at builds with reductions, whose conditions are bounds of their loops already.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise, product
 from math import prod
 
 from pullback.ir.expr import Get, Ref
@@ -27,27 +30,27 @@ from pullback.loops.nodes import Buffer, For, Kernel, Stmt, Store
 from pullback.loops.scalar import ScalarLowering
 from pullback.loops.scope import Scope
 from pullback.loops.tile import tile
-from pullback.passes.cost import cuts
+from pullback.passes.cost import cuts_by_axis
 
 MOST = 12  # stretches
 ROW = 256  # elements of a row that is written stretch by stretch
 
 
 def part_kernels(vector_bytes: int, portable: bool) -> Specialist:
-    """The lowering of builds that conditions split along one axis, for `loops.lower`; arguments as `vector_kernels`."""
+    """The lowering of builds that conditions split along axes, for `loops.lower`; arguments as `vector_kernels`."""
 
     def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
         if not isinstance(s, Build) or len(s.outs) != 1:
             return None
-        split = cuts(s)
-        if split is None or len(split[1]) > MOST:
+        split = cuts_by_axis(s)
+        if split is None or prod(map(len, split.values())) > MOST or (len(split) > 1 and s.vars[-1] in split):
             return None
-        axis, starts = split
         body: list[Stmt] = []
         vectors = False
-        rows = _rows(s, axis)
-        for start, end in zip(starts, (*starts[1:], axis.extent.constant or 0), strict=True):
-            part, place = part_of(s, axis, start, end, builder, rows)
+        rows = _rows(s, next(iter(split)))
+        along = ([(v, *ends) for ends in pairwise((*starts, v.extent.constant or 0))] for v, starts in split.items())
+        for stretches in product(*along):
+            part, place = part_of(s, stretches, builder, rows)
             found = tile(part, place.address, vector_bytes)
             vectors |= found is not None
             body += plain_part(part, place) if found is None else found
@@ -73,27 +76,30 @@ def _rows(s: Build, axis: Var) -> tuple[Var, ...]:
 
 
 def part_of(
-    s: Build, axis: Var, start: int, end: int, builder: KernelBuilder, rows: tuple[Var, ...] = ()
+    s: Build, stretches: Sequence[tuple[Var, int, int]], builder: KernelBuilder, rows: tuple[Var, ...] = ()
 ) -> tuple[Build, Place]:
-    """The stretch of the build from `start` to `end` along the axis, inside loops over `rows`, and where it lies."""
-    part = stretch_of(s, axis, start, end)
+    """A part of the build, from start to end along some axes and inside loops over `rows`, and where it lies."""
+    part = s
+    for axis, start, end in stretches:
+        part = stretch_of(part, axis, start, end)
     part = replace(part, vars=tuple(v for v in part.vars if v not in rows))
-    return part, Place(s, axis, start, builder, rows)
+    return part, Place(s, {axis: start for axis, start, _ in stretches}, builder, rows)
 
 
 class Place:
-    """Where a stretch's elements lie: those of the result are shifted along the axis, in the row of loops around."""
+    """Where a part's elements lie: those of the result are shifted along some axes, in the row of loops around."""
 
-    def __init__(self, s: Build, axis: Var, start: int, builder: KernelBuilder, rows: tuple[Var, ...]) -> None:
-        self.out, self.position, self.start, self.builder = s.outs[0], s.vars.index(axis), start, builder
+    def __init__(self, s: Build, starts: Mapping[Var, int], builder: KernelBuilder, rows: tuple[Var, ...]) -> None:
+        self.out, self.starts, self.builder = s.outs[0], starts, builder
         self.variables, self.rows = s.vars, rows
 
     def address(self, ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
         """The buffer and flat index of an element."""
         if ref is self.out:
             own = iter(indices)
-            indices = tuple(as_index(v) if v in self.rows else next(own) for v in self.variables)
-            indices = tuple(i + self.start if k == self.position else i for k, i in enumerate(indices))
+            indices = tuple(
+                as_index(v) if v in self.rows else next(own) + self.starts.get(v, 0) for v in self.variables
+            )
         return self.builder.address(ref, indices)
 
 

@@ -71,18 +71,26 @@ def size(extents: tuple[Index, ...]) -> int | None:
 
 def cuts(s: Build) -> tuple[Var, list[int]] | None:
     """The one axis that all conditions of a build are about, and where they change along it."""
+    found = cuts_by_axis(s)
+    return None if found is None or len(found) != 1 else next(iter(found.items()))
+
+
+def cuts_by_axis(s: Build) -> dict[Var, list[int]] | None:
+    """Where the conditions of a build change along each axis, outermost first; None where one is about two axes."""
     if any(isinstance(n, Reduce) for n in walk(s.values[0])):
         return None
     conds = {c for n in walk(s.values[0]) if isinstance(n, Bracket) for c in n.conds}
-    axes = {v for c in conds for v in c.free}
-    if len(axes) != 1 or not axes <= set(s.vars):
+    if not conds or not all(c.free and c.free <= set(s.vars) for c in conds):
         return None
-    (axis,) = axes
-    extent = axis.extent.constant
-    places = [_changes(c, axis) for c in conds]
-    if extent is None or any(p is None for p in places):
-        return None
-    return axis, sorted({0, *(k for p in places for k in p or () if 0 < k < extent)})
+    found: dict[Var, list[int]] = {}
+    for axis in s.vars:
+        extent = axis.extent.constant
+        places = [_changes(c, axis) for c in conds if axis in c.free]
+        if places and (extent is None or any(p is None for p in places)):
+            return None
+        if places:
+            found[axis] = sorted({0, *(k for p in places for k in p or () if 0 < k < (extent or 0))})
+    return found
 
 
 def _changes(c: Cond, axis: Var) -> tuple[int, ...] | None:

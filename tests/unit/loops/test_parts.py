@@ -1,4 +1,4 @@
-"""Conditions along one axis: a vector loop for each stretch, the same values."""
+"""Conditions along axes: a vector loop for each stretch, the same values."""
 
 from __future__ import annotations
 
@@ -52,8 +52,16 @@ def transposed_beside(x: Float64[Array, "N M"]):
     return pb.concat([x.T, 2 * x.T], axis=1)
 
 
+@pb.function
+def places(x: Float64[Array, "N"], y: Float64[Array, "N"]):
+    def place(i, j, k):
+        return pb.where(i == 1, pb.where(j == 2, x[k], y[k]), pb.where(j >= 1, x[k] * y[k], 0.0))
+
+    return pb.build((2, 3, x.shape[0]), place)
+
+
 @pytest.mark.parametrize("n", [4, 5, 17, 64])
-@pytest.mark.parametrize("f", [shifted, neighbours, one_place], ids=lambda f: f.name)
+@pytest.mark.parametrize("f", [shifted, neighbours, one_place, places], ids=lambda f: f.name)
 def test_vectors(f: Any, n: int) -> None:
     arguments = [np.random.default_rng(k).random(n) for k in range(len(f.parameters))]
     assert np.allclose(f(*arguments), f.interpret(*arguments), rtol=1e-15, atol=0)
@@ -81,7 +89,15 @@ def test_the_stretch_without_conditions_has_vectors() -> None:
     assert "?" in portable
 
 
-def test_conditions_about_several_axes_are_left_alone() -> None:
+def test_several_axes_are_split_around_whole_vectors() -> None:
+    text = places.c_source(N=64)
+    vector, _, _ = text[text.index("places(const") :].partition("#else")
+    assert "const pb_f64x" in vector
+    assert "choose" not in vector
+    assert "?" not in vector
+
+
+def test_conditions_about_two_axes_at_once_are_left_alone() -> None:
     @pb.function
     def band(x: Float64[Array, "N N"]):
         return pb.build(x.shape, lambda i, j: x[i, j] * pb.where(i >= j, 2.0, 3.0))
