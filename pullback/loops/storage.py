@@ -215,7 +215,7 @@ class _Placer:
         (out,) = s.outs
         whole = c.wanted[out]
         first = (whole.buffer, whole.offset)
-        if c.occupants.get(first) in {p.part for p in parts}:
+        if c.occupants.get(first) in {p.part for p in parts if p.part is not None}:
             del c.occupants[first]
         whole = self.views[out] = self._wanted(out, s, c) or self.fresh(out)
         for p in parts:

@@ -51,6 +51,8 @@ OTHERS = {
             c = build i < N { [M - 1 >= i] p[i] + [i >= M] q[i - M] }
             yield c }
         return u""",
+    "a number that comes second": """t = build { prod m < 2, p < 2 { x[0] * y[m] } }
+        c = build i < 3 { [0 >= i, 1 >= i] 0.5 * x[i] * y[1] + t } return c""",
     "a reader in place": f"{A} {B} {JOIN} d = build i < N + M {{ c[i] * c[i] + c[0] }} return d",
 }
 
