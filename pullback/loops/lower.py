@@ -467,6 +467,9 @@ def flat_position(variables: tuple[Var, ...]) -> Index:
     return out
 
 
+SHORT = 8  # elements of a row with one that is no zero that are tested: zeros before and after it would cost more
+
+
 class _Bracketed:
     """A Build whose value is a bracket: loops over where the conditions hold, zeros around them."""
 
@@ -498,6 +501,9 @@ class _Bracketed:
         conds = self.levels[depth + 1]
         lower, upper, rest = narrowed(self.lowering, scope, v, conds)
         certain = len(rest) == len(conds)
+        short = depth + 1 == len(self.vars) and (v.extent.constant or SHORT) < SHORT
+        if not certain and short and any(c.op == "==" for c in conds):
+            lower, upper, rest, certain = ZERO_INDEX, v.extent, conds, True
         if not certain:
             lower = self._named(f"{v.name}_begin", _at_most(lower, v.extent, scope.known), v, scope)
             upper = self._named(f"{v.name}_end", _at_least(upper, lower, scope.known), v, scope)

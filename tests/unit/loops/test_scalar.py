@@ -1,4 +1,4 @@
-"""Single statements as plain loops: what is divided by again is inverted once, unless the result is to be exact."""
+"""Single statements as plain loops: what is divided by again is inverted once, short rows are tested in each place."""
 
 from __future__ import annotations
 
@@ -28,3 +28,15 @@ def test_what_is_divided_by_again_is_inverted_once() -> None:
 def test_exact_programs_divide_as_written() -> None:
     program = replace(parse_program(TEXT), notes={"exact": True})
     assert c_source(program, {}, comments=False).count(" / ") == 4
+
+
+def test_short_rows_with_one_element_are_tested() -> None:
+    text = "unit(x: f64[B, N]) {{ y = build b < B, i < N, j < N {{ [i == j] {} }} return y }}"
+    for value in ("f64(-1.0)", "x[b, j]"):
+        program = parse_program(text.format(value))
+        for n in (1, 3, 7, 9):
+            inputs = [np.random.default_rng(n).random((5, n))]
+            assert ("memset" in c_source(program, {"B": 5, "N": n}, comments=False)) == (n == 9)
+            (wanted,) = interpret(program, inputs)
+            (found,) = compile_program(program, {"B": 5, "N": n}).run(inputs)
+            np.testing.assert_array_equal(found, wanted)
