@@ -13,7 +13,7 @@ block of B in the third; where one block of A is all of A, the block of B shares
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, isfinite, prod
@@ -362,7 +362,8 @@ def _plan(
     else:
         a_packs *= ceil(n / columns.block) * size(c.only_b)
     reads = min(a_packs, c.a.elements) if walked else a_packs
-    cycles += reads * waiting(c.a, element) + b_packs * waiting(c.b, element)
+    own = (*s.vars, *c.depth)
+    cycles += reads * waiting(c.a, element, own) + b_packs * waiting(c.b, element, own)
     if in_place:
         cycles += cycles * _in_place_cost(c.a, rows, depth, min(t.rows, rows.block), element)
     else:
@@ -388,9 +389,9 @@ def _even(variables: tuple[Var, ...], addresses: Sequence[Index]) -> tuple[tuple
     return variables[:position], variables[position:]
 
 
-def waiting(o: Operand, element: int) -> float:
-    """Cycles to wait for an element where the operand lies beyond the second cache."""
-    return wait(o.plain[0]) * element / LINE if o.plain is not None else 0.0
+def waiting(o: Operand, element: int, variables: Iterable[Var]) -> float:
+    """Cycles to wait for an element where what is read of the operand lies beyond the first cache."""
+    return wait(*o.plain, variables) * element / LINE if o.plain is not None else 0.0
 
 
 def cut(variables: tuple[Var, ...], target: int, multiple: int) -> Group:

@@ -7,10 +7,10 @@ loads and multiply-adds on two ports each, the latency of a chain of sums, funct
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from math import ceil, prod
+from math import ceil, inf, prod
 
 from pullback.ir import expr
 from pullback.ir.expr import Add, Bracket, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Zero
@@ -303,7 +303,8 @@ def cache_cycles(nest: Nest, plan: Plan) -> float:
     waits = 0.0
     for r in nest.reductions:
         for g in dict.fromkeys(n for n in walk(r.arg) if isinstance(n, Get)):
-            i, one = g.indices[0], wait(nest.buffers[g.ref])
+            i = g.indices[0]
+            one = wait(nest.buffers[g.ref], i, (*nest.variables, *r.vars))
             if not one:
                 continue
             elements = prod(t for v, t in tiles.items() if v in i.free)
@@ -319,10 +320,21 @@ def cache_cycles(nest: Nest, plan: Plan) -> float:
     return waits
 
 
-def wait(b: Buffer) -> float:
-    """Cycles to wait for a line of a buffer: none where it stays in the first cache."""
-    footprint = _typical_bytes(b)
+def wait(b: Buffer, address: Index, variables: Iterable[Var]) -> float:
+    """Cycles to wait for a line of what is read of a buffer: none where it stays in the first cache.
+
+    Variables of loops around a statement are not among `variables`: it reads one image of a batch, say, at a time.
+    """
+    footprint = min(_typical_bytes(b), b.dtype.size * _span(address, variables))
     return 0.0 if footprint <= CACHES[0] else WAITS[0] if footprint <= CACHES[1] else WAITS[1]
+
+
+def _span(address: Index, variables: Iterable[Var]) -> float:
+    """Elements from the first to the last at the address, for all values of the variables; infinite if not known."""
+    total = 1.0
+    for v in set(variables) & address.free:
+        total += abs(stride(address, v) or inf) * (typical(v) - 1)
+    return total
 
 
 def _typical_bytes(b: Buffer) -> int:
