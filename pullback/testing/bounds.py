@@ -239,7 +239,7 @@ class _Bounds:
         for signs in product((4, -4), repeat=len(errors)):
             corner = expr.apply(row, *(a + b * s for a, b, s in zip(e.args, errors, signs, strict=True)))
             change = _larger(change, _size(corner - e))
-        return change + out
+        return fold_left(_unless_unbounded, errors, change + out)
 
     def reduce(self, e: Reduce) -> Scalar:
         """Sums and products as Add and Mul; extremes by the largest bound."""
@@ -267,6 +267,14 @@ def _larger(a: Scalar, b: Scalar) -> Scalar:
     if isinstance(a, Zero) or isinstance(b, Zero):
         return b if isinstance(a, Zero) else a
     return expr.apply("maximum", a, b)
+
+
+def _unless_unbounded(error: Scalar, operand: Scalar) -> Scalar:
+    """No bound where an operand has none: what overflowed may be no number, and 1 / x of it is not near zero then."""
+    if isinstance(operand, Zero):
+        return error
+    unbounded = expr.const(float("inf"), operand.dtype)
+    return expr.select(expr.apply("less", operand, unbounded), error, expr.const(float("inf"), error.dtype))
 
 
 def _finite(e: Scalar, error: Scalar) -> Scalar:

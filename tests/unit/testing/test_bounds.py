@@ -42,3 +42,9 @@ def test_there_is_no_bound_where_the_dtype_overflows():
     p = parse_program("f(x: f32[N]) { a = build n < N { x[n] * x[n] } return a }")
     _, (bound,) = interpret_with_bounds(p, [np.array([1e30, 1.0], np.float32)])
     assert bound[0] == np.inf and bound[1] < 1e-5
+
+
+def test_there_is_none_of_a_function_of_what_overflows():
+    p = parse_program("f(x: f32[N]) { y = build i < N { 1.0 / (1.0 + x[i] * x[i] * x[i] * x[i]) } return y }")
+    _, (bound,) = interpret_with_bounds(p, [np.array([1e30, 1e3], np.float32)])
+    assert bound[0] == np.inf and bound[1] < 1e-5
