@@ -37,11 +37,11 @@ class Call:
 
     def __init__(self, module: str) -> None:
         text = "".join((FOLDER / name).read_text() for name in ("lanes.h", f"{module}.c"))
-        self.library = ctypes.CDLL(str(compiled_library(text, FLAGS)))
+        self.compiled = ctypes.CDLL(str(compiled_library(text, FLAGS)))
 
     def __call__(self, function: str, result: NDArray, *arguments: NDArray | int | float) -> Workload:
         """A call of a function; its answer is what it left in `result`, its last argument."""
-        f = getattr(self.library, function)
+        f = getattr(self.compiled, function)
         f.restype, given = None, [_converted(a) for a in (*arguments, result)]
         kept = [a for a in (*arguments, result) if isinstance(a, np.ndarray)]
 

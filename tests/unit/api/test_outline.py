@@ -227,3 +227,24 @@ def test_extents_of_zero_run_in_the_interpreter() -> None:
         _, step = descent()
         step(W, X)
         assert step(np.zeros(0), np.zeros((4, 0)))[0].shape == (0,)
+
+
+@pytest.mark.parametrize("mode", ["jvp", "vjp"])
+def test_a_rule_that_changes_is_another_derivative(mode: str) -> None:
+    def slopes(factor: float) -> Any:
+        def square(x: Float64[Array, "N"]) -> Any:
+            return x * x
+
+        rules: dict[str, Any] = {
+            "jvp": lambda primals, out, tangents: tangents[0] * primals[0] * factor,
+            "vjp": lambda primals, out, cotangent: (cotangent * primals[0] * factor,),
+        }
+        squared = pb.custom_derivative(square, **{mode: rules[mode]})
+
+        @pb.function
+        def total(x: Float64[Array, "N"]) -> Any:
+            return pb.sum(squared(x))
+
+        return pb.grad(total)(np.array([1.0, 2.0])).tolist()
+
+    assert [slopes(f) for f in (2.0, 2.0, 3.0)] == [[2.0, 4.0], [2.0, 4.0], [3.0, 6.0]]
