@@ -201,7 +201,10 @@ def test_the_environment_decides_for_functions_that_do_not(monkeypatch: pytest.M
     monkeypatch.setenv("PULLBACK_SPECIALISE", "often")
     with pytest.raises(UsageError) as caught:
         pb.function(double)
-    assert caught.value.what == "PULLBACK_SPECIALISE=often is none of auto, always, never"
+    assert str(caught.value).splitlines() == [
+        "UsageError [E601] PULLBACK_SPECIALISE=often is none of auto, always, never",
+        "  try: auto      See docs/reference/errors.md#E601",
+    ]
 
 
 @pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
