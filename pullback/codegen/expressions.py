@@ -241,7 +241,10 @@ class Expressions:
             name, where = self.place(v.buffer, v.offset)
             return f"{name}[{self.index(where)}]", POSTFIX
         if v.mask is not None:
-            return f"{self.helpers.load(v.type)}({self.value(v.mask)}, {self.pointer(v.buffer, v.offset)})", POSTFIX
+            first = self.pointer(v.buffer, v.offset)
+            if v.buffer.dtype is not v.type.dtype:
+                first = f"(const {v.type.dtype.c} *)({first})"
+            return f"{self.helpers.load(v.type)}({self.value(v.mask)}, {first})", POSTFIX
         return f"*(const {self.helpers.type(v.type)}u *)({self.pointer(v.buffer, v.offset)})", UNARY
 
     def _binary(self, v: Binary) -> Text:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from pullback.ir.types import DType, dtype_named
+from pullback.ir.types import DType
+from pullback.loops.lanes import mask_of
 from pullback.loops.nodes import Type
 
 INDEX_EXTREME = {
@@ -38,11 +39,6 @@ def limit(dtype: DType, end: str) -> str:
     if end == "MIN" and dtype.kind == "unsigned":
         return "0"
     return f"{'U' if dtype.kind == 'unsigned' else ''}INT{dtype.bits}_{end}"
-
-
-def mask_type(t: Type) -> Type:
-    """The integer vector that a comparison of vectors of this type gives."""
-    return Type(dtype_named(f"i{t.dtype.size * 8}"), t.lanes)
 
 
 def vector_name(t: Type) -> str:
@@ -194,7 +190,7 @@ static inline {to.c} {name}(double x) {{
 
     def shuffle(self, t: Type) -> str:
         """A macro for lanes of two vectors in a new order; gcc before 12 has another word for it."""
-        m = self.type(mask_type(t))
+        m = self.type(mask_of(t.dtype, t.lanes))
         self.type(t)
         name = f"PB_SHUFFLE_{m[3:]}"
         self.vector.setdefault(name, f"""\
@@ -208,7 +204,7 @@ static inline {to.c} {name}(double x) {{
 
     def load(self, t: Type) -> str:
         """The lanes of a mask from memory, the others 0 and not read."""
-        c, m = self.type(t), self.type(mask_type(t))
+        c, m = self.type(t), self.type(mask_of(t.dtype, t.lanes))
         name = f"pb_load_{c[3:]}"
         body = (f"    {c} v = {{0}};\n    for (int k = 0; k < {t.lanes}; k++) if (mask[k]) v[k] = p[k];\n"
                 "    return v;\n")
@@ -223,7 +219,7 @@ static inline {to.c} {name}(double x) {{
 
     def choose(self, t: Type) -> str:
         """A where the mask is set, else b: one instruction where there is one, which gcc does not find by itself."""
-        c, m = self.type(t), self.type(mask_type(t))
+        c, m = self.type(t), self.type(mask_of(t.dtype, t.lanes))
         name = f"pb_choose_{c[3:]}"
         general = f"    return ({c})((mask & ({m})a) | (~mask & ({m})b));\n"
         blend = _BLENDS.get((t.dtype.name, t.lanes))

@@ -17,13 +17,13 @@ from pullback.loops.nodes import Binary, BinaryOp, Broadcast, Invoke, Literal, T
 
 
 def mask_of(dtype: DType, lanes: int) -> Type:
-    """What a comparison of vectors gives."""
-    return Type(dtype_named(f"i{dtype.bits}"), lanes)
+    """What a comparison of vectors gives: integers as large as the elements are in memory."""
+    return Type(dtype_named(f"i{8 * dtype.size}"), lanes)
 
 
 def mask_from(test: Value, dtype: DType) -> Value:
     """A bool as a number with all bits set or none."""
-    one = Type(dtype_named(f"i{dtype.bits}"))
+    one = mask_of(dtype, 1)
     return nodes.Unary("-", nodes.Convert(test, one), one)
 
 

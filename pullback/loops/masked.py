@@ -305,7 +305,7 @@ class LaneWriter:
             return self._converted(self._count(e.arg, guard), target)
         value = self.value(e.arg, guard)
         if source.is_bool:
-            kind = Type(dtype_named(f"i{max(target.bits, 8)}"), self.lanes)
+            kind = mask_of(target, self.lanes)
             return self._converted(Binary("&", self.mask(value, kind.dtype), Literal(1, kind), kind), target)
         if target.is_bool:
             return compared("not_equal", [value, Literal(0, Type(source))], source)
