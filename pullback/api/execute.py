@@ -149,7 +149,7 @@ class Runner:
             plain = self.single or (structure.kind == "tuple" and all(c == tree.LEAF for c in structure.children))
             made = None
             if plain and self.executable is not None:
-                made = self.executable.entry(fixed, self.traced.captured, typed, asked)
+                made = self.executable.entry(self.single, fixed, self.traced.captured, typed, asked)
             self._entries[fixed, asked] = made
         return self._entries[fixed, asked]
 

@@ -1,12 +1,14 @@
 """Trees of values at the surface: dict, list, tuple, NamedTuple and dataclass, with arrays at the leaves.
 
 The core knows lists of arrays only. A `Structure` remembers how a list of leaves is put together again; it is
-hashable and compares by value, so it serves in signatures. Dicts are ordered by key, None is a tree without leaves.
+hashable and compares by value, so it serves in signatures. Dicts are ordered by key, an OrderedDict is as it is; other
+classes made of dict are taken for dicts. None is a tree without leaves.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -51,9 +53,11 @@ def is_namedtuple(x: object) -> bool:
 
 def open_node(x: object) -> tuple[Structure, Sequence[Any]] | None:
     """The node of x with its children, None where x is a leaf."""
+    if isinstance(x, OrderedDict):
+        return Structure("dict", OrderedDict, tuple(x)), list(x.values())
     if isinstance(x, dict):
         keys = tuple(sorted(x, key=lambda k: (type(k).__name__, k)))
-        return Structure("dict", type(x), keys), [x[k] for k in keys]
+        return Structure("dict", dict, keys), [x[k] for k in keys]
     if isinstance(x, list):
         return Structure("list", None, tuple(range(len(x)))), x
     if is_namedtuple(x):
@@ -98,6 +102,8 @@ def collect_leaves(s: Structure, x: object, leaves: list[Any]) -> bool:
         fits = type(x) is (tuple if s.kind == "tuple" else list)
     elif s.kind == "none":
         return x is None
+    elif s.kind == "dict":
+        fits = isinstance(x, dict) and isinstance(x, OrderedDict) == (s.type is OrderedDict)
     else:
         fits = type(x) is s.type
     if not fits or (s.kind != "dataclass" and len(x) != len(s.keys)):  # type: ignore[arg-type]
@@ -126,21 +132,21 @@ def _unflatten(s: Structure, leaves: Iterator[Any]) -> Any:
     children = [_unflatten(c, leaves) for c in s.children]
     match s.kind:
         case "dict":
-            return dict(zip(s.keys, children))
+            return (s.type or dict)(zip(s.keys, children))
         case "list":
             return children
         case "tuple":
             return tuple(children)
         case "namedtuple":
             assert s.type is not None
-            return s.type(*children)
+            return tuple.__new__(s.type, children)  # its own __new__ may refuse traced values
         case _:
             return _new_dataclass(s, children)
 
 
 def _new_dataclass(s: Structure, children: list[Any]) -> Any:
     assert s.type is not None
-    made: Any = object.__new__(s.type)  # the class's own __init__ may refuse traced values
+    made: Any = object.__new__(s.type)  # as above
     for key, child in zip(s.keys, children):
         object.__setattr__(made, key, child)
     return made

@@ -147,7 +147,7 @@ class Executable:
         return results
 
     def entry(
-        self, fixed: Sequence[tuple[int, int]] = (), held: Sequence[NDArray] = (), numbers: bool = False,
+        self, single: bool, fixed: Sequence[tuple[int, int]] = (), held: Sequence[NDArray] = (), numbers: bool = False,
         asked: int | None = None,
     ) -> Callable[..., Any] | None:
         """The program as a callable on arguments that fit exactly (`runtime.shim`); None where there can be none."""
@@ -161,8 +161,8 @@ class Executable:
         r = self.record
         checks = failed if r.sites else None
         pool = self.pool if r.threaded else None
-        return fast_entry(self._entry, r.inputs, r.outputs, self.arena_bytes, checks, r.brief, fixed, held, numbers,
-                          self._dims, pool, asked)
+        return fast_entry(self._entry, r.inputs, r.outputs, single, self.arena_bytes, checks, r.brief, fixed, held,
+                          numbers, self._dims, pool, asked)
 
     def _target(self, k: int, a: NDArray, inputs: Sequence[NDArray]) -> NDArray:
         """The array the program writes for output k: the given one, or another where that will not do."""

@@ -60,6 +60,7 @@ def fast_entry(
     function: Callable[..., int],
     inputs: Sequence[Parameter],
     outputs: Sequence[Parameter],
+    single: bool,
     arena_bytes: int,
     failed: Callable[[int, int, int], None] | None,
     brief: bool = False,
@@ -74,6 +75,7 @@ def fast_entry(
 
     Args:
         function: the compiled function as ctypes has it.
+        single: whether the result is the one output itself; else it is a tuple of the outputs, of one too.
         failed: raises for a code and its index and extent; None where nothing is checked at run time.
         brief: the call takes so little time that it keeps the interpreter lock.
         fixed: positions among the arguments of integers that the function was compiled for, and their values.
@@ -93,6 +95,7 @@ def fast_entry(
         address,
         tuple(_array(p) for p in inputs),
         tuple(_array(p) for p in outputs),
+        single,
         arena_bytes,
         failed is not None,
         brief,

@@ -36,7 +36,7 @@ def entry(
     """
     function = getattr(ctypes.CDLL(str(path)), name)
     slots = [Parameter(f"x{k}", "f64", shape) for k, shape in enumerate((*(x.shape for x in inputs), *outputs))]
-    made = fast_entry(function, slots[: len(inputs)], slots[len(inputs) :], arena_bytes, None)
+    made = fast_entry(function, slots[: len(inputs)], slots[len(inputs) :], len(outputs) == 1, arena_bytes, None)
     if made is None:
         raise ImportError("C functions cannot be called without Python.h")
     return made

@@ -37,6 +37,7 @@ typedef struct {
     vectorcallfunc vectorcall;
     void *address;
     int inputs, outputs;
+    int single; /* the result is the one output itself, not a tuple of the outputs */
     Array arrays[MOST_ARRAYS]; /* inputs, then outputs */
     int fixed;                 /* integers among the arguments: where, and what they must be */
     Py_ssize_t fixed_at[MOST_FIXED];
@@ -173,14 +174,14 @@ static PyObject *entry_run(Entry *self, PyObject *const *args, Py_ssize_t given,
             Py_RETURN_NOTIMPLEMENTED;
         }
     }
-    if (out && self->outputs != 1 && (!PyTuple_CheckExact(out) || PyTuple_GET_SIZE(out) != self->outputs))
+    if (out && !self->single && (!PyTuple_CheckExact(out) || PyTuple_GET_SIZE(out) != self->outputs))
         Py_RETURN_NOTIMPLEMENTED;
     for (int k = 0; k < self->outputs; ++k) {
         int at = self->inputs + k;
         Array *a = &self->arrays[at];
         PyObject *target;
         if (out) {
-            target = self->outputs == 1 ? out : PyTuple_GET_ITEM(out, k);
+            target = self->single ? out : PyTuple_GET_ITEM(out, k);
             if (!fits(target, a, NPY_ARRAY_WRITEABLE)) Py_RETURN_NOTIMPLEMENTED;
             char *data = PyArray_DATA((PyArrayObject *)target);
             for (int j = 0; j < at; ++j)
@@ -199,7 +200,7 @@ static PyObject *entry_run(Entry *self, PyObject *const *args, Py_ssize_t given,
         goto done; /* `failed` raises */
     }
     if (out) return Py_NewRef(out);
-    if (self->outputs == 1) return PyArray_Return((PyArrayObject *)results[0]); /* of rank 0: a scalar */
+    if (self->single) return PyArray_Return((PyArrayObject *)results[0]); /* of rank 0: a scalar */
     answer = PyTuple_New(self->outputs);
     for (int k = 0; answer && k < self->outputs; ++k) {
         PyObject *r = PyArray_Return((PyArrayObject *)Py_NewRef(results[k]));
@@ -340,19 +341,19 @@ static int read_array(PyObject *item, Array *a) {
     return !PyErr_Occurred();
 }
 
-/* entry(address, inputs, outputs, arena_bytes, checked, brief, failed, fixed, held, numbers, dims, threaded, pool,
-   asked); None where there is too much. `fixed` has pairs (position among the arguments, integer) in order, `held` the
-   arrays of the last inputs, `dims` the integers that the function takes after its arrays, `asked` the number of
-   threads that quick calls must ask for. */
+/* entry(address, inputs, outputs, single, arena_bytes, checked, brief, failed, fixed, held, numbers, dims, threaded,
+   pool, asked); None where there is too much. `single` is for an output that comes as itself, not in a tuple of one,
+   `fixed` has pairs (position among the arguments, integer) in order, `held` the arrays of the last inputs, `dims` the
+   integers that the function takes after its arrays, `asked` the number of threads that quick calls must ask for. */
 static PyObject *new_entry(PyObject *module, PyObject *args) {
     (void)module;
     unsigned long long address, pool;
     long long asked;
     PyObject *inputs, *outputs, *failed, *fixed, *held, *dims;
     Py_ssize_t arena_bytes;
-    int checked, brief, numbers, threaded;
-    if (!PyArg_ParseTuple(args, "KO!O!nppOO!O!pO!pKL", &address, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
-                          &arena_bytes, &checked, &brief, &failed, &PyTuple_Type, &fixed, &PyTuple_Type, &held,
+    int single, checked, brief, numbers, threaded;
+    if (!PyArg_ParseTuple(args, "KO!O!pnppOO!O!pO!pKL", &address, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
+                          &single, &arena_bytes, &checked, &brief, &failed, &PyTuple_Type, &fixed, &PyTuple_Type, &held,
                           &numbers, &PyTuple_Type, &dims, &threaded, &pool, &asked))
         return NULL;
     Py_ssize_t m = PyTuple_GET_SIZE(inputs), n = PyTuple_GET_SIZE(outputs);
@@ -374,6 +375,7 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
     self->address = (void *)(uintptr_t)address;
     self->inputs = (int)m;
     self->outputs = (int)n;
+    self->single = single && n == 1;
     self->arena_bytes = (size_t)arena_bytes;
     self->checked = checked;
     self->brief = brief;

@@ -32,9 +32,9 @@ def fail(code: int, index: int, extent: int) -> None:
 def entry_of(f: Any, *examples: Any, dims: dict[str, int]) -> Any:
     executable: Executable = compile_program(pb.function(f).program(*examples), dims)
     record = executable.record
-    return fast_entry(
-        executable._entry, record.inputs, record.outputs, record.arena_bytes, fail if record.sites else None
-    )
+    single = len(record.outputs) == 1
+    failed = fail if record.sites else None
+    return fast_entry(executable._entry, record.inputs, record.outputs, single, record.arena_bytes, failed)
 
 
 def double(x: Any) -> Any:
@@ -208,7 +208,7 @@ def test_every_number_of_arrays(count: int) -> None:
     total = " + ".join(f"{k + 1}.0 * {n}[i]" for k, n in enumerate(names))
     executable = compile_program(parse_program(f"f({inputs}) {{ y = build i < 3 {{ {total} }}  return y }}"), {})
     record = executable.record
-    entry = fast_entry(executable._entry, record.inputs, record.outputs, record.arena_bytes, None)
+    entry = fast_entry(executable._entry, record.inputs, record.outputs, True, record.arena_bytes, None)
     assert (entry is not None) == (count + 3 <= 32)
     if entry is not None:
         arrays = [np.arange(3.0) + k for k in range(count)]
