@@ -11,7 +11,7 @@ import numpy as np
 from pullback.api import direction
 from pullback.api.direction import leaf_count
 from pullback.api.function import Function
-from pullback.api.modes import Derived, as_function, made_once
+from pullback.api.modes import Derived, as_function
 from pullback.api.signature import Parameter, Signature
 from pullback.api.traced import Traced
 from pullback.errors import DerivativeError, PullbackError, ShapeError
@@ -300,7 +300,7 @@ def vmap(f: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Functi
     """
     base = as_function(f)
     key = ("vmap", _frozen(in_axes), _frozen(out_axes))
-    return made_once(base, key, lambda: Batched(base, in_axes, out_axes, user_position()))
+    return base.once(key, lambda: Batched(base, in_axes, out_axes, user_position()))
 
 
 def _frozen(axes: Axes) -> Any:

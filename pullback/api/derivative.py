@@ -163,11 +163,8 @@ def _as_function(f: Callable[..., Any]) -> Function:
 
 def _gradient(f: Callable[..., Any], wrt: Wrt | None, has_aux: bool, with_value: bool) -> Function:
     base = _as_function(f)
-    key = (wrt, has_aux, with_value)
-    found = base.derivatives.get(key)
-    if found is None:
-        found = base.derivatives[key] = Gradient(base, wrt, has_aux, with_value, user_position())
-    return found
+    key = ("grad", wrt, has_aux, with_value)
+    return base.once(key, lambda: Gradient(base, wrt, has_aux, with_value, user_position()))
 
 
 def grad(f: Callable[..., Any], wrt: Wrt | None = None, has_aux: bool = False) -> Function:

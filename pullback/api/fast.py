@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback.api.execute import NDArray, Runner
 from pullback.lang.annotations import Leaf
+from pullback.lang.distinct import distinct
 
 _NUMBERS = (float, int, bool)
 
@@ -16,7 +17,7 @@ _NUMBERS = (float, int, bool)
 def collect(x: Any, key: list[Any], leaves: list[Any], values: bool) -> bool:
     """Add to `key` what an argument looks like and to `leaves` its leaves; False where it needs the long way.
 
-    With `values` Python numbers are told apart by value, as sizes and static arguments need.
+    With `values` numbers are told apart by value, as sizes and static arguments need.
     """
     kind = type(x)
     if kind is np.ndarray:
@@ -25,9 +26,7 @@ def collect(x: Any, key: list[Any], leaves: list[Any], values: bool) -> bool:
         leaves.append(x)
         return True
     if kind in _NUMBERS:
-        key.append(kind)
-        if values:
-            key.append(x)
+        key.append(distinct(x) if values else kind)
         leaves.append(x)
         return True
     if isinstance(x, tuple | list):
@@ -42,7 +41,7 @@ def collect(x: Any, key: list[Any], leaves: list[Any], values: bool) -> bool:
         key.append(tuple(names))
         return all(collect(x[n], key, leaves, values) for n in names)
     if isinstance(x, np.generic):
-        key.append(kind)
+        key.append(distinct(x) if values else kind)
         leaves.append(x)
         return True
     return False

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from pullback.lang.annotations import (
     TreeSpec,
     Undetermined,
 )
+from pullback.lang.distinct import distinct
 from pullback.lang.trace import is_tracing
 from pullback.runtime.modes import MODES, MemoryMode
 from pullback.source import user_position
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from pullback.loops.memory_table import MemoryTable
     from pullback.loops.size_table import SizeTable
 
+T = TypeVar("T")
 Specialise = Literal["auto", "always", "never"]
 ENTRIES = 4  # compiled calls that a function tries before it looks closely at its arguments
 
@@ -140,8 +142,7 @@ class Function:
         self._by_value = True
         self._last: Signature | None = None
         self._under_way: set[Signature] = set()
-        self.derivatives: dict[Any, Function] = {}
-        self.sparse_derivatives: dict[Any, Any] = {}
+        self._made: dict[Hashable, Any] = {}
         functools.update_wrapper(self, f, updated=())
 
     # Tracing ------------------------------------------------------------------------------------------------
@@ -166,6 +167,12 @@ class Function:
         if self._donate:
             self._notes["donate"] = self._donate
         return found
+
+    def once(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
+        """What is made of this function under a key, such as a derivative: made once."""
+        own = distinct(key)
+        found: T | None = self._made.get(own)
+        return self._made.setdefault(own, make()) if found is None else found
 
     def define(self) -> None:
         """Trace now where the annotations say enough, so that errors appear where the function is defined."""

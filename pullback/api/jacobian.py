@@ -11,7 +11,7 @@ from pullback.api import direction
 from pullback.api.derivative import grad
 from pullback.api.direction import Wrt
 from pullback.api.function import Function
-from pullback.api.modes import Derived, as_function, made_once
+from pullback.api.modes import Derived, as_function
 from pullback.api.signature import Signature
 from pullback.api.sparse import SparseDerivative, sparse_hessian, sparse_jacobian
 from pullback.api.traced import Traced
@@ -174,7 +174,7 @@ def jacobian(
     if sparse:
         return sparse_jacobian(f, wrt, mode, sparse)
     base = as_function(f)
-    return made_once(base, ("jacobian", wrt, mode), lambda: Jacobian(base, wrt, mode, user_position()))
+    return base.once(("jacobian", wrt, mode), lambda: Jacobian(base, wrt, mode, user_position()))
 
 
 @overload
@@ -223,4 +223,4 @@ def hessian(
         made.name, made.what = f"{base.name}_hessian", f"hessian({base.name})"
         return made
 
-    return made_once(base, ("hessian", wrt), make)
+    return base.once(("hessian", wrt), make)

@@ -254,14 +254,6 @@ def as_function(f: Callable[..., Any]) -> Function:
     return f if isinstance(f, Function) else function(f)
 
 
-def made_once(base: Function, key: tuple[Any, ...], make: Callable[[], Function]) -> Function:
-    """The derivative of this kind, made once."""
-    found = base.derivatives.get(key)
-    if found is None:
-        found = base.derivatives[key] = make()
-    return found
-
-
 def jvp(f: Callable[..., Any]) -> Function:
     """The function with its Jacobian-vector product: `jvp(f)(primals, tangents) -> (out, tangent)`.
 
@@ -288,7 +280,7 @@ def jvp(f: Callable[..., Any]) -> Function:
     (6.0, 3.0)
     """
     base = as_function(f)
-    return made_once(base, ("jvp",), lambda: JacobianVector(base, "jvp", user_position()))
+    return base.once(("jvp",), lambda: JacobianVector(base, "jvp", user_position()))
 
 
 def vjp(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
@@ -315,7 +307,7 @@ def vjp(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
     (4.0, [2.0, 2.0])
     """
     base = as_function(f)
-    return made_once(base, ("vjp", wrt), lambda: VectorJacobian(base, wrt, user_position()))
+    return base.once(("vjp", wrt), lambda: VectorJacobian(base, wrt, user_position()))
 
 
 def hvp(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
@@ -342,7 +334,7 @@ def hvp(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
     [6.0, 120.0]
     """
     base = as_function(f)
-    return made_once(base, ("hvp", wrt), lambda: HessianVector(base, wrt, user_position()))
+    return base.once(("hvp", wrt), lambda: HessianVector(base, wrt, user_position()))
 
 
 def stop_gradient(x: Any, /) -> Any:
@@ -365,4 +357,4 @@ def stop_gradient(x: Any, /) -> Any:
     return tree.map_leaves(stop, x)
 
 
-__all__ = ["Derived", "as_function", "hvp", "jvp", "made_once", "stop_gradient", "vjp"]
+__all__ = ["Derived", "as_function", "hvp", "jvp", "stop_gradient", "vjp"]

@@ -152,13 +152,13 @@ def sparse_hessian(f: Callable[..., Any], wrt: Wrt | None, how: How) -> SparseDe
 
 
 def _once(base: Function, key: tuple[Any, ...], how: How, make: Callable[[], Any]) -> SparseDerivative:
-    found: SparseDerivative | None = base.sparse_derivatives.get(key)
-    if found is None:
+    def both() -> SparseDerivative:
         of, what, mode, symmetric = make()
         position = user_position()
         entries = Entries(of, key[1], mode, key[0], position)
         entries.name, entries.what = f"{base.name}_{key[0]}", what
         found = SparseDerivative(entries, Coloured(of, key[1], mode, what, symmetric, position))
         found.by_colours = how == "coloured"
-        base.sparse_derivatives[key] = found
-    return found
+        return found
+
+    return base.once(("sparse", *key), both)

@@ -10,7 +10,7 @@ from typing import Any
 from pullback.api import direction
 from pullback.api.direction import DirectionSpec, Slot, Wrt
 from pullback.api.function import Function
-from pullback.api.modes import Derived, VectorJacobian, as_function, made_once
+from pullback.api.modes import Derived, VectorJacobian, as_function
 from pullback.api.signature import Parameter, Signature, signature_of
 from pullback.api.traced import Traced
 from pullback.errors import DerivativeError
@@ -191,9 +191,9 @@ def forward_backward(f: Callable[..., Any], wrt: Wrt | None = None) -> tuple[Fun
 
     position = user_position()
     parts = _Parts(base, wrt, position)
-    forward = made_once(base, ("forward", wrt), lambda: make(Forward, position))
+    forward = base.once(("forward", wrt), lambda: make(Forward, position))
     parts = forward.parts  # type: ignore[attr-defined]
-    return forward, made_once(base, ("backward", wrt), lambda: make(Backward, position))
+    return forward, base.once(("backward", wrt), lambda: make(Backward, position))
 
 
 __all__ = ["forward_backward"]

@@ -13,8 +13,8 @@ import inspect
 import sys
 import types as python_types
 import typing
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +25,7 @@ from pullback.ir.index import as_index
 from pullback.ir.types import DType
 from pullback.lang import tree
 from pullback.lang.arguments import argument_type, as_numpy, found_text, is_array_like, numpy_dtype, wrong_dtype
+from pullback.lang.distinct import distinct
 from pullback.lang.extents import Token
 from pullback.lang.handle import Handle, type_text
 from pullback.lang.trace import is_tracing
@@ -70,15 +71,20 @@ LeafKind = Literal["array", "int", "float", "bool", "size", "static", "index"]
 class Leaf:
     """One argument of the program: its path in the user's spelling, dtype and dims.
 
-    Not in the program are a static value, and an index of the function around the call, known as it is there.
+    Not in the program are a static value, and an index of the function around the call, known as it is there. Values
+    are told apart by their `key`.
     """
 
     path: str
     kind: LeafKind
     dtype: DType | None = None
     dims: tuple[Token, ...] = ()
-    value: Any = None
+    value: Any = field(default=None, compare=False)
     size: str = ""
+    key: Hashable = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", distinct(self.value))
 
     @property
     def is_input(self) -> bool:
@@ -118,7 +124,7 @@ class StaticSpec(Spec):
                 remedy="pass a Python value, or drop `pb.Static` from the annotation",
             )
         try:
-            hash(value)
+            distinct(value)
         except TypeError:
             raise TraceError(
                 "E108",
@@ -287,7 +293,7 @@ def _unannotated(value: Any, path: str) -> Leaf:
             return Leaf(path, kind, value.settled)
         return Leaf(path, "array", value.strong, tuple(value.extents))
     if not is_array_like(value):
-        hash(value)  # a Python object that is no array is fixed, as `self` of a method is
+        # a Python object that is no array is fixed, as `self` of a method is
         return Leaf(path, "static", value=value)
     array = as_numpy(value, path)
     return Leaf(path, "array", numpy_dtype(array, path), tuple(as_index(n) for n in array.shape))
