@@ -16,6 +16,7 @@ from pullback.ir.index import (
     Var,
     as_index,
     cond,
+    divide_exactly,
     floor_divide,
     modulo,
     prove,
@@ -114,6 +115,56 @@ def test_floor_mod_and_conditions_keep_their_value(seed):
             assert (c if isinstance(c, bool) else truth(c, at)) == expected
             negated = not c if isinstance(c, bool) else c.negate()
             assert (negated if isinstance(negated, bool) else truth(negated, at)) == (not expected)
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_digits_of_positions_keep_their_value(seed):
+    """Strides that divide each other, symbolic and not, with offsets of both signs, quotients and remainders inside."""
+    rng = np.random.default_rng(seed)
+    i, j, k = Var("i", (N, N * M, as_index(3))[seed % 3]), Var("j", (M, M * K, K, as_index(4))[seed % 4]), Var("k", K)
+
+    def pick(*choices):
+        return choices[int(rng.integers(len(choices)))]
+
+    a, b, c = map(as_index, (i, j, k))
+    digits = (a, b, c, a // M, b % K, (a + c) % M, b // 2, c % 3, (a * K + c) % (M * K))
+    e = as_index(int(rng.integers(-3, 4)))
+    for stride in (M * K, K, as_index(1), (M + 1) * K, as_index(4)):
+        if rng.random() < 0.6:
+            e = e + stride * pick(*digits) * pick(1, 1, 2, -1)
+    d = pick(K, M * K, N * M * K, as_index(2), as_index(8), 2 * K, (M + 1) * K, M + 1)
+    quotient, rest = floor_divide(e, d), modulo(e, d)
+    over, under = floor_divide(quotient, K), modulo(quotient, 2 * K)
+    for at in points((i, j, k), 2):
+        v = value(e, at)
+        assert value(quotient, at) == v // value(d, at)
+        assert value(rest, at) == v % value(d, at)
+        assert value(over, at) == v // value(d, at) // value(K, at)
+        assert value(under, at) == (v // value(d, at)) % (2 * value(K, at))
+
+
+def test_regrouped_digits_are_plain():
+    """Row-major positions of [A * B, C * D] split by [A, B, C, D], and of [A, B * C] by [A * B, C]."""
+    i, j = as_index(Var("i", N * M)), as_index(Var("j", K * 3))
+    flat = i * K * 3 + j
+    assert flat // (M * K * 3) is i // M and flat // (K * 3) % M is i % M
+    assert flat // 3 % K is j // 3 and flat % 3 is j % 3
+    a, b = as_index(Var("a", N)), as_index(Var("b", M * K))
+    assert (a * M * K + b) // K is a * M + b // K
+    assert (b % (M * K)) // K is b // K
+    c = as_index(Var("c", N * 5))
+    assert (c % (M * K)) // K is (c // K) % M
+    assert ((c % (M * K)) + b) % K is (c + b) % K
+    assert ((M + 1) * K * c + (M + 1) * K - 1) // (M * K + K) is c
+    assert (-1 - b + 3 * M * K) // (M * K) is as_index(2)
+    assert (M * a - b % M - 1) // M is a - 1
+
+
+def test_exact_quotients():
+    assert divide_exactly(N * M + N + M + 1, M + 1) is N + 1
+    assert divide_exactly(N * N - M * M, N - M) is N + M
+    assert divide_exactly(N * M + 1, M) is None and divide_exactly(N * M + N, M + 2) is None
+    assert divide_exactly(6 * N * M, 4 * M) is None and divide_exactly(6 * N * M, 2 * M) is 3 * N
 
 
 def truth(c: Cond, at: dict) -> bool:
