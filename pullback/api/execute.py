@@ -172,9 +172,10 @@ class Runner:
 
     def _run(self, arrays: list[NDArray], outputs: list[NDArray] | None) -> list[NDArray]:
         if self.executable is not None:
-            if self.trial is not None and self.trial.is_over():
-                self.executable = self.trial.executable() or self.executable
-                self.trial = None
+            trial = self.trial
+            if trial is not None and trial.is_over():
+                self.trial = None  # other threads go on with what there is
+                self.executable = trial.executable() or self.executable
             results: list[NDArray] = self.executable.run(arrays, outputs)
             return results
         results = interpret(self.traced.program, arrays, self.sizes)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 import numpy as np
@@ -38,6 +40,7 @@ from pullback.lang.distinct import distinct
 from pullback.lang.trace import is_tracing
 from pullback.runtime.modes import MODES, MemoryMode
 from pullback.source import user_position
+from pullback.turns import turn
 
 if TYPE_CHECKING:
     from pullback.derivation.render import Derivation
@@ -47,6 +50,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Specialise = Literal["auto", "always", "never"]
 ENTRIES = 4  # compiled calls that a function tries before it looks closely at its arguments
+
+
+class _Thread(threading.local):
+    """What belongs to a thread: the functions it is tracing, each for a signature."""
+
+    def __init__(self) -> None:
+        self.tracing: set[tuple[Function, Signature]] = set()
+
+
+_THREAD = _Thread()
 
 
 def _placed(error: PullbackError) -> PullbackError:
@@ -141,7 +154,6 @@ class Function:
         self._entries = ()
         self._by_value = True
         self._last: Signature | None = None
-        self._under_way: set[Signature] = set()
         self._made: dict[Hashable, Any] = {}
         functools.update_wrapper(self, f, updated=())
 
@@ -190,25 +202,33 @@ class Function:
 
     def traced(self, signature: Signature) -> Traced:
         """The function traced for a signature, once."""
-        found = self._traces.get(signature)
-        if found is None:
-            if signature in self._under_way:
-                raise TraceError(
-                    "E142",
-                    f"{self.name} calls itself with the same static arguments, so its unrolling would not end",
-                    position=user_position(),
-                    remedy="recursion needs a `pb.Static` argument that changes; `fold` and `while_loop` repeat",
-                )
-            self._under_way.add(signature)
-            try:
-                with uncollected(), stage(f"{'derive' if self.is_derivative else 'trace'} {self.name}"):
-                    found = self._trace(signature)
-            finally:
-                self._under_way.discard(signature)
-            if not found.foreign and not (is_tracing() and found.closes_over_indices):
-                self._traces[signature] = found
+        found = self._traces.get(signature) or self._traced_now(signature)
         self._last = signature
         return found
+
+    def _traced_now(self, signature: Signature) -> Traced:
+        """The function traced now, or by another thread meanwhile."""
+        key = (self, signature)
+        if key in _THREAD.tracing:
+            raise TraceError(
+                "E142",
+                f"{self.name} calls itself with the same static arguments, so its unrolling would not end",
+                position=user_position(),
+                remedy="recursion needs a `pb.Static` argument that changes; `fold` and `while_loop` repeat",
+            )
+        _THREAD.tracing.add(key)
+        try:
+            # who is tracing waits for nobody: functions may call one another in a circle
+            with nullcontext() if is_tracing() else turn(key), uncollected():
+                found = self._traces.get(signature)
+                if found is None:
+                    with stage(f"{'derive' if self.is_derivative else 'trace'} {self.name}"):
+                        found = self._trace(signature)
+                    if not found.foreign and not (is_tracing() and found.closes_over_indices):
+                        found = self._traces.setdefault(signature, found)
+                return found
+        finally:
+            _THREAD.tracing.discard(key)
 
     def _trace(self, signature: Signature) -> Traced:
         return trace(self.python, self.name, signature, dict(self._notes))

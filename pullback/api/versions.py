@@ -15,6 +15,7 @@ from pullback.api.signature import Signature
 from pullback.api.traced import Traced
 from pullback.api.trial import Trial
 from pullback.ir.dims import solve_dims
+from pullback.turns import turn
 
 __all__ = ["Versions"]
 
@@ -50,15 +51,21 @@ class Versions:
         key = (signature, tuple(a.shape for a in arrays), tuple(sizes.items()), threads, policy.backend())
         runner = self.runners.get(key)
         if runner is None:
-            dims = solve_dims(traced.known, [a.shape for a in arrays], sizes)
-            if self._is_general(signature, traced, dims):
-                trial = self._trial(signature, traced, dims, threads)
-                runner = Runner(self._name, traced, arrays, sizes, threads, trial=trial,
-                                general=lambda: self._compiled_general(signature, traced, threads))
-            else:
-                runner = Runner(self._name, self._specialised(traced, dims), arrays, sizes, threads)
-            self.runners[key] = runner
+            with turn((self, key)):
+                runner = self.runners.get(key)
+                if runner is None:
+                    runner = self.runners[key] = self._runner(signature, traced, arrays, sizes, threads)
         return runner, arrays
+
+    def _runner(
+        self, signature: Signature, traced: Traced, arrays: Sequence[NDArray], sizes: dict[str, int], threads: int
+    ) -> Runner:
+        dims = solve_dims(traced.known, [a.shape for a in arrays], sizes)
+        if not self._is_general(signature, traced, dims):
+            return Runner(self._name, self._specialised(traced, dims), arrays, sizes, threads)
+        trial = self._trial(signature, traced, dims, threads)
+        return Runner(self._name, traced, arrays, sizes, threads, trial=trial,
+                      general=lambda: self._compiled_general(signature, traced, threads))
 
     def _is_general(self, signature: Signature, traced: Traced, dims: dict[str, int]) -> bool:
         """Whether C for all sizes is to serve these dims."""
@@ -94,9 +101,10 @@ class Versions:
 
     def _compiled_general(self, signature: Signature, traced: Traced, threads: int) -> Any:
         """The function compiled for all sizes, once."""
-        key = (signature, threads)
-        if key not in self._general:
-            from pullback.runtime.executor import compile_general
+        from pullback.runtime.executor import compile_general
 
-            self._general[key] = compile_general(traced.known, threads=threads)
-        return self._general[key]
+        key = (signature, threads)
+        with turn((self, "general", key)):
+            if key not in self._general:
+                self._general[key] = compile_general(traced.known, threads=threads)
+            return self._general[key]

@@ -1,18 +1,22 @@
 """Hash-consing: structurally equal nodes are one object, so equality is identity and a hash costs one word.
 
 A class derives from `Interned` and makes its nodes through `intern(cls, *fields)`; the fields are the slots
-named in `_fields`, in order. The table holds nodes weakly: a program that is dropped takes its nodes with it.
+named in `_fields`, in order. The table holds nodes weakly: a program that is dropped takes its nodes with it. Threads
+that make equal nodes at the same time get one.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Hashable, Iterator
+import os
+from _weakref import _remove_dead_weakref  # type: ignore[attr-defined]  # as `weakref` has it, for the same purpose
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 from weakref import ref
 
 T = TypeVar("T", bound="Interned")
+N = TypeVar("N")
 
 
 class Interned:
@@ -31,30 +35,41 @@ class Interned:
         return self
 
 
+_HELD: list[bool] = []  # for each block under way, in whichever thread: whether the collector ran before it
+
+
 @contextmanager
 def uncollected() -> Iterator[None]:
     """Hold the garbage collector back: nodes have no cycles, and it would walk all of them time and again."""
-    if not gc.isenabled():
-        yield
-        return
+    _HELD.append(gc.isenabled())
     gc.disable()
     try:
         yield
     finally:
+        if _HELD.pop():  # of several blocks only the last to end finds that it ran
+            gc.enable()
+
+
+def _collect_again() -> None:
+    """In a process that was forked: the blocks of other threads are not there to end."""
+    if any(_HELD):
         gc.enable()
 
 
-class _Entry(ref[Interned]):
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_collect_again)
+
+
+class _Entry(ref[Any]):
     """A weak reference that knows its key, so that the table forgets a node when it goes."""
 
     __slots__ = ("key",)
     key: tuple[Hashable, ...]
 
 
-def _forget(entry: ref[Interned]) -> None:
+def _forget(entry: ref[Any]) -> None:
     assert isinstance(entry, _Entry)
-    if _TABLE.get(entry.key) is entry:
-        del _TABLE[entry.key]
+    _remove_dead_weakref(_TABLE, entry.key)
 
 
 _TABLE: dict[tuple[Hashable, ...], _Entry] = {}  # a WeakValueDictionary, at half its cost per look-up
@@ -67,12 +82,31 @@ def intern(cls: type[T], *fields: Any, key: tuple[Hashable, ...] | None = None) 
     if entry is not None:
         found = entry()
         if found is not None:
-            return found  # type: ignore[return-value]
+            return found  # type: ignore[no-any-return]
     node = object.__new__(cls)
     for name, value in zip(cls._fields, fields, strict=True):
         setattr(node, name, value)
     node._prepare()
-    entry = _Entry(node, _forget)
-    entry.key = full
-    _TABLE[full] = entry
-    return node
+    return the_one(full, node)
+
+
+def the_one(key: tuple[Hashable, ...], made: N) -> N:
+    """What the table has under a key: `made`, unless another thread was first.
+
+    Each step is one of the interpreter's, so nothing comes between: an entry is put where there is none, and removed
+    where its node is gone.
+    """
+    entry = _Entry(made, _forget)
+    entry.key = key
+    while True:
+        found: N | None = _TABLE.setdefault(key, entry)()
+        if found is not None:
+            return found
+        _remove_dead_weakref(_TABLE, key)
+
+
+def kept(key: tuple[Hashable, ...], make: Callable[[], N]) -> N:
+    """The one object made for a key, as long as somebody holds it."""
+    entry = _TABLE.get(key)
+    found: N | None = None if entry is None else entry()
+    return the_one(key, make()) if found is None else found

@@ -7,7 +7,6 @@ array's own dtype.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import assert_never
@@ -19,6 +18,7 @@ from pullback.ir import dims as dims_
 from pullback.ir.expr import Bracket, Ref, Scalar, Select, Zero
 from pullback.ir.grid import Grid, Guards, Machine, NDArray, make_plan
 from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Statement, While, walk_statements
+from pullback.turns import deep_recursion
 
 
 def interpret(program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, int] | None = None, *,
@@ -55,7 +55,7 @@ def entered(program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, int
         _check_bounds(program, machine, ref, a)
         machine.arrays[ref] = a.astype(machine.dtype(ref.dtype).numpy, copy=False)
     height = max((_height(machine, s) for s in walk_statements(program.body)), default=0)
-    with np.errstate(all="ignore"), _recursion(height):
+    with np.errstate(all="ignore"), deep_recursion(1000 + 6 * height):  # calls of Python functions take no C stack
         yield machine
 
 
@@ -64,17 +64,6 @@ def _height(machine: Machine, statement: Statement) -> int:
         return 0
     plan = machine.plans[statement] = make_plan(statement)
     return plan.height
-
-
-@contextmanager
-def _recursion(height: int) -> Iterator[None]:
-    """Room for expressions of this height; calls between Python functions take no C stack."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, 1000 + 6 * height))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
 
 
 def _check_bounds(program: Program, machine: Machine, ref: Ref, a: NDArray) -> None:

@@ -14,6 +14,7 @@ from functools import partial
 
 from pullback.ir.expr import Reduce, Ref, Scalar
 from pullback.ir.index import Index, Var, as_index
+from pullback.ir.intern import kept
 from pullback.ir.program import (
     Block,
     Build,
@@ -30,14 +31,10 @@ from pullback.ir.program import (
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.fired import fired
 
-_CANONICAL: dict[tuple[int, Index], Var] = {}
-
 
 def _canonical_var(depth: int, extent: Index) -> Var:
-    key = (depth, extent)
-    if key not in _CANONICAL:
-        _CANONICAL[key] = Var(f"c{depth}", extent)
-    return _CANONICAL[key]
+    """The variable that stands for those of this depth and extent, the same as long as a key holds it."""
+    return kept((Var, depth, extent), lambda: Var(f"c{depth}", extent))
 
 
 def canonical_value(variables: tuple[Var, ...], value: Scalar) -> Hashable:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -35,6 +33,7 @@ from pullback.loops.unroll import unroll_copies
 from pullback.passes.pipeline import DEBUG_PASSES, optimise
 from pullback.runtime.compile import native_vector_bytes
 from pullback.runtime.modes import MODES, MemoryMode
+from pullback.turns import deep_recursion
 
 MOST_LEVELS = 8  # of blocks in blocks, when loops compute again what there is no room to store
 SHIPPED_VECTOR_BYTES = 32  # what any compiler with vector extensions splits where the processor has less
@@ -184,17 +183,6 @@ def _too_large(name: str, limit: int, best: Lowered) -> CompilerError:
         facts=[f"{r.name} : {r.dims}, {r.bytes:,} bytes" for r in largest],
         remedy="a larger `memory_limit`, smaller dims, or `pb.checkpoint` around parts that may be computed again",
     )
-
-
-@contextmanager
-def deep_recursion() -> Iterator[None]:
-    """Room for deep expressions, within what the stack of a thread can hold."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, 20_000))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
 
 
 def print_lowered(lowered: Lowered, *, names: Style | Literal["content"] = "user", comments: bool = True,

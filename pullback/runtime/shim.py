@@ -10,7 +10,6 @@ import ctypes
 import sysconfig
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from functools import lru_cache
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -23,6 +22,7 @@ from pullback.errors import CompilerError
 from pullback.ir.types import dtype_named
 from pullback.runtime.compile import compiled_library
 from pullback.runtime.record import Parameter
+from pullback.turns import turn
 
 NAME = "_pullback_call"
 
@@ -30,9 +30,19 @@ Entry = Callable[..., Any]
 NDArray = np.ndarray[Any, Any]
 
 
-@lru_cache(maxsize=1)
 def extension() -> ModuleType | None:
     """The compiled extension, or None where there can be none."""
+    if not _found:
+        with turn(NAME):
+            if not _found:
+                _found.append(_extension())
+    return _found[0]
+
+
+_found: list[ModuleType | None] = []
+
+
+def _extension() -> ModuleType | None:
     include = Path(sysconfig.get_paths()["include"])
     if not (include / "Python.h").is_file():
         return None
@@ -122,7 +132,7 @@ def quick_class(base: type) -> type:
     found = _quick.get(base)
     if found is None:
         module = extension()
-        found = _quick[base] = base if module is None else module.quick_class(base)
+        found = _quick.setdefault(base, base if module is None else module.quick_class(base))
     return found
 
 

@@ -30,10 +30,11 @@ from pullback.loops import parallel, splitting
 from pullback.loops.memory import plan
 from pullback.loops.verify import verify_function
 from pullback.runtime.compile import find_compiler
-from pullback.runtime.emit import deep_recursion, lower_program, print_lowered, with_mode
+from pullback.runtime.emit import lower_program, print_lowered, with_mode
 from pullback.runtime.modes import MODES, MemoryMode
 from pullback.testing.bounds import interpret_with_bounds
 from pullback.testing.programs import Case, random_program
+from pullback.turns import deep_recursion
 
 __all__ = ["Failure", "Way", "fuzz", "main"]
 

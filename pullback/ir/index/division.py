@@ -184,9 +184,7 @@ def modulo(a: Index, d: Index) -> Index:
     if found is not None:
         g, h, s = found
         return g * modulo(h, _exactly(d, g)) + s
-    made = intern(Mod, r, d)
-    made.quotient = floor_divide(r, d)
-    return as_index(made)
+    return as_index(intern(Mod, r, d))
 
 
 def _without_remainders(a: Index, d: Index) -> Index:

@@ -84,6 +84,9 @@ class Mod(Interned):
     free: frozenset[Var]
 
     def _prepare(self) -> None:
+        from pullback.ir.index.division import floor_divide  # which proves, and proofs are about indices
+
+        self.quotient = floor_divide(self.numerator, self.denominator)
         self.key = (3, self.numerator.key, self.denominator.key)
         self.free = self.numerator.free | self.denominator.free
 

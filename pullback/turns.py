@@ -1,0 +1,62 @@
+"""Turns: what several threads ask for at the same time is made by the first of them, while the others wait.
+
+    found = known.get(key)
+    if found is None:
+        with turn((owner, key)):
+            found = known.get(key)          # somebody may have made it meanwhile
+            if found is None:
+                found = known[key] = make()
+
+Who has a turn may take another only for what its own is made of, so that nobody waits in a circle.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+__all__ = ["deep_recursion", "turn"]
+
+_UNDER_WAY: dict[Hashable, Lock] = {}
+_LIMITS: list[int] = []
+
+
+@contextmanager
+def turn(key: Hashable) -> Iterator[None]:
+    """One thread at a time is inside for a key."""
+    while True:
+        lock = _UNDER_WAY.setdefault(key, Lock())
+        lock.acquire()
+        if _UNDER_WAY.get(key) is lock:
+            break
+        lock.release()  # whoever had it has taken it away: the turn is another's by now
+    try:
+        yield
+    finally:
+        _UNDER_WAY.pop(key, None)
+        lock.release()
+
+
+@contextmanager
+def deep_recursion(depth: int = 20_000) -> Iterator[None]:
+    """Room for deep expressions, within what the stack of a thread can hold.
+
+    All threads have one limit: it only grows while any of them is inside, and the last to leave puts it back.
+    """
+    with turn(sys.setrecursionlimit):
+        _LIMITS.append(sys.getrecursionlimit())
+        sys.setrecursionlimit(max(_LIMITS[-1], depth))
+    try:
+        yield
+    finally:
+        with turn(sys.setrecursionlimit):
+            before = _LIMITS.pop()
+            if not _LIMITS:
+                sys.setrecursionlimit(before)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_UNDER_WAY.clear)  # whoever had a turn is not in the new process
