@@ -9,6 +9,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
+os.environ.setdefault("PULLBACK_VERIFY", "1")  # every program that a test compiles is verified after each pass
+
 
 @pytest.fixture(scope="session")
 def data_folder() -> Path:

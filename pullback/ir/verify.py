@@ -1,12 +1,13 @@
 """Well-formed programs: types, scope, ranks and shapes, dims, and every element read provably in range.
 
-Run after every pass in tests. Codes: E310 scope, E311 dtypes, E312 ranks and shapes, E313 ranges, E314 binders,
-E315 dims. Linear in the program, but for elements that need the guards around them to be in range: these are
-looked at once per set of guards.
+Run after every pass where PULLBACK_VERIFY is 1, as it is in tests. Codes: E310 scope, E311 dtypes, E312 ranks and
+shapes, E313 ranges, E314 binders, E315 dims. Linear in the program, but for elements that need the guards around them
+to be in range: these are looked at once per set of guards.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import Final, NoReturn, assert_never, cast
 
@@ -38,6 +39,11 @@ from pullback.ir.traverse import children, indices_of, walk
 Known = tuple[Cond, ...]
 
 _BOOLEAN_REDUCTIONS: Final = ("any", "all")
+
+
+def verifying() -> bool:
+    """Whether programs are verified after every pass, and their loops and memory after lowering."""
+    return os.environ.get("PULLBACK_VERIFY") == "1"
 
 
 def verify(program: Program) -> None:

@@ -325,7 +325,7 @@ class _Loops:
                 found.append(widened(self.writer.value(o.value, inside, here), lanes))
             values = [widened(self.writer.value(x.new, inside, here), lanes) for x in self.nest.states]
             if len(values) > 1:  # they take the place of the old ones together
-                values = [self.writer.named(v, "new", body) for v in values]
+                values = [self._apart(v, temps, body) for v in values]
             news += map(Assign, temps, values)
             if not terms:
                 body += news
@@ -333,6 +333,14 @@ class _Loops:
         if self.sums is not None:
             body += [Store(self.sums, self._sum_at(k), chain("+", t), accumulate=True) for k, t in enumerate(terms)]
         return [*before, For(self.step, ZERO_INDEX, self.step.extent, (*body, *news)), *after]
+
+    def _apart(self, value: Value, states: list[Temp], body: list[Stmt]) -> Value:
+        """The value as it is now, whatever is assigned to the states: an old state is no name for a new one."""
+        if isinstance(value, Read) and value.temp in states:
+            kept = Temp("new", value.type)
+            body.append(Let(kept, value))
+            return Read(kept)
+        return self.writer.named(value, "new", body)
 
     def _begin(self, outside: Place, inside: Place, after: list[Stmt]) -> list[Temp]:
         """A register for each element of a state, loaded before all steps and stored after them."""

@@ -1,9 +1,11 @@
-"""Rules a loop program and its memory plan must keep; tests call `verify_function` after lowering.
+"""Rules a loop program and its memory plan must keep; checked after lowering where PULLBACK_VERIFY is 1.
 
 Scope: index variables and temporaries are bound where they are used, only mutable ones are assigned, kernels see
-nothing but their parameters. Memory: offsets are aligned and inside the arena, local arrays stay below 4 KiB, and no
-buffer is read after another one was written over it. The last rule is checked by running the program in the
-abstract, every loop twice and every branch: a write makes a buffer valid and those that share bytes with it invalid.
+nothing but their parameters. States: temporaries that a loop carries take their new values together, so that none is
+read in a trip after it was assigned, but by further steps of its own. Memory: offsets are aligned and inside the arena,
+local arrays stay below 4 KiB, and no buffer is read after another one was written over it. The last rule is checked by
+running the program in the abstract, every loop twice and every branch: a write makes a buffer valid and those that
+share bytes with it invalid.
 """
 
 from __future__ import annotations
@@ -86,18 +88,26 @@ class _Scopes:
         self.arena = arena
         self._mutable: set[Temp] = set()
 
-    def body(self, statements: tuple[Stmt, ...], variables: frozenset[Named], temps: frozenset[Temp]) -> None:
-        """Check statements in which these variables and temporaries are bound."""
+    def body(self, statements: tuple[Stmt, ...], variables: frozenset[Named], temps: frozenset[Temp],
+             carried: frozenset[Temp] = frozenset()) -> None:
+        """Check statements in which these variables and temporaries are bound.
+
+        Args:
+            carried: temporaries from outside the innermost loop: states, which one trip hands to the next.
+        """
+        assigned: set[Temp] = set()
         for s in statements:
             self._uses(s, variables, temps)
+            if assigned:
+                self._states(s, assigned)
             match s:
                 case For():
-                    self.body(s.body, variables | {s.var}, temps)
+                    self.body(s.body, variables | {s.var}, temps, temps)
                 case Loop():
-                    self.body(s.body, variables, temps)
+                    self.body(s.body, variables, temps, temps)
                 case If():
-                    self.body(s.then, variables, temps)
-                    self.body(s.otherwise, variables, temps)
+                    self.body(s.then, variables, temps, carried)
+                    self.body(s.otherwise, variables, temps, carried)
                 case Let():
                     temps |= {s.temp}
                     if s.mutable:
@@ -108,8 +118,19 @@ class _Scopes:
                     _require(s.temp in temps, f"{s.temp.name} is assigned before it is declared")
                     _require(s.temp in self._mutable, f"{s.temp.name} is assigned and not mutable")
                     _require(s.temp.type == s.value.type, f"{s.temp.name}: {s.temp.type} = {s.value.type}")
+                    assigned |= {s.temp} & carried
                 case _:
                     pass
+
+    @staticmethod
+    def _states(s: Stmt, assigned: set[Temp]) -> None:
+        """States take new values together: what a trip assigned to one, only a further step of its own may read."""
+        own = s.temp if isinstance(s, Assign) else None
+        for inner in nodes.walk((s,)):
+            for v in nodes.values_of(inner):
+                for n in nodes.walk_value(v):
+                    if isinstance(n, Read) and n.temp in assigned:
+                        _require(n.temp is own, f"{n.temp.name} is read after it took its value for the next trip")
 
     def _uses(self, s: Stmt, variables: frozenset[Named], temps: frozenset[Temp]) -> None:
         for i in nodes.statement_indices(s):

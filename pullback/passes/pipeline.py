@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pullback.clock import stage
+from pullback.errors import VerifyError
 from pullback.ir.program import Program
 from pullback.ir.traverse import specialise
+from pullback.ir.verify import verify, verifying
 from pullback.passes.commute import commute
 from pullback.passes.extremes import read_extremes
 from pullback.passes.fuse import fuse
@@ -103,7 +105,17 @@ def optimise(program: Program, dims: Mapping[str, int], levels: int = 1, for_mem
             continue
         with stage(f"pass {p.name}"):
             program = p.run(program)
+        if verifying():
+            _verify(program, p)
     return program
+
+
+def _verify(program: Program, after: Pass) -> None:
+    try:
+        verify(program)
+    except VerifyError as error:
+        error.add_note(f"after the pass {after.name!r}: {after.purpose}")
+        raise
 
 
 def stages(program: Program, dims: Mapping[str, int]) -> list[Stage]:

@@ -16,6 +16,7 @@ from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program, print_statement
 from pullback.ir.program import Program, Statement
 from pullback.ir.traverse import specialise
+from pullback.ir.verify import verifying
 from pullback.loops.border import border_kernels
 from pullback.loops.gemm import packed_kernels
 from pullback.loops.lower import Specialist, lower
@@ -30,6 +31,7 @@ from pullback.loops.schedule import schedule
 from pullback.loops.size_table import SizeTable, size_table
 from pullback.loops.tile import groups, vector_kernels
 from pullback.loops.unroll import unroll_copies
+from pullback.loops.verify import verify_function
 from pullback.passes.pipeline import DEBUG_PASSES, optimise
 from pullback.runtime.compile import native_vector_bytes
 from pullback.runtime.modes import MODES, MemoryMode
@@ -154,8 +156,15 @@ def _lower(program: Program, dims: Mapping[str, int], form: _Form, settings: _Se
                          settings.needs)
         if settings.threaded:
             function = parallelise(function, sums=not program.notes.get("exact"))
+    return _planned(optimised, function, form.mode)
+
+
+def _planned(program: Program, function: Function, mode: MemoryMode = "fastest") -> Lowered:
     with stage("plan memory"):
-        return Lowered(optimised, function, plan(function), form.mode)
+        memory = plan(function)
+    if verifying():
+        verify_function(function, memory)
+    return Lowered(program, function, memory, mode)
 
 
 def lower_debug(program: Program, dims: Mapping[str, int]) -> Lowered:
@@ -166,7 +175,7 @@ def lower_debug(program: Program, dims: Mapping[str, int]) -> Lowered:
             prepared = p.run(prepared)
         with stage("lower"):
             function = lower(prepared, mathematics, trapping=True)
-        return Lowered(prepared, function, plan(function))
+        return _planned(prepared, function)
 
 
 def asked_mode(program: Program) -> MemoryMode:

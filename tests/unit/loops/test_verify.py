@@ -7,13 +7,28 @@ from dataclasses import replace
 import pytest
 
 from pullback.errors import VerifyError
-from pullback.ir.index import as_index
+from pullback.ir.index import ZERO_INDEX, Var, as_index
 from pullback.ir.parser import parse_program
 from pullback.ir.traverse import specialise
 from pullback.ir.types import f32, f64
 from pullback.loops.lower import KernelBuilder, plain_build
 from pullback.loops.memory import MemoryPlan, plan
-from pullback.loops.nodes import Assign, Call, Function, Let, Literal, Load, Store, Temp, scalar, walk
+from pullback.loops.nodes import (
+    Assign,
+    Binary,
+    Call,
+    For,
+    Function,
+    Let,
+    Literal,
+    Load,
+    Read,
+    Stmt,
+    Store,
+    Temp,
+    scalar,
+    walk,
+)
 from pullback.loops.storage import assign_storage
 from pullback.loops.verify import verify_function
 from pullback.runtime.emit import lower_program
@@ -57,6 +72,24 @@ def test_finds_what_is_not_bound() -> None:
     frozen = replace(call.kernel, body=(Let(t, Literal(0.0, t.type)), Assign(t, Literal(1.0, t.type))))
     with pytest.raises(VerifyError, match="t is assigned and not mutable"):
         verify_function(replace(function, body=(Call(frozen, call.arguments),)))
+
+
+def test_finds_states_that_do_not_change_together() -> None:
+    function, _ = lowered("dense", 0)
+    call = next(s for s in walk(function.body) if isinstance(s, Call))
+    a, b, new = (Temp(name, scalar(f32)) for name in ("a", "b", "new"))
+    start = (Let(a, Literal(0.0, a.type), mutable=True), Let(b, Literal(1.0, b.type), mutable=True))
+
+    def loop(*body: Stmt) -> Function:
+        var = Var("t", 3)
+        kernel = replace(call.kernel, body=(*start, For(var, ZERO_INDEX, var.extent, body)))
+        return replace(function, body=(Call(kernel, call.arguments),))
+
+    swap = Assign(a, Read(b)), Assign(b, Read(a))
+    with pytest.raises(VerifyError, match="a is read after it took its value for the next trip"):
+        verify_function(loop(*swap))
+    verify_function(loop(Let(new, Read(a)), Assign(a, Read(b)), Assign(b, Read(new))))
+    verify_function(loop(*(Assign(a, Binary("+", Read(a), Read(b), a.type)) for _ in range(2))))
 
 
 def test_lives_of_a_plan_end_where_nothing_reads_any_more() -> None:
