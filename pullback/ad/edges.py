@@ -88,17 +88,18 @@ def _edges_of(s: Build | Scatter, active: set[Ref]) -> Edges:
         fired("derivative.build")
         target = tuple(as_index(v) for v in s.vars)
         variables, body, weight = s.vars, value, None
+        result: Scalar | None = expr.get(out, *s.vars)
         if isinstance(value, Get):
             fired("derivative.copy")
         if isinstance(value, Reduce):
             fired("derivative." + value.op)
-            variables, body = (*s.vars, *value.vars), value.arg
+            variables, body, result = (*s.vars, *value.vars), value.arg, None  # what is summed is not the sum
             if value.op == "prod":
-                weight, products = _products(value, s, out, helpers)
+                weight, result, products = _products(value, s, out, helpers)
                 instead += products
             else:
                 weight = _reduction_weight(value, s, out, helpers)
-        for g, w in partials(body, active, expr.get(out, *s.vars)).items():
+        for g, w in partials(body, active, result).items():
             if weight is not None:
                 w = expr.mul(expr.cast(weight, w.dtype), w)
             edges.append(Edge(g.ref, g.indices, out, target, variables, w))
@@ -130,7 +131,9 @@ def _reduction_weight(value: Reduce, s: Build, out: Ref, helpers: list[Statement
             return expr.zero(dtype)
 
 
-def _products(value: Reduce, s: Build, out: Ref, helpers: list[Statement]) -> tuple[Scalar, list[Statement]]:
+def _products(
+    value: Reduce, s: Build, out: Ref, helpers: list[Statement]
+) -> tuple[Scalar, Scalar, list[Statement]]:
     """The product of all other arguments as that of those before by that of those after: exact where some are zero.
 
         before[l] = a[0] .. a[l - 1]      after[l] = a[l + 1] .. a[L - 1]      d out / d a[l] = before[l] * after[l]
@@ -139,7 +142,7 @@ def _products(value: Reduce, s: Build, out: Ref, helpers: list[Statement]) -> tu
     four multiplications an argument, where the quotient out / a[l] would fail at zeros.
 
     Returns:
-        The weight, and statements that compute `out` and what the weight reads.
+        The weight, the argument as it is stored, and statements that compute `out` and what both read.
     """
     variables = (*s.vars, *value.vars)
     fresh = tuple(Var(v.name, v.extent) for v in variables)
@@ -160,7 +163,7 @@ def _products(value: Reduce, s: Build, out: Ref, helpers: list[Statement]) -> tu
     last = Ref(f"{out.name}_all", value.dtype, out.shape)
     helpers += _running_product(elements, value.vars, total, (last, after), lambda t: total - 1 - t, s)
     weight = expr.mul(expr.get(before, flat, *s.vars), expr.get(after, total - 1 - flat, *s.vars))
-    return weight, made
+    return weight, expr.get(elements, *variables), made
 
 
 def _running_product(
