@@ -10,13 +10,14 @@ needed is the loop of that half.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pullback.ir import expr
 from pullback.ir.expr import Add, Bracket, Get, Ref, Scalar, Select
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond
 from pullback.ir.program import Block, Build, Fold, Program, Statement, map_blocks
-from pullback.ir.traverse import Substitution
+from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.cse import rename_reads
 from pullback.rewrite.fired import fired
 
@@ -100,11 +101,20 @@ def _single_index(s: Fold) -> Build | None:
     if found is None:
         return None
     j, changed = found
+    there = Substitution(variables={s.var: j}).scalar(changed)
+    if not _reads_only_there(there, state, step.vars) or any(state in a.scalar.refs for a in j.data):
+        return None  # what is read has been changed by then, or will be
     fired("loops.single_index")
-    m = Substitution(variables={s.var: j}, refs={state: s.inits[0]})
     before = expr.get(s.inits[0], *step.vars)
-    value = expr.select(expr.test((cond(">=", j), cond(">=", s.var.extent - 1 - j))), m.scalar(changed), before)
+    now = Substitution(refs={state: s.inits[0]}).scalar(there)
+    value = expr.select(expr.test((cond(">=", j), cond(">=", s.var.extent - 1 - j))), now, before)
     return Build(s.outs, step.vars, (value,), (*s.positions, *step.positions))
+
+
+def _reads_only_there(e: Scalar, state: Ref, variables: Sequence[Var]) -> bool:
+    """Whether an expression reads the state at the element of these variables alone, in indices too."""
+    here = expr.get(state, *variables)
+    return all(n is here for n in walk(e, into_indices=True) if isinstance(n, Get) and n.ref is state)
 
 
 def _changed_at(value: Scalar, t: Var, unchanged: Get | Scalar) -> tuple[Index, Scalar] | None:
@@ -128,4 +138,6 @@ def _solved(conds: tuple[Cond, ...], t: Var, then: Scalar) -> tuple[Index, Scala
     if factor is None or factor.constant not in (1, -1):
         return None
     rest = e - factor * as_index(t)
+    if t in rest.free:
+        return None
     return (-rest if factor.constant == 1 else rest), then
