@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.api.direction import pair, substituted, tuple_of, unique
+from pullback.api.direction import Wrt, chosen, pair, selection, substituted, tuple_of, unique
 from pullback.api.function import Function, function
 from pullback.api.signature import Parameter, Signature
 from pullback.api.traced import Traced, derived
-from pullback.errors import DerivativeError, TraceError
+from pullback.errors import DerivativeError
 from pullback.ir import expr
 from pullback.ir.expr import Ref
 from pullback.ir.program import Block, Program
@@ -17,8 +17,6 @@ from pullback.lang import tree
 from pullback.lang.handle import shape_text
 from pullback.lang.tree import Structure
 from pullback.source import Position, user_position
-
-Wrt = str | int | tuple[str | int, ...]
 
 
 class Gradient(Function):
@@ -40,30 +38,9 @@ class Gradient(Function):
     def _find_parameters(self) -> list[Parameter]:
         return self.base.parameters
 
-    def _chosen(self) -> tuple[list[int], bool]:
-        """Positions of the parameters of `wrt`, and whether they were given as a tuple."""
-        parameters = self.parameters
-        given: Sequence[str | int] = self.wrt if isinstance(self.wrt, tuple) else (0 if self.wrt is None else self.wrt,)
-        out = []
-        for w in given:
-            found = (
-                next((k for k, p in enumerate(parameters) if p.name == w), None)
-                if isinstance(w, str)
-                else (w if -len(parameters) <= w < len(parameters) else None)
-            )
-            if found is None:
-                raise TraceError(
-                    "E108",
-                    f"grad({self.base.name}): wrt={w!r} names no parameter",
-                    position=self.position,
-                    remedy="one of " + ", ".join(p.name for p in parameters),
-                )
-            out.append(found % len(parameters))
-        return out, isinstance(self.wrt, tuple)
-
     def _trace(self, signature: Signature) -> Traced:
-        chosen, several = self._chosen()
-        positions, structures = self._sources(signature, chosen)
+        parameters, several = chosen(f"grad({self.base.name})", self.base, self.wrt, self.position)
+        positions, structures = self._sources(signature, parameters)
         base = self.base.traced(signature)
         known = base.known
         value, aux = self._value(base)
@@ -162,7 +139,7 @@ def _as_function(f: Callable[..., Any]) -> Function:
 
 
 def _gradient(f: Callable[..., Any], wrt: Wrt | None, has_aux: bool, with_value: bool) -> Function:
-    base = _as_function(f)
+    base, wrt = _as_function(f), selection(wrt)
     key = ("grad", wrt, has_aux, with_value)
     return base.once(key, lambda: Gradient(base, wrt, has_aux, with_value, user_position()))
 
@@ -172,10 +149,10 @@ def grad(f: Callable[..., Any], wrt: Wrt | None = None, has_aux: bool = False) -
 
     Args:
         f: the function.
-        wrt: name or position of the parameter to differentiate by, or a tuple of these; the first by default.
+        wrt: name or position of the parameter to differentiate by, or a tuple or list of these; the first by default.
         has_aux: f gives `(value, aux)`; the result is then `(gradient, aux)`.
     Returns:
-        A function whose result is shaped like the parameter: a tree for a tree, a tuple for a tuple of parameters.
+        A function whose result is shaped like the parameter: a tree for a tree, a tuple for several parameters.
     Raises:
         DerivativeError: [E201] the result of f is not one floating-point number. [E202] a parameter is not floating.
 
@@ -196,7 +173,7 @@ def value_and_grad(f: Callable[..., Any], wrt: Wrt | None = None, has_aux: bool 
 
     Args:
         f: the function; its result is one number, or `(value, aux)` with `has_aux`.
-        wrt: name or position of the parameter to differentiate by, or a tuple of these; the first by default.
+        wrt: name or position of the parameter to differentiate by, or a tuple or list of these; the first by default.
         has_aux: whether f gives auxiliary results.
     Raises:
         DerivativeError: [E201] the result of f is not one floating-point number. [E202] a parameter is not floating.

@@ -22,9 +22,9 @@ from pullback.lang.handle import Handle, type_text
 from pullback.lang.tree import Structure
 from pullback.rewrite.fired import fired, step
 from pullback.rewrite.steps import Seeded
-from pullback.source import Position
+from pullback.source import Position, user_position
 
-Wrt = str | int | tuple[str | int, ...]
+Wrt = str | int | tuple[str | int, ...] | list[str | int]
 
 
 @dataclass(frozen=True)
@@ -290,10 +290,29 @@ def substituted(
     return tuple(made), results
 
 
+def selection(wrt: Wrt | None) -> str | int | tuple[str | int, ...] | None:
+    """`wrt` as derivatives are kept by it: a list is the tuple of the same.
+
+    Raises:
+        TraceError: [E108] something in it is neither a name nor a position.
+    """
+    given = tuple(wrt) if isinstance(wrt, list) else wrt
+    for w in given if isinstance(given, tuple) else (given,):
+        if isinstance(w, bool) or not isinstance(w, str | int | None):
+            raise TraceError(
+                "E108",
+                f"wrt={wrt!r}: {w!r} names no parameter",
+                position=user_position(),
+                remedy="the name or the position of a parameter, or a tuple of these",
+            )
+    return given
+
+
 def chosen(what: str, base: Function, wrt: Wrt | None, position: Position | None) -> tuple[list[int], bool]:
-    """Positions of the parameters of `wrt`, and whether they were given as a tuple."""
+    """Positions of the parameters of `wrt`, and whether it may hold several."""
     parameters = base.parameters
-    given: Sequence[str | int] = wrt if isinstance(wrt, tuple) else (0 if wrt is None else wrt,)
+    several = isinstance(wrt, tuple | list)
+    given: Sequence[str | int] = wrt if isinstance(wrt, tuple | list) else (0 if wrt is None else wrt,)
     out = []
     for w in given:
         if isinstance(w, str):
@@ -308,7 +327,7 @@ def chosen(what: str, base: Function, wrt: Wrt | None, position: Position | None
                 remedy="one of " + ", ".join(p.name for p in parameters),
             )
         out.append(found % len(parameters))
-    return out, isinstance(wrt, tuple)
+    return out, several
 
 
 def sources(

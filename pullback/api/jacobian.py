@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, overload
 
 from pullback.api import direction
 from pullback.api.derivative import grad
-from pullback.api.direction import Wrt
+from pullback.api.direction import Wrt, selection
 from pullback.api.function import Function
 from pullback.api.modes import Derived, as_function
 from pullback.api.signature import Signature
@@ -139,7 +139,7 @@ def jacobian(
 
     Args:
         f: the function.
-        wrt: name or position of the parameter to differentiate by, or a tuple of these; the first by default.
+        wrt: name or position of the parameter to differentiate by, or a tuple or list of these; the first by default.
         mode: "forward" sweeps once for each element of the parameter, "reverse" once for each of the result; all sweeps
             run together, and those of structural zeros not at all. "mixed" eliminates the arrays between them one by
             one, the cheapest next: it wins where the program is narrow inside. "auto" takes what needs the fewest
@@ -171,6 +171,7 @@ def jacobian(
     >>> entries.rows.tolist(), entries.columns.tolist(), entries.values.tolist()
     ([0, 1], [0, 1], [2.0, 4.0])
     """
+    wrt = selection(wrt)
     if sparse:
         return sparse_jacobian(f, wrt, mode, sparse)
     base = as_function(f)
@@ -214,6 +215,7 @@ def hessian(
     >>> pb.hessian(string, sparse=True)(np.zeros(3)).to_dense().tolist()
     [[2.0, -2.0, 0.0], [-2.0, 4.0, -2.0], [0.0, -2.0, 2.0]]
     """
+    wrt = selection(wrt)
     if sparse:
         return sparse_hessian(f, wrt, sparse)
     base = as_function(f)

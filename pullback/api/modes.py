@@ -12,7 +12,7 @@ from typing import Any
 
 from pullback.api import direction
 from pullback.api.derivative import grad
-from pullback.api.direction import ArgumentsSpec, DirectionSpec, Slot, Wrt
+from pullback.api.direction import ArgumentsSpec, DirectionSpec, Slot, Wrt, selection
 from pullback.api.function import Function, function
 from pullback.api.signature import Parameter, Signature, signature_of
 from pullback.api.traced import Traced, derived
@@ -288,7 +288,7 @@ def vjp(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
 
     Args:
         f: the function.
-        wrt: name or position of the parameter whose cotangent is wanted, or a tuple of these; by default the
+        wrt: name or position of the parameter whose cotangent is wanted, or a tuple or list of these; by default the
             cotangents of all parameters are given as a tuple, with None in the place of what is not floating-point.
     Returns:
         A traced function of the arguments of f and `cotangent`, a tree like the result; None in it is zero.
@@ -306,7 +306,7 @@ def vjp(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
     >>> float(s_bar), x_bar.tolist()
     (4.0, [2.0, 2.0])
     """
-    base = as_function(f)
+    base, wrt = as_function(f), selection(wrt)
     return base.once(("vjp", wrt), lambda: VectorJacobian(base, wrt, user_position()))
 
 
@@ -333,7 +333,7 @@ def hvp(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
     >>> pb.hvp(energy)((np.array([1.0, 2.0]),), np.array([1.0, 10.0])).tolist()
     [6.0, 120.0]
     """
-    base = as_function(f)
+    base, wrt = as_function(f), selection(wrt)
     return base.once(("hvp", wrt), lambda: HessianVector(base, wrt, user_position()))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pullback.api import direction
-from pullback.api.direction import DirectionSpec, Slot, Wrt
+from pullback.api.direction import DirectionSpec, Slot, Wrt, selection
 from pullback.api.function import Function
 from pullback.api.modes import Derived, VectorJacobian, as_function
 from pullback.api.signature import Parameter, Signature, signature_of
@@ -183,7 +183,7 @@ def forward_backward(f: Callable[..., Any], wrt: Wrt | None = None) -> tuple[Fun
     >>> backward(residuals, 10.0).tolist()
     [6.0, 8.0]
     """
-    base = as_function(f)
+    base, wrt = as_function(f), selection(wrt)
 
     def make(kind: Any, position: Position | None) -> Function:
         made: Function = kind(parts, position)

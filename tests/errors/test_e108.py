@@ -45,6 +45,21 @@ TraceError [E108] grad(energy): wrt='y' names no parameter
     )
 
 
+def test_wrt_of_another_kind(message: Callable[[str], str]) -> None:
+    assert (
+        message("""
+pb.grad(lambda x: x * x, wrt=["x", 1.5])
+""")
+        == """\
+TraceError [E108] wrt=['x', 1.5]: 1.5 names no parameter
+  --> user.py:1:1
+   | pb.grad(lambda x: x * x, wrt=["x", 1.5])
+   | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  try: the name or the position of a parameter, or a tuple of these      See docs/reference/errors.md#E108
+"""
+    )
+
+
 def test_donate(message: Callable[[str], str]) -> None:
     assert (
         message("""

@@ -434,6 +434,22 @@ def test_wrt_by_name_position_and_tuple():
     assert isinstance(q, Params)
 
 
+def test_a_list_of_parameters_is_a_tuple_of_them():
+    @pb.function
+    def f(x: Float64[Array, "N"], y: Float64[Array, "N"]):
+        return pb.sum(x * x * y)
+
+    x, y = np.array([1.0, 2.0]), np.array([3.0, 4.0])
+    for derivative in (pb.grad, pb.value_and_grad, pb.hessian):
+        assert derivative(f, wrt=["x", 1]) is derivative(f, wrt=("x", 1))
+    assert pb.vjp(f, wrt=[1]) is pb.vjp(f, wrt=(1,)) and pb.hvp(f, wrt=[0]) is pb.hvp(f, wrt=(0,))
+    assert pb.jacobian(f, wrt=[0, 1], sparse=True) is pb.jacobian(f, wrt=(0, 1), sparse=True)
+    dx, dy = pb.grad(f, wrt=[0, 1])(x, y)
+    assert (dx.tolist(), dy.tolist()) == ([6.0, 16.0], [1.0, 4.0])
+    _, backward = pb.forward_backward(f, wrt=[1])
+    assert backward(pb.forward_backward(f, wrt=[1])[0](x, y)[1], 1.0)[0].tolist() == [1.0, 4.0]
+
+
 def test_value_and_grad_and_aux():
     @pb.function
     def f(x: Float[Array, "N"], c: float):
