@@ -27,7 +27,6 @@ from pullback.ir import types as _types
 from pullback.lang.annotations import Size, Static
 from pullback.lang.array import Array
 from pullback.lang.composed import (
-    copysign,
     count_nonzero,
     cumulative_prod,
     cumulative_sum,
@@ -78,6 +77,7 @@ from pullback.lang.functions import (
     bitwise_xor,
     ceil,
     clip,
+    copysign,
     cos,
     cosh,
     divide,

@@ -69,6 +69,11 @@ def sqrt(x: Scalar) -> Scalar:
     return apply("sqrt", x)
 
 
+def copysign(a: Scalar, b: Scalar) -> Scalar:
+    """The magnitude of a with the sign of b."""
+    return apply("copysign", a, b)
+
+
 def sign(x: Scalar) -> Scalar:
     """-1, 0 or 1."""
     return apply("sign", x)

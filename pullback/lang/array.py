@@ -53,8 +53,8 @@ class Array(Handle):
 
     @property
     def T(self) -> Array:
-        """The transpose of a matrix."""
-        return _m.matrix_transpose(self)
+        """The transpose of a matrix; other arrays have none: see `mT`, `transpose`."""
+        return _m.transpose(self)
 
     @property
     def mT(self) -> Array:

@@ -10,9 +10,9 @@ from pullback.lang.control import scan
 from pullback.lang.creation import ones, zeros
 from pullback.lang.elementwise import choose, convert, elementwise
 from pullback.lang.handle import as_array, describe, type_text, view
-from pullback.lang.manipulation import moveaxis
+from pullback.lang.manipulation import concat, expand_dims, moveaxis
+from pullback.lang.reduction import accumulator, normal_axes
 from pullback.lang.reduction import max as largest
-from pullback.lang.reduction import normal_axes
 from pullback.lang.reduction import sum as total
 from pullback.lang.subscript import subscript
 from pullback.source import user_position
@@ -37,29 +37,43 @@ def reciprocal(x: Any, /) -> Array:
 
 
 def logaddexp(x1: Any, x2: Any, /) -> Array:
-    """log(exp(x1) + exp(x2)) without overflow. Elementwise; operands broadcast."""
-    high = elementwise("maximum", x1, x2)
-    distance = elementwise("abs", elementwise("subtract", x1, x2))
-    return elementwise("add", high, elementwise("log1p", elementwise("exp", elementwise("negative", distance))))
+    """log(exp(x1) + exp(x2)) without overflow. Elementwise; operands broadcast.
+
+    Where the larger one is infinite it is the result.
+
+    >>> pb.function(lambda x, y: pb.logaddexp(x, y))(np.array([0.0, -np.inf]), np.array([-1000.0, -np.inf])).tolist()
+    [0.0, -inf]
+    """
+    high, low = elementwise("maximum", x1, x2), elementwise("minimum", x2, x1)  # of equal ones each is one of the two
+    rest = elementwise("log1p", elementwise("exp", elementwise("subtract", low, high)))
+    return choose(elementwise("isinf", high), high, elementwise("add", high, rest))
+
+
+def _lowered(h: Array, axis: Any, what: str) -> tuple[Array, Array]:
+    """The largest element along the axes, and x less that, so that no exponential overflows.
+
+    Equal infinities differ by 0. What is taken out changes no derivative.
+    """
+    axes = normal_axes(h, axis, what)
+    high = largest(h, axis=axes)
+    beside = expand_dims(elementwise("stop_gradient", high), axes)
+    endless = elementwise("logical_and", elementwise("isinf", beside), elementwise("equal", h, beside))
+    return high, choose(endless, 0, elementwise("subtract", h, beside))
 
 
 def logsumexp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
     """Log of the sum of exp(x) over all or the given axes, without overflow.
 
+    Where the largest element is infinite it is the result.
+
     >>> pb.function(lambda x: pb.logsumexp(x))(np.array([1000.0, -1000.0])).item()
     1000.0
     """
     h = as_array(x, "logsumexp")
-    high = largest(h, axis=axis, keepdims=True)
-    small = total(elementwise("exp", elementwise("subtract", h, high)), axis=axis, keepdims=keepdims)
-    top = high if keepdims else largest(h, axis=axis)
-    return elementwise("add", elementwise("log", small), top)
-
-
-def copysign(x1: Any, x2: Any, /) -> Array:
-    """The magnitude of x1 with the sign of x2, zero counting as positive. Elementwise; operands broadcast."""
-    magnitude = elementwise("abs", x1)
-    return choose(elementwise("less", x2, 0), elementwise("negative", magnitude), magnitude)
+    high, lowered = _lowered(h, axis, "logsumexp")
+    rest = elementwise("log", total(elementwise("exp", lowered), axis=axis))
+    out = elementwise("add", rest, choose(elementwise("isinf", high), high, elementwise("stop_gradient", high)))
+    return expand_dims(out, normal_axes(h, axis, "logsumexp")) if keepdims else out
 
 
 def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
@@ -86,13 +100,13 @@ def diff(x: Any, /, axis: int = -1) -> Array:
     return elementwise("subtract", subscript(h, (*lead, slice(1, None))), subscript(h, (*lead, slice(None, -1))))
 
 
-def _running(name: str, what: str, x: Any, axis: int | None) -> Array:
+def _running(name: str, what: str, x: Any, axis: int | None, dtype: Any, include_initial: bool) -> Array:
     h = as_array(x, what)
     if axis is None:
         if h.rank != 1:
             raise ShapeError(
                 "E104",
-                f"{what}: the axis is needed for an array of more than one",
+                f"{what}: the axis is needed for an array of {h.rank} axes",
                 position=user_position(),
                 facts=[describe(h, "array")],
             )
@@ -105,33 +119,47 @@ def _running(name: str, what: str, x: Any, axis: int | None) -> Array:
             facts=[describe(h, "array")],
             remedy="convert with `astype` first",
         )
-    rows = moveaxis(h, axis, 0)
-    start = (zeros if name == "add" else ones)(tuple(rows.extents[1:]), dtype=h.settled)
+    rows = moveaxis(convert(h, accumulator(h, dtype)), axis, 0)
+    start = (zeros if name == "add" else ones)(tuple(rows.extents[1:]), dtype=rows.settled)
 
     def step(state: Any, i: Any) -> tuple[Any, Any]:
         state = elementwise(name, state, subscript(rows, i))
         return state, state
 
     made: Array = scan(rows.shape[0], start, step)[1]
+    if include_initial:
+        made = concat([expand_dims(start, 0), made])
     return moveaxis(made, 0, axis)
 
 
-def cumulative_sum(x: Any, /, axis: int | None = None) -> Array:
-    """The sum of the elements so far along an axis, each included.
+def cumulative_sum(x: Any, /, axis: int | None = None, *, dtype: Any = None, include_initial: bool = False) -> Array:
+    """The sum of the elements so far along an axis, each included; integers are added in 64 bits.
+
+    Args:
+        x: numbers.
+        axis: the axis; not needed where there is one.
+        dtype: what they are converted to before they are added.
+        include_initial: start with 0, so that the result is one longer.
 
     >>> pb.function(lambda x: pb.cumulative_sum(x))(np.arange(4)).tolist()
     [0, 1, 3, 6]
     """
-    return _running("add", "cumulative_sum", x, axis)
+    return _running("add", "cumulative_sum", x, axis, dtype, include_initial)
 
 
-def cumulative_prod(x: Any, /, axis: int | None = None) -> Array:
-    """The product of the elements so far along an axis, each included.
+def cumulative_prod(x: Any, /, axis: int | None = None, *, dtype: Any = None, include_initial: bool = False) -> Array:
+    """The product of the elements so far along an axis, each included; integers are multiplied in 64 bits.
+
+    Args:
+        x: numbers.
+        axis: the axis; not needed where there is one.
+        dtype: what they are converted to before they are multiplied.
+        include_initial: start with 1, so that the result is one longer.
 
     >>> pb.function(lambda x: pb.cumulative_prod(x))(np.arange(1, 5)).tolist()
     [1, 2, 6, 24]
     """
-    return _running("multiply", "cumulative_prod", x, axis)
+    return _running("multiply", "cumulative_prod", x, axis, dtype, include_initial)
 
 
 def diagonal(x: Any, /) -> Array:
@@ -163,9 +191,10 @@ def trace(x: Any, /) -> Array:
 def softmax(x: Any, /, axis: int = -1) -> Array:
     """exp(x) divided by its sum along an axis, without overflow.
 
+    Where the largest element is infinite, those equal to it share alike.
+
     >>> pb.function(lambda x: pb.softmax(x))(np.array([0.0, 0.0])).tolist()
     [0.5, 0.5]
     """
-    h = as_array(x, "softmax")
-    grown = elementwise("exp", elementwise("subtract", h, largest(h, axis=axis, keepdims=True)))
+    grown = elementwise("exp", _lowered(as_array(x, "softmax"), axis, "softmax")[1])
     return elementwise("divide", grown, total(grown, axis=axis, keepdims=True))

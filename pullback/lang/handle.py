@@ -99,6 +99,7 @@ def view(
     """An array given by a rule for its elements. `position` is where an element it reads is written."""
     h = _blank()
     h.extents, h._dtype, h.name, h.position = tuple(extents), dtype, name, position
+    rule = _where_there_are_any(h.extents, rule, dtype)
 
     def read(indices: Indices) -> Scalar:
         e = rule(indices)
@@ -108,6 +109,11 @@ def view(
 
     h._rule = read
     return h
+
+
+def _where_there_are_any(extents: Indices, rule: Rule, dtype: DType) -> Rule:
+    """The rule, which is not asked for elements of an array that has none: it may divide by an extent, or read."""
+    return (lambda _: expr.zero(dtype)) if any(e.constant == 0 for e in extents) else rule
 
 
 def scalar(e: Scalar) -> Array:

@@ -8,9 +8,10 @@ from pullback.errors import ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
-from pullback.lang.elementwise import broadcast_extents, common_dtype
+from pullback.lang.elementwise import broadcast_extents, common_dtype, elementwise
 from pullback.lang.handle import Handle, Indices, as_array, axes_for, describe, emit, scalar, view
 from pullback.lang.reduction import normal_axes, reduced
+from pullback.lang.reduction import sum as sum_axes
 from pullback.lang.trace import current
 from pullback.source import Position, user_position
 
@@ -150,18 +151,17 @@ def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Array:
     >>> pb.function(lambda x, y: pb.vecdot(x, y))(np.array([[1, 2], [3, 4]]), np.array([[1, 2], [3, 4]])).tolist()
     [5, 25]
     """
-    from pullback.lang.elementwise import elementwise
-    from pullback.lang.reduction import sum as sum_axes
-
     a, b = as_array(x1, "vecdot"), as_array(x2, "vecdot")
+    position = user_position()
     if not a.rank or not b.rank or a.extents[axis] is not b.extents[axis]:
         raise ShapeError(
             "E102",
             "vecdot: the extents along the axis differ",
-            position=user_position(),
+            position=position,
             facts=[describe(a, "left"), describe(b, "right")],
         )
-    return sum_axes(elementwise("multiply", a, b), axis=axis)
+    products = elementwise("multiply", a, b)
+    return sum_axes(products, axis=axis, dtype=products.dtype)
 
 
 def outer(x1: Any, x2: Any, /) -> Array:

@@ -10,8 +10,20 @@ from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, as_index, cond, divide_exactly
 from pullback.lang.elementwise import aligned, broadcast_extents, common_dtype, common_settled
-from pullback.lang.handle import Handle, Indices, as_array, describe, emit, extent_of, shape_text, view
-from pullback.lang.reduction import normal_axes
+from pullback.lang.handle import (
+    Handle,
+    Indices,
+    as_array,
+    describe,
+    emit,
+    extent_of,
+    shape_text,
+    type_text,
+    view,
+)
+from pullback.lang.ranges import from_end
+from pullback.lang.reduction import normal_axes, places
+from pullback.lang.trace import current
 from pullback.source import user_position
 
 if TYPE_CHECKING:
@@ -40,8 +52,9 @@ def reshape(x: Any, /, shape: Any) -> Array:
     if given.count(None) > 1:
         raise ShapeError("E104", "reshape: only one extent may be -1", position=position)
     if None in given:
-        rest = divide_exactly(total, product([e for e in given if e is not None]))
-        if rest is None:
+        others = product([e for e in given if e is not None])
+        rest = divide_exactly(total, others)
+        if rest is None or others.constant == 0:
             raise ShapeError(
                 "E104",
                 f"reshape: {total} elements cannot be divided by the other extents {wanted}",
@@ -129,6 +142,19 @@ def matrix_transpose(x: Any, /) -> Array:
     return permute_dims(h, (*range(h.rank - 2), h.rank - 1, h.rank - 2))
 
 
+def transpose(h: Handle) -> Array:
+    """`x.T`, which the array API has for matrices alone."""
+    if h.rank != 2:
+        raise ShapeError(
+            "E104",
+            f"x.T is the transpose of a matrix, and {h.name or 'the array'} has {h.rank} axes",
+            position=user_position(),
+            facts=[describe(h, "array")],
+            remedy="`x.mT` exchanges the last two axes, `x.transpose()` reverses all",
+        )
+    return permute_dims(h, (1, 0))
+
+
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
     """Axes moved to other places, the rest in order.
 
@@ -142,18 +168,20 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
     return permute_dims(h, [placed[a] if a in placed else next(rest) for a in range(h.rank)])
 
 
-def expand_dims(x: Any, /, axis: int = 0) -> Array:
-    """A new axis of extent 1 at `axis`.
+def expand_dims(x: Any, /, axis: Any = 0) -> Array:
+    """New axes of extent 1, at these places of the result.
 
-    >>> pb.function(lambda x: pb.expand_dims(x, axis=1))(np.arange(2)).tolist()
-    [[0], [1]]
+    >>> pb.function(lambda x: pb.expand_dims(x, axis=(0, 2)))(np.arange(2)).tolist()
+    [[[0], [1]]]
     """
     h = as_array(x, "expand_dims")
-    if not -h.rank - 1 <= axis <= h.rank:
-        raise ShapeError("E104", f"expand_dims: axis {axis} for an array of {h.rank} axes", position=user_position())
-    at = axis % (h.rank + 1)
-    extents = (*h.extents[:at], ONE_INDEX, *h.extents[at:])
-    return view(extents, h.settled, lambda i: h.element((*i[:at], *i[at + 1 :])), user_position(), h.name)
+    rank = h.rank + (len(axis) if isinstance(axis, tuple | list) else 1)
+    added = places(rank, axis, "expand_dims", h)
+    own = [a for a in range(rank) if a not in added]
+    extents = [ONE_INDEX] * rank
+    for a, e in zip(own, h.extents):
+        extents[a] = e
+    return view(extents, h.settled, lambda i: h.element(tuple(i[a] for a in own)), user_position(), h.name)
 
 
 def squeeze(x: Any, /, axis: Any) -> Array:
@@ -223,13 +251,21 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
     h = as_array(x, "roll")
     if axis is None:
         return reshape(roll(reshape(h, (-1,)), shift, axis=0), tuple(h.extents))
-    axes = normal_axes(h, axis, "roll")
-    shifts = dict(
-        zip(axes, [extent_of(s, "roll") for s in (shift if isinstance(shift, tuple) else (shift,) * len(axes))])
-    )
-    rule = lambda indices: h.element(
-        tuple((i - shifts[a]) % h.extents[a] if a in shifts else i for a, i in enumerate(indices))
-    )
+    given = axis if isinstance(axis, tuple | list) else (axis,)
+    by = [extent_of(s, "roll") for s in (shift if isinstance(shift, tuple | list) else (shift,) * len(given))]
+    if len(by) != len(given):
+        raise ShapeError(
+            "E104",
+            f"roll: {len(by)} shifts for {len(given)} axes",
+            position=user_position(),
+            facts=[describe(h, "array")],
+            remedy="one shift for each axis, or one for all",
+        )
+    shifts = [ZERO_INDEX] * h.rank
+    for a, s in zip(given, by):  # an axis that is given twice moves by both
+        (at,) = normal_axes(h, a, "roll")
+        shifts[at] = shifts[at] + s
+    rule = lambda own: h.element(tuple((i - s) % e if s.terms else i for i, s, e in zip(own, shifts, h.extents)))
     return view(h.extents, h.settled, rule, user_position(), h.name)
 
 
@@ -352,27 +388,45 @@ def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Array:
     >>> pb.function(lambda x, i: pb.take_along_axis(x, i))(np.array([[1, 2], [3, 4]]), np.array([[1], [0]])).tolist()
     [[2], [3]]
     """
-    from pullback.lang.ranges import to_index
-
     h, i = as_array(x, "take_along_axis"), as_array(indices, "take_along_axis")
+    position = user_position()
     (at,) = normal_axes(h, axis, "take_along_axis")
-    rule = lambda own: h.element((*own[:at], to_index(i.element(own)), *own[at + 1 :]))
-    return view(i.extents, h.settled, rule, user_position(), h.name)
+    if i.rank != h.rank or not i.settled.is_integer:
+        raise ShapeError(
+            "E104",
+            f"take_along_axis takes integers of as many axes as the array has, {h.rank}, not {type_text(i)}",
+            position=position,
+            facts=[describe(h, "array"), describe(i, "indices")],
+        )
+    column = view([ONE_INDEX if a == at else e for a, e in enumerate(h.extents)], h.settled, h.element, None, h.name)
+    extents = broadcast_extents("take_along_axis", [column, i], position)
+
+    def rule(own: Indices) -> Scalar:
+        full = [ZERO_INDEX if e.constant == 1 else k for k, e in zip(own, h.extents)]
+        full[at] = from_end(aligned(i, own), h.extents[at])
+        return h.element(tuple(full))
+
+    return view(extents, h.settled, rule, position, h.name)
 
 
-def repeat(x: Any, repeats: int, /, axis: int) -> Array:
-    """Every slice along the axis `repeats` times in a row.
+def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
+    """Every slice along the axis `repeats` times in a row; None repeats the elements of x flattened.
 
     >>> pb.function(lambda x: pb.repeat(x, 2, axis=0))(np.arange(3)).tolist()
     [0, 0, 1, 1, 2, 2]
     """
     h = as_array(x, "repeat")
+    if axis is None:
+        h, axis = reshape(h, (-1,)), 0
     (at,) = normal_axes(h, axis, "repeat")
     times = extent_of(repeats, "repeat")
     extents = (*h.extents[:at], h.extents[at] * times, *h.extents[at + 1 :])
-    return view(
-        extents, h.settled, lambda i: h.element((*i[:at], i[at] // times, *i[at + 1 :])), user_position(), h.name
-    )
+    rule = lambda i: h.element((*i[:at], i[at] // times, *i[at + 1 :]))
+    return view(_checked(extents, "repeat"), h.settled, rule, user_position(), h.name)
+
+
+def _checked(extents: Sequence[Index], what: str) -> list[Index]:
+    return [current().extent(e, what) for e in extents]
 
 
 def tile(x: Any, repetitions: Sequence[Any], /) -> Array:
@@ -382,9 +436,9 @@ def tile(x: Any, repetitions: Sequence[Any], /) -> Array:
     [0, 1, 2, 0, 1, 2]
     """
     h = as_array(x, "tile")
-    counts = [extent_of(r, "tile") for r in repetitions]
+    counts = [extent_of(r, "tile") for r in (repetitions if isinstance(repetitions, tuple | list) else (repetitions,))]
     while len(counts) < h.rank:
         counts.insert(0, ONE_INDEX)
     own = (*(ONE_INDEX,) * (len(counts) - h.rank), *h.extents)
     rule = lambda i: aligned(h, tuple(k % e for k, e in zip(i, own)))
-    return view([c * e for c, e in zip(counts, own)], h.settled, rule, user_position(), h.name)
+    return view(_checked([c * e for c, e in zip(counts, own)], "tile"), h.settled, rule, user_position(), h.name)

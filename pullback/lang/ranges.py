@@ -335,6 +335,18 @@ def to_index(e: Scalar) -> Index:
     return expr.data_index(e, limit)
 
 
+def from_end(e: Scalar, extent: Index) -> Index:
+    """An integer of an index array as an index: from the end of the axis where it is negative."""
+    index = to_index(e)
+    if e.dtype.kind == "unsigned" or prove_nonnegative(index) or _nonnegative(e):
+        return index
+    if prove_nonnegative(-index - 1):
+        return extent + index
+    place, end = expr.cast(e, types.i64), expr.from_index(extent, types.i64)
+    negative = expr.apply("less", place, expr.const(0, types.i64))
+    return expr.data_index(expr.select(negative, expr.add(place, end), place))
+
+
 def _clipped(e: Scalar) -> Index | None:
     """The extent of minimum(maximum(x, 0), n - 1), in either order."""
     if not (isinstance(e, Apply) and e.primitive.name in ("minimum", "maximum")):
@@ -369,6 +381,8 @@ def _nonnegative(e: Scalar) -> bool:
             return all(map(_nonnegative, args))
         case Const() | FromIndex():
             return prove_nonnegative(to_index(e))
+        case Get() if e.ref.bounds is not None:
+            return prove_nonnegative(e.ref.bounds[0])
         case _:
             return False
 

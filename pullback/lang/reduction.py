@@ -10,7 +10,7 @@ from pullback.ir import expr, types
 from pullback.ir.expr import ReduceOp, Scalar
 from pullback.ir.index import ONE_INDEX, Index, Var, as_index
 from pullback.ir.types import DType
-from pullback.lang.elementwise import elementwise
+from pullback.lang.elementwise import choose, dtype_from, elementwise
 from pullback.lang.handle import Handle, Indices, as_array, axes_for, describe, emit, from_index, scalar, type_text
 from pullback.lang.trace import current
 from pullback.source import Position, user_position
@@ -28,19 +28,21 @@ def empty_error(what: str) -> ShapeError:
 
 def normal_axes(h: Handle, axis: Any, what: str) -> tuple[int, ...]:
     """The axes meant, non-negative; all of them for None."""
-    if axis is None:
-        return tuple(range(h.rank))
-    given = axis if isinstance(axis, tuple | list) else (axis,)
+    return tuple(range(h.rank)) if axis is None else places(h.rank, axis, what, h)
+
+
+def places(rank: int, axis: Any, what: str, h: Handle) -> tuple[int, ...]:
+    """The axes meant of an array with so many, non-negative. `h` is what the function was given."""
     out = []
-    for a in given:
-        if isinstance(a, bool) or not isinstance(a, int) or not -h.rank <= a < h.rank:
+    for a in axis if isinstance(axis, tuple | list) else (axis,):
+        if isinstance(a, bool) or not isinstance(a, int) or not -rank <= a < rank:
             raise ShapeError(
                 "E104",
-                f"{what}: axis {a!r} of an array with {h.rank} axes",
+                f"{what}: axis {a!r} of an array with {rank} axes",
                 position=user_position(),
                 facts=[describe(h, "array")],
             )
-        out.append(a % h.rank)
+        out.append(a % rank)
     if len(set(out)) != len(out):
         raise ShapeError("E104", f"{what}: an axis is given twice in {axis!r}", position=user_position())
     return tuple(out)
@@ -93,10 +95,8 @@ def reduce_axes(op: ReduceOp, x: object, axis: Any, keepdims: bool, dtype: DType
     return emit(extents, rule, op, position)
 
 
-def _accumulator(x: object, dtype: Any) -> DType:
+def accumulator(x: object, dtype: Any) -> DType:
     """The dtype of a sum: floating as it is, integers in 64 bits."""
-    from pullback.lang.elementwise import dtype_from
-
     if dtype is not None:
         return dtype_from(dtype)
     own = as_array(x).settled
@@ -109,7 +109,7 @@ def sum(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) 
     >>> pb.function(lambda x: pb.sum(x, axis=0))(np.array([[1, 2], [3, 4]])).tolist()
     [4, 6]
     """
-    return reduce_axes("sum", x, axis, keepdims, _accumulator(x, dtype))
+    return reduce_axes("sum", x, axis, keepdims, accumulator(x, dtype))
 
 
 def prod(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
@@ -118,7 +118,7 @@ def prod(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False)
     >>> pb.function(lambda x: pb.prod(x, axis=1))(np.array([[1, 2], [3, 4]])).tolist()
     [2, 12]
     """
-    return reduce_axes("prod", x, axis, keepdims, _accumulator(x, dtype))
+    return reduce_axes("prod", x, axis, keepdims, accumulator(x, dtype))
 
 
 def max(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
@@ -214,9 +214,17 @@ def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = F
 
 
 def std(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Array:
-    """Standard deviation over all or the given axes.
+    """Standard deviation over all or the given axes; where all elements are equal, its derivative is 0.
 
     >>> pb.function(lambda x: pb.std(x))(np.array([1.0, 1.0, 5.0, 5.0])).item()
     2.0
     """
-    return elementwise("sqrt", var(x, axis=axis, correction=correction, keepdims=keepdims))
+    return root(var(x, axis=axis, correction=correction, keepdims=keepdims))
+
+
+def root(x: Array, degree: float = 2) -> Array:
+    """The root of a sum of powers, whose derivative at 0 is 0 as that of `abs` is."""
+    nought = elementwise("equal", x, 0)
+    positive = choose(nought, 1, x)
+    taken = elementwise("sqrt", positive) if degree == 2 else elementwise("power", positive, 1 / degree)
+    return choose(nought, 0, taken)

@@ -12,7 +12,7 @@ from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.index import Cond, Index, as_index, cond, prove, prove_nonnegative
-from pullback.lang.elementwise import index_of
+from pullback.lang.elementwise import aligned, broadcast_extents, common_dtype, index_of
 from pullback.lang.handle import (
     Handle,
     Indices,
@@ -25,6 +25,7 @@ from pullback.lang.handle import (
     type_text,
     view,
 )
+from pullback.lang.ranges import from_end
 from pullback.lang.trace import current
 from pullback.source import Position, user_position
 
@@ -37,30 +38,21 @@ def subscript(h: Handle, key: object) -> Array:
     position = user_position()
     if h.weak is not None:
         raise ShapeError("E104", f"{type_text(h)} has no axes to index", position=position)
-    items = _expand(h, key, position)
     extents: list[Index] = []
     parts: list[Any] = []  # per axis of h: an index, (start, step, axis of the result), or a gather
-    gathers: list[Handle] = []
-    gather_at: int | None = None
-    axis = 0
-    for item in items:
+    singles: list[tuple[int, int]] = []  # where indices and gathers stand: in the key, and in the result
+    for place, item in enumerate(_expand(h, key, position)):
         if item is None:
             extents.append(as_index(1))
         elif isinstance(item, slice):
-            start, step, extent = _slice(h, axis, item, position)
+            start, step, extent = _slice(h, len(parts), item, position)
             parts.append((start, step, len(extents)))
             extents.append(extent)
-            axis += 1
-        else:
-            index = _index(h, axis, item, position)
-            if isinstance(index, Handle):
-                if gather_at is None:
-                    gather_at = len(extents)
-                gathers.append(index)
-            parts.append(index)
-            axis += 1
-    if gathers:
-        return _gather(h, parts, extents, gathers, gather_at or 0, position)
+        elif not isinstance(item, EllipsisType):
+            singles.append((place, len(extents)))
+            parts.append(_index(h, len(parts), item, position))
+    if any(isinstance(p, Handle) for p in parts):
+        return _gather(h, parts, extents, _joint_place(singles), position)
 
     def rule(indices: Indices) -> Scalar:
         return h.element(tuple(p if isinstance(p, Index) else p[0] + p[1] * indices[p[2]] for p in parts))
@@ -72,7 +64,7 @@ def subscript(h: Handle, key: object) -> Array:
 
 
 def _expand(h: Handle, key: object, position: Position | None) -> list[Any]:
-    """The items of a key, one per axis of h besides None; an ellipsis and missing axes become full slices."""
+    """The items of a key, an ellipsis and missing axes as full slices; an ellipsis itself stays before its own."""
     items = list(key) if isinstance(key, tuple) else [key]
     used = sum(1 for i in items if i is not None and i is not Ellipsis)
     if used > h.rank:
@@ -87,8 +79,17 @@ def _expand(h: Handle, key: object, position: Position | None) -> list[Any]:
     if len(dots) > 1:
         raise ShapeError("E104", "an index may hold one `...` only", position=position)
     if dots:
-        return [*items[: dots[0]], *missing, *items[dots[0] + 1 :]]
+        return [*items[: dots[0] + 1], *missing, *items[dots[0] + 1 :]]
     return items + missing
+
+
+def _joint_place(singles: Sequence[tuple[int, int]]) -> int:
+    """The axis of the result where those of index arrays begin.
+
+    As in NumPy: their place in the key where they and single indices are side by side, else the front.
+    """
+    places = [place for place, _ in singles]
+    return singles[0][1] if places == list(range(places[0], places[0] + len(places))) else 0
 
 
 def _index(h: Handle, axis: int, item: object, position: Position | None) -> Any:
@@ -101,12 +102,7 @@ def _index(h: Handle, axis: int, item: object, position: Position | None) -> Any
             position=position,
             remedy="`where(mask, x, 0)` keeps the shape; shapes never depend on data",
         )
-    if isinstance(item, int | np.integer):
-        value = int(item)
-        return extent + value if value < 0 else as_index(value)
     i = as_array(item, "index")
-    if i.index is not None:
-        return i.index
     if not i.settled.is_integer:
         remedy = "`where(mask, x, 0)` keeps the shape" if i.settled.is_bool else "convert it with `astype(pb.int64)`"
         raise DTypeError(
@@ -116,27 +112,25 @@ def _index(h: Handle, axis: int, item: object, position: Position | None) -> Any
             facts=[describe(i, "index")],
             remedy=remedy,
         )
-    return index_of(i) if i.rank == 0 else i
+    if i.rank:
+        return i
+    index = index_of(i)
+    return extent + index if index.constant is not None and index.constant < 0 else index
 
 
-def _gather(
-    h: Handle, parts: list[Any], extents: list[Index], gathers: Sequence[Handle], at: int, position: Position | None
-) -> Array:
-    """H with integer arrays among the indices: their common shape takes the place of the axes they index."""
-    from pullback.lang.elementwise import aligned, broadcast_extents
-    from pullback.lang.ranges import to_index
-
-    shape = broadcast_extents("index", gathers, position)
+def _gather(h: Handle, parts: list[Any], extents: list[Index], at: int, position: Position | None) -> Array:
+    """H with integer arrays among the indices: their common shape stands at axis `at` of the result."""
+    shape = broadcast_extents("index", [p for p in parts if isinstance(p, Handle)], position)
     rank = len(shape)
 
     def rule(indices: Indices) -> Scalar:
         own, rest = indices[at : at + rank], (*indices[:at], *indices[at + rank :])
         full = []
-        for p in parts:
+        for p, extent in zip(parts, h.extents):
             if isinstance(p, Index):
                 full.append(p)
             elif isinstance(p, Handle):
-                full.append(to_index(aligned(p, own)))
+                full.append(from_end(aligned(p, own), extent))
             else:
                 full.append(p[0] + p[1] * rest[p[2]])
         return h.element(tuple(full))
@@ -230,8 +224,6 @@ def at(h: Handle, indices: Sequence[object], fill: object = 0) -> Array:
         )
     zero_fill = other.literal is not None and other.literal == 0
     if not zero_fill:
-        from pullback.lang.elementwise import common_dtype
-
         common_dtype("at", [h, other], position)
 
     def rule(rest: Indices) -> Scalar:

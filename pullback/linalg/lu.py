@@ -177,6 +177,9 @@ def eliminated(a: Array) -> Factors:
     """
     a = constant(a)
     n = a.shape[0]
+    if a.extents[0].constant == 0:  # among no rows there is none to choose
+        nothing = zeros((0,), dtype="int64")
+        return Factors(a, a, nothing, nothing)
 
     def step(state: Any, j: Any) -> Any:
         down, upper, used = state  # down[k, i] = lower[place of row i, k]

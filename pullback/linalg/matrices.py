@@ -19,7 +19,7 @@ from pullback.lang.composed import diagonal, inf, trace
 from pullback.lang.creation import arange, eye, full, ones, zeros
 from pullback.lang.elementwise import dtype_from, elementwise
 from pullback.lang.functions import abs as magnitude
-from pullback.lang.functions import add, multiply, sqrt
+from pullback.lang.functions import add, multiply
 from pullback.lang.handle import as_array, describe, extent_of, shape_text, view
 from pullback.lang.index import build, where
 from pullback.lang.linalg import matmul, outer, tensordot, vecdot
@@ -27,7 +27,7 @@ from pullback.lang.manipulation import expand_dims, matrix_transpose
 from pullback.lang.ranges import to_index
 from pullback.lang.reduction import max as largest
 from pullback.lang.reduction import min as smallest
-from pullback.lang.reduction import normal_axes, sum
+from pullback.lang.reduction import normal_axes, root, sum
 from pullback.lang.trace import current
 from pullback.source import user_position
 
@@ -178,18 +178,13 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
     if ord == 1:
         return sum(magnitude(h), axis=axis, keepdims=keepdims)
     if ord == 2:
-        return _root(sum(elementwise("multiply", h, h), axis=axis, keepdims=keepdims), sqrt)
+        return root(sum(elementwise("multiply", h, h), axis=axis, keepdims=keepdims))
     powers = sum(elementwise("power", magnitude(h), ord), axis=axis, keepdims=keepdims)
-    return _root(powers, lambda total: elementwise("power", total, 1 / ord))
+    return root(powers, ord)
 
 
 def _one(h: Array) -> Array:
     return full((), 1, dtype=h.settled)
-
-
-def _root(total: Array, f: Callable[[Array], Array]) -> Array:
-    """F of a sum of powers: 0 at 0, and so its derivative there."""
-    return where(elementwise("equal", total, 0), 0, f(total))
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") -> Array:

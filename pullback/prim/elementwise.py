@@ -13,6 +13,7 @@ import numpy as np
 from pullback.ir import semantics
 from pullback.ir.expr import Const, Scalar, select, zero
 from pullback.ir.notation import (
+    copysign,
     divide,
     floor_divide,
     greater_equal,
@@ -185,6 +186,12 @@ static inline {c} pb_sign_{t}({c} a) {
 }
 """,
     },
+))
+
+COPYSIGN: Final = PRIMITIVES.add(Primitive(
+    "copysign", "The magnitude of a with the sign of b, which -0.0 and NaN have too. At a = 0 the derivative is 0.", 2,
+    np.copysign, partials=lambda a, b, out: (sign(a) * copysign(one(a), b), None), c={"*": "copysign{f}({0}, {1})"},
+    domain=(-3.0, 3.0),
 ))
 
 FLOOR: Final = PRIMITIVES.add(Primitive(
