@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
-from pullback.errors import DTypeError
-from pullback.ir import expr
+from pullback.errors import DTypeError, ShapeError, TraceError
+from pullback.ir import expr, types
 from pullback.ir.expr import Scalar
-from pullback.ir.index import Index, cond
-from pullback.lang.elementwise import convert, dtype_from, elementwise
+from pullback.ir.index import ZERO_INDEX, Index, as_index, cond, prove_nonnegative
+from pullback.ir.types import DType
+from pullback.lang.elementwise import convert, dtype_from
 from pullback.lang.handle import Indices, as_array, extent_of, from_number, type_text, view
 from pullback.lang.trace import current
 from pullback.source import user_position
@@ -30,7 +32,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None) -> Array:
     """
     value = as_array(fill_value, "full")
     if value.rank:
-        raise DTypeError("E121", f"full takes one value, not {type_text(value)}", position=user_position())
+        raise _several("full", value)
     target = value.settled if dtype is None else dtype_from(dtype)
     return view(_shape(shape, "full"), target, lambda _: expr.cast(value.element((), target), target))
 
@@ -82,35 +84,105 @@ def ones_like(x: Any, /, *, dtype: Any = None) -> Array:
 
 
 def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None) -> Array:
-    """Integers from start up to, not including, stop.
+    """Numbers from start up to, not including, stop.
+
+    Args:
+        start: an int, a dim or arithmetic on these, or a Python float; 0 where it alone is given, then as `stop`.
+        stop: the same.
+        step: how far apart they are; negative counts down.
+        dtype: int64 unless given, floating where one of the numbers is.
+    Raises:
+        ShapeError: [E104] the step is 0, or a dim whose sign is not known.
 
     >>> pb.function(lambda: pb.arange(4))().tolist()
     [0, 1, 2, 3]
+    >>> pb.function(lambda: pb.arange(1.0, 0.0, -0.25))().tolist()
+    [1.0, 0.75, 0.5, 0.25]
     """
     first, last = (0, start) if stop is None else (start, stop)
+    if any(isinstance(v, float) for v in (first, last, step)):
+        return _float_range(first, last, step, dtype)
     low, high, by = (extent_of(v, "arange") for v in (first, last, step))
-    rising = by.constant is not None and by.constant > 0
-    count = (high - low + by - 1) // by if rising else (low - high - by - 1) // -by
-    target = dtype_from(dtype or "int64")
+    if prove_nonnegative(by - 1):
+        count = (high - low + by - 1) // by
+    elif prove_nonnegative(-by - 1):
+        count = (low - high - by - 1) // -by
+    else:
+        raise _no_step(by)
+    if count.constant is not None and count.constant < 0:
+        count = ZERO_INDEX
+    target = _number_type("arange", dtype, types.i64)
     return view(_shape(count, "arange"), target, lambda i: expr.from_index(low + i[0] * by, target))
 
 
+def _no_step(step: Index) -> ShapeError:
+    return ShapeError(
+        "E104",
+        "arange: a step of 0 reaches no stop" if step.constant == 0 else f"arange: is the step {step} above 0?",
+        position=user_position(),
+        remedy="a number above 0, or below",
+    )
+
+
+def _float_range(start: Any, stop: Any, step: Any, dtype: Any) -> Array:
+    """`arange` of Python numbers."""
+    if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in (start, stop, step)):
+        raise TraceError(
+            "E135",
+            "arange: floats and dims do not mix: the number of elements must be known when the function is defined",
+            position=user_position(),
+            remedy="`arange(n)` times the step, plus the start",
+        )
+    if step == 0:
+        raise _no_step(ZERO_INDEX)
+    target = _number_type("arange", dtype, current().default_float)
+    count = max(0, math.ceil((stop - start) / step))
+    first, by = expr.const(start, types.f64), expr.const(step, types.f64)
+    rule = lambda i: expr.cast(expr.add(first, expr.mul(expr.from_index(i[0], types.f64), by)), target)
+    return view([as_index(count)], target, rule)
+
+
+def _number_type(what: str, dtype: Any, default: DType) -> DType:
+    """The dtype asked for, which must be one of numbers."""
+    target = default if dtype is None else dtype_from(dtype)
+    if target.is_bool:
+        raise DTypeError("E121", f"{what} gives numbers, not bool", position=user_position(), remedy="compare them")
+    return target
+
+
 def linspace(start: Any, stop: Any, /, num: Any, *, dtype: Any = None, endpoint: bool = True) -> Array:
-    """`num` evenly spaced values from start to stop.
+    """`num` evenly spaced values from start to stop, which is the last of them unless `endpoint` is False.
 
     >>> pb.function(lambda: pb.linspace(0.0, 1.0, 3))().tolist()
     [0.0, 0.5, 1.0]
     """
-    target = current().default_float if dtype is None else dtype_from(dtype)
+    target = _number_type("linspace", dtype, current().default_float)
+    floating = target if target.is_floating else types.f64
     (count,) = _shape(num, "linspace")
-    a, b = convert(as_array(start), target), convert(as_array(stop), target)
-    gaps = expr.from_index(count - 1 if endpoint else count, target)
-    step = elementwise("subtract", b, a).element()
+    a, b = (_one_value("linspace", v, floating) for v in (start, stop))
+    gaps = expr.from_index(count - 1 if endpoint else count, floating)
 
     def rule(indices: Indices) -> Scalar:
-        return expr.add(a.element(), expr.apply("divide", expr.mul(expr.from_index(indices[0], target), step), gaps))
+        i = indices[0]
+        way = expr.apply("divide", expr.mul(expr.from_index(i, floating), expr.add(b, expr.negative(a))), gaps)
+        value = expr.add(a, expr.bracket([cond(">=", i - 1)], way))  # with one value there is no gap to divide by
+        if endpoint:  # rounding may miss the stop
+            at_stop = [cond(">=", i - 1), cond("==", i - (count - 1))]
+            value = expr.select(expr.test(at_stop), b, value)
+        return value if target.is_floating else expr.cast(expr.apply("floor", value), target)
 
     return view([count], target, rule)
+
+
+def _one_value(what: str, x: Any, dtype: DType) -> Scalar:
+    h = as_array(x, what)
+    if h.rank:
+        raise _several(what, h)
+    return convert(h, dtype).element()
+
+
+def _several(what: str, h: Array) -> DTypeError:
+    return DTypeError("E121", f"{what} takes one value, not {type_text(h)}", position=user_position())
 
 
 def eye(n_rows: Any, n_cols: Any = None, /, *, k: int = 0, dtype: Any = None) -> Array:
