@@ -22,6 +22,7 @@ from pullback.errors import (
     PullbackError,
     ShapeError,
     TraceError,
+    UnfinishedError,
 )
 from pullback.ir import types as _types
 from pullback.lang.annotations import Size, Static
@@ -187,6 +188,7 @@ __all__ = [
     "Size",
     "Static",
     "TraceError",
+    "UnfinishedError",
     "abs",
     "acos",
     "acosh",

@@ -6,6 +6,7 @@
       TraceError        (TypeError)    Python control flow and conversions on traced values
       DerivativeError                  derivatives that do not exist or are not supported
       IndexRangeError   (IndexError)   an index that left its range while a program ran
+      UnfinishedError   (RuntimeError) a loop that its limit of trips ended while its test still held
       NotFiniteError    (FloatingPointError)  NaN or infinity that a statement of a debug build made of finite numbers
       ParseError                       program text that is not well formed
       VerifyError                      a program that breaks a rule of the intermediate representation
@@ -34,6 +35,7 @@ __all__ = [
     "PullbackError",
     "ShapeError",
     "TraceError",
+    "UnfinishedError",
     "UsageError",
     "VerifyError",
     "together",
@@ -195,6 +197,10 @@ class DerivativeError(PullbackError):
 
 class IndexRangeError(PullbackError, IndexError):
     """An index left its range while a program ran."""
+
+
+class UnfinishedError(PullbackError, RuntimeError):
+    """A loop reached its limit of trips while its test still held."""
 
 
 class NotFiniteError(PullbackError, FloatingPointError):

@@ -318,6 +318,16 @@ def data_index(scalar: Scalar, extent: Index | None = None, checked: bool = Fals
     return as_index(Data(scalar, extent, checked))
 
 
+def demand_not(test: Scalar) -> Scalar:
+    """The integer 0; a program that needs it stops with an error where the test, a bool, holds."""
+    return from_index(data_index(cast(test, types.i64), as_index(1), True), types.i64)
+
+
+def is_demand(a: Data) -> bool:
+    """Whether a checked index is that of `demand_not`."""
+    return a.checked and isinstance(a.scalar, Cast) and a.scalar.arg.dtype.is_bool
+
+
 def apply(primitive: Primitive | str, *args: Scalar) -> Scalar:
     """A primitive applied; constants fold."""
     row = PRIMITIVES[primitive] if isinstance(primitive, str) else primitive

@@ -19,7 +19,7 @@ from typing import Any, Final, assert_never, cast
 
 import numpy as np
 
-from pullback.errors import IndexRangeError, ShapeError
+from pullback.errors import IndexRangeError, ShapeError, UnfinishedError
 from pullback.ir import dims as dims_
 from pullback.ir import types
 from pullback.ir.expr import (
@@ -37,12 +37,14 @@ from pullback.ir.expr import (
     Scalar,
     Select,
     Zero,
+    is_demand,
 )
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var
 from pullback.ir.program import Build, Scatter, Statement
 from pullback.ir.semantics import convert
 from pullback.ir.traverse import children, indices_of, walk
 from pullback.ir.types import DType
+from pullback.source import Position
 
 NDArray = np.ndarray[Any, Any]
 Value = int | NDArray
@@ -134,6 +136,13 @@ def blocks(lengths: Sequence[int], budget: int) -> Iterator[tuple[tuple[int, int
     cuts = [[(start, min(size, n - start)) for start in range(0, n, size)]
             for n, size in zip(lengths, reversed(sizes), strict=True)]
     return product(*cuts)
+
+
+def unfinished_error(position: Position | None) -> UnfinishedError:
+    """The error for a loop whose test still holds when it has made all the trips it may."""
+    return UnfinishedError(
+        "E404", "while_loop: the test still holds after max_trips steps", position=position,
+        remedy='a larger max_trips, or at_limit="report", which gives the state so far and says that it is')
 
 
 class Grid:
@@ -244,6 +253,10 @@ class Grid:
         value = self.scalar(a.scalar, guards).astype(np.int64)
         if not a.checked or a.extent is None or value.size == 0:
             return value
+        if is_demand(a):
+            if np.any(value & self.mask(guards)):
+                raise unfinished_error(self.statement.positions[0] if self.statement.positions else None)
+            return np.zeros_like(value)
         extent = self.index(a.extent, guards)
         return self._in_range(value, extent, guards, a.scalar)
 

@@ -10,7 +10,7 @@ from pullback.ir import expr, types
 from pullback.ir.expr import Ref
 from pullback.ir.index import Index, Var, as_index
 from pullback.ir.index import cond as condition
-from pullback.ir.program import Block, Choose, Fold, While
+from pullback.ir.program import Block, Build, Choose, Fold, While
 from pullback.ir.types import DType
 from pullback.lang import tree
 from pullback.lang.array import Array
@@ -231,25 +231,52 @@ def scan(n: Any, init: Any, f: Callable[[Any, Any], tuple[Any, Any]]) -> tuple[A
     return _loop("scan", n, init, f, rows=True)
 
 
-def while_loop(test: Callable[[Any], Any], body: Callable[[Any], Any], init: Any, max_trips: Any = None) -> Any:
+AT_LIMIT = ("error", "report")
+
+
+def while_loop(
+    test: Callable[[Any], Any],
+    body: Callable[[Any], Any],
+    init: Any,
+    max_trips: Any = None,
+    at_limit: str = "error",
+) -> Any:
     """The state after `state = body(state)` as long as `test(state)` holds.
 
     Args:
         test: a bool of rank 0 from a state.
         body: the next state, of the same structure, shapes and element types.
         init: the first state.
-        max_trips: at most so many steps.
+        max_trips: at most so many steps; reverse mode needs it.
+        at_limit: what happens where the test still holds after `max_trips` steps. "error": what needs the state or a
+            derivative of it stops with UnfinishedError. "report": the result says so.
     Returns:
-        The last state.
+        The last state; with "report" the pair of it and of a bool, whether `max_trips` was reached too early.
+    Raises:
+        UnfinishedError: [E404] when the function runs.
 
     >>> @pb.function
     ... def halved(x):
     ...     return pb.while_loop(lambda y: y >= 1.0, lambda y: y / 2, x)
     >>> float(halved(10.0))
     0.625
+    >>> @pb.function
+    ... def thrice(x):
+    ...     return pb.while_loop(lambda y: y >= 1.0, lambda y: y / 2, x, max_trips=3, at_limit="report")
+    >>> state, max_trips_reached = thrice(10.0)
+    >>> float(state), bool(max_trips_reached)
+    (1.25, True)
     """
     tracer = current()
     position = user_position()
+    if at_limit not in AT_LIMIT or (at_limit == "report" and max_trips is None):
+        found = "without max_trips" if at_limit in AT_LIMIT else f"is none of {', '.join(map(repr, AT_LIMIT))}"
+        raise TraceError(
+            "E144",
+            f"while_loop: at_limit={at_limit!r} {found}",
+            position=position,
+            remedy='"error", or "report" and a limit of trips',
+        )
     state = _State("while_loop", init, position)
     if tracer.inside:
         raise TraceError(
@@ -295,7 +322,23 @@ def while_loop(test: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
         ),
         owed,
     )
-    return tree.unflatten(state.structure, [from_ref(r) for r in outs])
+    last = tree.unflatten(state.structure, [from_ref(r) for r in outs])
+    if limit is None:
+        return last
+    reached = _bool(test(last), "while_loop")
+    if at_limit == "report":
+        return last, reached
+    unfinished = Ref("unfinished", types.i64, ())
+    demand = expr.demand_not(expr.get(ref_of(reached, "max_trips_reached")))
+    tracer.emit(Build((unfinished,), (), (demand,), () if position is None else (position,)), [])
+    return tree.unflatten(state.structure, [_demanding(from_ref(r), from_ref(unfinished)) for r in outs])
+
+
+def _demanding(x: Array, unfinished: Array) -> Array:
+    """x, whose elements and their derivatives need the 0 of a loop that came to its end."""
+    if x.settled is types.bool_:
+        return x & (unfinished == 0)
+    return x * convert(1 - unfinished, x.settled)
 
 
 def _bool(value: Any, what: str) -> Array:

@@ -399,7 +399,8 @@ class Break:
 class Site:
     """What a run-time check is about, for the message: the array, its axis, the statement and the place.
 
-    With a `shape` it is about the values of the array: they must be finite.
+    With a `shape` it is about the values of the array: they must be finite. With `ends` it is about a loop: it must
+    have come to its end within its limit of trips.
     """
 
     array: str
@@ -407,6 +408,7 @@ class Site:
     statement: str
     position: Position | None = None
     shape: tuple[int, ...] | None = None
+    ends: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)

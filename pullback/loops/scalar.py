@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TypeGuard
 
 from pullback.ir import expr
@@ -345,7 +346,8 @@ class ScalarLowering:
         target.statements.append(LetIndex(loaded, value))
         if atom.checked and extent is not None:
             array, axis = what or ("index", None)
-            target.statements.append(Check(as_index(loaded), extent, self.site(array, axis)))
+            site = replace(self.site(array, axis), ends=expr.is_demand(atom))
+            target.statements.append(Check(as_index(loaded), extent, site))
         target.data[atom] = loaded
         return loaded
 

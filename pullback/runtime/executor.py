@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pullback.clock import stage
-from pullback.errors import CompilerError, IndexRangeError, NotFiniteError
+from pullback.errors import CompilerError, IndexRangeError, NotFiniteError, UnfinishedError
 from pullback.ir.dims import evaluate
+from pullback.ir.grid import unfinished_error
 from pullback.ir.intern import uncollected
 from pullback.ir.program import Known, program_of
 from pullback.ir.types import dtype_named
@@ -231,8 +232,10 @@ class Executable:
         return outputs, arena != poison
 
 
-def check_error(site: Site, index: int, extent: int) -> IndexRangeError | NotFiniteError:
+def check_error(site: Site, index: int, extent: int) -> IndexRangeError | NotFiniteError | UnfinishedError:
     """The error for a failed check."""
+    if site.ends:
+        return unfinished_error(site.position)
     if site.shape is not None:
         return _not_finite(site, site.shape, index, extent)
     if site.axis is None:

@@ -24,7 +24,7 @@ from pullback.ir.interpret import interpret
 from pullback.ir.program import Program
 from pullback.ir.traverse import specialise
 from pullback.ir.types import f64
-from pullback.loops.nodes import Buffer
+from pullback.loops.nodes import Buffer, Site
 from pullback.loops.storage import make_buffer
 from pullback.runtime.buffer import NDArray, extents, prepared
 from pullback.runtime.emit import Lowered, lower_program, print_lowered
@@ -138,13 +138,17 @@ def _reference_inputs(program: Program, given: Sequence[NDArray] | None) -> tupl
 # Files ----------------------------------------------------------------------------------------------------------
 
 
+def _failure(site: Site) -> str:
+    if site.ends:
+        return "a loop reached max_trips while its test still held"
+    return f"an index left the range of {site.array} (in {site.statement})"
+
+
 def _header(program: Program, source: CSource) -> str:
     macro = source.name.upper()
     about = " ".join(program.doc.split()) if program.doc else program.name
     about = about.replace("*/", "* /")
-    codes = "".join(
-        f"     {k}  an index left the range of {site.array} (in {site.statement})\n"
-        for k, site in enumerate(source.sites, 1))
+    codes = "".join(f"     {k}  {_failure(site)}\n" for k, site in enumerate(source.sites, 1))
     if source.dims:
         codes += f"    {WRONG_DIMS}  dims that it does not take\n"
         codes += f"    {TOO_LARGE}  dims for which no memory is large enough\n"

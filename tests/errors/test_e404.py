@@ -1,0 +1,81 @@
+# ruff: noqa: E501
+"""E404 and E144: the programs, and the complete messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+
+UNFINISHED = """\
+UnfinishedError [E404] while_loop: the test still holds after max_trips steps
+  --> user.py:3:12
+   |     return pb.while_loop(lambda y: y >= 1.0, lambda y: y / 2, x, max_trips=3)
+   |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  try: a larger max_trips, or at_limit="report", which gives the state so far and says that it is      See docs/reference/errors.md#E404
+"""
+
+
+@pytest.mark.parametrize("call", ["halved", "halved.interpret", "pb.grad(halved)", "pb.jacobian(halved, mode='forward')"])
+def test_unfinished(message: Callable[[str], str], call: str) -> None:
+    assert (
+        message(f"""
+@pb.function
+def halved(x: Float64[Array, ""]):
+    return pb.while_loop(lambda y: y >= 1.0, lambda y: y / 2, x, max_trips=3)
+
+{call}(10.0)
+""")
+        == UNFINISHED
+    )
+
+
+def test_limit(message: Callable[[str], str]) -> None:
+    assert (
+        message("""
+@pb.function
+def halved(x: Float64[Array, ""]):
+    return pb.while_loop(lambda y: y >= 1.0, lambda y: y / 2, x, at_limit="report")
+""")
+        == """\
+TraceError [E144] while_loop: at_limit='report' without max_trips
+  --> user.py:3:12
+   |     return pb.while_loop(lambda y: y >= 1.0, lambda y: y / 2, x, at_limit="report")
+   |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  try: "error", or "report" and a limit of trips      See docs/reference/errors.md#E144
+"""
+    )
+
+
+def heron(trips: int) -> Any:
+    step = lambda s: (0.5 * (s[0] + s[1] / s[0]), s[1], s[2] + 1, s[3])
+    going = lambda s: pb.abs(s[0] * s[0] - s[1]) > 1e-9
+    return pb.function(lambda a: pb.while_loop(going, step, (a, a, 0, a > 0), max_trips=trips))
+
+
+def partial_of(f: Any, k: int) -> Callable[[Any], Any]:
+    return lambda a: f(a)[k]
+
+
+def test_states_of_every_kind_need_the_end() -> None:
+    """Numbers, integers and bools, one of them read alone, mapped and differentiated; the limit itself is enough."""
+    root, a, steps, positive = heron(20)(2.0)
+    assert (round(float(root), 9), float(a), bool(positive)) == (1.414213562, 2.0, True)
+    assert heron(int(steps))(2.0)[2] == steps
+    short = heron(int(steps) - 1)
+    for alone in (pb.function(partial_of(short, k)) for k in range(4)):
+        for call in (alone, alone.interpret):
+            with pytest.raises(pb.UnfinishedError):
+                call(2.0)
+    rooted = lambda f: pb.function(partial_of(f, 0))
+    assert float(pb.grad(rooted(heron(20)))(2.0)) == pytest.approx(0.5 * 2.0**-0.5)
+    assert float(pb.hessian(rooted(heron(20)))(2.0)) == pytest.approx(-0.25 * 2.0**-1.5)
+    two = np.array([1.0, 2.0])
+    np.testing.assert_allclose(pb.vmap(rooted(heron(20)))(two), two**0.5, rtol=1e-9)
+    for f, x in ((pb.grad(rooted(short)), 2.0), (pb.hessian(rooted(short)), 2.0), (pb.vmap(rooted(short)), two)):
+        with pytest.raises(pb.UnfinishedError):
+            f(x)
