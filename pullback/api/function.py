@@ -15,6 +15,7 @@ from pullback.api.call import inline
 from pullback.api.execute import Runner, prepare
 from pullback.api.explain import Explanation, Format, derive, explain
 from pullback.api.fast import Shortcut, collect
+from pullback.api.recent import Recent
 from pullback.api.signature import Parameter, Signature, bind, parameters_of, signature_of
 from pullback.api.traced import Traced, trace
 from pullback.api.typetext import program_type
@@ -148,8 +149,8 @@ class Function:
             self._notes["debug"] = True
         self._donate = tuple(donate)
         self._own_parameters: list[Parameter] | None = None
-        self._traces: dict[Signature, Traced] = {}
-        self._fast: dict[Any, Shortcut] = {}
+        self._traces: Recent[Signature, Traced] = Recent()
+        self._fast: Recent[Any, Shortcut] = Recent()
         self._versions = Versions(self.name, threads, self._specialised, self._fast.clear)
         self._entries = ()
         self._by_value = True
@@ -225,7 +226,7 @@ class Function:
                     with stage(f"{'derive' if self.is_derivative else 'trace'} {self.name}"):
                         found = self._trace(signature)
                     if not found.foreign and not (is_tracing() and found.closes_over_indices):
-                        found = self._traces.setdefault(signature, found)
+                        found = self._traces.put(signature, found)
                 return found
         finally:
             _THREAD.tracing.discard(key)
@@ -298,7 +299,7 @@ class Function:
         if not keywords and (fixed := _fixed(args, signature.flat, arrays)) is not None:
             self._keep(runner, fixed)
         if quick and len(given) == len(signature.flat):
-            self._fast[key] = Shortcut(runner, signature.flat, given)
+            self._fast.put(key, Shortcut(runner, signature.flat, given))
         try:
             return runner.call(arrays, out)
         except PullbackError as error:

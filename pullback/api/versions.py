@@ -11,6 +11,7 @@ from typing import Any
 
 from pullback.api import policy
 from pullback.api.execute import NDArray, Runner, prepare
+from pullback.api.recent import Recent
 from pullback.api.signature import Signature
 from pullback.api.traced import Traced
 from pullback.api.trial import Trial
@@ -27,7 +28,7 @@ class Versions:
     """The compiled versions of one function.
 
     Attributes:
-        runners: what runs calls, by signature, shapes, sizes, threads and backend.
+        runners: what runs calls, by signature, shapes, sizes, threads and backend: those that were called last.
     """
 
     def __init__(
@@ -35,13 +36,13 @@ class Versions:
         changed: Callable[[], None],
     ) -> None:
         """A function's name, its threads, what it compiles for dims, and what to call when a version gives way."""
-        self.runners: dict[Any, Runner] = {}
+        self.runners: Recent[Any, Runner] = Recent()
         self._name = name
         self._threads = threads
         self._specialised = specialised
         self._changed = changed
-        self._own: dict[Signature, set[tuple[int, ...]]] = {}  # dims that have C of their own
-        self._general: dict[Any, Any] = {}
+        self._own: Recent[Signature, set[tuple[int, ...]]] = Recent()  # dims that have C of their own
+        self._general: Recent[Any, Any] = Recent()
 
     def runner(self, signature: Signature, traced: Traced, flat: Sequence[Any]) -> tuple[Runner, list[NDArray]]:
         """What runs this call, and the arrays to give it."""
@@ -54,7 +55,7 @@ class Versions:
             with turn((self, key)):
                 runner = self.runners.get(key)
                 if runner is None:
-                    runner = self.runners[key] = self._runner(signature, traced, arrays, sizes, threads)
+                    runner = self.runners.put(key, self._runner(signature, traced, arrays, sizes, threads))
         return runner, arrays
 
     def _runner(
@@ -75,11 +76,15 @@ class Versions:
             return False
         if wish == "never":
             return True
-        own = self._own.setdefault(signature, set())
+        own = self._dims_with_own(signature)
         values = tuple(dims.values())
         if len(own) < FIRST:
             own.add(values)
         return values not in own
+
+    def _dims_with_own(self, signature: Signature) -> set[tuple[int, ...]]:
+        found = self._own.get(signature)
+        return self._own.put(signature, set()) if found is None else found
 
     def _trial(self, signature: Signature, traced: Traced, dims: dict[str, int], threads: int) -> Trial | None:
         """How long C for all sizes serves these dims, where it need not do so for ever."""
@@ -90,7 +95,7 @@ class Versions:
             from pullback.runtime.executor import compile_program
 
             self._changed()
-            own = self._own[signature]
+            own = self._dims_with_own(signature)
             values = tuple(dims.values())
             if len(own) >= MOST and values not in own:
                 return None
@@ -105,6 +110,5 @@ class Versions:
 
         key = (signature, threads)
         with turn((self, "general", key)):
-            if key not in self._general:
-                self._general[key] = compile_general(traced.known, threads=threads)
-            return self._general[key]
+            found = self._general.get(key)
+            return found or self._general.put(key, compile_general(traced.known, threads=threads))

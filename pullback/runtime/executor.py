@@ -1,7 +1,7 @@
 """Compiled programs as callables on NumPy arrays.
 
-An `Executable` owns a pool of arenas: a call takes one and gives it back, so calls from several threads run at the
-same time, each in its own memory. The call itself runs without the interpreter lock.
+A call takes an arena and gives it back, so calls from several threads run at the same time, each in its own memory. The
+call itself runs without the interpreter lock.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pullback.ir.grid import unfinished_error
 from pullback.ir.intern import uncollected
 from pullback.ir.program import Known, program_of
 from pullback.ir.types import dtype_named
+from pullback.runtime.arena import arenas
 from pullback.runtime.buffer import NDArray, address, aligned_bytes, prepared
 from pullback.runtime.compile import (
     DEBUG_FLAGS,
@@ -35,6 +36,7 @@ from pullback.runtime.compile import (
 from pullback.runtime.load import Entry
 from pullback.runtime.pool import pool_address
 from pullback.runtime.record import Parameter, Record, find_record, keep_record, record_path
+from pullback.runtime.shim import fast_entry
 from pullback.source import user_position
 
 if TYPE_CHECKING:  # the compiler itself is imported when a program is not in the cache
@@ -97,7 +99,6 @@ class Executable:
         self._entry = entry
         self._inputs = tuple(_Slot.of(p) for p in record.inputs)
         self._outputs = tuple(_Slot.of(p) for p in record.outputs)
-        self._arenas: list[NDArray] = []
 
     @property
     def arena_bytes(self) -> int:
@@ -106,7 +107,7 @@ class Executable:
 
     @cached_property
     def lowered(self) -> Lowered:
-        """The loops and the memory plan; lowered again where the C came from the cache."""
+        """The loops and the memory plan, lowered again for whoever asks."""
         return self._lowered()
 
     @property
@@ -152,8 +153,6 @@ class Executable:
         asked: int | None = None,
     ) -> Callable[..., Any] | None:
         """The program as a callable on arguments that fit exactly (`runtime.shim`); None where there can be none."""
-        from pullback.runtime.shim import fast_entry
-
         def failed(code: int, index: int, extent: int) -> None:
             error = check_error(self._site(code), index, extent)
             error.position = error.position or user_position()
@@ -175,11 +174,7 @@ class Executable:
         return a if usable else np.empty(slot.shape, slot.dtype)
 
     def _call(self, inputs: list[int], outputs: list[int]) -> None:
-        arena = None
-        memory = 0
-        if self.arena_bytes:
-            arena = self._arenas.pop() if self._arenas else aligned_bytes(self.arena_bytes)
-            memory = address(arena)
+        memory, count = arenas().lend(self.arena_bytes) if self.arena_bytes else (0, 0)
         try:
             last = (self.pool,) if self.record.threaded else ()
             if not self.record.sites:
@@ -190,8 +185,8 @@ class Executable:
             if code:
                 raise check_error(self._site(code), int(fault[0]), int(fault[1]))
         finally:
-            if arena is not None:
-                self._arenas.append(arena)
+            if memory:
+                arenas().give_back(memory, count)
 
     def _site(self, code: int) -> Site:
         """What the check with this code is about."""
@@ -274,7 +269,7 @@ def compile_program(program: Known, dims: Mapping[str, int], threads: int = 1) -
 
 
 def _compiled(program: Known, dims: Mapping[str, int]) -> tuple[Record, Callable[[], Lowered]]:
-    """What a compiled program is, from the cache or made now, and how to see its loops.
+    """What a compiled program is, from the cache or made now, and how to see its loops, which are not kept.
 
     Where the compiler fails, plain C is tried, with few flags: compilers stumble over vectors first.
     """
@@ -298,10 +293,10 @@ def _found_or_made(program: Known, dims: Mapping[str, int]) -> tuple[Record, Cal
             record.entry()
             _warn(f"the C compiler failed before: {compiler.command[0]}")
             return record, lambda: _lowered(program, dims, 0)
-        record, made = _made(program, dims)
+        record, _ = _made(program, dims)
         record.entry()  # what cannot be compiled is not kept
         keep_record(path, record)
-        return record, lambda: made
+        return record, lambda: _lowered(program, dims, native_vector_bytes())
     except CompilerError as error:
         if error.code != "E411":
             raise
@@ -330,7 +325,7 @@ def _debug(program: Known, dims: Mapping[str, int]) -> tuple[Record, Callable[[]
 
     made = lower_debug(program_of(program), dims)
     record = Record.of(made.function, print_lowered(made, lines=True), DEBUG_FLAGS)
-    return record, lambda: made
+    return record, lambda: lower_debug(program_of(program), dims)
 
 
 _warned: set[str] = set()
@@ -338,7 +333,7 @@ _warned: set[str] = set()
 
 def _plain(program: Known, dims: Mapping[str, int], error: CompilerError) -> tuple[Record, Callable[[], Lowered]]:
     """The program as plain C, after the compiler failed with what it is usually given; said once for each compiler."""
-    record, made = _made(program, dims, plain=True)
+    record, _ = _made(program, dims, plain=True)
     try:
         record.entry()
     except CompilerError:
@@ -346,7 +341,7 @@ def _plain(program: Known, dims: Mapping[str, int], error: CompilerError) -> tup
     if isinstance(error, RefusedError):
         keep_record(record_path(program, dims, find_compiler()), record)
     _warn(error.what)
-    return record, lambda: made
+    return record, lambda: _lowered(program, dims, 0)
 
 
 def _warn(what: str) -> None:
@@ -375,7 +370,7 @@ class GeneralExecutable:
 
     @cached_property
     def lowered(self) -> Lowered:
-        """The loops and the memory plan; lowered again where the C came from the cache."""
+        """The loops and the memory plan, lowered again for whoever asks."""
         return self._lowered()
 
     def at(self, dims: Mapping[str, int]) -> Executable:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,13 +15,23 @@ from pullback.runtime.compile import Text, build_library, compiled_library
 Entry = Callable[..., int]
 
 
+class Library(ctypes.CDLL):
+    """A shared library that is unloaded when none of its functions is used any more: each holds it."""
+
+    _handle = 0  # of one that could not be loaded
+
+    def __del__(self) -> None:
+        if self._handle and not sys.is_finalizing():  # else a thread that never ends may be inside
+            _ctypes.dlclose(self._handle)
+
+
 def open_entry(path: Path, name: str, arity: int) -> Entry:
     """The function `name` of a library, taking `arity` addresses as integers and returning int."""
     with stage("load"):
-        entry = getattr(ctypes.CDLL(str(path)), name)
+        entry = Library(str(path))[name]
     entry.argtypes = [ctypes.c_void_p] * arity
     entry.restype = ctypes.c_int
-    return entry  # type: ignore[no-any-return]
+    return entry
 
 
 def compiled_entry(text: Text, name: str, arity: int, more: tuple[str, ...] = ()) -> Entry:

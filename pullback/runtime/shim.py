@@ -100,9 +100,10 @@ def fast_entry(
     module = extension()
     if module is None:
         return None
-    address = ctypes.cast(function, ctypes.c_void_p).value  # type: ignore[arg-type]
+    address = ctypes.c_void_p.from_buffer(function).value  # type: ignore[arg-type]
     made: Entry | None = module.entry(
         address,
+        function,
         tuple(_array(p) for p in inputs),
         tuple(_array(p) for p in outputs),
         single,

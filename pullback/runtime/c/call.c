@@ -17,7 +17,7 @@
 #include <numpy/arrayobject.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/mman.h>
 
 #define MOST_ARRAYS 32
 #define MOST_AXES 16
@@ -47,14 +47,66 @@ typedef struct {
     int dims; /* integers that the function takes after its arrays, each in the place of a pointer */
     void *dim[MOST_DIMS];
     size_t arena_bytes;
-    void *arena; /* one arena waits here; a call that finds it lent takes another for itself */
     int checked;
     int threaded; /* takes a pool, which may be none */
     void *pool;
     long long asked; /* the number of threads that a block around a quick call asks for, 0 without one */
     int brief; /* takes so little time that the interpreter lock is better kept */
     PyObject *failed;
+    PyObject *owner; /* what keeps the machine code loaded */
 } Entry;
+
+/* Working memory that no call uses just now, the latest first. It serves calls of all functions and sizes, and is freed
+   where there is more of it than is kept, that which was used longest ago first. The interpreter lock guards it. */
+
+#define MOST_IDLE 32
+#define LEAST_ARENA 4096 /* all that need less share */
+#define MOST_UNUSED 4    /* an arena serves what needs at least such a part of it */
+#define HUGE_PAGES ((size_t)1 << 22)
+
+typedef struct {
+    void *start;
+    size_t bytes;
+} Arena;
+
+static Arena idle[MOST_IDLE + 1];
+static int idle_count;
+static size_t idle_bytes, most_idle_bytes;
+
+static Arena take(int k) {
+    Arena found = idle[k];
+    idle_bytes -= found.bytes;
+    --idle_count;
+    for (; k < idle_count; ++k) idle[k] = idle[k + 1];
+    return found;
+}
+
+/* An arena of at least so many bytes; one without a start where there is no memory. What is nearly large enough goes,
+   and the new one has room for what is a little larger, so that growing sizes leave no trail. */
+static Arena lend(size_t bytes) {
+    if (bytes < LEAST_ARENA) bytes = LEAST_ARENA;
+    int small = -1;
+    for (int k = 0; k < idle_count; ++k) {
+        if (idle[k].bytes / MOST_UNUSED > bytes) continue;
+        if (bytes <= idle[k].bytes) return take(k);
+        if (small < 0 && bytes / MOST_UNUSED <= idle[k].bytes) small = k;
+    }
+    if (small >= 0) free(take(small).start);
+    bytes += bytes / 8;
+    Arena made = {NULL, bytes};
+    if (posix_memalign(&made.start, bytes < HUGE_PAGES ? 64 : 4096, bytes)) made.start = NULL;
+#ifdef MADV_HUGEPAGE
+    else if (bytes >= HUGE_PAGES) madvise(made.start, bytes, MADV_HUGEPAGE);
+#endif
+    return made;
+}
+
+static void give_back(Arena a) {
+    for (int k = idle_count++; k > 0; --k) idle[k] = idle[k - 1];
+    idle[0] = a;
+    idle_bytes += a.bytes;
+    while (idle_count > MOST_IDLE || (idle_count > 1 && idle_bytes > most_idle_bytes)) free(take(idle_count - 1).start);
+}
 
 static int call_address(void *address, void **p, int count) {
 #define P1(k) p[k]
@@ -118,13 +170,9 @@ static int overlap(const char *p, size_t p_bytes, const char *q, size_t q_bytes)
 static int call_now(Entry *self, void **pointers, int64_t fault[2]) {
     int count = self->inputs + self->outputs;
     for (int k = 0; k < self->dims; ++k) pointers[count++] = self->dim[k];
-    void *arena = NULL;
-    if (self->arena_bytes) {
-        arena = self->arena;
-        self->arena = NULL;
-        if (!arena && posix_memalign(&arena, 64, self->arena_bytes) != 0) return -1;
-    }
-    pointers[count++] = arena;
+    Arena arena = {NULL, 0};
+    if (self->arena_bytes && !(arena = lend(self->arena_bytes)).start) return -1;
+    pointers[count++] = arena.start;
     if (self->checked) pointers[count++] = fault;
     if (self->threaded) pointers[count++] = self->pool;
     int code;
@@ -135,10 +183,7 @@ static int call_now(Entry *self, void **pointers, int64_t fault[2]) {
         code = call_address(self->address, pointers, count);
         Py_END_ALLOW_THREADS
     }
-    if (arena) {
-        if (self->arena) free(arena);
-        else self->arena = arena;
-    }
+    if (arena.start) give_back(arena);
     return code;
 }
 
@@ -227,7 +272,7 @@ static void entry_dealloc(PyObject *object) {
     Entry *self = (Entry *)object;
     Py_XDECREF(self->failed);
     Py_XDECREF(self->held);
-    free(self->arena);
+    Py_XDECREF(self->owner);
     PyTypeObject *type = Py_TYPE(object);
     type->tp_free(object);
     Py_DECREF(type);
@@ -341,18 +386,19 @@ static int read_array(PyObject *item, Array *a) {
     return !PyErr_Occurred();
 }
 
-/* entry(address, inputs, outputs, single, arena_bytes, checked, brief, failed, fixed, held, numbers, dims, threaded,
-   pool, asked); None where there is too much. `single` is for an output that comes as itself, not in a tuple of one,
-   `fixed` has pairs (position among the arguments, integer) in order, `held` the arrays of the last inputs, `dims` the
-   integers that the function takes after its arrays, `asked` the number of threads that quick calls must ask for. */
+/* entry(address, owner, inputs, outputs, single, arena_bytes, checked, brief, failed, fixed, held, numbers, dims,
+   threaded, pool, asked); None where there is too much. `owner` keeps the code at the address loaded, `single` is for an
+   output that comes as itself, not in a tuple of one, `fixed` has pairs (position among the arguments, integer) in order,
+   `held` the arrays of the last inputs, `dims` the integers that the function takes after its arrays, `asked` the number
+   of threads that quick calls must ask for. */
 static PyObject *new_entry(PyObject *module, PyObject *args) {
     (void)module;
     unsigned long long address, pool;
     long long asked;
-    PyObject *inputs, *outputs, *failed, *fixed, *held, *dims;
+    PyObject *owner, *inputs, *outputs, *failed, *fixed, *held, *dims;
     Py_ssize_t arena_bytes;
     int single, checked, brief, numbers, threaded;
-    if (!PyArg_ParseTuple(args, "KO!O!pnppOO!O!pO!pKL", &address, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
+    if (!PyArg_ParseTuple(args, "KOO!O!pnppOO!O!pO!pKL", &address, &owner, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
                           &single, &arena_bytes, &checked, &brief, &failed, &PyTuple_Type, &fixed, &PyTuple_Type, &held,
                           &numbers, &PyTuple_Type, &dims, &threaded, &pool, &asked))
         return NULL;
@@ -385,6 +431,7 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
     self->asked = asked;
     self->failed = Py_NewRef(failed);
     self->held = Py_NewRef(held);
+    self->owner = Py_NewRef(owner);
     self->dims = (int)d;
     for (Py_ssize_t k = 0; k < d; ++k) self->dim[k] = (void *)(intptr_t)PyLong_AsLongLong(PyTuple_GET_ITEM(dims, k));
     self->fixed = (int)PyTuple_GET_SIZE(fixed);
@@ -403,7 +450,37 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
     return (PyObject *)self;
 }
 
+/* lend(bytes) -> (address, bytes), for give_back(address, bytes). */
+static PyObject *lend_now(PyObject *module, PyObject *bytes) {
+    (void)module;
+    size_t wanted = PyLong_AsSize_t(bytes);
+    if (wanted == (size_t)-1 && PyErr_Occurred()) return NULL;
+    Arena a = lend(wanted);
+    return a.start ? Py_BuildValue("Kn", (unsigned long long)(uintptr_t)a.start, (Py_ssize_t)a.bytes) : PyErr_NoMemory();
+}
+
+static PyObject *give_back_now(PyObject *module, PyObject *args) {
+    (void)module;
+    unsigned long long start;
+    Py_ssize_t bytes;
+    if (!PyArg_ParseTuple(args, "Kn", &start, &bytes)) return NULL;
+    give_back((Arena){(void *)(uintptr_t)start, (size_t)bytes});
+    Py_RETURN_NONE;
+}
+
+/* keep_idle(bytes): how much memory is kept while nobody uses it, beside the arena that was used last. */
+static PyObject *keep_idle(PyObject *module, PyObject *bytes) {
+    (void)module;
+    size_t most = PyLong_AsSize_t(bytes);
+    if (most == (size_t)-1 && PyErr_Occurred()) return NULL;
+    most_idle_bytes = most;
+    return PyLong_FromSize_t(idle_bytes);
+}
+
 static PyMethodDef methods[] = {{"entry", new_entry, METH_VARARGS, "An Entry."},
+                                {"lend", lend_now, METH_O, "An arena."},
+                                {"give_back", give_back_now, METH_VARARGS, "Take an arena back."},
+                                {"keep_idle", keep_idle, METH_O, "How many idle bytes are kept."},
                                 {"quick_class", quick_class, METH_O, "A class whose instances can be quickened."},
                                 {"quicken", quicken, METH_VARARGS, "Let calls try entries first."},
                                 {NULL, NULL, 0, NULL}};

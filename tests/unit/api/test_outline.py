@@ -116,7 +116,7 @@ def test_a_derivative_is_found_without_being_taken(kind: str) -> None:
     first = made(define())(*args)
     f = made(define())
     second = f(*args)
-    (traced,) = f._traces.values()
+    ((_, traced),) = f._traces.items()
     known = traced.known
     assert isinstance(known, Outline)
     assert "program" not in vars(known)

@@ -42,9 +42,9 @@ def test_a_block_around_a_call_decides_also_for_calls_that_were_quick_before() -
     for n in (1, 3, 1, 3):
         with pb.threads(n):
             f(x, x)
-            runs.append(len(f._versions.runners))  # type: ignore[attr-defined]
+            runs.append(len(f._versions.runners.items()))  # type: ignore[attr-defined]
     assert runs == [1, 2, 2, 2]
-    workers = {r.executable.workers for r in f._versions.runners.values()}  # type: ignore[attr-defined]
+    workers = {r.executable.workers for _, r in f._versions.runners.items()}  # type: ignore[attr-defined]
     assert workers == {1, 3}
 
 
@@ -54,7 +54,7 @@ def test_each_worker_has_its_own_memory() -> None:
         f = pb.function(lambda x, y: pb.exp(x @ y), threads=threads)
         x = np.ones((900, 900))
         f(x, x)
-        (runner,) = f._versions.runners.values()
+        ((_, runner),) = f._versions.runners.items()
         table = runner.executable.memory
         assert table.arena_bytes == runner.executable.arena_bytes
         assert (f"{threads} threads: " in str(table)) == (threads > 1)
@@ -68,13 +68,13 @@ def test_a_memory_limit_also_limits_threads() -> None:
     x = np.ones((900, 900))
     free = pb.function(lambda x, y: pb.exp(x @ y), threads=4)
     free(x, x)
-    (runner,) = free._versions.runners.values()
+    ((_, runner),) = free._versions.runners.items()
     record = runner.executable.record
     if record.worker_bytes:
         limit = record.arena_bytes + record.worker_bytes
         f = pb.function(lambda x, y: pb.exp(x @ y), threads=4, memory_limit=limit)
         f(x, x)
-        (runner,) = f._versions.runners.values()
+        ((_, runner),) = f._versions.runners.items()
         assert runner.executable.workers == 2
         assert runner.executable.arena_bytes <= limit
 

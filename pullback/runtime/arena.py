@@ -1,0 +1,101 @@
+"""Working memory between calls: arenas serve all functions and sizes in turn, and few are kept.
+
+A call takes the arena that was used last among those that are large enough and not much too large, else a new one, for
+which one goes that is nearly large enough. Afterwards it is kept for others, as long as all that are idle hold no more
+than PULLBACK_IDLE_BYTES, a gibibyte unless it says otherwise, and are no more than 32; the one that was used last is
+kept in any case.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import Any, Protocol
+
+from pullback.errors import UsageError
+from pullback.runtime.buffer import NDArray, address, aligned_bytes
+from pullback.runtime.shim import extension
+
+IDLE_BYTES = 1 << 30
+MOST_IDLE, LEAST_ARENA, MOST_UNUSED = 32, 4096, 4  # as in `c/call.c`
+
+
+class Arenas(Protocol):
+    """What lends arenas: `c/call.c`, which calls from C share with those from Python, or `Idle`."""
+
+    def lend(self, count: int, /) -> tuple[int, int]:
+        """The address and the size of an arena of at least so many bytes."""
+
+    def give_back(self, start: int, count: int, /) -> None:
+        """Take it back."""
+
+    def keep_idle(self, count: int, /) -> int:
+        """Keep so many idle bytes from now on; how many there are."""
+
+
+class Idle:
+    """The same where the extension cannot be had. Each step is one of the interpreter's, so it needs no lock."""
+
+    def __init__(self) -> None:
+        self._arenas: dict[int, NDArray] = {}
+        self._idle: list[tuple[int, int]] = []  # the latest last
+        self._most = IDLE_BYTES
+
+    def lend(self, count: int, /) -> tuple[int, int]:  # noqa: D102
+        count = max(count, LEAST_ARENA)
+        small = None
+        for found in reversed(self._idle.copy()):
+            if count <= found[1] <= MOST_UNUSED * count and self._take(found):
+                return found
+            if found[1] < count <= MOST_UNUSED * found[1]:
+                small = small or found
+        if small is not None and self._take(small):
+            del self._arenas[small[0]]
+        count += count // 8
+        made = aligned_bytes(count)
+        start = address(made)
+        self._arenas[start] = made
+        return start, count
+
+    def _take(self, arena: tuple[int, int]) -> bool:
+        try:
+            self._idle.remove(arena)
+        except ValueError:  # another thread has it
+            return False
+        return True
+
+    def give_back(self, start: int, count: int, /) -> None:  # noqa: D102
+        self._idle.append((start, count))
+        for oldest in self._idle[:-1]:
+            if len(self._idle) <= MOST_IDLE and self._bytes() <= self._most:
+                break
+            if self._take(oldest):
+                del self._arenas[oldest[0]]
+
+    def keep_idle(self, count: int, /) -> int:  # noqa: D102
+        self._most = count
+        return self._bytes()
+
+    def _bytes(self) -> int:
+        return sum(count for _, count in self._idle.copy())
+
+
+@lru_cache(maxsize=1)
+def arenas() -> Arenas:
+    """The arenas of this process."""
+    found: Any = extension() or Idle()
+    found.keep_idle(most_idle())
+    made: Arenas = found
+    return made
+
+
+def most_idle() -> int:
+    """How many bytes are kept while nobody uses them.
+
+    Raises:
+        UsageError: [E601] PULLBACK_IDLE_BYTES is no number of bytes.
+    """
+    text = os.environ.get("PULLBACK_IDLE_BYTES", str(IDLE_BYTES))
+    if not text.isdecimal():
+        raise UsageError("E601", f"PULLBACK_IDLE_BYTES={text} is not a number of bytes", remedy="a whole number from 0")
+    return int(text)
