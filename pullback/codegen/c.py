@@ -14,6 +14,7 @@ operations are `inline` where the program has loops: a call costs as much, and m
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
@@ -23,16 +24,25 @@ from pullback.codegen.entry import entry_comment, entry_function, is_threaded, o
 from pullback.codegen.kernels import Unit
 from pullback.codegen.names import Style
 from pullback.codegen.tasks import POOL
-from pullback.codegen.text import VECTORS, WIDTH, count_text, fit, folded, own_line, shape_text, thousands
+from pullback.codegen.text import (
+    HAS_VECTORS,
+    VECTORS,
+    WIDTH,
+    count_text,
+    fit,
+    folded,
+    own_line,
+    reached,
+    shape_text,
+    thousands,
+    views,
+)
 from pullback.codegen.units import split
 from pullback.loops.memory import MemoryPlan
 from pullback.loops.nodes import Function, Site
 
-QUIET: Final = """\
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
-#endif
-#define PB_INLINE static inline __attribute__((always_inline))
+_INLINE: Final = """\
+#define PB_INLINE static inline __attribute__((always_inline, unused)) /* which are used depends on the processor */
 """
 _MATH: Final = re.compile(
     r"\b(?:exp|expm1|log|log1p|log2|log10|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|asinh|acosh|atanh|sqrt|pow|fabs|"
@@ -91,7 +101,7 @@ def _print(unit: Unit) -> CSource:
     declaration = definition[: definition.index(" {\n")] + ";"
     arena, arena_declaration = sizes.arena_function(unit) if f.dims else ("", "")
     pool = POOL if is_threaded(unit) else ""
-    texts = [*unit.kernel_texts.values(), arena]
+    texts = [*_where_used(unit.kernel_texts, definition).values(), arena]
     parts = [_header(unit), _preamble(unit, "\n".join([*texts, definition])), pool, *texts]
     if unit.lines:
         definition = own_line(unit.name) + definition
@@ -100,6 +110,12 @@ def _print(unit: Unit) -> CSource:
     return CSource(fit("\n".join([*(p for p in parts if p), entry])), unit.name, declaration, tuple(unit.sites),
                    plan.bytes, len(unit.kernel_texts), tuple(d.name for d in f.dims), arena_declaration,
                    tuple(map(str, f.needs)), plan.worker_bytes, bool(pool), units, len(units) > 1 and only_calls(unit))
+
+
+def _where_used(kernels: Mapping[str, str], rest: str) -> dict[str, str]:
+    """The kernels; what without vectors nothing calls stands where vectors are."""
+    used = reached(views(rest)[1], {n: views(t)[1] for n, t in kernels.items()})
+    return {n: t if n in used else f"{VECTORS}\n{t}#endif\n" for n, t in kernels.items()}
 
 
 def _units(unit: Unit, before: str, after: str) -> tuple[str, ...]:
@@ -132,8 +148,8 @@ def _header(unit: Unit) -> str:
 
 def _preamble(unit: Unit, text: str) -> str:
     """Headers and helpers for a text."""
-    helpers, vectors = unit.helpers.used(text)
-    everything = helpers + vectors + text
+    helpers = unit.helpers.used(text)
+    everything = "\n".join((text, *helpers.values()))
     includes = []
     if _MATH.search(everything):
         includes.append("math.h")
@@ -144,10 +160,17 @@ def _preamble(unit: Unit, text: str) -> str:
     includes.append("stdint.h")
     if "memcpy(" in everything or "memset(" in everything:
         includes.append("string.h")
-    out = "".join(f"#include <{i}>\n" for i in includes)
-    if helpers:
-        out += "\n" + helpers
-    if vectors:
-        inlined = vectors.replace("static inline ", "PB_INLINE ")
-        out += f"\n{VECTORS}\n{QUIET}\n{inlined}#endif\n"
-    return out
+    parts = ["".join(f"#include <{i}>\n" for i in includes), helpers["always"], _by_vectors(helpers)]
+    if "PB_VECTORS" in "\n".join([text, *parts]):
+        parts.insert(1, HAS_VECTORS)
+    return "\n".join(p for p in parts if p)
+
+
+def _by_vectors(helpers: Mapping[str, str]) -> str:
+    """The helpers that are there with vectors, and those that are there without."""
+    vectors, without = helpers["vectors"].replace("static inline ", "PB_INLINE "), helpers["without"]
+    parts = [_INLINE if vectors else "", helpers["with vectors"], vectors]
+    with_vectors = "\n".join(p for p in parts if p)
+    if not (with_vectors or without):
+        return ""
+    return f"{VECTORS}\n{with_vectors}" + (f"#else\n{without}" if without else "") + "#endif\n"

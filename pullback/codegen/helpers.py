@@ -6,9 +6,9 @@ Each `Helpers` collects sources by name, dependencies first. Vector types are th
 
 from __future__ import annotations
 
-import re
-
+from pullback.codegen.text import reached, views
 from pullback.ir.types import DType
+from pullback.loops.functions.vector import HAS, if_known
 from pullback.loops.lanes import mask_of
 from pullback.loops.nodes import Type
 
@@ -29,9 +29,6 @@ static inline int64_t pb_mod(int64_t a, int64_t b) { /* a - b * floor(a / b) for
 }
 """,
 }
-
-
-_WORD = re.compile(r"\b(?:pb|PB)_\w+")
 
 
 def limit(dtype: DType, end: str) -> str:
@@ -117,21 +114,21 @@ class Helpers:
         """A function somebody else wrote."""
         (self.vector if vector else self.scalar).setdefault(name, source)
 
-    def used(self, text: str) -> tuple[str, str]:
-        """The scalar and the vector helpers that a text needs, and those that these need."""
+    def used(self, text: str) -> dict[str, str]:
+        """The helpers that a text needs, and those that these need, in groups.
+
+        `always`, `with vectors` and `without` are scalar helpers by where they are used; `vectors` are vector helpers.
+        """
         sources = {**self.scalar, **self.vector}
-        wanted: set[str] = set()
-        todo = [text]
-        while todo:
-            for word in set(_WORD.findall(todo.pop())):
-                name = word if word in sources else word.removesuffix("u")  # pb_f32x8u comes with pb_f32x8
-                if name in sources and name not in wanted:
-                    wanted.add(name)
-                    todo.append(sources[name])
-        scalar, vector = (
-            "\n".join(t for n, t in group.items() if n in wanted) for group in (self.scalar, self.vector)
-        )
-        return scalar, vector
+        sources |= {f"{n}u": t for n, t in self.vector.items()}  # pb_f32x8u comes with pb_f32x8
+        with_vectors, without = (reached(view, sources) for view in views(text))
+        groups = {
+            "always": (self.scalar, with_vectors & without),
+            "with vectors": (self.scalar, with_vectors - without),
+            "without": (self.scalar, without - with_vectors),
+            "vectors": (self.vector, with_vectors),
+        }
+        return {g: "\n".join(t for n, t in of.items() if {n, f"{n}u"} & wanted) for g, (of, wanted) in groups.items()}
 
     def saturate(self, to: DType) -> str:
         """Conversion of a double to an integer type: saturates, NaN gives 0."""
@@ -167,7 +164,7 @@ static inline {to.c} {name}(double x) {{
         held = f'#define {name}(v) __asm__("" : "+{registers}"(v))'
         group, test = self.vector, f"defined({has})"
         if t.lanes == 1:
-            group, test = self.scalar, f"defined(__GNUC__) && {test} && !defined(PB_NO_VECTORS)"
+            group, test = self.scalar, f"defined(PB_VECTORS) && {test}"
         group.setdefault(name, f"#if {test}\n{held}\n#else\n#define {name}(v) (void)0\n#endif\n")
         return name
 
@@ -202,6 +199,11 @@ static inline {to.c} {name}(double x) {{
 """)
         return name
 
+    def _either(self, condition: str, quick: str, general: str) -> str:
+        """Lines for compilers that have the builtins they use, and others."""
+        self.vector.setdefault("PB_HAS", HAS)
+        return f"#if {if_known(condition, quick)}\n{quick}#else\n{general}#endif\n"
+
     def load(self, t: Type) -> str:
         """The lanes of a mask from memory, the others 0 and not read."""
         c, m = self.type(t), self.type(mask_of(t.dtype, t.lanes))
@@ -211,7 +213,7 @@ static inline {to.c} {name}(double x) {{
         found = _LOADS.get((t.dtype.name, t.lanes))
         if found:
             condition, quick = found
-            body = f"#if {condition}\n    {quick}\n#else\n{body}#endif\n"
+            body = self._either(condition, f"    {quick}\n", body)
         self.vector.setdefault(
             name, f"static inline {c} {name}({m} mask, const {t.dtype.c} *p) {{\n{body}}}\n"
         )
@@ -225,7 +227,7 @@ static inline {to.c} {name}(double x) {{
         blend = _BLENDS.get((t.dtype.name, t.lanes))
         if blend:
             extension, function = blend
-            general = f"#if defined({extension})\n    return {function}(b, a, ({c})mask);\n#else\n{general}#endif\n"
+            general = self._either(f"defined({extension})", f"    return {function}(b, a, ({c})mask);\n", general)
         self.vector.setdefault(name, f"static inline {c} {name}({m} mask, {c} a, {c} b) {{\n{general}}}\n")
         return name
 
@@ -241,7 +243,7 @@ static inline {to.c} {name}(double x) {{
         if found:  # the instruction gives its second operand where either is NaN
             extension, function = found[0], found[1].format(op=op)
             quick = f"    return {choose}(a != a, a, {function}(a, b));\n"
-            body = f"#if defined({extension})\n{quick}#else\n{body}#endif\n"
+            body = self._either(f"defined({extension})", quick, body)
         self.vector.setdefault(name, f"static inline {c} {name}({c} a, {c} b) {{\n{body}}}\n")
         return name
 

@@ -9,7 +9,7 @@ from pullback.codegen.helpers import Helpers
 from pullback.codegen.names import Names, Style, identifier, unique
 from pullback.codegen.statements import Writer
 from pullback.codegen.tasks import TaskText
-from pullback.codegen.text import VECTORS, line_of, marked, wrap
+from pullback.codegen.text import line_of, marked, wrap
 from pullback.loops import nodes
 from pullback.loops.memory import MemoryPlan
 from pullback.loops.nodes import Buffer, Call, Comment, For, Function, If, Kernel, Loop, Site, Stmt
@@ -96,7 +96,7 @@ class Unit:
             text = head + wrap(f"static {result} {name}", resolved)
             if self.lines:
                 text = marked(text, k.position)
-            self.kernel_texts[name] = f"{VECTORS}\n{text}#endif\n" if k.only_vectors else text
+            self.kernel_texts[name] = text
         self._by_kernel[k] = name
         return name
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Mapping
 from typing import Final
 
 from pullback.ir.index import Index
@@ -11,7 +12,15 @@ from pullback.loops.nodes import Buffer
 from pullback.source import Position
 
 WIDTH: Final = 120
-VECTORS: Final = "#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)"
+VECTORS: Final = "#ifdef PB_VECTORS"
+HAS_VECTORS: Final = """\
+#if !defined(PB_NO_VECTORS) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && \\
+    (__FLT_EVAL_METHOD__ == 0 || __FLT_EVAL_METHOD__ >= 16) /* as their types say: not on x87 */
+#define PB_VECTORS
+#pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
+#endif
+"""
+_WORD: Final = re.compile(r"\w+")
 _CUT: Final = re.compile(r"(?<=,)( )|( )(?=(?:[-+*/?:]|&&|\|\|) )")
 
 
@@ -21,6 +30,33 @@ def folded(text: str, width: int, indent: int = 4) -> list[str]:
     start = len(safe) - len(safe.lstrip())
     return textwrap.wrap(safe, width, subsequent_indent=" " * (start + indent), break_long_words=False,
                          break_on_hyphens=False, drop_whitespace=True) or [""]
+
+
+def views(text: str) -> tuple[str, str]:
+    """What a text is with vectors and without: its parts outside `#ifdef PB_VECTORS`, and those of either branch."""
+    seen: tuple[list[str], list[str]] = [], []
+    both: tuple[int, ...] = (0, 1)
+    shown = both
+    for line in text.split("\n"):
+        if line == VECTORS:
+            shown = (0,)
+        elif shown != both and line in ("#else", "#endif"):
+            shown = (1,) if line == "#else" else both
+        else:
+            for k in shown:
+                seen[k].append(line)
+    return "\n".join(seen[0]), "\n".join(seen[1])
+
+
+def reached(text: str, sources: Mapping[str, str]) -> set[str]:
+    """The names of those sources that a text mentions, or that these mention."""
+    found: set[str] = set()
+    todo = [text]
+    while todo:
+        new = {w for w in _WORD.findall(todo.pop()) if w in sources} - found
+        found |= new
+        todo += (sources[w] for w in new)
+    return found
 
 
 def line_of(position: Position | None) -> str:
@@ -64,11 +100,12 @@ def fit(text: str) -> str:
     out: list[str] = []
     for line in lines:
         indent = len(line) - len(line.lstrip()) + 4
+        on = " \\" if line.startswith("#") else ""  # a line of the preprocessor ends where nothing says otherwise
         while len(line) > WIDTH and line.lstrip()[:2] not in ("/*", "* ", "#l"):
-            cuts = [m.start() for m in _CUT.finditer(line, indent + 20, WIDTH)]
+            cuts = [m.start() for m in _CUT.finditer(line, indent + 20, WIDTH - len(on))]
             if not cuts:
                 break
-            out.append(line[:cuts[-1]].rstrip())
+            out.append(line[:cuts[-1]].rstrip() + on)
             line = " " * indent + line[cuts[-1]:].lstrip()
         out.append(line)
     return "\n".join(out)

@@ -40,6 +40,7 @@ GCC_FLAGS: Final = (
     "-ftree-vectorize", "-fvect-cost-model=dynamic",  # what clang's -O2 does by itself
     "-fno-inline-functions-called-once", "-fno-inline-small-functions",  # a kernel has the registers to itself
 )
+ZIG_FLAGS: Final = ("-fno-sanitize=undefined",)  # it adds one where nothing is optimised, without its library
 EXACT_FLAGS: Final = ("-ffp-contract=off",)
 PLAIN_FLAGS: Final = ("-O1", "-fPIC", "-DPB_NO_VECTORS")  # in place of all others, for what a compiler cannot do better
 DEBUG_FLAGS: Final = ("-std=gnu99", "-O1", "-g", "-fno-omit-frame-pointer", "-ffp-contract=off", "-fPIC")  # alone too
@@ -60,8 +61,9 @@ class Compiler:
     @property
     def flags(self) -> tuple[str, ...]:
         """The flags a library is compiled with: fast to compile, and fast as kernels are vectors already."""
-        is_clang = "clang" in self.version.lower() or "zig" in " ".join(self.command)
-        return FLAGS if is_clang else FLAGS + GCC_FLAGS
+        if "zig" in " ".join(self.command):
+            return FLAGS + ZIG_FLAGS
+        return FLAGS if "clang" in self.version.lower() else FLAGS + GCC_FLAGS
 
 
 class RefusedError(CompilerError):

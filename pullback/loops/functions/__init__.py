@@ -19,7 +19,7 @@ from pullback.loops.functions.error_function import ERROR_FUNCTION
 from pullback.loops.functions.exponentials import EXPONENTIALS
 from pullback.loops.functions.logarithms import LOGARITHMS
 from pullback.loops.functions.power import POWER
-from pullback.loops.functions.vector import SMALL, VectorFunction
+from pullback.loops.functions.vector import HAS, SMALL, VectorFunction
 
 _ALL: Final[Mapping[str, VectorFunction]] = {
     **SMALL, **ELEMENTARY, **EXPONENTIALS, **LOGARITHMS, **CIRCULAR, **POWER, **ERROR_FUNCTION,
@@ -30,9 +30,9 @@ VECTOR_FUNCTIONS: Final = tuple(name for name in _ALL if name not in SMALL and n
 def vector_source(name: str, dtype: DType, lanes: int) -> tuple[tuple[str, str], ...]:
     """The definition of pb_<name>_<dtype>x<lanes> and of those it calls, each as (name, text), in order.
 
-    They use the vector type, its mask type and pb_choose of the same width.
+    They use the vector type, its mask type and pb_choose of the same width. The first is a macro that they may use.
     """
-    out: dict[str, str] = {}
+    out: dict[str, str] = {"PB_HAS": HAS}
     for needed in _ALL[name].needs:
         out |= vector_source(needed, dtype, lanes)
     out[f"pb_{name}_{dtype.name}x{lanes}"] = _ALL[name].source(name, dtype, lanes)

@@ -6,6 +6,7 @@ size, $S for its suffix and ${f} for that of a constant. `choose` of the same wi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from string import Template
@@ -48,21 +49,40 @@ class VectorFunction:
         words = {k: v[column] for k, v in (*COMMON.items(), *self.constants.items())}
         words |= {"S": suffix, "V": f"pb_{suffix}", "I": f"pb_i{dtype.bits}x{lanes}", "T": dtype.c, "lanes": str(lanes)}
         text = self.text
-        for extension, builtin in self.instructions(name, dtype, lanes):
-            text = text.replace("$quick", f"#if {extension}\n{builtin}#else\n").replace("$end", "#endif\n")
-        return Template(text.replace("$quick", "").replace("$end", "")).substitute(words)
+        quick = self.instructions(name, dtype, lanes)
+        cases = "".join(f"#{'elif' if k else 'if'} {test}\n{body}" for k, (test, body) in enumerate(quick))
+        text = text.replace("$quick", f"{cases}#else\n" * bool(quick)).replace("$end", "#endif\n" * bool(quick))
+        return Template(text).substitute(words)
 
     def instructions(self, name: str, dtype: DType, lanes: int) -> tuple[tuple[str, str], ...]:
-        """Where one instruction does it: the condition on the compiler, and the body."""
+        """Where one instruction does it: conditions on the compiler, tried in order, and bodies."""
+        quick: list[Pair] = []
         if self.wide and (dtype.name, lanes) == ("f32", 16):
-            return ((_AVX512, self.wide),)
-        found = INSTRUCTIONS.get((name, dtype.size * lanes))
-        if found is None:
-            return ()
-        condition, body = found
-        letters = {"p": "ps", "i": "d", "w": "int"} if dtype.name == "f32" else {"p": "pd", "i": "q", "w": "long long"}
-        letters["w"] += " __attribute__((vector_size(64)))"
-        return ((condition, f"    {body.format(**letters)}\n"),)
+            quick.append((_AVX512, self.wide))
+        elif (name, dtype.size * lanes) in INSTRUCTIONS:
+            p, i, w = ("ps", "d", "int") if dtype.name == "f32" else ("pd", "q", "long long")
+            letters = {"p": p, "i": i, "w": f"{w} __attribute__((vector_size(64)))"}
+            test, body = INSTRUCTIONS[name, dtype.size * lanes]
+            quick.append((test, f"    {body.format(**letters)}\n"))
+        if name in ELEMENTWISE:
+            test, body = ELEMENTWISE[name]
+            quick.append((test, f"    {body}\n"))
+        return tuple((if_known(*case), case[1]) for case in quick)
+
+
+HAS: Final = """\
+#ifdef __has_builtin
+#define PB_HAS(builtin) __has_builtin(builtin)
+#else
+#define PB_HAS(builtin) 1 /* gcc before 10, which has them */
+#endif
+"""
+
+
+def if_known(condition: str, body: str) -> str:
+    """The condition, and that the compiler has all builtins of a body: they come and go with versions of clang."""
+    names = dict.fromkeys(re.findall(r"\b__builtin_(?:ia32|elementwise)_\w+", body))
+    return " && ".join([condition, *(f"PB_HAS({n})" for n in names)])
 
 
 def polynomial(coefficients: Pair, variable: str) -> Pair:
@@ -88,7 +108,7 @@ def _horner(coefficients: list[str], x: str) -> str:
 
 _AVX512: Final = "defined(__AVX512F__) && !defined(__clang__)"
 
-# Builtins of gcc, which clang has too below 64 bytes; x86 only.
+# Builtins of gcc, many of which clang has too below 64 bytes; x86 only.
 INSTRUCTIONS: Final[Mapping[tuple[str, int], Pair]] = {
     ("least", 16): ("defined(__SSE2__)", "return __builtin_ia32_min{p}(bound, x);"),
     ("least", 32): ("defined(__AVX__)", "return __builtin_ia32_min{p}256(bound, x);"),
@@ -117,6 +137,19 @@ INSTRUCTIONS: Final[Mapping[tuple[str, int], Pair]] = {
             (64, _AVX512, "return __builtin_ia32_rndscale{p}_mask(x, {how}, x, -1, 4);"),
         )
     },
+}
+
+# What clang has had since, for all lengths and processors.
+_FUSED: Final = "defined(__clang__) && (defined(__FMA__) || defined(__ARM_FEATURE_FMA))"
+_ROUNDS: Final = "defined(__clang__) && (defined(__SSE4_1__) || defined(__aarch64__))"
+ELEMENTWISE: Final[Mapping[str, Pair]] = {
+    "low": (_FUSED, "return __builtin_elementwise_fma(a, b, -p);"),
+    "rest": (_FUSED, "return __builtin_elementwise_fma(-a, b, m);"),
+    "sqrt": ("defined(__clang__)", "return __builtin_elementwise_sqrt(x);"),
+    "round": (_ROUNDS, "return __builtin_elementwise_roundeven(x);"),
+    "floor": (_ROUNDS, "return __builtin_elementwise_floor(x);"),
+    "ceil": (_ROUNDS, "return __builtin_elementwise_ceil(x);"),
+    "trunc": (_ROUNDS, "return __builtin_elementwise_trunc(x);"),
 }
 
 SMALL: Final[Mapping[str, VectorFunction]] = {

@@ -10,11 +10,14 @@
 #include <math.h>
 #include <stdint.h>
 
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
-#if defined(__GNUC__) && !defined(__clang__)
+#if !defined(PB_NO_VECTORS) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && \
+    (__FLT_EVAL_METHOD__ == 0 || __FLT_EVAL_METHOD__ >= 16) /* as their types say: not on x87 */
+#define PB_VECTORS
 #pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
 #endif
-#define PB_INLINE static inline __attribute__((always_inline))
+
+#ifdef PB_VECTORS
+#define PB_INLINE static inline __attribute__((always_inline, unused)) /* which are used depends on the processor */
 
 typedef float pb_f32x2 __attribute__((vector_size(8)));
 typedef float pb_f32x2u __attribute__((vector_size(8), aligned(4), may_alias));
@@ -55,7 +58,7 @@ int dense(const float *restrict x, const float *restrict w, const float *restric
     (void)arena;
 
     /* y = build n < 5, k < 3 { exp(sum m < 7 { x[n, m] * w[k, m] } + b[k]) } */
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+#ifdef PB_VECTORS
     pb_f32x2 sum = (pb_f32x2){0};
     float sum2 = 0.0f;
     pb_f32x2 sum3 = (pb_f32x2){0};

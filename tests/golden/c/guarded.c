@@ -10,11 +10,14 @@
 #include <math.h>
 #include <stdint.h>
 
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
-#if defined(__GNUC__) && !defined(__clang__)
+#if !defined(PB_NO_VECTORS) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && \
+    (__FLT_EVAL_METHOD__ == 0 || __FLT_EVAL_METHOD__ >= 16) /* as their types say: not on x87 */
+#define PB_VECTORS
 #pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
 #endif
-#define PB_INLINE static inline __attribute__((always_inline))
+
+#ifdef PB_VECTORS
+#define PB_INLINE static inline __attribute__((always_inline, unused)) /* which are used depends on the processor */
 
 typedef double pb_f64x4 __attribute__((vector_size(32)));
 typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias));
@@ -26,8 +29,14 @@ PB_INLINE pb_f64x4 pb_splat_f64x4(double x) {
     return (pb_f64x4){x, x, x, x};
 }
 
+#ifdef __has_builtin
+#define PB_HAS(builtin) __has_builtin(builtin)
+#else
+#define PB_HAS(builtin) 1 /* gcc before 10, which has them */
+#endif
+
 PB_INLINE pb_f64x4 pb_choose_f64x4(pb_i64x4 mask, pb_f64x4 a, pb_f64x4 b) {
-#if defined(__AVX__)
+#if defined(__AVX__) && PB_HAS(__builtin_ia32_blendvpd256)
     return __builtin_ia32_blendvpd256(b, a, (pb_f64x4)mask);
 #else
     return (pb_f64x4)((mask & (pb_i64x4)a) | (~mask & (pb_i64x4)b));
@@ -49,7 +58,7 @@ static void guarded_y(const double *restrict x, double *restrict y) {
 
 /* z = build n < 7 { x[n] > 0.0 ? sum m < 7 { x[m] * y[n] } : 2.0 * x[n] } */
 static void guarded_z(const double *restrict x, const double *restrict y, double *restrict z) {
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+#ifdef PB_VECTORS
     const pb_f64x4 x2 = *(const pb_f64x4u *)(x);
     const pb_i64x4 greater = x2 > (pb_f64x4){0};
     pb_f64x4 sum = (pb_f64x4){0};
@@ -97,7 +106,7 @@ static void guarded_z(const double *restrict x, const double *restrict y, double
 
 /* u = build n < 7, m < 7 { [n >= m + 1] x[n] + [m >= n + 1] y[m] + [n == m] 1.0 } */
 static void guarded_u(const double *restrict x, const double *restrict y, double *restrict u) {
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+#ifdef PB_VECTORS
     for (int64_t n = 0; n < 7; ++n) {
         const double x2 = x[n];
         const pb_i64x4 holds = n - 1 + (pb_i64x4){0, -1, -2, -3} >= (pb_i64x4){0};
@@ -139,7 +148,7 @@ static void guarded_v(const double *restrict x, double *restrict v) {
 
 /* w = build n < 7 { sum m < 7 { [(n + m) % 2 == 0] x[m] * y[n] } } */
 static void guarded_w(const double *restrict x, const double *restrict y, double *restrict w) {
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+#ifdef PB_VECTORS
     pb_f64x4 sum = (pb_f64x4){0};
     for (int64_t m = 0; m < 7; ++m) {
         const pb_i64x4 index = m + (pb_i64x4){0, 1, 2, 3};

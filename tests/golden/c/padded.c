@@ -10,11 +10,14 @@
 #include <stdint.h>
 #include <string.h>
 
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
-#if defined(__GNUC__) && !defined(__clang__)
+#if !defined(PB_NO_VECTORS) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && \
+    (__FLT_EVAL_METHOD__ == 0 || __FLT_EVAL_METHOD__ >= 16) /* as their types say: not on x87 */
+#define PB_VECTORS
 #pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
 #endif
-#define PB_INLINE static inline __attribute__((always_inline))
+
+#ifdef PB_VECTORS
+#define PB_INLINE static inline __attribute__((always_inline, unused)) /* which are used depends on the processor */
 
 typedef double pb_f64x4 __attribute__((vector_size(32)));
 typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias));
@@ -22,7 +25,7 @@ typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias))
 
 /* x_padded = build p0 < 24 { [21 >= p0, p0 >= 2] x[p0 - 2] } */
 static void padded_x_padded(const double *restrict x, double *restrict x_padded) {
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+#ifdef PB_VECTORS
     memset(x_padded, 0, 16);
     *(pb_f64x4u *)(x_padded + 2) = *(const pb_f64x4u *)(x);
     *(pb_f64x4u *)(x_padded + 6) = *(const pb_f64x4u *)(x + 4);
@@ -41,7 +44,7 @@ static void padded_x_padded(const double *restrict x, double *restrict x_padded)
 
 /* y = build n < 20 { sum k < 5 { w[k] * x_padded[n + k] } } */
 static void padded_y(const double *restrict w, const double *restrict x_padded, double *restrict y) {
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+#ifdef PB_VECTORS
     pb_f64x4 sum = (pb_f64x4){0};
     pb_f64x4 sum2 = (pb_f64x4){0};
     pb_f64x4 sum3 = (pb_f64x4){0};

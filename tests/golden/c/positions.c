@@ -11,24 +11,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#if !defined(PB_NO_VECTORS) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && \
+    (__FLT_EVAL_METHOD__ == 0 || __FLT_EVAL_METHOD__ >= 16) /* as their types say: not on x87 */
+#define PB_VECTORS
+#pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
+#endif
+
 static inline double pb_minimum_f64(double a, double b) {
     return b < a || b != b ? b : a;
-}
-
-static inline int64_t pb_saturate_i64(double x) {
-    if (x != x) return 0;
-    return x <= (double)INT64_MIN ? INT64_MIN : x >= (double)INT64_MAX ? INT64_MAX : (int64_t)x;
 }
 
 static inline double pb_maximum_f64(double a, double b) {
     return a < b || b != b ? b : a;
 }
 
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
-#endif
-#define PB_INLINE static inline __attribute__((always_inline))
+#ifdef PB_VECTORS
+#define PB_INLINE static inline __attribute__((always_inline, unused)) /* which are used depends on the processor */
+
+static inline int64_t pb_saturate_i64(double x) {
+    if (x != x) return 0;
+    return x <= (double)INT64_MIN ? INT64_MIN : x >= (double)INT64_MAX ? INT64_MAX : (int64_t)x;
+}
 
 typedef double pb_f64x4 __attribute__((vector_size(32)));
 typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias));
@@ -36,8 +39,14 @@ typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias))
 typedef int64_t pb_i64x4 __attribute__((vector_size(32)));
 typedef int64_t pb_i64x4u __attribute__((vector_size(32), aligned(8), may_alias));
 
+#ifdef __has_builtin
+#define PB_HAS(builtin) __has_builtin(builtin)
+#else
+#define PB_HAS(builtin) 1 /* gcc before 10, which has them */
+#endif
+
 PB_INLINE pb_f64x4 pb_choose_f64x4(pb_i64x4 mask, pb_f64x4 a, pb_f64x4 b) {
-#if defined(__AVX__)
+#if defined(__AVX__) && PB_HAS(__builtin_ia32_blendvpd256)
     return __builtin_ia32_blendvpd256(b, a, (pb_f64x4)mask);
 #else
     return (pb_f64x4)((mask & (pb_i64x4)a) | (~mask & (pb_i64x4)b));
@@ -55,7 +64,7 @@ typedef int64_t pb_i64x2 __attribute__((vector_size(16)));
 typedef int64_t pb_i64x2u __attribute__((vector_size(16), aligned(8), may_alias));
 
 PB_INLINE pb_f64x2 pb_choose_f64x2(pb_i64x2 mask, pb_f64x2 a, pb_f64x2 b) {
-#if defined(__SSE4_1__)
+#if defined(__SSE4_1__) && PB_HAS(__builtin_ia32_blendvpd)
     return __builtin_ia32_blendvpd(b, a, (pb_f64x2)mask);
 #else
     return (pb_f64x2)((mask & (pb_i64x2)a) | (~mask & (pb_i64x2)b));
@@ -63,7 +72,7 @@ PB_INLINE pb_f64x2 pb_choose_f64x2(pb_i64x2 mask, pb_f64x2 a, pb_f64x2 b) {
 }
 
 PB_INLINE pb_f64x2 pb_min_f64x2(pb_f64x2 a, pb_f64x2 b) {
-#if defined(__SSE2__)
+#if defined(__SSE2__) && PB_HAS(__builtin_ia32_minpd)
     return pb_choose_f64x2(a != a, a, __builtin_ia32_minpd(a, b));
 #else
     return pb_choose_f64x2((b < a) | (b != b), b, a);
@@ -80,7 +89,7 @@ PB_INLINE pb_f64x4 pb_splat_f64x4(double x) {
 }
 
 PB_INLINE pb_f64x4 pb_max_f64x4(pb_f64x4 a, pb_f64x4 b) {
-#if defined(__AVX__)
+#if defined(__AVX__) && PB_HAS(__builtin_ia32_maxpd256)
     return pb_choose_f64x4(a != a, a, __builtin_ia32_maxpd256(a, b));
 #else
     return pb_choose_f64x4((a < b) | (b != b), b, a);
@@ -93,7 +102,7 @@ PB_INLINE pb_f64x4 pb_abs_f64x4(pb_f64x4 x)
 }
 
 PB_INLINE pb_f64x4 pb_min_f64x4(pb_f64x4 a, pb_f64x4 b) {
-#if defined(__AVX__)
+#if defined(__AVX__) && PB_HAS(__builtin_ia32_minpd256)
     return pb_choose_f64x4(a != a, a, __builtin_ia32_minpd256(a, b));
 #else
     return pb_choose_f64x4((b < a) | (b != b), b, a);
@@ -119,7 +128,7 @@ static void positions_a(const double *restrict x, int64_t *restrict a) {
 
 /* b = build { argmin n < 6, m < 5 { x[n, m] } } */
 static void positions_b(const double *restrict x, int64_t *restrict b) {
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+#ifdef PB_VECTORS
     const pb_f64x4 x2 = *(const pb_f64x4u *)(x);
     pb_f64x4 best = x2;
     pb_f64x4 at = (pb_f64x4){0.0, 1.0, 2.0, 3.0};
@@ -155,7 +164,7 @@ static void positions_b(const double *restrict x, int64_t *restrict b) {
 
 /* c = build m < 5 { max n < 6 { x[n, m] } } */
 static void positions_c(const double *restrict x, double *restrict c) {
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+#ifdef PB_VECTORS
     pb_f64x4 max = pb_splat_f64x4(-(double)INFINITY);
     double max2 = -(double)INFINITY;
     for (int64_t n = 0; n < 6; ++n) {
@@ -179,7 +188,7 @@ static void positions_c(const double *restrict x, double *restrict c) {
 
 /* d = build m < 5 { min n < 6 { abs(x[n, m]) } } */
 static void positions_d(const double *restrict x, double *restrict d) {
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+#ifdef PB_VECTORS
     pb_f64x4 min = pb_splat_f64x4((double)INFINITY);
     double min2 = (double)INFINITY;
     for (int64_t n = 0; n < 6; ++n) {

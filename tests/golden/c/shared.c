@@ -10,11 +10,14 @@
 #include <math.h>
 #include <stdint.h>
 
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
-#if defined(__GNUC__) && !defined(__clang__)
+#if !defined(PB_NO_VECTORS) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && \
+    (__FLT_EVAL_METHOD__ == 0 || __FLT_EVAL_METHOD__ >= 16) /* as their types say: not on x87 */
+#define PB_VECTORS
 #pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
 #endif
-#define PB_INLINE static inline __attribute__((always_inline))
+
+#ifdef PB_VECTORS
+#define PB_INLINE static inline __attribute__((always_inline, unused)) /* which are used depends on the processor */
 
 typedef double pb_f64x4 __attribute__((vector_size(32)));
 typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias));
@@ -41,7 +44,7 @@ static void shared_b_sin(const double *restrict x, double *restrict b_sin) {
 /* b = build n < 5, m < 5 { x[n] * y[n] * a[m] + b_sin[n] } */
 static void shared_b(const double *restrict x, const double *restrict y, const double *restrict a,
                      const double *restrict b_sin, double *restrict b) {
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+#ifdef PB_VECTORS
     for (int64_t n = 0; n < 5; ++n) {
         const double x2 = x[n];
         const double y2 = y[n];

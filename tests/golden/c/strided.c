@@ -10,15 +10,18 @@
 #include <math.h>
 #include <stdint.h>
 
+#if !defined(PB_NO_VECTORS) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && \
+    (__FLT_EVAL_METHOD__ == 0 || __FLT_EVAL_METHOD__ >= 16) /* as their types say: not on x87 */
+#define PB_VECTORS
+#pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
+#endif
+
 static inline float pb_maximum_f32(float a, float b) {
     return a < b || b != b ? b : a;
 }
 
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
-#endif
-#define PB_INLINE static inline __attribute__((always_inline))
+#ifdef PB_VECTORS
+#define PB_INLINE static inline __attribute__((always_inline, unused)) /* which are used depends on the processor */
 
 typedef float pb_f32x8 __attribute__((vector_size(32)));
 typedef float pb_f32x8u __attribute__((vector_size(32), aligned(4), may_alias));
@@ -30,8 +33,14 @@ PB_INLINE pb_f32x8 pb_splat_f32x8(float x) {
 typedef int32_t pb_i32x8 __attribute__((vector_size(32)));
 typedef int32_t pb_i32x8u __attribute__((vector_size(32), aligned(4), may_alias));
 
+#ifdef __has_builtin
+#define PB_HAS(builtin) __has_builtin(builtin)
+#else
+#define PB_HAS(builtin) 1 /* gcc before 10, which has them */
+#endif
+
 PB_INLINE pb_f32x8 pb_choose_f32x8(pb_i32x8 mask, pb_f32x8 a, pb_f32x8 b) {
-#if defined(__AVX__)
+#if defined(__AVX__) && PB_HAS(__builtin_ia32_blendvps256)
     return __builtin_ia32_blendvps256(b, a, (pb_f32x8)mask);
 #else
     return (pb_f32x8)((mask & (pb_i32x8)a) | (~mask & (pb_i32x8)b));
@@ -39,7 +48,7 @@ PB_INLINE pb_f32x8 pb_choose_f32x8(pb_i32x8 mask, pb_f32x8 a, pb_f32x8 b) {
 }
 
 PB_INLINE pb_f32x8 pb_max_f32x8(pb_f32x8 a, pb_f32x8 b) {
-#if defined(__AVX__)
+#if defined(__AVX__) && PB_HAS(__builtin_ia32_maxps256)
     return pb_choose_f32x8(a != a, a, __builtin_ia32_maxps256(a, b));
 #else
     return pb_choose_f32x8((a < b) | (b != b), b, a);
@@ -76,7 +85,7 @@ typedef int32_t pb_i32x4 __attribute__((vector_size(16)));
 typedef int32_t pb_i32x4u __attribute__((vector_size(16), aligned(4), may_alias));
 
 PB_INLINE pb_f32x4 pb_choose_f32x4(pb_i32x4 mask, pb_f32x4 a, pb_f32x4 b) {
-#if defined(__SSE4_1__)
+#if defined(__SSE4_1__) && PB_HAS(__builtin_ia32_blendvps)
     return __builtin_ia32_blendvps(b, a, (pb_f32x4)mask);
 #else
     return (pb_f32x4)((mask & (pb_i32x4)a) | (~mask & (pb_i32x4)b));
@@ -84,7 +93,7 @@ PB_INLINE pb_f32x4 pb_choose_f32x4(pb_i32x4 mask, pb_f32x4 a, pb_f32x4 b) {
 }
 
 PB_INLINE pb_f32x4 pb_max_f32x4(pb_f32x4 a, pb_f32x4 b) {
-#if defined(__SSE2__)
+#if defined(__SSE2__) && PB_HAS(__builtin_ia32_maxps)
     return pb_choose_f32x4(a != a, a, __builtin_ia32_maxps(a, b));
 #else
     return pb_choose_f32x4((a < b) | (b != b), b, a);
@@ -99,7 +108,7 @@ PB_INLINE float pb_max_across_f32x8(pb_f32x8 v) {
 
 /* y = build o < 4, h < 8 { sum c < 3, k < 3 { x[c, 2 * h + k] * w[o, c, k] } } */
 static void strided_y(const float *restrict x, const float *restrict w, float *restrict y) {
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+#ifdef PB_VECTORS
     pb_f32x8 sum = (pb_f32x8){0};
     pb_f32x8 sum2 = (pb_f32x8){0};
     pb_f32x8 sum3 = (pb_f32x8){0};
@@ -139,7 +148,7 @@ static void strided_y(const float *restrict x, const float *restrict w, float *r
 
 /* z = build o < 4 { max h < 8 { y[o, h] } } */
 static void strided_z(const float *restrict y, float *restrict z) {
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+#ifdef PB_VECTORS
     pb_f32x8 max = pb_splat_f32x8(-INFINITY);
     pb_f32x8 max2 = pb_splat_f32x8(-INFINITY);
     pb_f32x8 max3 = pb_splat_f32x8(-INFINITY);

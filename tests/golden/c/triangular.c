@@ -10,15 +10,18 @@
 #include <stdint.h>
 #include <string.h>
 
+#if !defined(PB_NO_VECTORS) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && \
+    (__FLT_EVAL_METHOD__ == 0 || __FLT_EVAL_METHOD__ >= 16) /* as their types say: not on x87 */
+#define PB_VECTORS
+#pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
+#endif
+
 static inline int64_t pb_max(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
-#endif
-#define PB_INLINE static inline __attribute__((always_inline))
+#ifdef PB_VECTORS
+#define PB_INLINE static inline __attribute__((always_inline, unused)) /* which are used depends on the processor */
 
 typedef double pb_f64x4 __attribute__((vector_size(32)));
 typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias));
@@ -26,8 +29,14 @@ typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias))
 typedef int64_t pb_i64x4 __attribute__((vector_size(32)));
 typedef int64_t pb_i64x4u __attribute__((vector_size(32), aligned(8), may_alias));
 
+#ifdef __has_builtin
+#define PB_HAS(builtin) __has_builtin(builtin)
+#else
+#define PB_HAS(builtin) 1 /* gcc before 10, which has them */
+#endif
+
 PB_INLINE pb_f64x4 pb_choose_f64x4(pb_i64x4 mask, pb_f64x4 a, pb_f64x4 b) {
-#if defined(__AVX__)
+#if defined(__AVX__) && PB_HAS(__builtin_ia32_blendvpd256)
     return __builtin_ia32_blendvpd256(b, a, (pb_f64x4)mask);
 #else
     return (pb_f64x4)((mask & (pb_i64x4)a) | (~mask & (pb_i64x4)b));
@@ -37,7 +46,7 @@ PB_INLINE pb_f64x4 pb_choose_f64x4(pb_i64x4 mask, pb_f64x4 a, pb_f64x4 b) {
 
 /* c = build i < 6, j < 6 { sum k < 6 { [i >= k, k >= j] a[i, k] * b[k, j] } } */
 static void triangular_c(const double *restrict a, const double *restrict b, double *restrict c) {
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+#ifdef PB_VECTORS
     for (int64_t i = 0; i < 6; ++i) {
         pb_f64x4 sum = (pb_f64x4){0};
         for (int64_t k = 0; k < i + 1; ++k) {
@@ -72,7 +81,7 @@ static void triangular_c(const double *restrict a, const double *restrict b, dou
 
 /* d = build i < 6, j < 6 { [2 * i + 3 >= 3 * j, 2 * j >= i] a[i, j] } */
 static void triangular_d(const double *restrict a, double *restrict d) {
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(PB_NO_VECTORS)
+#ifdef PB_VECTORS
     for (int64_t i = 0; i < 6; ++i) {
         const pb_i64x4 holds = (i * 2 + 3 + (pb_i64x4){0, -3, -6, -9} >= (pb_i64x4){0}) & (-i + (pb_i64x4){0, 2, 4,
             6} >= (pb_i64x4){0});

@@ -1,0 +1,65 @@
+"""Exported C with every compiler on this machine: no warning, and the numbers of the interpreter."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.unit.codegen.programs import PROGRAMS
+
+ZIG = ("zig", "cc") if shutil.which("zig") else (sys.executable, "-m", "ziglang", "cc")
+WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wunused-function", "-Wundef", "-Wshadow", "-Wvla")
+STRICT = ("-std=c99", "-pedantic", *WARNINGS)
+QUICK = ("-std=gnu99", "-O2", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", *WARNINGS)
+SANITISED = ("-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", *STRICT)
+WAYS: dict[str, tuple[str, ...]] = {
+    "gcc -O0": ("gcc", "-O0", "-Wno-psabi", *STRICT),
+    "gcc native": ("gcc", *QUICK),
+    "gcc 32 bits": ("gcc", "-m32", "-O1", *STRICT),
+    "gcc sanitised": ("gcc", "-Wno-psabi", *SANITISED),
+    "gcc without vectors": ("gcc", "-DPB_NO_VECTORS", "-O1", *STRICT),
+    "clang": ("clang", "-O1", *STRICT),
+    "clang native": ("clang", *QUICK),
+    "clang without vectors": ("clang", "-DPB_NO_VECTORS", "-O1", *STRICT),
+    "zig": (*ZIG, "-fsanitize=undefined", "-fsanitize-trap=undefined", *STRICT),
+    "zig native": (*ZIG, *QUICK),
+    "tcc": ("tcc", "-Wall", "-Werror"),
+}
+
+
+@cache
+def compiles(way: str) -> bool:
+    """Whether there is such a compiler, and libraries for it."""
+    command = WAYS[way]
+    found = importlib.util.find_spec("ziglang") if command[0] == sys.executable else shutil.which(command[0])
+    text = "#include <math.h>\n#include <stdio.h>\nint main(void) { return puts(\"\") < 0; }\n"
+    run = {"input": text, "text": True, "capture_output": True, "check": False}
+    return found is not None and subprocess.run([*command, "-x", "c", "-", "-o", "/dev/null"], **run).returncode == 0
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Where the project of each program is."""
+    folders = {name: tmp_path_factory.mktemp(name) for name in PROGRAMS}
+    for name, (function, dims) in PROGRAMS.items():
+        function.export(folders[name], **dims)
+    return folders
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("way", WAYS)
+def test_every_compiler(way: str, name: str, exported: dict[str, Path], tmp_path: Path) -> None:
+    if not compiles(way):
+        pytest.skip(f"not on this machine: {way}")
+    program = tmp_path / "example"
+    command = [*WAYS[way], *map(str, sorted(exported[name].glob("*.c"))), "-o", str(program), "-lm"]
+    built = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert (built.returncode, built.stdout + built.stderr) == (0, "")
+    ran = subprocess.run([program], capture_output=True, text=True, timeout=60, check=False)
+    assert "0 numbers differ" in ran.stdout, ran.stdout + ran.stderr
