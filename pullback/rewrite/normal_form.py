@@ -36,12 +36,14 @@ from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_b
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.cse import canonical_value
 from pullback.rewrite.fired import fired, step
+from pullback.rewrite.reductions import reduce_loops
 from pullback.rewrite.steps import Separated
 from pullback.source import Position
 
 
 def normalise(program: Program) -> Program:
-    """The program with every statement in normal form."""
+    """The program with every statement in normal form; loops that are reductions are statements."""
+    program = reduce_loops(program)
     return program.with_body(_block(program.body))
 
 

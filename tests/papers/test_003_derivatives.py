@@ -159,12 +159,28 @@ def bilinear_from_the_right(u: Float64[Array, "N"], m: Float64[Array, "N K"], v:
     return u @ (m @ v)
 
 
+def dot_by_a_loop(u: Float64[Array, "N"], v: Float64[Array, "N"]) -> Any:
+    return pb.fold(u.shape[0], 0.0, lambda s, i: s + u[i] * v[i])
+
+
+def trace_by_a_loop(m: Float64[Array, "N N"]) -> Any:
+    return pb.fold(m.shape[0], 0.0, lambda s, i: s + m[i, i])
+
+
+def bilinear_by_loops(u: Float64[Array, "N"], m: Float64[Array, "N K"], v: Float64[Array, "K"]) -> Any:
+    row = lambda i: pb.fold(v.shape[0], 0.0, lambda s, k: s + m[i, k] * v[k])
+    return pb.fold(u.shape[0], 0.0, lambda s, i: s + u[i] * row(i))
+
+
 IDENTITIES: list[tuple[Callable[..., Any], str, str]] = [
     (dot, "u", "build {0} < N {{ v[{0}] }}"),
     (trace, "m", "build {0} < N, {1} < N {{ [{0} == {1}] f64(1.0) }}"),
     (trace_of_product, "m", "build {0} < N, {1} < K {{ a[{1}, {0}] }}"),
     (bilinear, "m", "build {0} < N, {1} < K {{ v[{1}] * u[{0}] }}"),
     (bilinear_from_the_right, "m", "build {0} < N, {1} < K {{ u[{0}] * v[{1}] }}"),
+    (dot_by_a_loop, "u", "build {0} < N {{ v[{0}] }}"),
+    (trace_by_a_loop, "m", "build {0} < N, {1} < N {{ [{0} == {1}] f64(1.0) }}"),
+    (bilinear_by_loops, "m", "build {0} < N, {1} < K {{ u[{0}] * v[{1}] }}"),
 ]
 
 

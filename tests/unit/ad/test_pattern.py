@@ -36,9 +36,8 @@ def summed(u: Float64[Array, "N"]) -> Any:
 
 
 def doubled(u: Float64[Array, "N"]) -> Any:
-    grown = pb.while_loop(
-        lambda v: pb.max(v) < 20.0, lambda v: pb.build(v.shape[0], lambda i: 2 * v[i] + v.at(i - 1)), u, max_trips=3
-    )
+    step = lambda v: pb.build(v.shape[0], lambda i: 2 * v[i] + v.at(i - 1))
+    grown, _ = pb.while_loop(lambda v: pb.max(v) < 20.0, step, u, max_trips=3, at_limit="report")
     return grown * u
 
 

@@ -1,0 +1,172 @@
+"""Loops that only add up are sums; so are those that only multiply, or take the larger.
+
+Before    s, m = fold t < T (s = s0, m = m0) {
+            r = build i { s[i] + x[t, i] * y[t] }
+            q = build { maximum(m[], y[t]) }
+            yield r, q }
+After     s = build i { s0[i] + sum t < T { x[t, i] * y[t] } }
+          m = build { maximum(m0[], max t < T { y[t] }) }
+
+A state becomes a reduction where its new value is its old one at the same element, combined with what no step changes:
+neither this state nor another. Steps that keep the state under a condition add nothing. What a state's term reads of
+the body's own elementwise statements and single numbers is put into it. Other states stay in the loop, as do those
+whose old value is read by anything else, or kept as a row.
+
+Sums are reassociated by this (the first value is added last), so programs that are to be exact keep their loops. A
+maximum over no steps has no value; it is a reduction where the number of steps is known not to be 0. The first of equal
+elements receives the derivative both ways: `maximum(state, x)` gives it to the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pullback.ir import expr
+from pullback.ir.expr import Add, Apply, Const, Get, Mul, Reduce, ReduceOp, Ref, Scalar, Select
+from pullback.ir.index import Index, Var, as_index
+from pullback.ir.program import Block, Build, Fold, Program, Statement, map_blocks, statement_reads
+from pullback.ir.traverse import Substitution, walk
+from pullback.rewrite.fired import fired
+
+COMBINED: dict[str, ReduceOp] = {"maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all"}
+NEUTRAL: dict[ReduceOp, float] = {"sum": 0, "prod": 1, "any": False, "all": True}
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What each step does to an element of a state: `combine` it with the term, over these variables of a build."""
+
+    op: ReduceOp
+    variables: tuple[Var, ...]
+    term: Scalar
+    combine: Callable[[Scalar, Scalar], Scalar]
+
+
+def reduce_loops(program: Program) -> Program:
+    """The program with states that are reductions taken out of their loops."""
+    return program if program.notes.get("exact") else program.with_body(_block(program.body))
+
+
+def _block(block: Block) -> Block:
+    statements: list[Statement] = []
+    constants: dict[Ref, float] = {}
+    for s in block.statements:
+        s = map_blocks(s, _block)
+        statements += _fold(s, constants) if isinstance(s, Fold) else (s,)
+        if isinstance(s, Build):
+            constants |= {o: v.value for o, v in zip(s.outs, s.values, strict=True) if isinstance(v, Const)}
+    return replace(block, statements=tuple(statements))
+
+
+def _fold(s: Fold, constants: Mapping[Ref, float]) -> list[Statement]:
+    """What stands for a fold: a statement for each state that is a reduction, and the loop of the others."""
+    found = {k: step for k in range(len(s.states)) if (step := _step(s, k)) is not None}
+    if not found:
+        return [s]
+    fired("loops.reduction")
+    out: list[Statement] = []
+    for k, step in found.items():
+        neutral = constants.get(s.inits[k]) == NEUTRAL.get(step.op)
+        out.append(_reduction(s, k, replace(step, combine=lambda _, total: total) if neutral else step))
+    kept = [k for k in range(len(s.outs)) if k not in found]
+    if kept:
+        made = {s.body.results[k] for k in found}
+        body = replace(
+            s.body,
+            statements=tuple(t for t in s.body.statements if made.isdisjoint(t.outs)),
+            results=tuple(s.body.results[k] for k in kept),
+        )
+        states = [k for k in kept if k < len(s.states)]
+        out.append(replace(
+            s,
+            outs=tuple(s.outs[k] for k in kept),
+            states=tuple(s.states[k] for k in states),
+            inits=tuple(s.inits[k] for k in states),
+            body=body,
+        ))
+    return out
+
+
+def _reduction(s: Fold, k: int, step: _Step) -> Build:
+    """The statement of a state that is a reduction."""
+    t = Var(s.var.name, s.var.extent)
+    fresh = tuple(Var(v.name, v.extent) for v in step.variables)
+    places: dict[Var, Index] = {v: as_index(w) for v, w in zip((*step.variables, s.var), (*fresh, t), strict=True)}
+    total = expr.reduce(step.op, (t,), Substitution(variables=places).scalar(step.term))
+    return Build((s.outs[k],), fresh, (step.combine(expr.get(s.inits[k], *fresh), total),), s.positions)
+
+
+def _step(s: Fold, k: int) -> _Step | None:
+    """What a step does to state k; None where that is more than a reduction."""
+    state, new = s.states[k], s.body.results[k]
+    made = {o: t for t in s.body.statements for o in t.outs}
+    build = made.get(new)
+    if not isinstance(build, Build) or len(build.outs) != 1 or s.body.results.count(new) > 1 or state in s.body.results:
+        return None
+    if any(state in statement_reads(t) or new in statement_reads(t) for t in s.body.statements if t is not build):
+        return None
+    here = expr.get(state, *build.vars)
+    found = _taken_apart(build.values[0], here)
+    if found is None:
+        return None
+    op, term, combine = found
+    if op in ("max", "min") and not s.var.extent.constant:
+        return None
+    whole = _inlined(term, made, frozenset(s.states))
+    return None if whole is None else _Step(op, build.vars, whole, combine)
+
+
+def _taken_apart(
+    value: Scalar, here: Scalar
+) -> tuple[ReduceOp, Scalar, Callable[[Scalar, Scalar], Scalar]] | None:
+    """(op, term, how both are combined) of a value that combines `here` with a term."""
+    match value:
+        case Add() if value.args.count(here) == 1:
+            return "sum", expr.add(*(a for a in value.args if a is not here)), expr.add
+        case Mul() if value.args.count(here) == 1:
+            return "prod", expr.mul(*(a for a in value.args if a is not here)), expr.mul
+        case Apply() if value.primitive.name in COMBINED and value.args[0] is here:
+            name = value.primitive.name
+            return COMBINED[name], value.args[1], lambda a, b: expr.apply(name, a, b)
+        case Select() if value.otherwise is here and (found := _taken_apart(value.then, here)) and found[0] == "sum":
+            return "sum", expr.select(value.test, found[1], expr.zero(value.dtype)), expr.add
+        case _:
+            return None
+
+
+def _inlined(term: Scalar, made: dict[Ref, Statement], states: frozenset[Ref]) -> Scalar | None:
+    """The term without reads of the body's statements; None where it reads a state, or sums that are an array.
+
+    A number that is a reduction is put in too: normal form takes it out again, as one number for each step.
+    """
+    while True:
+        own = {n.ref for n in walk(term) if isinstance(n, Get) and n.ref in made}
+        if not own:
+            return term if states.isdisjoint(term.refs) else None
+        values = {r: _element(made[r], r) for r in own}
+        if any(v is None for v in values.values()):
+            return None
+        term = Substitution(get=_reader(values)).scalar(term)
+
+
+def _element(s: Statement, r: Ref) -> tuple[Sequence[Var], Scalar] | None:
+    """The variables and the value of a statement's element, where it is elementwise or a single number."""
+    if not isinstance(s, Build):
+        return None
+    value = s.values[s.outs.index(r)]
+    return None if s.vars and any(isinstance(n, Reduce) for n in walk(value)) else (s.vars, value)
+
+
+def _reader(values: dict[Ref, tuple[Sequence[Var], Scalar] | None]) -> Callable[[Ref, tuple[Index, ...]], Scalar]:
+    def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+        found = values.get(ref)
+        if found is None:
+            return expr.get(ref, *indices)
+        variables, value = found
+        return Substitution(variables=dict(zip(variables, indices, strict=True))).scalar(value)
+
+    return element
+
+
+__all__ = ["reduce_loops"]
