@@ -70,7 +70,10 @@ class Edges:
 def edges_of(s: Build | Scatter, active: set[Ref]) -> Edges:
     """The edges from the active operands of a statement in normal form."""
     found = _edges_of(s, active)
-    step(lambda: Local(s, tuple(LocalDerivative(e.result, e.operand, e.source, e.weight) for e in found.edges)))
+    step(lambda: Local(
+        s, tuple(LocalDerivative(e.result, e.operand, e.source, e.weight) for e in found.edges),
+        (*found.instead, *found.helpers),
+    ))
     return found
 
 

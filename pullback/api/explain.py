@@ -117,10 +117,12 @@ def compile_times(program: Known, dims: Mapping[str, int]) -> tuple[float, bool]
         return time.perf_counter() - start, cached
 
 
-def derive(make: Callable[[], Program]) -> Derivation:
-    """The derivation of what `make` gives, recorded while it runs."""
+def derive(make: Callable[[], Program], check: bool = False) -> Derivation:
+    """The derivation of what `make` gives, recorded while it runs; with `check` its steps are checked by numbers."""
+    from pullback.derivation.check import check as check_steps
     from pullback.derivation.render import Derivation
 
     with record_steps() as steps:
         program = make()
-    return Derivation(program, tuple(steps))
+    checked = check_steps(program, steps) if check else None
+    return Derivation(program, tuple(steps), checked)

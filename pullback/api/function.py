@@ -25,6 +25,7 @@ from pullback.errors import PullbackError, ShapeError, TraceError
 from pullback.ir.dims import check_bytes, check_requirements, determined_dims
 from pullback.ir.intern import uncollected
 from pullback.ir.program import Known, Program, program_of
+from pullback.ir.verify import verifying
 from pullback.lang import tree
 from pullback.lang.annotations import (
     AnySpec,
@@ -513,8 +514,14 @@ class Function:
         found = self._dims(program, dims) if complete else None
         return explain(program, found, self.derivation(), format)
 
-    def derivation(self) -> Derivation | None:
+    def derivation(self, check: bool | None = None) -> Derivation | None:
         """How this derivative was found, step by step, with the rules of the papers; None for what is no derivative.
+
+        Args:
+            check: whether each step is evaluated before and after at random points, local derivatives against central
+                differences; the result's `checked` says how many were. By default where PULLBACK_VERIFY is 1.
+        Raises:
+            DerivativeError: [E227] a step changes a value.
 
         >>> import pullback as pb
         >>> from jaxtyping import Float64
@@ -528,7 +535,7 @@ class Function:
         if not self.is_derivative:
             return None
         signature = self._signature_of(self._determined())
-        return derive(lambda: self._trace(signature).program)
+        return derive(lambda: self._trace(signature).program, verifying() if check is None else check)
 
     def __repr__(self) -> str:
         try:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pullback.derivation.check import Checked
 from pullback.derivation.document import Document, Line, Section
 from pullback.derivation.style import LATEX, TEXT
 from pullback.ir.program import Program
@@ -17,10 +18,11 @@ WIDTH = 88  # the column at which the rules stand, where the formula leaves room
 
 @dataclass(frozen=True)
 class Derivation:
-    """The steps by which a derivative was found, and the program they led to."""
+    """The steps by which a derivative was found, the program they led to, and how many steps numbers have confirmed."""
 
     program: Program
     steps: tuple[Step, ...]
+    checked: Checked | None = None
 
     @property
     def rules(self) -> dict[str, None]:

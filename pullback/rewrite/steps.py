@@ -44,10 +44,11 @@ class Separated:
 
 @dataclass(frozen=True, eq=False)
 class Local:
-    """A statement with its derivatives by what it reads."""
+    """A statement with its derivatives by what it reads, and the statements that these need besides it."""
 
     statement: Statement
     derivatives: tuple[LocalDerivative, ...]
+    needs: tuple[Statement, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
