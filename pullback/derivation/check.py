@@ -137,6 +137,9 @@ class _Checker:
         low, high = (0, 3) if r.bounds is None else (dims_.evaluate(b, self.dims) for b in r.bounds)
         return self.rng.integers(low, max(high, low + 1), shape).astype(r.dtype.numpy)
 
+    def _direction(self, r: Ref) -> NDArray:
+        return np.asarray(self.rng.uniform(-1, 1, tuple(dims_.evaluate(d, self.dims) for d in r.shape)))
+
     def _equal(self, s: Step, before: NDArray, after: NDArray, formula: str, kind: str = "equality") -> None:
         tolerance = TOLERANCE[kind]
         if np.allclose(before, after, rtol=tolerance, atol=tolerance, equal_nan=True):
@@ -175,7 +178,7 @@ class _Checker:
         self.local, self.taken = (f, machine), Counter()
         for operand in dict.fromkeys(d.operand for d in f.derivatives):
             direction = Ref(f"{operand.name}_direction", operand.dtype, operand.shape)
-            machine.arrays[direction] = self.rng.uniform(-1, 1, machine.arrays[operand].shape)
+            machine.arrays[direction] = self._direction(operand)
             for out in statement.outs:
                 edges = [d for d in f.derivatives if d.operand is operand and d.result is out]
                 tangent = _applied(statement, out, [(d.weight, d.source) for d in edges], direction)
@@ -212,11 +215,11 @@ class _Checker:
             return False
         d = derivatives[number]
         direction = Ref(f"{f.operand.name}_direction", f.operand.dtype, f.operand.shape)
-        machine.arrays[direction] = self.rng.uniform(-1, 1, values.shape)
+        machine.arrays[direction] = self._direction(f.operand)
         tangent = _applied(local.statement, f.result, [(d.weight, d.source)], direction)
         run_statement(machine, tangent)
-        before = np.vdot(machine.arrays[given[0]], machine.arrays[tangent.outs[0]])
-        self._equal(s, np.asarray(before), np.asarray(np.vdot(values, machine.arrays[direction])), print_scalar(f.value))
+        before = np.asarray(np.vdot(machine.arrays[given[0]], machine.arrays[tangent.outs[0]]))
+        self._equal(s, before, np.asarray(np.vdot(values, machine.arrays[direction])), print_scalar(f.value))
         return True
 
     def _seeded(self, s: Step, f: Seeded) -> None:
