@@ -115,6 +115,8 @@ def _index(h: Handle, axis: int, item: object, position: Position | None) -> Any
     if i.rank:
         return i
     index = index_of(i)
+    if isinstance(item, Handle):  # an index of index notation is the place it says, if it comes to a number too
+        return index
     return extent + index if index.constant is not None and index.constant < 0 else index
 
 

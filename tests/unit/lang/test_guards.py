@@ -207,3 +207,15 @@ def test_at_with_data_reads_the_fill_outside(check):
         return pb.build(i.shape[0], lambda k: pb.sum(x.at(i[k])))
 
     check(f, X, OUTSIDE, expected=[X[3].sum(), 0.0, 0.0])
+
+
+def test_an_index_that_comes_to_a_negative_number_is_outside(check):
+    """Only numbers that are written count from the end; `i // 2 - 2` with i < 2 is -2, which is no place."""
+    x = np.array([7.0, 0.5])
+    cases = [
+        (lambda x: pb.build(2, lambda i: x.at(i // 2 - 2, fill=0.5)), np.array([0.5, 0.5])),
+        (lambda x: pb.build(2, lambda i: pb.where(i > 1, x[i // 2 - 1], 3.0)), np.array([3.0, 3.0])),
+        (lambda x: pb.stack([x[-1], x[np.int64(-2)]]), np.array([0.5, 7.0])),
+    ]
+    for f, expected in cases:
+        check(pb.function(f), x, expected=expected)
