@@ -31,10 +31,11 @@ Axes = Any  # an int, None, or a tree of these
 
 @dataclass(frozen=True)
 class Mapped:
-    """How the leaf of a batched argument came about: the axis, and the leaf of a single value."""
+    """How the leaf of a batched argument came about: the axis, the leaf of a single value, and which vmap mapped it."""
 
     axis: int
     single: Leaf
+    by: Batched
 
 
 @dataclass
@@ -43,8 +44,17 @@ class BatchedSpec(Spec):
 
     spec: Spec
     axes: Axes
-    what: str
-    position: Position | None
+    by: Batched
+
+    @property
+    def what(self) -> str:
+        """What errors call the mapped function."""
+        return self.by.what
+
+    @property
+    def position(self) -> Position | None:
+        """Where the user maps it."""
+        return self.by.position
 
     def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102
         if value is MISSING:
@@ -99,7 +109,8 @@ class BatchedSpec(Spec):
         if not -rank <= axis < rank:
             raise self._no_axis(leaf.path, rank - 1, axis)
         at = axis % rank
-        return Leaf(leaf.path, "array", leaf.dtype, (*leaf.dims[:at], "batch", *leaf.dims[at:]), Mapped(at, leaf))
+        dims = (*leaf.dims[:at], "batch", *leaf.dims[at:])
+        return Leaf(leaf.path, "array", leaf.dtype, dims, Mapped(at, leaf, self.by))
 
     def _no_axis(self, path: str, rank: int, axis: int | None) -> PullbackError:
         found = "a single value" if rank == 0 else f"an array of {rank} ax{'i' if rank == 1 else 'e'}s"
@@ -164,7 +175,7 @@ class Batched(Derived):
                 remedy="an int, None, or a tuple with one item for each parameter",
             )
         made = [
-            Parameter(p.name, BatchedSpec(p.spec, a, self.what, self.position), p.default)
+            Parameter(p.name, BatchedSpec(p.spec, a, self), p.default)
             for p, a in zip(parameters, axes, strict=True)
         ]
         if not any(a is not None for axis in axes for a in ([axis] if axis is None else tree.flatten(axis)[0])):
@@ -178,13 +189,13 @@ class Batched(Derived):
 
     def _trace(self, signature: Signature) -> Traced:
         groups = tuple(
-            tuple(leaf.value.single if isinstance(leaf.value, Mapped) else leaf for leaf in group)
+            tuple(leaf if (mapped := self._mapped(leaf)) is None else mapped.single for leaf in group)
             for group in signature.leaves
         )
         base = self.base.traced(Signature(signature.structures, groups))
         known = base.known
         leaves = [leaf for leaf in signature.flat if leaf.is_input]
-        axes = [leaf.value.axis if isinstance(leaf.value, Mapped) else None for leaf in leaves]
+        axes = [None if (mapped := self._mapped(leaf)) is None else mapped.axis for leaf in leaves]
         axes += [None] * (len(known.inputs) - len(axes))
         extent = symbol(free_name(known))
         inputs = [r if axis is None else _longer(r, extent, axis) for r, axis in zip(known.inputs, axes, strict=True)]
@@ -198,6 +209,10 @@ class Batched(Derived):
             return _batched(program, inputs, axes, places, extent)
 
         return self._in_outline(base, body, outputs, names, base.structure, (axes, places), inputs)
+
+    def _mapped(self, leaf: Leaf) -> Mapped | None:
+        """How this vmap has mapped a leaf; None where it has not, though one inside of it may have."""
+        return leaf.value if isinstance(leaf.value, Mapped) and leaf.value.by is self else None
 
     def _place(self, r: Ref, axis: int | None, path: str) -> int:
         """Where the new axis of a result is."""

@@ -169,3 +169,10 @@ def test_unannotated_functions_and_captured_arrays() -> None:
     table = RNG.standard_normal(3)
     found = pb.vmap(lambda x, y: x * table + y, in_axes=(0, None))(np.ones((2, 3)), 1.0)
     np.testing.assert_allclose(found, np.ones((2, 1)) * table + 1)
+
+
+def test_one_inside_another_maps_what_the_other_leaves() -> None:
+    """Each has an axis of its own: all products of two vectors, of one extent or of two."""
+    table = pb.vmap(pb.vmap(pb.function(lambda a, b: a * b), in_axes=(0, None)), in_axes=(None, 0))
+    for b in (np.arange(3.0), np.arange(5.0)):
+        np.testing.assert_array_equal(table(np.arange(3.0), b), np.outer(b, np.arange(3.0)))
