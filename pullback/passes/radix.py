@@ -106,6 +106,8 @@ def _radix(c: Cond, places: set[Var]) -> list[Var] | None:
     used = [a for a in atoms if isinstance(a, Var)]
     if c.op != "==" or len(data) != 1 or not used or len(used) + 1 != len(atoms) or not places.issuperset(used):
         return None
+    if not data[0].free.isdisjoint(used):  # another datum for each place: there may be none, or several
+        return None
     weight = c.index.coefficient(data[0])
     if weight is None or weight.constant not in (1, -1) or data[0].checked or data[0].extent is None:
         return None

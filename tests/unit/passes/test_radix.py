@@ -55,3 +55,8 @@ def test_what_stays_as_it_is(value: str) -> None:
     text = f"b = build {{ sum i < 6 {{ {value} }} }}"
     made = summed(f"f(p: i64[3], g: f64[3], x: f64[6]) {{ {text} return b }}")
     assert made.startswith("b = build { sum i < 6 {")
+
+
+def test_a_datum_of_each_place_is_none_of_the_block() -> None:
+    text = "f(p: i64[2], g: f64[12]) { b = build { sum i < 24 { [i % 2 == data(p[i % 2], 2)] g[i // 2] } } return b }"
+    assert summed(text) == "b = build { sum i < 24 { [i % 2 == data(p[i % 2], 2)] g[i // 2] } }"
