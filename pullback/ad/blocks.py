@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from pullback.ir import expr, types
 from pullback.ir.expr import Add, Apply, Get, Mul, Reduce, Ref, Scalar, Select
-from pullback.ir.index import Index, Var, as_index
+from pullback.ir.index import Index, Var, as_index, cond, prove_nonnegative
 from pullback.ir.program import (
     Block,
     Build,
@@ -54,10 +54,17 @@ class Transposed:
 
 
 def element_copy(name: str, source: Ref, leading: tuple[Index, ...]) -> Build:
-    """name[i..] = source[leading.., i..]: a row of an array as an array of its own."""
+    """name[i..] = source[leading.., i..]: a row of an array as an array of its own, zeros where there is none."""
     shape = source.shape[len(leading) :]
     variables = tuple(Var(f"i{k}", d) for k, d in enumerate(shape))
-    return Build((Ref(name, source.dtype, shape),), variables, (expr.get(source, *leading, *variables),))
+    return Build((Ref(name, source.dtype, shape),), variables, (_in_row(source, (*leading, *variables)),))
+
+
+def _in_row(source: Ref, indices: Sequence[Index | Var]) -> Scalar:
+    """An element of a row: exactly zero where the row's place, which guards that are gone kept in range, is outside."""
+    first, last = as_index(indices[0]), source.shape[0] - 1 - as_index(indices[0])
+    inside = [cond(">=", i) for i in (first, last) if not prove_nonnegative(i)]
+    return expr.bracket(inside, expr.get(source, *indices))
 
 
 def zeros(name: str, like: Ref) -> Build:
@@ -248,7 +255,7 @@ def _forward(s: Fold, body: Block, rows: dict[Row, Ref], more: Sequence[Ref], st
 
     def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
         r, *first = source.get(ref, (ref,))
-        return expr.get(r, *first, *indices)
+        return _in_row(r, (*first, *indices)) if first else expr.get(ref, *indices)
 
     block = Substitution(get=element).block(replace(body, results=(*body.results, *more)))
     return replace(s, outs=(*s.outs, *stacks), body=block)

@@ -80,9 +80,10 @@ def _pad(r: Reduce, b: Bracket, product: Mul, s: Build, copies: list[Statement])
         if padded is None or terms is None or padded[1] * WORTH > terms:
             continue
         left = [c for c, a in zip(conds, mine, strict=True) if a is None]
-        if any(is_inside(o, conds) and not is_inside(o, left) for j, o in enumerate(factors) if j != k):
-            continue  # the conditions keep another operand in its range
         copy, _, element = padded
+        others = [o for j, o in enumerate(factors) if j != k]
+        if any(is_inside(o, conds) and not is_inside(o, left) for o in others) or not is_inside(element, left):
+            continue  # the conditions keep another operand, or another axis of this one, in its range
         fired("pad.border")
         copies.append(copy)
         factors[k] = element

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pullback.ir import expr
 from pullback.ir.expr import (
@@ -44,27 +45,27 @@ from pullback.source import Position
 def normalise(program: Program) -> Program:
     """The program with every statement in normal form; loops that are reductions are statements."""
     program = reduce_loops(program)
-    return program.with_body(_block(program.body))
+    return program.with_body(_block(program.body, bool(program.notes.get("exact"))))
 
 
-def _block(block: Block) -> Block:
+def _block(block: Block, exact: bool) -> Block:
     statements: list[Statement] = []
     for s in block.statements:
         match s:
             case Build():
-                lift = _Lift(s.vars, s.outs[0].name, s.positions)
+                lift = _Lift(s.vars, s.outs[0].name, s.positions, exact)
                 values = tuple(lift.top(v) for v in s.values)
                 into = [*lift.statements, replace(s, values=values) if values != s.values else s]
                 statements += into
                 if lift.statements:
                     step(lambda s=s, into=into: Separated(s, tuple(into)))  # type: ignore[misc]
             case Scatter():
-                lift = _Lift(s.vars, s.out.name, s.positions)
+                lift = _Lift(s.vars, s.out.name, s.positions, exact)
                 value = lift.inner(s.value, ())
                 indices = tuple(lift.index(i, ()) for i in s.indices)
                 statements += [*lift.statements, replace(s, value=value, indices=indices)]
             case _:
-                statements.append(map_blocks(s, _block))
+                statements.append(map_blocks(s, partial(_block, exact=exact)))
     return replace(block, statements=tuple(statements))
 
 
@@ -83,11 +84,13 @@ class _Lift:
         variables: tuple[Var, ...],
         name: str,
         positions: tuple[Position, ...],
+        exact: bool,
         shared: dict[Hashable, Ref] | None = None,
     ) -> None:
         self.order = list(variables)
         self.name = name
         self.positions = positions
+        self.exact = exact
         self.statements: list[Statement] = []
         self.shared: dict[Hashable, Ref] = {} if shared is None else shared
         self._arguments: set[Scalar] = set()
@@ -165,9 +168,14 @@ class _Lift:
                 raise AssertionError(f"not a scalar node: {type(e).__name__}")
 
     def _part(self, e: Add) -> Add | None:
-        """The longest sum among the operands of transcendentals whose terms are terms of e: it was flattened into e."""
+        """The longest sum among the operands of transcendentals whose terms are terms of e: it was flattened into e.
+
+        To compute it once is to add in another order, but for the first terms of e.
+        """
         own = set(e.args)
         sums = [a for a in self._arguments if isinstance(a, Add) and a is not e and own.issuperset(a.args)]
+        if self.exact:
+            sums = [a for a in sums if a.args == e.args[: len(a.args)]]
         return max(sums, key=lambda a: len(a.args), default=None)
 
     def index(self, e: Index, path: tuple[Guard, ...]) -> Index:
@@ -185,10 +193,7 @@ class _Lift:
     def lift(self, e: Scalar, path: tuple[Guard, ...], suffix: str) -> Scalar:
         """A statement of its own for e over the variables it depends on; the element that stands for it."""
         fired("normal_form." + suffix)
-        free = set(e.free)
-        guards = [g for g in path if not g.free or g.free & free]
-        for g in guards:
-            free |= g.free
+        guards, free = _guards_about(e, path)
         variables = [v for v in self.order if v in free]
         fresh = [Var(v.name, v.extent) for v in variables]
         rename = Substitution(variables={v: as_index(w) for v, w in zip(variables, fresh, strict=True)})
@@ -196,7 +201,7 @@ class _Lift:
         key = (tuple(v.extent for v in variables), canonical_value(tuple(variables), guarded))
         if key in self.shared:
             return expr.get(self.shared[key], *variables)
-        lift = _Lift(tuple(fresh), self.name, self.positions, self.shared)
+        lift = _Lift(tuple(fresh), self.name, self.positions, self.exact, self.shared)
         value = lift.top(rename.scalar(guarded))
         self.statements += lift.statements
         bounds = None
@@ -209,6 +214,20 @@ class _Lift:
         self.statements.append(Build((ref,), tuple(fresh), (value,), self.positions))
         self.shared[key] = ref
         return expr.get(ref, *variables)
+
+
+def _guards_about(e: Scalar, path: Sequence[Guard]) -> tuple[list[Guard], frozenset[Var]]:
+    """The guards that have an index in common with e, or with one of these guards; and all their free variables.
+
+    A guard may be what keeps what another one reads in range: none is left without those that its own indices are in.
+    """
+    free = e.free
+    while True:
+        guards = [g for g in path if not g.free or g.free & free]
+        wider = free.union(*(g.free for g in guards))
+        if wider == free:
+            return guards, free
+        free = wider
 
 
 def _is_element(e: Scalar) -> bool:

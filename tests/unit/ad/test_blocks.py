@@ -128,3 +128,18 @@ def test_rows_that_the_loop_gives_anyway_are_not_stored_again() -> None:
     program = pb.vjp(pb.function(rows)).program(np.ones(3), cotangent=np.ones(3))
     forward = next(s for s in program.body.statements if isinstance(s, Fold))
     assert [r.name for r in forward.outs] == ["state", "row", "state_steps"]  # exp(c) is its own derivative
+
+
+def test_rows_that_only_some_steps_have() -> None:
+    """The derivative of what reads x[t - 1] reads no row before the first."""
+
+    def f(x: Float64[Array, "T N"], h: Float64[Array, "N"]) -> Any:
+        trips, width = x.shape
+
+        def step(h: Any, t: Any) -> Any:
+            return pb.build(width, lambda i: h[i] * pb.where(t > 0, pb.sin(x[t - 1, i]) + h[i], 1.0))
+
+        return pb.sum(pb.fold(trips, h, step))
+
+    random = np.random.default_rng(0)
+    check_grads(pb.function(f), (random.normal(size=(5, 3)), random.normal(size=3)))
