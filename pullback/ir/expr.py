@@ -257,6 +257,11 @@ def index_refs(index: Index | Cond) -> frozenset[Ref]:
     return frozenset().union(*[a.scalar.refs for a in index.data]) if index.data else _NO_REFS
 
 
+def tests_places(index: Index) -> bool:
+    """Whether a datum in an index is tested when the program runs."""
+    return any(isinstance(a, Data) and a.checked for a in index.every_atom)
+
+
 # Building -------------------------------------------------------------------------------------------------------
 
 
@@ -457,7 +462,10 @@ def _is_power_of_two(value: bool | int | float) -> bool:
 
 
 def bracket(conds: Iterable[Cond | bool], x: Scalar) -> Scalar:
-    """X where all conditions hold, else structural zero; conditions that read data stand inside the others."""
+    """X where all conditions hold, else structural zero; conditions that read data stand inside the others.
+
+    Those that test a place when the program runs stand inside guards too: it is tested for what asks for it alone.
+    """
     kept: dict[Cond, None] = {}
     for c in conds:
         if c is False:
@@ -470,6 +478,11 @@ def bracket(conds: Iterable[Cond | bool], x: Scalar) -> Scalar:
         kept.update(dict.fromkeys(x.conds))
         x = x.arg
     data = [c for c in kept if c.index.data]
+    if data and isinstance(x, Select) and isinstance(x.otherwise, Zero):
+        tested = [c for c in data if tests_places(c.index)]
+        if tested:
+            x = select(x.test, bracket(tested, x.then), x.otherwise)
+            return bracket([c for c in kept if c not in tested], x)
     plain = [c for c in kept if c not in data]
     for group in (data, plain):  # data is read only where the plain conditions hold: its bracket is the inner one
         if group:

@@ -70,6 +70,7 @@ from pullback.loops.scope import Scope
 from pullback.loops.storage import Storage, assign_storage
 from pullback.loops.traps import Traps
 from pullback.loops.triangles import Axes, triangles
+from pullback.rewrite.normal_form import Guard, peel_guards
 
 Printer = Callable[[Statement], tuple[str, ...]]
 Specialist = Callable[[Statement, "KernelBuilder"], Kernel | None]
@@ -655,11 +656,24 @@ def plain_scatter(s: Scatter, builder: KernelBuilder) -> tuple[Stmt, ...]:
     if isinstance(s.value, Bracket):
         value, conds = s.value.arg, s.value.conds
     nest = LoopNest(lowering, root, s.vars, conds)
-    inner = nest.innermost
-    position = lowering.flat(s.out, s.indices, inner)
-    inner.statements.append(Store(out, position, lowering.value(value, inner), accumulate=True))
+    _add_guarded(s, *peel_guards(value), out, lowering, nest.innermost)
     nest.close()
     return tuple(root.statements)
+
+
+def _add_guarded(s: Scatter, guards: Sequence[Guard], value: Scalar, out: Buffer, lowering: ScalarLowering,
+                 scope: Scope) -> None:
+    """The value added to its place where the guards hold: elsewhere its indices need not be in range."""
+    if not guards:
+        position = lowering.flat(s.out, s.indices, scope)
+        scope.statements.append(Store(out, position, lowering.value(value, scope), accumulate=True))
+        return
+    g, *rest = guards
+    conds = lowering.conditions((g,), scope) if isinstance(g, Cond) else ()
+    test = lowering.value(g, scope) if isinstance(g, Scalar) else Holds(conds)
+    inner = scope.guard(conds)
+    _add_guarded(s, rest, value, out, lowering, inner)
+    scope.statements.append(If(test, tuple(inner.statements)))
 
 
 def free_variables(body: tuple[Stmt, ...]) -> tuple[DimSymbol | Var, ...]:

@@ -5,12 +5,14 @@ After     y = build b < B, i < N { sum j < M { w[i, j] * x[b, j] } }
 
 Only what depends on a batched input gets the axes. Loops carry batched states; a while loop runs until the test has
 failed for all, each keeping its states once its own has; a cond whose test is batched computes both branches and
-chooses. There is one rule per statement and none per primitive, because scalars do not know about axes.
+chooses. Statements then run for members of the batch that would not have come to them: a place that is tested when the
+program runs is read for those alone that ask for it, and a loop in a branch goes on for those alone that took it. There
+is one rule per statement and none per primitive, because scalars do not know about axes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from pullback.ir import expr, types
@@ -28,8 +30,9 @@ from pullback.ir.program import (
     Statement,
     While,
     statement_reads,
+    walk_statements,
 )
-from pullback.ir.traverse import Substitution
+from pullback.ir.traverse import Substitution, indices_of, walk
 
 
 def batch(program: Program, inputs: Collection[Ref], axes: Sequence[Var]) -> Program:
@@ -49,11 +52,16 @@ def batch(program: Program, inputs: Collection[Ref], axes: Sequence[Var]) -> Pro
 
 
 class _Batch:
-    """One walk; `new` maps an array to its batched form."""
+    """One walk; `new` maps an array to its batched form, `asked` says which members the statements are for, if any."""
 
-    def __init__(self, axes: tuple[Var, ...]) -> None:
+    def __init__(self, axes: tuple[Var, ...], new: Mapping[Ref, Ref] | None = None, asked: Ref | None = None) -> None:
         self.axes = axes
-        self.new: dict[Ref, Ref] = {}
+        self.new: dict[Ref, Ref] = dict(new or {})
+        self.asked = asked
+
+    def within(self, asked: Ref | None = None) -> _Batch:
+        """A walk that knows what this one does, for a block."""
+        return _Batch(self.axes, self.new, asked or self.asked)
 
     def lifted(self, r: Ref) -> Ref:
         """The batched form of an array, made when it is first met."""
@@ -87,21 +95,22 @@ class _Batch:
         out: list[Statement] = []
         for s in statements:
             again = isinstance(s, Call) and s.again
-            if not again and not any(r in self.new for r in statement_reads(s)):
+            tested = self.asked is not None and _depends_on_asking(s)
+            if not again and not tested and not any(r in self.new for r in statement_reads(s)):
                 out.append(s)
                 continue
             match s:
                 case Build():
                     lead = self.lead()
                     m = self.substitution(lead)
-                    values = tuple(m.scalar(v) for v in s.values)
+                    values = tuple(self._if_asked(m.scalar(v), lead) for v in s.values)
                     outs = tuple(self.lifted(o) for o in s.outs)
                     out.append(replace(s, outs=outs, vars=(*lead, *s.vars), values=values))
                 case Scatter():
                     lead = self.lead()
                     m = self.substitution(lead)
                     indices = (*map(as_index, lead), *(m.index(i) for i in s.indices))
-                    value = m.scalar(s.value)
+                    value = self._if_asked(m.scalar(s.value), lead, indices)
                     out.append(replace(s, out=self.lifted(s.out), vars=(*lead, *s.vars), indices=indices, value=value))
                 case Fold():
                     self._fold(s, out)
@@ -113,12 +122,17 @@ class _Batch:
                     self._call(s, out)
         return out
 
+    def _if_asked(self, value: Scalar, lead: Sequence[Var], at: Sequence[Index] = ()) -> Scalar:
+        """A value for which places are tested, of those members alone that ask for it."""
+        if self.asked is None or not _tests_places(value, at):
+            return value
+        return expr.select(expr.get(self.asked, *lead), value, expr.zero(value.dtype))
+
     def _carried(self, s: Fold | While) -> tuple[list[int], list[Statement]]:
         """Which states are batched, to a fixed point, and the body's statements then."""
         moving = [k for k, init in enumerate(s.inits) if init in self.new]
         while True:
-            trial = _Batch(self.axes)
-            trial.new = dict(self.new)
+            trial = self.within()
             for k in moving:
                 trial.lifted(s.states[k])
             statements = trial.statements(s.body.statements)
@@ -157,10 +171,9 @@ class _Batch:
 
     def _while(self, s: While, out: list[Statement]) -> None:
         moving, _ = self._carried(s)
-        test = _Batch(self.axes)
-        test.new = dict(self.new)
+        test = self.within()
         tested = test.statements(s.test.statements)
-        if s.test.results[0] in test.new:
+        if self.asked is not None or s.test.results[0] in test.new:
             self._masked_while(s, out)
             return
         moving, body = self._carried(s)
@@ -174,37 +187,44 @@ class _Batch:
     def _masked_while(self, s: While, out: list[Statement]) -> None:
         """A loop whose test differs along the batch: a state keeps its value once its own test has failed."""
         inits = tuple(self.repeated(r, out) for r in s.inits)
-        start = _Batch(self.axes)
-        start.new = dict(self.new) | dict(zip(s.states, inits, strict=True))
-        out += start.statements(s.test.statements)
-        shape = tuple(v.extent for v in self.axes)
-        alive, going = Ref("alive", types.bool_, shape), Ref("going", types.bool_, ())
+        start = self._tested(s, inits, self.asked, out)
+        alive, going = Ref("alive", types.bool_, start.shape), Ref("going", types.bool_, ())
         for r in s.states:
             self.lifted(r)
         states = tuple(self.new[r] for r in s.states)
         lead = self.lead()
         any_alive = expr.reduce("any", lead, expr.get(alive, *lead))
         test = Block((Build((going,), (), (any_alive,)),), (going,))
-        body = self.statements(s.body.statements)
+        work = self.within(alive)
+        body = work.statements(s.body.statements)
         kept = []
         for old, new in zip(s.states, s.body.results, strict=True):
             lead, own = self.lead(), tuple(Var(f"i{k}", d) for k, d in enumerate(old.shape))
-            moved = expr.get(self.repeated(new, body), *lead, *own)
+            moved = expr.get(work.repeated(new, body), *lead, *own)
             value = expr.select(expr.get(alive, *lead), moved, expr.get(self.new[old], *lead, *own))
             kept.append(Ref(old.name, old.dtype, self.new[old].shape))
             body.append(Build((kept[-1],), (*lead, *own), (value,)))
-        again = _Batch(self.axes)
-        again.new = dict(self.new) | dict(zip(s.states, kept, strict=True))
-        body += again.statements(s.test.statements)
-        lead = self.lead()
-        still = Ref("alive", types.bool_, shape)
-        both = expr.apply("logical_and", expr.get(alive, *lead), expr.get(again.new[s.test.results[0]], *lead))
-        body.append(Build((still,), lead, (both,)))
-        left = Ref("alive", types.bool_, shape)
+        still = self._tested(s, kept, alive, body)
+        left = Ref("alive", types.bool_, start.shape)
         outs = (*(self.lifted(o) for o in s.outs), left)
-        first = start.new[s.test.results[0]]
         block = Block(tuple(body), (*kept, still))
-        out.append(replace(s, outs=outs, states=(*states, alive), inits=(*inits, first), test=test, body=block))
+        out.append(replace(s, outs=outs, states=(*states, alive), inits=(*inits, start), test=test, body=block))
+
+    def _tested(self, s: While, states: Sequence[Ref], asked: Ref | None, out: list[Statement]) -> Ref:
+        """For which of the members that are asked about the test of a loop holds in these states."""
+        work = self.within(asked)
+        work.new |= dict(zip(s.states, states, strict=True))
+        out += work.statements(s.test.statements)
+        return self._both(asked, work.repeated(s.test.results[0], out), out)
+
+    def _both(self, asked: Ref | None, test: Ref, out: list[Statement]) -> Ref:
+        """The members that are asked about and for which a batched test holds."""
+        if asked is None:
+            return test
+        lead = self.lead()
+        both = expr.apply("logical_and", expr.get(asked, *lead), expr.get(test, *lead))
+        out.append(Build((Ref("asked", types.bool_, test.shape),), lead, (both,)))
+        return out[-1].outs[0]
 
     def _call(self, s: Call, out: list[Statement]) -> None:
         """A call over the batch: its operands, what it gives and its rules all have the axes."""
@@ -218,10 +238,9 @@ class _Batch:
     def _rule(self, r: Rule | None) -> Rule | None:
         return r and Rule(tuple(self.lifted(p) for p in r.params), self._block(r.block))
 
-    def _block(self, block: Block) -> Block:
+    def _block(self, block: Block, asked: Ref | None = None) -> Block:
         """A block whose results all have the axes."""
-        work = _Batch(self.axes)
-        work.new = dict(self.new)
+        work = self.within(asked)
         statements = work.statements(block.statements)
         results = tuple(work.repeated(r, statements) for r in block.results)
         return Block(tuple(statements), results)
@@ -229,8 +248,9 @@ class _Batch:
     def _choose(self, s: Choose, out: list[Statement]) -> None:
         if s.test in self.new:
             results = []
-            for block in (s.then, s.otherwise):
-                both = self._block(block)
+            for block, taken in ((s.then, True), (s.otherwise, False)):
+                asking = any(map(_depends_on_asking, block.statements))
+                both = self._block(block, self._taking(self.new[s.test], taken, out) if asking else None)
                 out += both.statements
                 results.append(both.results)
             for o, then, otherwise in zip(s.outs, *results, strict=True):
@@ -241,3 +261,29 @@ class _Batch:
             return
         outs = tuple(self.lifted(o) for o in s.outs)
         out.append(replace(s, outs=outs, then=self._block(s.then), otherwise=self._block(s.otherwise)))
+
+    def _taking(self, test: Ref, taken: bool, out: list[Statement]) -> Ref:
+        """The members that are asked about and take a branch."""
+        if not taken:
+            lead = self.lead()
+            refused = expr.apply("logical_not", expr.get(test, *lead))
+            out.append(Build((Ref("refused", types.bool_, test.shape),), lead, (refused,)))
+            test = out[-1].outs[0]
+        return self._both(self.asked, test, out)
+
+
+def _depends_on_asking(s: Statement) -> bool:
+    """Whether a statement must not run for members that do not ask for it: it tests places, or may never end."""
+    for t in walk_statements(Block((s,), ())):
+        if isinstance(t, While):
+            return True
+        if isinstance(t, Scatter) and _tests_places(t.value, t.indices):
+            return True
+        if isinstance(t, Build) and any(map(_tests_places, t.values)):
+            return True
+    return False
+
+
+def _tests_places(value: Scalar, at: Sequence[Index] = ()) -> bool:
+    """Whether a place is tested when the value is computed, or put where `at` says."""
+    return any(map(expr.tests_places, (*at, *(i for n in walk(value) for i in indices_of(n)))))

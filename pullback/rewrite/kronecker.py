@@ -75,14 +75,11 @@ def delta_terms(value: Scalar) -> list[Delta] | None:
     out = []
     for t in value.args if isinstance(value, Add) else (value,):
         summed, inner = (t.vars, t.arg) if isinstance(t, Reduce) and t.op == "sum" else ((), t)
-        if not isinstance(inner, Bracket):
-            return None
-        conds, factor = inner.conds, inner.arg
-        if isinstance(factor, Bracket):  # it holds the conditions that read data
-            conds, factor = (*conds, *factor.conds), factor.arg
+        guards, core = peel_guards(inner)
+        conds = tuple(g for g in guards if isinstance(g, Cond))
         if not any(c.op == "==" for c in conds):
             return None
-        out.append(Delta(summed, conds, factor))
+        out.append(Delta(summed, conds, under_guards(core, [g for g in guards if isinstance(g, Scalar)])))
     return out
 
 
@@ -288,6 +285,8 @@ def _operations(e: Scalar) -> int:
 
 def _compressed(term: Delta, s: Build, out: list[Statement]) -> Scalar:
     """The term with its factor as an array of its own, over the variables that the delta leaves."""
+    if isinstance(term.factor, Select) and any(expr.tests_places(c.index) for c in term.conditions):
+        return term.scalar  # places are tested under the factor's guards
     equations = [c.index for c in term.conditions if c.op == "=="]
     rest = [c for c in term.conditions if c.op != "=="]
     variables = (*s.vars, *term.summed)
