@@ -6,6 +6,9 @@ Every number here stands in the paper, or follows from NumPy's functions of the 
 from __future__ import annotations
 
 import ast
+import functools
+import itertools
+import operator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,6 @@ from pullback.testing import check_grads
 from pullback.verbs import (
     catenate,
     disclose,
-    drop,
     each,
     enclose,
     index_of,
@@ -121,15 +123,68 @@ def test_a07_index_of_gives_the_first() -> None:
     check(value(index_of, np.array([3.0, 1.0, 3.0]), np.array([3.0, 1.0, 5.0])), [0, 1, 3])
 
 
-def test_a08_reduce() -> None:
-    check(value(lambda w: reduce(pb.add, w), W), [3, 12, 21])
-    check(value(lambda w: reduce(pb.add, w, axis=0), W), [9, 12, 15])
-    check(value(lambda x: reduce(pb.multiply, x), np.array([1.0, 2, 3])), 6)
-    check(value(lambda x: reduce(lambda a, b: a / b, x), np.array([5.0])), 5)
-    check(value(lambda x: reduce(pb.add, x), np.zeros(0)), 0)
-    check(value(lambda x: reduce(pb.multiply, x), np.zeros(0)), 1)
-    with pytest.raises(pb.ShapeError, match="no neutral element"):
-        value(lambda x: reduce(lambda a, b: a / b, drop(3, x)), np.zeros(3))
+NUMPY = {
+    pb.add: np.add,
+    pb.multiply: np.multiply,
+    pb.maximum: np.maximum,
+    pb.minimum: np.minimum,
+    operator.sub: np.subtract,
+    operator.truediv: np.divide,
+    pb.power: np.power,
+}
+
+
+def from_the_right(f: Any, rows: Any) -> Any:
+    """f/ in APL: a f (b f (c f ...)), between the elements of the first axis."""
+    return functools.reduce(lambda acc, row: f(row, acc), rows[-2::-1], rows[-1])
+
+
+@pytest.mark.parametrize("f", NUMPY, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
+def test_a08_reduce(f: Any, axis: int) -> None:
+    for extents in ((2, 3, 4), (3, 1, 2), (1, 4, 1)):
+        x = RANDOM.uniform(0.5, 1.5, extents)
+        expected = from_the_right(NUMPY[f], np.moveaxis(x, axis, 0))
+        check(value(lambda x: reduce(f, x, axis=axis), x), expected)
+
+
+def test_a08_reduce_over_the_last_axis_unless_told() -> None:
+    check(value(lambda w: reduce(pb.add, w), W), [3, 12, 21])  # f/
+    check(value(lambda w: reduce(pb.add, w, axis=0), W), [9, 12, 15])  # f⌿
+    check(value(lambda w: reduce(operator.sub, w), W), [0 - (1 - 2), 3 - (4 - 5), 6 - (7 - 8)])
+    check(value(lambda w: reduce(operator.sub, w, axis=None), W), from_the_right(np.subtract, W.ravel()))
+    check(value(lambda x: reduce(operator.sub, x), np.float64(3)), 3)  # a scalar is its own reduction
+
+
+def test_a08_reduce_of_any_extent() -> None:
+    @pb.function
+    def f(x: Float64[Array, "N"]) -> Any:
+        return reduce(operator.sub, x)
+
+    for n in (1, 2, 3, 6):
+        x = RANDOM.random(n)
+        check(f(x), from_the_right(np.subtract, x))
+
+
+NEUTRAL = {pb.add: 0, pb.multiply: 1, pb.logical_and: True, pb.logical_or: False}
+
+
+@pytest.mark.parametrize("f", NEUTRAL, ids=lambda f: f.__name__)
+def test_a08_nothing_reduces_to_the_neutral_element(f: Any) -> None:
+    empty = np.zeros((2, 0), bool if isinstance(NEUTRAL[f], bool) else float)
+    check(value(lambda x: reduce(f, x), empty[0]), NEUTRAL[f])
+    check(value(lambda x: reduce(f, x), empty), [NEUTRAL[f]] * 2)
+
+
+@pytest.mark.parametrize("f", [operator.sub, operator.truediv], ids=lambda f: f.__name__)
+def test_a08_nothing_has_no_reduction_without_a_neutral_element(f: Any) -> None:
+    def g(x: Float64[Array, "0 M"]) -> Any:
+        return reduce(f, x, axis=0)
+
+    with pytest.raises(pb.ShapeError) as caught:
+        pb.function(g)
+    first = "ShapeError [E105] reduce: the extent is 0, and this function has no neutral element"
+    assert str(caught.value).partition("\n")[0] == first
 
 
 def test_a09_each_and_nested_arrays() -> None:
@@ -170,14 +225,48 @@ def test_a12_the_table_of_backin() -> None:
     check(value(lambda x: take(-5, x), np.array([1.0, 2, 3])), [0, 0, 1, 2, 3])
 
 
-def test_a13_transpose_replicate_and_power() -> None:
+def test_a13_transpose() -> None:
     x = RANDOM.random((2, 3, 4))
     check(value(transpose, x), x.T)
     check(value(rank(transpose, 2), x), x.transpose(0, 2, 1))
-    check(value(lambda w: replicate(2, w), W), np.repeat(W, 2, axis=1))
-    check(value(lambda w: replicate(2, w, axis=0), W), np.repeat(W, 2, axis=0))
-    check(value(pb.maximum, W, W.T.copy()), np.maximum(W, W.T))
-    check(value(power(lambda a: a / 2, 3), W), W / 8)
+    check(value(rank(transpose, 1), x), x)
+    for places in itertools.permutations(range(3)):  # axis k of x becomes axis places[k]
+        check(value(lambda x: transpose(x, places), x), x.transpose(np.argsort(places)))
+    check(value(lambda w: transpose(w, (0, 0)), W), np.diagonal(W))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_a13_replicate(axis: int) -> None:
+    x = RANDOM.random((2, 3, 4))
+    for count in (1, 2, 3):
+        check(value(lambda x: replicate(count, x, axis=axis), x), np.repeat(x, count, axis=axis))
+    for counts in itertools.product((0, 2, 1), repeat=2):  # one for each slice
+        some = x[:2, :2, :2]
+        check(value(lambda x: replicate(counts, x, axis=axis), some), np.repeat(some, counts, axis=axis))
+
+
+def test_a13_replicate_is_along_the_last_axis_unless_told() -> None:
+    check(value(lambda w: replicate(2, w), W), np.repeat(W, 2, axis=1))  # 2/
+    check(value(lambda w: replicate(2, w, axis=0), W), np.repeat(W, 2, axis=0))  # 2⌿
+
+
+def test_a13_larger_smaller_and_index() -> None:
+    check(value(pb.maximum, W, W.T.copy()), np.maximum(W, W.T))  # ⌈
+    check(value(pb.minimum, W, W.T.copy()), np.minimum(W, W.T))  # ⌊
+    check(value(lambda w: w[1], W), W[1])  # ⌷
+    check(value(lambda w: w[2, 1], W), W[2, 1])
+    check(value(lambda w: rank(lambda row: row[2], 1)(w), W), W[:, 2])
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_a13_power(n: int) -> None:
+    check(value(power(lambda a: a / 2 + 1, n), W), functools.reduce(lambda w, _: w / 2 + 1, range(n), W))
+
+    @pb.function
+    def trained(x: Float64[Array, "N"], epochs: pb.Size["E"]) -> Any:
+        return power(lambda a: a / 2 + 1, epochs)(x)  # ⍣epochs
+
+    check(trained(W[0], n), functools.reduce(lambda w, _: w / 2 + 1, range(n), W[0]))
 
 
 def test_a14_stencil() -> None:
