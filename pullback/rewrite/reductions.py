@@ -13,7 +13,8 @@ the body's own elementwise statements and single numbers is put into it. Other s
 whose old value is read by anything else, or kept as a row.
 
 Sums are reassociated by this (the first value is added last), so programs that are to be exact keep their loops. A
-maximum over no steps has no value; it is a reduction where the number of steps is known not to be 0. The first of equal
+maximum over no steps has no value; it is a reduction where the number of steps is known not to be 0. A product is one
+where it starts from 1: another start may be what keeps it from underflow. The first of equal
 elements receives the derivative both ways: `maximum(state, x)` gives it to the state.
 """
 
@@ -61,14 +62,11 @@ def _block(block: Block) -> Block:
 
 def _fold(s: Fold, constants: Mapping[Ref, float]) -> list[Statement]:
     """What stands for a fold: a statement for each state that is a reduction, and the loop of the others."""
-    found = {k: step for k in range(len(s.states)) if (step := _step(s, k)) is not None}
+    found = {k: step for k in range(len(s.states)) if (step := _step(s, k, constants.get(s.inits[k]))) is not None}
     if not found:
         return [s]
     fired("loops.reduction")
-    out: list[Statement] = []
-    for k, step in found.items():
-        neutral = constants.get(s.inits[k]) == NEUTRAL.get(step.op)
-        out.append(_reduction(s, k, replace(step, combine=lambda _, total: total) if neutral else step))
+    out: list[Statement] = [_reduction(s, k, step) for k, step in found.items()]
     kept = [k for k in range(len(s.outs)) if k not in found]
     if kept:
         made = {s.body.results[k] for k in found}
@@ -97,8 +95,8 @@ def _reduction(s: Fold, k: int, step: _Step) -> Build:
     return Build((s.outs[k],), fresh, (step.combine(expr.get(s.inits[k], *fresh), total),), s.positions)
 
 
-def _step(s: Fold, k: int) -> _Step | None:
-    """What a step does to state k; None where that is more than a reduction."""
+def _step(s: Fold, k: int, start: float | None) -> _Step | None:
+    """What a step does to state k, which starts as a number or as something else; None where it is no reduction."""
     state, new = s.states[k], s.body.results[k]
     made = {o: t for t in s.body.statements for o in t.outs}
     build = made.get(new)
@@ -113,6 +111,10 @@ def _step(s: Fold, k: int) -> _Step | None:
     op, term, combine = found
     if op in ("max", "min") and not s.var.extent.constant:
         return None
+    if op in NEUTRAL and start == NEUTRAL[op]:
+        combine = lambda _, total: total
+    elif op == "prod":
+        return None  # without what it starts from a product may be too small or too large on the way
     whole = _inlined(term, made, frozenset(s.states))
     return None if whole is None else _Step(op, build.vars, whole, combine)
 

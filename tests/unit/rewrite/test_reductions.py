@@ -24,10 +24,14 @@ INF = float("inf")
 LOOPS: dict[str, tuple[Any, Callable[..., Any], int]] = {
     "sum": (0.0, lambda s, i, x, y: s + x[i] * y[i], 0),
     "difference": (2.0, lambda s, i, x, y: s - x[i] / y[i], 0),
-    "product": (0.5, lambda s, i, x, y: s * (x[i] - y[i]), 0),
+    "product": (1.0, lambda s, i, x, y: s * (x[i] - y[i]), 0),
+    "product from another start": (0.5, lambda s, i, x, y: s * (x[i] - y[i]), 1),
     "maximum": (-INF, lambda s, i, x, y: pb.maximum(s, x[i] * y[i]), 0),
     "minimum": (0.6, lambda s, i, x, y: pb.minimum(s, x[i] + y[i]), 0),
     "the other one first": (-INF, lambda s, i, x, y: pb.maximum(x[i] * y[i], s), 1),
+    "maximum from an element": (lambda x: 2 * x[5], lambda s, i, x, y: pb.maximum(s, x[i]), 0),
+    "minimum from an element": (lambda x: 0.3 * x[0], lambda s, i, x, y: pb.minimum(s, x[i]), 0),
+    "sum from an element": (lambda x: x[1] ** 2, lambda s, i, x, y: s + x[i] * y[i], 0),
     "under a condition": (1.0, lambda s, i, x, y: pb.where(x[i] > y[i], s + pb.exp(x[i]), s), 0),
     "condition on the state": (1.0, lambda s, i, x, y: pb.where(s < 9.0, s + x[i], s), 1),
     "shared part": ((0.0, 1.0), lambda s, i, x, y: shared(s, pb.exp(x[i] * y[i])), 0),
@@ -50,7 +54,7 @@ def looped(name: str, **policies: Any) -> Any:
     init, step, _ = LOOPS[name]
 
     def f(x: Any, y: Any) -> Any:
-        start = pb.asarray(init) if isinstance(init, np.ndarray) else init
+        start = pb.asarray(init) if isinstance(init, np.ndarray) else init(x) if callable(init) else init
         found = pb.fold(N, start, lambda s, i: step(s, i, x, y))
         return sum(pb.sum(part) for part in (found if isinstance(found, tuple) else (found,)))
 
