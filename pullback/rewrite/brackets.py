@@ -6,31 +6,39 @@ the variable kept as conditions, which the rule as printed leaves out):
 
     sum v < n { [v = e] * f(v) }  =  [0 <= e < n] * f(e)
 
-In order of preference, for equations  sum of c_v * v + rest = 0:
+In order of preference, for equations  sum of c_v * v + rest = 0, where s, t and m are free of the variables V:
 
-    mixed radix     c * v + r = m  with 0 <= r < c:  v = m // c  and the equation  r = m % c  is left
+    mixed radix     c * v + r = m  with 0 <= r < c:  v = m // c  and  r = m mod c; v may be a quotient or remainder, too
+    joined          n mod c = s  and  n // (c * k) = t:  n = c * k * t + c * x + s  for a new x < k, or none where k = 1
+    quotient        n // d = t:  n = d * t + r  for a new r < d
+    remainder       n mod d = t:  n = t + d * u  for the few u that the range of n leaves, no more than one where that
+                    is d long; of several variables in n one is solved for, and so is one digit after another
     unit            the variable with coefficient 1 or -1 and the largest extent
     common factor   all coefficients share g:  g must divide the rest, the equation is divided by g
     divided         c * v = m:  v = m // c,  where c divides m
-    split           floor(n / d) or n mod d of a variable expression:  n = d * q + r  with new variables q, r
+    split           other floor(n / d) and n mod d:  n = d * q + r  with new variables q, r
 
-What no rule solves stays as a condition, which is always right. An equation whose variables are inside data
-cannot be inverted: then the edge is transposed by a scatter.
+None of these asks for the sign of anything: quotients floor. What no rule solves stays as a condition, which is always
+right. An equation whose variables are inside data cannot be inverted: then the edge is transposed by a scatter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import partial
 from math import gcd
 from typing import NamedTuple
 
 from pullback.ir import expr
 from pullback.ir.expr import Const, Scalar
 from pullback.ir.index import (
+    ONE_INDEX,
     ZERO_INDEX,
     Atom,
     Cond,
+    Data,
+    Digits,
     DimSymbol,
     Floor,
     Index,
@@ -38,9 +46,12 @@ from pullback.ir.index import (
     Var,
     as_index,
     cond,
+    digits,
+    divide_exactly,
     floor_divide,
     modulo,
     prove_nonnegative,
+    quotients,
 )
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.fired import fired, recording, step
@@ -66,6 +77,7 @@ class _Outcome(NamedTuple):
     impossible: bool
 
 
+MOST_STEPS = 64  # far more than any equations have needed
 MOST_KNOWN = 4096
 _KNOWN: dict[Hashable, tuple[_Outcome, tuple[Var, ...]]] = {}  # equations solved before, up to the names of variables
 
@@ -123,6 +135,7 @@ def _hidden_in_data(e: Index, variables: list[Var]) -> bool:
 class _State:
     def __init__(self, variables: list[Var], equations: list[Index], term: Scalar) -> None:
         self.variables = variables
+        self.ages = dict.fromkeys(variables, 0)
         self.equations = equations
         self.term = term
         self.conds: list[Cond | bool] = []
@@ -133,12 +146,25 @@ class _State:
 
     def run(self) -> None:
         """Apply the first rule that fits, until none does or a range has shown that nothing is left."""
-        rules = (self._mixed_radix, self._unit, self._common_factor, self._divided, self._split)
-        while True:
+        rules = (
+            self._mixed_radix,
+            partial(self._join, gap=False),
+            partial(self._join, gap=True),
+            self._quotient,
+            self._remainder,
+            self._unit,
+            self._common_factor,
+            self._divided,
+            self._split,
+        )
+        start = list(self.variables), list(self.equations)
+        for _ in range(MOST_STEPS):
             self._settle()
             step(lambda: Solved(expr.reduce("sum", self.variables, self.summand())))
             if self.impossible or not any(rule(e) for rule in rules for e in self.equations):
                 return
+        self.variables, self.equations = start  # as conditions they are right, too
+        self.conds, self.solved = [], {}
 
     def outcome(self) -> _Outcome:
         """What has been found, whatever is summed."""
@@ -195,30 +221,165 @@ class _State:
         return e
 
     def _mixed_radix(self, e: Index) -> bool:
-        """C * v + r = m with 0 <= r < c, r over the other variables: v = m // c, r = m % c."""
-        linear = self._linear(e)
-        if len(linear) < 2:
+        """C * a + r = m with 0 <= r < c, for a variable, quotient or remainder a: a = m // c and r = m mod c."""
+        chain = self._chain(e)
+        if chain is None or len(chain.factors) < 2 or self._age(chain.used) > self._age(e.free):
             return False
-        rest = self._rest(e, linear)
-        if not rest.free.isdisjoint(self.variables):
+        factor = e.coefficient(next(iter(chain.factors)))
+        m = chain.index - e if factor is next(iter(chain.factors.values())) else chain.index + e
+        if all(isinstance(a, Var) for a in chain.factors):
+            fired("solve.mixed_radix")
+            self._drop(e)
+            self._read_off(chain, m)
+            return True
+        a, rest = _top(chain)
+        if not m.free.isdisjoint(self.variables):
             return False
-        for sign in (1, -1):
-            # sign * e = sum of c_v * v - m, with every c_v positive
-            target = -rest * sign
-            factors = {v: c * sign for v, c in linear.items()}
-            if not all(prove_nonnegative(c - 1) for c in factors.values()):
+        fired("solve.mixed_radix")
+        c, low = chain.factors[a], _known(rest.lowest())
+        self._replace(e, as_index(a) - floor_divide(m - low, c), rest.index - low - modulo(m - low, c))
+        return True
+
+    def _read_off(self, chain: Digits, m: Index) -> None:
+        """The variables of a chain that is m, from the one with the largest factor on."""
+        while chain.factors:
+            v, rest = _top(chain)
+            assert isinstance(v, Var)
+            c, low = chain.factors[v], _known(rest.lowest())
+            if not rest.factors:
+                self.conds.append(cond("==", modulo(m, c)))
+            self._eliminate(v, floor_divide(m - low, c))
+            m, chain = modulo(m - low, c) + low, rest
+            if rest.factors and not prove_nonnegative(rest.factors[_top(rest)[0]]):
+                m, chain = -m, rest.times(-1)
+
+    def _chain(self, e: Index) -> Digits | None:
+        """The part of e that takes no value twice, as much as can be, its largest factor positive.
+
+        The rest stands for a number, so it shares no variable with the part. Variables that were not there from the
+        start are to stay rather than those that were.
+        """
+        whole = digits(e, frozenset(self.variables))
+        if whole is None:
+            return None
+        usable = [a for a in whole.factors if not isinstance(a, Data)]
+        best: Digits | None = None
+        for a in usable:
+            chain = whole.only((a,))
+            for b in usable:
+                wider = whole.only((*chain.factors, b))
+                if b is not a and wider.top() is not None:
+                    chain = wider
+            apart = all(b.free.isdisjoint(chain.used) for b in whole.factors if b not in chain.factors)
+            if apart and chain.room() is not None and (best is None or self._rank(chain) > self._rank(best)):
+                best = chain
+        if best is None:
+            return None
+        return best if prove_nonnegative(best.factors[_top(best)[0]]) else best.times(-1)
+
+    def _rank(self, chain: Digits) -> tuple[int, int]:
+        return len([v for v in chain.used if not self.ages[v]]), len(chain.factors)
+
+    def _age(self, variables: frozenset[Var]) -> int:
+        """When the first of them came: 0 for those that were there from the start."""
+        return min((self.ages[v] for v in variables if v in self.ages), default=0)
+
+    def _join(self, e: Index, gap: bool) -> bool:
+        """N mod c = s and floor(n / (c * k)) = t: n = c * k * t + c * x + s for a new x < k; so for n mod a multiple.
+
+        Without a gap, k is 1 and there is no x; with one, the smallest is taken.
+        """
+        low = self._single(e, Mod)
+        if low is None:
+            return False
+        best: tuple[Index, _Single, _Above] | None = None
+        for other in self.equations:
+            high = None if other is e else self._single(other, Floor) or self._single(other, Mod)
+            above = None if high is None else _above(low.atom, high.atom)
+            if high is None or above is None or gap is (above.times is ONE_INDEX) or not above.times.is_dim:
                 continue
-            for v, c in factors.items():
-                r = ZERO_INDEX
-                for w, d in factors.items():
-                    if w is not v:
-                        r = r + d * as_index(w)
-                if prove_nonnegative(c - 1 - r):
-                    fired("solve.mixed_radix")
-                    self._replace(e, r - modulo(target, c))
-                    self._eliminate(v, floor_divide(target, c))
-                    return True
-        return False
+            if best is None or divide_exactly(best[2].times, above.times) is not None:
+                best = other, high, above
+        if best is None:
+            return False
+        other, high, above = best
+        fired("solve.join")
+        c, n = low.atom.denominator, above.number
+        self._in_range(low.value, c)
+        if above.period is not None:
+            self._in_range(high.value, above.period)
+            n = modulo(n, c * above.times * above.period)
+        n -= c * above.times * high.value + low.value
+        if gap:
+            n -= c * as_index(self._new(above.number, "digit", above.times))
+        self._drop(other)
+        self._replace(e, n)
+        return True
+
+    def _quotient(self, e: Index) -> bool:
+        """floor(n / d) = t: n = d * t + r for a new variable r < d; t may hold variables by themselves."""
+        whole = digits(e, frozenset(self.variables))
+        atoms = [] if whole is None else [a for a in whole.factors if not isinstance(a, Var)]
+        if whole is None or len(atoms) != 1 or not isinstance(a := atoms[0], Floor):
+            return False
+        n, d, factor = a.numerator, a.denominator, whole.factors[a].constant
+        if factor not in (1, -1) or not d.is_dim or self._has_larger_unit(whole, a):
+            return False
+        fired("solve.quotient")
+        t = as_index(a) - e * factor
+        self._replace(e, n - d * t - as_index(self._new(n, "r", d)))
+        return True
+
+    def _has_larger_unit(self, whole: Digits, atom: Floor) -> bool:
+        """Whether an equation had better be solved for a variable that stands by itself."""
+        inner = atom.free & whole.variables
+        units = [v for v, c in whole.factors.items() if isinstance(v, Var) and c.constant in (1, -1)]
+        return any(v not in inner and not any(_larger(w.extent, v.extent) for w in inner) for v in units)
+
+    def _remainder(self, e: Index) -> bool:
+        """N mod d = t: what varies in n is t less the rest but for a multiple of d, of which its range leaves a few."""
+        found = self._single(e, Mod)
+        chain = None if found is None else self._chain(found.atom.numerator)
+        if found is None or chain is None:
+            return False
+        n, d = found.atom.numerator, found.atom.denominator
+        a = next(iter(chain.factors))
+        sign = 1 if n.coefficient(a) is chain.factors[a] else -1
+        low, turns = _known(chain.lowest()), floor_divide(_known(chain.room()) + d - 1, d)
+        fired("solve.remainder")
+        self._in_range(found.value, d)
+        m = low + modulo(chain.index + (found.value - n) * sign - low, d)
+        if turns is not ONE_INDEX:
+            m += d * as_index(self._new(n, "turn", turns))
+        if all(isinstance(a, Var) for a in chain.factors):
+            self._drop(e)
+            self._read_off(chain, m)
+        else:
+            self._replace(e, chain.index - m)
+        return True
+
+    def _single(self, e: Index, kind: type[Floor] | type[Mod]) -> _Single | None:
+        """E as  atom = value  for a quotient or remainder of the variables by what does not depend on them."""
+        whole = digits(e, frozenset(self.variables))
+        if whole is None or len(whole.factors) != 1:
+            return None
+        (a, factor), = whole.factors.items()
+        if not isinstance(a, kind) or factor.constant not in (1, -1):
+            return None
+        return _Single(a, -whole.rest * factor) if a.denominator.free.isdisjoint(self.variables) else None
+
+    def _in_range(self, value: Index, extent: Index) -> None:
+        self.conds += [cond(">=", value), cond(">=", extent - 1 - value)]
+
+    def _new(self, n: Index, suffix: str, extent: Index) -> Var:
+        """A new variable, named after one of n."""
+        inner = next((v for v in self.variables if v in n.free), None)
+        v = Var(f"{inner.name if inner is not None else 'v'}_{suffix}", extent)
+        self.ages[v] = len(self.ages)
+        self.variables.append(v)
+        self.new_variables = True
+        self._linears.clear()
+        return v
 
     def _unit(self, e: Index) -> bool:
         linear = self._linear(e)
@@ -279,37 +440,27 @@ class _State:
     def _split(self, e: Index) -> bool:
         """floor(n / d), n mod d: new variables with n = d * q + r."""
         for a in e.atoms:
-            if not isinstance(a, Floor | Mod) or a.free.isdisjoint(self.variables):
+            if not isinstance(a, Floor | Mod) or not a.denominator.is_dim:
                 continue
+            if not any(v in a.free for v in self.variables if not self.ages[v]):
+                continue  # what was split stays so
             n, d = a.numerator, a.denominator
-            if not d.free.isdisjoint(self.variables) or not prove_nonnegative(n):
+            whole, count = digits(n, frozenset(self.variables)), quotients(n, d, frozenset(self.variables))
+            if whole is None or count is None or any(isinstance(b, Data) for b in whole.factors):
                 continue
-            top = _upper_bound(n, self.variables)
-            if top is None:
-                continue
-            inner = next((v for v in self.variables if v in n.free), None)
-            name = inner.name if inner is not None else "v"
-            q, r = Var(name + "_q", floor_divide(top, d) + 1), Var(name + "_r", d)
-            whole = as_index(q) * d + as_index(r)
             fired("solve.split")
-            self.variables += [q, r]
-            self.new_variables = True
-            self._linears.clear()
-            m = {Floor: as_index(q), Mod: as_index(r)}
-            self.equations = [_replace_radix(x, n, d, m[Floor], m[Mod]) for x in self.equations]
-            self.conds = [
-                c if isinstance(c, bool) else cond(c.op, _replace_radix(c.index, n, d, m[Floor], m[Mod]))
-                for c in self.conds
-            ]
-            self.equations.append(n - whole)
+            q = as_index(self._new(n, "q", count)) + floor_divide(_known(whole.lowest()), d)
+            r = as_index(self._new(n, "r", d))
+            self.equations = [_replace_radix(x, n, d, q, r) for x in self.equations]
+            self.equations.append(n - d * q - r)
             return True
         return False
 
     def _drop(self, e: Index) -> None:
         self.equations = [x for x in self.equations if x is not e]
 
-    def _replace(self, e: Index, by: Index) -> None:
-        self.equations = [by if x is e else x for x in self.equations]
+    def _replace(self, e: Index, *by: Index) -> None:
+        self.equations = [y for x in self.equations for y in (by if x is e else (x,))]
 
     def _eliminate(self, v: Var, value: Index) -> None:
         """Put `value` for v everywhere; its range becomes conditions."""
@@ -345,17 +496,48 @@ def _larger(a: Index, b: Index) -> bool:
     return a is not b and prove_nonnegative(a - b - 1)
 
 
-def _upper_bound(n: Index, variables: list[Var]) -> Index | None:
-    """N with its variables at their largest, where it rises in each of them."""
-    for v in variables:
-        if v in n.free:
-            c = n.coefficient(v)
-            if c is None or not prove_nonnegative(c):
-                return None
-            n = n - c * as_index(v) + c * (v.extent - 1)
-    for v in n.free:  # other variables: loops of the statement under construction
-        c = n.coefficient(v)
-        if c is None or not prove_nonnegative(c):
-            return None
-        n = n - c * as_index(v) + c * (v.extent - 1)
-    return n if n.is_dim else None
+class _Single(NamedTuple):
+    """An equation solved for one quotient or remainder."""
+
+    atom: Floor | Mod
+    value: Index
+
+
+class _Above(NamedTuple):
+    """Floor(number / (c * times)), itself or modulo `period`, where number is congruent to n modulo c."""
+
+    number: Index
+    times: Index
+    period: Index | None
+
+
+def _above(low: Floor | Mod, high: Floor | Mod) -> _Above | None:
+    """How `high` is a digit above  low = n mod c  of the same number; None where it is not."""
+    n, c = low.numerator, low.denominator
+    period = None if isinstance(high, Floor) else high.denominator
+    quotients = [(high, ZERO_INDEX)] if isinstance(high, Floor) else _with_quotient(high.numerator)
+    views = [(n, c)]  # n mod c is a digit of n; of floor(m / a) + s, it is one of m + a * s
+    views += [(f.numerator + f.denominator * s, f.denominator * c) for f, s in _with_quotient(n)]
+    for digit, more in quotients:
+        for inner, size in views:
+            times, shift = divide_exactly(digit.denominator, size), divide_exactly(digit.numerator - inner, size)
+            if times is not None and shift is not None:
+                return _Above(n + c * shift + c * times * more, times, period)
+    return None
+
+
+def _with_quotient(n: Index) -> list[tuple[Floor, Index]]:
+    """N as a quotient plus a rest, in each way it is that."""
+    return [(a, n - as_index(a)) for a in n.atoms if isinstance(a, Floor) and n.coefficient(a) is ONE_INDEX]
+
+
+def _top(chain: Digits) -> tuple[Atom, Digits]:
+    """The atom of a chain with the largest factor, and the others."""
+    a = chain.top()
+    assert a is not None
+    return a, chain.without(a)
+
+
+def _known(i: Index | None) -> Index:
+    assert i is not None
+    return i

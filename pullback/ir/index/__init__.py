@@ -12,6 +12,7 @@ one node and print alike in every process. A `Cond` is `E >= 0`, `E == 0` or `E 
 """
 
 from pullback.ir.index.conditions import Cond, CondOp, cond
+from pullback.ir.index.digits import Digits, digits, quotients
 from pullback.ir.index.division import divide_exactly, floor_divide, modulo
 from pullback.ir.index.polynomial import (
     ONE_INDEX,
@@ -39,6 +40,7 @@ __all__ = [
     "Cond",
     "CondOp",
     "Data",
+    "Digits",
     "Dim",
     "DimSymbol",
     "Floor",
@@ -49,11 +51,13 @@ __all__ = [
     "Var",
     "as_index",
     "cond",
+    "digits",
     "divide_exactly",
     "floor_divide",
     "modulo",
     "polynomial",
     "prove",
     "prove_nonnegative",
+    "quotients",
     "symbol",
 ]

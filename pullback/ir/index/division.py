@@ -4,8 +4,9 @@ With r the part of a that d does not divide, and a stride g of r that divides d,
 
     multiples       floor((q * d + r) / d) = q + floor(r / d)           (q * d + r) mod d = r mod d
     range           r in [0, d) is its own remainder, r in [-d, 0) has the quotient -1
-    strides         floor(r / d) = floor(h / (d / g))                   r mod d = g * (h mod (d / g)) + s        0 <= s < g
-    quotients       floor(floor(n / c) / d) = floor(n / (c * d))        floor((n mod (c * d)) / d) = floor(n / d) mod c
+    strides         floor(r / d) = floor(h / (d / g))                   r mod d = g * (h mod (d / g)) + s   0 <= s < g
+    quotients       floor((floor(n / c) + s) / d) = floor((n + c * s) / (c * d))
+                    floor((n mod (c * d)) / d) = floor(n / d) mod c
     remainders      (k * (n mod (c * d)) + s) mod d = (k * n + s) mod d
 
 So the digits of a row-major position are what they were, whichever way the extents are symbols.
@@ -72,7 +73,7 @@ def _groups(a: Index) -> dict[Monomial, Index]:
 
 
 def _split_multiples(a: Index, d: Index) -> tuple[Index, Index]:
-    """(q, r) with a = q * d + r, q taking what d divides; integer coefficients reduced by an integer d."""
+    """(q, r) with a = q * d + r, q taking what d divides, r with coefficients below those of d."""
     q, r = ZERO_INDEX, ZERO_INDEX
     if len(d.terms) > 1:
         for inner, factor in _groups(a).items():
@@ -82,16 +83,14 @@ def _split_multiples(a: Index, d: Index) -> tuple[Index, Index]:
             else:
                 q += polynomial({inner: 1}) * exact
         return q, r
+    (divisor, times), = d.terms
     for m, c in a.terms:
-        term = polynomial({m: c})
-        exact = divide_exactly(term, d)
-        if exact is not None:
-            q += exact
-        elif d.constant is not None:
-            q += polynomial({m: c // d.constant})
-            r += polynomial({m: c % d.constant})
+        rest = _without(m, divisor)
+        if rest is None:
+            r += polynomial({m: c})
         else:
-            r += term
+            q += polynomial({rest: c // times})
+            r += polynomial({m: c % times})
     return q, r
 
 
@@ -155,9 +154,11 @@ def floor_divide(a: Index, d: Index) -> Index:
     common = _common_factor(r, d)
     if common > 1:
         r, d = _divide_by(r, common), _divide_by(d, common)
+    for atom in r.atoms:
+        if isinstance(atom, Floor) and r.coefficient(atom) is ONE_INDEX:
+            more = r - as_index(atom)
+            return q + floor_divide(atom.numerator + atom.denominator * more, atom.denominator * d)
     inner = r.single
-    if isinstance(inner, Floor):
-        return q + floor_divide(inner.numerator, inner.denominator * d)
     if isinstance(inner, Mod):
         times = divide_exactly(inner.denominator, d)
         if times is not None:
