@@ -99,22 +99,23 @@ class Runner:
         self.executable: Any = None
         self.trial = trial
         compiled = (backend or policy.backend()) == "c"
-        if compiled and general is None and self._is_recorded():
-            self.executable = self._compile(threads, None)
+        record = self._recorded() if compiled and general is None else None
+        if record is not None:
+            self.executable = self._compile(threads, None, record)
             return
         if isinstance(traced.known, Outline):
             check_bytes(traced.program, self.dims)
         if compiled and not has_empty_extent(traced.program, self.dims):
             self.executable = self._compile(threads, general)
 
-    def _is_recorded(self) -> bool:
-        """Whether a program in outline has been compiled for these dims, so that nothing needs its statements."""
-        from pullback.runtime.record import record_path
+    def _recorded(self) -> Any:
+        """The record of a program in outline that was compiled for these dims, so that nothing needs its statements."""
+        from pullback.runtime.record import find_record, record_key
 
         known = self.traced.known
-        return isinstance(known, Outline) and record_path(known, self.dims).is_file()
+        return find_record(record_key(known, self.dims)) if isinstance(known, Outline) else None
 
-    def _compile(self, threads: int, general: Callable[[], Any] | None) -> Any:
+    def _compile(self, threads: int, general: Callable[[], Any] | None, record: Any = None) -> Any:
         try:
             from pullback.runtime.executor import compile_program
         except ImportError as error:
@@ -123,7 +124,7 @@ class Runner:
         try:
             if general is not None:
                 return general().at(self.dims)
-            return compile_program(self.traced.known, self.dims, threads)
+            return compile_program(self.traced.known, self.dims, threads, record)
         except CompilerError as error:
             if error.code != "E410":  # no compiler at all
                 raise

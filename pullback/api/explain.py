@@ -103,12 +103,12 @@ def compile_times(program: Known, dims: Mapping[str, int]) -> tuple[float, bool]
         CompilerError: [E410] there is no compiler.
     """
     from pullback.clock import record_time
-    from pullback.runtime.compile import another_cache
+    from pullback.runtime.cache import another_cache
     from pullback.runtime.executor import compile_program
-    from pullback.runtime.record import find_record, record_path
+    from pullback.runtime.record import find_record, record_key
 
     with record_time():
-        cached = find_record(record_path(program, dims)) is not None
+        cached = find_record(record_key(program, dims)) is not None
     with another_cache():
         compile_program(program, dims)
         start = time.perf_counter()

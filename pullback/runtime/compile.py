@@ -1,10 +1,9 @@
-"""From C text to a shared library: the compiler, its flags, and a cache keyed by content.
+"""From C text to a shared library: the compiler and its flags.
 
-The compiler is `CC`, else `cc`, `gcc` or `clang` from the path, else the `ziglang` wheel. A library is found again by
-a digest of the text, the compiler with its version, the flags and the features of the processor; it is written
-beside its place and moved there with `os.replace`, so readers need no lock. Text in several units is compiled by as
-many processes as there are processors, and each unit is found again by its own digest. Where the cache folder cannot
-be written or is full, a folder of this process takes its place, with one warning.
+The compiler is `CC`, else `cc`, `gcc` or `clang` from the path, else the `ziglang` wheel. A library is found again in
+the cache (`runtime/cache.py`) by a digest of the text, the compiler with its version, the flags and the features of the
+processor. Text in several units is compiled by as many processes as there are processors, and each unit is found again
+by its own digest.
 """
 
 from __future__ import annotations
@@ -19,10 +18,7 @@ import shlex
 import shutil
 import sys
 import time
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -30,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 
 from pullback.clock import note_stage, stage
 from pullback.errors import CompilerError
+from pullback.runtime.cache import find, give_up, keep, keep_file, work_folder, writable_folders
 
 if TYPE_CHECKING:
     import subprocess
@@ -46,9 +43,6 @@ PLAIN_FLAGS: Final = ("-O1", "-fPIC", "-DPB_NO_VECTORS")  # in place of all othe
 DEBUG_FLAGS: Final = ("-std=gnu99", "-O1", "-g", "-fno-omit-frame-pointer", "-ffp-contract=off", "-fPIC")  # alone too
 LIBRARIES: Final = ("-lm",)
 TIMEOUT: Final = 600
-
-
-_CACHE: ContextVar[Path | None] = ContextVar("cache", default=None)
 
 
 @dataclass(frozen=True)
@@ -70,49 +64,32 @@ class RefusedError(CompilerError):
     """The compiler ended by itself, without a result: given the same again it will do the same."""
 
 
-def cache_folder() -> Path:
-    """`PULLBACK_CACHE_DIR`, else the user's cache folder."""
-    other = _CACHE.get()
-    if other is not None:
-        return other
-    own = os.environ.get("PULLBACK_CACHE_DIR")
-    if own:
-        return Path(own)
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("pullback", appauthor=False))
-
-
-@contextmanager
-def another_cache() -> Iterator[None]:
-    """An empty cache that goes when the block ends."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="pullback-", ignore_cleanup_errors=True) as folder:
-        token = _CACHE.set(Path(folder))
-        try:
-            yield
-        finally:
-            _CACHE.reset(token)
-
-
 def compiler_command() -> tuple[str, ...] | None:
     """The words that start the compiler, None where there is none."""
-    return _command(os.environ.get("CC"), os.environ.get("PATH"))
+    try:
+        here = os.getcwd()
+    except OSError:  # it was removed
+        here = os.sep
+    return _command(os.environ.get("CC"), os.environ.get("PATH"), here)
 
 
 @lru_cache(maxsize=16)
-def _command(cc: str | None, path: str | None) -> tuple[str, ...] | None:
+def _command(cc: str | None, path: str | None, here: str) -> tuple[str, ...] | None:
+    """The same for these settings; files are found from here, as compilers run in other folders."""
     if cc:
-        words = shlex.split(cc)
+        try:
+            words = [cc] if os.path.isfile(cc) else shlex.split(cc)
+        except ValueError:  # a quotation without its end
+            return None
         found = shutil.which(words[0]) if words else None
         if found is None:
             return None
-        return (found, *words[1:])
+        rest = (os.path.join(here, w) if os.sep in w and os.path.isfile(w) else w for w in words[1:])
+        return (os.path.join(here, found), *rest)
     for name in ("cc", "gcc", "clang"):
         found = shutil.which(name, path=path)
         if found is not None:
-            return (found,)
+            return (os.path.join(here, found),)
     if importlib.util.find_spec("ziglang") is not None:
         return (sys.executable, "-m", "ziglang", "cc")
     return None
@@ -127,8 +104,8 @@ def find_compiler() -> Compiler:
     command = compiler_command()
     if command is None:
         cc = os.environ.get("CC")
-        what = f"no C compiler: CC={cc} does not exist" if cc else "no C compiler: tried CC, cc, gcc, clang and ziglang"
-        raise CompilerError("E410", what, remedy="install gcc or clang, or `pip install ziglang`")
+        why = f"CC={cc} names no program" if cc else "tried CC, cc, gcc, clang and ziglang"
+        raise CompilerError("E410", f"no C compiler: {why}", remedy="install gcc or clang, or `pip install ziglang`")
     return Compiler(command, _version(command))
 
 
@@ -138,18 +115,13 @@ def _version(command: tuple[str, ...]) -> str:
     program = os.path.realpath(command[0])
     stat = os.stat(program)
     key = json.dumps([command, program, stat.st_size, stat.st_mtime_ns])
-    record = cache_folder() / "compilers" / hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
-    try:
-        return record.read_text()
-    except (OSError, UnicodeDecodeError):
-        pass
+    digest = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+    known = find("compilers", digest)
+    if known is not None:
+        return known.content.decode()
     result = _run((*command, "--version"))
     version = result.stdout.partition("\n")[0].strip() if result.returncode == 0 else "unknown"
-    try:
-        record.parent.mkdir(parents=True, exist_ok=True)
-        put_file(record, version.encode())
-    except OSError:
-        pass
+    keep("compilers", digest, version.encode())
     return version
 
 
@@ -200,11 +172,9 @@ def compiled_library(text: Text, more: tuple[str, ...] = ()) -> Path:
     """
     with stage("find library"):
         compiler = find_compiler()
-        digest = _digest(text, compiler, _flags(compiler, more))
-        for folder in (cache_folder(), *_spare_folders):
-            path = _place(folder, "libraries", f"{digest}.so")
-            if path.is_file():
-                return path
+        found = find("libraries", _digest(text, compiler, _flags(compiler, more)))
+        if found is not None:
+            return found.path
     return build_library(text, more)
 
 
@@ -212,17 +182,13 @@ def build_library(text: Text, more: tuple[str, ...] = ()) -> Path:
     """Compile the text, whether or not the cache has it; units of several are taken from there all the same."""
     compiler = find_compiler()
     flags = _flags(compiler, more)
-    name = f"{_digest(text, compiler, flags)}.so"
+    key = _digest(text, compiler, flags)
     with stage("C compiler"):
-        for root in _folders():
-            target = _place(root, "libraries", name)
+        for root in writable_folders():
             try:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                _make(text, compiler, flags, root, target)
+                return _make(text, compiler, flags, root, key)
             except OSError as error:
-                _unusable(root, error)
-            else:
-                return target
+                give_up(root, error)
     raise AssertionError("the last folder raises")
 
 
@@ -231,11 +197,9 @@ def _flags(compiler: Compiler, more: tuple[str, ...]) -> tuple[str, ...]:
     return more if alone else (*compiler.flags, *more)
 
 
-def _make(text: Text, compiler: Compiler, flags: tuple[str, ...], root: Path, target: Path) -> None:
+def _make(text: Text, compiler: Compiler, flags: tuple[str, ...], root: Path, key: str) -> Path:
     """Make a library. OSError where the folder is the reason that it cannot be made."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-", ignore_cleanup_errors=True) as folder:
+    with work_folder(root) as folder:
         work = Path(folder)
         library = work / "program.so"
         if isinstance(text, str):
@@ -245,21 +209,23 @@ def _make(text: Text, compiler: Compiler, flags: tuple[str, ...], root: Path, ta
             sources = [str(o) for o in _objects(text.all(flags), compiler, root, work)]
         linked = (*compiler.command, *flags, "-shared", *sources, "-o", library.name, *LIBRARIES)
         for _ in _run_all([linked], [library], work, ("link",) if len(sources) > 1 else ("unit 1",)):
-            os.replace(library, target)
+            pass
+        return keep_file(root, "libraries", key, library, ".so")
 
 
 def _objects(units: Sequence[tuple[str, tuple[str, ...]]], compiler: Compiler, root: Path, work: Path) -> list[Path]:
     """An object for each unit with its flags, compiled now or found in the cache."""
-    places = [_place(root, "objects", f"{_digest(u, compiler, flags)}.o") for u, flags in units]
-    missing = [k for k, p in enumerate(places) if not p.is_file()]
+    keys = [_digest(u, compiler, flags) for u, flags in units]
+    known = [find("objects", key) for key in keys]
+    objects = [Path() if found is None else found.path for found in known]
+    missing = [k for k, found in enumerate(known) if found is None]
     for k in missing:
         (work / f"unit{k}.c").write_text(units[k][0], encoding="utf-8")
-        places[k].parent.mkdir(parents=True, exist_ok=True)
     made = [work / f"unit{k}.o" for k in missing]
     commands = [(*compiler.command, *units[k][1], "-c", f"unit{k}.c", "-o", f"unit{k}.o") for k in missing]
     for k in _run_all(commands, made, work, [f"unit {k + 1} of {len(units)}" for k in missing]):
-        os.replace(made[k], places[missing[k]])
-    return places
+        objects[missing[k]] = keep_file(root, "objects", keys[missing[k]], made[k], ".o")
+    return objects
 
 
 def _run_all(
@@ -297,8 +263,8 @@ def processors() -> int:
 
 def _refuse(command: tuple[str, ...], result: subprocess.CompletedProcess[str]) -> None:
     """Raise for a compiler that failed."""
-    if os.strerror(errno.ENOSPC) in result.stderr:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if any(text in result.stderr for text in ("No space left on device", "Disk quota exceeded")):
+        raise OSError(errno.ENOSPC, "the compiler found no room")
     status = result.returncode
     killed = status < 0 or "Killed" in result.stderr  # a part of it: there may be more memory another time
     how = f"was killed by signal {-status}" if status < 0 else f"failed with status {status}"
@@ -313,57 +279,13 @@ def _digest(text: Text, compiler: Compiler, flags: tuple[str, ...]) -> str:
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=20).hexdigest()
 
 
-def put_file(path: Path, data: bytes) -> None:
-    """Write a file at once: readers see the old one or the new one."""
-    import tempfile
-
-    handle, name = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as f:
-            f.write(data)
-        os.replace(name, path)
-    except OSError:
-        os.unlink(name)
-        raise
-
-
-_spare_folders: list[Path] = []
-_keep: list[object] = []  # removed when the process ends
-
-
-def _place(root: Path, kind: str, name: str) -> Path:
-    return root / kind / name[:2] / name
-
-
-def _folders() -> Iterator[Path]:
-    """Where libraries may go: the cache, else a folder of this process."""
-    import tempfile
-
-    if not _spare_folders:
-        yield cache_folder()
-    if not _spare_folders:  # the cache did not serve
-        spare = tempfile.TemporaryDirectory(prefix="pullback-")
-        _keep.append(spare)
-        _spare_folders.append(Path(spare.name))
-    yield _spare_folders[-1]
-
-
-def _unusable(root: Path, error: OSError) -> None:
-    """Say once that the cache cannot be written; raise where no other folder is left."""
-    why = "is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "cannot be written"
-    if root in _spare_folders:
-        raise CompilerError("E412", f"a library needs a place, and the folder {root} {why}",
-                            facts=(f"the cache folder {cache_folder()} did not serve either",),
-                            remedy="set PULLBACK_CACHE_DIR or TMPDIR to a folder with room") from error
-    warnings.warn(f"the cache folder {cache_folder()} {why}: compiled functions are kept for this process "
-                  "only (set PULLBACK_CACHE_DIR to a folder with room)", RuntimeWarning, stacklevel=2)
-
-
 def _run(command: tuple[str, ...], work: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run a compiler, in a folder that holds its temporary files too."""
     import subprocess
 
-    environment = None if work is None else {**os.environ, "TMPDIR": str(work)}
+    environment = {**os.environ, "LC_ALL": "C"}  # what it says is read here
+    if work is not None:
+        environment["TMPDIR"] = str(work)
     try:
         return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT, check=False,
                               stdin=subprocess.DEVNULL, cwd=work, env=environment)

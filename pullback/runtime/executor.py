@@ -33,9 +33,9 @@ from pullback.runtime.compile import (
     find_compiler,
     native_vector_bytes,
 )
-from pullback.runtime.load import Entry
+from pullback.runtime.load import Entry, Library
 from pullback.runtime.pool import pool_address
-from pullback.runtime.record import Parameter, Record, find_record, keep_record, record_path
+from pullback.runtime.record import Parameter, Record, find_record, keep_record, record_key
 from pullback.runtime.shim import fast_entry
 from pullback.source import user_position
 
@@ -251,24 +251,30 @@ def _not_finite(site: Site, shape: tuple[int, ...], index: int, kind: int) -> No
         position=site.position, remedy=f"look at what makes {element}: a division by zero, a log of zero, an overflow")
 
 
-def compile_program(program: Known, dims: Mapping[str, int], threads: int = 1) -> Executable:
+def compile_program(
+    program: Known, dims: Mapping[str, int], threads: int = 1, record: Record | None = None
+) -> Executable:
     """Compile a program for the given dims, or find it in the cache.
 
     Args:
+        record: the program's, where it has been found already.
         threads: how many threads a call may use, as far as its memory limit lets each have its own memory; the code
             is the same for any number, and so are its results.
 
     Raises:
         CompilerError: [E410] no compiler. [E411] it failed.
     """
-    record, lowered = _compiled(program, dims)
+    record, library, lowered = _compiled(program, dims, record)
     limit: int | None = program.notes.get("memory_limit")
     if limit is not None and record.worker_bytes:
         threads = min(threads, 1 + max(0, limit - record.arena_bytes) // record.worker_bytes)
-    return Executable(record, record.entry(), lowered, threads=threads)
+    return Executable(record, record.entry(library), lowered, threads=threads)
 
 
-def _compiled(program: Known, dims: Mapping[str, int]) -> tuple[Record, Callable[[], Lowered]]:
+Compiled = tuple[Record, Library, Callable[[], "Lowered"]]
+
+
+def _compiled(program: Known, dims: Mapping[str, int], record: Record | None = None) -> Compiled:
     """What a compiled program is, from the cache or made now, and how to see its loops, which are not kept.
 
     Where the compiler fails, plain C is tried, with few flags: compilers stumble over vectors first.
@@ -276,27 +282,26 @@ def _compiled(program: Known, dims: Mapping[str, int]) -> tuple[Record, Callable
     if program.notes.get("debug"):
         return _debug(program, dims)
     with uncollected():
-        return _found_or_made(program, dims)
+        return _found_or_made(program, dims, record)
 
 
-def _found_or_made(program: Known, dims: Mapping[str, int]) -> tuple[Record, Callable[[], Lowered]]:
+def _found_or_made(program: Known, dims: Mapping[str, int], record: Record | None) -> Compiled:
     with stage("find record"):
-        path = record_path(program, dims)
-        record = find_record(path)
+        key = record_key(program, dims)
+        record = record or find_record(key)
     try:
         if record is not None:
-            record.entry()
-            return record, lambda: _lowered(program, dims, native_vector_bytes())
+            return record, record.library(), lambda: _lowered(program, dims, native_vector_bytes())
         compiler = find_compiler()
-        record = find_record(record_path(program, dims, compiler))
+        record = find_record(record_key(program, dims, compiler))
         if record is not None:
-            record.entry()
+            library = record.library()
             _warn(f"the C compiler failed before: {compiler.command[0]}")
-            return record, lambda: _lowered(program, dims, 0)
+            return record, library, lambda: _lowered(program, dims, 0)
         record, _ = _made(program, dims)
-        record.entry()  # what cannot be compiled is not kept
-        keep_record(path, record)
-        return record, lambda: _lowered(program, dims, native_vector_bytes())
+        library = record.library()  # what cannot be compiled is not kept
+        keep_record(key, record)
+        return record, library, lambda: _lowered(program, dims, native_vector_bytes())
     except CompilerError as error:
         if error.code != "E411":
             raise
@@ -319,29 +324,29 @@ def _made(program: Known, dims: Mapping[str, int], plain: bool = False) -> tuple
     return Record.of(made.function, source, (*(PLAIN_FLAGS if plain else ()), *exact)), made
 
 
-def _debug(program: Known, dims: Mapping[str, int]) -> tuple[Record, Callable[[], Lowered]]:
+def _debug(program: Known, dims: Mapping[str, int]) -> Compiled:
     """The program in a debug build; it knows the lines it came from, so no record stands for it."""
     from pullback.runtime.emit import lower_debug, print_lowered
 
     made = lower_debug(program_of(program), dims)
     record = Record.of(made.function, print_lowered(made, lines=True), DEBUG_FLAGS)
-    return record, lambda: lower_debug(program_of(program), dims)
+    return record, record.library(), lambda: lower_debug(program_of(program), dims)
 
 
 _warned: set[str] = set()
 
 
-def _plain(program: Known, dims: Mapping[str, int], error: CompilerError) -> tuple[Record, Callable[[], Lowered]]:
+def _plain(program: Known, dims: Mapping[str, int], error: CompilerError) -> Compiled:
     """The program as plain C, after the compiler failed with what it is usually given; said once for each compiler."""
     record, _ = _made(program, dims, plain=True)
     try:
-        record.entry()
+        library = record.library()
     except CompilerError:
         raise error from None
     if isinstance(error, RefusedError):
-        keep_record(record_path(program, dims, find_compiler()), record)
+        keep_record(record_key(program, dims, find_compiler()), record)
     _warn(error.what)
-    return record, lambda: _lowered(program, dims, 0)
+    return record, library, lambda: _lowered(program, dims, 0)
 
 
 def _warn(what: str) -> None:
@@ -355,18 +360,18 @@ def _warn(what: str) -> None:
 class GeneralExecutable:
     """A compiled program for all sizes of its dims, or of those that were not given."""
 
-    def __init__(self, program: Known, record: Record, lowered: Callable[[], Lowered]) -> None:
+    def __init__(self, program: Known, record: Record, library: Library, lowered: Callable[[], Lowered]) -> None:
         self.program = program
         self.record = record
         self._lowered = lowered
         arrays = len(record.inputs) + len(record.outputs)
-        self._entry = record.entry()
+        self._entry = record.entry(library)
         self._entry.argtypes = [  # type: ignore[attr-defined]
             *[ctypes.c_void_p] * arrays,
             *[ctypes.c_int64] * len(record.dims),
             *[ctypes.c_void_p] * (record.arity - arrays - len(record.dims)),
         ]
-        self._arena_bytes = record.entry_of_arena()
+        self._arena_bytes = record.entry_of_arena(library)
 
     @cached_property
     def lowered(self) -> Lowered:
@@ -402,5 +407,4 @@ def compile_general(program: Known, given: Mapping[str, int] | None = None, thre
     Raises:
         CompilerError: [E262] it has a memory limit. [E410] no compiler. [E411] it failed.
     """
-    record, lowered = _compiled(program, given or {})
-    return GeneralExecutable(program, record, lowered)
+    return GeneralExecutable(program, *_compiled(program, given or {}))

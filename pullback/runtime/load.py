@@ -5,14 +5,17 @@ from __future__ import annotations
 import _ctypes
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from pullback.clock import stage
 from pullback.errors import CompilerError
+from pullback.runtime.cache import runnable_copy
 from pullback.runtime.compile import Text, build_library, compiled_library
 
 Entry = Callable[..., int]
+T = TypeVar("T")
 
 
 class Library(ctypes.CDLL):
@@ -24,18 +27,18 @@ class Library(ctypes.CDLL):
         if self._handle and not sys.is_finalizing():  # else a thread that never ends may be inside
             _ctypes.dlclose(self._handle)
 
-
-def open_entry(path: Path, name: str, arity: int) -> Entry:
-    """The function `name` of a library, taking `arity` addresses as integers and returning int."""
-    with stage("load"):
-        entry = Library(str(path))[name]
-    entry.argtypes = [ctypes.c_void_p] * arity
-    entry.restype = ctypes.c_int
-    return entry
+    def entry(self, name: str, arity: int) -> Entry:
+        """The function of this name, taking `arity` addresses as integers and returning int."""
+        entry = self[name]
+        entry.argtypes = [ctypes.c_void_p] * arity
+        entry.restype = ctypes.c_int
+        return entry
 
 
-def compiled_entry(text: Text, name: str, arity: int, more: tuple[str, ...] = ()) -> Entry:
-    """The function `name` of the text, compiled or cached; a damaged library in the cache is made anew.
+def loaded(text: Text, more: tuple[str, ...] = (), load: Callable[[str], T] = Library) -> T:  # type: ignore[assignment]
+    """The library of a text, compiled or cached, as `load` gives it for its path.
+
+    One that cannot be loaded is copied to where it may run, and compiled anew where that was not the reason.
 
     Args:
         more: flags after the usual ones.
@@ -43,13 +46,28 @@ def compiled_entry(text: Text, name: str, arity: int, more: tuple[str, ...] = ()
     Raises:
         CompilerError: [E410] no compiler. [E411] it failed, or what it made cannot be loaded.
     """
-    path = compiled_library(text, more)
-    try:
-        return open_entry(path, name, arity)
-    except (OSError, AttributeError):
-        pass
-    try:
-        return open_entry(build_library(text, more), name, arity)
-    except (OSError, AttributeError) as error:
-        raise CompilerError("E411", f"a compiled library cannot be loaded: {error}",
-                            remedy="delete the cache folder, or set CC to another compiler") from error
+    reason: Exception | None = None
+    for path in _attempts(text, more):
+        try:
+            with stage("load"):
+                return load(str(path))
+        except (OSError, ImportError) as error:
+            reason = reason or error
+    raise CompilerError("E411", f"a compiled library cannot be loaded: {reason}",
+                        remedy="set PULLBACK_CACHE_DIR or TMPDIR to a folder where programs may run, or CC to another "
+                        "compiler") from reason
+
+
+def _attempts(text: Text, more: tuple[str, ...]) -> Iterator[Path]:
+    for find in (compiled_library, build_library):
+        path = find(text, more)
+        yield path
+        try:
+            yield runnable_copy(path)
+        except OSError:
+            pass
+
+
+def compiled_entry(text: Text, name: str, arity: int, more: tuple[str, ...] = ()) -> Entry:
+    """The function `name` of the text, compiled or cached; see `loaded`."""
+    return loaded(text, more).entry(name, arity)

@@ -6,11 +6,12 @@ There is one pool for each number of workers that is asked for; its threads star
 from __future__ import annotations
 
 import ctypes
+import warnings
 from functools import lru_cache
 from pathlib import Path
 
 from pullback.errors import CompilerError
-from pullback.runtime.compile import compiled_library
+from pullback.runtime.load import loaded
 
 FLAGS = ("-pthread",)
 
@@ -20,8 +21,9 @@ def _library() -> ctypes.CDLL | None:
     """The compiled pool, None where the system has no such threads."""
     text = (Path(__file__).parent / "c" / "pool.c").read_text(encoding="utf-8")
     try:
-        library = ctypes.CDLL(str(compiled_library(text, FLAGS)))
-    except (CompilerError, OSError):
+        library = loaded(text, FLAGS, ctypes.CDLL)  # which stays, as its threads do
+    except CompilerError as error:
+        warnings.warn(f"threads cannot be had, calls run on one: {error.what}", RuntimeWarning, stacklevel=2)
         return None
     library.pb_pool_of.argtypes = [ctypes.c_int64]
     library.pb_pool_of.restype = ctypes.c_void_p

@@ -1,8 +1,7 @@
 """What is remembered of a compiled program, so that the next process neither lowers nor prints it again.
 
 A record is found by a digest of the program's text, its dims, the size of vectors and a fingerprint of this package:
-it holds the C text and what a call needs to know. Records are a cache: a missing, damaged or unwritable one costs
-time only.
+it holds the C text and what a call needs to know.
 """
 
 from __future__ import annotations
@@ -19,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from pullback.ir.identity import digest, identity
 from pullback.ir.program import Known
 from pullback.runtime.buffer import extents
-from pullback.runtime.compile import Compiler, Text, Units, cache_folder, native_vector_bytes, put_file
-from pullback.runtime.load import Entry, compiled_entry
+from pullback.runtime.cache import find, keep
+from pullback.runtime.compile import Compiler, Text, Units, native_vector_bytes
+from pullback.runtime.load import Entry, Library, loaded
 
 if TYPE_CHECKING:
     from pullback.codegen.c import CSource
@@ -89,13 +89,17 @@ class Record:
         first, *others = self.units
         return Units(first, tuple(others), self.straight) if others else first
 
-    def entry(self) -> Entry:
-        """The compiled function."""
-        return compiled_entry(self.text, self.name, self.arity, self.flags)
+    def library(self) -> Library:
+        """What it is compiled to, now or before."""
+        return loaded(self.text, self.flags)
 
-    def entry_of_arena(self) -> Entry:
+    def entry(self, library: Library) -> Entry:
+        """The compiled function."""
+        return library.entry(self.name, self.arity)
+
+    def entry_of_arena(self, library: Library) -> Entry:
         """The compiled function that gives the bytes of the arena for some dims."""
-        entry = compiled_entry(self.text, f"{self.name}_arena_bytes", len(self.dims), self.flags)
+        entry = library.entry(f"{self.name}_arena_bytes", len(self.dims))
         entry.argtypes = [ctypes.c_int64] * len(self.dims)  # type: ignore[attr-defined]
         entry.restype = ctypes.c_size_t  # type: ignore[attr-defined]
         return entry
@@ -118,55 +122,40 @@ def _is_brief(function: Function) -> bool:
     return operations + sum(b.bytes for b in (*function.inputs, *function.outputs)) <= BRIEF
 
 
-def record_path(program: Known, dims: Mapping[str, int], refused: Compiler | None = None) -> Path:
-    """Where the record of a program is kept; that of its plain C, where a compiler has refused more."""
+def record_key(program: Known, dims: Mapping[str, int], refused: Compiler | None = None) -> str:
+    """The key of a program's record; of that of its plain C, where a compiler has refused more."""
     compiler = "" if refused is None else str(refused)
     machine = f"{native_vector_bytes()} {compiler}"
-    name = digest(identity(program), json.dumps(sorted(dims.items())), machine, fingerprint())
-    return cache_folder() / "programs" / name[:2] / f"{name}.json"
+    return digest(identity(program), json.dumps(sorted(dims.items())), machine, fingerprint())
 
 
 def was_derived(what: str) -> bool:
     """Whether the derivative of this identity has been taken before, so that it can be taken again."""
-    return _derived_path(what).is_file()
+    return find("derived", digest(what, fingerprint())) is not None
 
 
 def note_derived(what: str) -> None:
     """Note that the derivative of this identity has been taken."""
-    path = _derived_path(what)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    except OSError:
-        pass
+    keep("derived", digest(what, fingerprint()), b"")
 
 
-def _derived_path(what: str) -> Path:
-    name = digest(what, fingerprint())
-    return cache_folder() / "derived" / name[:2] / name
-
-
-def find_record(path: Path) -> Record | None:
-    """The record kept there, None where there is none that can be read."""
-    try:
-        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        inputs, outputs = ([Parameter(p["name"], p["dtype"], tuple(p["shape"])) for p in data[side]]
-                           for side in ("inputs", "outputs"))
-        pairs = tuple((int(o), int(i)) for o, i in data["in_place"])
-        return Record(tuple(data["units"]), data["name"], data["arena_bytes"], data["sites"], tuple(inputs),
-                      tuple(outputs), pairs, tuple(data["flags"]), data["brief"], tuple(data["dims"]),
-                      data["worker_bytes"], data["threaded"], data["straight"])
-    except (OSError, ValueError, KeyError, TypeError):
+def find_record(key: str) -> Record | None:
+    """The record with this key, None where there is none."""
+    found = find("programs", key)
+    if found is None:
         return None
+    data: dict[str, Any] = json.loads(found.content)
+    inputs, outputs = ([Parameter(p["name"], p["dtype"], tuple(p["shape"])) for p in data[side]]
+                       for side in ("inputs", "outputs"))
+    pairs = tuple((int(o), int(i)) for o, i in data["in_place"])
+    return Record(tuple(data["units"]), data["name"], data["arena_bytes"], data["sites"], tuple(inputs),
+                  tuple(outputs), pairs, tuple(data["flags"]), data["brief"], tuple(data["dims"]),
+                  data["worker_bytes"], data["threaded"], data["straight"])
 
 
-def keep_record(path: Path, record: Record) -> None:
-    """Write a record; a folder that cannot be written is no error."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        put_file(path, json.dumps(asdict(record)).encode())
-    except OSError:
-        pass
+def keep_record(key: str, record: Record) -> None:
+    """Keep a record."""
+    keep("programs", key, json.dumps(asdict(record)).encode(), ".json")
 
 
 @lru_cache(maxsize=1)

@@ -20,7 +20,7 @@ import numpy as np
 
 from pullback.errors import CompilerError
 from pullback.ir.types import dtype_named
-from pullback.runtime.compile import compiled_library
+from pullback.runtime.load import loaded
 from pullback.runtime.record import Parameter
 from pullback.turns import turn
 
@@ -50,14 +50,17 @@ def _extension() -> ModuleType | None:
     # the versions are part of the text, and so of the cache's key
     text = f"/* {sysconfig.get_config_var('SOABI')}, NumPy {np.__version__} */\n{text}"
     try:
-        path = compiled_library(text, (f"-I{include}", f"-I{np.get_include()}"))
-        spec = spec_from_file_location(NAME, path, loader=ExtensionFileLoader(NAME, str(path)))
-        assert spec is not None
-        assert spec.loader is not None
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
-    except (CompilerError, ImportError, OSError):
+        return loaded(text, (f"-I{include}", f"-I{np.get_include()}"), _module)
+    except CompilerError:
         return None
+
+
+def _module(path: str) -> ModuleType:
+    spec = spec_from_file_location(NAME, path, loader=ExtensionFileLoader(NAME, path))
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
     return module
 
 

@@ -1,0 +1,320 @@
+"""The cache on disk: what was compiled, found again by its key, and taken only as it was written.
+
+    CACHE / kind / first two letters of the key / key-code.suffix
+
+The code is a digest of kind, key and content with the user's secret for its key (BLAKE2, RFC 7693). An entry that was
+damaged, that changed places with another, or that somebody else put there has another code: it is passed over, and made
+anew. Entries are written beside their place and moved there, so readers need no lock, and processes may write the same
+one at the same time.
+
+A library from the cache runs with the user's rights, so a folder that belongs to somebody else, or that others may
+write, is not used; one warning says so, as for a folder that cannot be read or written. A folder of this process takes
+its place. The secret is kept apart from the cache, so that a cache that came with other files, all of which are the
+user's own by then, is not taken either; where there is no such place it is kept in the cache.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import stat
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pullback.errors import CompilerError
+from pullback.turns import turn
+
+if TYPE_CHECKING:
+    import tempfile
+
+SECRET_BYTES = 32
+CODE_BYTES = 20
+_OTHER: ContextVar[Path | None] = ContextVar("cache", default=None)
+
+
+class Found(NamedTuple):
+    """An entry: its file, and what is in it."""
+
+    path: Path
+    content: bytes
+
+
+def cache_folder() -> Path:
+    """`PULLBACK_CACHE_DIR`, else the user's cache folder; a relative one, which is not used, where there is no home."""
+    other = _OTHER.get()
+    if other is not None:
+        return other
+    own = os.environ.get("PULLBACK_CACHE_DIR")
+    if own:
+        return Path(os.path.abspath(os.path.expanduser(own)))
+    import platformdirs
+
+    try:
+        return Path(platformdirs.user_cache_dir("pullback", appauthor=False))
+    except RuntimeError:  # as some versions say it
+        return Path("~", "pullback")
+
+
+@contextmanager
+def another_cache() -> Iterator[None]:
+    """An empty cache that goes when the block ends."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="pullback-", ignore_cleanup_errors=True) as folder:
+        token = _OTHER.set(Path(folder))
+        try:
+            yield
+        finally:
+            _OTHER.reset(token)
+
+
+# Entries --------------------------------------------------------------------------------------------------------
+
+
+def find(kind: str, key: str) -> Found | None:
+    """The entry with this key, as it was written; None where there is none."""
+    for root in _readable_folders():
+        folder = root / kind / key[:2]
+        try:
+            names = [name for name in os.listdir(folder) if name.startswith(f"{key}-")]
+        except OSError:
+            continue
+        for name in names:
+            try:
+                content = (folder / name).read_bytes()
+            except OSError:
+                continue
+            if name.removeprefix(f"{key}-").partition(".")[0] == _code(root, kind, key, content):
+                return Found(folder / name, content)
+    return None
+
+
+def keep(kind: str, key: str, content: bytes, suffix: str = "") -> None:
+    """Keep an entry, where some folder can be written: without it the next process works again, no more."""
+    for root in _readable_folders():
+        try:
+            path = _place(root, kind, key, content, suffix)
+            put_file(path, content)
+        except OSError:
+            continue
+        return
+
+
+def keep_file(root: Path, kind: str, key: str, file: Path, suffix: str) -> Path:
+    """Move a file into this folder as an entry.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    path = _place(root, kind, key, file.read_bytes(), suffix)
+    os.replace(file, path)
+    return path
+
+
+def work_folder(root: Path) -> tempfile.TemporaryDirectory[str]:
+    """A folder to make entries of this one in.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    import tempfile
+
+    _make_folder(root)
+    return tempfile.TemporaryDirectory(dir=root, prefix="build-", ignore_cleanup_errors=True)
+
+
+def _place(root: Path, kind: str, key: str, content: bytes, suffix: str) -> Path:
+    folder = root / kind / key[:2]
+    _make_folder(folder)
+    return folder / f"{key}-{_code(root, kind, key, content)}{suffix}"
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder that is the user's alone, and those above it."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def put_file(path: Path, data: bytes) -> None:
+    """Write a file at once: readers see the old one or the new one."""
+    import tempfile
+
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as f:
+            f.write(data)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+# The secret -----------------------------------------------------------------------------------------------------
+
+_SECRETS: dict[Path, bytes] = {}
+
+
+def _code(root: Path, kind: str, key: str, content: bytes) -> str:
+    code = hashlib.blake2b(f"{kind}\0{key}\0".encode(), digest_size=CODE_BYTES, key=_secret(root))
+    code.update(content)
+    return code.hexdigest()
+
+
+def _secret(root: Path) -> bytes:
+    """The user's secret; made when it is first needed."""
+    found = _SECRETS.get(root)
+    if found is None:
+        state = Path(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "pullback")
+        places = [folder / "secret" for folder in (state, root) if folder.is_absolute()]
+        read = (_read_secret(p) or _new_secret(p) for p in places)
+        found = _SECRETS.setdefault(root, next((s for s in read if s is not None), b""))
+    return found
+
+
+def _read_secret(path: Path) -> bytes | None:
+    """The secret in a file that is the user's alone; None where there is no such file."""
+    try:
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
+            s = os.fstat(file.fileno())
+            content = file.read(SECRET_BYTES + 1)
+    except OSError:
+        return None
+    private = not stat.S_IMODE(s.st_mode) & 0o077 and s.st_uid == _user()
+    return content if private and len(content) == SECRET_BYTES else None
+
+
+def _new_secret(path: Path) -> bytes | None:
+    """A new secret, in place of a file that is none; what another process wrote meanwhile counts."""
+    import tempfile
+
+    try:
+        _make_folder(path.parent)
+        path.unlink(missing_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            new = Path(folder, "secret")
+            put_file(new, os.urandom(SECRET_BYTES))  # the user's alone from the start
+            try:
+                os.link(new, path)
+            except FileExistsError:
+                pass
+            except OSError:  # a file system without links
+                os.replace(new, path)
+    except OSError:
+        return None
+    return _read_secret(path)
+
+
+def _user() -> int:
+    return os.geteuid() if hasattr(os, "geteuid") else 0
+
+
+# Folders --------------------------------------------------------------------------------------------------------
+
+_UNWRITABLE: set[Path] = set()
+_said: set[Path] = set()
+_spare_folders: list[Path] = []
+
+
+def writable_folders() -> Iterator[Path]:
+    """Where entries may go: the cache, else a folder of this process. Whoever cannot write into one calls `give_up`."""
+    root = cache_folder()
+    if root not in _UNWRITABLE and _is_usable(root):
+        yield root
+    yield _spare_folder()
+
+
+def give_up(root: Path, error: OSError) -> None:
+    """Write into this folder no more, and say so once; raise where no other folder is left."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    why = "is full" if full else "cannot be written"
+    if root in _spare_folders:
+        raise CompilerError("E412", f"a library needs a place, and the folder {root} {why}",
+                            facts=(f"the cache folder {cache_folder()} did not serve either",),
+                            remedy="set PULLBACK_CACHE_DIR or TMPDIR to a folder with room") from error
+    _UNWRITABLE.add(root)
+    _say(root, why, "a folder with room")
+
+
+def runnable_copy(path: Path) -> Path:
+    """A copy of a library in a folder of this process: a cache may lie where nothing may run.
+
+    Raises:
+        OSError: it cannot be written there either.
+    """
+    folder = _spare_folder()
+    if path.is_relative_to(folder):
+        raise OSError(errno.EACCES, "nothing may run in the folder for temporary files", str(folder))
+    copy = folder / "copies" / path.name
+    _make_folder(copy.parent)
+    put_file(copy, path.read_bytes())
+    return copy
+
+
+def _readable_folders() -> Iterator[Path]:
+    root = cache_folder()
+    if _is_usable(root):
+        yield root
+    yield from _spare_folders
+
+
+def _is_usable(root: Path) -> bool:
+    why = _objection(root)
+    if why is not None:
+        _say(root, why, "a folder of your own")
+    return why is None
+
+
+def _objection(root: Path) -> str | None:
+    """What speaks against a folder; None where it may be used, or made."""
+    if not root.is_absolute():
+        return "has no home folder to be in"
+    try:
+        found = [os.lstat(root), os.stat(root)]
+        os.scandir(root).close()
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError:
+        return "is no folder"
+    except OSError:
+        return "cannot be read"
+    if any(s.st_uid != _user() for s in found):
+        return "belongs to another user"
+    if stat.S_IMODE(found[-1].st_mode) & 0o022:
+        return "can be written by others (chmod go-w)"
+    return None
+
+
+def _say(root: Path, why: str, remedy: str) -> None:
+    if root not in _said:
+        _said.add(root)
+        warnings.warn(f"the cache folder {root} {why}: compiled functions are kept for this process only "
+                      f"(set PULLBACK_CACHE_DIR to {remedy})", RuntimeWarning, stacklevel=2)
+
+
+def _spare_folder() -> Path:
+    """The folder of this process, which goes when it ends."""
+    with turn(_spare_folder):
+        if not _spare_folders:
+            import atexit
+            import tempfile
+
+            owner, folder = os.getpid(), tempfile.mkdtemp(prefix="pullback-")
+            _spare_folders.append(Path(folder))
+
+            def remove() -> None:
+                if os.getpid() == owner:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+            atexit.register(remove)
+        return _spare_folders[0]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_spare_folders.clear)  # that one goes with the process that made it
