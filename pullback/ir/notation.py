@@ -74,6 +74,11 @@ def copysign(a: Scalar, b: Scalar) -> Scalar:
     return apply("copysign", a, b)
 
 
+def hypot(a: Scalar, b: Scalar) -> Scalar:
+    """Length of the vector (a, b)."""
+    return apply("hypot", a, b)
+
+
 def sign(x: Scalar) -> Scalar:
     """-1, 0 or 1."""
     return apply("sign", x)

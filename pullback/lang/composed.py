@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from pullback.errors import DTypeError, ShapeError
+from pullback.ir.index import ZERO_INDEX, prove_nonnegative
 from pullback.lang.control import scan
 from pullback.lang.creation import ones, zeros
 from pullback.lang.elementwise import choose, convert, elementwise
@@ -15,6 +16,7 @@ from pullback.lang.reduction import accumulator, normal_axes
 from pullback.lang.reduction import max as largest
 from pullback.lang.reduction import sum as total
 from pullback.lang.subscript import subscript
+from pullback.lang.trace import current
 from pullback.source import user_position
 
 if TYPE_CHECKING:
@@ -88,16 +90,30 @@ def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Arr
     )
 
 
-def diff(x: Any, /, axis: int = -1) -> Array:
-    """Each element less the one before it along an axis.
+def diff(x: Any, /, axis: int = -1, *, n: int = 1, prepend: Any = None, append: Any = None) -> Array:
+    """Each element less the one before it along an axis, n times over.
+
+    Args:
+        x: numbers.
+        axis: the last one unless given.
+        n: how often the difference is taken; 0 leaves x as it is.
+        prepend: an array that is joined in front of x first.
+        append: an array that is joined behind it.
 
     >>> pb.function(lambda x: pb.diff(x))(np.array([1, 4, 9])).tolist()
     [3, 5]
     """
     h = as_array(x, "diff")
     (at,) = normal_axes(h, axis, "diff")
+    if n < 0:
+        raise ShapeError("E104", f"diff: {n} differences are to be taken", position=user_position())
+    if prepend is not None or append is not None:
+        h = concat([part for part in (prepend, h, append) if part is not None], at)
     lead = (slice(None),) * at
-    return elementwise("subtract", subscript(h, (*lead, slice(1, None))), subscript(h, (*lead, slice(None, -1))))
+    for _ in range(n):
+        after, before = subscript(h, (*lead, slice(1, None))), subscript(h, (*lead, slice(None, -1)))
+        h = elementwise("subtract", after, before)
+    return h
 
 
 def _running(name: str, what: str, x: Any, axis: int | None, dtype: Any, include_initial: bool) -> Array:
@@ -162,30 +178,45 @@ def cumulative_prod(x: Any, /, axis: int | None = None, *, dtype: Any = None, in
     return _running("multiply", "cumulative_prod", x, axis, dtype, include_initial)
 
 
-def diagonal(x: Any, /) -> Array:
-    """The elements (..., i, i) of square matrices.
+def diagonal(x: Any, /, *, offset: int = 0) -> Array:
+    """The elements (..., i, i + offset) of matrices: those of the main diagonal, or of another beside it.
 
     >>> pb.function(lambda x: pb.diagonal(x))(np.array([[1, 2], [3, 4]])).tolist()
     [1, 4]
     """
     h = as_array(x, "diagonal")
-    if h.rank < 2 or h.extents[-1] is not h.extents[-2]:
+    if h.rank < 2:
         raise ShapeError(
             "E104",
-            "diagonal: the last two axes are not those of a square matrix",
+            "diagonal: the array has fewer than two axes",
             position=user_position(),
             facts=[describe(h, "array")],
         )
-    return view(h.extents[:-1], h.settled, lambda i: h.element((*i, i[-1])), user_position(), h.name)
+    down, across = max(-offset, 0), max(offset, 0)
+    rows, columns = h.extents[-2] - down, h.extents[-1] - across
+    if not (prove_nonnegative(columns - rows) or prove_nonnegative(rows - columns)):
+        raise ShapeError(
+            "E104",
+            f"diagonal: whether {rows} or {columns} is smaller is not known, and so not how many elements there are",
+            position=user_position(),
+            facts=[describe(h, "array")],
+            remedy="cut the matrix to as many rows as columns, e.g. `x[:n, :n]`",
+        )
+    extent = rows if prove_nonnegative(columns - rows) else columns
+    if extent.constant is not None and extent.constant < 0:
+        extent = ZERO_INDEX
+    extents = [*h.extents[:-2], current().extent(extent, "diagonal")]
+    rule = lambda i: h.element((*i[:-1], i[-1] + down, i[-1] + across))
+    return view(extents, h.settled, rule, user_position(), h.name)
 
 
-def trace(x: Any, /) -> Array:
-    """The sum of the diagonal of square matrices.
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
+    """The sum of the diagonal of matrices, or of another diagonal beside it; integers are added in 64 bits.
 
     >>> pb.function(lambda x: pb.trace(x))(np.array([[1, 2], [3, 4]])).item()
     5
     """
-    return total(diagonal(x), axis=-1)
+    return total(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
 def softmax(x: Any, /, axis: int = -1) -> Array:

@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from pullback.lang.array import Array
 
 _COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
-_ARITHMETIC: dict[str, tuple[str, ...]] = dict.fromkeys(
-    ("add", "subtract", "multiply", "negative", "positive", "square"), ("floating", "signed", "unsigned")
-)
-NAMES = frozenset((*_ARITHMETIC, *(p.name for p in PRIMITIVES)))
+_ROUNDING = ("ceil", "floor", "round", "trunc")  # which leave integers as they are
+_CLASSES = ("isfinite", "isinf", "isnan")  # of which integers are the first
+_OF_NUMBERS = ("add", "subtract", "multiply", "negative", "positive", "square", *_ROUNDING, *_CLASSES)
+NAMES = frozenset((*_OF_NUMBERS, *(p.name for p in PRIMITIVES)))
 
 
 def _kinds(name: str) -> tuple[str, ...]:
-    return _ARITHMETIC.get(name) or PRIMITIVES[name].kinds
+    return ("floating", "signed", "unsigned") if name in _OF_NUMBERS else PRIMITIVES[name].kinds
 
 
 def apply_scalars(name: str, args: Sequence[Scalar]) -> Scalar:
@@ -61,6 +61,10 @@ def apply_scalars(name: str, args: Sequence[Scalar]) -> Scalar:
             return args[0]
         case "square":
             return expr.mul(args[0], args[0])
+        case _ if name in _ROUNDING and args[0].dtype.is_integer:
+            return args[0]
+        case _ if name in _CLASSES and args[0].dtype.is_integer:
+            return expr.const(name == "isfinite", types.bool_)
         case "logical_and":
             for test, other in ((args[0], args[1]), (args[1], args[0])):
                 if isinstance(test, Bracket) and isinstance(test.arg, Const) and test.arg.value:
@@ -221,6 +225,8 @@ def elementwise(name: str, *values: object, position: Position | None = None) ->
             return scalar(expr.test([condition]))
     elif name == "negative" and operands[0].index is not None:
         return from_index(-operands[0].index)
+    elif name in _ROUNDING and operands[0].index is not None:
+        return operands[0]
     dtype = common_dtype(name, operands, position)
     if dtype is None:
         return _weakly(name, operands)

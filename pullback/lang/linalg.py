@@ -153,7 +153,8 @@ def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Array:
     """
     a, b = as_array(x1, "vecdot"), as_array(x2, "vecdot")
     position = user_position()
-    if not a.rank or not b.rank or a.extents[axis] is not b.extents[axis]:
+    at = shared_axis("vecdot", a, b, axis)
+    if a.extents[at] is not b.extents[at]:
         raise ShapeError(
             "E102",
             "vecdot: the extents along the axis differ",
@@ -161,7 +162,22 @@ def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Array:
             facts=[describe(a, "left"), describe(b, "right")],
         )
     products = elementwise("multiply", a, b)
-    return sum_axes(products, axis=axis, dtype=products.dtype)
+    return sum_axes(products, axis=at, dtype=products.dtype)
+
+
+def shared_axis(what: str, a: Handle, b: Handle, axis: int) -> int:
+    """An axis of two arrays that broadcast, counted from the last."""
+    (first,) = normal_axes(a, axis, what)
+    (second,) = normal_axes(b, axis, what)
+    if first - a.rank != second - b.rank:
+        raise ShapeError(
+            "E104",
+            f"{what}: axis {axis} of arrays with {a.rank} and {b.rank} axes is not the same one",
+            position=user_position(),
+            facts=[describe(a, "left"), describe(b, "right")],
+            remedy=f"count from the last: `axis={first - a.rank}` or `axis={second - b.rank}`",
+        )
+    return first - a.rank
 
 
 def outer(x1: Any, x2: Any, /) -> Array:

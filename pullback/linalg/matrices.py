@@ -22,12 +22,12 @@ from pullback.lang.functions import abs as magnitude
 from pullback.lang.functions import add, multiply
 from pullback.lang.handle import as_array, describe, extent_of, shape_text, view
 from pullback.lang.index import build, where
-from pullback.lang.linalg import matmul, outer, tensordot, vecdot
-from pullback.lang.manipulation import expand_dims, matrix_transpose
+from pullback.lang.linalg import matmul, outer, shared_axis, tensordot, vecdot
+from pullback.lang.manipulation import expand_dims, matrix_transpose, roll
 from pullback.lang.ranges import to_index
 from pullback.lang.reduction import max as largest
 from pullback.lang.reduction import min as smallest
-from pullback.lang.reduction import normal_axes, root, sum
+from pullback.lang.reduction import root, sum
 from pullback.lang.trace import current
 from pullback.source import user_position
 
@@ -249,31 +249,28 @@ def matrix_power(x: Any, n: int, /) -> Array:
 
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
-    """The vector product of vectors of three elements.
+    """The vector product of vectors of three elements; the other axes broadcast.
 
     Raises:
-        ShapeError: [E104] the extent along the axis is not 3. [E101] the shapes differ.
+        ShapeError: [E104] the extent along the axis is not 3. [E101] the other axes do not broadcast.
 
     >>> pb.function(lambda x, y: pb.linalg.cross(x, y))(np.array([1, 0, 0]), np.array([0, 1, 0])).tolist()
     [0, 0, 1]
     """
     a, b = as_array(x1, "cross"), as_array(x2, "cross")
-    (at,) = normal_axes(a, axis, "cross")
-    if a.extents != b.extents or a.extents[at].constant != 3:
+    at = shared_axis("cross", a, b, axis)
+    if a.extents[at].constant != 3 or b.extents[at].constant != 3:
         raise ShapeError(
-            "E101" if a.extents != b.extents else "E104",
-            "cross: two arrays of one shape with extent 3 along the axis are needed",
+            "E104",
+            "cross: the extent along the axis is not 3",
             position=user_position(),
             facts=[describe(a, "left"), describe(b, "right")],
         )
 
-    def term(i: Any, shift: int, back: int) -> Array:
-        *lead, k = i[: at + 1]
-        rest = i[at + 1 :]
-        return multiply(a[(*lead, (k + shift) % 3, *rest)], b[(*lead, (k + back) % 3, *rest)])
+    def term(shift: int, back: int) -> Array:
+        return multiply(roll(a, -shift, axis=at), roll(b, -back, axis=at))
 
-    made: Array = build(a.shape, lambda *i: elementwise("subtract", term(i, 1, 2), term(i, 2, 1)))
-    return made
+    return elementwise("subtract", term(1, 2), term(2, 1))
 
 
 def slice(v: Any, start: Any, end: Any) -> Array:

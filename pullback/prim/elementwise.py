@@ -15,6 +15,7 @@ from pullback.ir.expr import Const, Scalar, select, zero
 from pullback.ir.notation import (
     copysign,
     divide,
+    equal,
     floor_divide,
     greater_equal,
     less,
@@ -49,8 +50,14 @@ DIVIDE: Final = PRIMITIVES.add(Primitive(
 FLOOR_DIVIDE: Final = PRIMITIVES.add(Primitive(
     "floor_divide", "Largest integer not above a / b; 0 for integers where b is 0.", 2, semantics.floor_divide,
     kinds=NUMBERS, no_derivative=STEPS, infix="//", cost=8, domain=(-9.0, 9.0),
-    c={"floating": "floor{f}({0} / {1})", "*": "pb_floor_divide_{t}({0}, {1})"},
+    c={"*": "pb_floor_divide_{t}({0}, {1})"},
     helper={
+        "floating": """\
+static inline {c} pb_floor_divide_{t}({c} a, {c} b) {
+    const {c} q = floor{f}(a / b), less = q - 1, rest = fma{f}(-q, b, a);
+    return (b > 0 ? rest < 0 : rest > 0) && less + 1 == q ? less : q; /* where the quotient was rounded to q */
+}
+""",
         "signed": """\
 static inline {c} pb_floor_divide_{t}({c} a, {c} b) {
     if (b == 0) return 0;
@@ -247,8 +254,13 @@ static inline {c} pb_minimum_{t}({c} a, {c} b) {
     },
 ))
 
+def _hypot_partials(a: Scalar, b: Scalar, out: Scalar) -> Partial:
+    # a / out and b / out, each 0 where out is: a kink as that of abs
+    length = select(equal(out, number(0, out)), one(out), out)
+    return divide(a, length), divide(b, length)
+
+
 HYPOT: Final = PRIMITIVES.add(Primitive(
-    "hypot", "Length sqrt(a² + b²) without undue overflow.", 2, np.hypot,
-    partials=lambda a, b, out: (divide(a, out), divide(b, out)), c={"*": "hypot{f}({0}, {1})"}, cost=10,
-    domain=(0.3, 3.0),
+    "hypot", "Length sqrt(a² + b²) without undue overflow. The derivative at 0 is 0.", 2, np.hypot,
+    partials=_hypot_partials, c={"*": "hypot{f}({0}, {1})"}, cost=10, domain=(0.3, 3.0),
 ))

@@ -1,6 +1,7 @@
 """Exponentials, logarithms, trigonometric and hyperbolic functions, square root, logistic, error function.
 
-Their derivatives use the result where that is cheaper: exp, tan, tanh, sqrt, logistic.
+Their derivatives use the result where that is cheaper: exp, tan, tanh, sqrt, logistic. Nothing
+cancels in (1 - x) (1 + x), as it does in 1 - x² near 1, and no square of x overflows.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from pullback.ir.expr import Scalar
-from pullback.ir.notation import cos, cosh, exp, number, sin, sinh, sqrt
+from pullback.ir.notation import cos, cosh, exp, hypot, number, one, sin, sinh, sqrt
 from pullback.ir.primitive import PRIMITIVES, Partials, Primitive
 
 NDArray = np.ndarray[Any, Any]
@@ -39,16 +40,16 @@ LOG10: Final = _row("log10", "Logarithm to base 10.", np.log10, lambda x, out: (
 SIN: Final = _row("sin", "Sine of x, in radians.", np.sin, lambda x, out: (cos(x),), domain=(-10.0, 10.0))
 COS: Final = _row("cos", "Cosine of x, in radians.", np.cos, lambda x, out: (-sin(x),), domain=(-10.0, 10.0))
 TAN: Final = _row("tan", "Tangent of x, in radians.", np.tan, lambda x, out: (1 + out * out,), domain=(-1.3, 1.3))
-ASIN: Final = _row("asin", "Angle whose sine is x.", np.arcsin, lambda x, out: (1 / sqrt(1 - x * x),),
+ASIN: Final = _row("asin", "Angle whose sine is x.", np.arcsin, lambda x, out: (1 / sqrt((1 - x) * (1 + x)),),
                    domain=(-0.9, 0.9))
-ACOS: Final = _row("acos", "Angle whose cosine is x.", np.arccos, lambda x, out: (-(1 / sqrt(1 - x * x)),),
+ACOS: Final = _row("acos", "Angle whose cosine is x.", np.arccos, lambda x, out: (-(1 / sqrt((1 - x) * (1 + x))),),
                    domain=(-0.9, 0.9))
 ATAN: Final = _row("atan", "Angle whose tangent is x.", np.arctan, lambda x, out: (1 / (1 + x * x),))
 
 
 def _atan2_partials(y: Scalar, x: Scalar, out: Scalar) -> tuple[Scalar, Scalar]:
-    square = x * x + y * y
-    return x / square, -(y / square)
+    radius = hypot(x, y)  # whose square may overflow or vanish
+    return x / radius / radius, -(y / radius / radius)
 
 
 ATAN2: Final = _row("atan2", "Angle of the point (b, a) from the first axis, a being the ordinate.", np.arctan2,
@@ -57,11 +58,11 @@ ATAN2: Final = _row("atan2", "Angle of the point (b, a) from the first axis, a b
 SINH: Final = _row("sinh", "Hyperbolic sine.", np.sinh, lambda x, out: (cosh(x),))
 COSH: Final = _row("cosh", "Hyperbolic cosine.", np.cosh, lambda x, out: (sinh(x),))
 TANH: Final = _row("tanh", "Hyperbolic tangent.", np.tanh, lambda x, out: (1 - out * out,))
-ASINH: Final = _row("asinh", "Number whose hyperbolic sine is x.", np.arcsinh, lambda x, out: (1 / sqrt(x * x + 1),))
+ASINH: Final = _row("asinh", "Number whose hyperbolic sine is x.", np.arcsinh, lambda x, out: (1 / hypot(x, one(x)),))
 ACOSH: Final = _row("acosh", "Number whose hyperbolic cosine is x.", np.arccosh,
-                    lambda x, out: (1 / sqrt(x * x - 1),), domain=(1.2, 4.0))
-ATANH: Final = _row("atanh", "Number whose hyperbolic tangent is x.", np.arctanh, lambda x, out: (1 / (1 - x * x),),
-                    domain=(-0.9, 0.9))
+                    lambda x, out: (1 / (sqrt(x - 1) * sqrt(x + 1)),), domain=(1.2, 4.0))
+ATANH: Final = _row("atanh", "Number whose hyperbolic tangent is x.", np.arctanh,
+                    lambda x, out: (1 / ((1 - x) * (1 + x)),), domain=(-0.9, 0.9))
 
 SQRT: Final = _row("sqrt", "Square root.", np.sqrt, lambda x, out: (0.5 / out,), cost=5, domain=(0.1, 4.0),
                    transcendental=False)

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from decimal import Decimal, localcontext
 from itertools import product
 
 import numpy as np
@@ -224,3 +225,42 @@ def test_logistic_is_stable():
 
 def test_round_halves_to_even():
     assert PRIMITIVES["round"].evaluate(np.array([0.5, 1.5, 2.5, -0.5])).tolist() == [0, 2, 2, 0]
+
+
+# Where a formula would cancel, overflow or vanish: operands, and the derivatives by a way in which nothing does.
+HARD = {
+    "asin": [(0.999999999999,), (-0.999999999999,)],
+    "acos": [(0.999999999999,)],
+    "acosh": [(1.000000000001,), (1e200,)],
+    "atanh": [(0.999999999999,)],
+    "asinh": [(1e200,), (-1e200,)],
+    "atan2": [(1e-200, 1e-200), (1e200, -1e200)],
+}
+EXACT = {
+    "asin": lambda x: (1 / ((1 - x) * (1 + x)).sqrt(),),
+    "acos": lambda x: (-1 / ((1 - x) * (1 + x)).sqrt(),),
+    "acosh": lambda x: (1 / ((x - 1) * (x + 1)).sqrt(),),
+    "atanh": lambda x: (1 / ((1 - x) * (1 + x)),),
+    "asinh": lambda x: (1 / (x * x + 1).sqrt(),),
+    "atan2": lambda y, x: (x / (x * x + y * y), -y / (x * x + y * y)),
+}
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_partials_hold_where_their_formulas_would_cancel_or_overflow(name):
+    for point in HARD[name]:
+        with localcontext(prec=60):
+            expected = [float(d) for d in EXACT[name](*map(Decimal, point))]
+        found = partial_values(PRIMITIVES[name], types.f64, [np.array([a]) for a in point])
+        np.testing.assert_allclose(np.ravel(found), expected, rtol=1e-15)
+
+
+def test_the_derivative_of_hypot_at_zero_is_zero():
+    assert np.ravel(partial_values(PRIMITIVES["hypot"], types.f64, [np.zeros(1)] * 2)).tolist() == [0, 0]
+
+
+def test_floor_divide_is_exact_where_the_quotient_is_rounded_up():
+    a = np.array([6.0, -6.0, 1.0, 5e-324, np.inf, 1.0, 0.0, 1e300])
+    b = np.array([0.1, 0.1, 0.1, -1e10, 2.0, -np.inf, 1.0, 3.0])
+    expected = [59.0, -60.0, 9.0, -1.0, np.inf, -0.0, 0.0, 1e300 // 3]
+    assert list(map(repr, PRIMITIVES["floor_divide"].evaluate(a, b).tolist())) == list(map(repr, expected))

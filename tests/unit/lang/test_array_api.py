@@ -517,3 +517,14 @@ def test_composed_functions(check):
             X.sum(0) + np.pi,
         ),
     )
+
+
+def test_integers_are_whole_and_finite(check):
+    @pb.function
+    def f(k: Int64[Array, "N"], u: UInt8[Array, "N"]):
+        rounded = tuple(getattr(pb, name)(x) for name in ("ceil", "floor", "round", "trunc") for x in (k, u))
+        return rounded, pb.isnan(k), pb.isinf(u), pb.isfinite(k), pb.build(3, lambda i: pb.floor(i))
+
+    k, u = np.array([-3, 0, 2**62]), np.array([255, 0, 7], np.uint8)
+    nowhere = np.zeros(3, bool)
+    check(f, k, u, expected=((k, u) * 4, nowhere, nowhere, ~nowhere, [0, 1, 2]))

@@ -117,3 +117,53 @@ def test_running_sums_of_small_integers_are_wide(check):
     rows = np.tile(np.concatenate([[1], products]), (2, 1))
     check(f, u, expected=([100, 200, 300], products, [100, 200, 44], [0, 100, 200, 300], rows))
     assert [a.dtype for a in f(u)] == [np.uint64, np.uint64, np.uint8, np.int64, np.uint64]
+
+
+def test_diff_n_times_with_more_at_its_ends(check):
+    @pb.function
+    def f(x: Float64[Array, "N M"], y: Float64[Array, "N 2"]):
+        ends = {"prepend": y, "append": y[:, :1]}
+        return (
+            pb.diff(x, n=2),
+            pb.diff(x, n=0),
+            pb.diff(x, **ends),
+            pb.diff(x, axis=0, n=2, append=x),
+            pb.diff(x[:, :3], n=5),
+        )
+
+    x, y = np.arange(12.0).reshape(3, 4) ** 2, np.ones((3, 2))
+    expected = (
+        np.diff(x, 2),
+        x,
+        np.diff(x, prepend=y, append=y[:, :1]),
+        np.diff(x, 2, axis=0, append=x),
+        np.zeros((3, 0)),
+    )
+    check(f, x, y, expected=expected)
+
+
+def test_diagonals_beside_the_main_one(check):
+    @pb.function
+    def f(x: Float64[Array, "2 3 5"], s: Float64[Array, "N N"]):
+        whole = [pb.diagonal(x, offset=k) for k in range(-4, 7)]
+        sums = [pb.trace(x, offset=k) for k in range(-4, 7)]
+        return whole, sums, pb.diagonal(s, offset=1), pb.trace(s, offset=-1, dtype=pb.float32)
+
+    x, s = np.arange(30.0).reshape(2, 3, 5), np.arange(16.0).reshape(4, 4)
+    offsets = range(-4, 7)
+    whole = [np.diagonal(x, k, 1, 2) for k in offsets]
+    found = f(x, s)
+    for k, (a, b) in enumerate(zip(found[0], whole, strict=True)):
+        np.testing.assert_array_equal(a, b, err_msg=str(k))
+    np.testing.assert_array_equal(found[1], [np.trace(x, k, 1, 2) for k in offsets])
+    np.testing.assert_array_equal(found[2], np.diagonal(s, 1))
+    assert found[3] == 27 and found[3].dtype == np.float32
+
+
+def test_cross_and_vecdot_broadcast(check):
+    @pb.function
+    def f(x: Float64[Array, "N 1 3"], y: Float64[Array, "M 3"], z: Float64[Array, "3"]):
+        return pb.linalg.cross(x, y), pb.linalg.cross(z, y), pb.vecdot(x, y), pb.vecdot(y.T, y.T, axis=0)
+
+    x, y, z = np.arange(6.0).reshape(2, 1, 3), np.arange(12.0).reshape(4, 3) ** 2, np.array([1.0, -1.0, 2.0])
+    check(f, x, y, z, expected=(np.cross(x, y), np.cross(z, y), (x * y).sum(-1), (y * y).sum(1)))

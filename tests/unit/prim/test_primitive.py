@@ -11,8 +11,9 @@ def test_c_is_filled_in_per_dtype():
     assert PRIMITIVES["sin"].c_template(types.f32) == "sinf({0})"
     assert PRIMITIVES["sin"].c_template(types.f64) == "sin({0})"
     assert PRIMITIVES["floor_divide"].c_template(types.i16) == "pb_floor_divide_i16({0}, {1})"
-    assert PRIMITIVES["floor_divide"].c_template(types.f32) == "floorf({0} / {1})"
-    assert PRIMITIVES["floor_divide"].c_helper(types.f32) is None
+    assert PRIMITIVES["floor_divide"].c_template(types.f32) == "pb_floor_divide_f32({0}, {1})"
+    assert "fmaf(-q, b, a)" in (PRIMITIVES["floor_divide"].c_helper(types.f32) or "")
+    assert PRIMITIVES["divide"].c_helper(types.f32) is None
     helper = PRIMITIVES["abs"].c_helper(types.i8)
     assert helper is not None and "int8_t pb_abs_i8(int8_t a)" in helper and "(uint8_t)" in helper
 
