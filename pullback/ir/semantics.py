@@ -33,8 +33,11 @@ def floor_divide(a: NDArray, b: NDArray) -> NDArray:
     """floor(a / b); integers: 0 where b is 0, wrapping at the one overflow."""
     with np.errstate(all="ignore"):
         if a.dtype.kind == "f":
-            # NumPy's quotient is exact, where a / b may be rounded up to a whole number; an infinite one is limit's own
-            return np.asarray(np.where(np.isfinite(a) & np.isfinite(b), np.floor_divide(a, b), np.floor(a / b)))
+            quotient = a / b
+            whole = np.floor(quotient)
+            # where the quotient was rounded up to a whole number, nearly all of b is left
+            above = (quotient == whole) & (np.remainder(a, b) / b > 0.5) & ((whole - 1) + 1 == whole)
+            return np.asarray(np.where(above, whole - 1, whole))
         return np.asarray(np.where(b == 0, a.dtype.type(0), np.floor_divide(a, np.where(b == 0, 1, b).astype(a.dtype))))
 
 

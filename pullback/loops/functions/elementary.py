@@ -59,7 +59,9 @@ $end}
     "floor_divide": VectorFunction("""\
 static inline $V pb_floor_divide_$S($V a, $V b)
 {
-    return pb_floor_$S(a / b);
+    $V q = pb_floor_$S(a / b), less = q - 1.0${f}, rest = pb_rest_$S(a, b, q);
+    $I above = ((b > 0) & (rest < 0)) | ((b < 0) & (rest > 0)); /* the quotient was rounded to q */
+    return pb_choose_$S(above & (less + 1.0${f} == q), less, q);
 }
-""", needs=("floor",)),
+""", needs=("floor", "rest")),
 }
