@@ -3,7 +3,8 @@
 To prove E >= 0 a variable of E is replaced by the bound that makes E smallest: v >= 0 or v <= extent - 1, or a
 bound that a known condition gives. What is left is a polynomial in dims, each at least 1, so non-negative when
 every coefficient is after the shift N = N' + 1; a known condition on dims may be subtracted on the way.
-For floor: s * floor(E / s) lies in [E - s + 1, E]. Sound, not complete; the depth bound keeps it linear in use.
+For floor: s * floor(E / s) lies in [E - s + 1, E], and floor(E / s) between those of the ends of E. Sound, not
+complete; the depth bound keeps it linear in use.
 """
 
 from __future__ import annotations
@@ -151,7 +152,10 @@ def _bounds(atom: Atom, sign: int, known: tuple[Cond, ...], depth: int, steps: l
         case Floor():
             d, n = atom.denominator, atom.numerator
             out.append((d, n - d + 1 if sign > 0 else n))
-            if sign > 0 and _prove(n, known, depth - 2, steps):
+            ends = interval(n)
+            if ends is not None and d.constant:
+                out.insert(0, (ONE_INDEX, as_index(ends[0 if sign > 0 else 1] // d.constant)))
+            elif sign > 0 and _prove(n, known, depth - 2, steps):
                 out.insert(0, (ONE_INDEX, ZERO_INDEX))
         case Data() if atom.extent is not None:
             out.append((ONE_INDEX, ZERO_INDEX if sign > 0 else atom.extent - 1))
