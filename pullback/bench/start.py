@@ -7,9 +7,11 @@ the one image it trained on.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import weakref
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -35,8 +37,8 @@ class _Start:
 
     def __init__(self, system: str, form: str, dtype: str) -> None:
         self.command = [sys.executable, "-m", "pullback.bench.start", system, form, dtype]
-        self.folder = tempfile.TemporaryDirectory(prefix="pullback-bench-start-")
-        cache = Path(self.folder.name)
+        cache = Path(tempfile.mkdtemp(prefix="pullback-bench-start-"))
+        weakref.finalize(self, shutil.rmtree, cache, ignore_errors=True)
         self.environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),

@@ -85,7 +85,7 @@ def compile_and_run(folder: Path, *flags: str) -> None:
 
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler installed")
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_its_c_is_clean(name: str, tmp_path: Path) -> None:
+def test_x06_its_c_is_clean(name: str, tmp_path: Path) -> None:
     function, dims = FUNCTIONS[name]
     function.export(tmp_path, **dims)
     for path in tmp_path.glob("*.c"):

@@ -28,7 +28,7 @@ def arguments(program: Any, dims: dict[str, int]) -> list[Any]:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_the_predicted_peak_is_used(name: str, mode: MemoryMode) -> None:
+def test_x04_the_predicted_peak_is_used(name: str, mode: MemoryMode) -> None:
     function, dims = FUNCTIONS[name]
     program = with_mode(function.program(), mode)
     inputs = arguments(program, dims)

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pullback.cli.main import main
 from pullback.data import Split, load_folder
 from pullback.nn import accuracy, fit, initialise
 from pullback.nn.models import zhang, zhang_by_hand
 from pullback.nn.models.zhang_batches import train_batches
+from pullback.runtime.compile import compiler_command
 
 # Mean loss over 1,000 MNIST images in each of ten epochs from the published constants, rate 0.05, computed
 # independently in float32 with PyTorch. The images are the first of the training files these tests look for.
@@ -147,3 +149,27 @@ def test_a_trained_network_recognises_digits(mnist: tuple[Split, Split]) -> None
     history = fit(zhang.NETWORK, parameters, train.images, train.labels, epochs=3, rate=0.5)
     assert history.losses[0] > history.losses[1] > history.losses[2]
     assert accuracy(zhang.NETWORK, parameters, test.images, test.labels) > 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
+def test_a26_the_benchmark_prints_three_times_for_each_system(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Figure 2: starting, training 1,000 images, recognising 10,000; here of a few images, as times are not tested."""
+    from pullback.bench import zhang as bench
+
+    assert (bench.TRAINING, bench.RECOGNITION) == (1000, 10000)
+    cases = ["start", "train-1000", "recognise-10000"]
+    assert list(bench.CASES) == cases
+    monkeypatch.setattr(bench, "TRAINING", 3)
+    monkeypatch.setattr(bench, "RECOGNITION", 4)
+    monkeypatch.setattr(bench, "limit_threads", lambda threads: None)
+    arguments = ["bench", "zhang", "--dtypes", "float32", "--systems", "c", "pullback", "--rounds", "1"]
+    assert main(arguments) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[0][:4] == ["case", "dtype", "system", "form"]
+    found = [(row[0], row[2]) for row in rows if row and row[0] in cases]
+    assert set(found) >= {(case, system) for case in cases for system in ("c", "pullback")}
+    medians = [float(row[-4].replace(",", "")) for row in rows if row and row[0] in cases]
+    assert all(m > 0 for m in medians)
