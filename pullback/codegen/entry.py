@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from pullback.codegen import sizes
 from pullback.codegen.kernels import Unit
 from pullback.codegen.names import Names
@@ -29,12 +27,12 @@ def entry_function(unit: Unit) -> str:
     params.append("void *restrict arena")
     if body.fails:
         params.append("int64_t *fault")
-    taken = unit.taken | {"status"}
+    taken = unit.taken | ({"status"} if body.calls_failing else set())
     if is_threaded(unit):
         params.append("pb_pool *pool")
         taken |= {"pool", "shared", "chunk", "worker"}
     text = "\n".join(body.lines)
-    _declare(unit, memory, text)
+    _declare(unit, memory, text, body.calls_failing)
     if memory.lines:
         memory.line("")
     raw = f"({', '.join(params)}) {{\n" + "\n".join([*memory.lines, text, "    return 0;"]) + "\n}\n"
@@ -53,8 +51,12 @@ def _arrays(unit: Unit, names: Names) -> list[str]:
     return params + [f"int64_t {names(d, d.name)}" for d in f.dims]
 
 
-def _declare(unit: Unit, writer: Writer, text: str) -> None:
-    """What stands before the statements: tests of dims, the arrays that they use, and what they leave unused."""
+def _declare(unit: Unit, writer: Writer, text: str, status: bool) -> None:
+    """What stands before the statements: tests of dims, the arrays that they use, and what they leave unused.
+
+    Args:
+        status: whether they keep what a kernel returns.
+    """
     f, plan, names = unit.function, unit.plan, writer.names
     if f.dims:
         sizes.check_dims(unit, writer, text)
@@ -75,7 +77,7 @@ def _declare(unit: Unit, writer: Writer, text: str) -> None:
     for b in f.inputs:
         if names(b, b.name) not in text:
             writer.line(f"(void){names(b, b.name)};")
-    if re.search(r"\bstatus\b", text):
+    if status:
         writer.line("int status;")
 
 
