@@ -410,10 +410,7 @@ class Function:
 
     def known_for_dims(self, given: dict[str, Any]) -> tuple[Known, dict[str, int]]:
         """The same, in outline where nothing needs its statements yet."""
-        return self._known(self._determined(), given)
-
-    def _known(self, traced: Traced, given: dict[str, Any]) -> tuple[Known, dict[str, int]]:
-        """The same of a trace."""
+        traced = self._determined()
         dims = self._dims(traced.known, given)
         complete = len(dims) == len(determined_dims(traced.known))
         return (self._specialised(traced, dims) if complete else traced).known, dims
@@ -477,16 +474,8 @@ class Function:
 
         return emit.c_source(*self.for_dims(dims), names=names, comments=comments)
 
-    def export(self, directory: Any, *, example: Sequence[Any] | None = None, **dims: int) -> Any:
+    def export(self, directory: Any, **dims: int) -> Any:
         """Write a standalone C project for given dims: header, source, CMakeLists.txt and an example main.
-
-        Args:
-            directory: made where it does not exist; files of the same names are replaced.
-            example: the arguments that the example calls the function with. Without them it looks for inputs for which
-                all results are finite.
-            dims: the dims; others are arguments of the C function.
-        Raises:
-            ShapeError: [E147] no inputs were found for the example.
 
         >>> from jaxtyping import Float64
         >>> from pullback import Array
@@ -495,18 +484,10 @@ class Function:
         ...     return pb.sum_over(x.shape[0], lambda n: x[n] * x[n])
         >>> total.export("total", N=3)["files"]
         ['total/total.h', 'total/total.c', 'total/CMakeLists.txt', 'total/main.c']
-        >>> total.export("total", N=3, example=(np.array([1.0, 2.0, 3.0]),))["peak_bytes"]
-        0
         """
         from pullback.runtime.export import export
 
-        if example is None:
-            return export(*self.for_dims(dims), directory)
-        values = bind(self.name, self.parameters, tuple(example), {})
-        signature, flat = signature_of(self.parameters, values)
-        arrays, sizes = prepare(signature.flat, flat)
-        known, found = self._known(self.traced(signature), dims)
-        return export(program_of(known), found, directory, arrays, sizes)
+        return export(*self.for_dims(dims), directory)
 
     def explain(self, *, format: Format = "text", **dims: int) -> Explanation:
         """Every stage from the program to C, and the rules that fired; for a derivative, first how it was found.

@@ -23,7 +23,6 @@ from pullback.codegen import sizes
 from pullback.codegen.entry import entry_comment, entry_function, is_threaded, only_calls
 from pullback.codegen.kernels import Unit
 from pullback.codegen.names import Style
-from pullback.codegen.reserved import CALLED
 from pullback.codegen.tasks import POOL
 from pullback.codegen.text import (
     HAS_VECTORS,
@@ -45,7 +44,9 @@ from pullback.loops.nodes import Function, Site
 _INLINE: Final = """\
 #define PB_INLINE static inline __attribute__((always_inline, unused)) /* which are used depends on the processor */
 """
-_MATH: Final = re.compile(rf"\b(?:{'|'.join(CALLED)}|isnan|isinf|isfinite)f?\(|\bNAN\b|\bINFINITY\b")
+_MATH: Final = re.compile(
+    r"\b(?:exp|expm1|log|log1p|log2|log10|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|asinh|acosh|atanh|sqrt|pow|fabs|"
+    r"floor|ceil|rint|trunc|fmod|copysign|hypot|erf|isnan|isinf|isfinite|fma|fmax|fmin|ldexp)f?\(|\bNAN\b|\bINFINITY\b")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pullback.codegen import sizes
 from pullback.codegen.kernels import Unit
 from pullback.codegen.names import Names
@@ -27,12 +29,12 @@ def entry_function(unit: Unit) -> str:
     params.append("void *restrict arena")
     if body.fails:
         params.append("int64_t *fault")
-    taken = unit.taken | ({"status"} if body.calls_failing else set())
+    taken = unit.taken | {"status"}
     if is_threaded(unit):
         params.append("pb_pool *pool")
         taken |= {"pool", "shared", "chunk", "worker"}
     text = "\n".join(body.lines)
-    _declare(unit, memory, text, body.calls_failing)
+    _declare(unit, memory, text)
     if memory.lines:
         memory.line("")
     raw = f"({', '.join(params)}) {{\n" + "\n".join([*memory.lines, text, "    return 0;"]) + "\n}\n"
@@ -51,12 +53,8 @@ def _arrays(unit: Unit, names: Names) -> list[str]:
     return params + [f"int64_t {names(d, d.name)}" for d in f.dims]
 
 
-def _declare(unit: Unit, writer: Writer, text: str, status: bool) -> None:
-    """What stands before the statements: tests of dims, the arrays that they use, and what they leave unused.
-
-    Args:
-        status: whether they keep what a kernel returns.
-    """
+def _declare(unit: Unit, writer: Writer, text: str) -> None:
+    """What stands before the statements: tests of dims, the arrays that they use, and what they leave unused."""
     f, plan, names = unit.function, unit.plan, writer.names
     if f.dims:
         sizes.check_dims(unit, writer, text)
@@ -77,7 +75,7 @@ def _declare(unit: Unit, writer: Writer, text: str, status: bool) -> None:
     for b in f.inputs:
         if names(b, b.name) not in text:
             writer.line(f"(void){names(b, b.name)};")
-    if status:
+    if re.search(r"\bstatus\b", text):
         writer.line("int status;")
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import Literal
 
 from pullback.codegen.helpers import Helpers
 from pullback.codegen.names import Names, Style, identifier, unique
-from pullback.codegen.reserved import is_taken
 from pullback.codegen.statements import Writer
 from pullback.codegen.tasks import TaskText
 from pullback.codegen.text import line_of, marked, wrap
@@ -32,7 +30,7 @@ class Unit:
         self.helpers = Helpers()
         self.sites: dict[Site, int] = {}
         self.kernel_texts: dict[str, str] = {}
-        self.name = unique(function.name, lambda n: False, is_taken) if style == "user" else "program"
+        self.name = unique(function.name, lambda n: False) if style == "user" else "program"
         self.task_names: list[str] = []
         self._by_text: dict[str, str] = {}
         self._by_kernel: dict[Kernel, str] = {}
@@ -93,8 +91,7 @@ class Unit:
             self._by_text[key] = name
             comment = Writer(self, names, depth=0)
             comment.comment(k.comment)
-            called = self.taken.intersection(re.findall(r"\w+", raw))
-            resolved = names.resolve(raw, self.style, frozenset(called))
+            resolved = names.resolve(raw, self.style)
             head = "".join(f"{t}\n" for t in comment.lines)
             text = head + wrap(f"static {result} {name}", resolved)
             if self.lines:

@@ -12,10 +12,21 @@ import unicodedata
 from collections.abc import Callable
 from typing import Final, Literal
 
-from pullback.codegen.reserved import is_reserved
-
 Style = Literal["user", "canonical"]
 
+_WORDS: Final = """
+    auto break case char const continue default do double else enum extern float for goto if inline int long
+    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile
+    while bool true false asm typeof main errno assert stdin stdout stderr linux unix i386 near far huge
+    interrupt and or not xor this new delete class template namespace operator private public virtual using
+    throw try catch fault arena memcpy memset int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t
+    uint64_t size_t abs exp expm1 log log1p log2 log10 sin cos tan asin acos atan atan2 sinh cosh tanh asinh
+    acosh atanh sqrt pow fabs floor ceil rint trunc fmod copysign hypot erf erfc tgamma lgamma round cbrt fma
+    fmin fmax isnan isinf isfinite signbit ldexp frexp modf exp2 nan
+"""
+KEYWORDS: Final = frozenset(_WORDS.split())
+_MACRO: Final = re.compile(r"(U?INT|FP|M|SIZE|PTRDIFF|HUGE|MATH|WCHAR|SIG|FLT|DBL)_\w*|NULL|EOF|NAN|INFINITY|BUFSIZ|"
+                           r"HUGE_VALF?|pb_\w*|_\w*")
 _TOKEN: Final = re.compile("\x01(\\d+)\x02")
 
 
@@ -106,10 +117,10 @@ class Names:
         return self.resolve(text, "canonical")
 
 
-def unique(wish: str, taken: Callable[[str], bool], reserved: Callable[[str], bool] = is_reserved) -> str:
-    """`wish` as an identifier, with an underscore behind it where it is reserved, a number where it is taken."""
+def unique(wish: str, taken: Callable[[str], bool]) -> str:
+    """`wish` as an identifier, with a number behind it where it is taken or reserved."""
     base = identifier(wish)
-    if reserved(base):
+    if base in KEYWORDS or _MACRO.fullmatch(base):
         base += "_"
     if not taken(base):
         return base

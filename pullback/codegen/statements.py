@@ -41,16 +41,11 @@ ELEMENTS: Final = 4  # that are copied one by one
 
 @dataclass
 class Writer:
-    """Prints the statements of one C function.
-
-    Attributes:
-        fails: whether a check among them may fail.   calls_failing: whether they keep what a kernel with one returns.
-    """
+    """Prints the statements of one C function."""
 
     unit: Unit
     names: Names
     fails: bool = False
-    calls_failing: bool = False
     lines: list[str] = field(default_factory=list)
     depth: int = 1
     defined: set[object] = field(default_factory=set)
@@ -216,7 +211,7 @@ class Writer:
         arguments = [self.expressions.pointer(v.buffer, v.offset) for v in s.arguments]
         arguments += [self.expressions.index(i) for i in s.index_values]
         if s.kernel.checks:
-            self.fails = self.calls_failing = True
+            self.fails = True
             arguments.append("fault")
             self.line(f"if ((status = {name}({', '.join(arguments)}))) return status;")
         else:

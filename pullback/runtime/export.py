@@ -1,7 +1,7 @@
 """A C project that stands alone: header, source, CMakeLists.txt and an example that checks itself.
 
-The example (`example.py`) fills the inputs, calls the function in a static arena and compares sampled results with
-numbers that the interpreter computed.
+The example fills the inputs by a formula (or holds the given reference inputs, where they are small), calls the
+function in a static arena and compares sampled results with numbers that the interpreter computed.
 """
 
 from __future__ import annotations
@@ -13,53 +13,55 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from pullback.codegen.c import CSource
+from pullback.codegen.expressions import literal
 from pullback.codegen.sizes import TOO_LARGE, WRONG_DIMS
-from pullback.errors import ShapeError
-from pullback.ir.dims import evaluate, holds, solve_dims
+from pullback.errors import IndexRangeError, ShapeError
+from pullback.ir.dims import holds
+from pullback.ir.interpret import interpret
 from pullback.ir.program import Program
 from pullback.ir.traverse import specialise
-from pullback.loops.nodes import Site
-from pullback.runtime.buffer import NDArray
+from pullback.ir.types import f64
+from pullback.loops.nodes import Buffer, Site
+from pullback.loops.storage import make_buffer
+from pullback.runtime.buffer import NDArray, extents, prepared
 from pullback.runtime.emit import Lowered, lower_program, print_lowered
-from pullback.runtime.example import example_text, find_example
 
+SAMPLES: Final = 32
+EMBEDDED: Final = 4096  # elements of reference inputs that the example may hold
+TOLERANCE: Final = {"f32": 2e-3, "f64": 1e-7}
 SMALL: Final = (9, 11, 10, 5, 3, 7, 4, 6, 2, 1, 8, 12, 16)  # dims of an example
 MOST_CHOICES: Final = 100_000
+_MULTIPLIER: Final = 2654435761
+
 
 def export(program: Program, dims: Mapping[str, int], directory: str | os.PathLike[str],
-           example: Sequence[NDArray] | None = None, sizes: Mapping[str, int] | None = None) -> dict[str, Any]:
+           reference_inputs: Sequence[NDArray] | None = None) -> dict[str, Any]:
     """Write the C project of a program for the given dims; others are arguments of the function.
 
     Args:
         directory: made where it does not exist; files of the same names are replaced.
-        example: what the example calls the function with, captured arrays left out; found where None.
-        sizes: of the dims in `program.sizes`, those that the example has.
+        reference_inputs: what the example calls the function with; made up where None or more than 4096 elements.
 
     Returns:
         `files`, the paths written, and `peak_bytes`, the size of the arena, a formula where it depends on dims.
     Raises:
-        ShapeError: [E115] no small dims were found that the function takes, for the example. [E147] it runs with none
-            of the inputs that were tried.
+        ShapeError: [E115] no small dims were found that the function takes, for the example.
     """
     lowered = lower_program(program, dims)
     source = print_lowered(lowered)
-    open_dims = [d.name for d in lowered.function.dims]
-    if example is None:
-        chosen = _small_dims(program, lowered)
-    else:
-        captured = program.notes.get("captured", ())
-        solved = solve_dims(program, [a.shape for a in (*example, *captured)], sizes)
-        chosen = {n: solved[n] for n in open_dims}
+    chosen = _small_dims(program, lowered)
     fixed = specialise(program, {**dims, **chosen})
-    operations = evaluate(lowered.function.operations, {**dims, **chosen})
-    found = find_example(fixed, example, operations)
+    inputs, rules = _reference_inputs(fixed, reference_inputs)
+    outputs = interpret(fixed, inputs)
     name = source.name
     texts = {
         f"{name}.h": _header(program, source),
         f"{name}.c": source.text.replace("#include <", f'#include "{name}.h"\n\n#include <', 1),
         "CMakeLists.txt": _cmake(name),
-        "main.c": example_text(fixed, source, lowered.memory.bytes_at(chosen), chosen, found),
+        "main.c": _example(fixed, source, lowered.memory.bytes_at(chosen), chosen, inputs, rules, outputs),
     }
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
@@ -89,6 +91,48 @@ def _write(path: Path, text: str) -> None:
         f.write(text)
     os.chmod(temporary, 0o644)
     os.replace(temporary, path)
+
+
+# Reference numbers ----------------------------------------------------------------------------------------------
+
+
+def _made_up(b: Buffer, seed: int, modulus: int | None, low: int) -> NDArray:
+    """The same numbers as the example's `fill`: a hash of the position, in [-1, 1) or low .. low + modulus - 1."""
+    shape = extents(b)
+    count = int(np.prod(shape, dtype=np.int64))
+    mixed = (np.arange(count, dtype=np.uint64) + np.uint64(seed)) * np.uint64(_MULTIPLIER) & np.uint64(0xFFFFFFFF)
+    values: NDArray
+    if modulus is None:
+        values = mixed.astype(np.float64) / 2147483648.0 - 1.0
+    else:
+        values = (mixed >> np.uint64(8)) % np.uint64(modulus) + np.uint64(low)
+    return values.astype(b.dtype.numpy).reshape(shape)
+
+
+Rule = tuple[int, int | None, int] | None  # seed, modulus, lowest; None: embedded
+
+
+def _reference_inputs(program: Program, given: Sequence[NDArray] | None) -> tuple[list[NDArray], list[Rule]]:
+    buffers = [make_buffer(r, "input") for r in program.inputs]
+    if given is not None and sum(a.size for a in given) <= EMBEDDED:
+        arrays = [prepared(np.asarray(a), b.name, b.dtype.numpy, extents(b))
+                  for a, b in zip(given, buffers, strict=True)]
+        return arrays, [None] * len(arrays)
+    for modulus in (5, 1):
+        rules: list[Rule] = []
+        for k, r in enumerate(program.inputs):
+            low, width = 0, modulus
+            if r.bounds is not None and r.bounds[0].constant is not None and r.bounds[1].constant is not None:
+                low = r.bounds[0].constant
+                width = max(1, r.bounds[1].constant - low)
+            rules.append((1000 * k + 1, None if r.dtype.is_floating else 2 if r.dtype.is_bool else width, low))
+        arrays = [_made_up(b, *rule) for b, rule in zip(buffers, rules, strict=True) if rule is not None]
+        try:
+            interpret(program, arrays)
+        except IndexRangeError:
+            continue
+        break
+    return arrays, rules
 
 
 # Files ----------------------------------------------------------------------------------------------------------
@@ -189,3 +233,82 @@ target_link_libraries(example {name})
 enable_testing()
 add_test(NAME example COMMAND example)
 """
+
+
+def _example(program: Program, source: CSource, arena_bytes: int, dims: Mapping[str, int], inputs: Sequence[NDArray],
+             rules: Sequence[Rule], outputs: Sequence[NDArray]) -> str:
+    name, macro = source.name, source.name.upper()
+    lines = [f"/* Calls {name} and compares its results with numbers computed by the reference interpreter. */",
+             "#include <math.h>", "#include <stdio.h>", f'#include "{name}.h"', "",
+             f"static unsigned char arena[{arena_bytes} + 64];" if dims else f"{macro}_STATIC_ARENA(arena);", ""]
+    body: list[str] = []
+    numbers = [str(n) for n in dims.values()]
+    if numbers:
+        body += [f"if ({name}_arena_bytes({', '.join(numbers)}) > sizeof arena - 64) {{",
+                 '    printf("the arena is too small\\n");', "    return 1;", "}"]
+    arguments = []
+    for k, (r, a, rule) in enumerate(zip(program.inputs, inputs, rules, strict=True)):
+        variable = f"input{k}"
+        arguments.append(variable)
+        count = max(a.size, 1)
+        if rule is None:
+            given = ", ".join(literal(v.item(), r.dtype)[0] for v in a.reshape(-1)) or "0"
+            lines.append(f"static const {r.dtype.c} {variable}[{count}] = {{{_folded(given)}}}; /* {r.name} */")
+            continue
+        lines.append(f"static {r.dtype.c} {variable}[{count}]; /* {r.name} */")
+        seed, modulus, low = rule
+        value = f"mixed(i + {seed})"
+        value = f"{value} / 2147483648.0 - 1.0" if modulus is None else f"({value} >> 8) % {modulus} + {low}"
+        body.append(f"for (uint32_t i = 0; i < {a.size}; ++i) {variable}[i] = ({r.dtype.c})({value});")
+    checks: list[str] = []
+    for k, (r, a) in enumerate(zip(program.outputs, outputs, strict=True)):
+        variable = f"output{k}"
+        arguments.append(variable)
+        lines.append(f"static {r.dtype.c} {variable}[{max(a.size, 1)}]; /* {r.name} */")
+        flat = a.reshape(-1)
+        picked = sorted({int(i) for i in np.linspace(0, flat.size - 1, min(SAMPLES, flat.size))}) if flat.size else []
+        if not picked:
+            continue
+        tolerance = TOLERANCE.get(r.dtype.name, 0)
+        positions = ", ".join(str(i) for i in picked)
+        wanted = ", ".join(literal(float(flat[i]), f64)[0] for i in picked)
+        lines.append(f"static const uint32_t position{k}[{len(picked)}] = {{{_folded(positions)}}};")
+        lines.append(f"static const double wanted{k}[{len(picked)}] = {{{_folded(wanted)}}};")
+        checks.append(f"for (int i = 0; i < {len(picked)}; ++i) {{")
+        checks.append(f"    double got = (double){variable}[position{k}[i]];")
+        checks.append(f"    if (!close_to(got, wanted{k}[i], {tolerance})) {{")
+        checks.append(f'        printf("{r.name}[%u] is %.9g, not %.9g\\n",')
+        checks.append(f"               (unsigned)position{k}[i], got, wanted{k}[i]);")
+        checks.append("        ++wrong;")
+        checks.append("    }")
+        checks.append("}")
+    arguments += [*numbers, f"{macro}_ALIGNED(arena)"]
+    if source.sites:
+        arguments.append("0")
+    lines.append("")
+    if any(rule is not None for rule in rules):
+        lines += ["static uint32_t mixed(uint32_t i) {", f"    return i * {_MULTIPLIER}u;", "}", ""]
+    lines += ["static int close_to(double got, double wanted, double tolerance) {",
+              "    if (got == wanted || (got != got && wanted != wanted)) return 1;",
+              "    return fabs(got - wanted) <= tolerance * (1 + fabs(wanted));", "}", ""]
+    call = f"{name}({', '.join(arguments)})"
+    lines += ["int main(void) {", "    int wrong = 0;", *(f"    {t}" for t in body),
+              f"    int status = {call};", "    if (status) {",
+              '        printf("range check %d failed\\n", status);', "        return 1;", "    }",
+              *(f"    {t}" for t in checks),
+              f'    printf("{name}: %d numbers differ from the reference\\n", wrong);',
+              "    return wrong != 0;", "}", ""]
+    return "\n".join(lines)
+
+
+def _folded(text: str, width: int = 100) -> str:
+    """A list of numbers over several lines where it is long."""
+    if len(text) <= width:
+        return text
+    lines, line = [], ""
+    for part in text.split(", "):
+        if len(line) + len(part) + 2 > width:
+            lines.append(line.rstrip())
+            line = ""
+        line += part + ", "
+    return "\n    " + "\n    ".join([*lines, line]).rstrip(", ")

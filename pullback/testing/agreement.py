@@ -25,6 +25,8 @@ from pullback.errors import PullbackError
 from pullback.testing import oracle
 from pullback.testing.oracle import numbers, trees
 
+# What a well-formed program may be refused for: a sparse derivative that is dense, extents that a proof assumes.
+REFUSALS: Final = ("E204", "E114")
 BASES: Final[tuple[numbers.Arithmetic, ...]] = ("bounded", "precise")
 NAMES: Final = {name: getattr(jaxtyping, name) for name in ("Float", "Float32", "Float64", "Int32", "Int64", "Bool")}
 
@@ -69,20 +71,26 @@ class Program:
 
     def judge(self, query: str) -> Verdict:
         """The verdict on a query in the backend that is set: by bounds in floats, where they differ in 40 digits."""
+        found: Any = None
+        raised = ""
         try:
             found = self.ask(pullback, query)
         except PullbackError as error:
-            return Verdict(refused=f"{error.code}: {error.what}")
+            if error.code in REFUSALS:
+                return Verdict(refused=f"{error.code}: {error.what}")
+            raised = f"{type(error).__name__} [{error.code}] {error.what}"
+        except Exception as error:  # whatever it is, it is a finding
+            raised = f"{type(error).__name__}: {error}"
         verdict = Verdict()
         for kind in BASES:
             try:
                 with oracle.arithmetic(kind):
                     before = numbers.operations[0]
                     expected = self.ask(oracle, query)
-                    verdict = compare(found, expected, numbers.operations[0] - before)
-            except (oracle.Undecided, oracle.OracleError) as error:
+            except Exception as error:  # it is undecided, or no sensible program
                 return Verdict(undecided=f"{type(error).__name__}: {error}")
-            if not verdict.faults:
+            verdict = Verdict([raised]) if raised else compare(found, expected, numbers.operations[0] - before)
+            if raised or not verdict.faults:
                 break
         return verdict
 

@@ -1,9 +1,12 @@
 """Random programs through the whole compiler, under the sanitisers, against the interpreter.
 
 python -m pullback.testing.fuzz --programs 2000 --seed 0
+python -m pullback.testing.fuzz --derivatives --programs 2000 --seed 0 --routes interpreter
 
-Each program is compiled in one way drawn from its seed: memory mode, number of threads (with all loops shared out that
-can be, however small), vector width, C for its dims or for all. A batch of programs becomes one executable under the
+With `--derivatives`, programs are source text of the public language, and what they and their derivatives give is held
+to the oracle (`differential`). Without, they are programs of the core: each is compiled in one way drawn from its seed:
+memory mode, number of threads (with all loops shared out that can be, however small), vector width, C for its dims or
+for all. A batch of programs becomes one executable under the
 address and undefined-behaviour sanitisers, in which every array is memory of its own of just its size, the arena is
 filled with a pattern, and what comes out is compared with `interpret_with_bounds`: integers and bools are equal,
 floating-point numbers within twice the bound that rounding allows.
@@ -15,6 +18,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -31,9 +35,10 @@ from pullback.loops.memory import plan
 from pullback.loops.verify import verify_function
 from pullback.runtime.compile import find_compiler
 from pullback.runtime.emit import lower_program, print_lowered, with_mode
-from pullback.runtime.modes import MODES, MemoryMode
 from pullback.testing.bounds import interpret_with_bounds
+from pullback.testing.differential import ROUTES, Route, Tally, differential
 from pullback.testing.programs import Case, random_program
+from pullback.testing.ways import Way
 from pullback.turns import deep_recursion
 
 __all__ = ["Failure", "Way", "fuzz", "main"]
@@ -41,24 +46,7 @@ __all__ = ["Failure", "Way", "fuzz", "main"]
 NDArray = np.ndarray[Any, Any]
 FLAGS: Final = ("-std=gnu99", "-O1", "-g0", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-pthread", "-w",
                 "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-sanitize=float-divide-by-zero")
-WIDTHS: Final = (0, 16, 32, 64)
 POISON: Final = 0xA5
-
-
-@dataclass(frozen=True)
-class Way:
-    """How one program is compiled: mode, threads, bytes of a vector (0 for none), for all sizes or for its own."""
-
-    mode: MemoryMode
-    threads: int
-    vector_bytes: int
-    all_sizes: bool
-
-    @staticmethod
-    def drawn(rng: np.random.Generator) -> Way:
-        """A way by chance."""
-        mode = MODES[int(rng.integers(len(MODES)))]
-        return Way(mode, int(rng.integers(1, 5)), int(rng.choice(WIDTHS)), bool(rng.random() < 0.25))
 
 
 @dataclass(frozen=True)
@@ -234,12 +222,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pullback.testing.fuzz", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--programs", type=int, default=2000, help="how many programs")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first; the next count up")
+    parser.add_argument("--derivatives", action="store_true", help="programs of source text against the oracle")
+    parser.add_argument("--routes", default="interpreter,c", help="how they are run; each has its own programs")
+    parser.add_argument("--hours", type=float, default=float("inf"), help="begin nothing after so long")
+    parser.add_argument("--as-drawn", action="store_true", help="do not make programs with a fault small")
     options = parser.parse_args(arguments)
     seeds = range(options.seed, options.seed + options.programs)
-    failures = fuzz(seeds, lambda text: print(text, file=sys.stderr, flush=True))
-    for f in failures:
-        print(f)
-    return 1 if failures else 0
+    if not options.derivatives:
+        failures = fuzz(seeds, _note)
+        for f in failures:
+            print(f)
+        return 1 if failures else 0
+    until = time.time() + 3600 * options.hours
+    tally = Tally()
+    for route in _routes(parser, options.routes):
+        show = lambda fault: print(fault, flush=True)
+        tally.add(differential(seeds, route, _note, show, shrink=not options.as_drawn, until=until))
+    return 1 if tally.faults else 0
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _routes(parser: argparse.ArgumentParser, text: str) -> list[Route]:
+    """The routes of a list."""
+    known = {str(r): r for r in ROUTES}
+    if unknown := [r for r in text.split(",") if r not in known]:
+        parser.error(f"--routes: {unknown[0]} is none of {', '.join(ROUTES)}")
+    return [known[r] for r in text.split(",")]
 
 
 if __name__ == "__main__":

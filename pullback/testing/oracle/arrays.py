@@ -182,7 +182,7 @@ def as_array(x: Any) -> Array:
     if dtype is None:
         raise OracleError(f"{type(x).__name__} is no array")
     flat = array.ravel().tolist()
-    return Array(array.shape, dtype, [numbers.number(v, dtype.unit, exact=True) for v in flat] if dtype.floating
+    return Array(array.shape, dtype, [numbers.number(v, dtype.unit, given=True) for v in flat] if dtype.floating
                  else flat)
 
 

@@ -61,7 +61,7 @@ INTEGERS: Final[dict[str, Callable[..., int]]] = {
     "bitwise_invert": lambda a, d: ~a,
     "bitwise_left_shift": _shifted_left,
     "bitwise_right_shift": _shifted_right,
-    "stop_gradient": lambda a, d: a,
+    **dict.fromkeys(("stop_gradient", "floor", "ceil", "round", "trunc"), lambda a, d: a),
 }
 TRUTHS: Final[dict[str, Callable[..., bool]]] = {
     "logical_and": lambda a, b: a and b,
@@ -83,7 +83,7 @@ COMPARISONS: Final[dict[str, tuple[object, ...]]] = {
     "greater": (1,),
     "greater_equal": (0, 1),
 }
-FLOATING_ONLY: Final = frozenset(("divide", *numbers.FLOAT, *numbers.CLASSES)) - {"power", "remainder"}
+FLOATING_ONLY: Final = frozenset(numbers.FLOAT) - INTEGERS.keys()
 NAMES: Final = frozenset(
     (*INTEGERS, *TRUTHS, *COMPARISONS, *numbers.FLOAT, *numbers.CHOICES, *numbers.CLASSES)
 )
@@ -119,7 +119,7 @@ def _rule(name: str, common: DType) -> tuple[DType, Callable[..., Element]]:
             return BOOL, lambda a, b: numbers.compare(a, b) in true
         return BOOL, lambda a, b: ((a > b) - (a < b)) in true
     if name in numbers.CLASSES:
-        return BOOL, numbers.CLASSES[name]
+        return BOOL, numbers.CLASSES[name] if common.floating else lambda a: name == "isfinite"
     if common.kind == "bool":
         return common, TRUTHS[name]
     if common.floating:

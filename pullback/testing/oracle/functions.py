@@ -220,12 +220,13 @@ def logaddexp(x1: Any, x2: Any, /) -> Array:
     return choose(elementwise("isinf", high), high, elementwise("add", high, rest))
 
 
-def diff(x: Any, /, axis: int = -1) -> Array:
+def diff(x: Any, /, axis: int = -1, *, n: int = 1, prepend: Any = None, append: Any = None) -> Array:
     """Each less the one before."""
-    a = as_array(x)
-    (at,) = _axes(a, axis)
-    lead = (slice(None),) * at
-    return elementwise("subtract", subscript(a, (*lead, slice(1, None))), subscript(a, (*lead, slice(None, -1))))
+    a = concat([part for part in (prepend, x, append) if part is not None], axis)
+    lead = (slice(None),) * _axes(a, axis)[0]
+    for _ in range(n):
+        a = elementwise("subtract", subscript(a, (*lead, slice(1, None))), subscript(a, (*lead, slice(None, -1))))
+    return a
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Array:
@@ -433,14 +434,14 @@ def tile(x: Any, repetitions: Sequence[Any], /) -> Array:
     return moved(strong(x), lambda places: np.tile(places, tuple(map(integer, repetitions))))
 
 
-def diagonal(x: Any, /) -> Array:
-    """The elements (..., i, i)."""
-    return moved(strong(x), lambda places: np.diagonal(places, axis1=-2, axis2=-1))
+def diagonal(x: Any, /, *, offset: int = 0) -> Array:
+    """The elements (..., i, i + offset)."""
+    return moved(strong(x), lambda places: np.diagonal(places, offset, axis1=-2, axis2=-1))
 
 
-def trace(x: Any, /) -> Array:
-    """The sum of the diagonal."""
-    return sum(diagonal(x), axis=-1)
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
+    """The sum of a diagonal."""
+    return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
 def _triangle(x: Any, mask: Callable[[Any], Any]) -> Array:

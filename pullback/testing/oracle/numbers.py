@@ -13,7 +13,8 @@ result may be that rounds every operation to the dtype it is done in. The rules,
     x + y     error ex + ey + u (sx + sy)                 f(x)     the change of f over x ± 2 ex, and 8 u |f(x)|
     x * y     error ex sy + sx ey + u sx sy               results that are certainly exact (few bits): 0
 
-A comparison that the errors leave open raises `Undecided`: then the program may rightly do either.
+A comparison that the errors leave open raises `Undecided`: then the program may rightly do either. Numbers of the same
+origin are equal.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from itertools import count, product
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -60,10 +62,6 @@ def _round_half_even(x: float) -> float:
     return float(round(x))
 
 
-def _floored_remainder(a: float, b: float) -> float:
-    return a % b
-
-
 FLOAT: Final[dict[str, Callable[..., float]]] = {
     name: _with_numpy(plain, general)
     for name, plain, general in (
@@ -79,7 +77,9 @@ FLOAT: Final[dict[str, Callable[..., float]]] = {
         ("logistic", lambda x: 1 / (1 + math.exp(-x)), lambda x: 1 / (1 + np.exp(-x))),
         ("floor", lambda x: float(math.floor(x)), np.floor), ("ceil", lambda x: float(math.ceil(x)), np.ceil),
         ("round", _round_half_even, np.rint), ("trunc", lambda x: float(math.trunc(x)), np.trunc),
-        ("remainder", _floored_remainder, np.remainder), ("copysign", math.copysign, np.copysign),
+        ("remainder", lambda a, b: a % b, np.remainder),
+        ("floor_divide", lambda a, b: a // b, np.floor_divide),
+        ("copysign", math.copysign, np.copysign),
     )
 }  # fmt: skip
 
@@ -142,6 +142,7 @@ def precise() -> dict[str, Callable[..., Any]]:
         "ceil": real(context.ceil), "round": real(half_even),
         "trunc": real(lambda x: context.floor(x) if x >= 0 else context.ceil(x)),
         "remainder": real(lambda a, b: a - b * context.floor(a / b), lambda a, b: b != 0),
+        "floor_divide": real(lambda a, b: context.floor(a / b), lambda a, b: b != 0),
         "copysign": lambda a, b: -abs(a) if b < 0 else abs(a),
     }  # fmt: skip
 
@@ -154,38 +155,44 @@ def _table(value: Any) -> dict[str, Callable[..., Any]]:
 
 
 class Bounded:
-    """A value, its size, how far a rounded result may be from it, and the unit roundoff of its dtype."""
+    """A value, its size, how far a rounded result may be from it, and the unit roundoff of its dtype.
 
-    __slots__ = ("error", "size", "unit", "value")
+    Numbers of one key were computed by the same operations from the same numbers: they are equal, however rounded.
+    """
 
-    def __init__(self, value: Any, size: float, error: float, unit: float) -> None:
-        self.value, self.size, self.error, self.unit = value, size, error, unit
+    __slots__ = ("error", "key", "size", "unit", "value")
+
+    def __init__(self, value: Any, size: float, error: float, unit: float, key: int) -> None:
+        self.value, self.size, self.error, self.unit, self.key = value, size, error, unit, key
 
     def __add__(self, other: Number) -> Number:
         if type(other) is Dual:
             return other + self
-        return self._rounded(self.value + other.value, self.size + other.size, self.error + other.error, other)
+        key = hash(("+", self.key, other.key))
+        return self._rounded(self.value + other.value, self.size + other.size, self.error + other.error, other, key)
 
     def __sub__(self, other: Number) -> Number:
         if type(other) is Dual:
             return -other + self
-        return self._rounded(self.value - other.value, self.size + other.size, self.error + other.error, other)
+        key = hash(("-", self.key, other.key))
+        return self._rounded(self.value - other.value, self.size + other.size, self.error + other.error, other, key)
 
     def __neg__(self) -> Bounded:
-        return Bounded(-self.value, self.size, self.error, self.unit)
+        return Bounded(-self.value, self.size, self.error, self.unit, ~self.key)
 
     def __mul__(self, other: Number) -> Number:
         if type(other) is Dual:
             return other * self
         error = self.error * other.size + self.size * other.error + self.error * other.error
-        return self._rounded(self.value * other.value, self.size * other.size, error, other)
+        key = hash(("*", self.key, other.key))
+        return self._rounded(self.value * other.value, self.size * other.size, error, other, key)
 
-    def _rounded(self, value: Any, size: float, error: float, other: Bounded) -> Bounded:
+    def _rounded(self, value: Any, size: float, error: float, other: Bounded, key: int) -> Bounded:
         unit = self.unit if self.unit > other.unit else other.unit
         if error == 0 and has_few_bits(value, FEW_BITS[unit]):
-            return Bounded(value, size, 0.0, unit)
+            return Bounded(value, size, 0.0, unit, key)
         error += unit * size + SMALLEST[unit]
-        return Bounded(value, size, error if size <= LARGEST[unit] else math.inf, unit)
+        return Bounded(value, size, error if size <= LARGEST[unit] else math.inf, unit, key)
 
     def __repr__(self) -> str:
         return f"{float(self.value)!r} ± {self.error:.1e}"
@@ -216,11 +223,12 @@ def _bounded_function(name: str, args: tuple[Bounded, ...]) -> Bounded:
             for moved in (a.value - 2 * a.error, a.value + 2 * a.error):
                 error += abs(float(function(*values[:k], moved, *values[k + 1 :]) - value))
     size = abs(float(value))
+    key = hash((name, *(a.key for a in args)))
     if not (size <= LARGEST[unit] and math.isfinite(error)):
-        return Bounded(value, size, math.inf, unit)
+        return Bounded(value, size, math.inf, unit, key)
     if error == 0 and _is_exact(name, value, values, FEW_BITS[unit]):
-        return Bounded(value, size, 0.0, unit)
-    return Bounded(value, size, error + 8 * unit * size + SMALLEST[unit], unit)
+        return Bounded(value, size, 0.0, unit, key)
+    return Bounded(value, size, error + 8 * unit * size + SMALLEST[unit], unit, key)
 
 
 def _is_exact(name: str, value: Any, values: list[Any], bits: int) -> bool:
@@ -231,13 +239,14 @@ def _is_exact(name: str, value: Any, values: list[Any], bits: int) -> bool:
     return (name == "remainder" or halves) and has_few_bits(value, bits)
 
 
-def _bounded_step(name: str, a: Bounded) -> Bounded:
-    """A rounding to whole numbers, which the error must not reach across."""
-    function = _table(a.value)[name]
-    low, high = function(a.value - 2 * a.error), function(a.value + 2 * a.error)
-    if not low == high and not math.isnan(float(a.value)):
-        raise Undecided(f"{name} of {a}")
-    return Bounded(function(a.value), abs(float(high)), 0.0, a.unit)
+def _bounded_step(name: str, args: tuple[Bounded, ...]) -> Bounded:
+    """A rounding to whole numbers, which the errors must not reach across."""
+    function = _table(args[0].value)[name]
+    value = function(*(a.value for a in args))
+    corners = product(*((a.value - 2 * a.error, a.value + 2 * a.error) if a.error else (a.value,) for a in args))
+    if not math.isnan(float(value)) and any(function(*corner) != value for corner in corners):
+        raise Undecided(f"{name} of {args}")
+    return Bounded(value, abs(float(value)), 0.0, max(a.unit for a in args), hash((name, *(a.key for a in args))))
 
 
 # ---------------------------------------------------------------- which arithmetic
@@ -257,16 +266,16 @@ def arithmetic(kind: Arithmetic) -> Iterator[None]:
         _arithmetic = before
 
 
-def number(value: float, unit: float, exact: bool = False) -> Number:
-    """A number of the base arithmetic; unless it is exact, a dtype of this unit may have to round it."""
+_names = count()
+
+
+def number(value: float, unit: float, given: bool = False) -> Number:
+    """A number of the base arithmetic in a dtype of this unit; one that is given is equal to no other by its origin."""
+    value = float(np.float32(value)) if unit == UNITS[32] else float(value)
     if _arithmetic == "float":
-        return float(value)
-    if exact or has_few_bits(value, 23):
-        error = 0.0
-    else:
-        error = unit * abs(value)
-    base = float(value) if _arithmetic == "bounded" else precise()["lift"](value)
-    return Bounded(base, abs(float(value)), error, unit)
+        return value
+    key = hash(("given", next(_names))) if given else hash((value, unit))
+    return Bounded(value if _arithmetic == "bounded" else precise()["lift"](value), abs(value), 0.0, unit, key)
 
 
 def cast(x: Number, unit: float) -> Number:
@@ -277,7 +286,7 @@ def cast(x: Number, unit: float) -> Number:
         return Dual(x.tag, cast(x.primal, unit), {k: cast(v, unit) for k, v in x.partials.items()})
     exact = unit <= x.unit or (x.error == 0 and has_few_bits(x.value, 23))
     error = x.error if exact else x.error + unit * x.size
-    return Bounded(x.value, x.size, error if x.size <= LARGEST[unit] else math.inf, unit)
+    return Bounded(x.value, x.size, error if x.size <= LARGEST[unit] else math.inf, unit, hash((x.key, unit)))
 
 
 # ---------------------------------------------------------------- dual numbers
@@ -354,7 +363,7 @@ def compare(a: Number, b: Number) -> int | None:
     """-1, 0 or 1 as a is less than, equal to or greater than b; None where one is NaN."""
     a, b = plain(a), plain(b)
     if type(a) is Bounded:
-        if a is not b and not abs(a.value - b.value) > a.error + b.error and (a.error or b.error):
+        if a.key != b.key and not abs(a.value - b.value) > a.error + b.error and (a.error or b.error):
             raise Undecided(f"{a} beside {b}")
         a, b = a.value, b.value
     return -1 if a < b else 1 if a > b else 0 if a == b else None
@@ -371,15 +380,20 @@ def lift(value: float, like: Number) -> Number:
     if type(like) is float:
         return value
     base = value if type(like.value) is float else precise()["lift"](value)
-    return Bounded(base, abs(value), 0.0, like.unit)
+    return Bounded(base, abs(value), 0.0, like.unit, hash((value, like.unit)))
 
 
 def _one_less_square(x: Number) -> Number:
-    return lift(1.0, x) - x * x
+    return (lift(1.0, x) - x) * (lift(1.0, x) + x)
 
 
 def _reciprocal(x: Number) -> Number:
     return apply("divide", lift(1.0, x), x)
+
+
+def _over_length(x: Number, length: Number) -> Number:
+    # x / length; 0 where both are
+    return lift(0.0, x) if value_of(length) == 0 else apply("divide", x, length)
 
 
 def _power_by_base(a: Number, b: Number, out: Number) -> Number:
@@ -413,9 +427,9 @@ PARTIALS: Final[dict[str, tuple[Partial, ...]]] = {
     "atan": (lambda x, y: _reciprocal(lift(1.0, x) + x * x),),
     "sinh": (lambda x, y: apply("cosh", x),),
     "cosh": (lambda x, y: apply("sinh", x),),
-    "tanh": (lambda x, y: _one_less_square(y),),
+    "tanh": (lambda x, y: lift(1.0, y) - y * y,),
     "asinh": (lambda x, y: _reciprocal(apply("sqrt", x * x + lift(1.0, x))),),
-    "acosh": (lambda x, y: _reciprocal(apply("sqrt", x * x - lift(1.0, x))),),
+    "acosh": (lambda x, y: _reciprocal(apply("sqrt", (x - lift(1.0, x)) * (x + lift(1.0, x)))),),
     "atanh": (lambda x, y: _reciprocal(_one_less_square(x)),),
     "sqrt": (lambda x, y: apply("divide", lift(0.5, y), y),),
     "logistic": (lambda x, y: y * (lift(1.0, y) - y),),
@@ -427,13 +441,13 @@ PARTIALS: Final[dict[str, tuple[Partial, ...]]] = {
         lambda a, b, y: -apply("divide", a, a * a + b * b),
     ),
     "copysign": (lambda a, b, y: _sign(a) * apply("copysign", lift(1.0, a), b), lambda a, b, y: lift(0.0, a)),
-    "hypot": (lambda a, b, y: apply("divide", a, y), lambda a, b, y: apply("divide", b, y)),
+    "hypot": (lambda a, b, y: _over_length(a, y), lambda a, b, y: _over_length(b, y)),
     "remainder": (
         lambda a, b, y: lift(1.0, a),
-        lambda a, b, y: -apply("floor", apply("divide", a, b)),
+        lambda a, b, y: -apply("floor_divide", a, b),
     ),
 }
-STEPS: Final = ("floor", "ceil", "round", "trunc")
+STEPS: Final = ("floor", "ceil", "round", "trunc", "floor_divide")
 
 
 def _sign(x: Number) -> Number:
@@ -460,16 +474,11 @@ def _is_nan(x: Number) -> bool:
     return math.isnan(value_of(x))
 
 
-def _floor_divide(a: Number, b: Number) -> Number:
-    return apply("floor", apply("divide", plain(a), plain(b)))
-
-
 CHOICES: Final[dict[str, Callable[..., Number]]] = {
     "sign": _sign,
     "abs": _abs,
     "maximum": _maximum,
     "minimum": _minimum,
-    "floor_divide": _floor_divide,
     "stop_gradient": plain,
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,
@@ -491,8 +500,8 @@ def apply(name: str, *args: Number) -> Number:
     if choice is not None:
         return choice(*args)
     if name in STEPS:
-        x = plain(args[0])
-        return _bounded_step(name, x) if type(x) is Bounded else FLOAT[name](x)
+        values = tuple(map(plain, args))
+        return _bounded_step(name, values) if type(values[0]) is Bounded else FLOAT[name](*values)
     tag = -1
     for a in args:
         if type(a) is Dual and a.tag > tag:

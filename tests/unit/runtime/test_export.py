@@ -6,15 +6,10 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from jaxtyping import Float64, Int32, Int64
 
-import pullback as pb
-from pullback import Array
-from pullback.errors import ShapeError
 from pullback.ir.parser import parse_program
 from pullback.loops.memory import FEW
 from pullback.runtime.export import export
@@ -80,101 +75,6 @@ def test_reference_inputs_and_failures_are_in_the_example(tmp_path: Path) -> Non
     (tmp_path / "main.c").write_text((tmp_path / "main.c").read_text().replace("{4, 0, 1,", "{5, 0, 1,"))
     with pytest.raises(AssertionError, match="range check 1 failed"):
         build_and_run(tmp_path, *STRICT)
-
-
-Numbers = Float64[Array, "N"]
-Square = Float64[Array, "N N"]
-
-
-@pb.function
-def logarithms(x: Numbers, y: Numbers) -> Any:
-    return pb.log(x) + pb.sqrt(-y)
-
-
-@pb.function
-def odds(p: Numbers) -> Any:
-    return pb.log(p) - pb.log(1 - p)
-
-
-@pb.function
-def likelihood(covariance: Square, x: Numbers) -> Any:
-    factor = pb.linalg.cholesky(covariance)
-    return pb.sum(pb.linalg.solve(covariance, x) * x) + pb.sum_over(x.shape[0], lambda n: pb.log(factor[n, n]))
-
-
-@pb.function
-def from_one(x: Numbers, j: Int32[Array, "K"], k: Int64[Array, ""]) -> Any:
-    return pb.build(j.shape[0], lambda i: x[j[i] - 1] * x[k])
-
-
-@pb.function
-def permuted(x: Numbers) -> Any:
-    order = pb.asarray(np.array([6, 0, 5]))
-    return pb.build(3, lambda i: x[order[i]])
-
-
-@pytest.mark.parametrize("function", [logarithms, odds, likelihood, from_one, permuted], ids=lambda f: f.name)
-def test_the_example_is_in_the_domain(function: pb.Function, tmp_path: Path) -> None:
-    function.export(tmp_path, **{n: v for n, v in {"N": 7, "K": 3}.items() if f"{n}" in function.type})
-    assert "0 numbers differ" in build_and_run(tmp_path, *STRICT)
-    main = (tmp_path / "main.c").read_text()
-    assert "NAN" not in main
-    assert "INFINITY" not in main
-    assert "wanted0" in main
-
-
-def test_the_example_is_what_the_caller_says(tmp_path: Path) -> None:
-    given = np.arange(1.0, 4.0), np.full(3, -4.0)
-    for dims in {"N": 3}, {}:
-        logarithms.export(tmp_path, example=given, **dims)
-        assert "static const double input1[3] = {-4.0, -4.0, -4.0}; /* y */" in (tmp_path / "main.c").read_text()
-        assert "0 numbers differ" in build_and_run(tmp_path, *STRICT)
-    with pytest.raises(ShapeError) as error:
-        logarithms.export(tmp_path, example=given, N=4)
-    assert str(error.value) == """\
-ShapeError [E111] x has shape (3,), not (4,)
-  See docs/reference/errors.md#E111"""
-
-
-def test_results_that_a_rounding_changes_are_not_compared(tmp_path: Path) -> None:
-    @pb.function
-    def chaos(x: Numbers) -> Any:
-        return pb.fold(500, x, lambda a, _: 4 * a * (1 - a)), x
-
-    chaos.export(tmp_path, example=(np.full(2, 0.3),))
-    assert "is not compared: small changes" in (tmp_path / "main.c").read_text()
-    assert "0 numbers differ" in build_and_run(tmp_path, *STRICT)
-
-
-NAMES = (
-    "status wrong mixed close_to memory input0 output0 position0 wanted0 gamma y0 jn erf erff exp expf time div abs "
-    "remove printf select environ std main errno signgam I NAN int restrict class nullptr not_eq wchar_t div_t va_list "
-    "math stdio example test int8 pb_max PB_VECTORS Math arena fault got i"
-)
-
-
-def export_named(name: str, folder: Path) -> str:
-    """Export a function whose argument and result have its name, too; the name of the header."""
-    head = f"{name}({name}: f64[N], other: f64[N])"
-    text = f"{head} {{ {name}2 = build n < N {{ exp({name}[n]) + other[n] }} return {name}2 }}"
-    return Path(export(parse_program(text), {"N": 5}, folder)["files"][0]).name
-
-
-@pytest.mark.parametrize("name", NAMES.split())
-def test_any_name_will_do(name: str, tmp_path: Path) -> None:
-    export_named(name, tmp_path)
-    assert "0 numbers differ" in build_and_run(tmp_path, *STRICT)
-
-
-def test_any_name_will_do_in_cpp(tmp_path: Path) -> None:
-    """After what a program is likely to include besides."""
-    if shutil.which("c++") is None:
-        pytest.skip("no C++ compiler")
-    headers = "cmath", "complex", "cstdio", "cstdlib", "ctime", "string", "unistd.h"
-    own = [f'"{name}/{export_named(name, tmp_path / name)}"' for name in NAMES.split()]
-    uses = [*(f"<{h}>" for h in headers), *own]
-    (tmp_path / "use.cpp").write_text("".join(f"#include {u}\n" for u in uses) + "int main() { return 0; }\n")
-    subprocess.run(["c++", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "use.cpp"], check=True, cwd=tmp_path)
 
 
 def test_the_header_is_fit_for_cpp(tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""The smallest forms of what random programs have found, held to the oracle in the interpreter and in C."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from pullback.runtime.compile import compiler_command
+from pullback.testing.agreement import Program
+
+X, Y = np.array([1.5, 0.5]), np.array([2.0])
+# Name, function, arguments, query; and what is wrong, as long as it is.
+FOUND: Final[list[tuple[str, str, dict[str, Any], str, str]]] = [
+    (
+        "sums of quotients",
+        "lambda x: pb.sum_over(2, lambda i: 0.5 / x[i])",
+        {"x": X},
+        "pb.grad(f)(x)",
+        "",
+    ),
+    (
+        "products of roots",
+        "lambda x: pb.prod_over(2, lambda i: pb.sqrt(x[i]))",
+        {"x": X},
+        "pb.hessian(f)(x)",
+        "",
+    ),
+    (
+        "an index that folds to a negative number",
+        "lambda x: pb.build(2, lambda i: x.at(i // 2 - 2, fill=0.5))",
+        {"x": X},
+        "f(x)",
+        "",
+    ),
+    (
+        "a fold inside build from a checked element",
+        "lambda x, p: pb.build(2, lambda j: pb.fold(3, x[p[j]], lambda s, t: s * 0.5))",
+        {"x": X, "p": np.array([1, 0])},
+        "f(x, p)",
+        "KeyError in the tracer",
+    ),
+    (
+        "a pattern of reads outside",
+        "lambda x, p: pb.fold(2, pb.build((2, 2), lambda i, j: 1.0), "
+        "lambda s, t: pb.build((2, 2), lambda j, k: x[j] + s.at(p[k], t + 1, fill=0.5)))",
+        {"x": X, "p": np.array([1, 0])},
+        'pb.jacobian(f, sparse="coloured")(x, p)',
+        "the pattern reads outside of the state",
+    ),
+    (
+        "a guard in a second tangent",
+        "lambda x, y: pb.sum_over(3, lambda i: y.at(i) * (x[0] / x[0]))",
+        {"x": X, "y": Y},
+        "pb.jvp(pb.jvp(f))(((x, y), (x, y)), ((x, y), None))",
+        "the tangent of a tangent reads outside of y_dot",
+    ),
+]
+
+
+def parameters() -> list[Any]:
+    return [
+        pytest.param(f"f = pb.function({function})\n", arguments, query, id=name,
+                     marks=[pytest.mark.xfail(reason=reason, strict=True)] if reason else [])
+        for name, function, arguments, query, reason in FOUND
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["interpreter", "c"])
+@pytest.mark.parametrize(("source", "arguments", "query"), parameters())
+def test_found(source: str, arguments: dict[str, Any], query: str, backend: str,
+               monkeypatch: pytest.MonkeyPatch) -> None:
+    if backend == "c" and compiler_command() is None:
+        pytest.skip("no C compiler")
+    monkeypatch.setenv("PULLBACK_BACKEND", backend)
+    verdict = Program(source, arguments).judge(query)
+    assert not verdict.faults and verdict.compared, verdict
