@@ -210,7 +210,8 @@ def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = F
     h = as_array(x, "var")
     centred = elementwise("subtract", h, mean(h, axis=axis, keepdims=True))
     total = sum(elementwise("square", centred), axis=axis, keepdims=keepdims)
-    return elementwise("divide", total, elementwise("subtract", count(h, axis, "var"), correction))
+    number = count(h, axis, "var")
+    return elementwise("divide", total, elementwise("subtract", number, correction) if correction else number)
 
 
 def std(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Array:

@@ -11,6 +11,7 @@ What it decides, with what each choice destroys in mind:
                         into several readers or larger ones only when it is cheap and has no transcendental
     into a contraction  movement, and a product that the sum reads each element of once; a bracket, a gather or a
                         transcendental inside a product would be evaluated for every term
+    into a reduction    cheap arithmetic that is all it reduces, each element once: squares, distances, comparisons
     into a slice        a reduction of which nothing else is read: less of it is evaluated
     stage of a stencil  an elementwise array too large for a near cache goes into readers over the same space that read
                         it at a few constant distances: computing it again costs less than storing and loading it
@@ -62,7 +63,7 @@ def _block(block: Block) -> Block:
     statements: list[Statement | None] = [map_blocks(s, _block) for s in block.statements]
     uses = _uses(statements, block.results)
     # what a slice leaves out is left out of what it reads, too; readers that became one may take what several may not
-    for decide in (_decide_slice, _decide, _decide):
+    for decide in (_decide_slice, _decide_term, _decide, _decide):
         for k in range(len(statements)):
             s = statements[k]
             if not isinstance(s, Build) or len(s.outs) != 1:
@@ -132,7 +133,7 @@ def _decide(s: Build, readers: list[Build]) -> str | None:
             return "reduction_into_reader"
         return None
     if not elementwise:
-        return "product_into_sum" if _completes_sum(s, readers, gets) else None
+        return _decide_term(s, readers)
     evaluations = [size(tuple(v.extent for v in r.vars)) for r in readers]
     own = size(out.shape)
     if own is None or any(n is None for n in evaluations):
@@ -181,6 +182,17 @@ def _decide_slice(s: Build, readers: list[Build]) -> str | None:
     return "reduction_into_slice" if _reads_once(readers[0], g) else None
 
 
+def _decide_term(s: Build, readers: list[Build]) -> str | None:
+    """An elementwise statement goes into the one reduction that reads each of its elements once."""
+    value = s.values[0]
+    if has_data_index(value) or has_reduction(value) or operations(value) > LARGE:
+        return None
+    gets = _gets_in(readers, s.outs[0])
+    if _completes_sum(s, readers, gets):
+        return "product_into_sum"
+    return "term_into_reduction" if _is_term(s, readers, gets) else None
+
+
 def _completes_sum(s: Build, readers: list[Build], gets: set[Get]) -> bool:
     """Whether s is a product, and its one reader a sum that reads no element of it twice and gets no condition."""
     if len(readers) != 1 or len(gets) != 1 or len(readers[0].values) != 1:
@@ -191,6 +203,20 @@ def _completes_sum(s: Build, readers: list[Build], gets: set[Get]) -> bool:
         return False
     product = all(isinstance(n, Mul | Get | Bracket) for n in walk(s.values[0]))
     return product and _reads_once(reader, g) and not has_guard(inline(s, reader).values[0])
+
+
+def _is_term(s: Build, readers: list[Build], gets: set[Get]) -> bool:
+    """Whether s is cheap arithmetic, and its one reader reduces its elements, each once, and reads nothing else."""
+    if len(readers) != 1 or len(gets) != 1 or len(readers[0].values) != 1:
+        return False
+    (reader,), (g,) = readers, gets
+    value, term = reader.values[0], s.values[0]
+    return (
+        isinstance(value, Reduce)
+        and all(n is g for n in walk(value.arg) if isinstance(n, Get))
+        and not has_transcendental(term)
+        and _reads_once(reader, g)
+    )
 
 
 def _reads_once(reader: Build, g: Get) -> bool:
