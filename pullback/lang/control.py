@@ -71,10 +71,10 @@ class _State:
         return changed
 
     def inits(self) -> list[Ref]:
-        """The starts as arrays."""
+        """The starts as arrays, their reads of data checked: no guard around the loop's result is known in time."""
         out = []
         for h, d, n in zip(self.handles, self.dtypes, self.names):
-            out.append(ref_of(h if h.strong is d or d is None else convert(h, d), n))
+            out.append(current().whole(ref_of(h if h.strong is d or d is None else convert(h, d), n)))
         return out
 
     def check(self, structure: Structure, results: Sequence[Array], position: Position | None) -> list[Array]:

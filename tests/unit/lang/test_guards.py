@@ -219,3 +219,23 @@ def test_an_index_that_comes_to_a_negative_number_is_outside(check):
     ]
     for f, expected in cases:
         check(pb.function(f), x, expected=expected)
+
+
+LOOPS = {
+    "start": lambda x, p, j: pb.fold(3, x[p[j]], lambda s, t: s * 0.5),
+    "body": lambda x, p, j: pb.fold(3, 1.0, lambda s, t: s * x[p[j]]),
+    "sum in the body": lambda x, p, j: pb.fold(3, 1.0, lambda s, t: s + pb.sum(x[p[j]] * x)),
+    "rows": lambda x, p, j: pb.sum(pb.scan(3, x[p[j]], lambda s, t: (s * 0.5, s))[1]),
+    "branches": lambda x, p, j: pb.cond(x[p[j]] > 9.0, lambda v: v * 2, lambda v: v, x[p[j]]),
+    "nested": lambda x, p, j: pb.fold(2, pb.fold(3, x[p[j]], lambda s, t: s * 0.5), lambda s, t: s + x[p[j]]),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_inside_build_check_what_they_read(name):
+    f = pb.function(lambda x, p: pb.build(p.shape[0], lambda j: LOOPS[name](x, p, j)))
+    x, inside = np.array([8.0, 16.0]), np.array([1, 0, 1])
+    np.testing.assert_allclose(f(x, inside), f.interpret(x, inside))
+    for call in (f, f.interpret):
+        with pytest.raises(IndexError, match="index 2"):
+            call(x, np.array([0, 2, 0]))
