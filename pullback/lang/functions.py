@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pullback.lang.elementwise import binary, choose, elementwise, unary
+from pullback.lang.elementwise import binary, elementwise, unary
 from pullback.lang.handle import as_array
 
 if TYPE_CHECKING:
@@ -90,10 +90,9 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
 
 
 def relu(x: Any, /) -> Array:
-    """X where it is positive, else 0; its derivative at 0 is 0.
+    """X where it is positive, else 0; NaN stays. Its derivative at 0 is 0.
 
     >>> pb.function(lambda x: pb.relu(x))(np.array([-1.0, 2.0])).tolist()
     [0.0, 2.0]
     """
-    h = as_array(x, "relu")
-    return choose(elementwise("greater", h, 0), h, 0)
+    return elementwise("maximum", 0, as_array(x, "relu"))

@@ -202,7 +202,7 @@ def mean(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
 
 
 def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Array:
-    """Variance over all or the given axes; the divisor is the number of elements less `correction`.
+    """Variance over all or the given axes; the divisor is the number of elements less `correction`, or 0.
 
     >>> pb.function(lambda x: pb.var(x, correction=1))(np.array([1.0, 2.0, 3.0])).item()
     1.0
@@ -211,7 +211,8 @@ def var(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = F
     centred = elementwise("subtract", h, mean(h, axis=axis, keepdims=True))
     total = sum(elementwise("square", centred), axis=axis, keepdims=keepdims)
     number = count(h, axis, "var")
-    return elementwise("divide", total, elementwise("subtract", number, correction) if correction else number)
+    left = elementwise("maximum", elementwise("subtract", number, correction), 0) if correction else number
+    return elementwise("divide", total, left)
 
 
 def std(x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Array:

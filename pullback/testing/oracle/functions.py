@@ -204,8 +204,7 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
 
 def relu(x: Any, /) -> Array:
     """X where it is positive, else 0."""
-    a = as_array(x)
-    return choose(elementwise("greater", a, 0), a, 0)
+    return elementwise("maximum", 0, as_array(x))
 
 
 def reciprocal(x: Any, /) -> Array:
