@@ -417,7 +417,7 @@ class Grid:
                 return np.full((), _IDENTITY[e.op], self.machine.dtype(e.dtype).numpy)
             if self.mask(guards).any():
                 positions = self.statement.positions
-                raise ShapeError("E116", f"{self.what}: {e.op} over no elements",
+                raise ShapeError("E105", f"{self.what}: {e.op} over no elements",
                                  position=positions[0] if positions else None,
                                  facts=[f"{v.name} < {v.extent} = {n}" for v, n in zip(e.vars, lengths, strict=True)])
             return np.zeros((), self.machine.dtype(e.dtype).numpy)

@@ -135,15 +135,12 @@ def log_softmax(z: Array) -> Array:
     Args:
         z: (N, K).
     Returns:
-        (N, K).
+        (N, K). Where the largest element of a row is infinite, those equal to it share alike.
 
     >>> from pullback import nn
     >>> pb.function(lambda z: nn.log_softmax(z))(np.array([[0.0, 1000.0]])).tolist()
     [[-1000.0, 0.0]]
     """
-    rows, classes = z.shape
-    largest = pb.build(rows, lambda n: pb.max_over(classes, lambda k: z[n, k]))
-    total = pb.build(rows, lambda n: pb.sum_over(classes, lambda k: pb.exp(z[n, k] - largest[n])))
-    scale = pb.build(rows, lambda n: largest[n] + pb.log(total[n]))
-    likely: Array = pb.build((rows, classes), lambda n, k: z[n, k] - scale[n])
-    return likely
+    largest = pb.stop_gradient(pb.max(z, axis=1))[:, None]  # whatever is taken out, the result is the same
+    lowered = pb.where(pb.isinf(largest) & (z == largest), 0, z - largest)
+    return lowered - pb.log(pb.sum(pb.exp(lowered), axis=1))[:, None]

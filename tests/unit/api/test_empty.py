@@ -33,7 +33,7 @@ def test_an_empty_sum_is_zero() -> None:
 
 
 def test_an_empty_maximum_is_an_error() -> None:
-    with pytest.raises(pb.ShapeError, match="E116"):
+    with pytest.raises(pb.ShapeError, match="E105"):
         largest(np.empty(0))
 
 

@@ -80,6 +80,12 @@ def test_log_softmax_of_large_scores() -> None:
     assert np.allclose(np.exp(out).sum(1), 1)
 
 
+def test_log_softmax_keeps_its_digits_and_its_limits() -> None:
+    half = -np.log(2)
+    expected = [[half, half], [0, -np.inf], [-np.inf, 0]]
+    assert np.array_equal(softmax(np.array([[1e12, 1e12], [np.inf, 0], [-np.inf, 0]])), expected)
+
+
 @pytest.mark.parametrize("label", [0, 7, 9])
 def test_a24_one_hot(label: int) -> None:
     expected = np.eye(10)[label].reshape(10, 1, 1, 1, 1)
