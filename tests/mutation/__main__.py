@@ -43,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--suite", nargs="+", default=["@tests/quick"], help="tests, as pytest takes them")
     parser.add_argument("--record", type=Path, help="where to keep which test runs which lines")
     parser.add_argument("--reuse", action="store_true", help="use that record though files have changed since")
+    parser.add_argument("--patience", type=float, default=float("inf"), help="seconds of tests for each mutant at most")
     options = parser.parse_args(arguments)
 
     files = sorted({str(p.relative_to(ROOT)) for pattern in options.files for p in ROOT.glob(pattern)})
@@ -67,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("PULLBACK_CACHE_DIR", f"{folder}/cache")
         record = options.record or Path(folder) / "record"
-        plugin = Mutation(chosen, record, options.reuse, options.jobs, report)
+        plugin = Mutation(chosen, record, options.reuse, options.jobs, options.patience, report)
         flags = ["-qq", "-s", "-p", "no:cacheprovider", "-p", "no:xdist"]
         os.chdir(ROOT)
         status = pytest.main([*flags, *options.suite], plugins=[plugin])

@@ -18,6 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -64,7 +65,7 @@ class Mutation:
     """The plugin.
 
     Attributes:
-        mutants: what to try.   jobs: how many at a time.
+        mutants: what to try.   jobs: how many at a time.   patience: seconds of tests for each at most.
         record: where the tests' lines are kept.   reuse: whether those kept there are taken though files changed.
         report: is told each outcome.
     """
@@ -73,6 +74,7 @@ class Mutation:
     record: Path
     reuse: bool
     jobs: int
+    patience: float
     report: Callable[[Outcome], None]
     outcomes: list[Outcome] = field(default_factory=list)
     failed: bool = False
@@ -102,7 +104,7 @@ class Mutation:
 
         def works() -> Iterator[Work]:
             for mutant in self.mutants:
-                tests = ordered(mutant, runs, kills[mutant.file])
+                tests = within(self.patience, ordered(mutant, runs, kills[mutant.file]), runs)
                 limit = TIMES_LONGER * sum(runs[t].seconds for t in tests) + SPARE_SECONDS
                 todo = partial(self.face, mutant, [items[t] for t in tests])
                 yield Work(todo, limit, partial(faced, mutant, len(tests)))
@@ -200,6 +202,12 @@ def ordered(mutant: Mutant, runs: dict[str, Run], kills: Counter[str]) -> list[s
             rate = {t: kills[t] / (1 + runs[t].seconds) for t in found}
             return sorted(found, key=lambda t: (-rate[t], not t.startswith(own), runs[t].seconds))
     return []
+
+
+def within(seconds: float, tests: Sequence[str], runs: dict[str, Run]) -> list[str]:
+    """As many of the tests, from the first, as take so long together."""
+    ends = accumulate(runs[t].seconds for t in tests)
+    return [t for t, end in zip(tests, ends, strict=True) if end <= seconds]
 
 
 @dataclass(frozen=True)
