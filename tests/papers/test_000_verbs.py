@@ -25,6 +25,7 @@ from pullback.testing import check_grads
 from pullback.verbs import (
     catenate,
     disclose,
+    drop,
     each,
     enclose,
     index_of,
@@ -106,21 +107,70 @@ def test_a04_ravel_and_catenate() -> None:
     check(value(catenate, W, W), [[0, 1, 2, 0, 1, 2], [3, 4, 5, 3, 4, 5], [6, 7, 8, 6, 7, 8]])
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
+def test_a04_catenate_along_every_axis(axis: int) -> None:
+    x = RANDOM.random((2, 3, 4))
+    for extent in (1, 2):
+        y = np.take(x, [1, 0][:extent], axis=axis) + 1
+        check(value(lambda x, y: catenate(x, y, axis=axis), x, y), np.concatenate([x, y], axis=axis))
+        check(value(lambda x, y: catenate(y, x, axis=axis), x, y), np.concatenate([y, x], axis=axis))
+    flat = np.take(x, 0, axis=axis)  # of one axis less: extent 1
+    beside = np.expand_dims(flat, axis)
+    check(value(lambda x, y: catenate(x, y, axis=axis), x, flat), np.concatenate([x, beside], axis=axis))
+    check(value(lambda x, y: catenate(y, x, axis=axis), x, flat), np.concatenate([beside, x], axis=axis))
+    filled = np.full_like(beside, 7.0)  # a scalar is repeated
+    check(value(lambda x, y: catenate(x, y, axis=axis), x, np.float64(7)), np.concatenate([x, filled], axis=axis))
+    check(value(lambda x, y: catenate(y, x, axis=axis), x, np.float64(7)), np.concatenate([filled, x], axis=axis))
+
+
+def test_a04_catenate_of_scalars() -> None:
+    check(value(catenate, np.float64(2), np.float64(3)), [2, 3])
+
+
 def test_a05_reshape_truncates_and_reuses() -> None:
     check(value(lambda w: reshape((2, 2), w), W), [[0, 1], [2, 3]])
     check(value(lambda x: reshape((3, 3), x), np.array([1.0, 2.0])), [[1, 2, 1], [2, 1, 2], [1, 2, 1]])
     check(value(lambda w: reshape(9, w), W), np.arange(9))
 
 
+@pytest.mark.parametrize("source", [(5,), (2, 3), (3, 1, 2), ()])
+@pytest.mark.parametrize("target", [1, 4, (2, 3), (7,), (3, 2, 3), (), (0, 2)])
+def test_a05_reshape_of_every_size(source: Any, target: Any) -> None:
+    x = RANDOM.random(source)
+    check(value(lambda x: reshape(target, x), x), np.resize(x, target))
+
+
+@pytest.mark.parametrize("n", [1, 4, 6, 9])
+def test_a05_reshape_to_a_size_that_the_type_does_not_know(n: int) -> None:
+    @pb.function
+    def f(x: Float64[Array, "N"], y: Float64[Array, "M"]) -> Any:
+        return reshape(shape(y), x)
+
+    x = RANDOM.random(4)
+    check(f(x, np.zeros(n)), np.resize(x, n))
+
+
 def test_a06_iota() -> None:
     check(value(lambda x: iota(5) + 0 * x, np.int64(1)), np.arange(5))
     check(value(lambda x: disclose(iota((2, 2))) + 0 * x, np.int64(1)), [[[0, 0], [0, 1]], [[1, 0], [1, 1]]])
     check(value(lambda x: disclose(iota((2, 1, 1))) + 0 * x, np.int64(1)), [[[[0, 0, 0]]], [[[1, 0, 0]]]])
+    indices = np.moveaxis(np.indices((2, 3, 4)), 0, -1)
+    check(value(lambda x: disclose(iota(shape(x))) + x[..., None], np.zeros((2, 3, 4), np.int64)), indices)
+    listed = value(lambda x: disclose(ravel(iota((2, 3)))) + 0 * x, np.int64(1))
+    check(listed, np.stack(np.unravel_index(np.arange(6), (2, 3)), -1))
 
 
 def test_a07_index_of_gives_the_first() -> None:
     check(value(blocks.maxpos, np.array([[1.0, 7.0], [7.0, 2.0]])), 1)
     check(value(index_of, np.array([3.0, 1.0, 3.0]), np.array([3.0, 1.0, 5.0])), [0, 1, 3])
+
+
+@pytest.mark.parametrize("extents", [(), (1,), (5,), (2, 3)])
+def test_a07_index_of_is_that_of_a_list(extents: tuple[int, ...]) -> None:
+    for n in (1, 2, 7):
+        x, y = RANDOM.integers(0, 4, n), RANDOM.integers(0, 4, extents)
+        expected = [x.tolist().index(v) if v in x else n for v in np.ravel(y)]
+        check(value(index_of, x, y), np.reshape(expected, extents))
 
 
 NUMPY = {
@@ -213,6 +263,59 @@ def test_a11_functions_compose_and_bind() -> None:
     check(value(lambda x: quarter(square_of(x)), np.float64(2)), np.full((2, 2), 0.5))
 
 
+def test_a10_rank_of_one_and_of_two_arguments() -> None:
+    """Cells are the last axes, frames agree from the left; a shorter frame's cells go with all of the longer one's."""
+    x, y = RANDOM.random((2, 3, 4)), RANDOM.random((2, 3))
+    for r in (0, 1, 2, 3, 5, -1, -2, -3, -5):
+        cells = min(r, 3) if r >= 0 else max(3 + r, 0)
+        expected = x.sum(axis=tuple(range(3 - cells, 3)))
+        check(value(rank(pb.sum, r), x), expected)
+    by_row = lambda a, b: a - b[:, None]
+    for f, ranks in ((operator.sub, (1, 0)), (operator.sub, (0, 0)), (operator.sub, 0), (by_row, (2, 1)), (by_row, -1)):
+        check(value(rank(f, ranks), x, y), x - y[..., None])
+    check(value(rank(operator.sub, (0, 1)), y, x), y[..., None] - x)
+    check(value(rank(operator.sub, (2, 0, 1)), y, x), y[..., None] - x)  # the last ranks are those of the arguments
+
+
+def test_a10_cells_of_different_shapes_are_filled() -> None:
+    for counts in ((1, 3), (3, 1), (2, 2), (4, 2, 3)):
+        x = RANDOM.random(len(counts))
+        expected = np.zeros((len(counts), max(counts)))
+        for row, n, v in zip(expected, counts, x):
+            row[:n] = v
+        check(value(lambda x: rank(reshape, (0, 0))(counts, x), x), expected)
+    shapes = ((2, 1), (1, 3))
+    expected = np.zeros((2, 2, 3))
+    expected[0, :, :1], expected[1, :1] = 5, 7
+    check(value(lambda x: rank(reshape, (1, 0))(shapes, x), np.array([5.0, 7.0])), expected)
+    shapes = ((1, 2), (3,))  # a cell of fewer axes has an extent of 1 before them
+    expected = np.array([[[5.0, 5, 0]], [[7, 7, 7]]])
+    check(value(lambda x: rank(reshape, (1, 0))(shapes, x), np.array([5.0, 7.0])), expected)
+
+
+def model(x: Any, counts: tuple[int, ...]) -> Any:
+    """Take by its definition: element i of the result is that of x where there is one, counted from either end."""
+    counts += x.shape[len(counts) :]
+    out = np.zeros([abs(c) for c in counts])
+    for i in np.ndindex(out.shape):
+        at = tuple(k if c >= 0 else n + c + k for k, c, n in zip(i, counts, x.shape))
+        if all(0 <= k < n for k, n in zip(at, x.shape)):
+            out[i] = x[at]
+    return out
+
+
+@pytest.mark.parametrize("first", [-5, -3, -1, 0, 2, 3, 5])
+def test_a12_take_and_drop_with_every_sign_and_size(first: int) -> None:
+    x = RANDOM.random((3, 4))
+    for counts in ((first,), (first, -6), (first, -2), (first, 0), (first, 3), (first, 5)):
+        check(value(lambda x: take(counts, x), x), model(x, counts))
+        rows = slice(first, None) if first >= 0 else slice(None, max(3 + first, 0))
+        columns = slice(None)
+        if len(counts) > 1:
+            columns = slice(counts[1], None) if counts[1] >= 0 else slice(None, max(4 + counts[1], 0))
+        check(value(lambda x: drop(counts, x), x), x[rows, columns])
+
+
 def test_a12_the_table_of_backin() -> None:
     d, w = np.arange(1.0, 10).reshape(3, 3), np.arange(1.0, 5).reshape(2, 2)
 
@@ -277,6 +380,22 @@ def test_a14_stencil() -> None:
     check(seen[2, 1], [[1, 1, 1], [1, 1, 1], [0, 0, 0]])
     moved = value(lambda x: stencil(lambda v: v, (2, 2), (2, 2))(x), np.arange(16.0).reshape(4, 4))
     check(moved, np.arange(16.0).reshape(2, 2, 2, 2).transpose(0, 2, 1, 3))
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 4, 5, (3, 2), (2, 5), (1, 3)])
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_a14_stencil_of_every_window_and_step(window: Any, step: int) -> None:
+    """⌊(w - 1) / 2⌋ zeros on either side, then windows of the first axes; the other axes are taken whole."""
+    x, sizes = RANDOM.random((6, 5)), np.atleast_1d(window)
+    padded = np.pad(x, [((w - 1) // 2,) * 2 for w in sizes] + [(0, 0)] * (2 - len(sizes)))
+    seen = np.lib.stride_tricks.sliding_window_view(padded, sizes, axis=tuple(range(len(sizes))))
+    if len(sizes) == 1:
+        seen = np.moveaxis(seen, -1, 1)
+    expected = seen[(slice(None, None, step),) * len(sizes)]
+    check(value(lambda x: stencil(lambda v: v, window, step)(x), x), expected)
+    steps = (step, 1)[: len(sizes)]
+    expected = seen[tuple(slice(None, None, s) for s in steps)]
+    check(value(lambda x: stencil(lambda v: v, window, steps)(x), x), expected)
 
 
 def test_a15_a_train_is_a_function() -> None:
