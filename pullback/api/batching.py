@@ -20,9 +20,10 @@ from pullback.ir.expr import Ref
 from pullback.ir.index import Index, Var, symbol
 from pullback.ir.program import Block, Build, Known, Program, Statement
 from pullback.lang import tree
-from pullback.lang.annotations import MISSING, Leaf, Leaves, Spec
+from pullback.lang.annotations import MISSING, Leaf, Leaves, Origin, Spec
 from pullback.lang.arguments import as_numpy
 from pullback.lang.handle import Handle, view
+from pullback.lang.trace import current, is_tracing
 from pullback.lang.tree import Structure
 from pullback.source import Position, user_position
 
@@ -30,12 +31,16 @@ Axes = Any  # an int, None, or a tree of these
 
 
 @dataclass(frozen=True)
-class Mapped:
+class Mapped(Origin):
     """How the leaf of a batched argument came about: the axis, the leaf of a single value, and which vmap mapped it."""
 
     axis: int
     single: Leaf
     by: Batched
+
+    def with_dims(self, extents: Sequence[Index]) -> Mapped:  # noqa: D102
+        rest = (*extents[: self.axis], *extents[self.axis + 1 :])
+        return Mapped(self.axis, self.single.with_dims(rest), self.by)
 
 
 @dataclass
@@ -278,7 +283,7 @@ def _read(r: Ref, variables: Sequence[Var], order: Sequence[int]) -> expr.Scalar
 def free_name(known: Known, wanted: str = "B") -> str:
     """A name for an extent of its own that no dim of the program has."""
     indices = [*(e for r in known.inputs for e in r.shape), *(c.index for c in known.requires)]
-    used = {*known.sizes, *(s.name for i in indices for s in i.symbols)}
+    used = {*known.sizes, *(s.name for i in indices for s in i.symbols), *(current().dim_names if is_tracing() else ())}
     name, k = wanted, 1
     while name in used:
         k += 1

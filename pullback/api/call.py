@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.api.traced import Traced
+from pullback.api.signature import Signature
+from pullback.api.traced import Traced, identifier
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr
+from pullback.ir.dims import linear_in
 from pullback.ir.expr import Bracket, Const, Get, Ref, Scalar
-from pullback.ir.index import Cond, DimSymbol, Index, as_index, divide_exactly, prove
+from pullback.ir.index import Cond, DimSymbol, Index, as_index, cond, divide_exactly, prove, symbol
 from pullback.ir.program import Build, Outline, Program, blocks_of, walk_statements, whole_reads
 from pullback.ir.traverse import Substitution
 from pullback.lang import tree
@@ -36,6 +38,9 @@ def inline(name: str, traced: Traced, leaves: Sequence[Leaf], values: Sequence[A
         elif leaf.is_input:
             handles.append(_fitting(leaf, value, position))
     inputs = known.inputs[: len(handles)]
+    arrays = [leaf for leaf in leaves if leaf.is_input]
+    for ref, leaf in zip(inputs, arrays):  # what an unannotated argument has is known as it is
+        dims |= {s: as_index(s) for e, token in zip(ref.shape, leaf.dims) if e is token for s in e.symbols}
     unify(name, inputs, handles, dims, position)
     handles += [view(r.shape, r.dtype, lambda i, r=r: expr.get(r, *i)) for r in traced.foreign]  # type: ignore[misc]
     handles += [from_ref(tracer.capture(a)) for a in traced.captured]
@@ -56,6 +61,32 @@ def inline(name: str, traced: Traced, leaves: Sequence[Leaf], values: Sequence[A
     adopted = tracer.adopt(block)
     made = [handles[r] if isinstance(r, int) else from_ref(adopted[k]) for k, r in enumerate(results)]
     return tree.unflatten(traced.structure, made)
+
+
+def apart(name: str, signature: Signature, values: Sequence[Any]) -> Signature:
+    """The signature of a call, in which a dim of the callee is called like one of the caller only if it is that one.
+
+    A function traced inside another may have dims of that one in it, besides its own: of arguments without annotations,
+    of indices, of what it reads from around itself. Arguments with other dims of such a name are taken as they are.
+    """
+    declared = [(leaf, value) for leaf, value in zip(signature.flat, values, strict=True) if leaf.own_dims]
+    own = {s.name for leaf, _ in declared for d in leaf.own_dims for s in d.symbols}
+    clashing = own & current().dim_names
+    if not clashing:
+        return signature
+    sizes = {symbol(leaf.size): extent_of(value, leaf.path) for leaf, value in declared if leaf.kind == "size"}
+    dims = {s: extent for size, extent in sizes.items() for s in size.symbols}
+    handles = {leaf: as_array(value, leaf.path) for leaf, value in declared if leaf.is_input}
+    inputs = [Ref(identifier(leaf.path), h.settled, leaf.extents) for leaf, h in handles.items()]
+    unify(name, inputs, list(handles.values()), dims, user_position())
+    different = {s for s, e in dims.items() if s.name in clashing and e is not as_index(s)}
+
+    def as_given(leaf: Leaf) -> Leaf:
+        if all(different.isdisjoint(d.symbols) for d in leaf.own_dims):
+            return leaf
+        return leaf.with_dims(handles[leaf].extents) if leaf in handles else leaf.with_size(sizes[symbol(leaf.size)])
+
+    return Signature(signature.structures, tuple(tuple(map(as_given, group)) for group in signature.leaves))
 
 
 def _deferred(known: Outline, handles: Sequence[Array], dims: dict[DimSymbol, Index]) -> list[Ref] | None:
@@ -100,50 +131,47 @@ def unify(
             )
         pending += [(ref, axis, pattern, actual) for axis, (pattern, actual) in enumerate(zip(ref.shape, h.extents))]
     while pending:
-        left = []
-        for item in pending:
-            ref, axis, pattern, actual = item
-            unknown = [s for s in pattern.symbols if s not in dims]
-            if len(unknown) == 1:
-                factor = pattern.coefficient(unknown[0])
-                if factor is None:
-                    left.append(item)
-                    continue
-                sub = Substitution(dims=dims)
-                rest = sub.index(pattern - factor * as_index(unknown[0]))
-                value = divide_exactly(actual - rest, sub.index(factor))
-                if value is None:
-                    raise ShapeError(
-                        "E101",
-                        f"{name}: axis {axis} of {ref.name} is {pattern}, the argument has {actual}",
-                        position=position,
-                        facts=_facts(inputs, handles),
-                    )
-                dims[unknown[0]] = value
-                origin[unknown[0]] = f"axis {axis} of {ref.name}"
-            elif unknown:
-                left.append(item)
-            else:
-                expected = Substitution(dims=dims).index(pattern)
-                if expected is not actual:
-                    came = [_came(s, dims, origin) for s in pattern.symbols if s in origin]
-                    raise ShapeError(
-                        "E101",
-                        f"{name}: axis {axis} of {ref.name} must be {_equation(pattern, expected)}, "
-                        f"the argument has {actual}",
-                        position=position,
-                        facts=[*came, *_facts(inputs, handles)],
-                        remedy="pass arrays whose dims agree, or give equal dims one name in the caller's annotations",
-                    )
+        left = [item for item in pending if not _determined(name, inputs, handles, item, dims, origin, position)]
         if len(left) == len(pending):
             ref, axis, pattern, actual = left[0]
-            raise ShapeError(
-                "E106",
-                f"{name}: the extent {pattern} of {ref.name} does not determine its dims",
-                position=position,
-                facts=_facts(inputs, handles),
-            )
+            unknown = [s for s in pattern.symbols if s not in dims]
+            if len(unknown) == 1 and linear_in(pattern, unknown[0]) is not None:
+                what, code = f"axis {axis} of {ref.name} is {pattern}, the argument has {actual}", "E101"
+            else:
+                what, code = f"the extent {pattern} of {ref.name} does not determine its dims", "E106"
+            raise ShapeError(code, f"{name}: {what}", position=position, facts=_facts(inputs, handles))
         pending = left
+
+
+def _determined(
+    name: str, inputs: Sequence[Ref], handles: Sequence[Handle], equation: tuple[Ref, int, Index, Index],
+    dims: dict[DimSymbol, Index], origin: dict[DimSymbol, str], position: Position | None,
+) -> bool:
+    """Whether an extent's equation holds, or gives a dim; False where others must come first."""
+    ref, axis, pattern, actual = equation
+    unknown = [s for s in pattern.symbols if s not in dims]
+    if not unknown:
+        expected = Substitution(dims=dims).index(pattern)
+        if expected is not actual and not prove(cond("==", expected - actual), current().known):
+            came = [_came(s, dims, origin) for s in pattern.symbols if s in origin]
+            raise ShapeError(
+                "E101",
+                f"{name}: axis {axis} of {ref.name} must be {_equation(pattern, expected)}, the argument has {actual}",
+                position=position,
+                facts=[*came, *_facts(inputs, handles)],
+                remedy="pass arrays whose dims agree, or give equal dims one name in the caller's annotations",
+            )
+        return True
+    form = linear_in(pattern, unknown[0]) if len(unknown) == 1 else None
+    if form is None:
+        return False
+    factor, rest = map(Substitution(dims=dims).index, form)
+    value = divide_exactly(actual - rest, factor)
+    if value is None:
+        return False
+    dims[unknown[0]] = value
+    origin[unknown[0]] = f"axis {axis} of {ref.name}"
+    return True
 
 
 def _came(s: DimSymbol, dims: dict[DimSymbol, Index], origin: dict[DimSymbol, str]) -> str:
@@ -223,8 +251,6 @@ def _pass_bounds(r: Ref, h: Array, dims: dict[DimSymbol, Index]) -> None:
 
 def prove_within(inner: tuple[Index, Index], outer: tuple[Index, Index]) -> bool:
     """Whether one half-open range lies in another."""
-    from pullback.ir.index import cond
-
     known: tuple[Cond, ...] = current().known
     return prove(cond(">=", inner[0] - outer[0]), known) and prove(cond(">=", outer[1] - inner[1]), known)
 

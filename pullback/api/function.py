@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 import numpy as np
 
 from pullback.api import policy
-from pullback.api.call import inline
+from pullback.api.call import apart, inline
 from pullback.api.execute import Runner, prepare
 from pullback.api.explain import Explanation, Format, derive, explain
 from pullback.api.fast import Shortcut, collect
@@ -232,6 +232,11 @@ class Function:
         finally:
             _THREAD.tracing.discard(key)
 
+    def _stands_alone(self, signature: Signature) -> bool:
+        """Whether it was traced outside of other functions, so that no dims but its own are in it."""
+        found = self._traces.get(signature)
+        return found is not None and not found.enclosed
+
     def _trace(self, signature: Signature) -> Traced:
         return trace(self.python, self.name, signature, dict(self._notes))
 
@@ -291,9 +296,11 @@ class Function:
             with uncollected():
                 values = bind(self.name, self.parameters, args, keywords)
                 signature, flat = signature_of(self.parameters, values)
-                traced = self.traced(signature)
                 if is_tracing():
-                    return inline(self.name, traced, signature.flat, flat)
+                    if not self._stands_alone(signature):
+                        signature = apart(self.name, signature, flat)
+                    return inline(self.name, self.traced(signature), signature.flat, flat)
+                traced = self.traced(signature)
                 runner, arrays = self._versions.runner(signature, traced, flat)
         except PullbackError as error:
             raise _placed(error) from error.__cause__

@@ -69,7 +69,7 @@ class Derived(Function):
             output_names=direction.unique(names),
             notes={k: v for k, v in program.notes.items() if k != "donate"},  # its results are others
         )
-        return Traced(tidy(made), structure, (*base.leaves, *leaves), base.foreign)
+        return replace(base, known=tidy(made), structure=structure, leaves=(*base.leaves, *leaves))
 
     def _in_outline(
         self,

@@ -65,8 +65,8 @@ class _Parts:
         backward = replace(parts.backward, notes=notes)
         made = _Made(
             base,
-            Traced(tidy(forward), direction.pair(base.structure, residuals), base.leaves, base.foreign),
-            Traced(tidy(backward), wanted, (), base.foreign),
+            replace(base, known=tidy(forward), structure=direction.pair(base.structure, residuals)),
+            replace(base, known=tidy(backward), structure=wanted, leaves=()),
             residuals,
             slots,
             wanted,
@@ -147,7 +147,7 @@ class Backward(Derived):
         body = replace(program.body, statements=(*first, *statements), results=results)
         made_program = replace(program, name=self.name, inputs=(*program.inputs[:count], *extra, *rest), body=body)
         leaves = (*signature.leaves[0], *cotangents)
-        return Traced(made_program, made.wanted, leaves, made.backward.foreign)
+        return replace(made.backward, known=made_program, leaves=leaves)
 
 
 def forward_backward(f: Callable[..., Any], wrt: Wrt | None = None) -> tuple[Function, Function]:

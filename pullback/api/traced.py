@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,13 +14,13 @@ from pullback.clock import stage
 from pullback.errors import PullbackError, ShapeError, together
 from pullback.ir.expr import Ref
 from pullback.ir.identity import digest, identity
-from pullback.ir.index import symbol
+from pullback.ir.index import Index, symbol
 from pullback.ir.intern import uncollected
 from pullback.ir.program import Block, Known, Outline, Program, program_of
 from pullback.lang import tree
 from pullback.lang.annotations import Leaf
 from pullback.lang.array import Array
-from pullback.lang.extents import check_solvable, parse_dim
+from pullback.lang.extents import check_solvable
 from pullback.lang.handle import Weak, as_array, from_index, from_ref, ref_of, weak_input
 from pullback.lang.lift import free_variables
 from pullback.lang.trace import Tracer, current, default_float, is_tracing, tracing
@@ -33,12 +33,14 @@ class Traced:
     """A program, or its outline, with the structure of its results; `leaves` are the arguments that are inputs.
 
     `foreign` are arrays of the function around a closure: inputs between the arguments and the captured arrays.
+    It is `enclosed` where it was traced inside another: dims of that one may be in it, besides its own.
     """
 
     known: Known
     structure: Structure
     leaves: tuple[Leaf, ...]
     foreign: tuple[Ref, ...] = ()
+    enclosed: bool = False
 
     @property
     def program(self) -> Program:
@@ -70,15 +72,16 @@ def trace(f: Callable[..., Any], name: str, signature: Signature, notes: dict[st
     tracer = Tracer(name, default_float(arrays) if arrays or parent is None else parent.default_float, parent)
     with tracing(tracer):
         sizes = [leaf.size for leaf in signature.flat if leaf.kind == "size"]
-        shapes = [(leaf.path, tuple(parse_dim(t, leaf.path) for t in leaf.dims)) for leaf in inputs]
-        error = check_solvable(shapes, sizes)
+        shapes = [(leaf.path, leaf.extents) for leaf in inputs]
+        around = [s.name for leaf in inputs for t in leaf.dims if isinstance(t, Index) for s in t.symbols]
+        error = check_solvable(shapes, [*sizes, *around])
         if error is not None:
             raise error
         extents = dict(shapes)
         values = [[_argument(tracer, leaf, extents.get(leaf.path, ())) for leaf in g] for g in signature.leaves]
         arguments = [tree.unflatten(s, v) for s, v in zip(signature.structures, values)]
         program, structure = run(tracer, lambda: f(*arguments), inspect.getdoc(f) or "", notes)
-    return Traced(program, structure, tuple(inputs), tuple(tracer.foreign))
+    return Traced(program, structure, tuple(inputs), tuple(tracer.foreign), parent is not None)
 
 
 def derived(
@@ -123,11 +126,11 @@ def derived(
     )
     leaves = (*base.leaves, *leaves)
     if base.foreign or recording() or (is_tracing() and base.closes_over_indices):
-        return Traced(made.program, structure, leaves, base.foreign)
+        return replace(base, known=made.program, structure=structure, leaves=leaves)
     if backend() != "c" or not was_derived(made.identity):
         program_of(made)
         note_derived(made.identity)
-    return Traced(made, structure, leaves)
+    return replace(base, known=made, structure=structure, leaves=leaves)
 
 
 def _made(made: Outline, base: Traced, body: Callable[[Program], Block]) -> Program:
@@ -181,14 +184,14 @@ def _argument(tracer: Tracer, leaf: Leaf, extents: tuple[Any, ...]) -> Any:
     for e in extents:
         if e.constant is None:
             tracer.extent(e, leaf.path)
-    ref = tracer.input(_identifier(leaf.path), leaf.dtype, extents)
+    ref = tracer.input(identifier(leaf.path), leaf.dtype, extents)
     if leaf.kind == "array":
         return from_ref(ref)
     kinds: dict[str, Weak] = {"int": "integer", "float": "floating", "bool": "bool"}
     return weak_input(ref, kinds[leaf.kind])
 
 
-def _identifier(path: str) -> str:
+def identifier(path: str) -> str:
     """`params['w'][0]` as `params_w_0`."""
     text = "".join(c if c.isalnum() else "_" for c in path)
     while "__" in text:

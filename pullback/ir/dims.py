@@ -132,7 +132,7 @@ def determined_dims(program: Known) -> dict[str, None]:
         left = []
         for entry in pending:
             unknown = [s for s in entry.symbols if s.name not in known]
-            if len(unknown) == 1 and _linear(entry, unknown[0]) is not None:
+            if len(unknown) == 1 and linear_in(entry, unknown[0]) is not None:
                 known[unknown[0].name] = None
             elif unknown:
                 left.append(entry)
@@ -142,7 +142,7 @@ def determined_dims(program: Known) -> dict[str, None]:
     return known
 
 
-def _linear(entry: Index, symbol: DimSymbol) -> tuple[Index, Index] | None:
+def linear_in(entry: Index, symbol: DimSymbol) -> tuple[Index, Index] | None:
     """(factor, rest) with entry = factor * symbol + rest, neither with the symbol; None where there are none."""
     factor = entry.coefficient(symbol)
     if factor is None or symbol in factor.symbols:
@@ -167,7 +167,7 @@ def _solve_one(program: Known, ref: Ref, axis: int, extent: int, dims: dict[str,
     if len(unknown) > 1:
         return False
     symbol = unknown[0]
-    form = _linear(entry, symbol)
+    form = linear_in(entry, symbol)
     if form is None:
         return False
     factor, rest = form

@@ -13,20 +13,20 @@ import inspect
 import sys
 import types as python_types
 import typing
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import types
-from pullback.ir.index import as_index
+from pullback.ir.index import Index, as_index, symbol
 from pullback.ir.types import DType
 from pullback.lang import tree
 from pullback.lang.arguments import argument_type, as_numpy, found_text, is_array_like, numpy_dtype, wrong_dtype
 from pullback.lang.distinct import distinct
-from pullback.lang.extents import Token
+from pullback.lang.extents import Token, parse_dim
 from pullback.lang.handle import Handle, type_text
 from pullback.lang.trace import is_tracing
 from pullback.lang.tree import Structure
@@ -67,6 +67,14 @@ class Size:
 LeafKind = Literal["array", "int", "float", "bool", "size", "static", "index"]
 
 
+class Origin:
+    """How a leaf came about, where that has dims too."""
+
+    def with_dims(self, extents: Sequence[Index]) -> Self:
+        """The same for an array of these extents."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
 class Leaf:
     """One argument of the program: its path in the user's spelling, dtype and dims.
@@ -85,6 +93,27 @@ class Leaf:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", distinct(self.value))
+
+    @property
+    def extents(self) -> tuple[Index, ...]:
+        """The extents of the array."""
+        return tuple(parse_dim(t, self.path) for t in self.dims)
+
+    @property
+    def own_dims(self) -> list[Index]:
+        """The extents, or the size, that an annotation gives in names of its own."""
+        if self.kind == "size":
+            return [symbol(self.size)]
+        return [parse_dim(t, self.path) for t in self.dims if isinstance(t, str)]
+
+    def with_dims(self, extents: Sequence[Index]) -> Leaf:
+        """The leaf of an array of these extents, as if there were no annotation."""
+        value = self.value.with_dims(extents) if isinstance(self.value, Origin) else self.value
+        return dataclasses.replace(self, dims=tuple(extents), value=value)
+
+    def with_size(self, extent: Index) -> Leaf:
+        """The leaf of a size that is known."""
+        return Leaf(self.path, "index", value=extent)
 
     @property
     def is_input(self) -> bool:

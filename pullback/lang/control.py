@@ -8,7 +8,7 @@ from typing import Any, cast
 from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import expr, types
 from pullback.ir.expr import Ref
-from pullback.ir.index import Index, Var, as_index
+from pullback.ir.index import Index, Var, as_index, extreme
 from pullback.ir.index import cond as condition
 from pullback.ir.program import Block, Build, Choose, Fold, While
 from pullback.ir.types import DType
@@ -28,7 +28,7 @@ from pullback.lang.handle import (
     weak,
 )
 from pullback.lang.naming import assigned_name, parameter_names
-from pullback.lang.ranges import Obligation, conditions, extreme
+from pullback.lang.ranges import Obligation, conditions
 from pullback.lang.trace import Tracer, current
 from pullback.lang.tree import Structure
 from pullback.source import Position, user_position

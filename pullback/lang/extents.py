@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from pullback.errors import PullbackError, ShapeError, TraceError
+from pullback.ir.dims import linear_in
 from pullback.ir.index import DimSymbol, Index, as_index, symbol
 
 Token = str | Index
@@ -60,13 +61,9 @@ def check_solvable(inputs: Sequence[tuple[str, tuple[Index, ...]]], sizes: Seque
         left = []
         for name, e in pending:
             unknown = [s for s in e.symbols if s not in known]
-            if len(unknown) == 1:
-                factor = e.coefficient(unknown[0])
-                inside = any(unknown[0] in a.numerator.symbols for a in e.every_atom if hasattr(a, "numerator"))
-                if factor is not None and not inside:
-                    known.add(unknown[0])
-                    continue
-            if unknown:
+            if len(unknown) == 1 and linear_in(e, unknown[0]) is not None:
+                known.add(unknown[0])
+            elif unknown:
                 left.append((name, e))
         if not left:
             return None

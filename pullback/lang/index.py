@@ -8,7 +8,7 @@ from typing import Any
 from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import expr, types
 from pullback.ir.expr import Get, ReduceOp, Scalar, get
-from pullback.ir.index import Cond, Index, Var, as_index, cond, prove
+from pullback.ir.index import Cond, Index, Var, as_index, cond, extreme, prove
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
 from pullback.lang import tree
@@ -28,7 +28,6 @@ from pullback.lang.handle import (
     view,
 )
 from pullback.lang.naming import assigned_name, parameter_names, takes
-from pullback.lang.ranges import extreme
 from pullback.lang.reduction import empty_error, reduced
 from pullback.lang.trace import current
 from pullback.source import user_position

@@ -35,13 +35,13 @@ from pullback.ir.index import (
     ZERO_INDEX,
     Cond,
     Data,
-    DimSymbol,
     Floor,
     Index,
     Mod,
     Var,
     as_index,
     cond,
+    extreme,
     floor_divide,
     modulo,
     prove,
@@ -398,37 +398,6 @@ def range_of(e: Scalar) -> tuple[Index, Index] | None:
             total = total * v.extent
         return None if total.free else (ZERO_INDEX, total)
     return e.ref.bounds if isinstance(e, Get) else None
-
-
-def extreme(e: Index, upper: bool, depth: int = 12) -> Index | None:
-    """The largest (or smallest) value of an index over the ranges of its variables, as a dim; None if not found."""
-    if e.is_dim or depth == 0:
-        return e if e.is_dim else None
-    for atom in sorted(e.atoms, key=lambda a: a.key, reverse=True):
-        if isinstance(atom, DimSymbol):
-            continue
-        factor = e.coefficient(atom)
-        if factor is None or not factor.is_dim:
-            return None
-        rising = prove_nonnegative(factor)
-        if not rising and not prove_nonnegative(-factor):
-            return None
-        top = rising == upper
-        if isinstance(atom, Var):
-            value = atom.extent - 1 if top else as_index(0)
-        elif isinstance(atom, Mod):
-            value = atom.denominator - 1 if top else as_index(0)
-        elif isinstance(atom, Floor):
-            inner = extreme(atom.numerator, top, depth - 1)
-            if inner is None or not atom.denominator.is_dim:
-                return None
-            value = floor_divide(inner, atom.denominator)
-        elif atom.extent is not None:  # data with a known range
-            value = atom.extent - 1 if top else as_index(0)
-        else:
-            return None
-        return extreme(e - factor * as_index(atom) + factor * value, upper, depth - 1)
-    return e
 
 
 def range_error(access: Access) -> PullbackError:

@@ -121,6 +121,12 @@ class Tracer:
         """The variables in scope: a condition on one of them may be known where a value is used."""
         return self.scope.parameters.union(self.scope.lifted)
 
+    @property
+    def dim_names(self) -> set[str]:
+        """What the dims are called that may occur in this function: those of its arguments, and those around it."""
+        own = {s.name for r in self.inputs for e in r.shape for s in e.symbols} | self.sizes.keys()
+        return own | self.parent.dim_names if self.parent else own
+
     @contextmanager
     def under(self, variables: Sequence[Var]) -> Iterator[None]:
         """The variables are in scope while the body of their binder is traced."""

@@ -31,7 +31,7 @@ from pullback.ir.index.polynomial import (
     polynomial,
     symbol,
 )
-from pullback.ir.index.proofs import prove, prove_nonnegative
+from pullback.ir.index.proofs import extreme, prove, prove_nonnegative
 
 __all__ = [
     "ONE_INDEX",
@@ -53,6 +53,7 @@ __all__ = [
     "cond",
     "digits",
     "divide_exactly",
+    "extreme",
     "floor_divide",
     "modulo",
     "polynomial",

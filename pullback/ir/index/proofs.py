@@ -157,11 +157,45 @@ def _bounds(atom: Atom, sign: int, known: tuple[Cond, ...], depth: int, steps: l
                 out.insert(0, (ONE_INDEX, as_index(ends[0 if sign > 0 else 1] // d.constant)))
             elif sign > 0 and _prove(n, known, depth - 2, steps):
                 out.insert(0, (ONE_INDEX, ZERO_INDEX))
+            end = extreme(n, sign < 0) if n.free and d.is_dim else None
+            if end is not None:
+                out.append((ONE_INDEX, end // d))  # which may divide better than n
         case Data() if atom.extent is not None:
             out.append((ONE_INDEX, ZERO_INDEX if sign > 0 else atom.extent - 1))
         case _:
             pass
     return out
+
+
+def extreme(e: Index, upper: bool, depth: int = 12) -> Index | None:
+    """The largest (or smallest) value of an index over the ranges of its variables, as a dim; None if not found."""
+    if e.is_dim or depth == 0:
+        return e if e.is_dim else None
+    for atom in sorted(e.atoms, key=lambda a: a.key, reverse=True):
+        if as_index(atom).is_dim:
+            continue
+        factor = e.coefficient(atom)
+        if factor is None or not factor.is_dim:
+            return None
+        rising = prove_nonnegative(factor)
+        if not rising and not prove_nonnegative(-factor):
+            return None
+        top = rising == upper
+        if isinstance(atom, Var):
+            value = atom.extent - 1 if top else ZERO_INDEX
+        elif isinstance(atom, Mod):
+            value = atom.denominator - 1 if top else ZERO_INDEX
+        elif isinstance(atom, Floor):
+            inner = extreme(atom.numerator, top, depth - 1)
+            if inner is None or not atom.denominator.is_dim:
+                return None
+            value = inner // atom.denominator
+        elif isinstance(atom, Data) and atom.extent is not None:
+            value = atom.extent - 1 if top else ZERO_INDEX
+        else:
+            return None
+        return extreme(e - factor * as_index(atom) + factor * value, upper, depth - 1)
+    return e
 
 
 @lru_cache(maxsize=65536)
