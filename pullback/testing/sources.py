@@ -5,8 +5,8 @@
     Program(sample.source, sample.arguments).judge(sample.queries[0])
 
 A writer grows text from the inside out: scalars over the index variables in scope, arrays of shapes asked for,
-statements that give them names. Dims are names of an annotation or numbers; every read is provably in range, guarded, or
-filled.
+statements that give them names. Dims are names of an annotation or numbers; every read is provably in range, guarded
+or filled.
 What is written is tame on purpose (most values stay near 1), and awkward in places: ties, zeros, kinks, tiny and huge
 arguments.
 """

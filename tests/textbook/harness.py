@@ -83,7 +83,8 @@ def compare(what: str, found: Sequence[Any], expected: Sequence[Any], tolerance:
     for f, e in zip(found, expected, strict=True):
         assert np.shape(f) == np.shape(e), f"{what}: {np.shape(f)}, not {np.shape(e)}"
         scale = float(np.max(np.abs(e), initial=1e-3))
-        np.testing.assert_allclose(np.asarray(f, LONG), np.asarray(e, LONG), rtol=0, atol=tolerance * scale, err_msg=what)
+        f, e = np.asarray(f, LONG), np.asarray(e, LONG)
+        np.testing.assert_allclose(f, e, rtol=0, atol=tolerance * scale, err_msg=what)
 
 
 def differences(a: Algorithm, tangents: Sequence[Any]) -> list[Array]:

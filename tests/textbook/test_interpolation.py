@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ def de_casteljau(points: Any, t: Any) -> Any:
 def plain_de_casteljau(points: Any, t: Any) -> Any:
     p = list(points)
     while len(p) > 1:
-        p = [(1 - t) * a + t * b for a, b in zip(p, p[1:], strict=False)]
+        p = [(1 - t) * a + t * b for a, b in pairwise(p)]
     return p[0]
 
 
