@@ -28,7 +28,7 @@ from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.brackets import Solution, solve
 from pullback.rewrite.kronecker import simplify
-from pullback.rewrite.normal_form import peel_guards, under_guards
+from pullback.rewrite.normal_form import guarded_sum, peel_guards, under_guards
 
 TESTS = 4
 """Tests of data that a weight is kept under; more become one array of bools."""
@@ -215,12 +215,9 @@ def _is_light(e: Scalar) -> bool:
 
 def _sum(e: Edge, other: Scalar) -> Scalar:
     """The weight of an edge and another, guards that both have in front."""
-    (guards, left), (others, right) = peel_guards(e.weight), peel_guards(other)
-    common = [g for g in guards if g in others]
-    left = under_guards(left, [g for g in guards if g not in common])
-    right = under_guards(right, [g for g in others if g not in common])
-    total = under_guards(expr.add(left, right), common)
-    return total if len(common) == len(guards) == len(others) else _in_range(total, e)
+    total = guarded_sum((e.weight, other))
+    every = {*peel_guards(e.weight)[0], *peel_guards(other)[0]}
+    return total if every <= {*peel_guards(total)[0]} else _in_range(total, e)
 
 
 def _targets(e: Edge) -> tuple[Var, ...]:

@@ -39,7 +39,7 @@ from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond, floor_divi
 from pullback.ir.program import Block, Build, Fold, Scatter, Statement
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.fired import fired, step
-from pullback.rewrite.normal_form import peel_guards
+from pullback.rewrite.normal_form import guarded_sum, peel_guards
 from pullback.rewrite.steps import Local, LocalDerivative
 
 
@@ -225,7 +225,7 @@ def partials(e: Scalar, active: set[Ref], result: Scalar | None) -> dict[Get, Sc
         parts = adjoint.pop(node, None)
         if parts is None or not node.dtype.is_floating:
             continue
-        w = expr.add(*parts) if len(parts) > 1 else parts[0]
+        w = guarded_sum(parts)
         match node:
             case Get():
                 if node.ref in active:

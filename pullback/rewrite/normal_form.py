@@ -264,6 +264,22 @@ def under_guards(e: Scalar, guards: Sequence[Guard]) -> Scalar:
     return expr.bracket(conds, out) if conds else out
 
 
+def guarded_sum(terms: Sequence[Scalar]) -> Scalar:
+    """The sum of terms, under the guards that all of them have: [c] a + [c] b = [c] (a + b).
+
+    What is multiplied by it is then evaluated only where the terms are, as an element that lies outside elsewhere.
+    """
+    if len(terms) == 1:
+        return terms[0]
+    peeled = [peel_guards(t) for t in terms]
+    common = [g for g in peeled[0][0] if all(g in guards for guards, _ in peeled)]
+    if not common:
+        return expr.add(*terms)
+    return under_guards(
+        expr.add(*(under_guards(core, [g for g in guards if g not in common]) for guards, core in peeled)), common
+    )
+
+
 def _replace_data(index: Index, atom: Data, by: Index) -> Index:
     factor = index.coefficient(atom)
     return index if factor is None else index - factor * as_index(atom) + factor * by

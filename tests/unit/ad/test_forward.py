@@ -75,3 +75,18 @@ def test_forward_over_reverse_is_the_hessian_vector_product() -> None:
     one = np.array(1.0)
     up, down = (interpret(gradient, [at + s * h * v, one])[1] for s in (1, -1))
     np.testing.assert_allclose(outputs[-1], (up - down) / (2 * h), rtol=1e-6)
+
+
+def test_second_tangents_keep_the_guard_of_at() -> None:
+    """The weights of y_dot[i] are several terms under one guard, which is the guard of y_dot[i], too."""
+
+    @pb.function
+    def f(x: Any, y: Any) -> Any:
+        return pb.sum_over(3, lambda i: y.at(i) * (x[0] / x[0]))
+
+    x, y = np.array([1.0]), np.array([2.0])
+    twice = pb.jvp(pb.jvp(f))
+    arguments = (((x, y), (x, y)), ((x, y), None))
+    verify(twice.program(*arguments))
+    for call in (twice, twice.interpret):
+        assert np.allclose(np.ravel(call(*arguments)), [2.0, 2.0, 2.0, 0.0])
