@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from pullback.bench.environment import limit_threads
 from pullback.bench.harness import Contender, Note, Repeated, Row, Runner, measure
+from pullback.files import put_file
 
 __all__ = ["CASES", "SYSTEMS", "Case", "Line", "bench_programs", "cells", "lines", "markdown", "plot"]
 
@@ -250,4 +252,6 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     axes.set_ylabel("time / Pullback's")
     axes.set_xticks([i + 0.3 for i in range(len(found))], [line.case for line in found], rotation=30, ha="right")
     axes.legend()
-    figure.savefig(path)
+    content = BytesIO()
+    figure.savefig(content, format=Path(path).suffix.removeprefix(".") or None)
+    put_file(Path(path), content.getvalue())

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.errors import DataError
+from pullback.files import put_file
 
 __all__ = ["read_idx", "write_idx"]
 
@@ -105,12 +106,7 @@ def write_idx(path: str | os.PathLike[str], array: NDArray[Any]) -> None:
     content = header + array.astype(array.dtype.newbyteorder(">")).tobytes()
     if path.suffix == ".gz":
         content = gzip.compress(content, mtime=0)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    put_file(path, content)
 
 
 def _content(path: Path) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.errors import DataError
+from pullback.files import check_place, put_file
 from pullback.nn.network import Network
 
 __all__ = ["check_writable", "load_parameters", "save_parameters"]
@@ -33,20 +33,10 @@ def save_parameters(path: str | os.PathLike[str], network: Network, parameters: 
     path = Path(path)
     arrays = {name: np.ascontiguousarray(array) for name, array in parameters._asdict().items()}
     content = save(arrays, metadata={"network": network.name, "program": "pullback"})
-    temporary: str | None = None
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        put_file(path, content, sync=True)
     except OSError as error:
         raise _unwritable(path, error) from error
-    finally:
-        if temporary is not None and os.path.exists(temporary):
-            os.unlink(temporary)
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -56,11 +46,8 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         DataError: [E511] it cannot.
     """
     path = Path(path)
-    if path.is_dir():
-        raise _unwritable(path, IsADirectoryError("it is a folder"))
     try:
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
+        check_place(path)
     except OSError as error:
         raise _unwritable(path, error) from error
 
@@ -72,12 +59,6 @@ def _unwritable(path: Path, error: OSError) -> DataError:
         facts=(f"folder: {path.parent.resolve()}",),
         remedy="a folder that exists and may be written to",
     )
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def load_parameters(path: str | os.PathLike[str], network: Network, dtype: Any = np.float32) -> Any:

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pullback.errors import CompilerError
+from pullback.files import put_file
 from pullback.turns import turn
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 SECRET_BYTES = 32
 CODE_BYTES = 20
+PRIVATE = 0o600
 _OTHER: ContextVar[Path | None] = ContextVar("cache", default=None)
 
 
@@ -100,7 +102,7 @@ def keep(kind: str, key: str, content: bytes, suffix: str = "") -> None:
     for root in _readable_folders():
         try:
             path = _place(root, kind, key, content, suffix)
-            put_file(path, content)
+            put_file(path, content, PRIVATE)
         except OSError:
             continue
         return
@@ -140,20 +142,6 @@ def _make_folder(folder: Path) -> None:
     if not folder.is_dir():
         _make_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
-
-
-def put_file(path: Path, data: bytes) -> None:
-    """Write a file at once: readers see the old one or the new one."""
-    import tempfile
-
-    handle, name = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as f:
-            f.write(data)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
 
 
 # The secret -----------------------------------------------------------------------------------------------------
@@ -199,7 +187,7 @@ def _new_secret(path: Path) -> bytes | None:
         path.unlink(missing_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             new = Path(folder, "secret")
-            put_file(new, os.urandom(SECRET_BYTES))  # the user's alone from the start
+            put_file(new, os.urandom(SECRET_BYTES), PRIVATE)
             try:
                 os.link(new, path)
             except FileExistsError:
@@ -253,7 +241,7 @@ def runnable_copy(path: Path) -> Path:
         raise OSError(errno.EACCES, "nothing may run in the folder for temporary files", str(folder))
     copy = folder / "copies" / path.name
     _make_folder(copy.parent)
-    put_file(copy, path.read_bytes())
+    put_file(copy, path.read_bytes(), PRIVATE)
     return copy
 
 

@@ -7,7 +7,6 @@ function in a static arena and compares sampled results with numbers that the in
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from itertools import islice, product
 from pathlib import Path
@@ -19,6 +18,7 @@ from pullback.codegen.c import CSource
 from pullback.codegen.expressions import literal
 from pullback.codegen.sizes import TOO_LARGE, WRONG_DIMS
 from pullback.errors import IndexRangeError, ShapeError
+from pullback.files import put_file
 from pullback.ir.dims import holds
 from pullback.ir.interpret import interpret
 from pullback.ir.program import Program
@@ -66,7 +66,7 @@ def export(program: Program, dims: Mapping[str, int], directory: str | os.PathLi
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in texts.items():
-        _write(folder / file, text)
+        put_file(folder / file, text.encode())
     peak = lowered.memory.formula if lowered.memory.slots else source.arena_bytes
     return {"files": [str(folder / file) for file in texts], "peak_bytes": peak}
 
@@ -82,15 +82,6 @@ def _small_dims(program: Program, lowered: Lowered) -> dict[str, int]:
             return dims
     raise ShapeError("E115", f"{program.name}: the dims of its example are not found",
                      facts=[f"it needs {c}" for c in function.needs], remedy=", ".join(f"{n}=…" for n in names))
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file in one step."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w", encoding="utf-8") as f:
-        f.write(text)
-    os.chmod(temporary, 0o644)
-    os.replace(temporary, path)
 
 
 # Reference numbers ----------------------------------------------------------------------------------------------

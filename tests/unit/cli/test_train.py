@@ -93,6 +93,7 @@ def test_no_epochs_measures_what_was_loaded(folder: Path, capsys: pytest.Capture
         (("--data", "nowhere"), "E505"),
         (("--images", "61"), "E508"),
         (("--save", "missing/p"), "E511"),
+        (("--save", "n" * 256), "E511"),
         (("--load", "missing"), "E501"),
     ],
 )

@@ -15,7 +15,7 @@ import pytest
 from pullback.errors import CompilerError
 from pullback.runtime import cache as caching
 from pullback.runtime import compile as compiling
-from pullback.runtime.cache import cache_folder, find, keep, put_file
+from pullback.runtime.cache import cache_folder, find, keep
 from pullback.runtime.load import Library, compiled_entry, loaded
 
 TEXT = "int answer(void *arena) {\n    return arena ? 0 : 42;\n}\n"
@@ -137,7 +137,7 @@ def test_a_process_with_a_damaged_cache_works_as_with_none(cache: Path, change: 
 def test_processes_fill_one_cache_at_the_same_time(cache: Path) -> None:
     at_once = [process() for _ in range(4)]
     assert all(map(ends_well, at_once))
-    assert not [p for p in cache.rglob("*") if p.name.startswith(("tmp", "build-"))]
+    assert not [p for p in cache.rglob("*") if p.name.startswith((".", "build-"))]
     for path in entries(cache):
         assert find(path.parent.parent.name, path.name.partition("-")[0]) is not None
 
@@ -300,7 +300,7 @@ def test_a_secret_that_others_may_read_is_replaced(tmp_path: Path) -> None:
     keep("kind", "00", b"content")
     secret = tmp_path / "state" / "pullback" / "secret"
     assert secret.stat().st_mode & 0o777 == 0o600
-    for spoil in (lambda: secret.chmod(0o644), lambda: put_file(secret, b"short"), secret.unlink):
+    for spoil in (lambda: secret.chmod(0o644), lambda: secret.write_bytes(b"short"), secret.unlink):
         before = secret.read_bytes()
         spoil()
         caching._SECRETS.clear()

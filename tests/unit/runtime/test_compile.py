@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import stat
@@ -208,17 +207,6 @@ def test_no_room_anywhere(cache: Path, tmp_path: Path, monkeypatch: pytest.Monke
 CompilerError [E412] a library needs a place, and the folder {spare} is full
    | the cache folder {cache} did not serve either
   try: set PULLBACK_CACHE_DIR or TMPDIR to a folder with room      See docs/reference/errors.md#E412"""
-
-
-def test_a_record_that_is_not_written_leaves_nothing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(source: object, target: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    cache.mkdir()
-    monkeypatch.setattr(caching.os, "replace", full)
-    with pytest.raises(OSError, match="No space"):
-        caching.put_file(cache / "record", b"half")
-    assert not list(cache.iterdir())
 
 
 def test_a_cache_that_cannot_be_written(cache: Path) -> None:
