@@ -23,6 +23,7 @@ from pullback.nn import initialise
 from pullback.nn.models import zhang
 from pullback.testing import check_grads
 from pullback.verbs import (
+    Extents,
     catenate,
     disclose,
     drop,
@@ -38,6 +39,7 @@ from pullback.verbs import (
     reshape,
     shape,
     stencil,
+    table,
     take,
     transpose,
 )
@@ -60,6 +62,22 @@ def value(f: Any, *arguments: Any) -> Any:
 def check(found: Any, expected: Any) -> None:
     assert np.shape(found) == np.shape(expected)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+NUMPY = {
+    pb.add: np.add,
+    pb.multiply: np.multiply,
+    pb.maximum: np.maximum,
+    pb.minimum: np.minimum,
+    operator.sub: np.subtract,
+    operator.truediv: np.divide,
+    pb.power: np.power,
+}
+
+
+def from_the_right(f: Any, rows: Any) -> Any:
+    """f/ in APL: a f (b f (c f ...)), between the elements of the first axis."""
+    return functools.reduce(lambda acc, row: f(row, acc), rows[-2::-1], rows[-1])
 
 
 @pytest.mark.parametrize("axes", range(6))
@@ -150,6 +168,16 @@ def test_a05_reshape_to_a_size_that_the_type_does_not_know(n: int) -> None:
     check(f(x, np.zeros(n)), np.resize(x, n))
 
 
+def test_a05_a_reshape_that_uses_nothing_again_has_no_remainder() -> None:
+    def f(x: Float64[Array, "12"]) -> Any:
+        return reshape((11,), x)
+
+    def again(x: Float64[Array, "12"]) -> Any:
+        return reshape((13,), x)
+
+    assert "%" not in pb.function(f).ir and "%" in pb.function(again).ir
+
+
 def test_a06_iota() -> None:
     check(value(lambda x: iota(5) + 0 * x, np.int64(1)), np.arange(5))
     check(value(lambda x: disclose(iota((2, 2))) + 0 * x, np.int64(1)), [[[0, 0], [0, 1]], [[1, 0], [1, 1]]])
@@ -171,22 +199,6 @@ def test_a07_index_of_is_that_of_a_list(extents: tuple[int, ...]) -> None:
         x, y = RANDOM.integers(0, 4, n), RANDOM.integers(0, 4, extents)
         expected = [x.tolist().index(v) if v in x else n for v in np.ravel(y)]
         check(value(index_of, x, y), np.reshape(expected, extents))
-
-
-NUMPY = {
-    pb.add: np.add,
-    pb.multiply: np.multiply,
-    pb.maximum: np.maximum,
-    pb.minimum: np.minimum,
-    operator.sub: np.subtract,
-    operator.truediv: np.divide,
-    pb.power: np.power,
-}
-
-
-def from_the_right(f: Any, rows: Any) -> Any:
-    """f/ in APL: a f (b f (c f ...)), between the elements of the first axis."""
-    return functools.reduce(lambda acc, row: f(row, acc), rows[-2::-1], rows[-1])
 
 
 @pytest.mark.parametrize("f", NUMPY, ids=lambda f: f.__name__)
@@ -248,6 +260,53 @@ def test_a09_each_and_nested_arrays() -> None:
     check(value(blocks.conv, w, x), value(blocks.convstencil, w, x))
 
 
+OPERATORS = [operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod]
+
+
+@pytest.mark.parametrize("f", OPERATORS, ids=lambda f: f.__name__)
+def test_a09_vectors_of_extents_calculate(f: Any) -> None:
+    """As NumPy's do, with a number and with another vector."""
+    a, b = Extents((7, 4, 9)), (3, 5, 2)
+    assert f(a, 3) == tuple(f(n, 3) for n in a)
+    assert f(a, b) == f(a, Extents(b)) == tuple(map(f, a, b))
+    if f in OPERATORS[:3]:
+        assert f(3, a) == tuple(f(3, n) for n in a)
+    with pytest.raises(pb.ShapeError, match="E101"):
+        f(a, (1, 2))
+
+
+def test_a09_vectors_of_extents_are_sequences() -> None:
+    a = Extents((7, 4, 9))
+    assert (len(a), a[1], list(a), -a) == (3, 4, [7, 4, 9], (-7, -4, -9))
+    assert a[1:] == (4, 9) and isinstance(a[1:], Extents)
+    assert a != (7, 4) and a != (7, 4, 8) and a != 7
+
+
+@pytest.mark.parametrize("f", [pb.add, operator.sub], ids=lambda f: f.__name__)
+def test_a09_nested_arrays_are_reduced_over_their_elements(f: Any) -> None:
+    x = RANDOM.random((2, 3, 4))
+    numpy = NUMPY[f]
+    for axis in (0, 1, -1):  # of the frame
+        expected = from_the_right(numpy, np.moveaxis(x, axis if axis >= 0 else 2 + axis, 0))
+        check(value(lambda x: disclose(reduce(f, enclose(x, 1), axis=axis)), x), expected)
+    every = from_the_right(numpy, x.reshape(6, 4))
+    check(value(lambda x: reduce(f, enclose(x, 1), axis=None), x), every)
+    check(value(lambda x: reduce(f, ravel(enclose(x, 1))), x), every)
+
+
+def test_a09_elements_that_are_nested_are_taken_out() -> None:
+    check(value(lambda x: rank(enclose, 1)(x), W), W)
+    check(value(lambda x: disclose(each(shape)(enclose(x, 1))) + 0 * pb.astype(x[:, :1], pb.int64), W), [[3]] * 3)
+
+
+@pytest.mark.parametrize("f", [pb.multiply, operator.sub], ids=lambda f: f.__name__)
+def test_a10_table(f: Any) -> None:
+    """Every element of one with every element of the other."""
+    for left, right in (((2,), (3,)), ((2, 3), (4,)), ((), (2, 2)), ((2,), ())):
+        x, y = RANDOM.random(left), RANDOM.random(right)
+        check(value(table(f), x, y), (np.multiply if f is pb.multiply else np.subtract).outer(x, y))
+
+
 def test_a10_rank() -> None:
     twice = value(lambda x: rank(lambda s: reshape((2, 2), s), 0)(x), np.array([2.0, 3.0]))
     check(twice, [[[2, 2], [2, 2]], [[3, 3], [3, 3]]])
@@ -293,6 +352,19 @@ def test_a10_cells_of_different_shapes_are_filled() -> None:
     check(value(lambda x: rank(reshape, (1, 0))(shapes, x), np.array([5.0, 7.0])), expected)
 
 
+def test_a10_what_rank_cannot_do_is_said() -> None:
+    with pytest.raises(pb.TraceError, match=r"E137.*rank: 1 ranks for 2 arguments"):
+        value(lambda x, y: rank(pb.add, (1,))(x, y), W, W)
+    with pytest.raises(pb.ShapeError, match=r"E101.*rank: the frames"):
+        value(lambda x, y: rank(pb.add, 0)(x, y), W, np.zeros((2, 3)))
+
+    def f(x: Float64[Array, "2"], n: pb.Size["S"]) -> Any:
+        return rank(reshape, (0, 0))((n, 3), x)
+
+    with pytest.raises(pb.ShapeError, match=r"E106.*results of different shapes need fixed extents"):
+        pb.function(f)
+
+
 def model(x: Any, counts: tuple[int, ...]) -> Any:
     """Take by its definition: element i of the result is that of x where there is one, counted from either end."""
     counts += x.shape[len(counts) :]
@@ -326,6 +398,17 @@ def test_a12_the_table_of_backin() -> None:
     check(value(panels, d, w), [corner(0, 0), corner(0, 1), corner(1, 0), corner(1, 1)])
     check(value(lambda x: take(5, x), np.array([1.0, 2, 3])), [1, 2, 3, 0, 0])
     check(value(lambda x: take(-5, x), np.array([1.0, 2, 3])), [0, 0, 1, 2, 3])
+
+
+def test_a12_what_take_and_drop_assume_of_extents_is_in_the_type() -> None:
+    def f(x: Float64[Array, "N"], y: Float64[Array, "K"]) -> Any:
+        return take(shape(x) - shape(y), x), drop(shape(y), x)
+
+    assert pb.function(f).type == "(x: f64[N], y: f64[K]) -> (f64[N - K], f64[N - K]) where N >= K + 1"
+    x = RANDOM.random(5)
+    first, last = pb.function(f)(x, np.zeros(2))
+    check(first, x[:3])
+    check(last, x[2:])
 
 
 def test_a13_transpose() -> None:
@@ -396,6 +479,12 @@ def test_a14_stencil_of_every_window_and_step(window: Any, step: int) -> None:
     steps = (step, 1)[: len(sizes)]
     expected = seen[tuple(slice(None, None, s) for s in steps)]
     check(value(lambda x: stencil(lambda v: v, window, steps)(x), x), expected)
+
+
+@pytest.mark.parametrize(("window", "step"), [((2, 2, 2), 1), ((2, 2), (1, 1, 1)), ((2, 2, 2), (1, 1))])
+def test_a14_a_window_has_no_more_extents_than_the_array(window: Any, step: Any) -> None:
+    with pytest.raises(pb.ShapeError, match=r"stencil: a window of \d and a step of \d extents for an array of 2 axes"):
+        value(lambda x: stencil(lambda v: v, window, step)(x), W)
 
 
 def test_a15_a_train_is_a_function() -> None:
