@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pullback.ad.edges import Edge, data_dependent
+from pullback.ad.edges import Edge, data_dependent, where_readable
 from pullback.ir import expr, types
 from pullback.ir.expr import Const, Get, Mul, Ref, Scalar
 from pullback.ir.index import Cond, Index, Var, as_index, cond, prove_nonnegative
@@ -215,9 +215,7 @@ def _is_light(e: Scalar) -> bool:
 
 def _sum(e: Edge, other: Scalar) -> Scalar:
     """The weight of an edge and another, guards that both have in front."""
-    total = guarded_sum((e.weight, other))
-    every = {*peel_guards(e.weight)[0], *peel_guards(other)[0]}
-    return total if every <= {*peel_guards(total)[0]} else _in_range(total, e)
+    return where_readable(guarded_sum((e.weight, other)), e.operand, e.source)
 
 
 def _targets(e: Edge) -> tuple[Var, ...]:

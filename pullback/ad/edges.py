@@ -35,7 +35,7 @@ from pullback.ir.expr import (
     Scalar,
     Select,
 )
-from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond, floor_divide, modulo
+from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide, modulo, prove
 from pullback.ir.program import Block, Build, Fold, Scatter, Statement
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.fired import fired, step
@@ -230,7 +230,7 @@ def partials(e: Scalar, active: set[Ref], result: Scalar | None) -> dict[Get, Sc
             case Get():
                 if node.ref in active:
                     fired("derivative.element")
-                    out[node] = w
+                    out[node] = where_readable(w, node.ref, node.indices)
             case Add():
                 fired("derivative.add")
                 for a in node.args:
@@ -262,6 +262,37 @@ def partials(e: Scalar, active: set[Ref], result: Scalar | None) -> dict[Get, Sc
             case _:
                 pass
     return dict(reversed(out.items()))
+
+
+def where_readable(weight: Scalar, operand: Ref, source: Sequence[Index]) -> Scalar:
+    """The weight, under the conditions that its source is in range where only guards inside of it would say so.
+
+    A sum of terms of which each has a guard of its own, [i >= 1] a + [i >= 2] b, is zero where x[i - 1] is not in
+    range; its product with x_dot[i - 1] would read it all the same.
+    """
+    guards, core = peel_guards(weight)
+    if not _each_guarded(core):
+        return weight
+    known = tuple(g for g in guards if isinstance(g, Cond))
+    needed = [cond(">=", i) for s, d in zip(source, operand.shape, strict=True) for i in (s, d - 1 - s)]
+    return expr.bracket([c for c in needed if not prove(c, known)], weight)
+
+
+def _each_guarded(e: Scalar) -> bool:
+    """Whether every term of e is under a guard."""
+    match e:
+        case Bracket():
+            return True
+        case Select():
+            return isinstance(e.otherwise, expr.Zero)
+        case Add():
+            return all(map(_each_guarded, e.args))
+        case Mul():
+            return any(map(_each_guarded, e.args))
+        case Cast():
+            return _each_guarded(e.arg)
+        case _:
+            return False
 
 
 def data_dependent(indices: tuple[Index, ...], variables: tuple[Var, ...]) -> bool:

@@ -56,3 +56,45 @@ def test_a_product_is_exact_at_zeros() -> None:
 @pytest.mark.parametrize("size", [10, 1000])
 def test_a_product_costs_its_extent(size: int) -> None:
     assert operation_count(pb.value_and_grad(whole).program(), {"N": size}) <= 4 * size
+
+
+def common_guard(x: Float64[Array, "N"]) -> Any:
+    return pb.build(x.shape[0], lambda i: pb.where(i > 0, x[i - 1] * x[i], 0.0) + pb.where(i > 0, x[i] / x[i - 1], 0.0))
+
+
+def two_guards(x: Float64[Array, "N"]) -> Any:
+    def element(i: Any) -> Any:
+        return pb.where(i > 1, x[i - 1] * x[i], 0.0) + pb.where((i > 0) & (i < 3), x[i] / x[i - 1], 0.0)
+
+    return pb.build(x.shape[0], element)
+
+
+def guards_on_data(x: Float64[Array, "N"]) -> Any:
+    """The guards of the data differ, those that make the place one of the array are inside of both."""
+
+    def element(i: Any) -> Any:
+        near = pb.where(i > 0, x[i - 1], 1.0)
+        return pb.where(x[i] > 0, near * near, 0.0) + pb.where(x[i] < 0, pb.sin(near), 0.0)
+
+    return pb.build(x.shape[0], element)
+
+
+def neighbours(x: Float64[Array, "N"]) -> Any:
+    return pb.sum_over(x.shape[0] - 1, lambda k: 1 / (x[k + 1] - x[k]))
+
+
+@pytest.mark.parametrize("f", [common_guard, two_guards, guards_on_data])
+def test_a_tangent_is_read_where_its_element_is(f: Callable[..., Any]) -> None:
+    x = np.array([1.0, -2.0, 3.0, 5.0])
+    check_grads(f, (x,))
+    moved = pb.function(lambda a, d: pb.jvp(f)((a,), (d,))[1])  # text without bounds to trust: the interpreter checks
+    np.testing.assert_allclose(moved.interpret(x, np.ones(4)), moved(x, np.ones(4)))
+
+
+def test_how_a_gradient_of_neighbours_moves() -> None:
+    x, v = np.array([0.0, 1.0, 3.0]), np.array([1.0, 0.0, -1.0])
+    twice = pb.function(lambda a, d: pb.jvp(pb.grad(neighbours))((a,), (d,))[1])
+    # second derivatives of 1 / (b - a) are 2 / (b - a)^3 times 1 and -1
+    wanted = [2.0, -2.0 + 0.25, -0.25]
+    np.testing.assert_allclose(twice.interpret(x, v), wanted)
+    np.testing.assert_allclose(twice(x, v), wanted)
