@@ -41,7 +41,7 @@ from pullback.ir.program import (
 )
 from pullback.ir.traverse import instantiate
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
-from pullback.rewrite.kronecker import eliminate_deltas
+from pullback.rewrite.kronecker import eliminate_deltas, solve_deltas
 from pullback.rewrite.normal_form import normalise
 
 Order = Literal["forward", "reverse", "cheapest"] | Sequence[int]
@@ -91,7 +91,7 @@ def vertices(program: Program, wrt: Sequence[int]) -> tuple[Ref, ...]:
 
 def _prepared(program: Program) -> Program:
     """The program in normal form, what it computes twice computed once: one vertex then."""
-    return eliminate_dead(eliminate_common(normalise(program)))
+    return eliminate_dead(eliminate_common(normalise(solve_deltas(program))))
 
 
 class Graph:

@@ -25,6 +25,7 @@ from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatt
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import fired, in_steps, step
+from pullback.rewrite.kronecker import solve_deltas
 from pullback.rewrite.normal_form import normalise, peel_guards, under_guards
 from pullback.rewrite.steps import Given, Looped, Tangent
 
@@ -39,7 +40,7 @@ def jvp(program: Program, wrt: Sequence[int]) -> Program:
         A program with inputs `program.inputs` and one tangent for each input of `wrt`; its outputs are those of
         `program`, then the tangent of each floating output, shaped like that output.
     """
-    primal = normalise(program)
+    primal = normalise(solve_deltas(program))
     sources = [primal.inputs[k] for k in wrt]
     tangents = {r: Ref(f"{r.name}_dot", r.dtype, r.shape) for r in sources}
     for r, direction in tangents.items():

@@ -32,6 +32,7 @@ from pullback.ir.program import (
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import fired, in_steps, step
+from pullback.rewrite.kronecker import solve_deltas
 from pullback.rewrite.normal_form import normalise
 from pullback.rewrite.steps import Accumulated, Given, Looped, Scattered, Transposed
 from pullback.source import Position
@@ -49,7 +50,7 @@ def vjp(program: Program, wrt: Sequence[int]) -> Program:
     Raises:
         DerivativeError: [E203] a while loop without `max_trips` lies on the path from `wrt` to an output.
     """
-    primal = normalise(program)
+    primal = normalise(solve_deltas(program))
     sweep = _Sweep(primal, [primal.inputs[k] for k in wrt])
     out = sweep.run()
     return in_steps(out, normalise, eliminate_common, eliminate_dead)

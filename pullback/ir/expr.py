@@ -499,6 +499,14 @@ def test(conds: Iterable[Cond | bool]) -> Scalar:
     return bracket(conds, const(True, types.bool_))
 
 
+def conditions_of(e: Scalar) -> tuple[Cond, ...] | None:
+    """The conditions that a bool scalar is, where it is nothing else; see `test`."""
+    conds: tuple[Cond, ...] = ()
+    while isinstance(e, Bracket):
+        conds, e = (*conds, *e.conds), e.arg
+    return conds if conds and isinstance(e, Const) else None  # true inside: bracket() folds false
+
+
 def select(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
     """Then where the condition is true, else otherwise; a condition on indices alone becomes a bracket."""
     assert condition.dtype is types.bool_ and then.dtype is otherwise.dtype
@@ -510,11 +518,12 @@ def select(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
         return then
     if isinstance(then, Select) and then.test is condition:
         return select(condition, then.then, otherwise)
-    if isinstance(condition, Bracket) and isinstance(condition.arg, Const):  # true inside: bracket() folds false
+    conds = conditions_of(condition)
+    if conds is not None:
         if isinstance(otherwise, Zero):
-            return bracket(condition.conds, then)
-        if len(condition.conds) == 1 and not then.dtype.is_bool:
-            return add(bracket(condition.conds, then), bracket((condition.conds[0].negate(),), otherwise))
+            return bracket(conds, then)
+        if len(conds) == 1 and not then.dtype.is_bool:
+            return add(bracket(conds, then), bracket((conds[0].negate(),), otherwise))
     return intern(Select, condition, then, otherwise, then.dtype)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pullback.prim  # noqa: F401  (the table of primitives is filled on import)
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr, types
-from pullback.ir.expr import Bracket, Const, Scalar
-from pullback.ir.index import ZERO_INDEX, Index, prove_nonnegative
+from pullback.ir.expr import Add, Const, FromIndex, Mul, Scalar
+from pullback.ir.index import ZERO_INDEX, Cond, Index, cond, prove_nonnegative
 from pullback.ir.primitive import PRIMITIVES
 from pullback.ir.types import DType, promote
 from pullback.lang.handle import (
@@ -65,14 +65,19 @@ def apply_scalars(name: str, args: Sequence[Scalar]) -> Scalar:
             return args[0]
         case _ if name in _CLASSES and args[0].dtype.is_integer:
             return expr.const(name == "isfinite", types.bool_)
+        case "equal":
+            condition = _equation(*args)
+            if condition is not None:
+                return expr.test([condition])
         case "logical_and":
             for test, other in ((args[0], args[1]), (args[1], args[0])):
-                if isinstance(test, Bracket) and isinstance(test.arg, Const) and test.arg.value:
-                    return expr.bracket(test.conds, other)
+                conds = expr.conditions_of(test)
+                if conds is not None:
+                    return expr.bracket(conds, other)
         case "logical_not":
-            test = args[0]
-            if isinstance(test, Bracket) and isinstance(test.arg, Const) and test.arg.value and len(test.conds) == 1:
-                return expr.test([test.conds[0].negate()])
+            conds = expr.conditions_of(args[0])
+            if conds is not None and len(conds) == 1:
+                return expr.test([conds[0].negate()])
         case "power":
             exponent = args[1]
             if isinstance(exponent, Const) and exponent.value in (1, 2, 3, 4):
@@ -80,6 +85,28 @@ def apply_scalars(name: str, args: Sequence[Scalar]) -> Scalar:
         case _:
             pass
     return expr.apply(name, *args)
+
+
+def _equation(a: Scalar, b: Scalar) -> Cond | bool | None:
+    """A == b as a condition on indices, where both are sums of which a part is indices; else None.
+
+    The other part is a datum. Its arithmetic wraps as it did, and an index is no larger than memory is, so
+    both sides are equal as indices where they are equal as integers of 64 bits.
+    """
+    if a.dtype is not types.i64:
+        return None
+    index, rest = ZERO_INDEX, []
+    for side, sign in ((a, 1), (b, -1)):
+        for t in side.args if isinstance(side, Add) else (side,):
+            negative = isinstance(t, Mul) and len(t.args) == 2 and t.args[0] is expr.const(-1, types.i64)
+            inner = t.args[1] if isinstance(t, Mul) and negative else t
+            if isinstance(inner, FromIndex):
+                index += inner.index * (-sign if negative else sign)
+            else:
+                rest.append(t if sign == -1 else expr.negative(t))
+    if not index.free or not rest:
+        return None
+    return cond("==", index - expr.data_index(expr.add(*rest)))
 
 
 def _on_indices(name: str, a: Index, b: Index) -> Array | None:
@@ -278,7 +305,7 @@ def choose(condition: object, then: object, otherwise: object, position: Positio
 
     def rule(indices: Indices, dtype: DType) -> Scalar:
         guard = aligned(test, indices)
-        pure = isinstance(guard, Bracket) and isinstance(guard.arg, Const)
+        pure = expr.conditions_of(guard) is not None
         sides = [
             expr.zero(dtype) if pure and _is_zero(h) else expr.cast(aligned(h, indices, dtype), dtype) for h in (a, b)
         ]

@@ -35,6 +35,7 @@ from pullback.rewrite.algebra import simplify_algebra
 from pullback.rewrite.calls import inline_checkpoints, inline_rules
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import record_rules
+from pullback.rewrite.kronecker import solve_deltas
 from pullback.rewrite.loops import simplify_loops
 from pullback.rewrite.normal_form import normalise
 
@@ -63,6 +64,7 @@ PASSES = (
     Pass("rules", "derivatives are taken: functions with rules of their own are like others", inline_rules),
     Pass("loops", "loops of no step, of one, or with states that stay are none", simplify_loops),
     Pass("algebra", "integers' ring rules, and what a test says in its branches", simplify_algebra),
+    Pass("deltas", "a sum over what is elsewhere zero is the term where it is not", solve_deltas),
     Pass("normalise", "one reduction per statement, transcendentals apart", normalise),
     Pass("sums", "sums by table are scattered, sums of products taken apart", rearrange_sums),
     Pass("commute", "factors in one order: equal work looks equal", commute),

@@ -25,7 +25,7 @@ from typing import Any
 
 from pullback.ir import expr
 from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Mul, Reduce, Ref, Scalar, Select, Zero
-from pullback.ir.index import Cond, Index, Var, as_index, cond
+from pullback.ir.index import Cond, Index, Mod, Var, as_index, cond
 from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_blocks
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.brackets import solve
@@ -36,6 +36,7 @@ SMALL = 24  # nodes up to which a result keeps a delta's factor as it is
 FEW = 2  # operations up to which a delta's factor is copied into each reader
 FULL = 3  # terms up to which a sum of deltas that fills its array is carried on
 MANY = 16  # terms up to which a sum of deltas is carried on
+RESIDUES = 16  # numbers up to which a condition on a remainder stays one
 MANY_SUMS = 256  # the same where the terms are what is wanted
 
 
@@ -52,6 +53,44 @@ def eliminate_deltas(program: Program, sums: bool = False) -> Program:
 def simplify(e: Scalar) -> Scalar:
     """E with deltas in its sums solved for the summed variables."""
     return _Eliminator(False).simplify(e)
+
+
+def solve_deltas(program: Program) -> Program:
+    """The program with the deltas that were written into its sums solved; arrays stay as they are.
+
+    Before    y = build k < K { sum i < N { [i == data(j[k])] exp(x[i]) } }
+    After     y = build k < K { [0 <= data(j[k]) < N] exp(x[data(j[k])]) }
+    """
+    exact = bool(program.notes.get("exact"))
+    return program.with_body(_solve_deltas(program.body, exact))
+
+
+def _solve_deltas(block: Block, exact: bool) -> Block:
+    def solved(e: Scalar) -> Scalar:
+        if not any(_has_delta(n, exact) for n in walk(e, into_indices=False)):
+            return e
+        return _Eliminator(False, exact).simplify(e)
+
+    out: list[Statement] = []
+    for s in block.statements:
+        match s:
+            case Build():
+                values = tuple(map(solved, s.values))
+                out.append(s if values == s.values else replace(s, values=values))
+            case Scatter():
+                value = solved(s.value)
+                out.append(s if value is s.value else replace(s, value=value))
+            case _:
+                out.append(map_blocks(s, partial(_solve_deltas, exact=exact)))
+    return replace(block, statements=tuple(out))
+
+
+def _has_delta(e: Scalar, exact: bool) -> bool:
+    """Whether a sum holds a delta over one of its variables; under `exact` one that no other term is added to."""
+    if not isinstance(e, Reduce) or e.op != "sum":
+        return False
+    terms = e.arg.args if isinstance(e.arg, Add) and not exact else (e.arg,)
+    return any(isinstance(t, Bracket) and any(_concerns(e.vars, c) for c in _conditions(t)[0]) for t in terms)
 
 
 @dataclass(frozen=True)
@@ -84,10 +123,11 @@ def delta_terms(value: Scalar) -> list[Delta] | None:
 
 
 class _Eliminator:
-    """One elimination; `sums` says whether sums of deltas are terms too."""
+    """One elimination; `sums` says whether sums of deltas are terms too, `exact` that no terms change their order."""
 
-    def __init__(self, sums: bool) -> None:
+    def __init__(self, sums: bool, exact: bool = False) -> None:
         self.sums = sums
+        self.exact = exact
         self.many = MANY_SUMS if sums else MANY
         self._simple: dict[Scalar, Scalar] = {}
 
@@ -204,7 +244,7 @@ class _Eliminator:
 
     def _sum(self, variables: tuple[Var, ...], arg: Scalar) -> Scalar:
         """The sum of arg over the variables: term by term where a term holds a delta over one of them."""
-        if isinstance(arg, Add) and any(self._solvable(variables, t) for t in arg.args):
+        if not self.exact and isinstance(arg, Add) and any(self._solvable(variables, t) for t in arg.args):
             fired("kronecker.distribute")
             return expr.add(*(self._sum(variables, t) for t in arg.args))
         factored = self._distributed(variables, arg)
@@ -214,9 +254,10 @@ class _Eliminator:
             variables, arg = (*variables, *arg.vars), arg.arg
         if not isinstance(arg, Bracket) or not self._solvable(variables, arg):
             return expr.reduce("sum", variables, arg)
-        equations = [c.index for c in arg.conds if _concerns(variables, c)]
-        rest = [c for c in arg.conds if not _concerns(variables, c)]
-        solution = solve(variables, equations, expr.bracket(rest, arg.arg))
+        conds, term = _conditions(arg)
+        equations = [c.index for c in conds if _concerns(variables, c)]
+        rest = [c for c in conds if not _concerns(variables, c)]
+        solution = solve(variables, equations, expr.bracket(rest, term))
         if solution is None:
             return expr.reduce("sum", variables, arg)
         fired("kronecker.sum")
@@ -232,7 +273,7 @@ class _Eliminator:
 
     def _multiplied_out(self, e: Scalar) -> Scalar | None:
         """W * (a * [i == j] + b * [i == k]) as a sum of deltas; None where there is no such factor."""
-        if not isinstance(e, Mul):
+        if not isinstance(e, Mul) or self.exact:
             return None
         for k, f in enumerate(e.args):
             if isinstance(f, Add | Reduce) and self.terms(f):
@@ -243,7 +284,7 @@ class _Eliminator:
 
     def _solvable(self, variables: tuple[Var, ...], e: Scalar) -> bool:
         inner = e.arg if isinstance(e, Reduce) and e.op == "sum" else e
-        return isinstance(inner, Bracket) and any(_concerns(variables, c) for c in inner.conds)
+        return isinstance(inner, Bracket) and any(_concerns(variables, c) for c in _conditions(inner)[0])
 
 
 def _is_full(s: Build, terms: list[Delta]) -> bool:
@@ -319,9 +360,19 @@ def _over(t: Delta, variables: tuple[Var, ...]) -> Delta:
     return t if renamed is t else replace(renamed, summed=variables)
 
 
+def _conditions(e: Bracket) -> tuple[tuple[Cond, ...], Scalar]:
+    """All conditions of a bracket, those that read data too, and what stands under them."""
+    return ((*e.conds, *e.arg.conds), e.arg.arg) if isinstance(e.arg, Bracket) else (e.conds, e.arg)
+
+
 def _concerns(variables: tuple[Var, ...], c: Cond) -> bool:
-    return _pure_equality(c) and not c.free.isdisjoint(variables)
+    """Whether a condition is an equation in the variables, at places that data may give but that they do not choose."""
+    if c.op != "==" or c.free.isdisjoint(variables) or any(not a.free.isdisjoint(variables) for a in c.index.data):
+        return False
+    return not _is_residue(variables, c)
 
 
-def _pure_equality(c: Cond) -> bool:
-    return c.op == "==" and not c.index.data
+def _is_residue(variables: tuple[Var, ...], c: Cond) -> bool:
+    """Whether it is about remainders by small numbers: loops take residues apart, and masks are cheap."""
+    atoms = [a for a in c.index.atoms if not a.free.isdisjoint(variables)]
+    return all(isinstance(a, Mod) and (a.denominator.constant or RESIDUES + 1) <= RESIDUES for a in atoms)

@@ -9,6 +9,7 @@ complete; the depth bound keeps it linear in use.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -58,6 +59,8 @@ def prove_nonnegative(index: Index, known: tuple[Cond, ...] = ()) -> bool:
     ends = interval(index)
     if ends is not None and (ends[0] >= 0 or ends[1] < 0 or not known):
         return ends[0] >= 0
+    if known and prove_nonnegative(index):  # many conditions make many ways, and steps are counted
+        return True
     return _prove(index, tuple(k for k in known if k.op != "!="), _DEPTH, [_STEPS])
 
 
@@ -86,7 +89,8 @@ def _prove(e: Index, known: tuple[Cond, ...], depth: int, steps: list[int]) -> b
     if depth <= 0 or steps[0] < 0:
         return False
     # variables and what is made of them before quotients of dims: the extent of a variable may hold such a quotient
-    for atom in sorted(e.atoms, key=lambda a: (bool(as_index(a).free), a.key), reverse=True):
+    order = sorted(e.atoms, key=lambda a: (bool(as_index(a).free), a.key), reverse=True)
+    for atom in sorted(order, key=lambda a: _is_inside(a, order)):
         if isinstance(atom, DimSymbol):
             continue
         return any(_prove(smaller, known, depth - 1, steps) for smaller in _bounded(e, atom, known, depth, steps))
@@ -97,6 +101,13 @@ def _prove(e: Index, known: tuple[Cond, ...], depth: int, steps: list[int]) -> b
                 if scale and _prove(e - index * scale, known, depth - 3, steps):
                     return True
     return False
+
+
+def _is_inside(atom: Atom, atoms: Sequence[Atom]) -> bool:
+    """Whether another of the atoms is made of it: that goes first, so that both occurrences are bounded as one."""
+    if not isinstance(atom, Floor | Mod):
+        return False
+    return any(a is not atom and isinstance(a, Floor | Mod) and atom in as_index(a).every_atom for a in atoms)
 
 
 def _matching_scale(e: Index, index: Index) -> int:
