@@ -411,6 +411,13 @@ def test_a12_what_take_and_drop_assume_of_extents_is_in_the_type() -> None:
     check(last, x[2:])
 
 
+def test_a12_a_count_of_extents_is_taken_to_be_positive() -> None:
+    def f(x: Float64[Array, "N"], y: Float64[Array, "K"]) -> Any:
+        return drop(shape(x) - shape(y), x)
+
+    assert pb.function(f).type == "(x: f64[N], y: f64[K]) -> f64[K] where N >= K"
+
+
 def test_a13_transpose() -> None:
     x = RANDOM.random((2, 3, 4))
     check(value(transpose, x), x.T)
