@@ -1,0 +1,6 @@
+"""Two hundred functions from the documentation of SciPy and JAX, written in Pullback as a user would write them."""
+
+from benchmarks.functions.cases import CASES, Case
+from benchmarks.functions.subjects import arrays, densities, matrices, networks, numerics, signals, special
+
+__all__ = ["CASES", "Case", "arrays", "densities", "matrices", "networks", "numerics", "signals", "special"]
