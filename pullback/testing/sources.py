@@ -5,7 +5,7 @@
     Program(sample.source, sample.arguments).judge(sample.queries[0])
 
 A writer grows text from the inside out: scalars over the index variables in scope, arrays of shapes asked for,
-statements that give them names. Dims are names of an annotation or numbers; every read is provably in range, guarded
+statements that give them names. Dims are names of an annotation or numbers; every read is provably in range, guarded,
 or filled.
 What is written is tame on purpose (most values stay near 1), and awkward in places: ties, zeros, kinks, tiny and huge
 arguments.
@@ -13,6 +13,7 @@ arguments.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -71,10 +72,11 @@ class Sample:
 
     def __str__(self) -> str:
         lines = ["import numpy as np", "import pullback as pb"]
-        if "Float" in self.source or "Int64" in self.source:
-            lines.append("from jaxtyping import Float32, Float64, Int64")
+        types = [t for t in ("Float32", "Float64", "Int64") if t in self.source]
+        lines += [f"from jaxtyping import {', '.join(types)}"] * bool(types)
         lines += ["", self.source.rstrip(), ""]
-        lines += [f"{name} = np.array({value.tolist()!r}, np.{value.dtype})" for name, value in self.arguments.items()]
+        used = {name: v for name, v in self.arguments.items() if re.search(rf"\b{name}\b", " ".join(self.queries))}
+        lines += [f"{name} = np.array({value.tolist()!r}, np.{value.dtype})" for name, value in used.items()]
         return "\n".join([*lines, *(f"print({query})" for query in self.queries), ""])
 
 
@@ -195,7 +197,7 @@ class _Writer:
         return str(self.pick(found)) if found else d.key
 
     def statement(self, name: str) -> str:
-        dims = tuple(self.dim() for _ in range(self.choose((1, 0), (5, 1), (2.5, 2))))
+        dims = tuple(self.dim() for _ in range(self.choose((1, 0), (5, 1), (2.5, 2), (0.4, 3))))
         text = self.array(dims, int(self.rng.integers(1, 3 if self.brief else 4)))
         self.scope.append(Var(name, dims))
         return text
@@ -248,15 +250,36 @@ class _Writer:
             return f"({self.affine()}) % {self.extent(d)}", True
         if same and choice < 0.75:
             return f"{self.pick(same).text} // 2", True
-        gathers = [v for v, below in self.integers if below.key == d.key]
-        if gathers and choice < 0.85:
-            v = self.pick(gathers)
+        if self.integers and choice < 0.85:
+            v, below = self.pick(self.integers)
             text, safe = self.position(v.dims[0])
             if safe and "[" not in text.replace(".shape[", ""):
-                return f"{v.text}[{text}]", True
+                if below.key == d.key:
+                    return f"{v.text}[{text}]", True
+                return f"(2 * {v.text}[{text}] + 1) % {self.extent(d)}", True
         if choice < 0.9 or not self.indices:
             return (f"{self.extent(d)} - 1", True) if self.chance(0.4) else ("0", True)
+        if d.key.isdigit() and self.chance(0.7):
+            for _ in range(4):
+                text, low, high = self.ranged()
+                if low >= 0 and high < d.size:
+                    return text, True
         return self.affine(), False
+
+    def ranged(self) -> tuple[str, int, int]:
+        """An affine index of variables of known extents, with its bounds."""
+        known = [v for v in self.indices if v.dim.key.isdigit()]
+        if not known:
+            return "0", 0, 0
+        text, low, high = "", 0, 0
+        for v in self.rng.permutation(len(known))[: 1 + self.chance(0.5)]:
+            step = self.choose((4, 1), (2, 2), (1, 3), (1, -1))
+            name, last = known[v].text, step * (known[v].dim.size - 1)
+            text += f"{' + ' if step > 0 else ' - '}{name if abs(step) == 1 else f'{abs(step)} * {name}'}"
+            low, high = low + min(0, last), high + max(0, last)
+        offset = int(self.rng.integers(0, 3)) - low if self.chance(0.5) else -low
+        text = text.removeprefix(" + ").replace(" - ", "-", 1) if text.startswith(" - ") else text.removeprefix(" + ")
+        return f"{text} + {offset}" if offset else text, low + offset, high + offset
 
     def affine(self) -> str:
         names = dict.fromkeys(self.pick(self.indices).text for _ in range(1 + self.chance(0.3)))
@@ -337,7 +360,16 @@ class _Writer:
         return self.choose(  # type: ignore[no-any-return]
             (1, f"pb.astype(pb.astype({inner}, pb.{other}), pb.{self.dtype})"),
             (1, f"pb.astype(pb.astype(7.3 * {inner}, pb.int32) % 5, pb.{self.dtype})"),
+            (1, f"pb.astype({self.whole_number()}, pb.{self.dtype})"),
         )
+
+    def whole_number(self) -> str:
+        """An integer."""
+        if not self.integers:
+            return f"pb.astype({self.element(self.pick(self.inputs))} > 0.1, pb.int64)"
+        text = self.element(self.pick(self.integers)[0])
+        operator = self.pick(("//", "%", "*", "-", "&", "|", "^", "<<"))
+        return f"({text} {operator} {int(self.rng.integers(1, 4))})"
 
     def condition(self, depth: int) -> str:
         choice = self.rng.random()
@@ -490,6 +522,7 @@ class _Writer:
             (0.5, f"{a}[{', '.join(':' for _ in range(k))}{', ' if k else ''}::-1]"),
         ]
         options.append((0.7, f"pb.concat([{a}[:1], {a}[1:]], axis=0)"))
+        options += self.cut(dims, k, depth)
         if len(dims) == 2:
             turned = self.array((dims[1], dims[0]), depth - 1)
             options += [(2, f"pb.matrix_transpose({turned})"), (1, f"pb.permute_dims({turned}, (1, 0))")]
@@ -501,6 +534,28 @@ class _Writer:
             options.append((2, f"pb.take({a}, {gathers[0].text}, axis={k})"))
         return self.choose(*options)  # type: ignore[no-any-return]
 
+    def cut(self, dims: tuple[Dim, ...], k: int, depth: int) -> list[tuple[float, str]]:
+        """Pieces of larger arrays, arrays of smaller ones."""
+        n = dims[k].size
+        if not dims[k].key.isdigit():
+            return []
+        lead = ":, " * k
+        longer, double = ((*dims[:k], Dim(str(m), m), *dims[k + 1 :]) for m in (n + 1, 2 * n))
+        slices = [(longer, "1:"), (longer, ":-1"), *((double, s) for s in ("::2", "1::2", "::-2", f"{n}:"))]
+        source, piece = self.pick(slices)
+        out = [(2.0, f"{self.array(source, depth - 2)}[{lead}{piece}]")]
+        out.append((1.0, f"pb.diff({self.array(longer, depth - 2)}, axis={k})"))
+        if n % 2 == 0:
+            half = (*dims[:k], Dim(str(n // 2), n // 2), *dims[k + 1 :])
+            a, b = self.array(half, depth - 2), self.array(half, depth - 2)
+            out += [(1.0, f"pb.concat([{a}, {b}], axis={k})"), (0.7, f"pb.repeat({a}, 2, axis={k})")]
+            if k == 0:
+                out.append((0.7, f"pb.tile({a}, (2,{' 1,' * (len(dims) - 1)}))"))
+        if n == 2:
+            rest = (*dims[:k], *dims[k + 1 :])
+            out.append((1.5, f"pb.stack([{self.array(rest, depth - 2)}, {self.array(rest, depth - 2)}], axis={k})"))
+        return out
+
     def rows(self, dims: tuple[Dim, ...], depth: int) -> str:
         """An array of one axis more, reduced."""
         extra = self.dim()
@@ -508,12 +563,22 @@ class _Writer:
         a = self.array((*dims[:k], extra, *dims[k:]), depth - 1) if len(dims) < 2 else self.build(dims, depth)
         if len(dims) >= 2:
             return a
-        op = self.choose((4, "sum"), (1, "max"), (1, "min"), (0.7, "prod"), (1, "mean"), (1, "logsumexp"), (0.5, "var"))
+        op = self.choose((4, "sum"), (1, "max"), (1, "min"), (0.7, "prod"), (1, "mean"), (1, "logsumexp"), (0.5, "var"),
+                         (0.4, "std"))  # fmt: skip
         return f"pb.{op}({a}, axis={k})"
 
     def product(self, dims: tuple[Dim, ...], depth: int) -> str:
         """A product of matrices and vectors."""
         inner = self.dim()
+        if len(dims) > 2:
+            return self.build(dims, depth)
+        if len(dims) == 2 and self.chance(0.15):
+            a, b = self.array((inner, dims[0]), depth - 1), self.array((inner, dims[1]), depth - 2)
+            return f"pb.tensordot({a}, {b}, axes=((0,), (0,)))"
+        if len(dims) == 1 and self.chance(0.15):
+            if self.chance(0.5):
+                return f"pb.diagonal({self.array((dims[0], dims[0]), depth - 1)})"
+            return f"pb.vecdot({self.array((dims[0], inner), depth - 1)}, {self.array((dims[0], inner), depth - 2)})"
         if not dims:
             return f"({self.array((inner,), depth - 1)} @ {self.array((inner,), depth - 1)})"
         if len(dims) == 1:
@@ -717,6 +782,7 @@ class _Writer:
             return self.array_queries(args, wrt, one, tangents)
         reverse = f"pb.grad(f, wrt={wrt})"
         turned = (f"pb.grad(lambda {args}: pb.sum(pb.sin(pb.grad(f, {one})({args}))), wrt={wrt})({args})")
+        halves = f"pb.forward_backward(f, wrt={wrt})"
         options: list[tuple[float, str]] = [
             (3, f"pb.jvp({reverse})(({args},), {tangents})"),
             (2, turned),
@@ -727,6 +793,7 @@ class _Writer:
             (1, f'pb.jacobian(pb.grad(f, {one}), {one}, mode="{self.pick(("reverse", "mixed", "auto"))}")({args})'),
             (1, f"pb.jvp(f)(({args},), {tangents})"),
             (0.7, f"pb.vjp(f, wrt={wrt})({args}, cotangent={self.literal()})"),
+            (0.4, f"{halves}[1]({halves}[0]({args})[1], {self.literal()})"),
             (0.7, self.batched(reverse, names)),
             (0.4, f"pb.jvp(pb.jvp(f))((({args},), {tangents}), ({tangents}, None))"),
             (0.4, f"pb.grad(lambda {args}: pb.sum(pb.jvp(pb.grad(f, {one}))(({args},), {tangents})[1]))({args})"),

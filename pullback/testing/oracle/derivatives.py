@@ -129,7 +129,7 @@ def _part(e: Number, tag: int, k: int | None) -> Number:
 
 
 def _chosen(f: Function, wrt: Any) -> tuple[list[int], bool]:
-    several = isinstance(wrt, tuple)
+    several = isinstance(wrt, tuple | list)
     wanted = wrt if several else (0 if wrt is None else wrt,)
     return [f.parameters.index(w) if isinstance(w, str) else w % len(f.parameters) for w in wanted], several
 
@@ -281,6 +281,17 @@ def _weighted(moved: _Moved, result: Any, weights: Sequence[Any], a: Array, at: 
     return Array(a.shape, dtype, data)
 
 
+def forward_backward(f: Callable[..., Any], wrt: Any = None) -> tuple[Function, Function]:
+    """The result with the arguments, and `vjp` of these."""
+    base = _as_function(f)
+    weighted = vjp(base, wrt)
+
+    def backward(residuals: Any, cotangent: Any) -> Any:
+        return weighted.run(*residuals, cotangent=cotangent)[1]
+
+    return _derived(base, lambda *args: (base.run(*args), args)), Function(backward)
+
+
 def hvp(f: Callable[..., Any], wrt: Any = None) -> Function:
     """A Hessian times a vector."""
     base = _as_function(f)
@@ -425,6 +436,7 @@ __all__ = [
     "Function",
     "checkpoint",
     "custom_derivative",
+    "forward_backward",
     "function",
     "grad",
     "hessian",
