@@ -168,7 +168,7 @@ class _Writer:
         if self.awkward:
             special = [1.0, 0.5, 2.0] if positive else [0.0, 1.0, -1.0, 0.5, -0.0]
             if self.chance(0.15):
-                small, big = (1e-40, 1e15) if self.dtype == "float32" else (1e-310, 1e100)
+                small, big = (1e-30, 1e15) if self.dtype == "float32" else (1e-290, 1e100)
                 special += [small, big]
             values = np.where(self.rng.random(shape) < 0.5, self.rng.choice(special, shape), values)
         self.arguments[name] = values.astype(self.dtype)

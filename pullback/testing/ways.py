@@ -50,7 +50,7 @@ class Way:
     def in_force(self) -> Iterator[None]:
         """Functions defined and called inside are compiled so, however little work a thread would have."""
         with ExitStack() as stack:
-            environment = {"PULLBACK_BACKEND": "c", "PULLBACK_THREADS": str(self.threads)}
+            environment = {"PULLBACK_BACKEND": "c", "PULLBACK_THREADS": str(self.threads), "PULLBACK_VERIFY": "1"}
             stack.enter_context(patch.dict(os.environ, environment))
             for name in _ASKED:
                 stack.enter_context(patch(name, lambda: self.vector_bytes))

@@ -39,7 +39,7 @@ FOUND: Final[list[tuple[str, str, dict[str, Any], str, str]]] = [
         "lambda x, p: pb.build(2, lambda j: pb.fold(3, x[p[j]], lambda s, t: s * 0.5))",
         {"x": X, "p": np.array([1, 0])},
         "f(x, p)",
-        "KeyError in the tracer",
+        "",
     ),
     (
         "a pattern of reads outside",
@@ -47,14 +47,36 @@ FOUND: Final[list[tuple[str, str, dict[str, Any], str, str]]] = [
         "lambda s, t: pb.build((2, 2), lambda j, k: x[j] + s.at(p[k], t + 1, fill=0.5)))",
         {"x": X, "p": np.array([1, 0])},
         'pb.jacobian(f, sparse="coloured")(x, p)',
-        "the pattern reads outside of the state",
+        "",
     ),
     (
         "a guard in a second tangent",
         "lambda x, y: pb.sum_over(3, lambda i: y.at(i) * (x[0] / x[0]))",
         {"x": X, "y": Y},
         "pb.jvp(pb.jvp(f))(((x, y), (x, y)), ((x, y), None))",
-        "the tangent of a tangent reads outside of y_dot",
+        "",
+    ),
+    (
+        "a guard in a second tangent of stored quotients",
+        "lambda x: pb.build((2, 2), lambda i, j: "
+        "pb.build(2, lambda k: x[k] / (1.5 + pb.square(x[i // 2] * j)))[i // 2])",
+        {"x": X},
+        'pb.jacobian(pb.jacobian(f, mode="reverse"), mode="forward")(x)',
+        "",
+    ),
+    (
+        "a guard around a test",
+        "lambda x: pb.sin(pb.sum_over(2, lambda i: pb.where(x[i] > 0.7, x[i], x.at(i + 1))))",
+        {"x": X},
+        'pb.jacobian(pb.grad(f), mode="reverse")(x)',
+        "a test of x[i - 1] is read outside of [i >= 1]",
+    ),
+    (
+        "the columns of a largest element",
+        "lambda x: pb.max_over((2, 2), lambda k, l: x[k]) * x[0]",
+        {"x": X},
+        "pb.hessian(f, sparse=True)(x)",
+        "",
     ),
 ]
 

@@ -396,17 +396,24 @@ def _over_length(x: Number, length: Number) -> Number:
     return lift(0.0, x) if value_of(length) == 0 else apply("divide", x, length)
 
 
+def _at_a_singularity(a: Number, b: Number) -> Number:
+    """The derivative by convention, 0; it has none itself."""
+    if type(a) is Dual or type(b) is Dual:
+        raise Undecided(f"the second derivative of {a} ** {b}")
+    return lift(0.0, a)
+
+
 def _power_by_base(a: Number, b: Number, out: Number) -> Number:
     # b a^(b-1); 0 where b is 0, also at a = 0
     if value_of(b) == 0 and value_of(a) == 0:
-        return lift(0.0, a)
+        return _at_a_singularity(a, b)
     return b * apply("power", a, b - lift(1.0, b))
 
 
 def _power_by_exponent(a: Number, b: Number, out: Number) -> Number:
     # a^b log a; its limit 0 at a = 0
     if value_of(a) == 0 and value_of(b) >= 0:
-        return lift(0.0, a)
+        return _at_a_singularity(a, b)
     return out * apply("log", a)
 
 
