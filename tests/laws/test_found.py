@@ -72,6 +72,13 @@ FOUND: Final[list[tuple[str, str, dict[str, Any], str, str]]] = [
         "a test of x[i - 1] is read outside of [i >= 1]",
     ),
     (
+        "a sum of rows by data",
+        "lambda x, p: pb.sum_over(2, lambda i: pb.outer(x, x)[p[i]])",
+        {"x": X, "p": np.array([1, 0])},
+        "f(x, p)",
+        "KeyError in the tracer",
+    ),
+    (
         "the columns of a largest element",
         "lambda x: pb.max_over((2, 2), lambda k, l: x[k]) * x[0]",
         {"x": X},
