@@ -23,7 +23,7 @@ from dataclasses import replace
 from pullback.ad.edges import Edge, data_dependent, where_readable
 from pullback.ir import expr, types
 from pullback.ir.expr import Const, Get, Mul, Ref, Scalar
-from pullback.ir.index import Cond, Index, Var, as_index, cond, prove_nonnegative
+from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Var, as_index, cond, prove_nonnegative
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.brackets import Solution, solve
@@ -67,7 +67,10 @@ def transpose(e: Edge, element: Scalar, variables: Sequence[Var]) -> Scalar | No
     """
     if data_dependent(e.source, e.variables):
         return None
-    found = _solved(e, e.variables, variables, cotangent_term(e, element))
+    m = Substitution(variables={v: ZERO_INDEX for v in (*e.variables, *variables) if v.extent is ONE_INDEX})
+    places = [m.index(as_index(v) - i) for v, i in zip(variables, e.source, strict=True)]
+    summed = tuple(v for v in e.variables if v.extent is not ONE_INDEX)
+    found = solve(summed, places, m.scalar(cotangent_term(e, element)))
     return None if found is None else expr.reduce("sum", found.variables, found.term)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 from pullback.ad.algebra import axes, cotangent_term, transpose
 from pullback.ad.blocks import active_in, transpose_choose, transpose_fold, while_as_fold
@@ -16,7 +17,7 @@ from pullback.ad.calls import captured, check_captured, floating, pull, pull_aga
 from pullback.ad.edges import Edge, edges_of, unsolved
 from pullback.errors import DerivativeError
 from pullback.ir import expr
-from pullback.ir.expr import Const, Ref, Scalar, Select, Zero
+from pullback.ir.expr import Const, Ref, Scalar, Zero
 from pullback.ir.index import Index, Var, as_index
 from pullback.ir.program import (
     Block,
@@ -33,7 +34,7 @@ from pullback.ir.traverse import Substitution
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import fired, in_steps, step
 from pullback.rewrite.kronecker import solve_deltas
-from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.normal_form import normalise, peel_guards, under_guards
 from pullback.rewrite.steps import Accumulated, Given, Looped, Scattered, Transposed
 from pullback.source import Position
 
@@ -160,8 +161,8 @@ class _Sweep:
             step(lambda: Scattered(self.backward[-1]))
             part = expr.get(out, *variables)
         guard = None
-        if isinstance(part, Select) and isinstance(part.otherwise, Zero) and isinstance(e.weight, Const):
-            guard, part = part.test, part.then  # the cotangent is zero outside, and a finite factor keeps it so
+        if isinstance(e.weight, Const):  # the cotangent is zero outside of its guard, and a finite factor keeps it so
+            guard, part = _taken_off(part)
         if not isinstance(part, Zero):
             self.pending.setdefault(e.operand, []).append(_Part(variables, part, s.positions, guard))
 
@@ -218,7 +219,18 @@ class _Part:
 
 def _guard_of(e: Scalar) -> Scalar | None:
     """The data condition outside of which e is structurally zero."""
-    return e.test if isinstance(e, Select) and isinstance(e.otherwise, Zero) else None
+    return _taken_off(e)[0]
+
+
+def _taken_off(e: Scalar) -> tuple[Scalar | None, Scalar]:
+    """The data condition outside of which e is structurally zero, and e without it; conditions on indices stay."""
+    guards, core = peel_guards(e)
+    tests = [g for g in guards if isinstance(g, Scalar)]
+    if not tests:
+        return None, e
+    conds = [g for g in guards if not isinstance(g, Scalar)]
+    test = reduce(lambda a, b: expr.apply("logical_and", a, b), tests)
+    return expr.bracket(conds, test), under_guards(core, conds)  # outside of the conditions nobody may read the test
 
 
 class _Guard:

@@ -524,6 +524,11 @@ def select(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
             return bracket(conds, then)
         if len(conds) == 1 and not then.dtype.is_bool:
             return add(bracket(conds, then), bracket((conds[0].negate(),), otherwise))
+    if isinstance(then, Bracket) and isinstance(otherwise, Zero):
+        outer = [c for c in then.conds if not tests_places(c.index)]
+        if outer:  # the test may read what is there inside of them alone
+            inner = bracket([c for c in then.conds if c not in outer], then.arg)
+            return bracket(outer, select(condition, inner, otherwise))
     return intern(Select, condition, then, otherwise, then.dtype)
 
 

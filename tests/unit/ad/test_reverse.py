@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
-import pullback.prim  # noqa: F401  (registers the primitives)
+import pullback as pb
+import pullback.prim  # registers the primitives
 from pullback.ad.reverse import vjp
 from pullback.errors import DerivativeError
 from pullback.ir import types
@@ -16,6 +18,7 @@ from pullback.ir.index import DimSymbol, Index, Var, as_index, cond, symbol
 from pullback.ir.interpret import interpret
 from pullback.ir.program import Block, Build, Program, Scatter, While, walk_statements
 from pullback.ir.traverse import Substitution
+from pullback.ir.verify import verify
 from pullback.passes.pipeline import optimise
 
 F64 = types.f64
@@ -315,3 +318,45 @@ def test_matrix_calculus_identities() -> None:
     i, j = last.vars
     reads = [n for n in last.values[0].args if isinstance(n, Get) and n.ref is a]  # type: ignore[union-attr]
     assert [r.indices for r in reads] == [(as_index(j), as_index(i))]
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_guards_travel_through_axes_of_extent_one(keepdims: bool) -> None:
+    """Where a row is -inf throughout, its derivative is that of the branch taken, not of log(sum(exp(nan)))."""
+
+    def f(x: Any) -> Any:
+        largest = pb.max(x, axis=1, keepdims=True)
+        total = pb.sum(pb.exp(x - pb.stop_gradient(largest)), axis=1, keepdims=keepdims)
+        known = largest > -np.inf
+        return pb.sum(pb.where(known if keepdims else known[:, 0], pb.log(total), 0.0))
+
+    x = np.array([[1.0, 2.0], [-np.inf, -np.inf]])
+    expected = np.array([np.exp(x[0]) / np.exp(x[0]).sum(), [0.0, 0.0]])
+    for call in (pb.grad(f), pb.grad(f).interpret):
+        np.testing.assert_allclose(call(x), expected, rtol=1e-12)
+
+
+def test_a_guard_under_a_condition_on_indices_is_tested_where_that_holds() -> None:
+    """x[i - 1] > 0 is no test where i is 0."""
+
+    def f(x: Any) -> Any:
+        y = pb.build(x.shape[0], lambda i: pb.where(i > 0, pb.where(x[i - 1] > 0.0, pb.log(x[i - 1]), 0.0), 0.0))
+        return pb.sum(y)
+
+    x = np.array([2.0, 0.0, 4.0])
+    verify(pb.grad(f).program(x))
+    for call in (pb.grad(f), pb.grad(f).interpret):
+        np.testing.assert_allclose(call(x), [0.5, 0.0, 0.0])
+
+
+def test_a_test_inside_a_condition_is_not_made_outside_of_it() -> None:
+    """The Jacobian of a gradient: x[i - 1] > 0 is read where i >= 1 alone."""
+
+    def f(x: Any) -> Any:
+        first = pb.sum_over(x.shape[0], lambda i: pb.where(x[i] > 0, x[i], x.at(i + 1)))
+        return pb.fold(2, (0.0, first), lambda s, t: (s[1], pb.sin(s[1])))[0]
+
+    x = np.array([0.0, 0.5])
+    twice = pb.jacobian(pb.grad(f), mode="reverse")
+    verify(twice.program(x))
+    np.testing.assert_allclose(twice(x), twice.interpret(x))
