@@ -240,6 +240,9 @@ class Tracer:
         strict: bool = False,
     ) -> list[Ref]:
         """The arrays with these elements, as one statement; with `strict` nothing about data waits for a guard."""
+        if self.scope.lifted and not strict:  # what depends on nothing around is not lifted, and no guard is to come
+            stand_in = Build(tuple(Ref(n, v.dtype, ()) for n, v in zip(names, values)), tuple(variables), tuple(values))
+            strict = free_variables(stand_in, self._views).isdisjoint(self.scope.lifted)
         checker = RangeChecker(self, frozenset(variables), strict)
         checked = tuple(checker.scalar(v, ()) for v in values)
         shape = tuple(v.extent for v in variables)

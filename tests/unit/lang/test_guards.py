@@ -239,3 +239,18 @@ def test_loops_inside_build_check_what_they_read(name):
     for call in (f, f.interpret):
         with pytest.raises(IndexError, match="index 2"):
             call(x, np.array([0, 2, 0]))
+
+
+def test_rows_chosen_by_data_in_a_reduction_are_checked():
+    """The sum of rows depends on no index around it: there is no guard to wait for."""
+    u = np.arange(6.0).reshape(3, 2)
+    for f in (
+        lambda u, p: pb.sum_over(2, lambda i: u[p[i]]),
+        lambda u, p: pb.max_over(2, lambda i: u[p[i]]),
+        lambda u, p: pb.build(2, lambda j: pb.sum(pb.sum_over(2, lambda i: u[p[i]] * (j + 1.0)))),
+    ):
+        function = pb.function(f)
+        np.testing.assert_allclose(function(u, np.array([1, 0])), function.interpret(u, np.array([1, 0])))
+        for call in (function, function.interpret):
+            with pytest.raises(IndexError, match="index 5"):
+                call(u, np.array([2, 5]))
