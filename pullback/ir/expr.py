@@ -346,6 +346,8 @@ def apply(primitive: Primitive | str, *args: Scalar) -> Scalar:
         return args[0]
     if row.name == "divide" and isinstance(args[0], Bracket):
         return bracket(args[0].conds, apply(row, args[0].arg, args[1]))
+    if row.name == "divide" and isinstance(args[0], Select) and isinstance(args[0].otherwise, Zero):
+        return select(args[0].test, apply(row, args[0].then, args[1]), args[0].otherwise)
     return intern(Apply, row, args, dtype)
 
 
@@ -364,6 +366,8 @@ def cast(x: Scalar, dtype: DType) -> Scalar:
             return intern(FromIndex, x.index, dtype)
         case Bracket():
             return bracket(x.conds, cast(x.arg, dtype))
+        case Select() if isinstance(x.otherwise, Zero):
+            return select(x.test, cast(x.then, dtype), zero(dtype))
         case _:
             return intern(Cast, x, dtype)
 

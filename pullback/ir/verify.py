@@ -418,6 +418,11 @@ def implied(test: Scalar, outcome: bool) -> tuple[Cond, ...]:
             return implied(test.args[0], not outcome)
         case Apply() if test.primitive.name == ("logical_and" if outcome else "logical_or"):
             return (*implied(test.args[0], outcome), *implied(test.args[1], outcome))
+        case Apply() if test.primitive.name == ("logical_or" if outcome else "logical_and"):
+            one, other = (implied(a, outcome) for a in test.args)
+            return (*(c for c in one if prove(c, other)), *(c for c in other if prove(c, one)))
+        case Select() if outcome and isinstance(test.otherwise, Zero):
+            return (*implied(test.test, True), *implied(test.then, True))
         case _:
             pass
     return ()

@@ -265,19 +265,35 @@ def under_guards(e: Scalar, guards: Sequence[Guard]) -> Scalar:
 
 
 def guarded_sum(terms: Sequence[Scalar]) -> Scalar:
-    """The sum of terms, under the guards that all of them have: [c] a + [c] b = [c] (a + b).
+    """The sum of terms, under what all of them are under: their common guards, and that any of the others hold.
 
-    What is multiplied by it is then evaluated only where the terms are, as an element that lies outside elsewhere.
+        [c] (t ? x : {}) + [c] (u ? y : {})  -->  [c] (t or u ? (t ? x : {}) + (u ? y : {}) : {})
+
+    So what it is multiplied by is met only where one of the terms would have met it.
     """
     if len(terms) == 1:
         return terms[0]
     peeled = [peel_guards(t) for t in terms]
     common = [g for g in peeled[0][0] if all(g in guards for guards, _ in peeled)]
-    if not common:
-        return expr.add(*terms)
-    return under_guards(
-        expr.add(*(under_guards(core, [g for g in guards if g not in common]) for guards, core in peeled)), common
-    )
+    rests = [([g for g in guards if g not in common], core) for guards, core in peeled]
+    total = expr.add(*(under_guards(core, guards) for guards, core in rests))
+    if all(guards for guards, _ in rests):
+        total = expr.select(any_of([all_of(guards) for guards, _ in rests]), total, expr.zero(total.dtype))
+    return under_guards(total, common)
+
+
+def all_of(guards: Sequence[Guard]) -> Scalar:
+    """Guards, outermost first, as one bool scalar: each is looked at where those before it hold."""
+    *outer, last = guards
+    return under_guards(expr.test((last,)) if isinstance(last, Cond) else last, outer)
+
+
+def any_of(tests: Sequence[Scalar]) -> Scalar:
+    """Bool scalars, of which one holds."""
+    first, *rest = dict.fromkeys(tests)
+    for t in rest:
+        first = expr.apply("logical_or", first, t)
+    return first
 
 
 def _replace_data(index: Index, atom: Data, by: Index) -> Index:

@@ -1,0 +1,50 @@
+"""What `where` does not take brings neither NaN nor a read outside of its array into a derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+
+X = np.array([0.0, 0.5, 2.0])
+PLACES = np.array([1, 7, 2])
+
+
+def each(f: Callable[[Any], Any]) -> Any:
+    return pb.build(3, f)
+
+
+def narrow(x: Any) -> Any:
+    return pb.where(x > 0, (1 / x).astype(pb.float32), pb.asarray(0.0, dtype=pb.float32))
+
+
+# what is written, its derivatives on the diagonal, and how far right of it they are
+GUARDED: dict[str, tuple[Callable[[Any], Any], list[float], int]] = {
+    "a part under two guards": (
+        lambda x: pb.where(x > 0, 1 / x, 0.0) + pb.where(x > 1, 3 * (1 / x), 0.0), [0.0, -4.0, -1.0], 0),
+    "a root under two guards": (
+        lambda x: pb.where(x > 0, pb.sqrt(x), 0.0) + pb.where(x > 1, pb.sqrt(x), 0.0), [0.0, 0.5**0.5, 0.5**0.5], 0),
+    "a conversion": (narrow, [0.0, -4.0, -0.25], 0),
+    "a neighbour under two conditions": (
+        lambda x: each(lambda i: pb.where(i > 0, x.at(i - 1) ** 2, 0.0) + pb.where(i > 1, x.at(i - 1), 0.0)),
+        [0.0, 0.0, 2.0], -1),
+}
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse", "mixed"])
+@pytest.mark.parametrize("name", GUARDED)
+def test_guards_travel_together(name: str, mode: Any) -> None:
+    f, slopes, offset = GUARDED[name]
+    expected = np.diag(slopes) if not offset else np.diag(slopes[1:], offset)
+    np.testing.assert_allclose(pb.jacobian(pb.function(f), mode=mode)(X), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse", "mixed"])
+def test_a_place_under_two_guards(mode: Any) -> None:
+    f = lambda x, n: each(lambda i: pb.where(n[i] < 3, x[n[i]] ** 2, 0.0) + pb.where(n[i] < 2, x[n[i]], 0.0))
+    expected = [[0.0, 2.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 4.0]]
+    np.testing.assert_allclose(pb.jacobian(pb.function(f), mode=mode)(X, PLACES), expected)
