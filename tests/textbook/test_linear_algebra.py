@@ -336,7 +336,7 @@ def plain_levinson(r: Any, y: Any) -> Any:
 
 
 def jacobi_rotations(a: Any) -> Any:
-    """Two sweeps of rotations that take the elements off the diagonal away."""
+    """A sweep of rotations, each of which takes an element off the diagonal away."""
     n = a.shape[0]
 
     def rotate(a: Any, p: Any, q: Any) -> Any:
@@ -347,27 +347,25 @@ def jacobi_rotations(a: Any) -> Any:
         return pb.build((n, n), lambda i, j: pb.where(
             j == p, c * rows[i, p] - s * rows[i, q], pb.where(j == q, s * rows[i, p] + c * rows[i, q], rows[i, j])))
 
-    for _ in range(2):
-        for p in range(n):
-            for q in range(p + 1, n):
-                a = rotate(a, p, q)
+    for p in range(n):
+        for q in range(p + 1, n):
+            a = rotate(a, p, q)
     return pb.build(n, lambda i: a[i, i])
 
 
 def plain_jacobi_rotations(a: Any) -> Any:
     n = len(a)
-    for _ in range(2):
-        for p in range(n):
-            for q in range(p + 1, n):
-                theta = np.arctan2(2 * a[p, q], a[q, q] - a[p, p]) / 2
-                turn = np.eye(n, dtype=a.dtype)
-                turn[p, p] = turn[q, q] = np.cos(theta)
-                turn[p, q], turn[q, p] = -np.sin(theta), np.sin(theta)
-                a = turn @ a @ turn.T
+    for p in range(n):
+        for q in range(p + 1, n):
+            theta = np.arctan2(2 * a[p, q], a[q, q] - a[p, p]) / 2
+            turn = np.eye(n, dtype=a.dtype)
+            turn[p, p] = turn[q, q] = np.cos(theta)
+            turn[p, q], turn[q, p] = -np.sin(theta), np.sin(theta)
+            a = turn @ a @ turn.T
     return np.diag(a)
 
 
-def hessenberg_free_determinant(a: Any) -> Any:
+def determinant(a: Any) -> Any:
     """The determinant by elimination with the largest pivot."""
     n = a.shape[0]
 
@@ -382,17 +380,14 @@ def hessenberg_free_determinant(a: Any) -> Any:
     return pb.fold(n, (a, 1.0), column)[1]
 
 
-def plain_hessenberg_free_determinant(a: Any) -> Any:
-    a, det = a.copy(), LONG_ONE
+def plain_determinant(a: Any) -> Any:
+    a, det = a.copy(), np.longdouble(1)
     for k in range(len(a)):
         p = k + int(np.argmax(np.abs(a[k:, k])))
         a[[k, p]] = a[[p, k]]
         det = det * a[k, k] * (1 if p == k else -1)
         a[k + 1 :] -= np.outer(a[k + 1 :, k] / a[k, k], a[k])
     return det
-
-
-LONG_ONE = np.longdouble(1)
 
 
 @pytest.mark.parametrize("n", [5, 33])
@@ -406,7 +401,7 @@ def test_substitution_and_factors(n: int) -> None:
     )
 
 
-@pytest.mark.parametrize("n", [5, 33])
+@pytest.mark.parametrize("n", [33])
 def test_orthogonal_factors(n: int) -> None:
     check(
         Algorithm(gram_schmidt, plain_gram_schmidt, (RNG.uniform(-1, 1, (n + 3, n)) + 2 * np.eye(n + 3, n),)),
@@ -415,7 +410,7 @@ def test_orthogonal_factors(n: int) -> None:
     )
 
 
-@pytest.mark.parametrize("n", [5, 37])
+@pytest.mark.parametrize("n", [37])
 def test_iterations(n: int) -> None:
     a, s, b = matrix(n), symmetric(n), vector(n)
     check(
@@ -433,7 +428,7 @@ def test_structured_systems(n: int) -> None:
     check(
         Algorithm(thomas, plain_thomas, (vector(n), vector(n) + 3, vector(n), vector(n))),
         Algorithm(levinson, plain_levinson, (r, vector(n))),
-        Algorithm(hessenberg_free_determinant, plain_hessenberg_free_determinant, (RNG.uniform(-1, 1, (n, n)) / 2,)),
+        Algorithm(determinant, plain_determinant, (RNG.uniform(-1, 1, (n, n)) / 2,)),
     )
 
 
