@@ -61,6 +61,8 @@ def prove_nonnegative(index: Index, known: tuple[Cond, ...] = ()) -> bool:
         return ends[0] >= 0
     if known and prove_nonnegative(index):  # many conditions make many ways, and steps are counted
         return True
+    if any(k.op == ">=" and k.index is index for k in known):  # a product of data has no bounds but those it is given
+        return True
     return _prove(index, tuple(k for k in known if k.op != "!="), _DEPTH, [_STEPS])
 
 
