@@ -265,7 +265,7 @@ def under_guards(e: Scalar, guards: Sequence[Guard]) -> Scalar:
 
 
 def guarded_sum(terms: Sequence[Scalar]) -> Scalar:
-    """The sum of terms, under what all of them are under: their common guards, and that any of the others hold.
+    """The sum of terms, under what all of them are under: their common guards, and that any of the tests of data hold.
 
         [c] (t ? x : {}) + [c] (u ? y : {})  -->  [c] (t or u ? (t ? x : {}) + (u ? y : {}) : {})
 
@@ -277,7 +277,7 @@ def guarded_sum(terms: Sequence[Scalar]) -> Scalar:
     common = [g for g in peeled[0][0] if all(g in guards for guards, _ in peeled)]
     rests = [([g for g in guards if g not in common], core) for guards, core in peeled]
     total = expr.add(*(under_guards(core, guards) for guards, core in rests))
-    if all(guards for guards, _ in rests):
+    if all(any(isinstance(g, Scalar) for g in guards) for guards, _ in rests):  # of indices alone, they are deltas
         total = expr.select(any_of([all_of(guards) for guards, _ in rests]), total, expr.zero(total.dtype))
     return under_guards(total, common)
 
