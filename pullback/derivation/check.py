@@ -30,7 +30,17 @@ from pullback.ir.grid import Machine, NDArray
 from pullback.ir.index import Var
 from pullback.ir.interpret import run_block, run_statement
 from pullback.ir.printer import print_scalar, print_statement
-from pullback.ir.program import Block, Build, Program, Scatter, Statement, block_reads, statement_reads
+from pullback.ir.program import (
+    Block,
+    Build,
+    Fold,
+    Program,
+    Scatter,
+    Statement,
+    block_reads,
+    blocks_of,
+    statement_reads,
+)
 from pullback.ir.traverse import walk
 from pullback.rewrite.fired import Step
 from pullback.rewrite.steps import Local, Rewritten, Scattered, Seeded, Separated, Solved, Transposed
@@ -227,7 +237,8 @@ class _Checker:
         seeds = dict(f.seeds)
         back = {new: old for old, new in f.renamed.items()}
         reads = dict.fromkeys([*block_reads(f.before), *f.before.results, *block_reads(f.after), *f.after.results])
-        machine = self._machine([r for r in reads if r not in _made(f.before) | _made(f.after)])
+        free = _free((*f.before.statements, *f.after.statements))
+        machine = self._machine([r for r in reads if r not in _made(f.before) | _made(f.after)], free)
         for r, value in seeds.items():
             machine.arrays[r] = _values(machine, tuple(Var("i", e) for e in r.shape), value)
         for new, old in back.items():
@@ -239,7 +250,8 @@ class _Checker:
 
     def _rewritten(self, s: Step, f: Rewritten) -> None:
         reads = dict.fromkeys([*f.before.inputs, *block_reads(f.before.body), *block_reads(f.after.body)])
-        machine = self._machine([r for r in reads if r not in _made(f.before.body) | _made(f.after.body)])
+        free = _free((*f.before.body.statements, *f.after.body.statements))
+        machine = self._machine([r for r in reads if r not in _made(f.before.body) | _made(f.after.body)], free)
         before = [np.array(a) for a in run_block(machine, f.before.body)]
         for name, a, b in zip(f.before.output_names or map(str, f.before.outputs), before,
                               run_block(machine, f.after.body), strict=True):
@@ -258,6 +270,9 @@ def _free(statements: Iterable[Statement]) -> set[Var]:
             found |= frozenset().union(*(v.free for v in s.values)) - set(s.vars)
         elif isinstance(s, Scatter):
             found |= frozenset().union(s.value.free, *(i.free for i in s.indices)) - set(s.vars)
+        else:
+            inner = set().union(*(_free(b.statements) for b in blocks_of(s)))
+            found |= inner - {s.var} if isinstance(s, Fold) else inner
     return found
 
 

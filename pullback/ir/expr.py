@@ -466,7 +466,7 @@ def _is_power_of_two(value: bool | int | float) -> bool:
 
 
 def bracket(conds: Iterable[Cond | bool], x: Scalar) -> Scalar:
-    """X where all conditions hold, else structural zero; conditions that read data stand inside the others.
+    """X where all conditions hold, else structural zero; conditions that read data stand inside the others, those at places from data innermost.
 
     Those that test a place when the program runs stand inside guards too: it is tested for what asks for it alone.
     """
@@ -487,11 +487,20 @@ def bracket(conds: Iterable[Cond | bool], x: Scalar) -> Scalar:
         if tested:
             x = select(x.test, bracket(tested, x.then), x.otherwise)
             return bracket([c for c in kept if c not in tested], x)
-    plain = [c for c in kept if c not in data]
-    for group in (data, plain):  # data is read only where the plain conditions hold: its bracket is the inner one
-        if group:
-            x = intern(Bracket, tuple(sorted(group, key=_cond_key)), x, x.dtype)
+    levels: dict[int, list[Cond]] = {}
+    for c in kept:
+        levels.setdefault(_data_level(c.index), []).append(c)
+    for level in sorted(levels, reverse=True):  # data is read only where the conditions on its place hold
+        x = intern(Bracket, tuple(sorted(levels[level], key=_cond_key)), x, x.dtype)
     return x
+
+
+def _data_level(index: Index) -> int:
+    """How deep data are nested in an index: 0 without, 1 for x[i], 2 for x[y[i]]."""
+    from pullback.ir.traverse import indices_of, walk
+
+    inner = [i for a in index.data for n in walk(a.scalar, into_indices=False) for i in indices_of(n)]
+    return 1 + max(map(_data_level, inner), default=0) if index.data else 0
 
 
 def _cond_key(c: Cond) -> Key:

@@ -15,7 +15,7 @@ from pullback.loops.verify import verify_function
 from pullback.runtime.compile import build_library
 from pullback.runtime.emit import emit_c, lower_program
 from pullback.runtime.executor import compile_general, compile_program
-from pullback.runtime.load import open_entry
+from pullback.runtime.load import Library
 
 needs_c = pytest.mark.skipif(not any(shutil.which(n) for n in ("cc", "gcc", "clang")), reason="no C compiler")
 Array = np.ndarray[Any, Any]
@@ -122,7 +122,7 @@ def test_plain_form(text: str) -> None:
     got = [np.empty_like(w) for w in wanted]
     arena = np.zeros(source.arena_bytes + 64, np.uint8)
     start = -arena.ctypes.data % 64
-    entry = open_entry(path, source.name, len(inputs) + len(got) + 1)
+    entry = Library(str(path)).entry(source.name, len(inputs) + len(got) + 1)
     assert entry(*(a.ctypes.data for a in (*inputs, *got)), arena.ctypes.data + start) == 0
     for w, g in zip(wanted, got, strict=True):
         np.testing.assert_allclose(g, w, rtol=2e-4 if w.dtype == np.float32 else 1e-10)

@@ -12,9 +12,10 @@ from pullback.runtime.emit import c_source, lower_program
 from pullback.runtime.executor import compile_program
 
 TEXT = """descent(w0: f64[M, N], x: f64[T, K, M], y: f64[K, N], rate: f64) {
-  w = fold t < T (v = w0) {
-    z = build m < M, n < N { v[m, n] + FACTOR sum k < K { x[t, k, m] * y[k, n] } }
-    yield z }
+  w, last = fold t < T (v = w0, p = y) {
+    z = build m < M, n < N { v[m, n] + FACTOR sum k < K { x[t, k, m] * p[k, n] } }
+    q = build k < K, n < N { p[K - 1 - k, n] }
+    yield z, q }
   return w }"""
 
 DIMS = {"M": 45, "N": 70, "K": 190, "T": 3}
@@ -38,4 +39,4 @@ def test_an_update_by_a_product(factor: str) -> None:
 def test_the_factor_stands_in_the_tile() -> None:
     text = c_source(parse_program(TEXT.replace("FACTOR", "-1.0 * rate *")), DIMS)
     assert "-1 * scale * sum over k" in text
-    assert lower_program(parse_program(TEXT.replace("FACTOR", "")), DIMS).memory.bytes < 190 * 115 * 8 + 20_000
+    assert lower_program(parse_program(TEXT.replace("FACTOR", "")), DIMS).memory.bytes < 190 * 115 * 8 + 2 * 190 * 70 * 8 + 20_000

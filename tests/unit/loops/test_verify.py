@@ -107,7 +107,7 @@ def test_lives_of_a_plan_end_where_nothing_reads_any_more() -> None:
 
 def test_state_carried_from_trip_to_trip_lives_through_the_loop() -> None:
     text = """carried(x: f64[N]) {
-      s = fold t < 10 (a = x) { b = build n < N { a[n] + 1.0 } yield b }
+      s = fold t < 10 (a = x) { b = build n < N { a[n] * a[n] } yield b }
       y = build n < N { sum m < N { s[m] * s[n] } }
       return y }"""
     made = lower_program(parse_program(text), {"N": 9}, False)
