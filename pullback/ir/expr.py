@@ -466,7 +466,9 @@ def _is_power_of_two(value: bool | int | float) -> bool:
 
 
 def bracket(conds: Iterable[Cond | bool], x: Scalar) -> Scalar:
-    """X where all conditions hold, else structural zero; conditions that read data stand inside the others, those at places from data innermost.
+    """X where all conditions hold, else structural zero; conditions that read data stand inside the others.
+
+    Those that read it at places from data are innermost.
 
     Those that test a place when the program runs stand inside guards too: it is tested for what asks for it alone.
     """

@@ -39,4 +39,5 @@ def test_an_update_by_a_product(factor: str) -> None:
 def test_the_factor_stands_in_the_tile() -> None:
     text = c_source(parse_program(TEXT.replace("FACTOR", "-1.0 * rate *")), DIMS)
     assert "-1 * scale * sum over k" in text
-    assert lower_program(parse_program(TEXT.replace("FACTOR", "")), DIMS).memory.bytes < 190 * 115 * 8 + 2 * 190 * 70 * 8 + 20_000
+    panels, factors = 190 * 115 * 8, 2 * 190 * 70 * 8
+    assert lower_program(parse_program(TEXT.replace("FACTOR", "")), DIMS).memory.bytes < panels + factors + 20_000

@@ -108,7 +108,8 @@ CASES: dict[str, tuple[str, dict[str, int]]] = {
         e = build n < N { s[n] + [n >= t] s[N - 1 - n] }
         yield c, d, e }
       return a, b, s }""", {"N": 4, "M": 3}),
-    "packed": ("""packed(x: f32[M, K], y: f32[N, K], b: f32[N], image: f32[C, H, W], w: f32[O, C, P, P], v: f32[R, Q]) where K >= R {
+    "packed": ("""packed(x: f32[M, K], y: f32[N, K], b: f32[N], image: f32[C, H, W], w: f32[O, C, P, P],
+        v: f32[R, Q]) where K >= R {
       z = build m < M, n < N { maximum(sum k < K { x[m, k] * y[n, k] } + b[n], 0.0) }
       u = build o < O, i < H - P + 1, j < W - P + 1 { sum c < C, p < P, q < P {
         image[c, i + p, j + q] * w[o, c, p, q] } }
