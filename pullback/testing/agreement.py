@@ -25,8 +25,9 @@ from pullback.errors import PullbackError
 from pullback.testing import oracle
 from pullback.testing.oracle import numbers, trees
 
-# What a well-formed program may be refused for: a sparse derivative that is dense, extents that a proof assumes.
-REFUSALS: Final = ("E204", "E114")
+# What a well-formed program may be refused for: a sparse derivative that is dense, extents that a proof assumes, and
+# in debug builds an infinity.
+REFUSALS: Final = ("E204", "E114", "E403")
 BASES: Final[tuple[numbers.Arithmetic, ...]] = ("bounded", "precise")
 NAMES: Final = {name: getattr(jaxtyping, name) for name in ("Float", "Float32", "Float64", "Int32", "Int64", "Bool")}
 
@@ -85,25 +86,35 @@ class Program:
         for kind in BASES:
             try:
                 with oracle.arithmetic(kind):
-                    before = numbers.operations[0]
+                    before = numbers.operations[0], numbers.overflows[0]
                     expected = self.ask(oracle, query)
             except Exception as error:  # it is undecided, or no sensible program
                 return Verdict(undecided=f"{type(error).__name__}: {error}")
-            verdict = Verdict([raised]) if raised else compare(found, expected, numbers.operations[0] - before)
+            verdict = Verdict([raised])
+            if not raised:
+                operations, overflows = (b[0] - a for a, b in zip(before, (numbers.operations, numbers.overflows)))
+                verdict = compare(found, expected, operations, overflows > 0)
             if raised or not verdict.faults:
                 break
         return verdict
 
 
-def compare(found: Any, expected: Any, operations: int) -> Verdict:
-    """The verdict on a tree of NumPy arrays beside one of the oracle's."""
+def compare(found: Any, expected: Any, operations: int, overflows: bool = False) -> Verdict:
+    """The verdict on a tree of NumPy arrays beside one of the oracle's.
+
+    Args:
+        found: what a program gave.
+        expected: what it should have given.
+        operations: how many the oracle needed.
+        overflows: whether some number may have been infinite on the way; then infinities and NaN say nothing.
+    """
     verdict = Verdict()
     theirs, ours = trees.leaves(_dense(found)), trees.leaves(expected)
     if len(theirs) != len(ours):
         verdict.faults.append(f"{len(theirs)} arrays instead of {len(ours)}")
         return verdict
     for k, (a, b) in enumerate(zip(theirs, ours, strict=True)):
-        _compare_array(verdict, f"result {k}", np.asarray(a), b, operations)
+        _compare_array(verdict, f"result {k}", np.asarray(a), b, operations, overflows)
     return verdict
 
 
@@ -112,7 +123,7 @@ def _dense(found: Any) -> Any:
 
 
 def _compare_array(verdict: Verdict, name: str, found: np.ndarray[Any, Any], expected: oracle.Array,
-                   operations: int) -> None:
+                   operations: int, overflows: bool) -> None:
     if found.dtype.name != expected.dtype.name:
         verdict.faults.append(f"{name} is {found.dtype}, not {expected.dtype}")
         return
@@ -130,7 +141,8 @@ def _compare_array(verdict: Verdict, name: str, found: np.ndarray[Any, Any], exp
                 verdict.compared += 1
                 continue
             tolerance = 4 * e.error + operations * e.unit * e.size
-            if not math.isfinite(value) or not tolerance <= 0.01 * max(abs(value), e.size, 1e-300):
+            endless = not math.isfinite(value) or (overflows and not math.isfinite(a))
+            if endless or not tolerance <= 0.01 * max(abs(value), e.size, 1e-300):
                 verdict.open += 1
                 continue
             wrong = not abs(a - value) <= tolerance

@@ -23,7 +23,7 @@ import numpy as np
 NDArray = np.ndarray[Any, Any]
 
 SMALL: Final = (1, 2, 2, 3, 3, 4, 5)
-LARGE: Final = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40)  # around lengths of vectors and strips
+LARGE: Final = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 32, 33, 33, 40, 40)  # around lengths of vectors and strips
 ANYWHERE: Final = ("sin", "cos", "tanh", "logistic", "atan", "erf", "asinh", "abs", "relu", "square", "negative")
 # What a function needs to be in its domain and of moderate size; {} is any number.
 TAMED: Final = {
@@ -596,7 +596,8 @@ class _Writer:
         count = self.choose((3, 1), (3, 2), (1.5, 3), (0.7, 4))
         inits = [self.array(dims, depth - 2) for _ in range(count)]
         state, t = self.loop_names()
-        trips = self.pick(self.dims) if self.chance(0.5) else Dim("2", 2) if self.chance(0.5) else Dim("3", 3)
+        size = self.choose((3, 2), (3, 3), (1, 4), (1, 5))
+        trips = self.pick(self.dims) if self.chance(0.4) else Dim(str(size), size)
         if dims and self.chance(0.4):
             trips = dims[0]
         extent = self.extent(trips)
@@ -614,20 +615,27 @@ class _Writer:
     def steps(self, dims: tuple[Dim, ...], states: list[Var], t: IndexVar, depth: int) -> list[str]:
         """The next value of each state: the old one of another, or something new."""
         count = len(states)
+        step = self.pointwise if self.chance(0.35) else self.step
         how = self.choose((3, "new"), (2, "chain"), (1, "rotate"), (1, "swap"), (2, "any")) if count > 1 else "new"
         if how == "rotate":
             turned = [states[(k + 1) % count].text for k in range(count)]
-            turned[-1] = self.step(dims, states, t, depth)
+            turned[-1] = step(dims, states, t, depth)
             return turned
         if how == "chain":
-            return [self.step(dims, states, t, depth), *(s.text for s in states[:-1])]
+            return [step(dims, states, t, depth), *(s.text for s in states[:-1])]
         if how == "swap":
-            rest = [self.step(dims, states, t, depth - 1) for _ in states[2:]]
-            return [states[1].text, self.step(dims, states, t, depth), *rest]
+            rest = [step(dims, states, t, depth - 1) for _ in states[2:]]
+            return [states[1].text, step(dims, states, t, depth), *rest]
         if how == "any":
-            return [self.pick(states).text if self.chance(0.4) else self.step(dims, states, t, depth - 1)
-                    for _ in states]  # fmt: skip
-        return [self.step(dims, states, t, depth if k == 0 else depth - 1) for k in range(count)]
+            return [self.pick(states).text if self.chance(0.4) else step(dims, states, t, depth - 1) for _ in states]
+        return [step(dims, states, t, depth if k == 0 else depth - 1) for k in range(count)]
+
+    def pointwise(self, dims: tuple[Dim, ...], states: list[Var], t: IndexVar, depth: int) -> str:
+        """A new state, each element of which is made of the same elements of others."""
+        same = [*states, *(v for v in self.scope if v.dims == dims)]
+        a, b = self.pick(states).text, self.pick(same).text
+        new = self.choose((3, f"{a} + {b}"), (2, f"{a} * {b}"), (1, f"{a} - 0.5 * {b}"), (1, f"0.9 * {a}"))
+        return new if self.chance(0.3) else f"pb.{self.pick(('sin', 'tanh', 'atan'))}({new})"
 
     def step(self, dims: tuple[Dim, ...], states: list[Var], t: IndexVar, depth: int) -> str:
         """A new state."""

@@ -79,6 +79,21 @@ FOUND: Final[list[tuple[str, str, dict[str, Any], str, str]]] = [
         "",
     ),
     (
+        "the position of an extreme of extremes",
+        "lambda x: pb.min(pb.build((2, 3), lambda i, j: pb.min_over(2, lambda k: x[i])))",
+        {"x": X},
+        "pb.grad(f)(x)",
+        "",
+    ),
+    (
+        "the position of an extreme behind a clipped index",
+        "lambda x: pb.build(5, lambda i: pb.concat([x, pb.build(3, lambda i: pb.max_over(2, lambda k: x[k]))])"
+        "[pb.clip(i, 0, 2)])",
+        {"x": X},
+        'pb.jacobian(f, mode="forward")(x)',
+        "",
+    ),
+    (
         "the columns of a largest element",
         "lambda x: pb.max_over((2, 2), lambda k, l: x[k]) * x[0]",
         {"x": X},

@@ -144,3 +144,11 @@ def test_programs_are_asked_in_both_meanings(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_dtypes_are_those_of_the_language() -> None:
     assert all(getattr(oracle, str(d.numpy)).kind == d.kind for d in types.DTYPES)
+
+
+def test_what_overflows_on_the_way_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")
+    program = Program("f = pb.function(lambda x: x * 1e30 * 1e30 * 1e-30)", {"x": np.array([1.0], np.float32)})
+    assert program.judge("f(x)") == Verdict(open=1)
+    guarded = Program("f = pb.function(lambda x: pb.sum(pb.where(x > 0, pb.log(x), 0.0)))", {"x": np.array([0.0, 1.0])})
+    assert guarded.judge("pb.grad(f)(x)") == Verdict(compared=2)

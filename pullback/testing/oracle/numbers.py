@@ -192,6 +192,8 @@ class Bounded:
         if error == 0 and has_few_bits(value, FEW_BITS[unit]):
             return Bounded(value, size, 0.0, unit, key)
         error += unit * size + SMALLEST[unit]
+        if size > LARGEST[unit] and math.isfinite(self.size) and math.isfinite(other.size):
+            overflows[0] += 1
         return Bounded(value, size, error if size <= LARGEST[unit] else math.inf, unit, key)
 
     def __repr__(self) -> str:
@@ -253,6 +255,7 @@ def _bounded_step(name: str, args: tuple[Bounded, ...]) -> Bounded:
 
 _arithmetic: Arithmetic = "float"
 operations = [0]  # primitives of elements so far
+overflows = [0]  # sums and products so far, of numbers, that a dtype may have no room for
 
 
 @contextmanager
@@ -527,4 +530,4 @@ def apply(name: str, *args: Number) -> Number:
 
 
 __all__ = ["Arithmetic", "Bounded", "Dual", "Number", "Undecided", "apply", "arithmetic", "cast", "compare",
-           "error_of", "lift", "number", "operations", "plain", "value_of"]
+           "error_of", "lift", "number", "operations", "overflows", "plain", "value_of"]
