@@ -30,6 +30,7 @@ from pullback.ir.types import DType
 _SERIAL = count()
 _F32 = struct.Struct("<f")
 _NO_REFS: frozenset[Ref] = frozenset()
+FORK: Final = 7  # what a choice adds to the depth of an expression, beside the node
 
 ReduceOp = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any", "all"]
 REDUCE_OPS: Final[tuple[ReduceOp, ...]] = ("sum", "prod", "max", "min", "argmax", "argmin", "any", "all")
@@ -64,11 +65,14 @@ class Ref:
 class Scalar(Interned):
     """Base of scalar nodes. `free` holds the index variables, `refs` the arrays that occur.
 
-    `below` is what a walk finds under the node, kept from the first walk where it is short.
+    `below` is what a walk finds under the node, kept from the first walk where it is short. `depth` is the number of
+    nodes on the longest way down, those in indices included, a choice counting for more than one: what is under it is
+    looked at once for each way there.
     """
 
-    __slots__ = ("below", "dtype", "free", "refs")
+    __slots__ = ("below", "depth", "dtype", "free", "refs")
     below: tuple[Scalar, ...] | None
+    depth: int
     dtype: DType
     free: frozenset[Var]
     refs: frozenset[Ref]
@@ -76,13 +80,20 @@ class Scalar(Interned):
     def _collect(self, *parts: Scalar | Index | Cond) -> None:
         free: frozenset[Var] = frozenset()
         refs = _NO_REFS
+        depth = 0
         for part in parts:
             if part.free:
                 free = free | part.free if free else part.free
-            found = part.refs if isinstance(part, Scalar) else index_refs(part)
+            if isinstance(part, Scalar):
+                found, below = part.refs, part.depth
+            else:
+                found = index_refs(part)
+                below = index_depth(part) if found else 0
             if found:
                 refs = refs | found if refs else found
-        self.free, self.refs, self.below = free, refs, None
+            if below > depth:
+                depth = below
+        self.free, self.refs, self.below, self.depth = free, refs, None, depth + 1
 
     def __add__(self, other: Scalar | float) -> Scalar:
         return add(self, lift(other, self.dtype))
@@ -231,6 +242,7 @@ class Select(Scalar):
 
     def _prepare(self) -> None:
         self._collect(self.test, self.then, self.otherwise)
+        self.depth += FORK
 
 
 class Reduce(Scalar):
@@ -255,6 +267,13 @@ def index_refs(index: Index | Cond) -> frozenset[Ref]:
     if isinstance(index, Cond):
         index = index.index
     return frozenset().union(*[a.scalar.refs for a in index.data]) if index.data else _NO_REFS
+
+
+def index_depth(index: Index | Cond) -> int:
+    """The depth of the data-dependent atoms of an index or condition."""
+    if isinstance(index, Cond):
+        index = index.index
+    return max((a.scalar.depth for a in index.data), default=0)
 
 
 def tests_places(index: Index) -> bool:

@@ -13,13 +13,13 @@ Reading is `element(indices)`. `ref_of` makes any of them an array of the progra
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 import numpy as np
 
 from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import expr, types
-from pullback.ir.expr import Get, Ref, Scalar
+from pullback.ir.expr import Add, Get, Mul, Ref, Scalar
 from pullback.ir.index import DimSymbol, Index, Var, as_index
 from pullback.ir.types import DType
 from pullback.lang.naming import assigned_name, axis_names
@@ -29,6 +29,8 @@ from pullback.source import Position, user_position
 if TYPE_CHECKING:
     from pullback.lang.array import Array
 
+DEEPEST: Final = 32  # nodes on a way down an expression
+WIDEST: Final = 64  # terms or factors
 Weak = Literal["bool", "integer", "floating"]
 Indices = tuple[Index, ...]
 Rule = Callable[[Indices], Scalar]
@@ -117,7 +119,10 @@ def _where_there_are_any(extents: Indices, rule: Rule, dtype: DType) -> Rule:
 
 
 def scalar(e: Scalar) -> Array:
-    """A value of rank 0."""
+    """A value of rank 0; a long expression as a statement of its own, so that no expression is too long to walk."""
+    if e.depth > DEEPEST or (isinstance(e, Add | Mul) and len(e.args) > WIDEST):
+        position = user_position()
+        return from_ref(current().build((), [e], [assigned_name(position) or "value"], position)[0])
     h = _blank()
     h.extents, h._dtype = (), e.dtype
     h._rule = lambda indices: e

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from pullback.ir import expr
 from pullback.ir.alpha import Key, alpha_key
@@ -229,6 +230,9 @@ class Template:
         return Call(self.kernel, tuple(View(a) if isinstance(a, Buffer) else a for a in arguments))
 
 
+MOST_TOGETHER: Final = 256  # neighbouring statements that are looked at as one loop nest
+
+
 class Lowering:
     """Lowers blocks. `statement` gives the statements for one; kernels come from `kernels`."""
 
@@ -249,27 +253,33 @@ class Lowering:
     def block(self, b: Block) -> list[Stmt]:
         """The statements of a block."""
         out: list[Stmt] = []
-        statements = list(self.storage.order.get(b, b.statements))
-        ahead = 0
-        while statements:
-            if ahead <= 0:
-                ahead = next((k for k, s in enumerate(statements) if s in self.storage.joined), len(statements))
-            call, count = self._together(statements, ahead, b)
-            ahead -= count
-            out += [call] if call is not None else self.statement(statements[0])
+        statements = self.storage.order.get(b, b.statements)
+        last = {r: k for k, s in enumerate(statements) for r in statement_reads(s)}  # who reads an array last
+        last |= dict.fromkeys(b.results, len(statements))
+        k = end = 0
+        while k < len(statements):
+            if k >= end:
+                end = next((j for j in range(k, len(statements)) if statements[j] in self.storage.joined),
+                           len(statements))
+            call, count = self._together(statements[k : min(end, k + MOST_TOGETHER)], k, last)
+            out += [call] if call is not None else self.statement(statements[k])
             if self.traps is not None:
-                out += self.traps.after(statements[0])
-            del statements[:count]
+                out += self.traps.after(statements[k])
+            k += count
         return out
 
-    def _together(self, statements: list[Statement], ahead: int, b: Block) -> tuple[Call | None, int]:
-        """One kernel for the first of `ahead` statements, and how many; None and 1 where each is best alone."""
-        found = None if self.grouper is None else self.grouper(statements[:ahead])
+    def _together(self, statements: Sequence[Statement], start: int, last: Mapping[Ref, int]
+                  ) -> tuple[Call | None, int]:
+        """One kernel for the first of these statements, and how many; None and 1 where each is best alone.
+
+        Args:
+            start: the place of the first in its block.   last: for each array the place of its last reader there.
+        """
+        found = None if self.grouper is None else self.grouper(statements)
         if found is None:
             return None, 1
-        first, rest = statements[: found.count], statements[found.count :]
-        later = {*b.results, *(r for s in rest for r in statement_reads(s))}
-        stored = [o for s in first for o in s.outs if o in later]
+        first = statements[: found.count]
+        stored = [o for s in first for o in s.outs if last.get(o, -1) >= start + found.count]
         if not stored:
             return None, 1
         comment = tuple(line for s in first for line in self.comment(s))

@@ -41,6 +41,7 @@ from pullback.passes.cost import (
 from pullback.rewrite.fired import fired
 
 LARGE = 200  # operations from which a statement is left alone, so that a chain of n of them takes time linear in n
+FULL = 1000  # operations from which a reader takes no more, so that a sum of n of them does, too
 FAR = 128 * 1024  # bytes of an array that leaves the nearest cache
 AGAIN = 24  # operations for an element of a reader that evaluates a stage of a stencil again
 CHEAP = 6  # operations up to which recomputing an element beats storing and loading it
@@ -62,6 +63,7 @@ class _Uses:
 def _block(block: Block) -> Block:
     statements: list[Statement | None] = [map_blocks(s, _block) for s in block.statements]
     uses = _uses(statements, block.results)
+    weights = [sum(map(operations, s.values)) if isinstance(s, Build) else 0 for s in statements]
     # what a slice leaves out is left out of what it reads, too; readers that became one may take what several may not
     for decide in (_decide_slice, _decide_term, _decide, _decide):
         for k in range(len(statements)):
@@ -74,7 +76,8 @@ def _block(block: Block) -> Block:
                 continue
             readers = [statements[j] for j in use.readers]
             builds = [r for r in readers if isinstance(r, Build)]
-            rule = decide(s, builds) if len(builds) == len(readers) else None
+            is_full = not is_movement(s.values[0]) and any(weights[j] > FULL for j in use.readers)
+            rule = decide(s, builds) if len(builds) == len(readers) and not is_full else None
             if rule is None:
                 continue
             fired("fuse." + rule)
@@ -82,6 +85,7 @@ def _block(block: Block) -> Block:
                 reader = statements[j]
                 assert isinstance(reader, Build)
                 statements[j] = merged = inline(s, reader)
+                weights[j] += weights[k]
                 _recount(uses, j, reader, merged)
             statements[k] = None
             for r in statement_reads(s):

@@ -40,24 +40,32 @@ def _block(block: Block, exact: bool) -> Block:
 def _statement(s: Statement, exact: bool) -> Statement:
     if not isinstance(s, Build):
         return map_blocks(s, partial(_block, exact=exact))
-    values = tuple(_value(v, s, exact) for v in s.values)
+    known: dict[Scalar, Scalar] = {}
+    values = tuple(_value(v, s, exact, known) for v in s.values)
     return s if values == s.values else replace(s, values=values)
 
 
-def _value(e: Scalar, s: Build, exact: bool) -> Scalar:
-    """The value with its sums narrowed; they stand at its top or in a sum or product there."""
+def _value(e: Scalar, s: Build, exact: bool, known: dict[Scalar, Scalar]) -> Scalar:
+    """The value with its sums narrowed; they stand at its top or in a sum or product there. `known` holds parts."""
+    found = known.get(e)
+    if found is None:
+        found = known[e] = _made(e, s, exact, known)
+    return found
+
+
+def _made(e: Scalar, s: Build, exact: bool, known: dict[Scalar, Scalar]) -> Scalar:
     match e:
         case Reduce() if e.op == "sum" and isinstance(e.arg, Bracket):
             for v in e.vars:
                 narrowed = _narrow(e, e.arg, v, s, exact)
                 if narrowed is not None:
                     fired("window.floor")
-                    return _value(narrowed, s, exact)
+                    return _value(narrowed, s, exact, known)
             return e
         case expr.Add():
-            return expr.add(*(_value(a, s, exact) for a in e.args))
+            return expr.add(*(_value(a, s, exact, known) for a in e.args))
         case Mul():
-            return expr.mul(*(_value(a, s, exact) for a in e.args))
+            return expr.mul(*(_value(a, s, exact, known) for a in e.args))
         case _:
             return e
 
