@@ -291,15 +291,15 @@ def _found_or_made(program: Known, dims: Mapping[str, int], record: Record | Non
         record = record or find_record(key)
     try:
         if record is not None:
-            return record, record.library(), lambda: _lowered(program, dims, native_vector_bytes())
+            return record, record.load(), lambda: _lowered(program, dims, native_vector_bytes())
         compiler = find_compiler()
         record = find_record(record_key(program, dims, compiler))
         if record is not None:
-            library = record.library()
+            library = record.load()
             _warn(f"the C compiler failed before: {compiler.command[0]}")
             return record, library, lambda: _lowered(program, dims, 0)
         record, _ = _made(program, dims)
-        library = record.library()  # what cannot be compiled is not kept
+        library = record.load()  # what cannot be compiled is not kept
         keep_record(key, record)
         return record, library, lambda: _lowered(program, dims, native_vector_bytes())
     except CompilerError as error:
@@ -330,7 +330,7 @@ def _debug(program: Known, dims: Mapping[str, int]) -> Compiled:
 
     made = lower_debug(program_of(program), dims)
     record = Record.of(made.function, print_lowered(made, lines=True), DEBUG_FLAGS)
-    return record, record.library(), lambda: lower_debug(program_of(program), dims)
+    return record, record.load(), lambda: lower_debug(program_of(program), dims)
 
 
 _warned: set[str] = set()
@@ -340,7 +340,7 @@ def _plain(program: Known, dims: Mapping[str, int], error: CompilerError) -> Com
     """The program as plain C, after the compiler failed with what it is usually given; said once for each compiler."""
     record, _ = _made(program, dims, plain=True)
     try:
-        library = record.library()
+        library = record.load()
     except CompilerError:
         raise error from None
     if isinstance(error, RefusedError):

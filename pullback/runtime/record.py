@@ -89,7 +89,7 @@ class Record:
         first, *others = self.units
         return Units(first, tuple(others), self.straight) if others else first
 
-    def library(self) -> Library:
+    def load(self) -> Library:
         """What it is compiled to, now or before."""
         return loaded(self.text, self.flags)
 

@@ -53,7 +53,7 @@ def assert_same_bits(program: Program, inputs: Sequence[NDArray], sizes: dict[st
     count = sum(isinstance(s, Parallel) for s in walk(made.function.body))
     if not count:
         return 0
-    entry = record.entry(record.library())
+    entry = record.entry(record.load())
     first: list[NDArray] = []
     for workers in WORKERS:
         executable = Executable(record, entry, lambda: made, threads=workers)
