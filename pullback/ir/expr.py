@@ -331,7 +331,7 @@ def get(ref: Ref, *indices: Index | Var | int) -> Scalar:
     return intern(Get, ref, tuple([as_index(i) for i in indices]))
 
 
-def data_index(scalar: Scalar, extent: Index | None = None, checked: bool = False) -> Index:
+def data_index(scalar: Scalar, extent: Index | None = None, checked: bool | Literal["ends"] = False) -> Index:
     """An integer scalar as an index: itself where it came from one, else a Data atom."""
     if isinstance(scalar, FromIndex) and not checked:
         return scalar.index
@@ -344,12 +344,12 @@ def data_index(scalar: Scalar, extent: Index | None = None, checked: bool = Fals
 
 def demand_not(test: Scalar) -> Scalar:
     """The integer 0; a program that needs it stops with an error where the test, a bool, holds."""
-    return from_index(data_index(cast(test, types.i64), as_index(1), True), types.i64)
+    return from_index(data_index(cast(test, types.i64), as_index(1), "ends"), types.i64)
 
 
 def is_demand(a: Data) -> bool:
     """Whether a checked index is that of `demand_not`."""
-    return a.checked and isinstance(a.scalar, Cast) and a.scalar.arg.dtype.is_bool
+    return a.checked == "ends"
 
 
 def apply(primitive: Primitive | str, *args: Scalar) -> Scalar:
@@ -488,7 +488,6 @@ def bracket(conds: Iterable[Cond | bool], x: Scalar) -> Scalar:
     """X where all conditions hold, else structural zero; conditions that read data stand inside the others.
 
     Those that read it at places from data are innermost.
-
     Those that test a place when the program runs stand inside guards too: it is tested for what asks for it alone.
     """
     kept: dict[Cond, None] = {}
@@ -518,10 +517,12 @@ def bracket(conds: Iterable[Cond | bool], x: Scalar) -> Scalar:
 
 def _data_level(index: Index) -> int:
     """How deep data are nested in an index: 0 without, 1 for x[i], 2 for x[y[i]]."""
+    if not index.data:
+        return 0
     from pullback.ir.traverse import indices_of, walk
 
     inner = [i for a in index.data for n in walk(a.scalar, into_indices=False) for i in indices_of(n)]
-    return 1 + max(map(_data_level, inner), default=0) if index.data else 0
+    return 1 + max(map(_data_level, inner), default=0)
 
 
 def _cond_key(c: Cond) -> Key:

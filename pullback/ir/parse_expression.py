@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from pullback.ir import expr, types
 from pullback.ir.expr import REDUCE_OPS, ReduceOp, Ref, Scalar
@@ -16,9 +16,10 @@ from pullback.ir.index import Cond, Data, Index, Var, as_index, cond, symbol
 from pullback.ir.lexer import Source, Token
 from pullback.ir.names import RESERVED
 from pullback.ir.primitive import PRIMITIVES
-from pullback.ir.printer import INFIX, OR, SHIFT
+from pullback.ir.printer import CLAIMS, INFIX, OR, SHIFT
 from pullback.ir.types import DType, dtype_named
 
+_CLAIMS: Final[dict[str, Any]] = {word: claim for claim, word in CLAIMS.items()}
 _DTYPES: Final = frozenset(d.name for d in types.DTYPES)
 _OPERATORS: Final = {row: {sign for sign, p in INFIX.items() if p == row} for row in range(OR, SHIFT + 1)}
 _ROWS: Final = {"&&": "logical_and", "||": "logical_or", "==": "equal", "!=": "not_equal", "<": "less",
@@ -182,14 +183,14 @@ class ExpressionParser:
             out = self.index()
             self.expect(")")
             return out
-        if self.sees("data", "check") and self.follows("("):
+        if self.sees(*_CLAIMS) and self.follows("("):
             self.expect(token.text, "(")
             scalar = self.typed(self.expression())
             extent = self.index() if self.take(",") else None
             self.expect(")")
             if not scalar.dtype.is_integer:
                 raise self.source.error(token, f"an index is an integer, this is {scalar.dtype}", "E304")
-            return as_index(Data(scalar, extent, token.text == "check"))
+            return as_index(Data(scalar, extent, _CLAIMS[token.text]))
         name = self.name("an index")
         found = self.scope.get(name.text)
         if isinstance(found, Var):

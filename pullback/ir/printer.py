@@ -60,6 +60,7 @@ INFIX: Final = {
     "**": POWER,
 }
 
+CLAIMS: Final[dict[bool | str, str]] = {False: "data", True: "check", "ends": "ends"}  # how a datum is bounded
 _SHARED: Final = 8  # a scalar of at least this many nodes that is used twice gets a name
 _WIDTH: Final = 90
 _TALL: Final = 24  # as does what would nest deeper than this
@@ -130,7 +131,7 @@ class _Printer:
     def _compound(self, a: Floor | Mod | Data) -> str:
         if isinstance(a, Data):
             extent = "" if a.extent is None else f", {self.index(a.extent)}"
-            return f"{'check' if a.checked else 'data'}({self.scalar(a.scalar)}{extent})"
+            return f"{CLAIMS[a.checked]}({self.scalar(a.scalar)}{extent})"
         return f"{self._operand(a.numerator)} {'//' if isinstance(a, Floor) else '%'} {self._operand(a.denominator)}"
 
     def _operand(self, i: Index) -> str:

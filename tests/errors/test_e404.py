@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.ir.interpret import interpret
+from pullback.ir.parser import parse_program
+from pullback.ir.printer import print_program
 
 UNFINISHED = """\
 UnfinishedError [E404] while_loop: the test still holds after max_trips steps
@@ -79,3 +82,23 @@ def test_states_of_every_kind_need_the_end() -> None:
     for f, x in ((pb.grad(rooted(short)), 2.0), (pb.hessian(rooted(short)), 2.0), (pb.vmap(rooted(short)), two)):
         with pytest.raises(pb.UnfinishedError):
             f(x)
+
+
+def test_a_position_that_was_a_bool_is_no_loop() -> None:
+    """It is a place like others, and where it is outside, that is what the error says."""
+    f = pb.function(lambda x, c: pb.build(c.shape[0], lambda i: x[c[i].astype("int64")]))
+    c = np.array([True, False])
+    for call in (f, f.interpret):
+        np.testing.assert_array_equal(call(np.array([10.0, 20.0]), c), [20.0, 10.0])
+        with pytest.raises(IndexError, match="E401"):
+            call(np.array([10.0]), c)
+
+
+def test_the_claim_is_in_the_text() -> None:
+    """A program read from its text stops as the program does."""
+    program = heron(2).program(2.0)
+    text = print_program(program)
+    assert "ends(" in text
+    assert print_program(parse_program(text)) == text
+    with pytest.raises(pb.UnfinishedError):
+        interpret(parse_program(text), [np.array(2.0)])

@@ -10,7 +10,7 @@ import pytest
 from pullback.runtime.compile import compiler_command
 from pullback.testing.agreement import Program
 
-X, Y = np.array([1.5, 0.5]), np.array([2.0])
+X, Y, Z = np.array([1.5, 0.5]), np.array([2.0]), np.array([0.0, 0.5, 2.0])
 # Name, function, arguments, query; and what is wrong, as long as it is.
 FOUND: Final[list[tuple[str, str, dict[str, Any], str, str]]] = [
     (
@@ -99,6 +99,35 @@ FOUND: Final[list[tuple[str, str, dict[str, Any], str, str]]] = [
         {"x": X},
         "pb.hessian(f, sparse=True)(x)",
         "",
+    ),
+    (
+        "an array under two guards of data",
+        "lambda x: (lambda u: pb.sum(pb.where(x > 0, u, 0.0) + pb.where(x > 1, 2 * u, 0.0)))(pb.log(x))",
+        {"x": Z},
+        "pb.grad(f)(x)",
+        "NaN from the branch not taken: one guard for all parts is remembered",
+    ),
+    (
+        "an array under a condition on indices",
+        "lambda x: (lambda u: pb.sum(pb.build(3, lambda i: pb.where(i > 0, u[i], 0.0))))"
+        "(pb.build(3, lambda i: pb.sum_over(2, lambda k: k / x[i])))",
+        {"x": Z},
+        "pb.grad(f)(x)",
+        "NaN from the branch not taken: a condition on indices is not remembered",
+    ),
+    (
+        "a loop's result under a guard",
+        "lambda x: pb.where(x[0] > 0, pb.fold(3, pb.sum(x[:1]), lambda s, t: pb.sqrt(s)), 0.0)",
+        {"x": Z},
+        "pb.grad(f)(x)",
+        "NaN from the branch not taken: the guard does not reach the steps",
+    ),
+    (
+        "a sum under a guard without its indices",
+        "lambda x: pb.sum(pb.build(3, lambda i: pb.where(x[i] < 0, pb.sum_over(3, lambda j: pb.log(x[j])), 0.0)))",
+        {"x": Z},
+        "pb.grad(f)(x)",
+        "NaN from the branch not taken: the guards of a sum that is computed once are not those of its places",
     ),
 ]
 

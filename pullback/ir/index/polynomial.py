@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pullback.ir.intern import Interned, intern
 
@@ -98,19 +98,22 @@ class Data(Interned):
     """An integer scalar used as an index.
 
     `extent` bounds it, 0 <= value < extent, where a bound is known; with `checked` that bound is a claim to be
-    tested when the program runs (a failure is an IndexError), without it the bound holds by construction.
+    tested when the program runs (a failure is an IndexError), without it the bound holds by construction. The claim
+    "ends" is that a loop came to its end: the scalar is 0 then (a failure is an UnfinishedError).
     """
 
     __slots__ = ("checked", "extent", "free", "key", "scalar", "serial")
     _fields = ("scalar", "extent", "checked")
     scalar: Scalar
     extent: Index | None
-    checked: bool
+    checked: bool | Literal["ends"]
     key: Key
     free: frozenset[Var]
     serial: int
 
-    def __new__(cls, scalar: Scalar, extent: Index | None = None, checked: bool = False) -> Data:  # noqa: D102
+    def __new__(  # noqa: D102
+        cls, scalar: Scalar, extent: Index | None = None, checked: bool | Literal["ends"] = False
+    ) -> Data:
         return intern(cls, scalar, extent, checked)
 
     def _prepare(self) -> None:
