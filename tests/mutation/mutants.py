@@ -7,6 +7,7 @@ defaults, annotations), what only speaks to people (messages, asserts) and what 
 from __future__ import annotations
 
 import ast
+import builtins
 import difflib
 import random
 from collections import defaultdict
@@ -225,16 +226,19 @@ def _condition(test: ast.expr) -> Iterator[Change]:
 
 
 def _arguments(call: ast.Call) -> Iterator[Change]:
-    """Two arguments swapped, or one in the place of another."""
-    if any(isinstance(a, ast.Starred) for a in call.args) or ast.unparse(call.func) == "isinstance":
+    """Two arguments swapped, one in the place of another, or the first in the place of the result."""
+    name = ast.unparse(call.func)
+    if any(isinstance(a, ast.Starred) for a in call.args) or name == "isinstance":
         return
+    if call.args and not hasattr(builtins, name) and not name.rpartition(".")[2][:1].isupper():
+        yield "call dropped", call, _text(call.args[0])
     texts = list(map(ast.unparse, call.args))
     rest = [f"{k.arg}={ast.unparse(k.value)}" if k.arg else f"**{ast.unparse(k.value)}" for k in call.keywords]
     for k in range(len(texts) - 1):
         swapped = [*texts[:k], texts[k + 1], texts[k], *texts[k + 2 :]]
         doubled = [*texts[:k], texts[k + 1], texts[k + 1], *texts[k + 2 :]]
         for kind, new in (("operands swapped", swapped), ("wrong operand", doubled)):
-            if kind != "operands swapped" or ast.unparse(call.func).rpartition(".")[2] not in COMMUTATIVE:
+            if kind != "operands swapped" or name.rpartition(".")[2] not in COMMUTATIVE:
                 yield kind, call, f"{_text(call.func)}({', '.join([*new, *rest])})"
 
 

@@ -64,6 +64,7 @@ def test_what_may_be_wrong_in_a_function() -> None:
         ("number", "2", "1"),
         ("operator", "a += 1", "a -= 1"),
         ("statement dropped", "call(a, b)", "pass"),
+        ("call dropped", "call(a, b)", "a"),
         ("operands swapped", "call(a, b)", "call(b, a)"),
         ("wrong operand", "call(a, b)", "call(b, b)"),
         ("operator", "a - b * found", "(a + (b * found))"),
