@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import Any, Final
 
 import numpy as np
@@ -46,6 +46,7 @@ from pullback.rewrite.fired import Step
 from pullback.rewrite.steps import Local, Rewritten, Scattered, Seeded, Separated, Solved, Transposed
 
 SMALL: Final = (3, 4, 5, 2, 6, 7, 1, 8, 9)  # dims to try
+LARGER: Final = (*SMALL, *range(10, 65))  # and where none of these fit
 MOST: Final = 20_000  # choices of dims
 STEP: Final = 1e-6  # of central differences; their error is some 1e-10 for functions of moderate numbers
 TOLERANCE: Final = {"difference": 1e-5, "equality": 1e-9}
@@ -73,12 +74,13 @@ def check(program: Program, steps: Sequence[Step], seed: int = 0) -> Checked:
 def _dims(program: Program) -> dict[str, int]:
     """Small numbers for the program's dims, as it takes them and different where they can be."""
     names = list(dims_.determined_dims(program))
-    choices = product(*((*SMALL[k % 3 :], *SMALL[: k % 3]) for k in range(len(names))))
-    for values in islice(choices, MOST):
+    turned = ([(*sizes[k % 3 :], *sizes[: k % 3]) for k in range(len(names))] for sizes in (SMALL, LARGER))
+    for values in chain.from_iterable(islice(product(*sizes), MOST) for sizes in turned):
         found = dict(zip(names, values, strict=True))
         if all(dims_.holds(c, found) for c in program.requires):
             return found
-    raise DerivativeError("E227", f"{program.name}: no small dims were found at which its derivation can be checked")
+    raise DerivativeError("E227", f"{program.name}: no small dims were found at which its derivation can be checked",
+                          remedy="`derivation(check=False)`, which shows it as it is")
 
 
 @dataclass(frozen=True)
