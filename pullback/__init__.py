@@ -26,21 +26,27 @@ from pullback.errors import (
 )
 from pullback.ir import types as _types
 from pullback.lang.annotations import Size, Static
+from pullback.lang.arrange import broadcast_arrays, broadcast_shapes, diag, kron, meshgrid, pad, split, swapaxes, vander
 from pullback.lang.array import Array
 from pullback.lang.composed import (
     count_nonzero,
+    cumulative_max,
+    cumulative_min,
     cumulative_prod,
     cumulative_sum,
     diagonal,
     diff,
     e,
     inf,
+    isin,
     logaddexp,
     logsumexp,
     nan,
+    nan_to_num,
     newaxis,
     pi,
     reciprocal,
+    signbit,
     softmax,
     trace,
 )
@@ -59,6 +65,15 @@ from pullback.lang.creation import (
     zeros,
     zeros_like,
 )
+from pullback.lang.dtypes import (
+    can_cast,
+    finfo,
+    iinfo,
+    isdtype,
+    result_type,
+)
+from pullback.lang.dtypes import namespace_info as _namespace_info
+from pullback.lang.einsum import einsum
 from pullback.lang.elementwise import convert as astype
 from pullback.lang.functions import (
     abs,
@@ -159,6 +174,7 @@ from pullback.lang.manipulation import (
     unstack,
 )
 from pullback.lang.reduction import all, any, argmax, argmin, max, mean, min, prod, std, sum, var
+from pullback.lang.sampled import convolve, gradient, interp
 
 bool = _types.bool_
 float32 = _types.f32
@@ -172,6 +188,7 @@ uint16 = _types.u16
 uint32 = _types.u32
 uint64 = _types.u64
 
+__array_namespace_info__ = _namespace_info
 __version__ = "0.1.0.dev0"
 
 __all__ = [
@@ -216,24 +233,32 @@ __all__ = [
     "bitwise_right_shift",
     "bitwise_xor",
     "bool",
+    "broadcast_arrays",
+    "broadcast_shapes",
     "broadcast_to",
     "build",
+    "can_cast",
     "ceil",
     "checkpoint",
     "clip",
     "concat",
     "cond",
+    "convolve",
     "copysign",
     "cos",
     "cosh",
     "count_nonzero",
+    "cumulative_max",
+    "cumulative_min",
     "cumulative_prod",
     "cumulative_sum",
     "custom_derivative",
+    "diag",
     "diagonal",
     "diff",
     "divide",
     "e",
+    "einsum",
     "equal",
     "erf",
     "errors",
@@ -242,6 +267,7 @@ __all__ = [
     "expand_dims",
     "expm1",
     "eye",
+    "finfo",
     "flip",
     "float32",
     "float64",
@@ -253,23 +279,29 @@ __all__ = [
     "full_like",
     "function",
     "grad",
+    "gradient",
     "graph",
     "greater",
     "greater_equal",
     "hessian",
     "hvp",
     "hypot",
+    "iinfo",
     "in_range",
     "inf",
     "int8",
     "int16",
     "int32",
     "int64",
+    "interp",
+    "isdtype",
     "isfinite",
+    "isin",
     "isinf",
     "isnan",
     "jacobian",
     "jvp",
+    "kron",
     "less",
     "less_equal",
     "linalg",
@@ -291,18 +323,21 @@ __all__ = [
     "max_over",
     "maximum",
     "mean",
+    "meshgrid",
     "min",
     "min_over",
     "minimum",
     "moveaxis",
     "multiply",
     "nan",
+    "nan_to_num",
     "negative",
     "newaxis",
     "not_equal",
     "ones",
     "ones_like",
     "outer",
+    "pad",
     "permute_dims",
     "pi",
     "positive",
@@ -315,13 +350,16 @@ __all__ = [
     "remainder",
     "repeat",
     "reshape",
+    "result_type",
     "roll",
     "round",
     "scan",
     "sign",
+    "signbit",
     "sin",
     "sinh",
     "softmax",
+    "split",
     "sqrt",
     "square",
     "squeeze",
@@ -331,6 +369,7 @@ __all__ = [
     "subtract",
     "sum",
     "sum_over",
+    "swapaxes",
     "take",
     "take_along_axis",
     "tan",
@@ -348,6 +387,7 @@ __all__ = [
     "uint64",
     "unstack",
     "value_and_grad",
+    "vander",
     "var",
     "vecdot",
     "verbs",

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir.index import ZERO_INDEX, prove_nonnegative
 from pullback.lang.control import scan
 from pullback.lang.creation import ones, zeros
 from pullback.lang.elementwise import choose, convert, elementwise
 from pullback.lang.handle import as_array, describe, type_text, view
-from pullback.lang.manipulation import concat, expand_dims, moveaxis
+from pullback.lang.manipulation import concat, expand_dims, moveaxis, reshape
 from pullback.lang.reduction import accumulator, normal_axes
+from pullback.lang.reduction import any as any_of
 from pullback.lang.reduction import max as largest
 from pullback.lang.reduction import sum as total
 from pullback.lang.subscript import subscript
@@ -116,17 +119,21 @@ def diff(x: Any, /, axis: int = -1, *, n: int = 1, prepend: Any = None, append: 
     return h
 
 
+def _one_axis(what: str, h: Array, axis: int | None) -> int:
+    """The axis, which a vector need not say."""
+    if axis is None and h.rank != 1:
+        raise ShapeError(
+            "E104",
+            f"{what}: the axis is needed for an array of {h.rank} axes",
+            position=user_position(),
+            facts=[describe(h, "array")],
+        )
+    return normal_axes(h, axis or 0, what)[0]
+
+
 def _running(name: str, what: str, x: Any, axis: int | None, dtype: Any, include_initial: bool) -> Array:
     h = as_array(x, what)
-    if axis is None:
-        if h.rank != 1:
-            raise ShapeError(
-                "E104",
-                f"{what}: the axis is needed for an array of {h.rank} axes",
-                position=user_position(),
-                facts=[describe(h, "array")],
-            )
-        axis = 0
+    axis = _one_axis(what, h, axis)
     if h.settled.is_bool:
         raise DTypeError(
             "E121",
@@ -229,3 +236,82 @@ def softmax(x: Any, /, axis: int = -1) -> Array:
     """
     grown = elementwise("exp", _lowered(as_array(x, "softmax"), axis, "softmax")[1])
     return elementwise("divide", grown, total(grown, axis=axis, keepdims=True))
+
+
+def signbit(x: Any, /) -> Array:
+    """Whether the sign of x is that of a negative number, which -0.0 and some NaN have too. Elementwise.
+
+    >>> pb.function(lambda x: pb.signbit(x))(np.array([-0.0, 0.0, -3.0])).tolist()
+    [True, False, True]
+    """
+    return elementwise("less", elementwise("copysign", 1, x), 0)
+
+
+def nan_to_num(x: Any, /, *, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
+    """X with other numbers in place of NaN and infinities, whose derivative is 0. Elementwise.
+
+    Args:
+        x: numbers.
+        nan: what NaN becomes.
+        posinf: what infinity becomes; the largest number of the element type unless given.
+        neginf: what -infinity becomes; the smallest number unless given.
+
+    >>> pb.function(lambda x: pb.nan_to_num(x, posinf=9.0))(np.array([1.0, np.nan, np.inf])).tolist()
+    [1.0, 0.0, 9.0]
+    """
+    h = as_array(x, "nan_to_num")
+    if not h.settled.is_floating:
+        return h
+    largest = float(np.finfo(str(h.settled.numpy)).max)
+    high, low = (largest if posinf is None else posinf), (-largest if neginf is None else neginf)
+    out = choose(elementwise("isinf", h), choose(elementwise("less", h, 0), low, high), h)
+    return choose(elementwise("isnan", h), nan, out)
+
+
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
+    """Whether each element of x1 is among those of x2, or is not with `invert`. Every pair is compared.
+
+    >>> pb.function(lambda x, y: pb.isin(x, y))(np.array([1, 2, 3]), np.array([3, 1])).tolist()
+    [True, False, True]
+    """
+    h, among = as_array(x1, "isin"), as_array(x2, "isin")
+    among = reshape(among, (-1,)) if among.rank else expand_dims(among, 0)
+    found = any_of(elementwise("equal", expand_dims(h, -1), among), axis=-1)
+    return elementwise("logical_not", found) if invert else found
+
+
+def _extreme_so_far(name: str, what: str, x: Any, axis: int | None) -> Array:
+    h = as_array(x, what)
+    at = _one_axis(what, h, axis)
+    rows = moveaxis(h, at, 0)
+
+    def step(state: Any, i: Any) -> tuple[Any, Any]:
+        state = elementwise(name, state, subscript(rows, i))
+        return state, state
+
+    made: Array = scan(rows.shape[0], subscript(rows, 0), step)[1]
+    return moveaxis(made, 0, at)
+
+
+def cumulative_max(x: Any, /, axis: int | None = None) -> Array:
+    """The largest of the elements so far along an axis, each included; NaN from the first one on.
+
+    Derivative:
+        Of equal elements that of the first.
+
+    >>> pb.function(lambda x: pb.cumulative_max(x))(np.array([1, 3, 2, 4])).tolist()
+    [1, 3, 3, 4]
+    """
+    return _extreme_so_far("maximum", "cumulative_max", x, axis)
+
+
+def cumulative_min(x: Any, /, axis: int | None = None) -> Array:
+    """The smallest of the elements so far along an axis, each included; NaN from the first one on.
+
+    Derivative:
+        Of equal elements that of the first.
+
+    >>> pb.function(lambda x: pb.cumulative_min(x))(np.array([4, 2, 3, 1])).tolist()
+    [4, 2, 2, 1]
+    """
+    return _extreme_so_far("minimum", "cumulative_min", x, axis)
