@@ -9,16 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
 
-from pullback.ad.algebra import axes, cotangent_term, transpose
+from pullback.ad.algebra import axes, cotangent_term, stored, transpose
 from pullback.ad.blocks import active_in, transpose_choose, transpose_fold, while_as_fold
 from pullback.ad.calls import captured, check_captured, floating, pull, pull_again
 from pullback.ad.edges import Edge, edges_of, unsolved
+from pullback.ad.guards import (
+    EVERYWHERE,
+    Way,
+    Ways,
+    certain,
+    either,
+    is_everywhere,
+    renamed,
+    test_of,
+    ways_of,
+    without,
+)
 from pullback.errors import DerivativeError
 from pullback.ir import expr
-from pullback.ir.expr import Const, Ref, Scalar, Zero
-from pullback.ir.index import Index, Var, as_index
+from pullback.ir.expr import Apply, Const, Get, Reduce, Ref, Scalar, Zero
+from pullback.ir.index import Cond, Index, Var, as_index
 from pullback.ir.program import (
     Block,
     Build,
@@ -30,11 +41,11 @@ from pullback.ir.program import (
     Statement,
     While,
 )
-from pullback.ir.traverse import Substitution
+from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import fired, in_steps, step
 from pullback.rewrite.kronecker import solve_deltas
-from pullback.rewrite.normal_form import normalise, peel_guards, under_guards
+from pullback.rewrite.normal_form import Guard, normalise, peel_guards, under_guards
 from pullback.rewrite.steps import Accumulated, Given, Looped, Scattered, Transposed
 from pullback.source import Position
 
@@ -68,6 +79,8 @@ class _Sweep:
         self.pending: dict[Ref, list[_Part]] = {}
         self.backward: list[Statement] = []
         self.guards: dict[Ref, _Guard] = {}
+        self.looked: set[Ref] = set()  # tests that were looked up among many elements
+        self.extremes: set[Ref] = set()  # where largest and smallest elements are: no guard of the user's
 
     def run(self) -> Program:
         p = self.primal
@@ -112,6 +125,7 @@ class _Sweep:
         if found.instead:
             self.primal_of[s] = found.instead
         self.backward += found.helpers
+        self.extremes.update(o for t in found.helpers for o in t.outs if o.dtype.is_integer)
         cotangents = {o: c for o in s.outs if (c := self._cotangent(o)) is not None}
         for e in found.edges:
             if e.result in cotangents:
@@ -147,33 +161,50 @@ class _Sweep:
     def _transpose(self, e: Edge, cotangent: Ref, s: Statement) -> None:
         """Add the edge's part to the operand's cotangent: a gather, or what a scatter gathers."""
         variables = axes(e.operand, e.source)
-        element = self._read(cotangent, e.target)
-        term = cotangent_term(e, element)
+        guarded = self._read(cotangent, e)
+        term = cotangent_term(e, guarded)
         fired("reverse.transpose")
         step(lambda: Transposed(e.result, e.operand, variables, e.variables, unsolved(e, variables, term)))
-        part = transpose(e, element, variables)
+        part = transpose(e, guarded, variables)
         if part is None:
-            out = Ref(f"{e.operand.name}_scatter", e.operand.dtype, e.operand.shape)
-            fresh = tuple(Var(v.name, v.extent) for v in e.variables)
-            m = Substitution(variables={v: as_index(w) for v, w in zip(e.variables, fresh, strict=True)})
-            self.backward.append(Scatter(out, fresh, tuple(m.index(i) for i in e.source), m.scalar(term), s.positions))
-            fired("reverse.scatter")
-            step(lambda: Scattered(self.backward[-1]))
-            part = expr.get(out, *variables)
-        guard = None
-        if isinstance(e.weight, Const):  # the cotangent is zero outside of its guard, and a finite factor keeps it so
-            guard, part = _taken_off(part)
+            ways, part = EVERYWHERE, self._scatter(e, term, variables, s.positions)
+        else:
+            bare = transpose(e, expr.get(cotangent, *e.target), variables) if cotangent in self.guards else part
+            ways = without(ways_of(bare or part, self._ways), self.extremes)
         if not isinstance(part, Zero):
-            self.pending.setdefault(e.operand, []).append(_Part(variables, part, s.positions, guard))
+            extents = [v.extent for v in e.variables]
+            self.pending.setdefault(e.operand, []).append(_Part(variables, part, s.positions, ways, extents))
 
-    def _read(self, cotangent: Ref, indices: tuple[Index, ...]) -> Scalar:
-        """An element of a cotangent, under the guard outside of which it is zero."""
-        element = expr.get(cotangent, *indices)
-        guard = self.guards.get(cotangent)
+    def _scatter(self, e: Edge, term: Scalar, variables: tuple[Var, ...], positions: tuple[Position, ...]) -> Scalar:
+        """The element of what a scatter gathers, where data choose the place."""
+        out = Ref(f"{e.operand.name}_scatter", e.operand.dtype, e.operand.shape)
+        fresh = tuple(Var(v.name, v.extent) for v in e.variables)
+        m = Substitution(variables={v: as_index(w) for v, w in zip(e.variables, fresh, strict=True)})
+        self.backward.append(Scatter(out, fresh, tuple(m.index(i) for i in e.source), m.scalar(term), positions))
+        fired("reverse.scatter")
+        step(lambda: Scattered(self.backward[-1]))
+        return expr.get(out, *variables)
+
+    def _ways(self, element: Get) -> Ways:
+        """The ways in which an element of a cotangent is not a structural zero."""
+        guard = self.guards.get(element.ref)
         if guard is None:
+            return EVERYWHERE
+        return renamed(guard.ways, Substitution(variables=dict(zip(guard.variables, element.indices, strict=True))))
+
+    def _read(self, cotangent: Ref, e: Edge) -> Scalar:
+        """The cotangent that an edge multiplies, under the guard outside of which it is zero.
+
+        A finite weight keeps it so. In a sum of products of elements, which are finite as a rule, it stands under what
+        is quick to test alone: they are to remain products.
+        """
+        element = expr.get(cotangent, *e.target)
+        if cotangent not in self.guards or isinstance(peel_guards(e.weight)[1], Const):
             return element
-        m = Substitution(variables=dict(zip(guard.variables, indices, strict=True)))
-        return expr.select(m.scalar(guard.test), element, expr.zero(element.dtype))
+        ways = self._ways(element)  # type: ignore[arg-type]
+        if len(e.variables) > e.operand.rank and not any(isinstance(n, Apply) for n in walk(e.weight)):
+            ways = certain(ways, self.looked)
+        return expr.select(test_of(ways), element, expr.zero(element.dtype))
 
     def _cotangent(self, r: Ref) -> Ref | None:
         """The array that holds the cotangent of r, from all its parts; None where nothing depends on r."""
@@ -181,13 +212,12 @@ class _Sweep:
         if not parts:
             return None
         variables = parts[0].variables
-        terms = []
-        tests: set[Scalar | None] = set()
+        terms, ways = [], []
         for p in parts:
-            rename = {v: as_index(w) for v, w in zip(p.variables, variables, strict=True) if v is not w}
-            m = Substitution(variables=rename)
+            same = zip(p.variables, variables, strict=True)
+            m = Substitution(variables={v: as_index(w) for v, w in same if v is not w})
             terms.append(m.scalar(p.value))
-            tests.add(m.scalar(p.guard) if p.guard is not None else _guard_of(terms[-1]))
+            ways.append(renamed(p.ways, m))
         out = Ref(f"{r.name}_bar", r.dtype, r.shape)
         positions = tuple(dict.fromkeys(q for p in parts for q in p.positions))
         value = expr.add(*terms)
@@ -196,9 +226,22 @@ class _Sweep:
         if len(terms) > 1:
             fired("reverse.add")
         step(lambda: Accumulated(r, out, variables, value))
-        if len(tests) == 1 and (test := tests.pop()) is not None:
-            self.guards[out] = _Guard(variables, test)
+        self._guard(out, variables, either(ways), [*r.shape, *(d for p in parts for d in p.extents)])
         return out
+
+    def _guard(self, out: Ref, variables: tuple[Var, ...], ways: Ways, extents: Sequence[Index]) -> None:
+        """Remember where a cotangent is zero by structure; tests of many elements are arrays."""
+
+        def kept(g: Guard, way: Way) -> Guard:
+            if isinstance(g, Cond) or not any(isinstance(n, Reduce) for n in walk(g)):
+                return g
+            test = under_guards(g, [c for c in way if isinstance(c, Cond)])
+            element = stored(f"{out.name}_where", test, variables, self.backward)
+            self.looked |= element.refs
+            return element
+
+        if not is_everywhere(ways, extents):
+            self.guards[out] = _Guard(variables, tuple(tuple(kept(g, way) for g in way) for way in ways))
 
     def _zeros(self, r: Ref) -> Ref:
         """A cotangent of zeros, for an input on which no output depends."""
@@ -209,35 +252,23 @@ class _Sweep:
 
 
 class _Part:
-    """A summand of a cotangent: value over the operand's index variables, zero where the guard, if any, fails."""
+    """A summand of a cotangent: value over the operand's index variables.
+
+    It is zero by structure where none of `ways` is open. `extents` are those of the edge that it came through.
+    """
 
     def __init__(
-        self, variables: tuple[Var, ...], value: Scalar, positions: tuple[Position, ...], guard: Scalar | None = None
+        self, variables: tuple[Var, ...], value: Scalar, positions: tuple[Position, ...], ways: Ways = EVERYWHERE,
+        extents: Sequence[Index] = (),
     ) -> None:
-        self.variables, self.value, self.positions, self.guard = variables, value, positions, guard
-
-
-def _guard_of(e: Scalar) -> Scalar | None:
-    """The data condition outside of which e is structurally zero."""
-    return _taken_off(e)[0]
-
-
-def _taken_off(e: Scalar) -> tuple[Scalar | None, Scalar]:
-    """The data condition outside of which e is structurally zero, and e without it; conditions on indices stay."""
-    guards, core = peel_guards(e)
-    tests = [g for g in guards if isinstance(g, Scalar)]
-    if not tests:
-        return None, e
-    conds = [g for g in guards if not isinstance(g, Scalar)]
-    test = reduce(lambda a, b: expr.apply("logical_and", a, b), tests)
-    return expr.bracket(conds, test), under_guards(core, conds)  # outside of the conditions nobody may read the test
+        self.variables, self.value, self.positions, self.ways, self.extents = variables, value, positions, ways, extents
 
 
 class _Guard:
-    """The data condition outside of which a cotangent is structurally zero."""
+    """The ways in which an element of a cotangent is not a structural zero."""
 
-    def __init__(self, variables: tuple[Var, ...], test: Scalar) -> None:
-        self.variables, self.test = variables, test
+    def __init__(self, variables: tuple[Var, ...], ways: Ways) -> None:
+        self.variables, self.ways = variables, ways
 
 
 def _bounded_loops(block: Block, active: set[Ref]) -> Block:

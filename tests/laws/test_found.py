@@ -105,7 +105,7 @@ FOUND: Final[list[tuple[str, str, dict[str, Any], str, str]]] = [
         "lambda x: (lambda u: pb.sum(pb.where(x > 0, u, 0.0) + pb.where(x > 1, 2 * u, 0.0)))(pb.log(x))",
         {"x": Z},
         "pb.grad(f)(x)",
-        "NaN from the branch not taken: one guard for all parts is remembered",
+        "",
     ),
     (
         "an array under a condition on indices",
@@ -113,7 +113,7 @@ FOUND: Final[list[tuple[str, str, dict[str, Any], str, str]]] = [
         "(pb.build(3, lambda i: pb.sum_over(2, lambda k: k / x[i])))",
         {"x": Z},
         "pb.grad(f)(x)",
-        "NaN from the branch not taken: a condition on indices is not remembered",
+        "",
     ),
     (
         "a loop's result under a guard",
@@ -127,7 +127,7 @@ FOUND: Final[list[tuple[str, str, dict[str, Any], str, str]]] = [
         "lambda x: pb.sum(pb.build(3, lambda i: pb.where(x[i] < 0, pb.sum_over(3, lambda j: pb.log(x[j])), 0.0)))",
         {"x": Z},
         "pb.grad(f)(x)",
-        "NaN from the branch not taken: the guards of a sum that is computed once are not those of its places",
+        "",
     ),
 ]
 

@@ -1,0 +1,173 @@
+"""Where a cotangent is not zero by structure, so that what it is multiplied by is met nowhere else.
+
+A cotangent is a sum of terms of which each stands under guards: conditions on indices, tests of data. Each term is one
+*way* for it to be other than zero, and where no way is open it takes nothing from anybody:
+
+    [i >= 1] a[i] + (t[i] ? b[i] : {})                          is zero outside of   i >= 1  or  t[i]
+    sum n < N { t[n, i] ? c[n, i] : {} }                        is zero outside of   any n < N { t[n, i] }
+    sum k < K { [0 <= i - k, i - k < N] w[k] * g[i - k] }       is zero outside of   i < N + K - 1
+
+Of conditions on indices a summed variable is eliminated exactly (each lower bound against each upper one) where its
+factors are 1 or -1. Where they are not, such conditions are left out: a guard may always be wider than what it is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence, Set
+from itertools import product
+from math import prod
+
+from pullback.ir import expr, types
+from pullback.ir.expr import Add, Apply, Bracket, Cast, Get, Mul, Reduce, Ref, Scalar, Select, Zero
+from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, prove
+from pullback.ir.traverse import Substitution
+from pullback.rewrite.normal_form import Guard, all_of, any_of, under_guards
+
+Way = tuple[Guard, ...]  # all of these hold; those that keep others in range stand before them
+Ways = tuple[Way, ...]  # one of these is open; none: zero everywhere
+
+EVERYWHERE: Ways = ((),)
+MOST_CASES = 64  # in which conditions that are to leave no index out may all fail
+
+
+def ways_of(e: Scalar, known: Callable[[Get], Ways] = lambda _: EVERYWHERE) -> Ways:
+    """The ways in which an expression is not a structural zero; `known` says those of an element."""
+    match e:
+        case Zero():
+            return ()
+        case Get():
+            return known(e)
+        case Bracket():
+            return _inside(e.conds, ways_of(e.arg, known))
+        case Select() if isinstance(e.otherwise, Zero):
+            return _inside((e.test,), ways_of(e.then, known))
+        case Add():
+            return either(ways_of(a, known) for a in e.args)
+        case Cast():
+            return ways_of(e.arg, known)
+        case Mul():
+            out = EVERYWHERE
+            for a in e.args:
+                out = tuple(_and(way, other) for way in out for other in ways_of(a, known))
+            return out
+        case Reduce() if e.op == "sum":
+            return either(_exists(e.vars, way) for way in ways_of(e.arg, known))
+        case _:
+            return EVERYWHERE
+
+
+def either(parts: Iterable[Ways]) -> Ways:
+    """The ways of a sum; one that asks for more than another adds nothing."""
+    ways = list(dict.fromkeys(way for part in parts for way in part))
+    return tuple(w for w in ways if not any(set(other) < set(w) for other in ways))
+
+
+def renamed(ways: Ways, m: Substitution) -> Ways:
+    """The ways over other variables."""
+    return tuple(tuple(m.scalar(g) if isinstance(g, Scalar) else _renamed(g, m) for g in way) for way in ways)
+
+
+def is_everywhere(ways: Ways, extents: Iterable[Index]) -> bool:
+    """Whether they leave nothing out, where these extents are not 0: guards that cannot all fail at once."""
+    if not ways or () in ways or prod(map(len, ways)) > MOST_CASES:
+        return () in ways
+    known = tuple(c for e in dict.fromkeys(extents) if isinstance(c := cond(">=", e - 1), Cond))
+    return all(_contradict([_negated(g) for g in case], known) for case in product(*ways))
+
+
+def test_of(ways: Ways) -> Scalar:
+    """That one of them is open, as a bool scalar; what all ask for is asked once."""
+    if not ways:
+        return expr.const(False, types.bool_)
+    common = [g for g in ways[0] if all(g in way for way in ways)]
+    rests = [[g for g in way if g not in common] for way in ways]
+    if not all(rests):
+        return all_of(common) if common else expr.const(True, types.bool_)
+    return under_guards(any_of([all_of(rest) for rest in rests]), common)
+
+
+def certain(ways: Ways, looked: Set[Ref]) -> Ways:
+    """What all ways ask for, but for what was looked up among many elements: wider, and quick to test."""
+    common = [g for g in ways[0] if all(g in way for way in ways)]
+    return (tuple(g for g in common if isinstance(g, Cond) or looked.isdisjoint(g.refs)),)
+
+
+def without(ways: Ways, known: Set[Ref]) -> Ways:
+    """The ways without the conditions that read one of these arrays: wider."""
+    return either([tuple(tuple(g for g in way if isinstance(g, Scalar) or known.isdisjoint(expr.index_refs(g)))
+                         for way in ways)])
+
+
+def _inside(guards: Sequence[Guard], ways: Ways) -> Ways:
+    return tuple(_and(guards, way) for way in ways)
+
+
+def _and(a: Iterable[Guard], b: Iterable[Guard]) -> Way:
+    return tuple(dict.fromkeys((*a, *b)))
+
+
+def _renamed(c: Cond, m: Substitution) -> Guard:
+    out = m.condition(c)
+    return expr.const(out, types.bool_) if isinstance(out, bool) else out
+
+
+def _negated(g: Guard) -> Guard | bool:
+    if isinstance(g, Cond):
+        return g.negate()
+    if isinstance(g, Apply) and g.primitive.name == "logical_not":
+        return g.args[0]
+    return expr.apply("logical_not", g)
+
+
+def _contradict(guards: Sequence[Guard | bool], known: tuple[Cond, ...]) -> bool:
+    """Whether guards cannot all hold; of an index that is not 0 and has a sign, the sign says more than that."""
+    if False in guards or any(_negated(g) in guards for g in guards if isinstance(g, Scalar)):
+        return True
+    kept = [g for g in guards if isinstance(g, Cond)]
+    for _ in kept:
+        for k, c in enumerate(kept):
+            others = (*known, *(d for d in kept if d is not c))
+            if prove(c.negate(), others):
+                return True
+            for e in (c.index, -c.index) if c.op == "!=" else ():
+                sharper = cond(">=", e - 1)
+                if prove(cond(">=", e), others) and isinstance(sharper, Cond):
+                    kept[k] = sharper
+    return False
+
+
+def _exists(variables: Sequence[Var], way: Way) -> Ways:
+    """That a way is open for some values of the variables."""
+    own = [g for g in way if not g.free.isdisjoint(variables)]
+    rest = [g for g in way if g not in own]
+    conds = [g for g in own if isinstance(g, Cond)]
+    tests = [g for g in own if isinstance(g, Scalar)]
+    left: Sequence[Cond | bool] | None = conds
+    for v in variables:
+        left = None if left is None else _eliminated(v, left)
+    if tests:
+        rest.append(expr.reduce("any", variables, all_of([*conds, *tests])))
+    if left is not None and False in left:
+        return ()
+    return (_and([c for c in left or () if isinstance(c, Cond) and not c.index.data], rest),)
+
+
+def _eliminated(v: Var, conds: Sequence[Cond | bool]) -> list[Cond | bool] | None:
+    """The conditions under which some v fulfils all of these; None where its factors do not allow to say."""
+    lower, upper, out = [ZERO_INDEX], [v.extent - 1], []
+    for c in conds:
+        if isinstance(c, bool) or v not in c.free:
+            out.append(c)
+            continue
+        factor = c.index.coefficient(v)
+        if factor is None or factor.constant not in (1, -1) or c.op == "!=":
+            return None
+        bound = as_index(v) - c.index * factor.constant
+        if v in bound.free:
+            return None
+        if c.op == "==" or factor.constant == 1:
+            lower.append(bound)
+        if c.op == "==" or factor.constant == -1:
+            upper.append(bound)
+    met = (cond(">=", b - a) for k, a in enumerate(lower) for j, b in enumerate(upper) if k or j)
+    return list(dict.fromkeys([*out, *(c for c in met if c is not True)]))
