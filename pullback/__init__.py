@@ -4,6 +4,8 @@ Write the maths once in index notation or in the functions of the Python array A
 function is defined; derivatives are programs of the same language; all of it becomes readable C.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from pullback import errors, linalg, verbs
 from pullback.api import Function, exact, function, grad, threads, value_and_grad
 from pullback.api.batching import vmap
@@ -18,11 +20,15 @@ from pullback.errors import (
     DerivativeError,
     DTypeError,
     IndexRangeError,
+    MissingKeyError,
     NotFiniteError,
+    OutOfMemoryError,
     PullbackError,
     ShapeError,
     TraceError,
+    UndefinedNameError,
     UnfinishedError,
+    UnknownNameError,
 )
 from pullback.ir import types as _types
 from pullback.lang.annotations import Size, Static
@@ -191,6 +197,16 @@ uint64 = _types.u64
 __array_namespace_info__ = _namespace_info
 __version__ = "0.1.0.dev0"
 
+if not _TYPE_CHECKING:  # where every name would be taken for one of ours
+
+    def __getattr__(name: str) -> object:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        from pullback.lang.elsewhere import unknown
+
+        raise unknown(name)
+
+
 __all__ = [
     "Array",
     "CompilerError",
@@ -199,13 +215,17 @@ __all__ = [
     "DerivativeError",
     "Function",
     "IndexRangeError",
+    "MissingKeyError",
     "NotFiniteError",
+    "OutOfMemoryError",
     "PullbackError",
     "ShapeError",
     "Size",
     "Static",
     "TraceError",
+    "UndefinedNameError",
     "UnfinishedError",
+    "UnknownNameError",
     "abs",
     "acos",
     "acosh",

@@ -3,7 +3,11 @@
     PullbackError
       ShapeError        (ValueError)   extents, ranks and index ranges that disagree when a function is defined
       DTypeError        (TypeError)    element types that do not fit
-      TraceError        (TypeError)    Python control flow and conversions on traced values
+      TraceError        (TypeError)    Python control flow and conversions on traced values, wrong calls
+      UnknownNameError  (AttributeError)  a function or method that there is none of
+      UndefinedNameError (NameError)   a name of the user's file that a traced function needs and that is not there
+      MissingKeyError   (KeyError)     a key that a tree of arguments does not have
+      OutOfMemoryError  (MemoryError)  arrays of a call for which there is no memory
       DerivativeError                  derivatives that do not exist or are not supported
       IndexRangeError   (IndexError)   an index that left its range while a program ran
       UnfinishedError   (RuntimeError) a loop that its limit of trips ended while its test still held
@@ -29,13 +33,17 @@ __all__ = [
     "DataError",
     "DerivativeError",
     "IndexRangeError",
+    "MissingKeyError",
     "NotFiniteError",
+    "OutOfMemoryError",
     "ParseError",
     "Place",
     "PullbackError",
     "ShapeError",
     "TraceError",
+    "UndefinedNameError",
     "UnfinishedError",
+    "UnknownNameError",
     "UsageError",
     "VerifyError",
     "together",
@@ -189,6 +197,22 @@ class DTypeError(PullbackError, TypeError):
 
 class TraceError(PullbackError, TypeError):
     """Python control flow or a Python conversion was applied to a traced value."""
+
+
+class UnknownNameError(PullbackError, AttributeError):
+    """There is no function or method of this name."""
+
+
+class UndefinedNameError(PullbackError, NameError):
+    """A traced function needs a name of the user's file that is not there yet."""
+
+
+class MissingKeyError(PullbackError, KeyError):
+    """A tree of arguments has no such key."""
+
+
+class OutOfMemoryError(PullbackError, MemoryError):
+    """There is no memory for the arrays of a call."""
 
 
 class DerivativeError(PullbackError):

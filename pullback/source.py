@@ -7,8 +7,12 @@ instruction).
 
 from __future__ import annotations
 
+import dis
 import linecache
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import islice
@@ -62,14 +66,55 @@ class Position:
         return f"{self.file}:{self.line}:{self.column}"
 
 
+def source_text(position: Position | None) -> str:
+    """What the user wrote there, as far as it stands on one line; empty where the file cannot be read."""
+    line = position.source_line if position is not None else None
+    return line[position.column - 1 : position.end_column - 1] if position is not None and line else ""
+
+
+def called(position: Position | None) -> str | None:
+    """`math.sin` where the user wrote a call of it there."""
+    text = source_text(position)
+    name, opened, _ = text.partition("(")
+    return name if opened and name.replace(".", "").replace("_", "").isalnum() else None
+
+
 @cache
-def _is_ours(file: str) -> bool:
+def is_ours(file: str) -> bool:
+    """Whether a file is one of this package, and not one written as users write theirs."""
     return file.startswith(_PACKAGE) and not file.startswith(_MODELS)
+
+
+class _Standing(threading.local):
+    position: Position | None = None
+
+
+_STANDING = _Standing()
+
+
+@contextmanager
+def standing_at(position: Position | None) -> Iterator[None]:
+    """What is traced inside was written there, though no frame of the user's function runs any more."""
+    before, _STANDING.position = _STANDING.position, position
+    try:
+        yield
+    finally:
+        _STANDING.position = before
+
+
+def return_position(code: CodeType | None) -> Position | None:
+    """The `return` of a function; None where it has several."""
+    if code is None:
+        return None
+    found = [i.offset for i in dis.get_instructions(code) if i.opname in ("RETURN_VALUE", "RETURN_CONST")]
+    return Position(code, found[0]) if len(found) == 1 else None
 
 
 def user_position() -> Position | None:
     """The innermost frame outside this package: where the user wrote the operation being traced."""
+    if _STANDING.position is not None:
+        return _STANDING.position
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_ours(frame.f_code.co_filename):
+    while frame is not None and is_ours(frame.f_code.co_filename):
         frame = frame.f_back
     return None if frame is None else Position(frame.f_code, frame.f_lasti)

@@ -11,6 +11,7 @@ import numpy as np
 from pullback.api import direction
 from pullback.api.direction import leaf_count
 from pullback.api.function import Function
+from pullback.api.mistakes import public
 from pullback.api.modes import Derived, as_function
 from pullback.api.signature import Parameter, Signature
 from pullback.api.traced import Traced
@@ -291,6 +292,7 @@ def free_name(known: Known, wanted: str = "B") -> str:
     return name
 
 
+@public
 def vmap(f: Callable[..., Any], in_axes: Axes = 0, out_axes: Axes = 0) -> Function:
     """The function applied along an axis of its arguments, all at once.
 

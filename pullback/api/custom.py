@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from pullback.api.function import Function
+from pullback.api.mistakes import public
 from pullback.api.signature import Parameter, parameters_of
 from pullback.errors import DerivativeError
 from pullback.lang.custom import emit_call, rule_is_traced
@@ -43,6 +44,7 @@ class Whole(Function):
 def custom_derivative(f: Body, *, jvp: Body | None = ..., vjp: Body | None = ...) -> Function: ...
 @overload
 def custom_derivative(*, jvp: Body | None = ..., vjp: Body | None = ...) -> Callable[[Body], Function]: ...
+@public
 def custom_derivative(f: Body | None = None, *, jvp: Body | None = None, vjp: Body | None = None) -> Any:
     """The function with a derivative of your own, in every mode and to every order.
 
@@ -89,6 +91,7 @@ def custom_derivative(f: Body | None = None, *, jvp: Body | None = None, vjp: Bo
     return make if f is None else make(f)
 
 
+@public
 def checkpoint(f: Body) -> Function:
     """The function, which reverse mode runs again instead of storing what it computed.
 

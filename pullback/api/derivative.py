@@ -7,6 +7,7 @@ from typing import Any
 
 from pullback.api.direction import Wrt, chosen, pair, selection, substituted, tuple_of, unique
 from pullback.api.function import Function, function
+from pullback.api.mistakes import public
 from pullback.api.signature import Parameter, Signature
 from pullback.api.traced import Traced, derived
 from pullback.errors import DerivativeError
@@ -144,6 +145,7 @@ def _gradient(f: Callable[..., Any], wrt: Wrt | None, has_aux: bool, with_value:
     return base.once(key, lambda: Gradient(base, wrt, has_aux, with_value, user_position()))
 
 
+@public
 def grad(f: Callable[..., Any], wrt: Wrt | None = None, has_aux: bool = False) -> Function:
     """The gradient of a function whose result is one number, as a traced function of the same arguments.
 
@@ -168,6 +170,7 @@ def grad(f: Callable[..., Any], wrt: Wrt | None = None, has_aux: bool = False) -
     return _gradient(f, wrt, has_aux, False)
 
 
+@public
 def value_and_grad(f: Callable[..., Any], wrt: Wrt | None = None, has_aux: bool = False) -> Function:
     """Value and gradient of a function together: `(value, gradient)`, or `((value, aux), gradient)`.
 

@@ -61,7 +61,7 @@ class ArgumentsSpec(Spec):
                     f"{path} of {self.base.name}: a tuple of all arguments is needed, and this is {_found(value)}",
                     remedy=f"pass `({names[:-1] if len(parameters) == 1 else names[:-2]})`",
                 )
-            given = bind(self.base.name, parameters, value, {})
+            given = bind(self.base.name, parameters, value, {}, in_order=True)
         found = [p.spec.leaves(v, p.name) for p, v in zip(parameters, given)]
         structure = tuple_of([s for s, _, _ in found])
         return structure, [leaf for _, more, _ in found for leaf in more], [v for _, _, more in found for v in more]

@@ -15,13 +15,14 @@ from pullback.api.call import apart, inline
 from pullback.api.execute import Runner, prepare
 from pullback.api.explain import Explanation, Format, derive, explain
 from pullback.api.fast import Shortcut, collect
+from pullback.api.mistakes import out_of_memory, present, public
 from pullback.api.recent import Recent
-from pullback.api.signature import Parameter, Signature, bind, parameters_of, signature_of
+from pullback.api.signature import Parameter, Signature, bind, name_of, parameters_of, signature_of
 from pullback.api.traced import Traced, trace
 from pullback.api.typetext import program_type
 from pullback.api.versions import Versions
 from pullback.clock import stage
-from pullback.errors import PullbackError, ShapeError, TraceError
+from pullback.errors import ShapeError, TraceError
 from pullback.ir.dims import check_bytes, check_requirements, determined_dims
 from pullback.ir.intern import uncollected
 from pullback.ir.program import Known, Program, program_of
@@ -62,13 +63,6 @@ class _Thread(threading.local):
 
 
 _THREAD = _Thread()
-
-
-def _placed(error: PullbackError) -> PullbackError:
-    """The error with the place of the user's call or definition, where it has none of its own."""
-    if error.position is None:
-        error.position = user_position()
-    return error
 
 
 def _fixed(
@@ -138,7 +132,7 @@ class Function:
         debug: bool | None = None,
     ) -> None:
         self.python = f
-        self.name: str = getattr(f, "__name__", "function").strip("<>")
+        self.name = name_of(f)
         self._threads = threads
         wish = policy.specialise(specialise)
         self._notes: dict[str, Any] = {"specialise": wish} if wish != "auto" else {}
@@ -195,12 +189,14 @@ class Function:
             self.traced(signature)
         except Undetermined:
             pass
-        except PullbackError as error:
-            raise _placed(error) from error.__cause__
         except NameError as error:
             if isinstance(error, UnboundLocalError):
+                present(error)
                 raise
             # a global that is bound later: the check moves to the first use
+        except Exception as error:
+            present(error)
+            raise
 
     def traced(self, signature: Signature) -> Traced:
         """The function traced for a signature, once."""
@@ -238,7 +234,7 @@ class Function:
         return found is not None and not found.enclosed
 
     def _trace(self, signature: Signature) -> Traced:
-        return trace(self.python, self.name, signature, dict(self._notes))
+        return trace(self.python, self.name, self.parameters, signature, dict(self._notes))
 
     def _determined(self) -> Traced:
         """The trace that the annotations determine, else the one of the last call."""
@@ -271,8 +267,9 @@ class Function:
         try:
             signature, _ = signature_of(self.parameters, bind(self.name, self.parameters, args, keywords))
             return self.traced(signature).program
-        except PullbackError as error:
-            raise _placed(error) from error.__cause__
+        except Exception as error:
+            present(error)
+            raise
 
     # Calling ------------------------------------------------------------------------------------------------
 
@@ -290,8 +287,11 @@ class Function:
             if shortcut is not None:
                 try:
                     return shortcut.call(given, out)
-                except PullbackError as error:
-                    raise _placed(error) from error.__cause__
+                except MemoryError as error:
+                    raise out_of_memory(self.name, shortcut.runner, error) from None
+                except Exception as error:
+                    present(error)
+                    raise
         try:
             with uncollected():
                 values = bind(self.name, self.parameters, args, keywords)
@@ -302,16 +302,20 @@ class Function:
                     return inline(self.name, self.traced(signature), signature.flat, flat)
                 traced = self.traced(signature)
                 runner, arrays = self._versions.runner(signature, traced, flat)
-        except PullbackError as error:
-            raise _placed(error) from error.__cause__
+        except Exception as error:
+            present(error)
+            raise
         if not keywords and (fixed := _fixed(args, signature.flat, arrays)) is not None:
             self._keep(runner, fixed)
-        if quick and len(given) == len(signature.flat):
+        if quick and len(given) == len(signature.flat) and all(a is b for a, b in zip(given, flat, strict=True)):
             self._fast.put(key, Shortcut(runner, signature.flat, given))
         try:
             return runner.call(arrays, out)
-        except PullbackError as error:
-            raise _placed(error) from error.__cause__
+        except MemoryError as error:
+            raise out_of_memory(self.name, runner, error) from None
+        except Exception as error:
+            present(error)
+            raise
 
     def _keep(self, runner: Runner, fixed: tuple[tuple[int, int], ...]) -> None:
         """Let calls with arguments like these go straight to the compiled function (`runtime.shim.quick_class`)."""
@@ -571,6 +575,7 @@ def function(
     memory_limit: int | None = None,
     debug: bool | None = None,
 ) -> Callable[[Callable[..., Any]], Function]: ...
+@public
 def function(
     f: Callable[..., Any] | None = None,
     /,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.api.execute import prepare
+from pullback.api.mistakes import public
 from pullback.api.modes import as_function
 from pullback.api.signature import bind, signature_of
 from pullback.operators.blocks import BlockMatrix
@@ -80,6 +81,7 @@ class ComputationGraph:
         return f"<graph of {len(self.nodes)} nodes and {len(self.L.entries)} edges>"
 
 
+@public
 def graph(f: Callable[..., Any], *args: Any, **keywords: Any) -> ComputationGraph:
     """The edge-weighted graph of f at a point: arrays as nodes, local Jacobians as operators on the edges.
 

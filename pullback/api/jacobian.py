@@ -11,6 +11,7 @@ from pullback.api import direction
 from pullback.api.derivative import grad
 from pullback.api.direction import Wrt, selection
 from pullback.api.function import Function
+from pullback.api.mistakes import public
 from pullback.api.modes import Derived, as_function
 from pullback.api.signature import Signature
 from pullback.api.sparse import SparseDerivative, sparse_hessian, sparse_jacobian
@@ -132,6 +133,7 @@ def jacobian(
 ) -> SparseDerivative: ...
 
 
+@public
 def jacobian(
     f: Callable[..., Any], wrt: Wrt | None = None, mode: Mode = "auto", sparse: bool | Literal["coloured"] = False
 ) -> Function | SparseDerivative:
@@ -186,6 +188,7 @@ def hessian(f: Callable[..., Any], wrt: Wrt | None = ..., sparse: Literal[False]
 def hessian(f: Callable[..., Any], wrt: Wrt | None = ..., *, sparse: Literal[True, "coloured"]) -> SparseDerivative: ...
 
 
+@public
 def hessian(
     f: Callable[..., Any], wrt: Wrt | None = None, sparse: bool | Literal["coloured"] = False
 ) -> Function | SparseDerivative:

@@ -14,6 +14,7 @@ from pullback.api import direction
 from pullback.api.derivative import grad
 from pullback.api.direction import ArgumentsSpec, DirectionSpec, Slot, Wrt, selection
 from pullback.api.function import Function, function
+from pullback.api.mistakes import public
 from pullback.api.signature import Parameter, Signature, signature_of
 from pullback.api.traced import Traced, derived
 from pullback.ir import expr
@@ -254,6 +255,7 @@ def as_function(f: Callable[..., Any]) -> Function:
     return f if isinstance(f, Function) else function(f)
 
 
+@public
 def jvp(f: Callable[..., Any]) -> Function:
     """The function with its Jacobian-vector product: `jvp(f)(primals, tangents) -> (out, tangent)`.
 
@@ -283,6 +285,7 @@ def jvp(f: Callable[..., Any]) -> Function:
     return base.once(("jvp",), lambda: JacobianVector(base, "jvp", user_position()))
 
 
+@public
 def vjp(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
     """The function with its vector-Jacobian product: `vjp(f)(*args, cotangent=c) -> (out, cotangents)`.
 
@@ -310,6 +313,7 @@ def vjp(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
     return base.once(("vjp", wrt), lambda: VectorJacobian(base, wrt, user_position()))
 
 
+@public
 def hvp(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
     """The product of the Hessian with a vector: `hvp(f)(args, v)`, shaped like the gradient.
 

@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import CodeType
+from typing import Any, Literal
+
+import numpy as np
 
 from pullback.errors import TraceError
 from pullback.ir import types
 from pullback.ir.types import DType
-from pullback.lang.annotations import MISSING, ArraySpec, Leaf, Spec, function_annotations, spec_of
+from pullback.lang import elsewhere
+from pullback.lang.annotations import (
+    MISSING,
+    AnySpec,
+    ArraySpec,
+    Leaf,
+    Spec,
+    function_annotations,
+    python_function,
+    spec_of,
+)
 from pullback.lang.arguments import wrong_dtype
 from pullback.lang.handle import Handle
 from pullback.lang.tree import Structure
+from pullback.source import user_position
 
 
 @dataclass
 class Parameter:
-    """One parameter of a function."""
+    """One parameter of a function.
+
+    Attributes:
+        kind: whether it takes one argument by position or name, all further ones (`*args`: its value is a tuple), or
+            one by name only.
+    """
 
     name: str
     spec: Spec
     default: Any = MISSING
+    kind: Literal["plain", "rest", "keyword"] = "plain"
 
 
 @dataclass(frozen=True)
@@ -39,39 +60,144 @@ class Signature:
 
 
 def parameters_of(f: Callable[..., Any]) -> list[Parameter]:
-    """The parameters of f. NameError where an annotation names what is not there yet."""
+    """The parameters of f. NameError where an annotation names what is not there yet.
+
+    Raises:
+        TraceError: [E149] f is nothing that can be traced. [E107] a parameter cannot be.
+    """
+    check_traceable(f)
     annotations = function_annotations(f)
     out = []
     for p in inspect.signature(f).parameters.values():
-        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+        if p.kind is p.VAR_KEYWORD:
             raise TraceError(
                 "E107",
-                f"{f.__name__}: a parameter `{p}` of unknown length cannot be traced",
-                remedy="pass one tuple or dict",
+                f"{name_of(f)}: a parameter `**{p.name}` of unknown names cannot be traced",
+                position=user_position(),
+                remedy="pass one dict",
             )
+        if p.name == "out":
+            raise TraceError(
+                "E107",
+                f"{name_of(f)}: a parameter is named `out`, which in every call says where the results go",
+                position=user_position(),
+                remedy="another name, such as `output`",
+            )
+        spec = spec_of(annotations.get(p.name, p.empty), p.name)
         default = MISSING if p.default is p.empty else p.default
-        out.append(Parameter(p.name, spec_of(annotations.get(p.name, p.empty), p.name), default))
+        if p.kind is p.VAR_POSITIONAL:
+            out.append(Parameter(p.name, AnySpec(spec), (), "rest"))
+        else:
+            out.append(Parameter(p.name, spec, default, "keyword" if p.kind is p.KEYWORD_ONLY else "plain"))
     return out
 
 
-def bind(name: str, parameters: Sequence[Parameter], args: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any]:
-    """One argument per parameter."""
-    if len(args) > len(parameters):
-        raise TypeError(f"{name}() takes {len(parameters)} arguments but {len(args)} were given")
-    values = list(args)
-    rest = dict(keywords)
-    for p in parameters[len(args) :]:
-        if p.name in rest:
+def check_traceable(f: object) -> None:
+    """Refuse what is no Python function of traced values."""
+    found, remedy = None, "a Python function, or an object that can be called like one"
+    if isinstance(f, np.ufunc):
+        found, remedy = f"numpy.{f.__name__}, a function of NumPy", elsewhere.remedy(f.__name__)
+    elif isinstance(f, type):
+        found, remedy = f"the class {f.__name__}", "decorate a method, or give an object that has `__call__`"
+    elif not callable(f):
+        found = f"a value of type {type(f).__name__}"
+        remedy = "the function itself, not what a call of it gives: `f`, not `f(x)`"
+    elif inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f):
+        found, remedy = f"{name_of(f)}, which is `async`", "a plain `def`"
+    elif inspect.isgeneratorfunction(f):
+        found, remedy = f"{name_of(f)}, which is a generator", "`return` in the place of `yield`; `pb.scan` makes rows"
+    if found is not None:
+        raise TraceError("E149", f"pb.function was given {found}", position=user_position(), remedy=remedy)
+
+
+def name_of(f: Any) -> str:
+    """What a function, a partial application or an object that can be called is called in messages and programs."""
+    while isinstance(f, functools.partial):
+        f = f.func
+    return str(getattr(f, "__name__", None) or type(f).__name__).strip("<>")
+
+
+def code_of(f: Any) -> CodeType | None:
+    """The code that a call of f runs, where it is written in Python."""
+    f = inspect.unwrap(python_function(f))
+    code = getattr(f, "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def called_with(f: Callable[..., Any], parameters: Sequence[Parameter], values: Sequence[Any]) -> Any:
+    """F called with one value for each parameter."""
+    args: list[Any] = []
+    keywords: dict[str, Any] = {}
+    for p, value in zip(parameters, values, strict=True):
+        if p.kind == "keyword":
+            keywords[p.name] = value
+        elif p.kind == "rest":
+            args += value
+        else:
+            args.append(value)
+    return f(*args, **keywords)
+
+
+def bind(
+    name: str, parameters: Sequence[Parameter], args: Sequence[Any], keywords: Mapping[str, Any], in_order: bool = False
+) -> list[Any]:
+    """One argument per parameter: a tuple for `*args`.
+
+    Args:
+        in_order: the arguments came as one tuple, those by name only after the others.
+
+    Raises:
+        TraceError: [E145] there are too many or too few, or one of no parameter.
+    """
+    given, rest = list(args), dict(keywords)
+    values: list[Any] = []
+    variadic = False
+    for p in parameters:
+        if p.kind == "rest":
+            variadic = True
+            later = sum(q.kind == "keyword" for q in parameters) if in_order else 0
+            count = max(0, len(given) - later)
+            values.append(tuple(given[:count]))
+            del given[:count]
+        elif given and (in_order or (p.kind == "plain" and not variadic)):
+            if p.name in rest:
+                raise _wrong(name, parameters, f"two values for {p.name!r}")
+            values.append(given.pop(0))
+        elif p.name in rest:
             values.append(rest.pop(p.name))
         elif p.default is not MISSING:
             values.append(p.default)
+        elif unknown := next((k for k in rest if all(q.name != k for q in parameters)), ""):
+            raise _wrong(name, parameters, f"an unknown argument {unknown!r}", unknown)
         else:
-            raise TypeError(f"{name}() is missing the argument {p.name!r}")
+            raise _wrong(name, parameters, f"no value for {p.name!r}")
+    if given:
+        most = sum(p.kind == "plain" for p in parameters)
+        raise _wrong(name, parameters, f"{len(args)} arguments by position, and takes {most}")
     if rest:
-        repeated = next(iter(rest))
-        known = any(p.name == repeated for p in parameters)
-        raise TypeError(f"{name}() got {'two values for' if known else 'an unexpected'} argument {repeated!r}")
+        unknown = next(iter(rest))
+        raise _wrong(name, parameters, f"an unknown argument {unknown!r}", unknown)
     return values
+
+
+def _wrong(name: str, parameters: Sequence[Parameter], found: str, unknown: str | None = None) -> TraceError:
+    close = elsewhere.nearest(unknown, [p.name for p in parameters]) if unknown else []
+    return TraceError(
+        "E145",
+        f"{name}() got {found}",
+        position=user_position(),
+        remedy=(f"`{close[0]}=`: " if close else "") + f"`{_form(name, parameters)}`",
+    )
+
+
+def _form(name: str, parameters: Sequence[Parameter]) -> str:
+    """`f(x, y, *, scale=...)`."""
+    parts: list[str] = []
+    for p in parameters:
+        if p.kind == "keyword" and not any(part.startswith("*") for part in parts):
+            parts.append("*")
+        parts.append(f"*{p.name}" if p.kind == "rest" else p.name if p.default is MISSING else f"{p.name}=...")
+    return f"{name}({', '.join(parts)})"
 
 
 def signature_of(parameters: Sequence[Parameter], values: Sequence[Any] | None) -> tuple[Signature, list[Any]]:

@@ -10,6 +10,7 @@ from typing import Any
 from pullback.api import direction
 from pullback.api.direction import DirectionSpec, Slot, Wrt, selection
 from pullback.api.function import Function
+from pullback.api.mistakes import public
 from pullback.api.modes import Derived, VectorJacobian, as_function
 from pullback.api.signature import Parameter, Signature, signature_of
 from pullback.api.traced import Traced
@@ -150,6 +151,7 @@ class Backward(Derived):
         return replace(made.backward, known=made_program, leaves=leaves)
 
 
+@public
 def forward_backward(f: Callable[..., Any], wrt: Wrt | None = None) -> tuple[Function, Function]:
     """Reverse mode in two functions: `forward(*args) -> (out, residuals)`, `backward(residuals, cotangent)`.
 

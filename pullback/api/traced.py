@@ -6,10 +6,12 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import CodeType
 from typing import Any
 
+from pullback.api.mistakes import explained
 from pullback.api.policy import backend, is_exact
-from pullback.api.signature import Signature
+from pullback.api.signature import Parameter, Signature, called_with, code_of
 from pullback.clock import stage
 from pullback.errors import PullbackError, ShapeError, together
 from pullback.ir.expr import Ref
@@ -26,6 +28,7 @@ from pullback.lang.lift import free_variables
 from pullback.lang.trace import Tracer, current, default_float, is_tracing, tracing
 from pullback.lang.tree import Structure
 from pullback.rewrite.fired import recording
+from pullback.source import return_position, standing_at, user_position
 
 
 @dataclass
@@ -64,7 +67,9 @@ class Traced:
         return list(self.known.notes.get("captured", ()))
 
 
-def trace(f: Callable[..., Any], name: str, signature: Signature, notes: dict[str, Any]) -> Traced:
+def trace(
+    f: Callable[..., Any], name: str, parameters: Sequence[Parameter], signature: Signature, notes: dict[str, Any]
+) -> Traced:
     """Run f on handles and write down what it does."""
     inputs = [leaf for leaf in signature.flat if leaf.is_input]
     arrays = [leaf.dtype for leaf in inputs if leaf.kind == "array" and leaf.dtype is not None]
@@ -80,7 +85,18 @@ def trace(f: Callable[..., Any], name: str, signature: Signature, notes: dict[st
         extents = dict(shapes)
         values = [[_argument(tracer, leaf, extents.get(leaf.path, ())) for leaf in g] for g in signature.leaves]
         arguments = [tree.unflatten(s, v) for s, v in zip(signature.structures, values)]
-        program, structure = run(tracer, lambda: f(*arguments), inspect.getdoc(f) or "", notes)
+        named = dict(zip((p.name for p in parameters), arguments))
+
+        def body() -> Any:
+            try:
+                return called_with(f, parameters, arguments)
+            except Exception as error:
+                made = explained(error, name, named)
+                if made is error:
+                    raise
+                raise made.with_traceback(error.__traceback__) from None
+
+        program, structure = run(tracer, body, inspect.getdoc(f) or "", notes, code_of(f))
     return Traced(program, structure, tuple(inputs), tuple(tracer.foreign), parent is not None)
 
 
@@ -141,20 +157,24 @@ def _made(made: Outline, base: Traced, body: Callable[[Program], Block]) -> Prog
         return tidy(made.with_body(body(program)))
 
 
-def run(tracer: Tracer, body: Callable[[], Any], doc: str, notes: dict[str, Any]) -> tuple[Known, Structure]:
-    """The program of `body` under the active tracer, and the structure of its result."""
+def run(
+    tracer: Tracer, body: Callable[[], Any], doc: str, notes: dict[str, Any], code: CodeType | None = None
+) -> tuple[Known, Structure]:
+    """The program of `body` under the active tracer, and the structure of its result; `code` is what body runs."""
     try:
         result = body()
-        leaves, structure = tree.flatten(result)
-        names = tree.leaf_names(structure)
-        if not leaves:
-            raise ShapeError(
-                "E104",
-                f"{tracer.name} returns nothing that could be computed",
-                remedy="return an array or a tree of arrays",
-            )
-        handles = [as_array(leaf, "result") for leaf in leaves]
-        refs = [ref_of(h, n) for h, n in zip(handles, names)]
+        with standing_at(return_position(code)):
+            leaves, structure = tree.flatten(result)
+            names = tree.leaf_names(structure)
+            if not leaves:
+                raise ShapeError(
+                    "E104",
+                    f"{tracer.name} returns nothing that could be computed",
+                    position=user_position(),
+                    remedy="return an array or a tree of arrays",
+                )
+            handles = [as_array(leaf, "result") for leaf in leaves]
+            refs = [ref_of(h, n) for h, n in zip(handles, names)]
     except PullbackError as error:
         if tracer.errors and error not in tracer.errors:
             raise together([*tracer.errors, error]) from None

@@ -9,6 +9,7 @@ the signature by which a function is traced.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import sys
 import types as python_types
@@ -30,6 +31,7 @@ from pullback.lang.extents import Token, parse_dim
 from pullback.lang.handle import Handle, type_text
 from pullback.lang.trace import is_tracing
 from pullback.lang.tree import Structure
+from pullback.source import user_position
 
 
 class Static:
@@ -56,7 +58,10 @@ class Size:
     def __class_getitem__(cls, name: Any) -> Size:
         if not isinstance(name, str) or not name.isidentifier():
             raise TraceError(
-                "E107", f"Size[{name!r}]: the name of a dim is an identifier in quotes", remedy='`pb.Size["S"]`'
+                "E107",
+                f"Size[{name!r}]: the name of a dim is an identifier in quotes",
+                position=user_position(),
+                remedy='`pb.Size["S"]`',
             )
         return cls(name)
 
@@ -403,8 +408,18 @@ def evaluated(annotation: Any, names: Mapping[str, Any]) -> Any:
     return annotation
 
 
+def python_function(f: Any) -> Any:
+    """The function behind a partial application, or behind an object that can be called."""
+    while isinstance(f, functools.partial):
+        f = f.func
+    if not hasattr(f, "__code__") and not hasattr(f, "__wrapped__") and not isinstance(f, type):
+        f = vars(type(f)).get("__call__", f)
+    return f
+
+
 def function_annotations(f: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of a function, strings evaluated in its globals and closure."""
+    f = python_function(f)
     names = dict(getattr(f, "__globals__", {}))
     code, cells = getattr(f, "__code__", None), getattr(f, "__closure__", None) or ()
     if isinstance(code, python_types.CodeType):

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
 
-from pullback.errors import TraceError
+from pullback.errors import TraceError, UnknownNameError
 from pullback.ir.types import DType
 from pullback.lang import elementwise as _e
+from pullback.lang import elsewhere
 from pullback.lang import linalg as _l
 from pullback.lang import manipulation as _m
 from pullback.lang import reduction as _r
 from pullback.lang import subscript as _s
 from pullback.lang.handle import Handle, shape_value, type_text
-from pullback.source import user_position
+from pullback.source import Position, called, source_text, user_position
 
 
 class Array(Handle):
@@ -26,7 +29,6 @@ class Array(Handle):
     """
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -109,6 +111,12 @@ class Array(Handle):
 
     def __rmod__(self, other: Any) -> Array:
         return _e.elementwise("remainder", other, self)
+
+    def __divmod__(self, other: Any) -> tuple[Array, Array]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Array, Array]:
+        return other // self, other % self
 
     def __pow__(self, other: Any) -> Array:
         return _e.elementwise("power", self, other)
@@ -224,30 +232,21 @@ class Array(Handle):
 
     # What a traced value cannot do --------------------------------------------------------------------------
 
+    def _refused(self, what: str, remedy: str, code: str = "E134") -> TraceError:
+        return TraceError(code, what, position=user_position(), remedy=remedy)
+
     def __bool__(self) -> NoReturn:
-        raise TraceError(
-            "E134",
-            f"the truth of a traced value ({type_text(self)}) is not known when the function is defined",
-            position=user_position(),
-            remedy="`where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, "
-            "`(0 <= i) & (i < n)` for a chain",
-        )
+        what = f"the truth of a traced value ({type_text(self)}) is not known when the function is defined"
+        raise self._refused(what, _truth_remedy(user_position()))
 
     def __index__(self) -> NoReturn:
-        raise TraceError(
-            "E134",
-            f"a traced value ({type_text(self)}) is no Python int, so `range` and the like cannot use it",
-            position=user_position(),
-            remedy="`fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value",
-        )
+        kind = f"the {'dim' if self.index.is_dim else 'index'} {self.index}" if self.index else type_text(self)
+        what = f"a traced value ({kind}) is no Python int, so `range` and the like cannot use it"
+        raise self._refused(what, _number_remedy(user_position()))
 
     def _number(self, what: str) -> NoReturn:
-        raise TraceError(
-            "E134",
-            f"{what}() of a traced value ({type_text(self)}): its value is not known when the function is defined",
-            position=user_position(),
-            remedy="`astype` converts; `pb.Static` makes an argument a Python value",
-        )
+        found = f"{what}() of a traced value ({type_text(self)}): its value is not known when the function is defined"
+        raise self._refused(found, _number_remedy(user_position()))
 
     def __float__(self) -> NoReturn:
         self._number("float")
@@ -255,63 +254,159 @@ class Array(Handle):
     def __int__(self) -> NoReturn:
         self._number("int")
 
+    def __complex__(self) -> NoReturn:
+        self._number("complex")
+
+    def __round__(self, digits: int | None = None) -> Array:
+        if digits is None:
+            return _e.elementwise("round", self)
+        raise self._refused("round to digits of a traced value", f"`pb.round(x * 1e{digits}) / 1e{digits}`")
+
+    def __format__(self, wanted: str) -> str:
+        if not wanted:
+            return repr(self)
+        what = f"a traced value ({type_text(self)}) cannot be written as {wanted!r}: its value is not known"
+        raise self._refused(what, "return it, and print what the call gives")
+
+    def __hash__(self) -> int:
+        what = "a traced value is no key of a dict or set: its value is not known"
+        raise self._refused(what, "an int, a str or a tuple of these")
+
     def __iter__(self) -> Iterator[Array]:
         return iter(_s.rows(self))
 
     def __len__(self) -> int:
-        return len(_s.rows(self))
+        if self.rank and self.extents[0].constant is not None:
+            return self.extents[0].constant
+        if not self.rank:
+            raise self._refused(f"len() of {type_text(self)}, which has no axes", "`x.size` is 1")
+        what = f"len() is a Python int, and {self.name or 'the array'} has {self.extents[0]} rows"
+        raise self._refused(what, f"`{self.name or 'x'}.shape[0]` is their number")
 
     def __contains__(self, item: object) -> NoReturn:
-        raise TraceError(
-            "E134",
-            "`in` on a traced value is not known when the function is defined",
-            position=user_position(),
-            remedy="`any_over(n, lambda i: x[i] == value)`",
+        what = "`in` on a traced value is not known when the function is defined"
+        raise self._refused(what, "`any_over(n, lambda i: x[i] == value)`")
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise self._refused(f"{_subscript(self, user_position())} = ...: an array never changes", _WRITING, "E147")
+
+    def __delitem__(self, key: Any) -> NoReturn:
+        what = f"del {_subscript(self, user_position())}: an array never changes"
+        raise self._refused(what, "`pb.concat([x[:i], x[i + 1:]])` is the array without one element", "E147")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_") or name in Handle.__slots__:
+            raise AttributeError(name)
+        package = elsewhere.public_names()
+        if name in package.__all__ and callable(getattr(package, name)):
+            remedy = f"`pb.{name}({self.name or 'x'})`: it is a function"
+        elif close := elsewhere.nearest(name, [n for n in dir(type(self)) if not n.startswith("_")]):
+            remedy = f"did you mean `{close[0]}`?"
+        else:
+            remedy = elsewhere.remedy(name)
+        raise UnknownNameError(
+            "E146", f"a traced array has no attribute {name!r}", position=user_position(), remedy=remedy
         )
+
+    # What NumPy does with one -------------------------------------------------------------------------------
 
     def __array__(self, *args: Any, **keywords: Any) -> NoReturn:
-        raise TraceError(
-            "E136",
-            "a traced array was given to NumPy, which needs its values",
-            position=user_position(),
-            remedy="use the function of the same name in pullback, or call NumPy outside",
-        )
+        position = user_position()
+        text = source_text(position)
+        subscripted = _SUBSCRIPTED.match(text)
+        if subscripted:
+            name = subscripted.group(1)
+            raise self._refused(
+                f"{text}: {name} is a NumPy array, whose indices are numbers, and {type_text(self)} was given",
+                f"`{text.replace(name, f'pb.asarray({name})', 1)}`",
+                "E136",
+            )
+        name = (called(position) or "").split(".")[-1]
+        remedy = "return it: the call of the function gives NumPy arrays"
+        if name in ("array", "stack", "asarray"):
+            remedy = "`pb.stack([a, b])` makes an array of traced values"
+        raise self._refused("a traced array was given to NumPy, which needs its values", remedy, "E136")
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Array:
-        name = _UFUNCS.get(ufunc.__name__, ufunc.__name__)
-        if method == "__call__" and not keywords and name in _e.NAMES:
-            return _e.elementwise(name, *inputs)
-        if method == "__call__" and name == "matmul":
-            return _l.matmul(*inputs)
-        raise TraceError(
-            "E136",
-            f"numpy.{ufunc.__name__} was given a traced array, whose values it needs",
-            position=user_position(),
-            remedy="use the function of pullback that does this",
-        )
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
+        name = ufunc.__name__
+        if "out" in keywords or method == "at":
+            raise self._refused(
+                f"numpy.{name} would write a traced value into a NumPy array",
+                "`y = y + x` inside the function, and return it: arrays of the language never change",
+                "E136",
+            )
+        found = elsewhere.counterpart("bitwise_invert" if name == "invert" else name) if method == "__call__" else None
+        if method == "reduce":
+            found = elsewhere.counterpart(_REDUCTIONS.get(name, "?"))
+        return self._as_here(f"{name}{'' if method == '__call__' else '.' + method}", found, inputs, keywords)
 
-    def __array_function__(self, function: Any, *arguments: Any) -> NoReturn:
-        raise TraceError(
-            "E136",
-            f"numpy.{function.__name__} was given a traced array, whose values it needs",
-            position=user_position(),
-            remedy="use the function of pullback that does this",
-        )
+    def __array_function__(self, function: Any, types: Any, inputs: Any, keywords: Any) -> Any:
+        own = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
+        return self._as_here(own, elsewhere.counterpart(function.__name__), inputs, keywords)
+
+    def _as_here(self, name: str, found: Any, inputs: Any, keywords: Any) -> Any:
+        """What the function of NumPy with this name gives here; TraceError where there is none, or not of these."""
+        if found is None:
+            raise self._refused(
+                f"numpy.{name} was given a traced array, whose values it needs",
+                elsewhere.remedy(name.split(".")[-1]),
+                "E136",
+            )
+        try:
+            inspect.signature(found).bind(*inputs, **keywords)
+        except TypeError as error:
+            raise self._refused(
+                f"numpy.{name} is `pb.{found.__name__}` here, which takes other arguments: {error}",
+                f"`pb.{found.__name__}{inspect.signature(found)}`".replace(": 'Any'", ""),
+                "E136",
+            ) from None
+        return found(*inputs, **keywords)
 
     def __repr__(self) -> str:
         name = f"{self.name} : " if self.name else ""
         return f"<{name}{self.index if self.index is not None else type_text(self)}>"
 
 
-_UFUNCS = {
-    "true_divide": "divide",
-    "absolute": "abs",
-    "invert": "bitwise_invert",
-    "mod": "remainder",
-    "rint": "round",
-    "bitwise_count": "",
-    "float_power": "power",
-}
+_WRITING = "`x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed"
+_REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all",
+               "logical_or": "any"}
+_SUBSCRIPTED = re.compile(r"([A-Za-z_][\w.]*)\[.*\]$")
+_BUILTINS = {"max": "`pb.maximum(a, b)`, `pb.max(x)`", "min": "`pb.minimum(a, b)`, `pb.min(x)`",
+             "sum": "`pb.sum(x)`", "any": "`pb.any(x)`", "all": "`pb.all(x)`"}
+
+
+def _truth_remedy(position: Position | None) -> str:
+    """What to write instead, after what the line of the user does with the truth."""
+    line = (position.source_line or "").strip() if position else ""
+    name = called(position)
+    if name in _BUILTINS:
+        return _BUILTINS[name]
+    if line.startswith("while "):
+        return "`pb.while_loop(test, body, state)`"
+    if line.startswith("assert "):
+        return "check arguments before the call; `pb.in_range(i, n)` declares what indices are"
+    return ("`where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, "
+            "`(0 <= i) & (i < n)` for a chain")
+
+
+def _number_remedy(position: Position | None) -> str:
+    """What to write instead, after what the user gives a traced value to in the place of a number."""
+    module, _, name = (called(position) or "").rpartition(".")
+    if module == "math" or module.split(".")[0] in ("np", "numpy"):
+        return elsewhere.remedy("random" if "random" in module else name)
+    subscripted = _SUBSCRIPTED.match(source_text(position))
+    if subscripted:
+        return f"`{source_text(position).replace(subscripted[1], f'pb.asarray({subscripted[1]})', 1)}`"
+    if name in ("float", "int"):
+        return "`astype` converts; `pb.Static` makes an argument a Python value"
+    return "`fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value"
+
+
+def _subscript(x: Array, position: Position | None) -> str:
+    """`x[0]`, as the user wrote it."""
+    found = re.match(r"(?:del )?([\w.]+\[[^=]*\])", source_text(position))
+    return found.group(1) if found else f"{x.name or 'x'}[...]"
+
 
 Handle.kind = Array
 

@@ -27,7 +27,7 @@ from pullback.lang.handle import (
     type_text,
     weak,
 )
-from pullback.lang.naming import assigned_name, parameter_names
+from pullback.lang.naming import assigned_name, check_callable, parameter_names
 from pullback.lang.ranges import Obligation, conditions
 from pullback.lang.trace import Tracer, current
 from pullback.lang.tree import Structure
@@ -84,7 +84,9 @@ class _State:
                 "E139",
                 f"{self.what}: the state is {self.structure}, the function gives {structure}",
                 position=position,
-                remedy="return a state of the same structure as the initial one",
+                remedy="is a `return` missing in it?"
+                if structure == tree.NONE
+                else "return a state of the same structure as the initial one",
             )
         out: list[Array] = []
         for h, start, dtype, path in zip(results, self.handles, self.dtypes, self.paths):
@@ -141,6 +143,7 @@ def _loop(what: str, n: Any, init: Any, f: Callable[..., Any], rows: bool) -> tu
     tracer = current()
     position = user_position()
     room, steps = _trips(n, what)
+    check_callable(f, what, ("state", "i"))
     state = _State(what, init, position)
     index_name = parameter_names(f, 2)[1]
     for _ in range(2):
@@ -285,6 +288,8 @@ def while_loop(
             position=position,
             remedy="use `fold` with a fixed number of steps and `where`, or move the loop outside",
         )
+    check_callable(test, "while_loop, the test", ("state",))
+    check_callable(body, "while_loop, the body", ("state",))
     limit = None if max_trips is None else _trips(max_trips, "while_loop")[0]
     for _ in range(2):
         refs = state.refs(tracer)
@@ -368,6 +373,8 @@ def cond(test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *op
     >>> float(clamp(3.0)), float(clamp(0.5))
     (1.0, 0.5)
     """
+    for f, which in ((then, "then"), (otherwise, "otherwise")):
+        check_callable(f, f"cond, {which}", [f"x{k}" for k in range(len(operands))])
     if isinstance(test, bool):
         return (then if test else otherwise)(*operands)
     tracer = current()

@@ -172,8 +172,19 @@ def _mixed(name: str, operands: Sequence[Handle], position: Position | None) -> 
         f"{name}: {' and '.join(type_text(h) for h in operands)} have no common element type",
         position=position,
         facts=[describe(h, n) for h, n in zip(operands, names)],
-        remedy="convert one side with `astype`, e.g. `x.astype(pb.float32)`",
+        remedy=_together(operands),
     )
+
+
+def _together(operands: Sequence[Handle]) -> str:
+    """How operands of several kinds are brought to one."""
+    dtypes = [h.settled for h in operands]
+    if any(d.is_bool for d in dtypes) and not all(d.is_bool for d in dtypes):
+        return "`pb.where(condition, x, 0)` keeps x where the condition holds; `condition.astype(...)` is 1 or 0"
+    target = next((h.settled for h in operands if h.strong is not None and h.settled.is_floating), types.f64)
+    odd = next((h for h in operands if h.strong is not None and h.settled is not target), None)
+    name = odd.name if odd is not None and odd.name else "x"
+    return f"`{name}.astype(pb.{target.numpy})` converts one side"
 
 
 def _check_kind(name: str, dtype: DType, operands: Sequence[Handle], position: Position | None) -> None:

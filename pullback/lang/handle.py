@@ -202,10 +202,29 @@ def as_array(x: object, what: str = "operand") -> Array:
         return from_index(x)
     raise TraceError(
         "E135",
-        f"{what}: a {type(x).__name__} is neither an array nor a number",
+        f"{what}: {_article(x)} is neither an array nor a number",
         position=user_position(),
-        remedy="pass an array, or build one with `stack` or `build`",
+        remedy=_as_array_remedy(x),
     )
+
+
+def _article(x: object) -> str:
+    kind = type(x).__name__
+    return "None" if x is None else "a function" if callable(x) else f"{'an' if kind[0] in 'aeioAEIO' else 'a'} {kind}"
+
+
+def _as_array_remedy(x: object) -> str:
+    match x:
+        case None:
+            return "a function that returns nothing gives None: is a `return` missing?"
+        case list() | tuple():
+            return "`pb.asarray(...)` makes an array of a list"
+        case complex():
+            return "real and imaginary part as two arrays"
+        case _ if callable(x):
+            return "call it, with brackets"
+        case _:
+            return "pass an array, or build one with `stack` or `build`"
 
 
 def extent_of(x: object, what: str) -> Index:
@@ -217,19 +236,31 @@ def extent_of(x: object, what: str) -> Index:
     elif isinstance(x, Handle):
         if x.index is not None:
             return x.index
+        if x.weak == "floating":
+            raise TraceError(
+                "E135",
+                f"{what}: an extent is a whole number, and {type_text(x)} was given",
+                position=user_position(),
+                remedy="`//` divides extents",
+            )
         raise ShapeError(
             "E106",
             f"{what}: an extent must be known when the function is defined, and this one is computed from data",
             position=user_position(),
-            remedy='declare it as a dim (`pb.Size["S"]` for an integer argument)',
+            facts=[describe(x, "extent")] if x.rank else (),
+            remedy=f"`{x.name or 'x'}.shape[0]`: an extent of the array"
+            if x.rank
+            else 'declare it as a dim (`pb.Size["S"]` for an integer argument)',
         )
     elif isinstance(x, Index | Var):
         return as_index(x)
     raise TraceError(
         "E135",
-        f"{what}: {x!r} is not an extent",
+        f"{what}: {'a function' if callable(x) else repr(x)} is not an extent",
         position=user_position(),
-        remedy="give an int, a dim such as x.shape[0], or a tuple of them",
+        remedy="the extent comes first, then the function"
+        if callable(x)
+        else "give an int, a dim such as x.shape[0], or a tuple of them",
     )
 
 

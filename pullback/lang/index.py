@@ -27,7 +27,7 @@ from pullback.lang.handle import (
     type_text,
     view,
 )
-from pullback.lang.naming import assigned_name, parameter_names, takes
+from pullback.lang.naming import assigned_name, axis_names, check_callable, parameter_names
 from pullback.lang.reduction import empty_error, reduced
 from pullback.lang.trace import current
 from pullback.source import user_position
@@ -111,16 +111,14 @@ def _extents(shape: Any, what: str) -> list[Index]:
 
 
 def _call(f: Callable[..., Any], variables: Sequence[Var], what: str) -> Any:
-    """F on the index variables, the number of its parameters checked first."""
-    if not takes(f, len(variables)):
+    """F on the index variables, the number of its parameters checked first, and that it gives something."""
+    check_callable(f, what, axis_names(len(variables)))
+    result = f(*(from_index(v) for v in variables))
+    if result is None:
         raise TraceError(
-            "E137",
-            f"{what}: {len(variables)} extents were given, and the function does not take "
-            f"{len(variables)} {'index' if len(variables) == 1 else 'indices'}",
-            position=user_position(),
-            remedy="one parameter for each extent, in the same order",
+            "E137", f"{what}: the function gives None", position=user_position(), remedy="is a `return` missing in it?"
         )
-    return f(*(from_index(v) for v in variables))
+    return result
 
 
 def _over(op: ReduceOp, extents: Any, f: Callable[..., Any]) -> Any:

@@ -338,6 +338,13 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Array:
                 position=position,
                 facts=[describe(first, "first"), describe(h, "other")],
             )
+    if not -first.rank - 1 <= axis <= first.rank:
+        raise ShapeError(
+            "E104",
+            f"stack: axis {axis} of an array that has {first.rank + 1} axes with the new one",
+            position=position,
+            facts=[describe(first, "first")],
+        )
     at = axis % (first.rank + 1)
     dtype = common_dtype("stack", handles, position) or common_settled(*handles)
 

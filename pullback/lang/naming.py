@@ -9,7 +9,8 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any, TypeGuard
 
-from pullback.source import Position
+from pullback.errors import TraceError
+from pullback.source import Position, user_position
 
 
 @lru_cache(maxsize=512)
@@ -50,6 +51,25 @@ def takes(f: Callable[..., Any], count: int) -> bool:
     except ValueError:
         pass  # a builtin without a signature
     return True
+
+
+def check_callable(f: object, what: str, wanted: Sequence[str]) -> None:
+    """Refuse what cannot be called with arguments that `wanted` names.
+
+    Raises:
+        TraceError: [E137] it is no function, or one of another number of parameters.
+    """
+    if callable(f) and takes(f, len(wanted)):
+        return
+    if callable(f):
+        own = len(_positional(f))
+        needed = f"{len(wanted)} {'is' if len(wanted) == 1 else 'are'} given" if wanted else "none is given"
+        problem = f"the function takes {own} argument{'' if own == 1 else 's'}, and {needed}"
+    else:
+        found = type(f).__name__
+        problem = f"{'an' if found[0] in 'AEIOaeio' else 'a'} {found} was given where a function is needed"
+    remedy = f"`lambda{' ' if wanted else ''}{', '.join(wanted)}: ...`"
+    raise TraceError("E137", f"{what}: {problem}", position=user_position(), remedy=remedy)
 
 
 def _positional(f: Callable[..., Any]) -> Sequence[str]:

@@ -27,7 +27,7 @@ from pullback.lang.handle import (
 )
 from pullback.lang.ranges import from_end
 from pullback.lang.trace import current
-from pullback.source import Position, user_position
+from pullback.source import Position, called, user_position
 
 if TYPE_CHECKING:
     from pullback.lang.array import Array
@@ -239,6 +239,19 @@ def at(h: Handle, indices: Sequence[object], fill: object = 0) -> Array:
     return out if out.rank else scalar(out.element())
 
 
+_ITERATING = {
+    "sum": "`pb.sum(x)`",
+    "max": "`pb.max(x)`",
+    "min": "`pb.min(x)`",
+    "any": "`pb.any(x)`",
+    "all": "`pb.all(x)`",
+    "pb.concat": "`pb.concat([x, y])`: the arrays are a list",
+    "pb.stack": "`pb.stack([x, y])`: the arrays are a list",
+    "zip": "`pb.build(n, lambda i: ...)` reads `x[i]` and `y[i]`",
+    "enumerate": "`pb.build(n, lambda i: ...)` or `pb.fold(n, start, lambda state, i: ...)`: i is the position",
+}
+
+
 def rows(h: Handle) -> list[Array]:
     """What iteration over a handle gives: its rows, where their number is fixed."""
     if not h.rank or h.extents[0].constant is None:
@@ -248,7 +261,7 @@ def rows(h: Handle) -> list[Array]:
             f"iteration over a traced value: {what}, not a number known at definition",
             position=user_position(),
             facts=[describe(h, "value")],
-            remedy="`build`, `sum_over` or `fold` run over an extent",
+            remedy=_ITERATING.get(called(user_position()) or "", "`build`, `sum_over` or `fold` run over an extent"),
         )
     return [subscript(h, k) for k in range(h.extents[0].constant)]
 

@@ -12,6 +12,7 @@ import pytest
 from pullback.errors import PullbackError
 
 PREAMBLE = """\
+import math
 import numpy as np
 import pullback as pb
 from jaxtyping import Bool, Float, Float32, Float64, Int64, UInt8
@@ -31,7 +32,7 @@ def message(tmp_path: Path) -> Callable[[str], str]:
         names: dict[str, object] = {"__name__": "user"}
         exec(PREAMBLE, names)
         with pytest.raises(PullbackError) as caught:
-            exec(compile(text, str(path), "exec"), names)
+            exec(compile(text, str(path), "exec", dont_inherit=True), names)
         return str(caught.value).replace(str(path), "user.py") + "\n"
 
     return run

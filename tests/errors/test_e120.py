@@ -18,7 +18,7 @@ DTypeError [E120] multiply: f64[N] and i64[N] have no common element type
    |     return x * n
    |            ^^^^^
    | x : f64[N]      n : i64[N]
-  try: convert one side with `astype`, e.g. `x.astype(pb.float32)`      See docs/reference/errors.md#E120
+  try: `n.astype(pb.float64)` converts one side      See docs/reference/errors.md#E120
 """
     )
 
@@ -36,6 +36,6 @@ DTypeError [E120] multiply: i64[N] and a Python float have no common element typ
    |     return n * 0.5
    |            ^^^^^^^
    | n : i64[N]      right operand : a Python float
-  try: convert one side with `astype`, e.g. `x.astype(pb.float32)`      See docs/reference/errors.md#E120
+  try: `n.astype(pb.float64)` converts one side      See docs/reference/errors.md#E120
 """
     )

@@ -22,9 +22,9 @@ def last(x: Float64[Array, "N"]):
 """)
         == """\
 TraceError [E130] exp is used outside of the function that computed it
-  --> user.py:3:2
-   | @pb.function
-   |  ^^^^^^^^^^^
+  --> user.py:10:5
+   |     return kept[0]
+   |     ^^^^^^^^^^^^^^
   try: return it: `fold`, `scan`, `cond` and `while_loop` hand out what their functions return      See docs/reference/errors.md#E130
 """
     )

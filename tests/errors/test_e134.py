@@ -65,7 +65,7 @@ def total(x: Float64[Array, "N"]):
     return sum(x[i] for i in range(x.shape[0]))
 """)
         == """\
-TraceError [E134] a traced value (an index or Python int) is no Python int, so `range` and the like cannot use it
+TraceError [E134] a traced value (the dim N) is no Python int, so `range` and the like cannot use it
   --> user.py:3:30
    |     return sum(x[i] for i in range(x.shape[0]))
    |                              ^^^^^^^^^^^^^^^^^

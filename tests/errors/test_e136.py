@@ -10,14 +10,14 @@ def test_numpy_function(message: Callable[[str], str]) -> None:
         message("""
 @pb.function
 def total(x: Float64[Array, "N"]):
-    return np.cumsum(x)
+    return np.histogram(x)
 """)
         == """\
-TraceError [E136] numpy.cumsum was given a traced array, whose values it needs
+TraceError [E136] numpy.histogram was given a traced array, whose values it needs
   --> user.py:3:12
-   |     return np.cumsum(x)
-   |            ^^^^^^^^^^^^
-  try: use the function of pullback that does this      See docs/reference/errors.md#E136
+   |     return np.histogram(x)
+   |            ^^^^^^^^^^^^^^^
+  try: `dir(pb)` lists what there is      See docs/reference/errors.md#E136
 """
     )
 
@@ -34,6 +34,6 @@ TraceError [E136] numpy.spacing was given a traced array, whose values it needs
   --> user.py:3:12
    |     return np.spacing(x)
    |            ^^^^^^^^^^^^^
-  try: use the function of pullback that does this      See docs/reference/errors.md#E136
+  try: `dir(pb)` lists what there is      See docs/reference/errors.md#E136
 """
     )

@@ -13,10 +13,10 @@ def table(x: Float64[Array, "N M"]):
     return pb.build(x.shape, lambda n: x[n, 0])
 """)
         == """\
-TraceError [E137] build: 2 extents were given, and the function does not take 2 indices
+TraceError [E137] build: the function takes 1 argument, and 2 are given
   --> user.py:3:12
    |     return pb.build(x.shape, lambda n: x[n, 0])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: one parameter for each extent, in the same order      See docs/reference/errors.md#E137
+  try: `lambda i, j: ...`      See docs/reference/errors.md#E137
 """
     )

@@ -233,14 +233,18 @@ static PyObject *entry_run(Entry *self, PyObject *const *args, Py_ssize_t given,
                 if (overlap(pointers[j], self->arrays[j].bytes, data, a->bytes)) Py_RETURN_NOTIMPLEMENTED;
         } else {
             target = PyArray_SimpleNew(a->axes, a->shape, a->type);
-            if (!target) goto done;
+            if (!target) { /* the long way says what there is no memory for */
+                PyErr_Clear();
+                answer = Py_NewRef(Py_NotImplemented);
+                goto done;
+            }
             results[made++] = target;
         }
         pointers[at] = PyArray_DATA((PyArrayObject *)target);
     }
     int code = call_now(self, pointers, fault);
     if (code) {
-        if (code < 0) PyErr_NoMemory();
+        if (code < 0) answer = Py_NewRef(Py_NotImplemented); /* no memory: the long way says for what */
         else answer = PyObject_CallFunction(self->failed, "iLL", code, (long long)fault[0], (long long)fault[1]);
         goto done; /* `failed` raises */
     }

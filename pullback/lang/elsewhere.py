@@ -1,0 +1,191 @@
+"""What NumPy, JAX and PyTorch call things: the name here of what they name otherwise, or what to write instead.
+
+Messages read these tables, and calls of NumPy's functions on traced values find the function of pullback there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any
+
+from pullback.errors import UnknownNameError
+from pullback.source import user_position
+
+EQUAL = {
+    "absolute": "abs",
+    "amax": "max",
+    "amin": "min",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "around": "round",
+    "array": "asarray",
+    "bitwise_left": "bitwise_left_shift",
+    "bitwise_not": "bitwise_invert",
+    "cat": "concat",
+    "concatenate": "concat",
+    "cumprod": "cumulative_prod",
+    "cumsum": "cumulative_sum",
+    "detach": "stop_gradient",
+    "div": "divide",
+    "dot": "matmul",
+    "double": "float64",
+    "expit": "logistic",
+    "expand": "broadcast_to",
+    "fabs": "abs",
+    "fix": "trunc",
+    "float_power": "power",
+    "fmod": "remainder",
+    "fori_loop": "fold",
+    "ge": "greater_equal",
+    "gt": "greater",
+    "half": "float32",
+    "inner": "vecdot",
+    "invert": "bitwise_invert",
+    "jacfwd": "jacobian",
+    "jacrev": "jacobian",
+    "jit": "function",
+    "le": "less_equal",
+    "left_shift": "bitwise_left_shift",
+    "linearize": "jvp",
+    "long": "int64",
+    "lt": "less",
+    "mm": "matmul",
+    "bmm": "matmul",
+    "mod": "remainder",
+    "mul": "multiply",
+    "ndarray": "Array",
+    "ne": "not_equal",
+    "neg": "negative",
+    "no_grad": "stop_gradient",
+    "permute": "permute_dims",
+    "right_shift": "bitwise_right_shift",
+    "rint": "round",
+    "rot": "roll",
+    "sigmoid": "logistic",
+    "sub": "subtract",
+    "Tensor": "Array",
+    "tensor": "asarray",
+    "transpose": "permute_dims",
+    "true_divide": "divide",
+    "unsqueeze": "expand_dims",
+    "view": "reshape",
+}
+
+_RANDOM = "draw with NumPy outside of the function and pass the array as an argument"
+_VALUES = "return it: the call of the function gives NumPy arrays"
+_GRADIENT = "`pb.grad(f)` is the function that gives the gradient of f"
+_GROWS = "arrays have a fixed size: `pb.concat([x, y])` makes another"
+
+INSTEAD = {
+    "append": _GROWS,
+    "average": "`pb.mean(x)`, or `pb.sum(w * x) / pb.sum(w)`",
+    "backward": _GRADIENT,
+    "requires_grad": _GRADIENT,
+    "requires_grad_": _GRADIENT,
+    "checkpointing": "`pb.checkpoint(f)`",
+    "clone": "values never change, so no copy is needed",
+    "copy": "values never change, so no copy is needed",
+    "cpu": _VALUES,
+    "cuda": "there is no GPU: functions run on the processor",
+    "delete": _GROWS,
+    "dstack": "`pb.stack([x, y], axis=2)`",
+    "einsum": "index notation: `pb.build((n, m), lambda i, j: pb.sum_over(k, lambda l: x[i, l] * y[l, j]))`",
+    "empty": "`pb.zeros(shape)`",
+    "extend": _GROWS,
+    "fft": "`scipy.fft` outside of the function",
+    "flatten": "`x.reshape(-1)`",
+    "from_numpy": "NumPy arrays are arguments as they are",
+    "gather": "`pb.take_along_axis(x, indices, axis)`",
+    "gelu": "`0.5 * x * (1 + pb.erf(x / 2 ** 0.5))`",
+    "hstack": "`pb.concat([x, y], axis=1)`",
+    "index_select": "`pb.take(x, indices, axis)`",
+    "insert": _GROWS,
+    "item": _VALUES,
+    "lax": "`pb.fold`, `pb.scan`, `pb.while_loop` and `pb.cond`",
+    "leaky_relu": "`pb.where(x > 0, x, 0.01 * x)`",
+    "log_softmax": "`x - pb.logsumexp(x, axis=-1, keepdims=True)`",
+    "map": "`pb.build(n, lambda i: ...)`, or `pb.vmap`",
+    "multi_dot": "`a @ b @ c`",
+    "norm": "`pb.linalg.vector_norm(x)`, `pb.linalg.matrix_norm(x)`",
+    "normal": _RANDOM,
+    "numel": "`x.size`",
+    "numpy": _VALUES,
+    "pmap": "`pb.vmap`; `pb.threads(n)` around the call shares the work out",
+    "rand": _RANDOM,
+    "randn": _RANDOM,
+    "random": _RANDOM,
+    "randint": _RANDOM,
+    "ravel": "`x.reshape(-1)`",
+    "relu6": "`pb.clip(x, 0.0, 6.0)`",
+    "resize": "`x.reshape(...)`, or `pb.build` with `x.at(i, fill=0)`",
+    "silu": "`x * pb.logistic(x)`",
+    "softplus": "`pb.logaddexp(x, 0.0)`",
+    "swapaxes": "`pb.moveaxis(x, a, b)`, or `x.mT` for the last two",
+    "switch": "`pb.cond`, one inside another",
+    "to": "`x.astype(dtype)`",
+    "tolist": _VALUES,
+    "tree_map": "Python's own loops over the tree: it is a tree of traced values",
+    "type": "`x.astype(dtype)`, `x.dtype`",
+    "vectorize": "`pb.vmap`",
+    "vstack": "`pb.concat([x, y])`, or `pb.stack([x, y])` for vectors",
+    "zero_grad": _GRADIENT,
+}
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """Those of the known names that look most like this one, the nearest first."""
+    import difflib
+
+    return difflib.get_close_matches(name, list(known), n=3, cutoff=0.7)
+
+
+def one_of(name: str, known: Iterable[str]) -> str:
+    """For messages: the nearest of the known names, or all of them where none is near."""
+    names = list(known)
+    close = nearest(name, names)
+    if close:
+        return f"did you mean `{close[0]}`?" + (f" There are {', '.join(names)}" if 1 < len(names) <= 8 else "")
+    return "one of " + ", ".join(names) if names else "there are none"
+
+
+def public_names() -> ModuleType:
+    """The package, as the user sees it: its names are complete by the time that somebody asks."""
+    return sys.modules[__name__.partition(".")[0]]
+
+
+def counterpart(name: str) -> Callable[..., Any] | None:
+    """The public function of this name, or of what it is called here."""
+    package = public_names()
+    for candidate in (name, EQUAL.get(name, "")):
+        found: Callable[..., Any] | None = getattr(package, candidate) if candidate in package.__all__ else None
+        if found is not None:
+            return found
+    return None
+
+
+def remedy(name: str) -> str:
+    """What to write instead of a name that the package does not have."""
+    known = public_names().__all__
+    if name in known or EQUAL.get(name) in known:
+        return f"`pb.{name if name in known else EQUAL[name]}`"
+    if name in INSTEAD:
+        return INSTEAD[name]
+    close = nearest(name, known)
+    return "did you mean " + " or ".join(f"`pb.{n}`" for n in close) + "?" if close else "`dir(pb)` lists what there is"
+
+
+def unknown(name: str) -> UnknownNameError:
+    """The error for a name that the package does not have."""
+    from importlib.util import find_spec
+
+    text = remedy(name)
+    if find_spec(f"pullback.{name}") is not None:
+        text = f"`import pullback.{name}`"
+    return UnknownNameError("E146", f"pullback has no {name!r}", position=user_position(), remedy=text)

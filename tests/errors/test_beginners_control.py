@@ -1,0 +1,877 @@
+# ruff: noqa: E501
+"""What beginners get wrong about Python's control flow, writes in place and NumPy's functions on traced values: each mistake, and the complete message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+MISTAKES = [
+    (
+        "if",
+        '''
+@pb.function
+def f(x: Float64[Array, ""]):
+    if x > 0:
+        return x
+    return -x
+''',
+        '''\
+TraceError [E134] the truth of a traced value (bool) is not known when the function is defined
+  --> user.py:3:8
+   |     if x > 0:
+   |        ^^^^^
+  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "while",
+        '''
+@pb.function
+def f(x: Float64[Array, ""]):
+    while x > 1.0:
+        x = x / 2
+    return x
+''',
+        '''\
+TraceError [E134] the truth of a traced value (bool) is not known when the function is defined
+  --> user.py:3:11
+   |     while x > 1.0:
+   |           ^^^^^^^
+  try: `pb.while_loop(test, body, state)`      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "and",
+        '''
+@pb.function
+def f(x: Float64[Array, ""], y: Float64[Array, ""]):
+    return pb.where(x > 0 and y > 0, x, y)
+''',
+        '''\
+TraceError [E134] the truth of a traced value (bool) is not known when the function is defined
+  --> user.py:3:21
+   |     return pb.where(x > 0 and y > 0, x, y)
+   |                     ^^^^^^^^^^^^^^^
+  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "not",
+        '''
+@pb.function
+def f(x: Float64[Array, ""]):
+    return pb.where(not x > 0, x, -x)
+''',
+        '''\
+TraceError [E134] the truth of a traced value (bool) is not known when the function is defined
+  --> user.py:3:21
+   |     return pb.where(not x > 0, x, -x)
+   |                     ^^^^^^^^^
+  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "a chain",
+        '''
+@pb.function
+def f(x: Float64[Array, ""]):
+    return pb.where(0 < x < 1, x, 0.0)
+''',
+        '''\
+TraceError [E134] the truth of a traced value (bool) is not known when the function is defined
+  --> user.py:3:21
+   |     return pb.where(0 < x < 1, x, 0.0)
+   |                     ^^^^^^^^^
+  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "a conditional expression",
+        '''
+@pb.function
+def f(x: Float64[Array, ""]):
+    return x if x > 0 else -x
+''',
+        '''\
+TraceError [E134] the truth of a traced value (bool) is not known when the function is defined
+  --> user.py:3:17
+   |     return x if x > 0 else -x
+   |                 ^^^^^
+  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "assert",
+        '''
+@pb.function
+def f(x: Float64[Array, ""]):
+    assert x > 0
+    return x
+''',
+        '''\
+TraceError [E134] the truth of a traced value (bool) is not known when the function is defined
+  --> user.py:3:12
+   |     assert x > 0
+   |            ^^^^^
+  try: check arguments before the call; `pb.in_range(i, n)` declares what indices are      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "range of a dim",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    total = 0.0
+    for i in range(x.shape[0]):
+        total = total + x[i]
+    return total
+''',
+        '''\
+TraceError [E134] a traced value (the dim N) is no Python int, so `range` and the like cannot use it
+  --> user.py:4:14
+   |     for i in range(x.shape[0]):
+   |              ^^^^^^^^^^^^^^^^^
+  try: `fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "range of an int",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"], n: int):
+    for _ in range(n):
+        x = x + 1
+    return x
+''',
+        '''\
+TraceError [E134] a traced value (an index or Python int) is no Python int, so `range` and the like cannot use it
+  --> user.py:3:14
+   |     for _ in range(n):
+   |              ^^^^^^^^
+  try: `fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "for over rows",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    total = 0.0
+    for v in x:
+        total = total + v
+    return total
+''',
+        '''\
+TraceError [E134] iteration over a traced value: x has N rows, not a number known at definition
+  --> user.py:4:5
+   |     for v in x:
+   |     ^^^^^^^^^^^
+   | x : f64[N]
+  try: `build`, `sum_over` or `fold` run over an extent      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "enumerate",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    return sum(v * i for i, v in enumerate(x))
+''',
+        '''\
+TraceError [E134] iteration over a traced value: x has N rows, not a number known at definition
+  --> user.py:3:34
+   |     return sum(v * i for i, v in enumerate(x))
+   |                                  ^^^^^^^^^^^^
+   | x : f64[N]
+  try: `pb.build(n, lambda i: ...)` or `pb.fold(n, start, lambda state, i: ...)`: i is the position      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "Python's sum",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    return sum(x)
+''',
+        '''\
+TraceError [E134] iteration over a traced value: x has N rows, not a number known at definition
+  --> user.py:3:12
+   |     return sum(x)
+   |            ^^^^^^
+   | x : f64[N]
+  try: `pb.sum(x)`      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "Python's max",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    return max(x)
+''',
+        '''\
+TraceError [E134] iteration over a traced value: x has N rows, not a number known at definition
+  --> user.py:3:12
+   |     return max(x)
+   |            ^^^^^^
+   | x : f64[N]
+  try: `pb.max(x)`      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "Python's max of two",
+        '''
+@pb.function
+def f(x: Float64[Array, ""], y: Float64[Array, ""]):
+    return max(x, y)
+''',
+        '''\
+TraceError [E134] the truth of a traced value (bool) is not known when the function is defined
+  --> user.py:3:12
+   |     return max(x, y)
+   |            ^^^^^^^^^
+  try: `pb.maximum(a, b)`, `pb.max(x)`      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "len",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    return x / len(x)
+''',
+        '''\
+TraceError [E134] len() is a Python int, and x has N rows
+  --> user.py:3:16
+   |     return x / len(x)
+   |                ^^^^^^
+  try: `x.shape[0]` is their number      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "zip",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"], y: Float64[Array, "N"]):
+    return sum(a * b for a, b in zip(x, y))
+''',
+        '''\
+TraceError [E134] iteration over a traced value: x has N rows, not a number known at definition
+  --> user.py:3:34
+   |     return sum(a * b for a, b in zip(x, y))
+   |                                  ^^^^^^^^^
+   | x : f64[N]
+  try: `pb.build(n, lambda i: ...)` reads `x[i]` and `y[i]`      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "list",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    return pb.stack(list(x))
+''',
+        '''\
+TraceError [E134] iteration over a traced value: x has N rows, not a number known at definition
+  --> user.py:3:21
+   |     return pb.stack(list(x))
+   |                     ^^^^^^^
+   | x : f64[N]
+  try: `build`, `sum_over` or `fold` run over an extent      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "float",
+        '''
+@pb.function
+def f(x: Float64[Array, ""]):
+    return float(x)
+''',
+        '''\
+TraceError [E134] float() of a traced value (f64): its value is not known when the function is defined
+  --> user.py:3:12
+   |     return float(x)
+   |            ^^^^^^^^
+  try: `astype` converts; `pb.Static` makes an argument a Python value      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "int",
+        '''
+@pb.function
+def f(x: Float64[Array, ""]):
+    return int(x)
+''',
+        '''\
+TraceError [E134] int() of a traced value (f64): its value is not known when the function is defined
+  --> user.py:3:12
+   |     return int(x)
+   |            ^^^^^^
+  try: `astype` converts; `pb.Static` makes an argument a Python value      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "bool",
+        '''
+@pb.function
+def f(x: Float64[Array, ""]):
+    return bool(x > 0)
+''',
+        '''\
+TraceError [E134] the truth of a traced value (bool) is not known when the function is defined
+  --> user.py:3:12
+   |     return bool(x > 0)
+   |            ^^^^^^^^^^^
+  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "item",
+        '''
+@pb.function
+def f(x: Float64[Array, ""]):
+    return x.item()
+''',
+        '''\
+UnknownNameError [E146] a traced array has no attribute 'item'
+  --> user.py:3:12
+   |     return x.item()
+   |            ^^^^^^
+  try: return it: the call of the function gives NumPy arrays      See docs/reference/errors.md#E146
+''',
+    ),
+    (
+        "in",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    return 1.0 in x
+''',
+        '''\
+TraceError [E134] `in` on a traced value is not known when the function is defined
+  --> user.py:3:12
+   |     return 1.0 in x
+   |            ^^^^^^^^
+  try: `any_over(n, lambda i: x[i] == value)`      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "a dict by a traced value",
+        '''
+@pb.function
+def f(x: Float64[Array, ""]):
+    return {1: 2.0}[x]
+''',
+        '''\
+TraceError [E134] a traced value is no key of a dict or set: its value is not known
+  --> user.py:3:12
+   |     return {1: 2.0}[x]
+   |            ^^^^^^^^^^^
+  try: an int, a str or a tuple of these      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "a list by a traced value",
+        '''
+@pb.function
+def f(x: Float64[Array, "3"], n: int):
+    return [1.0, 2.0, 3.0][n] * x
+''',
+        '''\
+TraceError [E134] a traced value (an index or Python int) is no Python int, so `range` and the like cannot use it
+  --> user.py:3:12
+   |     return [1.0, 2.0, 3.0][n] * x
+   |            ^^^^^^^^^^^^^^^^^^
+  try: `fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "a list by an index",
+        '''
+@pb.function
+def f(x: Float64[Array, "3"]):
+    table = [1.0, 2.0, 3.0]
+    return pb.build(3, lambda i: table[i] * x[i])
+''',
+        '''\
+TraceError [E134] a traced value (the index i) is no Python int, so `range` and the like cannot use it
+  --> user.py:4:34
+   |     return pb.build(3, lambda i: table[i] * x[i])
+   |                                  ^^^^^^^^
+  try: `pb.asarray(table)[i]`      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "round",
+        '''
+@pb.function
+def f(x: Float64[Array, ""]):
+    return round(x, 2)
+''',
+        '''\
+TraceError [E134] round to digits of a traced value
+  --> user.py:3:12
+   |     return round(x, 2)
+   |            ^^^^^^^^^^^
+  try: `pb.round(x * 1e2) / 1e2`      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "format",
+        '''
+@pb.function
+def f(x: Float64[Array, ""]):
+    return x * float(f"{x:.2f}")
+''',
+        '''\
+TraceError [E134] a traced value (f64) cannot be written as '.2f': its value is not known
+  --> user.py:3:22
+   |     return x * float(f"{x:.2f}")
+   |                      ^^^^^^^^^^
+  try: return it, and print what the call gives      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "an assignment to an element",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    x[0] = 1.0
+    return x
+''',
+        '''\
+TraceError [E147] x[0] = ...: an array never changes
+  --> user.py:3:5
+   |     x[0] = 1.0
+   |     ^^^^
+  try: `x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed      See docs/reference/errors.md#E147
+''',
+    ),
+    (
+        "an assignment to a slice",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    y = pb.zeros(x.shape)
+    y[:] = x
+    return y
+''',
+        '''\
+TraceError [E147] y[:] = ...: an array never changes
+  --> user.py:4:5
+   |     y[:] = x
+   |     ^^^^
+  try: `x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed      See docs/reference/errors.md#E147
+''',
+    ),
+    (
+        "an element added to",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    x[0] += 1.0
+    return x
+''',
+        '''\
+TraceError [E147] x[0] = ...: an array never changes
+  --> user.py:3:5
+   |     x[0] += 1.0
+   |     ^^^^
+  try: `x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed      See docs/reference/errors.md#E147
+''',
+    ),
+    (
+        "an element deleted",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    del x[0]
+    return x
+''',
+        '''\
+TraceError [E147] del x[0]: an array never changes
+  --> user.py:3:9
+   |     del x[0]
+   |         ^^^^
+  try: `pb.concat([x[:i], x[i + 1:]])` is the array without one element      See docs/reference/errors.md#E147
+''',
+    ),
+    (
+        "an attribute set",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    x.shape = (1,)
+    return x
+''',
+        '''\
+UnknownNameError [E146] a traced array has no attribute that could be set
+  --> user.py:3:5
+   |     x.shape = (1,)
+   |     ^^^^^^^
+  try: `x.reshape(...)` and `x.astype(...)` make other arrays      See docs/reference/errors.md#E146
+''',
+    ),
+    (
+        "append",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    x.append(1.0)
+    return x
+''',
+        '''\
+UnknownNameError [E146] a traced array has no attribute 'append'
+  --> user.py:3:5
+   |     x.append(1.0)
+   |     ^^^^^^^^
+  try: arrays have a fixed size: `pb.concat([x, y])` makes another      See docs/reference/errors.md#E146
+''',
+    ),
+    (
+        "NumPy's in-place operation",
+        '''
+out = np.zeros(3)
+@pb.function
+def f(x: Float64[Array, "3"]):
+    global out
+    out += x
+    return out
+''',
+        '''\
+TraceError [E136] numpy.add would write a traced value into a NumPy array
+  --> user.py:5:5
+   |     out += x
+   |     ^^^^^^^^
+  try: `y = y + x` inside the function, and return it: arrays of the language never change      See docs/reference/errors.md#E136
+''',
+    ),
+    (
+        "an element of a NumPy array set",
+        '''
+table = np.zeros(3)
+@pb.function
+def f(x: Float64[Array, "3"]):
+    table[0] = x[0]
+    return x + table
+''',
+        '''\
+TraceError [E147] an element of a NumPy array cannot become a traced value
+  --> user.py:4:5
+   |     table[0] = x[0]
+   |     ^^^^^^^^
+  try: `x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed      See docs/reference/errors.md#E147
+''',
+    ),
+    (
+        "NumPy's einsum",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    return np.einsum("i,i->", x, x)
+''',
+        '''\
+TraceError [E136] numpy.einsum was given a traced array, whose values it needs
+  --> user.py:3:12
+   |     return np.einsum("i,i->", x, x)
+   |            ^^^^^^^^^^^^^^^^^^^^^^^^
+  try: index notation: `pb.build((n, m), lambda i, j: pb.sum_over(k, lambda l: x[i, l] * y[l, j]))`      See docs/reference/errors.md#E136
+''',
+    ),
+    (
+        "NumPy's linalg",
+        '''
+@pb.function
+def f(x: Float64[Array, "N N"]):
+    return np.linalg.eig(x)
+''',
+        '''\
+TraceError [E136] numpy.linalg.eig was given a traced array, whose values it needs
+  --> user.py:3:12
+   |     return np.linalg.eig(x)
+   |            ^^^^^^^^^^^^^^^^
+  try: `dir(pb)` lists what there is      See docs/reference/errors.md#E136
+''',
+    ),
+    (
+        "NumPy's array",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    return np.array([x[0], x[1]])
+''',
+        '''\
+TraceError [E136] a traced array was given to NumPy, which needs its values
+  --> user.py:3:12
+   |     return np.array([x[0], x[1]])
+   |            ^^^^^^^^^^^^^^^^^^^^^^
+  try: `pb.stack([a, b])` makes an array of traced values      See docs/reference/errors.md#E136
+''',
+    ),
+    (
+        "NumPy's asarray",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    return np.asarray(x)
+''',
+        '''\
+TraceError [E136] a traced array was given to NumPy, which needs its values
+  --> user.py:3:12
+   |     return np.asarray(x)
+   |            ^^^^^^^^^^^^^
+  try: `pb.stack([a, b])` makes an array of traced values      See docs/reference/errors.md#E136
+''',
+    ),
+    (
+        "NumPy's zeros",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    return np.zeros(x.shape) + x
+''',
+        '''\
+TraceError [E134] a traced value (the dim N) is no Python int, so `range` and the like cannot use it
+  --> user.py:3:12
+   |     return np.zeros(x.shape) + x
+   |            ^^^^^^^^^^^^^^^^^
+  try: `pb.zeros`      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "NumPy's ufunc without counterpart",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    return np.nextafter(x, x)
+''',
+        '''\
+TraceError [E136] numpy.nextafter was given a traced array, whose values it needs
+  --> user.py:3:12
+   |     return np.nextafter(x, x)
+   |            ^^^^^^^^^^^^^^^^^^
+  try: `dir(pb)` lists what there is      See docs/reference/errors.md#E136
+''',
+    ),
+    (
+        "NumPy's random",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    return x + np.random.normal(size=x.shape)
+''',
+        '''\
+TraceError [E134] a traced value (the dim N) is no Python int, so `range` and the like cannot use it
+  --> user.py:3:16
+   |     return x + np.random.normal(size=x.shape)
+   |                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  try: draw with NumPy outside of the function and pass the array as an argument      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "math",
+        '''
+@pb.function
+def f(x: Float64[Array, ""]):
+    return math.sin(x)
+''',
+        '''\
+TraceError [E134] float() of a traced value (f64): its value is not known when the function is defined
+  --> user.py:3:12
+   |     return math.sin(x)
+   |            ^^^^^^^^^^^
+  try: `pb.sin`      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "math of an array",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    return math.sqrt(x[0])
+''',
+        '''\
+TraceError [E134] float() of a traced value (f64): its value is not known when the function is defined
+  --> user.py:3:12
+   |     return math.sqrt(x[0])
+   |            ^^^^^^^^^^^^^^^
+  try: `pb.sqrt`      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "a NumPy table by two indices",
+        '''
+W = np.ones((3, 3))
+@pb.function
+def f(x: Float64[Array, "3"]):
+    return pb.build(3, lambda i: pb.sum_over(3, lambda j: W[i, j] * x[j]))
+''',
+        '''\
+TraceError [E136] W[i, j]: W is a NumPy array, whose indices are numbers, and an index or Python int was given
+  --> user.py:4:59
+   |     return pb.build(3, lambda i: pb.sum_over(3, lambda j: W[i, j] * x[j]))
+   |                                                           ^^^^^^^
+  try: `pb.asarray(W)[i, j]`      See docs/reference/errors.md#E136
+''',
+    ),
+    (
+        "a NumPy table by a traced index",
+        '''
+W = np.ones(3)
+@pb.function
+def f(n: int):
+    return W[n]
+''',
+        '''\
+TraceError [E136] W[n]: W is a NumPy array, whose indices are numbers, and an index or Python int was given
+  --> user.py:4:12
+   |     return W[n]
+   |            ^^^^
+  try: `pb.asarray(W)[n]`      See docs/reference/errors.md#E136
+''',
+    ),
+    (
+        "print of a value",
+        '''
+@pb.function
+def f(x: Float64[Array, ""]):
+    print("%f" % x)
+    return x
+''',
+        '''\
+TraceError [E134] float() of a traced value (f64): its value is not known when the function is defined
+  --> user.py:3:11
+   |     print("%f" % x)
+   |           ^^^^^^^^
+  try: `fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "a slice with traced bounds",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"], n: int):
+    return x[:n]
+''',
+        '''\
+ShapeError [E106] slice: an extent must be known when the function is defined, and this one is computed from data
+  --> user.py:3:12
+   |     return x[:n]
+   |            ^^^^^
+  try: declare it as a dim (`pb.Size["S"]` for an integer argument)      See docs/reference/errors.md#E106
+''',
+    ),
+    (
+        "a slice with a traced step",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"], n: int):
+    return x[::n]
+''',
+        '''\
+TraceError [E135] the step of a slice is an int other than 0
+  --> user.py:3:12
+   |     return x[::n]
+   |            ^^^^^^
+  See docs/reference/errors.md#E135
+''',
+    ),
+    (
+        "sorted",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    return sorted(x)
+''',
+        '''\
+TraceError [E134] iteration over a traced value: x has N rows, not a number known at definition
+  --> user.py:3:12
+   |     return sorted(x)
+   |            ^^^^^^^^^
+   | x : f64[N]
+  try: `build`, `sum_over` or `fold` run over an extent      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "a hash",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    return {x: 1}
+''',
+        '''\
+TraceError [E134] a traced value is no key of a dict or set: its value is not known
+  --> user.py:3:12
+   |     return {x: 1}
+   |            ^^^^^^
+  try: an int, a str or a tuple of these      See docs/reference/errors.md#E134
+''',
+    ),
+    (
+        "try a value",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    return x.tolist()
+''',
+        '''\
+UnknownNameError [E146] a traced array has no attribute 'tolist'
+  --> user.py:3:12
+   |     return x.tolist()
+   |            ^^^^^^^^
+  try: return it: the call of the function gives NumPy arrays      See docs/reference/errors.md#E146
+''',
+    ),
+    (
+        "torch's names of methods",
+        '''
+@pb.function
+def f(x: Float64[Array, "N M"]):
+    return x.view(-1)
+''',
+        '''\
+UnknownNameError [E146] a traced array has no attribute 'view'
+  --> user.py:3:12
+   |     return x.view(-1)
+   |            ^^^^^^
+  try: `pb.reshape`      See docs/reference/errors.md#E146
+''',
+    ),
+    (
+        "a method of JAX",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    return x.at[0].set(1.0)
+''',
+        '''\
+TraceError [E147] `.at[...]` writes in JAX; here `x.at(i, fill=0)` reads, and arrays never change
+  --> user.py:3:12
+   |     return x.at[0].set(1.0)
+   |            ^^^^^^^
+  try: `x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed      See docs/reference/errors.md#E147
+''',
+    ),
+    (
+        "a typing error of a method",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]):
+    return x.summ()
+''',
+        '''\
+UnknownNameError [E146] a traced array has no attribute 'summ'
+  --> user.py:3:12
+   |     return x.summ()
+   |            ^^^^^^
+  try: did you mean `sum`?      See docs/reference/errors.md#E146
+''',
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "expected"), [m[1:] for m in MISTAKES], ids=[m[0] for m in MISTAKES])
+def test_mistake(message: Callable[[str], str], source: str, expected: str) -> None:
+    assert message(source) == expected
