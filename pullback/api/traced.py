@@ -174,7 +174,8 @@ def run(
                     remedy="return an array or a tree of arrays",
                 )
             handles = [as_array(leaf, "result") for leaf in leaves]
-            refs = [ref_of(h, n) for h, n in zip(handles, names)]
+            own = identifier(tracer.name) or "out"
+            refs = [ref_of(h, own) for h in handles]
     except PullbackError as error:
         if tracer.errors and error not in tracer.errors:
             raise together([*tracer.errors, error]) from None

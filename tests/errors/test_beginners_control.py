@@ -566,21 +566,6 @@ TraceError [E147] an element of a NumPy array cannot become a traced value
 ''',
     ),
     (
-        "NumPy's einsum",
-        '''
-@pb.function
-def f(x: Float64[Array, "N"]):
-    return np.einsum("i,i->", x, x)
-''',
-        '''\
-TraceError [E136] numpy.einsum was given a traced array, whose values it needs
-  --> user.py:3:12
-   |     return np.einsum("i,i->", x, x)
-   |            ^^^^^^^^^^^^^^^^^^^^^^^^
-  try: index notation: `pb.build((n, m), lambda i, j: pb.sum_over(k, lambda l: x[i, l] * y[l, j]))`      See docs/reference/errors.md#E136
-''',
-    ),
-    (
         "NumPy's linalg",
         '''
 @pb.function

@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """What beginners get wrong about derivatives and `vmap`: each mistake, and the complete message."""
 
 from __future__ import annotations
