@@ -157,6 +157,7 @@ from pullback.lang.index import (
     max_over,
     min_over,
     prod_over,
+    search_over,
     sum_over,
     where,
 )
@@ -181,6 +182,7 @@ from pullback.lang.manipulation import (
 )
 from pullback.lang.reduction import all, any, argmax, argmin, max, mean, min, prod, std, sum, var
 from pullback.lang.sampled import convolve, gradient, interp
+from pullback.lang.sorting import argsort, bincount, histogram, median, quantile, searchsorted, sort, top_k
 
 bool = _types.bool_
 float32 = _types.f32
@@ -239,6 +241,7 @@ __all__ = [
     "argmax_over",
     "argmin",
     "argmin_over",
+    "argsort",
     "asarray",
     "asin",
     "asinh",
@@ -246,6 +249,7 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "bincount",
     "bitwise_and",
     "bitwise_invert",
     "bitwise_left_shift",
@@ -304,6 +308,7 @@ __all__ = [
     "greater",
     "greater_equal",
     "hessian",
+    "histogram",
     "hvp",
     "hypot",
     "iinfo",
@@ -343,6 +348,7 @@ __all__ = [
     "max_over",
     "maximum",
     "mean",
+    "median",
     "meshgrid",
     "min",
     "min_over",
@@ -365,6 +371,7 @@ __all__ = [
     "power",
     "prod",
     "prod_over",
+    "quantile",
     "reciprocal",
     "relu",
     "remainder",
@@ -374,11 +381,14 @@ __all__ = [
     "roll",
     "round",
     "scan",
+    "search_over",
+    "searchsorted",
     "sign",
     "signbit",
     "sin",
     "sinh",
     "softmax",
+    "sort",
     "split",
     "sqrt",
     "square",
@@ -397,6 +407,7 @@ __all__ = [
     "tensordot",
     "threads",
     "tile",
+    "top_k",
     "trace",
     "tril",
     "triu",

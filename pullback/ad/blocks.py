@@ -26,12 +26,13 @@ from pullback.ir.program import (
     Block,
     Build,
     Choose,
+    Elementwise,
     Fold,
     Program,
-    Scatter,
     Statement,
     While,
     block_reads,
+    scalars_of,
     statement_reads,
 )
 from pullback.ir.traverse import Substitution, walk
@@ -290,9 +291,9 @@ def _rows_read(s: Fold, r: Ref) -> tuple[Index, ...]:
     for t in s.body.statements:
         if r not in statement_reads(t):
             continue
-        if not isinstance(t, Build | Scatter):
+        if not isinstance(t, Elementwise):
             return ()
-        for v in t.values if isinstance(t, Build) else (t.value,):
+        for v in scalars_of(t):
             firsts |= {n.indices[0]: None for n in walk(v) if isinstance(n, Get) and n.ref is r}
     steps = (i.free == {s.var} and not i.data for i in firsts)
     return tuple(firsts) if len(firsts) <= FEW_ROWS and all(steps) else ()

@@ -32,12 +32,15 @@ from pullback.ir.program import (
     Build,
     Call,
     Choose,
+    Elementwise,
     Fold,
     Program,
     Scatter,
+    Sort,
     Statement,
     While,
     blocks_of,
+    scalars_of,
     statement_reads,
     walk_statements,
 )
@@ -120,10 +123,10 @@ def depends_on_values(program: Program, wrt: int) -> bool:
 
 def _data(s: Statement) -> Iterator[Data]:
     """The data that a statement's indices and conditions read."""
-    if not isinstance(s, Build | Scatter):
+    if not isinstance(s, Elementwise):
         return
-    places: list[Index] = [] if isinstance(s, Build) else list(s.indices)
-    for value in s.values if isinstance(s, Build) else (s.value,):
+    places: list[Index] = list(s.indices) if isinstance(s, Scatter) else []
+    for value in scalars_of(s):
         for node in walk(value):
             places += indices_of(node)
     for i in places:
@@ -140,7 +143,7 @@ def _reachable(program: Program, sources: set[Ref]) -> set[Ref]:
     def step(block: Block) -> None:
         for s in block.statements:
             match s:
-                case Build() | Scatter():
+                case Build() | Scatter() | Sort():
                     if not found.isdisjoint(statement_reads(s)):
                         found.update(s.outs)
                 case Fold() | While():

@@ -38,6 +38,7 @@ from pullback.ir.program import (
     Fold,
     Program,
     Scatter,
+    Sort,
     Statement,
     While,
 )
@@ -121,6 +122,7 @@ class _Sweep:
         if isinstance(s, Call):
             self._call(s)
             return
+        assert not isinstance(s, Sort), "positions are integers, and values are put in order after derivatives"
         found = edges_of(s, self.active)
         if found.instead:
             self.primal_of[s] = found.instead

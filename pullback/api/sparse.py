@@ -21,7 +21,7 @@ from pullback.errors import DerivativeError
 from pullback.ir import expr, types
 from pullback.ir.expr import Ref
 from pullback.ir.index import as_index
-from pullback.ir.program import Block, Build, Program, Scatter, Statement
+from pullback.ir.program import Block, Build, Elementwise, Program, Statement
 from pullback.ir.traverse import instantiate
 from pullback.lang import tree
 from pullback.lang.tree import LEAF, Structure
@@ -134,7 +134,7 @@ class SparseDerivative:
 
 
 def _has_loops(program: Program) -> bool:
-    return any(not isinstance(s, Build | Scatter) for s in program.body.statements)
+    return any(not isinstance(s, Elementwise) for s in program.body.statements)
 
 
 def sparse_jacobian(f: Callable[..., Any], wrt: Wrt | None, mode: Any, how: How) -> SparseDerivative:

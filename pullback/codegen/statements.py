@@ -28,6 +28,7 @@ from pullback.loops.nodes import (
     LetIndex,
     Loop,
     Parallel,
+    Procedure,
     Read,
     Stmt,
     Store,
@@ -133,6 +134,11 @@ class Writer:
             case Fill():
                 size = self.expressions.index(s.count * s.buffer.dtype.size)
                 self.line(f"memset({e.pointer(s.buffer, s.offset)}, 0, {_size(size, s.count)});")
+            case Procedure():
+                for function, definition in s.source:
+                    self.unit.helpers.own(function, definition)
+                places = [e.pointer(run.buffer, run.offset) for run in (*s.reads, *s.writes)]
+                self.line(f"{s.function}({', '.join([*places, *map(e.index, s.numbers)])});")
             case Comment():
                 self.comment((s.text,))
             case Call():

@@ -36,6 +36,7 @@ from pullback.ir.program import (
     Fold,
     Program,
     Scatter,
+    Sort,
     Statement,
     block_reads,
     blocks_of,
@@ -270,6 +271,8 @@ def _free(statements: Iterable[Statement]) -> set[Var]:
     for s in statements:
         if isinstance(s, Build):
             found |= frozenset().union(*(v.free for v in s.values)) - set(s.vars)
+        elif isinstance(s, Sort):
+            found |= s.value.free - set(s.vars)
         elif isinstance(s, Scatter):
             found |= frozenset().union(s.value.free, *(i.free for i in s.indices)) - set(s.vars)
         else:

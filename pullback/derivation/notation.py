@@ -45,7 +45,7 @@ from pullback.ir.expr import (
     mul,
 )
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var, as_index, polynomial
-from pullback.ir.program import Build, Fold, Scatter, Statement
+from pullback.ir.program import Build, Fold, Scatter, Sort, Statement
 from pullback.ir.traverse import children, walk
 
 SHARED = 12  # a part of at least this many nodes that stands in several places of a large formula gets a name
@@ -317,6 +317,11 @@ class Notation:
                 each = r"\text{for } " if isinstance(self.style, Latex) else "for "
                 plus = r"\mathrel{+}=" if isinstance(self.style, Latex) else "+="
                 return [f"{each}{binder}: {left} {plus} {self.scalar(s.value)}"]
+            case Sort():
+                self.scope()
+                binder = self.binder(s.vars)
+                words = self.style.words({"values": "in order: ", "positions": "positions in order of "}[s.what])
+                return [f"{self.ref(s.out)} = {words}{self.scalar(s.value)}, {binder}"]
             case Fold():
                 return self._fold(s)
             case _:

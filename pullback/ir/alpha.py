@@ -28,12 +28,12 @@ from pullback.ir.expr import (
     Zero,
 )
 from pullback.ir.index import Atom, Data, DimSymbol, Floor, Index, Mod, Var
-from pullback.ir.program import Build, Scatter
+from pullback.ir.program import Build, Elementwise, Scatter, Sort
 
 Key = Hashable
 
 
-def alpha_key(s: Build | Scatter) -> tuple[Key, tuple[Ref, ...]]:
+def alpha_key(s: Elementwise) -> tuple[Key, tuple[Ref, ...]]:
     """The key of a statement, and the arrays it defines and reads in the order in which the key counts them."""
     walker = _Walker()
     outs = tuple(walker.ref(r) for r in s.outs)
@@ -43,6 +43,8 @@ def alpha_key(s: Build | Scatter) -> tuple[Key, tuple[Ref, ...]]:
             what: Key = tuple(walker.scalar(v) for v in s.values)
         case Scatter():
             what = (*(walker.index(i) for i in s.indices), walker.scalar(s.value))
+        case Sort():
+            what = (s.what, walker.scalar(s.value))
     return (type(s), outs, extents, what, tuple(walker.nodes)), tuple(walker.refs)
 
 

@@ -13,7 +13,7 @@ from pullback.errors import ShapeError
 from pullback.ir.expr import Reduce, Ref
 from pullback.ir.index import Cond, DimSymbol, Floor, Index, Mod, as_index, prove_nonnegative, symbol
 from pullback.ir.intern import intern
-from pullback.ir.program import Build, Fold, Known, Program, Scatter, walk_statements
+from pullback.ir.program import Build, Fold, Known, Program, Scatter, Sort, scalars_of, walk_statements
 from pullback.ir.traverse import walk
 
 
@@ -206,10 +206,9 @@ def extents_of(program: Program) -> dict[Index, None]:
     extents = {d: None for r in program.inputs for d in r.shape}
     for s in walk_statements(program.body):
         match s:
-            case Build() | Scatter():
+            case Build() | Scatter() | Sort():
                 extents |= dict.fromkeys(v.extent for v in s.vars)
-                values = s.values if isinstance(s, Build) else (s.value,)
-                for value in values:
+                for value in scalars_of(s):
                     extents |= dict.fromkeys(v.extent for n in walk(value) if isinstance(n, Reduce) for v in n.vars)
             case Fold():
                 extents[s.var.extent] = None

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from itertools import count
 from math import frexp, isfinite
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import numpy as np
 
@@ -32,8 +32,9 @@ _F32 = struct.Struct("<f")
 _NO_REFS: frozenset[Ref] = frozenset()
 FORK: Final = 7  # what a choice adds to the depth of an expression, beside the node
 
-ReduceOp = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any", "all"]
-REDUCE_OPS: Final[tuple[ReduceOp, ...]] = ("sum", "prod", "max", "min", "argmax", "argmin", "any", "all")
+ReduceOp = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any", "all", "search"]
+REDUCE_OPS: Final[tuple[ReduceOp, ...]] = get_args(ReduceOp)
+POSITIONS: Final = ("argmax", "argmin", "search")  # what gives a place among the values of the variables, an i64
 
 
 class Ref:
@@ -570,10 +571,20 @@ def select(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
 def reduce(op: ReduceOp, variables: Sequence[Var], x: Scalar) -> Scalar:
     """Op over the variables. Sums: structural zero vanishes, a sum over no variables is its argument."""
     if not variables:
-        return const(0, types.i64) if op in ("argmax", "argmin") else x
+        if op == "search":  # of one place
+            return cast(x, types.i64)
+        return const(0, types.i64) if op in POSITIONS else x
     if op == "sum" and isinstance(x, Zero):
         return x
     if op == "sum" and isinstance(x, Reduce) and x.op == "sum":
         return reduce(op, (*variables, *x.vars), x.arg)
-    dtype = types.i64 if op in ("argmax", "argmin") else x.dtype
+    dtype = types.i64 if op in POSITIONS else x.dtype
     return intern(Reduce, op, tuple(variables), x, dtype)
+
+
+def places(e: Reduce) -> Index:
+    """How many places a reduction that gives one chooses from; a search may end behind the last."""
+    out = as_index(1)
+    for v in e.vars:
+        out = out * v.extent
+    return out + 1 if e.op == "search" else out

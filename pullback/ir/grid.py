@@ -23,6 +23,7 @@ from pullback.errors import IndexRangeError, ShapeError, UnfinishedError
 from pullback.ir import dims as dims_
 from pullback.ir import types
 from pullback.ir.expr import (
+    POSITIONS,
     Add,
     Apply,
     Bracket,
@@ -40,7 +41,7 @@ from pullback.ir.expr import (
     is_demand,
 )
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var
-from pullback.ir.program import Build, Scatter, Statement
+from pullback.ir.program import Elementwise, Scatter, Statement, scalars_of
 from pullback.ir.semantics import convert
 from pullback.ir.traverse import children, indices_of, walk
 from pullback.ir.types import DType
@@ -94,10 +95,10 @@ class Plan:
     sensitive: frozenset[Scalar | Index]
 
 
-def make_plan(statement: Build | Scatter) -> Plan:
+def make_plan(statement: Elementwise) -> Plan:
     """The plan of a statement; linear in its size."""
-    roots: list[Scalar] = list(statement.values if isinstance(statement, Build) else (statement.value,))
-    extra: tuple[Index, ...] = () if isinstance(statement, Build) else statement.indices
+    roots: list[Scalar] = list(scalars_of(statement))
+    extra: tuple[Index, ...] = statement.indices if isinstance(statement, Scatter) else ()
     roots.extend(a.scalar for i in extra for a in i.data)
     depth: dict[Scalar, int] = {}
     height: dict[Scalar, int] = {}
@@ -154,7 +155,7 @@ class Grid:
         what: the statement's name for messages.
     """
 
-    def __init__(self, machine: Machine, statement: Build | Scatter, what: str) -> None:
+    def __init__(self, machine: Machine, statement: Elementwise, what: str) -> None:
         self.machine = machine
         self.statement = statement
         self.what = what
@@ -168,6 +169,7 @@ class Grid:
         self._level: dict[Var, int] = {}
         self._axis: dict[Var, int] = {}
         self._range: dict[Var, tuple[int, int]] = {}
+        self._at: dict[Var, NDArray] = {}  # variables of searches: the places that are looked at
         self._next_axis = 0
 
     def blocks(self) -> Iterator[tuple[slice, ...]]:
@@ -244,6 +246,8 @@ class Grid:
         loop = self.machine.loops.get(v)
         if loop is not None:
             return loop
+        if v in self._at:
+            return self._at[v]
         start, length = self._range[v]
         shape = [1] * self.axes
         shape[self._axis[v]] = length
@@ -315,7 +319,7 @@ class Grid:
         shape, strides, start = [1] * self.axes, [0] * self.axes, 0
         for i, extent, stride in zip(indices, a.shape, a.strides, strict=True):
             form = self._affine(i)
-            if form is None:
+            if form is None or not self._at.keys().isdisjoint(form[1]):
                 return None
             low, factors = form
             high = low
@@ -410,7 +414,29 @@ class Grid:
         then = self.scalar(e.then, (*guards, (e.test, True)))
         return np.where(test, then, self.scalar(e.otherwise, (*guards, (e.test, False))))
 
+    def _search(self, e: Reduce, guards: Guards) -> NDArray:
+        """How often the test holds before it fails, found by bisection in all places at once."""
+        (v,) = e.vars
+        extent = self.machine.extent(v.extent, f"index {v.name} of {self.what}")
+        base, level = self._next_axis, len(self._frames)
+        self._frames.append({})
+        self._bind(e.vars, level)
+        low, high = np.zeros((1,) * self.axes, np.int64), np.full((1,) * self.axes, extent)
+        while np.any(low < high):
+            middle = (low + high) // 2
+            self._at[v] = np.minimum(middle, extent - 1)
+            self._frames[level].clear()
+            holds = self.scalar(e.arg, guards) & (low < high)
+            low, high = np.where(holds, middle + 1, low), np.where(holds, high, np.minimum(middle, high))
+        self._frames.pop()
+        self._next_axis = base
+        self._at.pop(v, None)
+        del self._axis[v], self._level[v]
+        return low
+
     def _reduce(self, e: Reduce, guards: Guards) -> NDArray:
+        if e.op == "search":
+            return self._search(e, guards)
         lengths = [self.machine.extent(v.extent, f"index {v.name} of {self.what}") for v in e.vars]
         if 0 in lengths:
             if e.op in _IDENTITY:
@@ -432,7 +458,7 @@ class Grid:
             self._frames[level].clear()
             self._range.update(zip(e.vars, block, strict=True))
             value = self._spread(self.scalar(e.arg, guards), base, [length for _, length in block])
-            if e.op in ("argmax", "argmin"):
+            if e.op in POSITIONS:
                 part, position = _arg_extreme(value, base, e.op == "argmax")
                 out, best = _first_extreme(out, best, position + done, part, e.op == "argmax")
                 done += prod(length for _, length in block)

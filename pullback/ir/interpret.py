@@ -17,7 +17,20 @@ from pullback.errors import DTypeError, IndexRangeError, ShapeError
 from pullback.ir import dims as dims_
 from pullback.ir.expr import Bracket, Ref, Scalar, Select, Zero
 from pullback.ir.grid import Grid, Guards, Machine, NDArray, make_plan
-from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Statement, While, walk_statements
+from pullback.ir.program import (
+    Block,
+    Build,
+    Call,
+    Choose,
+    Elementwise,
+    Fold,
+    Program,
+    Scatter,
+    Sort,
+    Statement,
+    While,
+    walk_statements,
+)
 from pullback.turns import deep_recursion
 
 
@@ -60,7 +73,7 @@ def entered(program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, int
 
 
 def _height(machine: Machine, statement: Statement) -> int:
-    if not isinstance(statement, Build | Scatter):
+    if not isinstance(statement, Elementwise):
         return 0
     plan = machine.plans[statement] = make_plan(statement)
     return plan.height
@@ -92,6 +105,8 @@ def run_statement(machine: Machine, s: Statement) -> None:
             _build(machine, s)
         case Scatter():
             _scatter(machine, s)
+        case Sort():
+            _sort(machine, s)
         case Fold():
             _fold(machine, s)
         case While():
@@ -122,6 +137,15 @@ def _build(machine: Machine, s: Build) -> None:
         for out, value in zip(outs, s.values, strict=True):
             out[block] = grid.shaped(grid.scalar(value, ()))
     machine.arrays.update(zip(s.outs, outs, strict=True))
+
+
+def _sort(machine: Machine, s: Sort) -> None:
+    grid = Grid(machine, s, s.out.name)
+    values = np.empty(grid.lengths, machine.dtype(s.value.dtype).numpy)
+    for block in grid.blocks():
+        values[block] = grid.shaped(grid.scalar(s.value, ()))
+    order = np.argsort(values, axis=-1, kind="stable")
+    machine.arrays[s.out] = order if s.what == "positions" else np.take_along_axis(values, order, -1)
 
 
 def _scatter(machine: Machine, s: Scatter) -> None:

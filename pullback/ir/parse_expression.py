@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from pullback.ir import expr, types
-from pullback.ir.expr import REDUCE_OPS, ReduceOp, Ref, Scalar
+from pullback.ir.expr import POSITIONS, REDUCE_OPS, ReduceOp, Ref, Scalar
 from pullback.ir.index import Cond, Data, Index, Var, as_index, cond, symbol
 from pullback.ir.lexer import Source, Token
 from pullback.ir.names import RESERVED
@@ -420,7 +420,7 @@ class ExpressionParser:
         self.expect("}")
         self.leave(variables, names)
         op = cast(ReduceOp, token.text)
-        if op in ("argmax", "argmin"):
+        if op in POSITIONS:
             return self.known(token, expr.reduce(op, variables, self.typed(inner)))
         return Term(token, inner.dtype, lambda d: expr.reduce(op, variables, self.built(inner, d)))
 

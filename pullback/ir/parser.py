@@ -6,13 +6,15 @@ Codes: E301 characters, E302 grammar, E303 names, E304 dtypes and ranks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from pullback.ir.expr import Ref, Scalar
 from pullback.ir.index import Cond, Index
 from pullback.ir.lexer import Source, Token
 from pullback.ir.parse_expression import ExpressionParser
-from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Rule, Scatter, Statement, While
-from pullback.ir.types import DType
+from pullback.ir.printer import SORTS
+from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Rule, Scatter, Sort, Statement, While
+from pullback.ir.types import DType, i64
 
 Bounds = tuple[Index, Index] | None
 Target = tuple[Token, Bounds]
@@ -160,6 +162,8 @@ class _Parser(ExpressionParser):
             return Build(self.outs(targets, kinds, word), variables, tuple(values))
         if self.take("scatter"):
             return self.scatter(targets, declared, word)
+        if self.take(*SORTS.values()):
+            return self.sort(targets, word)
         if self.take("fold"):
             return self.fold(targets, word)
         if self.take("while"):
@@ -173,7 +177,8 @@ class _Parser(ExpressionParser):
             return Choose(self.outs(targets, [(r.dtype, r.shape) for r in then.results], word), test, then, otherwise)
         if self.take("call"):
             return self.call(targets, word)
-        raise self.source.error(word, f"expected build, scatter, fold, while, if or call, found {word.text!r}")
+        raise self.source.error(word, f"expected build, scatter, sort, order, fold, while, if or call, "
+                                      f"found {word.text!r}")
 
     def outs(self, targets: Sequence[Target],
              kinds: Sequence[tuple[DType, tuple[Index, ...]]], word: Token) -> tuple[Ref, ...]:
@@ -198,6 +203,18 @@ class _Parser(ExpressionParser):
         self.leave(variables, names)
         (out,) = self.outs(targets, [(declared[0], tuple(declared[1]))], word)
         return Scatter(out, variables, tuple(indices), value)
+
+    def sort(self, targets: Sequence[Target], word: Token) -> Statement:
+        variables = self.binder()
+        self.expect("{")
+        names = self.lets()
+        value = self.typed(self.expression())
+        self.expect("}")
+        self.leave(variables, names)
+        what: Literal["values", "positions"] = "values" if word.text == SORTS["values"] else "positions"
+        kind = (value.dtype if what == "values" else i64, tuple(v.extent for v in variables))
+        (out,) = self.outs(targets, [kind], word)
+        return Sort(out, variables, value, what)
 
     def states(self) -> tuple[tuple[Ref, ...], tuple[Ref, ...]]:
         """`(state = init, …)`: the initial values are those of the surrounding scope."""

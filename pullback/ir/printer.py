@@ -30,6 +30,7 @@ from typing import Final, assert_never, cast
 import numpy as np
 
 from pullback.ir.expr import (
+    POSITIONS,
     Add,
     Apply,
     Bracket,
@@ -49,7 +50,7 @@ from pullback.ir.expr import (
 )
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Monomial, Var, polynomial
 from pullback.ir.names import Names
-from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Statement, While
+from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Sort, Statement, While
 from pullback.ir.traverse import children, indices_of
 
 # Precedences, low to high, of what stands in an operand's place.
@@ -61,6 +62,7 @@ INFIX: Final = {
 }
 
 CLAIMS: Final[dict[bool | str, str]] = {False: "data", True: "check", "ends": "ends"}  # how a datum is bounded
+SORTS: Final = {"values": "sort", "positions": "order"}  # what a sort gives, by its word
 _SHARED: Final = 8  # a scalar of at least this many nodes that is used twice gets a name
 _WIDTH: Final = 90
 _TALL: Final = 24  # as does what would nest deeper than this
@@ -323,7 +325,7 @@ class _Printer:
 
     def _reduce(self, e: Reduce, typed: bool) -> str:
         binder = self.binder(e.vars)
-        body = self.body((e.arg,), typed and e.op not in ("argmax", "argmin"))
+        body = self.body((e.arg,), typed and e.op not in POSITIONS)
         self.leave(e.vars)
         return f"{e.op}{' ' if binder else ''}{binder} {{ {'; '.join(body)} }}"
 
@@ -366,6 +368,12 @@ class _Printer:
                 self.forget(named)
                 self.leave(s.vars)
                 head = f"{self.define(s.out)}: {self.type(s.out)} = scatter {binder}".rstrip()
+                return [f"{indent}{head} {{{_joined(body, 1, indent)} }}"]
+            case Sort():
+                binder = self.binder(s.vars)
+                body = self.body((s.value,))
+                self.leave(s.vars)
+                head = f"{self.define(s.out)} = {SORTS[s.what]} {binder}"
                 return [f"{indent}{head} {{{_joined(body, 1, indent)} }}"]
             case Fold():
                 inits = [self.ref(r) for r in s.inits]

@@ -4,6 +4,7 @@ A program is a list of statements in let-normal form over arrays (`Ref`s); scala
 
     Build    outs[i..] = value(i..)   one or more arrays over one index space
     Scatter  out[index(i..)] += value(i..), from zero; the one statement for data-dependent targets
+    Sort     the elements value(i.., k) along their last axis in order, or the positions k in that order
     Fold     states carried through `trips` steps, and per-step results stacked along a new leading axis (scan)
     While    states carried while a test holds, at most `max_trips` steps where that is given
     Choose   one of two blocks, chosen by a bool array of rank 0
@@ -19,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from pullback.ir.expr import Ref, Scalar
 from pullback.ir.index import Cond, Dim, Index, Var
@@ -47,6 +48,25 @@ class Scatter:
     vars: tuple[Var, ...]
     indices: tuple[Index, ...]
     value: Scalar
+    positions: tuple[Position, ...] = ()
+
+    @property
+    def outs(self) -> tuple[Ref, ...]:
+        """What it defines, as other statements say it."""
+        return (self.out,)
+
+
+@dataclass(frozen=True, eq=False)
+class Sort:
+    """out[vars] = value in order along the last variable: least first, equal ones as they were, NaN last.
+
+    `what` is "values", or "positions": then out[.., r] is the value of the last variable whose element is the r-th.
+    """
+
+    out: Ref
+    vars: tuple[Var, ...]
+    value: Scalar
+    what: Literal["values", "positions"] = "positions"
     positions: tuple[Position, ...] = ()
 
     @property
@@ -148,7 +168,8 @@ class Call:
         return bool(self.name) and not self.rules
 
 
-Statement = Build | Scatter | Fold | While | Choose | Call
+Elementwise = Build | Scatter | Sort  # statements made of scalars over their variables, without blocks
+Statement = Elementwise | Fold | While | Choose | Call
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,6 +244,30 @@ Known = Program | Outline
 def program_of(known: Known) -> Program:
     """The program itself."""
     return known.program if isinstance(known, Outline) else known
+
+
+def scalars_of(statement: Elementwise) -> tuple[Scalar, ...]:
+    """What a statement computes for each element of its variables."""
+    return statement.values if isinstance(statement, Build) else (statement.value,)
+
+
+def map_scalars(statement: Statement, scalar: Callable[[Scalar], Scalar],
+                index: Callable[[Index], Index] | None = None) -> Statement:
+    """The statement with what it computes, and where, changed; one with blocks, or without a change, as it is."""
+    match statement:
+        case Build():
+            values = tuple(map(scalar, statement.values))
+            return statement if values == statement.values else replace(statement, values=values)
+        case Scatter():
+            indices = statement.indices if index is None else tuple(map(index, statement.indices))
+            value = scalar(statement.value)
+            same = value is statement.value and indices == statement.indices
+            return statement if same else replace(statement, indices=indices, value=value)
+        case Sort():
+            value = scalar(statement.value)
+            return statement if value is statement.value else replace(statement, value=value)
+        case _:
+            return statement
 
 
 def blocks_of(statement: Statement) -> tuple[Block, ...]:
@@ -303,6 +348,8 @@ def statement_reads(statement: Statement) -> dict[Ref, None]:
             found |= statement.value.refs
             for i in statement.indices:
                 found |= index_refs(i)
+        case Sort():
+            found |= statement.value.refs
         case _:
             found.update(whole_reads(statement))
     for b in blocks_of(statement):

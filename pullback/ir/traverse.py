@@ -46,7 +46,7 @@ from pullback.ir.index import (
     modulo,
     polynomial,
 )
-from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Rule, Scatter, Statement, While
+from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Rule, Scatter, Sort, Statement, While
 
 GetRule = Callable[[Ref, tuple[Index, ...]], Scalar]
 
@@ -253,6 +253,9 @@ class Substitution:
                 inner, variables = self.under(s.vars)
                 indices, value = tuple(inner.index(i) for i in s.indices), inner.scalar(s.value)
                 return replace(s, vars=variables, indices=indices, value=value, out=self.define(s.out))
+            case Sort():
+                inner, variables = self.under(s.vars)
+                return replace(s, vars=variables, value=inner.scalar(s.value), out=self.define(s.out))
             case Fold():
                 inits = tuple(self.ref(r) for r in s.inits)
                 states = tuple(self.define(r) for r in s.states)

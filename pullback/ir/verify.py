@@ -15,6 +15,7 @@ from pullback.errors import VerifyError
 from pullback.ir import types
 from pullback.ir.dims import determined_dims
 from pullback.ir.expr import (
+    POSITIONS,
     Add,
     Apply,
     Bracket,
@@ -33,7 +34,7 @@ from pullback.ir.expr import (
 )
 from pullback.ir.index import Cond, Data, Index, Var, cond, prove, prove_nonnegative
 from pullback.ir.printer import print_scalar, print_statement
-from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Statement, While
+from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Sort, Statement, While
 from pullback.ir.traverse import children, indices_of, walk
 
 Known = tuple[Cond, ...]
@@ -169,6 +170,14 @@ class _Verifier:
                     self.same_shape(r.shape, [v.extent for v in s.vars], r.name)
             case Scatter():
                 self.scatter(s)
+            case Sort():
+                self.bind(s.vars)
+                if not s.vars:
+                    self.fail("E312", f"{s.out.name} is sorted along no variable")
+                self.value(s.value, s.out.dtype if s.what == "values" else s.value.dtype, s.vars)
+                if s.what == "positions" and s.out.dtype is not types.i64:
+                    self.fail("E311", f"{s.out.name} is {s.out.dtype}, positions are i64")
+                self.same_shape(s.out.shape, [v.extent for v in s.vars], s.out.name)
             case Fold():
                 self.bind((s.var,))
                 self.states(s)
@@ -359,7 +368,9 @@ class _Verifier:
             case Select():
                 good = e.test.dtype is types.bool_ and e.then.dtype is e.dtype and e.otherwise.dtype is e.dtype
             case Reduce():
-                if e.op in ("argmax", "argmin"):
+                if e.op == "search":
+                    good = e.dtype is types.i64 and e.arg.dtype.is_bool and len(e.vars) == 1
+                elif e.op in POSITIONS:
                     good = e.dtype is types.i64 and not e.arg.dtype.is_bool
                 else:
                     good = e.dtype is e.arg.dtype and e.dtype.is_bool == (e.op in _BOOLEAN_REDUCTIONS)

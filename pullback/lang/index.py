@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import expr, types
@@ -121,6 +121,9 @@ def _call(f: Callable[..., Any], variables: Sequence[Var], what: str) -> Any:
     return result
 
 
+TESTS: Final = ("any", "all", "search")  # reductions of bools
+
+
 def _over(op: ReduceOp, extents: Any, f: Callable[..., Any]) -> Any:
     tracer = current()
     position = user_position()
@@ -182,15 +185,15 @@ def _reduce_leaf(
 def check_reduction(op: ReduceOp, h: Handle) -> None:
     """Refuse element types that a reduction has no meaning for."""
     dtype = h.settled
-    if (op in ("any", "all")) != dtype.is_bool and (op in ("any", "all", "sum", "prod")):
-        takes = "bool" if op in ("any", "all") else "numbers"
+    if (op in TESTS) != dtype.is_bool and op in (*TESTS, "sum", "prod"):
+        takes = "bool" if op in TESTS else "numbers"
         remedy = "compare the elements, e.g. `x != 0`" if takes == "bool" else "`astype(pb.int64)` counts true values"
         raise DTypeError("E121", f"{op} takes {takes}, not {type_text(h)}", position=user_position(), remedy=remedy)
 
 
 def _guarded(op: ReduceOp, guards: Sequence[Cond | bool], e: Scalar, dtype: DType) -> Scalar:
     """E where the guards hold, elsewhere what leaves the reduction as it is."""
-    if not guards or op in ("sum", "any"):
+    if not guards or op in ("sum", "any", "search"):
         return expr.bracket(guards, e)
     return expr.select(expr.test(guards), e, neutral(op, dtype))
 
@@ -257,6 +260,24 @@ def all_over(extents: Any, f: Callable[..., Any]) -> Any:  # noqa: D103
     return _over("all", extents, f)
 
 
+def search_over(extent: Any, f: Callable[..., Any]) -> Any:
+    """How often a test holds before it first fails, found by bisection.
+
+    The test must hold up to some index and fail from there on, as `x[i] < v` does for elements in order; what the
+    result is otherwise is not said. It takes as many steps as the extent has binary digits, and has no derivative.
+
+    Args:
+        extent: an extent.
+        f: gives the test, a bool, from an index.
+    Returns:
+        The first index at which the test fails, the extent where it always holds; int64.
+
+    >>> pb.function(lambda x: pb.search_over(3, lambda i: x[i] < 4.0))(np.array([2.0, 3.0, 5.0])).item()
+    2
+    """
+    return _over("search", extent, f)
+
+
 sum_over.__doc__ = _document("sum", "Sum", "An empty sum is 0.", "x[i]", "10.0")
 prod_over.__doc__ = _document("prod", "Product", "An empty product is 1.", "x[i]", "30.0")
 max_over.__doc__ = _document("max", "Largest value", "NaN if any is; an empty maximum is an error.", "x[i]", "5.0")
@@ -317,6 +338,7 @@ __all__ = [
     "max_over",
     "min_over",
     "prod_over",
+    "search_over",
     "sum_over",
     "types",
     "where",

@@ -17,6 +17,7 @@ from pullback.ir.program import (
     Fold,
     Rule,
     Scatter,
+    Sort,
     Statement,
     While,
     blocks_of,
@@ -52,6 +53,9 @@ def free_variables(statement: Statement, views: Views) -> frozenset[Var]:
             bound = statement.vars
         case Scatter():
             free.update(statement.value.free, *(i.free for i in statement.indices))
+            bound = statement.vars
+        case Sort():
+            free.update(statement.value.free, *(v.extent.free for v in statement.vars))
             bound = statement.vars
         case Fold():
             bound = (statement.var,)
@@ -110,6 +114,10 @@ class _Lift:
                 indices = (*(as_index(c) for c in copies), *(inner.index(i) for i in s.indices))
                 value = inner.scalar(s.value)
                 return [replace(s, out=self.define(s.out), vars=(*copies, *own), indices=indices, value=value)]
+            case Sort():
+                copies, sub = self._copies()
+                inner, own = sub.under(s.vars)
+                return [replace(s, out=self.define(s.out), vars=(*copies, *own), value=inner.scalar(s.value))]
             case Fold():
                 before: list[Statement] = []
                 inits = tuple(self.whole(r, before) for r in s.inits)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pullback.errors import PullbackError, ShapeError
 from pullback.ir import expr, types
 from pullback.ir.expr import (
+    POSITIONS,
     Add,
     Apply,
     Bracket,
@@ -31,7 +32,6 @@ from pullback.ir.expr import (
     Zero,
 )
 from pullback.ir.index import (
-    ONE_INDEX,
     ZERO_INDEX,
     Cond,
     Data,
@@ -324,11 +324,8 @@ def to_index(e: Scalar) -> Index:
             low, high = e.ref.bounds
             if low.constant == 0:
                 return expr.data_index(e, high)
-        case Reduce() if e.op in ("argmax", "argmin"):
-            extent = as_index(1)
-            for v in e.vars:
-                extent = extent * v.extent
-            return expr.data_index(e, extent)
+        case Reduce() if e.op in POSITIONS:
+            return expr.data_index(e, expr.places(e))
         case _:
             pass
     limit = _clipped(e)
@@ -392,10 +389,8 @@ def _nonnegative(e: Scalar) -> bool:
 
 def range_of(e: Scalar) -> tuple[Index, Index] | None:
     """The range [low, high) that an integer is known to lie in: that of a position, or of the array it is read from."""
-    if isinstance(e, Reduce) and e.op in ("argmax", "argmin"):
-        total = ONE_INDEX
-        for v in e.vars:
-            total = total * v.extent
+    if isinstance(e, Reduce) and e.op in POSITIONS:
+        total = expr.places(e)
         return None if total.free else (ZERO_INDEX, total)
     return e.ref.bounds if isinstance(e, Get) else None
 

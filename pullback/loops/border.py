@@ -16,7 +16,8 @@ from typing import Final
 from pullback.ir.expr import Bracket, Get
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index
 from pullback.ir.program import Build, Statement
-from pullback.loops.lower import KernelBuilder, Specialist, flat_position, plain_build, without_units
+from pullback.loops.builder import KernelBuilder
+from pullback.loops.lower import Specialist, flat_position, plain_build, without_units
 from pullback.loops.nest import narrower, stride
 from pullback.loops.nodes import Buffer, Fill, For, Holds, If, Kernel, Load, Stmt, Store, Type
 

@@ -34,6 +34,7 @@ from pullback.loops.nodes import (
     Load,
     Loop,
     Parallel,
+    Procedure,
     Stmt,
     Store,
     StoreRows,
@@ -114,6 +115,10 @@ class Footprint:
                 case Copy():
                     self._add(s.target.buffer, s.target.offset, s.count - 1, places, m, True)
                     self._add(s.source.buffer, s.source.offset, s.count - 1, places, m, False)
+                case Procedure():
+                    for runs, write in ((s.reads, False), (s.writes, True)):
+                        for run in runs:
+                            self._add(run.buffer, run.offset, run.count - 1, places, m, write)
                 case Call():
                     self._call(s, places, m)
                 case Parallel():
@@ -386,6 +391,8 @@ def written(body: Sequence[Stmt], places: Places) -> frozenset[Buffer]:
                 mine: Iterable[Buffer] = (s.buffer,)
             case Copy():
                 mine = (s.target.buffer,)
+            case Procedure():
+                mine = [run.buffer for run in s.writes]
             case Call():
                 inside = _written_parameters(s.kernel)
                 mine = [a.buffer for p, a in zip(s.kernel.params, s.arguments, strict=True) if p in inside]
@@ -577,6 +584,8 @@ class _Uses:
                     before.add(self._home(s.buffer))
                 case Copy():
                     before.add(self._home(s.target.buffer))
+                case Procedure():
+                    before.update(self._home(run.buffer) for run in s.writes)
                 case Call():
                     yield from self._call(s, before)
                 case Parallel():
@@ -594,6 +603,8 @@ class _Uses:
             yield s.buffer
         if isinstance(s, Copy):
             yield s.source.buffer
+        if isinstance(s, Procedure):
+            yield from (run.buffer for run in s.reads)
 
     def _branches(self, s: If, before: set[Buffer]) -> Iterator[Buffer]:
         m = Substitution(variables=self.known)

@@ -26,11 +26,12 @@ from pullback.ir.program import Build, Statement, statement_reads
 from pullback.ir.traverse import Substitution, walk
 from pullback.loops import gemm_plan
 from pullback.loops.bounds import LoopNest
+from pullback.loops.builder import KernelBuilder
 from pullback.loops.cover import is_open
 from pullback.loops.gemm_open import open_product
 from pullback.loops.gemm_pack import Block, Packer, Panels, around, blocks, over_panels
 from pullback.loops.gemm_plan import Contraction, PackedPlan, best_packed_plan, size
-from pullback.loops.lower import KernelBuilder, Specialist, flat_position, plain_build, without_units
+from pullback.loops.lower import Specialist, flat_position, plain_build, without_units
 from pullback.loops.multiply import Walk, dots, multiply
 from pullback.loops.nest import Nest, best_plan, cache_cycles, map_reductions, narrower
 from pullback.loops.nodes import (

@@ -27,10 +27,11 @@ from pullback.ir.program import Build, statement_reads
 from pullback.ir.traverse import Substitution
 from pullback.loops import gemm_plan
 from pullback.loops.bounds import LoopNest
+from pullback.loops.builder import KernelBuilder, free_variables
 from pullback.loops.cover import blocked, cover, is_open
 from pullback.loops.gemm_pack import around
 from pullback.loops.gemm_plan import Contraction, Operand, Tile, contractions
-from pullback.loops.lower import KernelBuilder, flat_position, free_variables
+from pullback.loops.lower import flat_position
 from pullback.loops.memory import mentioned
 from pullback.loops.multiply import multiply
 from pullback.loops.nest import map_reductions

@@ -19,8 +19,8 @@ from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond, floor_divi
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, walk
 from pullback.loops.bounds import LoopNest
+from pullback.loops.builder import KernelBuilder
 from pullback.loops.gemm_plan import SHORT, Group, Operand, Run, form, runs
-from pullback.loops.lower import KernelBuilder
 from pullback.loops.nest import narrower, stride
 from pullback.loops.nodes import (
     Buffer,

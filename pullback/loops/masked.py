@@ -23,7 +23,7 @@ from itertools import pairwise, product
 from math import prod
 from typing import Final
 
-from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, FromIndex, Get, Mul, Reduce, Scalar, Select
+from pullback.ir.expr import POSITIONS, Add, Apply, Bracket, Cast, Const, FromIndex, Get, Mul, Reduce, Scalar, Select
 from pullback.ir.index import (
     ZERO_INDEX,
     Atom,
@@ -41,6 +41,7 @@ from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.types import DType, dtype_named, i32, i64
 from pullback.loops.bounds import LoopNest
+from pullback.loops.builder import KernelBuilder
 from pullback.loops.functions import VECTOR_FUNCTIONS
 from pullback.loops.fused_values import NEUTRAL
 from pullback.loops.lanes import (
@@ -55,7 +56,7 @@ from pullback.loops.lanes import (
     mask_of,
     widened,
 )
-from pullback.loops.lower import KernelBuilder, Specialist, flat_position, plain_build, without_units
+from pullback.loops.lower import Specialist, flat_position, plain_build, without_units
 from pullback.loops.nest import narrower, stride
 from pullback.loops.nodes import (
     Assign,
@@ -208,7 +209,7 @@ def _terms(r: Reduce) -> int:
 
 def _counts(e: Scalar) -> bool:
     """Whether a number is made from indices, in integers of any size that will do."""
-    return isinstance(e, FromIndex) or (isinstance(e, Reduce) and e.op in ("argmax", "argmin"))
+    return isinstance(e, FromIndex) or (isinstance(e, Reduce) and e.op in POSITIONS)
 
 
 class LaneWriter:

@@ -32,6 +32,7 @@ from pullback.loops.nodes import (
     Load,
     Loop,
     Parallel,
+    Procedure,
     Stmt,
     Store,
     StoreRows,
@@ -151,6 +152,9 @@ def accesses(s: Stmt) -> tuple[list[Buffer], list[Buffer]]:
             writes.append(s.buffer)
         case Store() | StoreRows():
             writes.append(s.buffer)
+        case Procedure():
+            reads += (run.buffer for run in s.reads)
+            writes += (run.buffer for run in s.writes)
         case Call():
             used = read_parameters(s.kernel)
             for p, a in zip(s.kernel.params, s.arguments, strict=True):
@@ -179,6 +183,8 @@ def read_parameters(kernel: nodes.Kernel) -> frozenset[Buffer]:
             out.update(n.buffer for n in nodes.walk_value(v) if isinstance(n, Load | Gather))
         if isinstance(s, Copy):
             out.add(s.source.buffer)
+        if isinstance(s, Procedure):
+            out.update(run.buffer for run in s.reads)
         if isinstance(s, Call):
             used = read_parameters(s.kernel)
             out.update(a.buffer for p, a in zip(s.kernel.params, s.arguments, strict=True) if p in used)

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond, floor_divide
 from pullback.ir.types import DType
-from pullback.loops.lower import free_variables
+from pullback.loops.builder import free_variables
 from pullback.loops.nodes import (
     Across,
     Assign,

@@ -7,7 +7,8 @@ closed union of nodes, each with a `Type` (dtype, lanes); one lane is a scalar.
 
     Function      parameters, kernels and the statements of the whole program
     Kernel        a static function over its own parameter buffers; `Call` hands it views of the program's buffers
-    Statement     For Let LetIndex Assign Store StoreRows If Loop Break Check Copy Fill Call Parallel Comment
+    Statement     For Let LetIndex Assign Store StoreRows If Loop Break Check Copy Fill Procedure Call Parallel
+                  Comment
     Value         Literal Load Gather Read IndexValue Holds Broadcast Binary Unary Apply Call_ Choice Convert Across
 
 Buffers are flat and row-major. Their space says where they live: "input" and "output" are parameters of the
@@ -441,6 +442,29 @@ class Fill:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Run:
+    """`count` elements of a buffer from `offset` on."""
+
+    buffer: Buffer
+    offset: Index
+    count: Index
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Procedure:
+    """A call of a C function for what loops do not express: places it reads, places it writes, then numbers.
+
+    `source` holds the definitions it needs as (name, text), each printed once, in order.
+    """
+
+    function: str
+    source: tuple[tuple[str, str], ...]
+    reads: tuple[Run, ...]
+    writes: tuple[Run, ...]
+    numbers: tuple[Index, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Comment:
     """A line for the reader."""
 
@@ -484,7 +508,7 @@ class Kernel:
     @cached_property
     def is_function(self) -> bool:
         """Whether it is printed as a function of its own: it has loops, or two forms."""
-        return self.portable is not None or any(isinstance(s, For | Fill) for s in walk(self.body))
+        return self.portable is not None or any(isinstance(s, For | Fill | Procedure) for s in walk(self.body))
 
     @cached_property
     def only_vectors(self) -> bool:
@@ -556,8 +580,8 @@ class Parallel:
     tasks: tuple[Task, ...]
 
 
-Stmt = (For | Let | LetIndex | Assign | Store | StoreRows | If | Loop | Break | Check | Copy | Fill | Comment | Call
-        | Parallel)
+Stmt = (For | Let | LetIndex | Assign | Store | StoreRows | If | Loop | Break | Check | Copy | Fill | Procedure
+        | Comment | Call | Parallel)
 
 
 @dataclass(frozen=True, eq=False)
@@ -663,6 +687,9 @@ def statement_indices(s: Stmt) -> tuple[Index, ...]:
             out += (s.target.offset, s.source.offset, s.count)
         case Fill():
             out += (s.offset, s.count)
+        case Procedure():
+            out += (i for run in (*s.reads, *s.writes) for i in (run.offset, run.count))
+            out += s.numbers
         case Call():
             out += (a.offset for a in s.arguments)
             out += s.index_values

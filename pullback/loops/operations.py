@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pullback.ir.expr import Add, Apply, Bracket, Cast, Mul, Reduce, Scalar, Select
-from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, prove_nonnegative
-from pullback.ir.program import Block, Build, Choose, Fold, Scatter, While
+from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, as_index, prove_nonnegative
+from pullback.ir.program import Block, Build, Choose, Fold, Scatter, Sort, While
 from pullback.ir.traverse import children
+
+UNKNOWN = 1 << 20  # elements that are searched where no number is known
 
 
 def count_operations(block: Block) -> Index:
@@ -18,6 +20,8 @@ def count_operations(block: Block) -> Index:
             case Build():
                 total += _size(v.extent for v in s.vars) * _total(_operations(v, {}) for v in s.values)
             case Scatter():
+                total += _size(v.extent for v in s.vars) * (_operations(s.value, {}) + 1)
+            case Sort():
                 total += _size(v.extent for v in s.vars) * (_operations(s.value, {}) + 1)
             case Fold():
                 total += _size((s.var.extent,)) * count_operations(s.body)
@@ -63,6 +67,8 @@ def _operations(e: Scalar, done: dict[Scalar, int]) -> Index:
             inner = _operations(e.arg, dict(done))
             body = e.arg.arg if isinstance(e.arg, Bracket) else e.arg
             fused = e.op == "sum" and isinstance(body, Mul)
+            if e.op == "search":
+                return as_index((e.vars[0].extent.constant or UNKNOWN).bit_length()) * (inner + 1)
             return _size(v.extent for v in e.vars) * (inner if fused and inner is not ZERO_INDEX else inner + 1)
         case _:
             own = 0

@@ -24,8 +24,9 @@ from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import walk
 from pullback.loops.bounds import LoopNest
+from pullback.loops.builder import KernelBuilder
 from pullback.loops.joined import stretch_of
-from pullback.loops.lower import KernelBuilder, Specialist, plain_build, without_units
+from pullback.loops.lower import Specialist, plain_build, without_units
 from pullback.loops.nodes import Buffer, For, Kernel, Stmt, Store
 from pullback.loops.scalar import ScalarLowering
 from pullback.loops.scope import Scope

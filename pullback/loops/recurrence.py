@@ -24,12 +24,13 @@ from pullback.ir.expr import Apply, Get, Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.program import Build, Fold, Statement
 from pullback.ir.traverse import Substitution, rewrite, walk
+from pullback.loops.builder import KernelBuilder
 from pullback.loops.fused_values import Place, PlaceWriter, Row
 from pullback.loops.group import Group, groups_of_all
 from pullback.loops.group_nest import GroupNest, Out
 from pullback.loops.joined import elements
 from pullback.loops.lanes import chain, widened
-from pullback.loops.lower import KernelBuilder, Specialist
+from pullback.loops.lower import Specialist
 from pullback.loops.nest import narrower, stride
 from pullback.loops.nodes import (
     Across,

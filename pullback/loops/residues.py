@@ -27,7 +27,8 @@ from pullback.ir.expr import Add, Bracket, Reduce, Scalar
 from pullback.ir.index import ZERO_INDEX, Atom, Floor, Index, Mod, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, indices_of, walk
-from pullback.loops.lower import KernelBuilder, flat_position
+from pullback.loops.builder import KernelBuilder
+from pullback.loops.lower import flat_position
 from pullback.loops.nest import Address, map_reductions
 from pullback.loops.nodes import Buffer
 

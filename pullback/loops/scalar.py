@@ -23,6 +23,7 @@ from typing import TypeGuard
 
 from pullback.ir import expr
 from pullback.ir.expr import (
+    POSITIONS,
     Add,
     Apply,
     Bracket,
@@ -55,6 +56,7 @@ from pullback.loops.bounds import LoopNest
 from pullback.loops.nodes import (
     Assign,
     Binary,
+    Break,
     Buffer,
     Check,
     Choice,
@@ -65,6 +67,7 @@ from pullback.loops.nodes import (
     LetIndex,
     Literal,
     Load,
+    Loop,
     Read,
     Site,
     Temp,
@@ -259,7 +262,9 @@ class ScalarLowering:
     # Reductions -------------------------------------------------------------------------------------------------
 
     def _reduce(self, e: Reduce, scope: Scope) -> Value:
-        if e.op in ("argmax", "argmin"):
+        if e.op == "search":
+            return self._search(e, scope)
+        if e.op in POSITIONS:
             return self._reduce_position(e, scope)
         type_ = nodes.scalar(e.dtype)
         total = Temp(_REDUCED[e.op], type_)
@@ -275,6 +280,23 @@ class ScalarLowering:
         inner.statements.append(Assign(total, Binary(op, Read(total), value, type_)))
         nest.close()
         return Read(total)
+
+    def _search(self, e: Reduce, scope: Scope) -> Value:
+        """How often the test holds before it fails, by bisection."""
+        (v,) = e.vars
+        type_ = nodes.scalar(i64)
+        low, high = Temp("low", type_), Temp("high", type_)
+        scope.statements.append(Let(low, Literal(0, type_), mutable=True))
+        scope.statements.append(Let(high, IndexValue(v.extent, type_), mutable=True))
+        inner = scope.inside(v, certain=False)
+        both = Binary("+", Read(low), Read(high), type_)
+        middle = LetIndex(v, Binary(">>", both, Literal(1, type_), type_))
+        test = self.value(e.arg, inner)
+        after = Assign(low, IndexValue(as_index(v) + 1, type_))
+        before = Assign(high, IndexValue(as_index(v), type_))
+        leave = If(Binary(">=", Read(low), Read(high), nodes.scalar(bool_)), (Break(),))
+        scope.statements.append(Loop((leave, middle, *inner.statements, If(test, (after,), (before,)))))
+        return Read(low)
 
     def _reduce_position(self, e: Reduce, scope: Scope) -> Value:
         """Flat position of the first extreme, or of the first NaN."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pullback.ir.index import ZERO_INDEX, Atom, Data, Index, Var, as_index, floor_divide, modulo
 from pullback.ir.types import DType
 from pullback.loops import nodes
+from pullback.loops.builder import free_variables
 from pullback.loops.footprint import (
     ENDLESS,
     Footprint,
@@ -25,7 +26,6 @@ from pullback.loops.footprint import (
     trip_range,
     written,
 )
-from pullback.loops.lower import free_variables
 from pullback.loops.nodes import (
     Break,
     Buffer,

@@ -30,6 +30,7 @@ from pullback.ir.program import (
     Fold,
     Program,
     Scatter,
+    Sort,
     Statement,
     While,
     block_reads,
@@ -164,7 +165,7 @@ class _Placer:
                     self._joined(s, joined[s], context)
                 case Build():
                     self._build(s, context)
-                case Scatter():
+                case Scatter() | Sort():
                     self.views[s.out] = self._wanted(s.out, s, context) or self.fresh(s.out)
                 case Fold():
                     self._fold(s, context)

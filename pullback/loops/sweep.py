@@ -16,8 +16,8 @@ from pullback.ir.expr import Bracket, Get, Mul, Reduce
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
+from pullback.loops.builder import KernelBuilder, free_variables
 from pullback.loops.gemm_plan import Run, runs, size, whole_levels
-from pullback.loops.lower import KernelBuilder, free_variables
 from pullback.loops.nest import stride
 from pullback.loops.nodes import (
     Assign,

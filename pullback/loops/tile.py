@@ -27,11 +27,12 @@ from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, floo
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
+from pullback.loops.builder import KernelBuilder
 from pullback.loops.cover import cover, halves, is_open, overlap, typical
 from pullback.loops.fused import fused_loops
 from pullback.loops.group import find_group
 from pullback.loops.lanes import widened
-from pullback.loops.lower import Grouped, Grouper, KernelBuilder, Specialist, plain_build
+from pullback.loops.lower import Grouped, Grouper, Specialist, plain_build
 from pullback.loops.nest import Address, Nest, Phase, Plan, best_plan, narrower
 from pullback.loops.nodes import (
     Across,

@@ -7,7 +7,7 @@ from typing import Final
 
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
 from pullback.ir.types import DType
-from pullback.loops.lower import free_variables
+from pullback.loops.builder import free_variables
 from pullback.loops.nodes import (
     Binary,
     Buffer,

@@ -27,6 +27,7 @@ from pullback.loops.nodes import (
     LetIndex,
     Loop,
     Parallel,
+    Procedure,
     Stmt,
     Store,
     StoreRows,
@@ -37,6 +38,7 @@ HALF = 0.5  # two simple operations start in a cycle
 FUNCTION = 16.0  # a vector function
 DIVISION = 5.0
 ACROSS = 6.0
+SORTED = 30.0  # how many times longer than copying it takes to put elements in order
 BYTES = 32.0  # copied in a cycle
 FAR_BYTES = 4.0  # moved in a cycle to or from memory that is not near
 LITTLE = 100  # operations of a kernel that a call would cost as much as, or that fit in what is around it
@@ -63,7 +65,7 @@ def _operations(body: Iterable[Stmt]) -> float:
                 total += trips * _operations(s.body) if trips else 0
             case If():
                 total += _operations(s.then) + _operations(s.otherwise)
-            case Loop() | Call() | Parallel():
+            case Loop() | Call() | Parallel() | Procedure():
                 return inf
             case Fill() | Copy():
                 total += s.count.constant or inf
@@ -106,6 +108,8 @@ def _statement(s: Stmt, ranges: dict[Atom, Interval]) -> float:
             return own + HALF * len(s.values) * s.values[0].type.lanes
         case Fill():
             return _moved(s.count, s.buffer.dtype.size, ranges)
+        case Procedure():
+            return sum(SORTED * _moved(r.count, r.buffer.dtype.size, ranges) for r in s.reads)
         case Copy():
             return _moved(s.count, s.target.buffer.dtype.size, ranges)
         case Call():

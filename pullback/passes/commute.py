@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from pullback.ir import expr
 from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Get, Mul, Reduce, Ref, Scalar, Select
-from pullback.ir.program import Block, Build, Program, Scatter, Statement, bound_refs, map_blocks
+from pullback.ir.program import Block, Build, Program, Scatter, Sort, Statement, bound_refs, map_blocks, map_scalars
 from pullback.ir.traverse import walk
 
 
@@ -38,10 +38,8 @@ class _Commute:
             for r in bound_refs(s):
                 self.places[r] = len(self.places)
             match s:
-                case Build():
-                    s = replace(s, values=tuple(map(self.scalar, s.values)))
-                case Scatter():
-                    s = replace(s, value=self.scalar(s.value))
+                case Build() | Scatter() | Sort():
+                    s = map_scalars(s, self.scalar)
                 case _:
                     s = map_blocks(s, self.block)
             for r in s.outs:

@@ -21,9 +21,11 @@ from pullback.ir.program import (
     Build,
     Program,
     Scatter,
+    Sort,
     Statement,
     blocks_of,
     map_blocks,
+    map_scalars,
     statement_reads,
     walk_statements,
     whole_reads,
@@ -79,7 +81,7 @@ def _statement(s: Statement, narrow: Mapping[Ref, Ref], m: Substitution) -> Stat
             values = tuple(m.scalar(v) for v in s.values) if reads else s.values
             outs = tuple(narrow.get(r, r) for r in s.outs)
             return replace(s, outs=outs, values=tuple(expr.cast(v, o.dtype) for v, o in zip(values, outs, strict=True)))
-        case Scatter() if reads:
-            return replace(s, indices=tuple(m.index(i) for i in s.indices), value=m.scalar(s.value))
+        case Scatter() | Sort():
+            return map_scalars(s, m.scalar, m.index) if reads else s
         case _:
             return map_blocks(s, lambda b: _block(b, narrow))

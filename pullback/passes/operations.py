@@ -28,7 +28,7 @@ from pullback.errors import ShapeError
 from pullback.ir.dims import evaluate
 from pullback.ir.expr import Add, Apply, Bracket, Const, Mul, Reduce, Scalar, Select, Zero
 from pullback.ir.index import Cond, Floor, Index, Mod, Var, as_index
-from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Statement, While
+from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Sort, Statement, While
 from pullback.ir.traverse import children
 
 LIMIT: Final = 1 << 22  # points up to which conditions are counted; beyond, they are taken to hold
@@ -72,6 +72,10 @@ class _Count:
             case Scatter():
                 domain = _Domain(frozenset(s.vars))
                 return self.scalar(s.value, domain, set()) + self.trips(domain.inside(s.value))
+            case Sort():
+                domain = _Domain(frozenset(s.vars))
+                length = self.extent(s.vars[-1].extent)
+                return self.scalar(s.value, domain, set()) + self.trips(domain) * length.bit_length()
             case Fold():
                 return self.extent(s.var.extent) * self.block(s.body)
             case While():

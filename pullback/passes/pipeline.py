@@ -21,6 +21,7 @@ from pullback.passes.gather import gather_neighbours
 from pullback.passes.hoist import hoist_small
 from pullback.passes.narrow import narrow_positions
 from pullback.passes.operands import separate_operands
+from pullback.passes.order import order_arrays
 from pullback.passes.pack import pad_operands
 from pullback.passes.radix import sum_blocks
 from pullback.passes.recompute import recompute_rows
@@ -70,6 +71,7 @@ PASSES = (
     Pass("commute", "factors in one order: equal work looks equal", commute),
     Pass("common", "equal statements are computed once", eliminate_common),
     Pass("dead", "what no result needs is dropped", eliminate_dead),
+    Pass("sort", "what is put in order is an array, and elements move with their keys", order_arrays),
     Pass("rows", "rows of a loop that follow from its others are computed again", recompute_cheap_rows),
     Pass("fuse", "statements go into their readers where that pays", fuse),
     Pass("checkpoints", "nothing merges any more: what is computed again stays so", inline_checkpoints),
@@ -90,7 +92,8 @@ PASSES = (
     Pass("gather", "small statements are early, so that those over one space are neighbours", gather_neighbours),
 )
 
-DEBUG_PASSES = tuple(p for p in PASSES if p.name in ("rules", "checkpoints", "dead"))  # statements stay as written
+# Statements stay as written.
+DEBUG_PASSES = tuple(p for p in PASSES if p.name in ("rules", "checkpoints", "dead", "sort"))
 
 
 def optimise(program: Program, dims: Mapping[str, int], levels: int = 1, for_memory: bool = False) -> Program:

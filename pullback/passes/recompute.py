@@ -26,7 +26,18 @@ from math import prod
 from pullback.ir import expr
 from pullback.ir.expr import Get, Ref, Scalar
 from pullback.ir.index import Cond, Index, Var, as_index, cond
-from pullback.ir.program import Block, Build, Fold, Program, Scatter, Statement, map_blocks, statement_reads
+from pullback.ir.program import (
+    Block,
+    Build,
+    Elementwise,
+    Fold,
+    Program,
+    Scatter,
+    Statement,
+    map_blocks,
+    scalars_of,
+    statement_reads,
+)
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.fired import fired
 
@@ -96,9 +107,9 @@ def _reads_backwards(s: Fold, r: Ref) -> bool:
     row = s.var.extent - 1 - as_index(s.var)
     for t in s.body.statements:
         if r in statement_reads(t):
-            if not isinstance(t, Build | Scatter):
+            if not isinstance(t, Elementwise):
                 return False
-            for v in t.values if isinstance(t, Build) else (t.value,):
+            for v in scalars_of(t):
                 if any(isinstance(n, Get) and n.ref is r and n.indices[0] is not row for n in walk(v)):
                     return False
             if isinstance(t, Scatter) and any(r in expr.index_refs(i) for i in t.indices):

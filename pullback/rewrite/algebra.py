@@ -15,7 +15,7 @@ from dataclasses import replace
 from pullback.ir import expr, types
 from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Mul, Reduce, Scalar, Select
 from pullback.ir.index import Cond
-from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_blocks
+from pullback.ir.program import Block, Build, Program, Scatter, Sort, Statement, map_blocks, map_scalars
 from pullback.ir.traverse import walk
 from pullback.rewrite.fired import fired
 
@@ -34,10 +34,8 @@ def _block(block: Block) -> Block:
 
 def _statement(s: Statement) -> Statement:
     match s:
-        case Build():
-            return replace(s, values=tuple(map(simplify, s.values)))
-        case Scatter():
-            return replace(s, value=simplify(s.value))
+        case Build() | Scatter() | Sort():
+            return map_scalars(s, simplify)
         case _:
             return map_blocks(s, _block)
 

@@ -27,8 +27,10 @@ from pullback.ir.program import (
     Program,
     Rule,
     Scatter,
+    Sort,
     Statement,
     While,
+    scalars_of,
     statement_reads,
     walk_statements,
 )
@@ -112,6 +114,10 @@ class _Batch:
                     indices = (*map(as_index, lead), *(m.index(i) for i in s.indices))
                     value = self._if_asked(m.scalar(s.value), lead, indices)
                     out.append(replace(s, out=self.lifted(s.out), vars=(*lead, *s.vars), indices=indices, value=value))
+                case Sort():
+                    lead = self.lead()
+                    value = self._if_asked(self.substitution(lead).scalar(s.value), lead)
+                    out.append(replace(s, out=self.lifted(s.out), vars=(*lead, *s.vars), value=value))
                 case Fold():
                     self._fold(s, out)
                 case While():
@@ -279,7 +285,7 @@ def _depends_on_asking(s: Statement) -> bool:
             return True
         if isinstance(t, Scatter) and _tests_places(t.value, t.indices):
             return True
-        if isinstance(t, Build) and any(map(_tests_places, t.values)):
+        if isinstance(t, Build | Sort) and any(map(_tests_places, scalars_of(t))):
             return True
     return False
 

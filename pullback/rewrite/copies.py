@@ -17,7 +17,17 @@ from functools import partial
 from pullback.ir import expr
 from pullback.ir.expr import Const, Get, Ref, Scalar, Zero
 from pullback.ir.index import Index, Var, as_index
-from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_blocks, statement_reads
+from pullback.ir.program import (
+    Block,
+    Build,
+    Program,
+    Scatter,
+    Sort,
+    Statement,
+    map_blocks,
+    map_scalars,
+    statement_reads,
+)
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import fired, in_steps
@@ -64,8 +74,8 @@ def _inline(block: Block, outer: dict[Ref, Rule]) -> Block:
                     s = replace(s, values=tuple(m.scalar(v) for v in s.values))
                 known.update((r, (s.vars, v)) for r, v in zip(s.outs, s.values, strict=True) if _is_copy(v))
                 s = replace(s, values=tuple(expr.const(0, v.dtype) if isinstance(v, Zero) else v for v in s.values))
-            case Scatter():
-                s = replace(s, indices=tuple(map(m.index, s.indices)), value=m.scalar(s.value))
+            case Scatter() | Sort():
+                s = map_scalars(s, m.scalar, m.index)
             case _:
                 s = map_blocks(s, partial(_inline, outer=known))
         out.append(s)

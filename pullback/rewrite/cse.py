@@ -23,9 +23,11 @@ from pullback.ir.program import (
     Fold,
     Program,
     Scatter,
+    Sort,
     Statement,
     While,
     map_blocks,
+    map_scalars,
     statement_reads,
 )
 from pullback.ir.traverse import Substitution
@@ -111,10 +113,8 @@ def rename_reads(s: Statement, refs: Mapping[Ref, Ref]) -> Statement:
     """The statement with arrays it reads replaced; definitions stay the same objects."""
     m = Substitution(refs=refs)
     match s:
-        case Build():
-            return replace(s, values=tuple(m.scalar(v) for v in s.values))
-        case Scatter():
-            return replace(s, indices=tuple(m.index(i) for i in s.indices), value=m.scalar(s.value))
+        case Build() | Scatter() | Sort():
+            return map_scalars(s, m.scalar, m.index)
         case Fold() | While():
             s = replace(s, inits=tuple(m.ref(r) for r in s.inits))
         case Choose():

@@ -26,7 +26,7 @@ from typing import Any
 from pullback.ir import expr
 from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Mul, Reduce, Ref, Scalar, Select, Zero
 from pullback.ir.index import Cond, Index, Mod, Var, as_index, cond
-from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_blocks
+from pullback.ir.program import Block, Build, Program, Scatter, Sort, Statement, map_blocks, map_scalars
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.brackets import solve
 from pullback.rewrite.fired import fired
@@ -74,12 +74,8 @@ def _solve_deltas(block: Block, exact: bool) -> Block:
     out: list[Statement] = []
     for s in block.statements:
         match s:
-            case Build():
-                values = tuple(map(solved, s.values))
-                out.append(s if values == s.values else replace(s, values=values))
-            case Scatter():
-                value = solved(s.value)
-                out.append(s if value is s.value else replace(s, value=value))
+            case Build() | Scatter() | Sort():
+                out.append(map_scalars(s, solved))
             case _:
                 out.append(map_blocks(s, partial(_solve_deltas, exact=exact)))
     return replace(block, statements=tuple(out))
@@ -164,6 +160,8 @@ class _Eliminator:
                     terms = None if gathered is None else self.terms(gathered.values[0])
                     if gathered is not None and terms is not None and len(terms) <= self.many:
                         deltas[s.out] = _carried(gathered, terms, out, False)
+                case Sort():
+                    s = map_scalars(s, Substitution(get=element).scalar)
                 case _:
                     s = map_blocks(s, partial(self.block, known=deltas))
             out.append(s)

@@ -18,6 +18,7 @@ from functools import partial
 
 from pullback.ir import expr
 from pullback.ir.expr import (
+    POSITIONS,
     Add,
     Apply,
     Bracket,
@@ -33,7 +34,7 @@ from pullback.ir.expr import (
     Zero,
 )
 from pullback.ir.index import Cond, Data, Index, Var, as_index
-from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_blocks
+from pullback.ir.program import Block, Build, Program, Scatter, Sort, Statement, map_blocks
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.cse import canonical_value
 from pullback.rewrite.fired import fired, step
@@ -64,6 +65,10 @@ def _block(block: Block, exact: bool) -> Block:
                 value = lift.inner(s.value, ())
                 indices = tuple(lift.index(i, ()) for i in s.indices)
                 statements += [*lift.statements, replace(s, value=value, indices=indices)]
+            case Sort():
+                lift = _Lift(s.vars, s.out.name, s.positions, exact)
+                value = lift.inner(s.value, ())
+                statements += [*lift.statements, replace(s, value=value)]
             case _:
                 statements.append(map_blocks(s, partial(_block, exact=exact)))
     return replace(block, statements=tuple(statements))
@@ -205,11 +210,8 @@ class _Lift:
         value = lift.top(rename.scalar(guarded))
         self.statements += lift.statements
         bounds = None
-        if isinstance(e, Reduce) and e.op in ("argmax", "argmin"):
-            total = as_index(1)
-            for v in e.vars:
-                total = total * v.extent
-            bounds = (as_index(0), total)
+        if isinstance(e, Reduce) and e.op in POSITIONS:
+            bounds = (as_index(0), expr.places(e))
         ref = Ref(f"{self.name}_{suffix}", e.dtype, [v.extent for v in fresh], bounds)
         self.statements.append(Build((ref,), tuple(fresh), (value,), self.positions))
         self.shared[key] = ref

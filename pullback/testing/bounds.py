@@ -47,7 +47,7 @@ from pullback.ir.expr import (
 )
 from pullback.ir.index import ONE_INDEX, Index, Var, as_index
 from pullback.ir.interpret import interpret
-from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Statement, While
+from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Sort, Statement, While
 from pullback.ir.traverse import walk
 from pullback.ir.types import DType
 
@@ -134,6 +134,8 @@ class _Bounds:
                 if isinstance(value, Zero):
                     return [s]
                 return [s, replace(s, out=self.define((s.out,))[0], value=value)]
+            case Sort():
+                return [s]
             case Fold() | While():
                 return self.loop(s)
             case Choose():

@@ -15,18 +15,7 @@ from pullback.errors import VerifyError
 from pullback.ir import expr
 from pullback.ir.expr import Const, Ref, Scalar, Zero
 from pullback.ir.index import Var, as_index
-from pullback.ir.program import (
-    Block,
-    Build,
-    Call,
-    Choose,
-    Fold,
-    Program,
-    Scatter,
-    Statement,
-    While,
-    needed_for,
-)
+from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Sort, Statement, While, needed_for
 from pullback.ir.traverse import children, rewrite, walk
 from pullback.ir.types import DType
 from pullback.ir.verify import verify
@@ -96,7 +85,7 @@ def _statement(s: Statement) -> Iterator[tuple[Statement, ...]]:
             for k, v in enumerate(s.values):
                 for smaller in _scalars(v):
                     yield (replace(s, values=(*s.values[:k], smaller, *s.values[k + 1:])),)
-        case Scatter():
+        case Scatter() | Sort():
             for smaller in _scalars(s.value):
                 yield (replace(s, value=smaller),)
         case Fold() | While():

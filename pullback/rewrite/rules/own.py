@@ -80,6 +80,7 @@ OWN: Final = (
     _rule("rows.again", "rows that follow from others", "r(t) = f(u(t)), u(t) kept as rows: r(t) is not kept, what "
           "reads it computes f(u(t))", "passes/rows.py",
           condition="f is a few elementwise operations, and the rows are large"),
+    _rule("order.values", "values in order", "p = order x: x[p[r]] = sort x", "passes/order.py"),
     _rule("extremes.read", "extremes at their positions", "y = maxᵢ s(i), p = argmaxᵢ s(i): y = s(p)",
           "passes/extremes.py"),
     _rule("strips.axis", "a long axis in strips", "y = I ⇒ s; z = ∑ᵢ t(y(i)): z = ∑_b ∑_{i in strip b} t(y(i)), y for "

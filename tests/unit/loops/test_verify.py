@@ -11,7 +11,8 @@ from pullback.ir.index import ZERO_INDEX, Var, as_index
 from pullback.ir.parser import parse_program
 from pullback.ir.traverse import specialise
 from pullback.ir.types import f32, f64
-from pullback.loops.lower import KernelBuilder, plain_build
+from pullback.loops.builder import KernelBuilder
+from pullback.loops.lower import plain_build
 from pullback.loops.memory import MemoryPlan, plan
 from pullback.loops.nodes import (
     Assign,

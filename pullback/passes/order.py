@@ -1,0 +1,70 @@
+"""What is put in order is an array, and elements that are read in order are put in order themselves.
+
+Before    p = order n < N { -x[n] }                    v = build n < N { y[data(q[n])] }  with q = order n < N { y[n] }
+After     k = build n < N { -x[n] }                    v = sort n < N { y[n] }
+          p = order n < N { k[n] }
+
+Elements move with less than their positions do; positions that something else needs are computed once and read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from pullback.ir import expr
+from pullback.ir.expr import Get, Ref
+from pullback.ir.index import Data, as_index
+from pullback.ir.program import Block, Build, Program, Sort, Statement, map_blocks, statement_reads
+from pullback.rewrite.fired import fired
+
+
+def order_arrays(program: Program) -> Program:
+    """The program with sorts of arrays as they lie."""
+    return program.with_body(_block(program.body))
+
+
+def _block(block: Block) -> Block:
+    reads: Counter[Ref] = Counter(block.results)
+    for s in block.statements:
+        reads.update(statement_reads(s).keys())
+    sorts: dict[Ref, Sort] = {}
+    out: list[Statement] = []
+    for s in block.statements:
+        match s:
+            case Sort():
+                if not _reads_in_place(s):
+                    keys = Ref(f"{s.out.name}_keys", s.value.dtype, tuple(v.extent for v in s.vars))
+                    out.append(Build((keys,), s.vars, (s.value,), s.positions))
+                    s = replace(s, value=expr.get(keys, *s.vars))
+                sorts[s.out] = s
+            case Build():
+                order = sorts.get(_positions(s)) if len(s.values) == 1 else None  # type: ignore[arg-type]
+                if order is not None and reads[order.out] == 1 and _is_sorted(s, order):
+                    fired("order.values")
+                    out.remove(order)
+                    s = replace(order, out=s.outs[0], what="values", positions=s.positions or order.positions)
+            case _:
+                s = map_blocks(s, _block)
+        out.append(s)
+    return replace(block, statements=tuple(out))
+
+
+def _reads_in_place(s: Sort) -> bool:
+    value = s.value
+    return isinstance(value, Get) and value.indices == tuple(map(as_index, s.vars))
+
+
+def _positions(s: Build) -> Ref | None:
+    """The array of positions that a build reads elements at, along the last axis."""
+    value = s.values[0]
+    last = value.indices[-1].single if isinstance(value, Get) and value.indices else None
+    inner = last.scalar if isinstance(last, Data) else None
+    return inner.ref if isinstance(inner, Get) and inner.indices == tuple(map(as_index, s.vars)) else None
+
+
+def _is_sorted(s: Build, order: Sort) -> bool:
+    """Whether a build that reads at the positions of a sort reads what was sorted."""
+    value, key = s.values[0], order.value
+    assert isinstance(value, Get) and isinstance(key, Get)
+    return value.ref is key.ref and value.indices[:-1] == tuple(map(as_index, s.vars[:-1]))
