@@ -119,6 +119,11 @@ def logical_and(a: Scalar, b: Scalar) -> Scalar:
     return apply("logical_and", a, b)
 
 
+def isfinite(x: Scalar) -> Scalar:
+    """Neither infinite nor NaN."""
+    return apply("isfinite", x)
+
+
 def logical_or(a: Scalar, b: Scalar) -> Scalar:
     """The one or the other or both."""
     return apply("logical_or", a, b)

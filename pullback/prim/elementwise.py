@@ -18,6 +18,7 @@ from pullback.ir.notation import (
     equal,
     floor_divide,
     greater_equal,
+    isfinite,
     less,
     less_equal,
     log,
@@ -116,11 +117,13 @@ def _power(a: NDArray, b: NDArray) -> NDArray:
 
 
 def _power_partials(x: Scalar, y: Scalar, out: Scalar) -> Partial:
-    # d/dx = y x^(y-1), which is 0 for y = 0 whatever x; d/dy = x^y log x, which is 0 at x = 0 for y >= 0
+    # d/dx = y x^(y-1), which is 0 for y = 0 whatever x; d/dy = x^y log x, which is 0 at x = 0 for y >= 0. At y = 0 the
+    # first is no constant 0: it has a derivative by y, and is guarded only where 0 * x^-1 would be NaN
     if isinstance(y, Const):
         return _constant_power_partial(x, float(y.value)), None
     nought = number(0, x)
-    by_x = select(not_equal(y, nought), y * power(x, y - 1), zero(x.dtype))
+    less_one = power(x, y - 1)
+    by_x = select(logical_or(not_equal(y, nought), isfinite(less_one)), y * less_one, zero(x.dtype))
     if isinstance(x, Const) and x.value > 0:
         return None, out * log(x)
     by_y = select(logical_or(not_equal(x, nought), less(y, nought)), out * log(x), zero(x.dtype))

@@ -101,6 +101,13 @@ FOUND: Final[list[tuple[str, str, dict[str, Any], str, str]]] = [
         "",
     ),
     (
+        "a power of exponent 0 that moves",
+        "lambda x, y: pb.power(x, y)",
+        {"x": X, "y": np.array([0.0, 2.0])},
+        "pb.jvp(pb.jvp(f))(((x, y), (x, x)), ((x, x), None))",
+        "",
+    ),
+    (
         "an array under two guards of data",
         "lambda x: (lambda u: pb.sum(pb.where(x > 0, u, 0.0) + pb.where(x > 1, 2 * u, 0.0)))(pb.log(x))",
         {"x": Z},
