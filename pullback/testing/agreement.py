@@ -26,8 +26,9 @@ from pullback.testing import oracle
 from pullback.testing.oracle import numbers, trees
 
 # What a well-formed program may be refused for: a sparse derivative that is dense, extents that a proof assumes, and
-# in debug builds an infinity.
+# in debug builds an infinity; where an extent is 0, an index that is in range for all others.
 REFUSALS: Final = ("E204", "E114", "E403")
+REFUSED_EMPTY: Final = ("E401",)
 BASES: Final[tuple[numbers.Arithmetic, ...]] = ("bounded", "precise")
 NAMES: Final = {name: getattr(jaxtyping, name) for name in ("Float", "Float32", "Float64", "Int32", "Int64", "Bool")}
 
@@ -77,7 +78,8 @@ class Program:
         try:
             found = self.ask(pullback, query)
         except PullbackError as error:
-            if error.code in REFUSALS:
+            empty = any(np.size(a) == 0 for a in self.arguments.values())
+            if error.code in REFUSALS or (empty and error.code in REFUSED_EMPTY):
                 return Verdict(refused=f"{error.code}: {error.what}")
             raised = f"{type(error).__name__} [{error.code}] {error.what}"
         except Exception as error:  # whatever it is, it is a finding

@@ -73,7 +73,7 @@ class Tally:
 
 def differential(seeds: Sequence[int], route: Route, note: Callable[[str], None] = lambda text: None,
                  show: Callable[[Fault], None] = lambda fault: None, *, shrink: bool = True,
-                 until: float = float("inf")) -> Tally:
+                 until: float = float("inf"), longest: int | None = None) -> Tally:
     """Run the programs of these seeds.
 
     Args:
@@ -83,6 +83,7 @@ def differential(seeds: Sequence[int], route: Route, note: Callable[[str], None]
         show: called with each fault whose like has not been seen.
         shrink: whether programs with a fault are made small.
         until: no batch is begun after this time.
+        longest: the most letters of a program.
     """
     tally = Tally()
     seen: set[str] = set()
@@ -90,7 +91,7 @@ def differential(seeds: Sequence[int], route: Route, note: Callable[[str], None]
     for at in range(0, len(seeds), BATCH[route]):
         if time.time() > until:
             break
-        for made in _apart(seeds[at : at + BATCH[route]], route, shrink):
+        for made in _apart(seeds[at : at + BATCH[route]], route, shrink, longest):
             tally.add(made)
             for fault in made.faults:
                 if fault.key not in seen:
@@ -101,42 +102,42 @@ def differential(seeds: Sequence[int], route: Route, note: Callable[[str], None]
     return tally
 
 
-def _apart(seeds: Sequence[int], route: Route, shrink: bool) -> Iterable[Tally]:
+def _apart(seeds: Sequence[int], route: Route, shrink: bool, longest: int | None) -> Iterable[Tally]:
     """The batch in a process of its own; where that dies, each program in one of its own."""
     try:
-        yield _in_process(seeds, route, shrink)
+        yield _in_process(seeds, route, shrink, longest)
     except BrokenProcessPool:
         for seed in seeds:
             try:
-                yield _in_process([seed], route, shrink)
+                yield _in_process([seed], route, shrink, longest)
             except BrokenProcessPool:
-                sample, way = _drawn(seed, route)
+                sample, way = _drawn(seed, route, longest)
                 yield Tally(Counter(programs=1), [Fault(seed, way, sample, "the process died")])
 
 
-def _in_process(seeds: Sequence[int], route: Route, shrink: bool) -> Tally:
+def _in_process(seeds: Sequence[int], route: Route, shrink: bool, longest: int | None) -> Tally:
     with ProcessPoolExecutor(1, get_context("fork")) as pool:
-        return pool.submit(run, seeds, route, shrink).result()
+        return pool.submit(run, seeds, route, shrink, longest).result()
 
 
-def run(seeds: Sequence[int], route: Route, shrink: bool = True) -> Tally:
+def run(seeds: Sequence[int], route: Route, shrink: bool = True, longest: int | None = None) -> Tally:
     """The programs of these seeds, in this process."""
     tally = Tally()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)  # of what the shrinker tries
         for seed in seeds:
-            sample, way = _drawn(seed, route)
+            sample, way = _drawn(seed, route, longest)
             _judge(seed, sample, way, tally, shrink)
     return tally
 
 
-def _drawn(seed: int, route: Route) -> tuple[Sample, Way | None]:
+def _drawn(seed: int, route: Route, longest: int | None) -> tuple[Sample, Way | None]:
     """The program of a seed, and how it is run; seeds of the routes have nothing in common."""
     rng = np.random.default_rng([seed, ROUTES.index(route)])
     if route == "interpreter":
-        return random_source(rng), None
+        return random_source(rng, longest=longest), None
     way = drawn_for_users(rng)
-    return with_settings(random_source(rng, large=bool(rng.random() < 0.6)), way.settings()), way
+    return with_settings(random_source(rng, large=bool(rng.random() < 0.6), longest=longest), way.settings()), way
 
 
 def _in_force(way: Way | None) -> AbstractContextManager[None]:

@@ -225,6 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--derivatives", action="store_true", help="programs of source text against the oracle")
     parser.add_argument("--routes", default="interpreter,c", help="how they are run; each has its own programs")
     parser.add_argument("--hours", type=float, default=float("inf"), help="begin nothing after so long")
+    parser.add_argument("--longest", type=int, help="the most letters of a program of source text")
     parser.add_argument("--as-drawn", action="store_true", help="do not make programs with a fault small")
     options = parser.parse_args(arguments)
     seeds = range(options.seed, options.seed + options.programs)
@@ -237,7 +238,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tally = Tally()
     for route in _routes(parser, options.routes):
         show = lambda fault: print(fault, flush=True)
-        tally.add(differential(seeds, route, _note, show, shrink=not options.as_drawn, until=until))
+        tally.add(differential(seeds, route, _note, show, shrink=not options.as_drawn, until=until,
+                               longest=options.longest))
     return 1 if tally.faults else 0
 
 

@@ -80,14 +80,19 @@ class Sample:
         return "\n".join([*lines, *(f"print({query})" for query in self.queries), ""])
 
 
-def random_source(rng: np.random.Generator, *, large: bool = False) -> Sample:
+def random_source(rng: np.random.Generator, *, large: bool = False, longest: int | None = None) -> Sample:
     """A random program.
 
     Args:
         rng: where all choices come from.
         large: extents up to 40, around those at which compiled code changes its form, instead of up to 5.
+        longest: the most letters of its source: what is longer is drawn again. The time of a program is that of its
+            derivation and grows with its length: a tenth of all take half of the time.
     """
-    return _Writer(rng, LARGE if large else SMALL).sample()
+    while True:
+        sample = _Writer(rng, LARGE if large else SMALL).sample()
+        if longest is None or len(sample.source) <= longest:
+            return sample
 
 
 class _Writer:
@@ -130,7 +135,7 @@ class _Writer:
     def sample(self) -> Sample:
         names = ["N", "M"][: 1 + self.chance(0.3 if self.brief else 0.6)]
         for name in names:
-            size = self.pick(self.extents)
+            size = 0 if self.symbolic and self.extents is SMALL and self.chance(0.03) else self.pick(self.extents)
             self.dims.append(Dim(name if self.symbolic else str(size), size))
         for k, d in enumerate(self.dims):
             self.input("xy"[k], (d,))
@@ -178,7 +183,7 @@ class _Writer:
 
     def integer_input(self) -> None:
         below, dim = self.dim(), self.dim()
-        self.arguments["p"] = self.rng.integers(0, below.size, dim.size)
+        self.arguments["p"] = self.rng.integers(0, max(below.size, 1), dim.size)
         self.names.append("p")
         self.integers.append((Var("p", (dim,)), below))
 
@@ -464,7 +469,7 @@ class _Writer:
         write = self.choose(
             (6, self.build), (2, self.whole), (1.5, self.moved), (3, self.fold), (0.5, self.scan), (0.6, self.loop),
             (0.6, self.cond), (1, self.product), (0.8, self.call), (0.6, self.inner_derivative), (0.5, self.mapped),
-            (1, self.rows),
+            (1, self.rows), (0.4, self.solved), (0.8, self.verb),
         )  # fmt: skip
         return write(dims, depth)  # type: ignore[no-any-return]
 
@@ -589,6 +594,52 @@ class _Writer:
             return f"pb.outer({self.array(dims[:1], depth - 1)}, {self.array(dims[1:], depth - 2)})"
         return f"({self.array((dims[0], inner), depth - 1)} @ {self.array((inner, dims[1]), depth - 2)})"
 
+    def solved(self, dims: tuple[Dim, ...], depth: int) -> str:
+        """Linear algebra of matrices whose diagonal is large."""
+        if len(dims) > 2 or (len(dims) == 2 and dims[0] != dims[1]):
+            return self.product(dims, depth)
+        d = dims[0] if dims else self.dim()
+        matrix = (f"({2 + 0.5 * d.size} * pb.eye({self.extent(d)}, dtype=pb.{self.dtype}) "
+                  f"+ 0.4 * pb.tanh({self.array((d, d), depth - 1)}))")  # fmt: skip
+        if not dims:
+            return f"(pb.linalg.det({matrix}) * 0.1)"
+        if len(dims) == 1:
+            return f"pb.linalg.solve({matrix}, {self.array(dims, depth - 2)})"
+        how = self.choose((1, "inv"), (1, "cholesky"), (0.5, "solve"))
+        if how == "solve":
+            return f"pb.linalg.solve({matrix}, {self.array(dims, depth - 2)})"
+        return f"pb.linalg.{how}({matrix})"
+
+    def verb(self, dims: tuple[Dim, ...], depth: int) -> str:
+        """A rank verb."""
+        if not dims:
+            return f"pb.verbs.reduce(lambda a, b: pb.sin(a) - 0.5 * b, {self.array((self.dim(),), depth - 1)})"
+        if len(dims) > 2:
+            return self.build(dims, depth)
+        extra, n = self.dim(), dims[-1]
+        each = f"pb.verbs.each(lambda e: pb.{self.pick(ANYWHERE)}(e) * e)"
+        window = self.pick(("pb.sum", "pb.max", "lambda w: pb.sum(w * w) * w[0]"))
+        if len(dims) == 1:
+            options = [(1.0, f"{each}({self.array(dims, depth - 1)})"),
+                       (1.0, f"pb.verbs.reduce(lambda a, b: a - b * 0.5, {self.array((extra, n), depth - 1)}, axis=0)"),
+                       (1.0, f"pb.verbs.stencil({window}, 3)({self.array(dims, depth - 1)})"),
+                       (1.0, f"pb.verbs.power(lambda v: pb.tanh(v) + 0.1, 2)({self.array(dims, depth - 1)})")]
+            if n.key.isdigit():
+                given = self.array((extra,), depth - 1)
+                options.append((2.0, f"pb.verbs.{self.pick(('take', 'reshape'))}({n.key}, {given})"))
+                options.append((0.5, f"pb.verbs.take(-{n.key}, {given})"))
+            return self.choose(*options)  # type: ignore[no-any-return]
+        a = self.array(dims, depth - 1)
+        weighed = self.pick(("r / (1.5 + pb.sum(pb.square(r)))", "r * pb.max(r)", "pb.verbs.reduce(pb.add, r) * r"))
+        return self.choose(  # type: ignore[no-any-return]
+            (1, f"pb.verbs.table({self.pick(('pb.multiply', 'pb.subtract', 'lambda a, b: pb.sin(a * b)'))})"
+                f"({self.array(dims[:1], depth - 1)}, {self.array(dims[1:], depth - 2)})"),
+            (1, f"pb.verbs.rank(lambda r: {weighed}, 1)({a})"),
+            (1, f"pb.verbs.rank(pb.multiply, (0, 1))({self.array(dims[:1], depth - 2)}, {a})"),
+            (0.5, f"pb.verbs.transpose({self.array((dims[1], dims[0]), depth - 1)})"),
+            (0.5, f"{each}({a})"), (0.7, f"pb.verbs.stencil(pb.sum, (3, 1))({a})"),
+        )  # fmt: skip
+
     # Loops --------------------------------------------------------------------------------------------------
 
     def fold(self, dims: tuple[Dim, ...], depth: int) -> str:
@@ -601,16 +652,20 @@ class _Writer:
         if dims and self.chance(0.4):
             trips = dims[0]
         extent = self.extent(trips)
-        states = [Var(state if count == 1 else f"{state}[{k}]", dims) for k in range(count)]
+        named = count == 2 and self.chance(0.3)  # a tree
+        places = [state] if count == 1 else [f"{state}['p']", f"{state}['q'][0]"] if named else [
+            f"{state}[{k}]" for k in range(count)]  # fmt: skip
+        states = [Var(place, dims) for place in places]
         self.scope += states
         self.indices.append(IndexVar(t, trips))
         results = self.steps(dims, states, IndexVar(t, trips), depth)
         self.indices.pop()
         del self.scope[len(self.scope) - count :]
         self.loops -= 1
-        init, result = (inits[0], results[0]) if count == 1 else (f"({', '.join(inits)})", f"({', '.join(results)})")
+        init, result = (r[0] if count == 1 else f"{{'p': {r[0]}, 'q': ({r[1]},)}}" if named else f"({', '.join(r)})"
+                        for r in (inits, results))  # fmt: skip
         text = f"pb.fold({extent}, {init}, lambda {state}, {t}: {result})"
-        return text if count == 1 else f"{text}[{int(self.rng.integers(count))}]"
+        return text + self.pick(places).removeprefix(state)  # type: ignore[no-any-return]
 
     def steps(self, dims: tuple[Dim, ...], states: list[Var], t: IndexVar, depth: int) -> list[str]:
         """The next value of each state: the old one of another, or something new."""
@@ -732,7 +787,7 @@ class _Writer:
             return self.array(dims, depth - 1)
 
         inner = self.apart(body)
-        how = self.choose((1, "plain"), (1, "checkpoint"), (1.2, "jvp"), (1.2, "vjp"))
+        how = self.choose((1, "plain"), (1, "checkpoint"), (1.2, "jvp"), (1.2, "vjp"), (0.7, "tree"), (0.7, "static"))
         lines = [f"def {name}(a, b):", f"    return {inner} * 1.0", ""]
         if how == "checkpoint":
             lines = ["@pb.checkpoint", *lines]
@@ -742,8 +797,15 @@ class _Writer:
                       f"jvp=lambda p, out, t: t[0] * {weights[0]} + t[1] * {weights[1]})", ""]  # fmt: skip
         elif how == "vjp":
             lines += [f"{name} = pb.custom_derivative({name}, vjp=lambda p, out, c: (c * pb.sin(p[1]), c * out))", ""]
+        elif how == "tree":
+            lines = [f"def {name}(t):", "    a, b = t['first'], t['rest'][0]", *lines[1:]]
+        elif how == "static":
+            lines = ["@pb.function", f"def {name}(a, b, n: pb.Static):", f"    return {inner} * n", ""]
         self.helpers[at] = "\n".join(lines)
-        return f"{name}({given[0]} * 1.0, {given[1]} * 1.0)"
+        first, second = (f"{g} * 1.0" for g in given)
+        if how == "tree":
+            return f"{name}({{'first': {first}, 'rest': ({second},)}})"
+        return f"{name}({first}, {second}{', 2' if how == 'static' else ''})"
 
     def inner_derivative(self, dims: tuple[Dim, ...], depth: int) -> str:
         """The derivative of a closure."""
@@ -791,6 +853,8 @@ class _Writer:
         reverse = f"pb.grad(f, wrt={wrt})"
         turned = (f"pb.grad(lambda {args}: pb.sum(pb.sin(pb.grad(f, {one})({args}))), wrt={wrt})({args})")
         halves = f"pb.forward_backward(f, wrt={wrt})"
+        opened = ", ".join(f"t[{n!r}][0]" if n in wrt else n for n in names)
+        tree = ", ".join(f"{n!r}: ({n},)" for n in wrt)
         options: list[tuple[float, str]] = [
             (3, f"pb.jvp({reverse})(({args},), {tangents})"),
             (2, turned),
@@ -805,6 +869,7 @@ class _Writer:
             (0.7, self.batched(reverse, names)),
             (0.4, f"pb.jvp(pb.jvp(f))((({args},), {tangents}), ({tangents}, None))"),
             (0.4, f"pb.grad(lambda {args}: pb.sum(pb.jvp(pb.grad(f, {one}))(({args},), {tangents})[1]))({args})"),
+            (0.5, f"pb.grad(lambda t, {args}: f({opened}), wrt='t')({{{tree}}}, {args})"),
         ]  # fmt: skip
         return [f"pb.value_and_grad(f, wrt={wrt})({args})", self.choose(*options)]
 

@@ -20,6 +20,7 @@ from pullback.testing.oracle import arrays as _arrays
 from pullback.testing.oracle import derivatives as _derivatives
 from pullback.testing.oracle import elementwise as _elementwise
 from pullback.testing.oracle import functions as _functions
+from pullback.testing.oracle import linalg, verbs
 from pullback.testing.oracle import notation as _notation
 from pullback.testing.oracle.arrays import Array, DType, OracleError
 from pullback.testing.oracle.derivatives import Function
@@ -58,4 +59,5 @@ for _module in (_functions, _notation, _derivatives):
 for _dtype in _arrays.DTYPES.values():
     globals()[_dtype.name] = _dtype
 
-__all__ = ["Array", "DType", "Function", "OracleError", "Size", "Static", "Undecided", "arithmetic", "astype"]
+__all__ = ["Array", "DType", "Function", "OracleError", "Size", "Static", "Undecided", "arithmetic", "astype", "linalg",
+           "verbs"]  # fmt: skip

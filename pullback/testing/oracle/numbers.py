@@ -281,14 +281,19 @@ def number(value: float, unit: float, given: bool = False) -> Number:
     return Bounded(value if _arithmetic == "bounded" else precise()["lift"](value), abs(value), 0.0, unit, key)
 
 
-def cast(x: Number, unit: float) -> Number:
-    """The number in a floating dtype of this unit."""
+def cast(x: Number, unit: float, changes: bool = False) -> Number:
+    """The number in a floating dtype of this unit.
+
+    How it changes is rounded even where it is exact: taken from the other end, a derivative is cast in its place.
+    """
     if type(x) is float:
         return x
     if type(x) is Dual:
-        return Dual(x.tag, cast(x.primal, unit), {k: cast(v, unit) for k, v in x.partials.items()})
-    exact = unit <= x.unit or (x.error == 0 and has_few_bits(x.value, 23))
-    error = x.error if exact else x.error + unit * x.size
+        partials = {k: cast(v, unit, True) for k, v in x.partials.items()}
+        return Dual(x.tag, cast(x.primal, unit, changes), partials)
+    coarser = max(unit, x.unit) if changes and unit != x.unit else unit
+    exact = not changes and (unit <= x.unit or (x.error == 0 and has_few_bits(x.value, 23)))
+    error = x.error if exact else x.error + coarser * x.size
     return Bounded(x.value, x.size, error if x.size <= LARGEST[unit] else math.inf, unit, hash((x.key, unit)))
 
 
