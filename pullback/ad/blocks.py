@@ -10,7 +10,8 @@ the body's own vjp that depends on cotangents:
 What takes one operation is computed again instead.
 
 An array read only in rows x[t, ..], x[t + 1, ..] or x[T - 1 - t, ..] has its cotangent written row by row, which is a
-scan; any other captured array accumulates. What the backward pass does not read is not stacked (dead code). A while
+scan; any other captured array accumulates. Where cotangents are zero by structure (`ad.guards`), an array of bools
+goes with them, as a state where they are one. What the backward pass does not read is not stacked (dead code). A while
 loop with a bound on its trips is the fold that stops changing its states; a cond is transposed branch by branch.
 """
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from pullback.ir import expr, types
 from pullback.ir.expr import Add, Apply, Get, Mul, Reduce, Ref, Scalar, Select
@@ -39,6 +41,8 @@ from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.brackets import solve
 
 Vjp = Callable[[Program, Sequence[int]], Program]
+GuardedVjp = Callable[[Program, Sequence[int], Collection[int]], tuple[Program, dict[int, bool]]]
+Test = Callable[[Sequence[Var]], Scalar]  # says at indices whether an element may be other than a structural zero
 Cotangents = Mapping[Ref, Ref]
 Row = tuple[Ref, Index]  # an array, and where along its first axis a step reads it
 
@@ -51,7 +55,12 @@ class Transposed:
 
     primal: tuple[Statement, ...]
     backward: list[Statement]
-    cotangents: list[tuple[Ref, Ref]]
+    cotangents: list[tuple[Ref, Ref, Test | None]]
+
+
+def element_of(where: Ref) -> Test:
+    """The test that an array of bools holds."""
+    return lambda indices: expr.get(where, *indices)
 
 
 def element_copy(name: str, source: Ref, leading: tuple[Index, ...]) -> Build:
@@ -101,8 +110,13 @@ def loop_active(s: Fold | While, outside: set[Ref]) -> set[Ref]:
         states |= more
 
 
-def transpose_fold(s: Fold, cotangents: Cotangents, active: set[Ref], vjp: Vjp) -> Transposed:
-    """The backward fold of a fold; see the module's header."""
+def transpose_fold(
+    s: Fold, cotangents: Cotangents, wheres: Cotangents, active: set[Ref], vjp: GuardedVjp
+) -> Transposed:
+    """The backward fold of a fold; see the module's header. `wheres` say where cotangents are not zero by structure.
+
+    Where one is, or where a step gives one to a state, the backward fold carries such an array for each state.
+    """
     count = len(s.states)
     inside = loop_active(s, active)
     captured = [r for r in block_reads(s.body) if r in active and r not in s.states]
@@ -117,12 +131,19 @@ def transpose_fold(s: Fold, cotangents: Cotangents, active: set[Ref], vjp: Vjp) 
     body = Substitution(get=element).block(s.body) if rows else s.body
     wrt = [*(s.states[k] for k in moving), *rows.values(), *shared]
     step = Program("step", (*s.states, *rows.values(), *shared), body, tuple(r.name for r in body.results))
-    derived = vjp(step, [step.inputs.index(r) for r in wrt])
+    sources = [step.inputs.index(r) for r in wrt]
+    derived, told = vjp(step, sources, ())
+    guarded: list[int] = []
+    if wheres or any(k < len(moving) for k in told):
+        guarded = [k for k, r in enumerate(body.results) if r.dtype.is_floating and (
+            k in moving if k < count else s.outs[k] in wheres)]
+        derived, told = vjp(step, sources, guarded)
 
     # the forward fold, with incoming states stacked, and what of the body the backward one would compute again
     trips = s.var.extent
-    seeds = derived.inputs[len(step.inputs) :]
-    ahead, behind = _independent(derived.body.statements, set(seeds))
+    given_in = derived.inputs[len(step.inputs) :]
+    seeds, tests = given_in[: len(given_in) - len(guarded)], given_in[len(given_in) - len(guarded) :]
+    ahead, behind = _independent(derived.body.statements, set(given_in))
     stored = _stored(ahead, behind, derived.outputs)
     own = dict(zip(derived.outputs[count : len(body.results)], s.outs[count:], strict=True))  # rows that are there
     stacks = {
@@ -155,6 +176,18 @@ def transpose_fold(s: Fold, cotangents: Cotangents, active: set[Ref], vjp: Vjp) 
         inits.append(emit(before, zeros(f"{r.name}_bar0", r)))
         states.append(Ref(f"{r.name}_bar", r.dtype, r.shape))
 
+    carried = {k: Ref(f"{s.states[k].name}_where", types.bool_, s.states[k].shape) for k in guarded if k < count}
+    for k, where in carried.items():
+        is_given = s.outs[k] in cotangents
+        states.append(where)
+        inits.append(wheres[s.outs[k]] if s.outs[k] in wheres else emit(before, _filled(where, is_given)))
+    gathered = {r: Ref(f"{r.name}_where", types.bool_, r.shape) for k, r in enumerate(wrt) if r in shared and k in told}
+    for where in gathered.values():
+        states.append(where)
+        inits.append(emit(before, _filled(where, False)))
+    for k, r in zip(guarded, tests, strict=True):
+        refs[r] = carried[k] if k < count else emit(inner, element_copy(r.name, wheres[s.outs[k]], (now,)))
+
     floating = ((k, r) for k, r in enumerate(body.results) if r.dtype.is_floating)
     for (k, result), seed in zip(floating, seeds, strict=True):
         given = cotangents.get(s.outs[k])
@@ -168,22 +201,50 @@ def transpose_fold(s: Fold, cotangents: Cotangents, active: set[Ref], vjp: Vjp) 
     rest = Block((*again, *behind), derived.outputs[len(body.results) :])
     block = Substitution(variables={s.var: now}, refs=refs).block(rest)
     inner += block.statements
-    found = dict(zip(wrt, block.results, strict=True))
+    found = dict(zip(wrt, block.results, strict=False))
+    said = iter(block.results[len(wrt) :])
+    open_at = {wrt[k]: next(said) if some else emit(inner, _filled(wrt[k], False)) for k, some in sorted(told.items())}
     results = [found[s.states[k]] for k in moving]
-    for r, total in zip(shared, states[len(moving) :], strict=True):
-        variables = tuple(Var(f"i{k}", d) for k, d in enumerate(r.shape))
-        value = expr.get(total, *variables) + expr.get(found[r], *variables)
-        results.append(emit(inner, Build((Ref(f"{r.name}_bar", r.dtype, r.shape),), variables, (value,))))
+    for r, total in zip(shared, states[len(moving) :], strict=False):
+        results.append(emit(inner, _combined("add", total, found[r])))
+    results += [open_at.get(s.states[k]) or emit(inner, _filled(where, True)) for k, where in carried.items()]
+    results += [emit(inner, _combined("logical_or", where, open_at[r])) for r, where in gathered.items()]
     results += [found[row] for row in rows.values()]
+    told_rows = {place: row for place, row in rows.items() if row in open_at}
+    results += [open_at[row] for row in told_rows.values()]
     outs = [Ref(x.name, x.dtype, x.shape) for x in states]
     outs += [Ref(f"{r.name}_bar_rows", r.dtype, (trips, *row.shape)) for (r, _), row in rows.items()]
+    outs += [Ref(f"{r.name}_where_rows", types.bool_, (trips, *row.shape)) for (r, _), row in told_rows.items()]
     before.append(Fold(tuple(outs), var, tuple(states), tuple(inits), Block(tuple(inner), tuple(results)), s.positions))
 
-    given_to = [(s.inits[k], outs[j]) for j, k in enumerate(moving) if s.inits[k] in active]
-    given_to += [(r, outs[len(moving) + j]) for j, r in enumerate(shared)]
-    for (r, at), out in zip(rows, outs[len(states) :], strict=True):
-        given_to.append((r, emit(before, _rows_in_place(r, at, s.var, out))))
+    out_of = dict(zip(states, outs, strict=False))
+    row_outs, row_wheres = outs[len(states) : len(states) + len(rows)], outs[len(states) + len(rows) :]
+    given_to: list[tuple[Ref, Ref, Test | None]] = []
+    for j, k in enumerate(moving):
+        if s.inits[k] in active:
+            given_to.append((s.inits[k], outs[j], element_of(out_of[carried[k]]) if k in carried else None))
+    for j, r in enumerate(shared):
+        given_to.append((r, outs[len(moving) + j], element_of(out_of[gathered[r]]) if r in gathered else None))
+    said_rows = dict(zip(told_rows, row_wheres, strict=True))
+    for place, out in zip(rows, row_outs, strict=True):
+        said_here = said_rows.get(place)
+        test = None if said_here is None else element_of(emit(before, _rows_in_place(*place, s.var, said_here)))
+        given_to.append((place[0], emit(before, _rows_in_place(*place, s.var, out)), test))
     return Transposed((forward,), before, given_to)
+
+
+def _filled(like: Ref, value: bool) -> Build:
+    """An array of one bool, shaped like another."""
+    variables = tuple(Var(f"i{k}", d) for k, d in enumerate(like.shape))
+    return Build((Ref(like.name, types.bool_, like.shape),), variables, (expr.const(value, types.bool_),))
+
+
+def _combined(name: Literal["add", "logical_or"], a: Ref, b: Ref) -> Build:
+    """Two arrays, element by element."""
+    variables = tuple(Var(f"i{k}", d) for k, d in enumerate(a.shape))
+    x, y = expr.get(a, *variables), expr.get(b, *variables)
+    value = expr.add(x, y) if name == "add" else expr.apply(name, x, y)
+    return Build((Ref(a.name, a.dtype, a.shape),), variables, (value,))
 
 
 def _independent(statements: Sequence[Statement], seeds: set[Ref]) -> tuple[list[Statement], list[Statement]]:
@@ -270,8 +331,8 @@ def _rows_in_place(r: Ref, at: Index, var: Var, rows: Ref) -> Build:
     term = expr.get(rows, var.extent - 1 - as_index(step), *variables[1:])
     solution = solve((step,), [as_index(variables[0]) - there], term)
     assert solution is not None, "a row's place reads no data"
-    value = expr.reduce("sum", solution.variables, solution.term)
-    return Build((Ref(f"{r.name}_bar", r.dtype, r.shape),), variables, (value,))
+    value = expr.reduce("any" if rows.dtype.is_bool else "sum", solution.variables, solution.term)
+    return Build((Ref(rows.name.removesuffix("_rows"), rows.dtype, r.shape),), variables, (value,))
 
 
 def emit(statements: list[Statement], s: Build) -> Ref:
@@ -322,8 +383,13 @@ def while_as_fold(s: While) -> tuple[Statement, ...]:
     return (*first.statements, start, fold)
 
 
-def transpose_choose(s: Choose, cotangents: Cotangents, active: set[Ref], vjp: Vjp) -> Transposed:
-    """The backward cond: the branch that ran, transposed; both give the cotangents of what either reads."""
+def transpose_choose(
+    s: Choose, cotangents: Cotangents, wheres: Cotangents, active: set[Ref], vjp: GuardedVjp
+) -> Transposed:
+    """The backward cond: the branch that ran, transposed; both give the cotangents of what either reads.
+
+    What one branch alone reads has a cotangent that is zero by structure where the other one ran.
+    """
     captured = [r for r in {**block_reads(s.then), **block_reads(s.otherwise)} if r in active]
     backward: list[Statement] = []
     seeds = {}
@@ -331,14 +397,42 @@ def transpose_choose(s: Choose, cotangents: Cotangents, active: set[Ref], vjp: V
         if o.dtype.is_floating:
             given = cotangents.get(o)
             seeds[o] = given if given is not None else emit(backward, zeros(f"{o.name}_bar", o))
-    branches = []
+    guarded = [k for k, o in enumerate(s.outs) if o in wheres]
+    branches: list[Block] = []
+    told: list[dict[int, Ref | None]] = []
     for block in (s.then, s.otherwise):
         program = Program("branch", tuple(captured), block, tuple(r.name for r in block.results))
-        derived = vjp(program, range(len(captured)))
+        derived, open_at = vjp(program, range(len(captured)), guarded)
         refs = {r: r for r in captured}
-        refs |= dict(zip(derived.inputs[len(captured) :], seeds.values(), strict=True))
+        given_in = (*seeds.values(), *(wheres[s.outs[k]] for k in guarded))
+        refs |= dict(zip(derived.inputs[len(captured) :], given_in, strict=True))
         copy = Substitution(refs=refs).block(derived.body)
-        branches.append(replace(copy, results=copy.results[len(block.results) :]))
+        results = copy.results[len(block.results) :]
+        said = iter(results[len(captured) :])
+        told.append({k: next(said) if some else None for k, some in sorted(open_at.items())})
+        branches.append(replace(copy, results=results[: len(captured)]))
     outs = tuple(Ref(f"{r.name}_bar", r.dtype, r.shape) for r in captured)
-    backward.append(Choose(outs, s.test, branches[0], branches[1], s.positions))
-    return Transposed((s,), backward, list(zip(captured, outs, strict=True)))
+    tests: dict[int, Test | None] = {}
+    extra: list[Ref] = []
+    for k, r in enumerate(captured):
+        closed = [k in t and t[k] is None for t in told]
+        if not any(k in t for t in told) or all(closed):
+            tests[k] = None
+        elif not any(t.get(k) for t in told):
+            tests[k] = _ran(s.test, closed[1])
+        else:
+            where = Ref(f"{r.name}_where", types.bool_, r.shape)
+            extra.append(where)
+            tests[k] = element_of(where)
+            for j, t in enumerate(told):
+                made = list(branches[j].statements)
+                said_here = t.get(k) or emit(made, _filled(where, k not in t))
+                branches[j] = Block(tuple(made), (*branches[j].results, said_here))
+    backward.append(Choose((*outs, *extra), s.test, branches[0], branches[1], s.positions))
+    return Transposed((s,), backward, [(r, outs[k], tests[k]) for k, r in enumerate(captured)])
+
+
+def _ran(test: Ref, then: bool) -> Test:
+    """That a cond took its first branch, or its other one."""
+    taken = expr.get(test)
+    return lambda _: taken if then else expr.apply("logical_not", taken)

@@ -7,11 +7,11 @@ they are found from the last statement to the first, each cotangent the sum of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from pullback.ad.algebra import axes, cotangent_term, stored, transpose
-from pullback.ad.blocks import active_in, transpose_choose, transpose_fold, while_as_fold
+from pullback.ad.blocks import Test, active_in, element_of, transpose_choose, transpose_fold, while_as_fold
 from pullback.ad.calls import captured, check_captured, floating, pull, pull_again
 from pullback.ad.edges import Edge, edges_of, unsolved
 from pullback.ad.guards import (
@@ -27,7 +27,7 @@ from pullback.ad.guards import (
     without,
 )
 from pullback.errors import DerivativeError
-from pullback.ir import expr
+from pullback.ir import expr, types
 from pullback.ir.expr import Apply, Const, Get, Reduce, Ref, Scalar, Zero
 from pullback.ir.index import Cond, Index, Var, as_index
 from pullback.ir.program import (
@@ -44,7 +44,7 @@ from pullback.ir.program import (
 )
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
-from pullback.rewrite.fired import fired, in_steps, step
+from pullback.rewrite.fired import fired, in_steps, record_rules, record_steps, step
 from pullback.rewrite.kronecker import solve_deltas
 from pullback.rewrite.normal_form import Guard, normalise, peel_guards, under_guards
 from pullback.rewrite.steps import Accumulated, Given, Looped, Scattered, Transposed
@@ -63,16 +63,35 @@ def vjp(program: Program, wrt: Sequence[int]) -> Program:
     Raises:
         DerivativeError: [E203] a while loop without `max_trips` lies on the path from `wrt` to an output.
     """
-    primal = normalise(solve_deltas(program))
-    sweep = _Sweep(primal, [primal.inputs[k] for k in wrt])
-    out = sweep.run()
-    return in_steps(out, normalise, eliminate_common, eliminate_dead)
+    return _derived(_Sweep(program, wrt))
+
+
+def guarded_vjp(program: Program, wrt: Sequence[int], guarded: Collection[int]) -> tuple[Program, dict[int, bool]]:
+    """The same where cotangents are zero by structure: for the blocks of loops and conds.
+
+    Args:
+        guarded: positions of floating outputs whose cotangent is zero where an array of bools, one more input, says no.
+    Returns:
+        The program, the arrays of `guarded` after its cotangents in the order of the outputs; and for positions in
+        `wrt` whose cotangent may be zero by structure whether an output, after all others, says where it is not. If
+        not, it is zero everywhere.
+    """
+    sweep = _Sweep(program, wrt, guarded)
+    return _derived(sweep), sweep.told
+
+
+def _derived(sweep: _Sweep) -> Program:
+    return in_steps(sweep.run(), normalise, eliminate_common, eliminate_dead)
 
 
 class _Sweep:
     """One backward walk over the statements of a program in normal form."""
 
-    def __init__(self, primal: Program, sources: list[Ref]) -> None:
+    def __init__(self, program: Program, wrt: Sequence[int], guarded: Collection[int] | None = None) -> None:
+        primal = normalise(solve_deltas(program))
+        sources = [primal.inputs[k] for k in wrt]
+        self.guarded = guarded
+        self.told: dict[int, bool] = {}
         self.primal = primal.with_body(_bounded_loops(primal.body, active_in(primal.body, set(sources))))
         self.sources = sources
         self.active = active_in(self.primal.body, set(sources))
@@ -85,25 +104,56 @@ class _Sweep:
 
     def run(self) -> Program:
         p = self.primal
-        seeds = []
-        for name, r in zip(p.output_names or [r.name for r in p.outputs], p.outputs, strict=True):
+        seeds: list[Ref] = []
+        wheres: list[Ref] = []
+        for k, (name, r) in enumerate(zip(p.output_names or [r.name for r in p.outputs], p.outputs, strict=True)):
             if r.dtype.is_floating:
                 seed = Ref(f"{name}_bar", r.dtype, r.shape)
                 seeds.append(seed)
                 step(lambda seed=seed, name=name: Given(seed, name))  # type: ignore[misc]
+                where = Ref(f"{name}_bar_where", types.bool_, r.shape) if k in (self.guarded or ()) else None
+                wheres += () if where is None else (where,)
                 if r in self.active:
-                    self._give(r, axes(r), seed)
+                    self._give(r, seed, None if where is None else element_of(where))
         for s in reversed(p.body.statements):
             self._statement(s)
         results = [self._cotangent(r) or self._zeros(r) for r in self.sources]
+        told = [] if self.guarded is None else self._tell(results)
         names = (*(p.output_names or tuple(r.name for r in p.outputs)), *(f"{r.name}_bar" for r in self.sources))
         forward = [t for s in p.body.statements for t in self.primal_of.get(s, (s,))]
-        body = Block((*forward, *self.backward), (*p.outputs, *results))
-        return replace(p, name=f"{p.name}_vjp", inputs=(*p.inputs, *seeds), body=body, output_names=tuple(names))
+        body = Block((*forward, *self.backward), (*p.outputs, *results, *told))
+        names = (*names, *(r.name for r in told))
+        return replace(p, name=f"{p.name}_vjp", inputs=(*p.inputs, *seeds, *wheres), body=body, output_names=names)
 
-    def _give(self, r: Ref, variables: tuple[Var, ...], seed: Ref) -> None:
-        """The cotangent that the caller supplies, as one part."""
-        self.pending.setdefault(r, []).append(_Part(variables, expr.get(seed, *variables), ()))
+    def _tell(self, results: Sequence[Ref]) -> list[Ref]:
+        """Arrays that say where the results are not zero by structure."""
+        out: list[Ref] = []
+        for k, r in enumerate(results):
+            guard = self.guards.get(r)
+            if guard is not None and guard.ways:
+                out.append(self._where(r))
+            if guard is not None:
+                self.told[k] = bool(guard.ways)
+        return out
+
+    def _where(self, cotangent: Ref) -> Ref:
+        """An array that says where a cotangent is not zero by structure."""
+        guard = self.guards[cotangent]
+        element = stored(f"{cotangent.name}_where", test_of(guard.ways), guard.variables, self.backward, every=True)
+        assert isinstance(element, Get)
+        return element.ref
+
+    def _give(self, r: Ref, cotangent: Ref, test: Test | None = None, taken: bool = False) -> None:
+        """A cotangent that the caller or a block supplies, as one part; the test says where it is not zero.
+
+        With `taken` it is zero where the test fails because nothing of it is taken there.
+        """
+        variables = axes(r)
+        value = expr.get(cotangent, *variables)
+        ways = EVERYWHERE if test is None else ((test(variables),),)
+        if test is not None and taken:
+            value = expr.select(test(variables), value, expr.zero(r.dtype))
+        self.pending.setdefault(r, []).append(_Part(variables, value, (), ways))
 
     def _statement(self, s: Statement) -> None:
         if not any(o in self.pending for o in s.outs):
@@ -140,11 +190,12 @@ class _Sweep:
         fired("derivative.fold" if isinstance(s, Fold) else "derivative.cond")
         step(lambda: Looped(s))
         transpose = transpose_fold if isinstance(s, Fold) else transpose_choose
-        found = transpose(s, cotangents, self.active, vjp)  # type: ignore[arg-type]
+        wheres = {o: self._where(c) for o, c in cotangents.items() if c in self.guards}
+        found = transpose(s, cotangents, wheres, self.active, guarded_vjp)  # type: ignore[arg-type]
         self.primal_of[s] = found.primal
         self.backward += found.backward
-        for r, cotangent in found.cotangents:
-            self._give(r, axes(r), cotangent)
+        for r, cotangent, test in found.cotangents:
+            self._give(r, cotangent, test)
 
     def _call(self, s: Call) -> None:
         """A call: its rule, or the same again for a checkpoint."""
@@ -155,10 +206,19 @@ class _Sweep:
         else:
             found, operands = pull_again(s, cotangents, self.active, vjp), captured(s, self.active)
         self.backward += found.statements
-        nothing = found.zeros
+        nothing, test = found.zeros, self._any(list(cotangents.values()))
         for r, cotangent in zip(operands, found.results, strict=True):
             if r in self.active and cotangent not in nothing:
-                self._give(r, axes(r), cotangent)
+                self._give(r, cotangent, test, taken=True)
+
+    def _any(self, cotangents: Sequence[Ref]) -> Test | None:
+        """Whether any element of any of these is not a structural zero; None where that is so."""
+        sums = (expr.reduce("sum", v := axes(c), expr.get(c, *v)) for c in cotangents)
+        ways = either(ways_of(e, self._ways) for e in sums)
+        if is_everywhere(ways, [d for c in cotangents for d in c.shape]):
+            return None
+        test = stored(f"{cotangents[0].name}_where", test_of(ways), (), self.backward)
+        return lambda _: test
 
     def _transpose(self, e: Edge, cotangent: Ref, s: Statement) -> None:
         """Add the edge's part to the operand's cotangent: a gather, or what a scatter gathers."""
@@ -171,11 +231,17 @@ class _Sweep:
         if part is None:
             ways, part = EVERYWHERE, self._scatter(e, term, variables, s.positions)
         else:
-            bare = transpose(e, expr.get(cotangent, *e.target), variables) if cotangent in self.guards else part
-            ways = without(ways_of(bare or part, self._ways), self.extremes)
+            ways = without(ways_of(self._bare(e, cotangent, variables) or part, self._ways), self.extremes)
         if not isinstance(part, Zero):
             extents = [v.extent for v in e.variables]
             self.pending.setdefault(e.operand, []).append(_Part(variables, part, s.positions, ways, extents))
+
+    def _bare(self, e: Edge, cotangent: Ref, variables: tuple[Var, ...]) -> Scalar | None:
+        """The edge's part without the cotangent's own guard, where that has one; no step of the derivation."""
+        if cotangent not in self.guards:
+            return None
+        with record_steps(), record_rules():
+            return transpose(e, expr.get(cotangent, *e.target), variables)
 
     def _scatter(self, e: Edge, term: Scalar, variables: tuple[Var, ...], positions: tuple[Position, ...]) -> Scalar:
         """The element of what a scatter gathers, where data choose the place."""
@@ -250,6 +316,7 @@ class _Sweep:
         out = Ref(f"{r.name}_bar", r.dtype, r.shape)
         variables = axes(r)
         self.backward.append(Build((out,), variables, (expr.zero(r.dtype),)))
+        self.guards[out] = _Guard(variables, ())
         return out
 
 
