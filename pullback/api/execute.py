@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -95,7 +95,7 @@ class Runner:
         self.dims = solve_dims(traced.known, [a.shape for a in arrays], sizes)
         self.single = traced.structure == tree.LEAF
         self.dtypes = [r.dtype.numpy for r in traced.known.inputs]
-        self._entries: dict[tuple[tuple[tuple[int, int], ...], int | None], Callable[..., Any] | None] = {}
+        self._entries: dict[Hashable, Callable[..., Any] | None] = {}
         self.executable: Any = None
         self.trial = trial
         compiled = (backend or policy.backend()) == "c"
@@ -132,27 +132,31 @@ class Runner:
             return None
 
     def entry(
-        self, fixed: tuple[tuple[int, int], ...], typed: bool, asked: int | None = None
+        self, fixed: tuple[tuple[int, int], ...], typed: bool, names: tuple[str, ...],
+        given: tuple[tree.Structure, ...], asked: int | None = None,
     ) -> Callable[..., Any] | None:
         """The compiled call itself, for arguments that fit exactly.
 
-        None where the results are a tree or interpreted, and while calls are counted.
+        None where arguments or results are trees of more than tuples, or interpreted, and while calls are counted.
 
         Args:
-            fixed: positions of the arguments that are integers it was compiled for, and their values.
+            fixed: positions among the leaves of integers that it was compiled for, and their values.
             typed: whether Python numbers mean what arrays of rank 0 would.
+            names: the parameters.   given: the structures of the arguments.
             asked: the number of threads that the block around such calls asks for.
         """
         if self.trial is not None:
             return None
-        if (fixed, asked) not in self._entries:
-            structure = self.traced.structure
-            plain = self.single or (structure.kind == "tuple" and all(c == tree.LEAF for c in structure.children))
+        key = (fixed, given, asked)
+        if key not in self._entries:
             made = None
-            if plain and self.executable is not None:
-                made = self.executable.entry(self.single, fixed, self.traced.captured, typed, asked)
-            self._entries[fixed, asked] = made
-        return self._entries[fixed, asked]
+            if self.executable is not None and all(map(tree.is_plain, (self.traced.structure, *given))):
+                form = None if all(s == tree.LEAF for s in given) else tuple(map(tree.form, given))
+                made = self.executable.entry(
+                    tree.form(self.traced.structure), fixed, self.traced.captured, typed, asked, names, form
+                )
+            self._entries[key] = made
+        return self._entries[key]
 
     def call_fast(self, arrays: list[NDArray]) -> Any:
         """A call whose arguments are known to be contiguous and of the shapes and element types of this runner."""

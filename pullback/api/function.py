@@ -66,18 +66,16 @@ _THREAD = _Thread()
 
 
 def _fixed(
-    args: Sequence[Any], leaves: Sequence[Leaf], arrays: Sequence[np.ndarray[Any, Any]]
+    flat: Sequence[Any], leaves: Sequence[Leaf], arrays: Sequence[np.ndarray[Any, Any]]
 ) -> tuple[tuple[int, int], ...] | None:
-    """The integers among the arguments that the program was made for, by position.
+    """The integers among the leaves of the arguments that the program was made for, by position.
 
-    None where other arguments than these, arrays that go in as they are, and numbers for arrays of rank 0 are among
-    them: then a call needs to look closely each time.
+    None where others than these, arrays that go in as they are, and numbers for arrays of rank 0 are among them: then
+    a call needs to look closely each time.
     """
-    if len(args) != len(leaves):
-        return None
     found: list[tuple[int, int]] = []
     inputs = iter(arrays)
-    for k, (x, leaf) in enumerate(zip(args, leaves, strict=True)):
+    for k, (x, leaf) in enumerate(zip(flat, leaves, strict=True)):
         if leaf.is_input:
             array = next(inputs)
             if array is not x and not (isinstance(x, float) and array.ndim == 0):
@@ -305,8 +303,8 @@ class Function:
         except Exception as error:
             present(error)
             raise
-        if not keywords and (fixed := _fixed(args, signature.flat, arrays)) is not None:
-            self._keep(runner, fixed)
+        if len(args) + len(keywords) == len(values) and (fixed := _fixed(flat, signature.flat, arrays)) is not None:
+            self._keep(runner, fixed, signature.structures)
         if quick and len(given) == len(signature.flat) and all(a is b for a, b in zip(given, flat, strict=True)):
             self._fast.put(key, Shortcut(runner, signature.flat, given))
         try:
@@ -317,10 +315,13 @@ class Function:
             present(error)
             raise
 
-    def _keep(self, runner: Runner, fixed: tuple[tuple[int, int], ...]) -> None:
+    def _keep(
+        self, runner: Runner, fixed: tuple[tuple[int, int], ...], structures: tuple[tree.Structure, ...]
+    ) -> None:
         """Let calls with arguments like these go straight to the compiled function (`runtime.shim.quick_class`)."""
         typed = all(isinstance(p.spec, ArraySpec | NumberSpec | SizeSpec | StaticSpec) for p in self.parameters)
-        entry = runner.entry(fixed, typed, policy.asked_threads())
+        names = tuple(p.name for p in self.parameters)
+        entry = runner.entry(fixed, typed, names, structures, policy.asked_threads())
         if entry is None:
             return
         from pullback.runtime.shim import quicken

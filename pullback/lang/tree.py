@@ -46,6 +46,20 @@ LEAF = Structure("leaf")
 NONE = Structure("none")
 
 
+def is_plain(s: Structure) -> bool:
+    """Whether it is made of tuples and None only."""
+    return s.kind in ("leaf", "none") or (s.kind == "tuple" and all(map(is_plain, s.children)))
+
+
+def form(s: Structure) -> Any:
+    """A plain structure as tuples, with 0 for each leaf (`runtime.shim`).
+
+    >>> form(flatten((1.0, (None, 2.0)))[1])
+    (0, (None, 0))
+    """
+    return 0 if s.kind == "leaf" else None if s.kind == "none" else tuple(map(form, s.children))
+
+
 def is_namedtuple(x: object) -> bool:
     """Whether x is an instance of a NamedTuple class."""
     return isinstance(x, tuple) and hasattr(type(x), "_fields")

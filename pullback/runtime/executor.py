@@ -36,7 +36,7 @@ from pullback.runtime.compile import (
 from pullback.runtime.load import Entry, Library
 from pullback.runtime.pool import pool_address
 from pullback.runtime.record import Parameter, Record, find_record, keep_record, record_key
-from pullback.runtime.shim import fast_entry
+from pullback.runtime.shim import Form, fast_entry
 from pullback.source import user_position
 
 if TYPE_CHECKING:  # the compiler itself is imported when a program is not in the cache
@@ -149,8 +149,8 @@ class Executable:
         return results
 
     def entry(
-        self, single: bool, fixed: Sequence[tuple[int, int]] = (), held: Sequence[NDArray] = (), numbers: bool = False,
-        asked: int | None = None,
+        self, form: Form, fixed: Sequence[tuple[int, int]] = (), held: Sequence[NDArray] = (), numbers: bool = False,
+        asked: int | None = None, names: Sequence[str] = (), given: Form = None,
     ) -> Callable[..., Any] | None:
         """The program as a callable on arguments that fit exactly (`runtime.shim`); None where there can be none."""
         def failed(code: int, index: int, extent: int) -> None:
@@ -161,8 +161,8 @@ class Executable:
         r = self.record
         checks = failed if r.sites else None
         pool = self.pool if r.threaded else None
-        return fast_entry(self._entry, r.inputs, r.outputs, single, self.arena_bytes, checks, r.brief, fixed, held,
-                          numbers, self._dims, pool, asked)
+        return fast_entry(self._entry, r.inputs, r.outputs, form, self.arena_bytes, checks, r.brief, fixed, held,
+                          numbers, self._dims, pool, asked, names, given)
 
     def _target(self, k: int, a: NDArray, inputs: Sequence[NDArray]) -> NDArray:
         """The array the program writes for output k: the given one, or another where that will not do."""

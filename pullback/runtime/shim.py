@@ -27,6 +27,7 @@ from pullback.turns import turn
 NAME = "_pullback_call"
 
 Entry = Callable[..., Any]
+Form = Any  # of a tree: an integer for a leaf, None, or a tuple of these
 NDArray = np.ndarray[Any, Any]
 
 
@@ -73,7 +74,7 @@ def fast_entry(
     function: Callable[..., int],
     inputs: Sequence[Parameter],
     outputs: Sequence[Parameter],
-    single: bool,
+    form: Form,
     arena_bytes: int,
     failed: Callable[[int, int, int], None] | None,
     brief: bool = False,
@@ -83,12 +84,14 @@ def fast_entry(
     dims: Sequence[int] = (),
     pool: int | None = None,
     asked: int | None = None,
+    names: Sequence[str] = (),
+    given: Form = None,
 ) -> Entry | None:
     """A callable on arrays that are just what the function takes; None where the extension cannot serve it.
 
     Args:
         function: the compiled function as ctypes has it.
-        single: whether the result is the one output itself; else it is a tuple of the outputs, of one too.
+        form: that of the result.
         failed: raises for a code and its index and extent; None where nothing is checked at run time.
         brief: the call takes so little time that it keeps the interpreter lock.
         fixed: positions among the arguments of integers that the function was compiled for, and their values.
@@ -97,8 +100,10 @@ def fast_entry(
         dims: integers that the function takes after its arrays.
         pool: the pool of threads that the function takes; None where it takes none.
         asked: the number of threads that quick calls must ask for.
+        names: the parameters; arguments may come by name, too, where they are in order.
+        given: the form of the tuple of all arguments; None where each is a leaf.
     Returns:
-        entry(*arguments, out=None) -> array, scalar or tuple of them, or NotImplemented for arguments that do not fit.
+        entry(*arguments, out=None) -> a tree of arrays and scalars, or NotImplemented for arguments that do not fit.
     """
     module = extension()
     if module is None:
@@ -109,7 +114,7 @@ def fast_entry(
         function,
         tuple(_array(p) for p in inputs),
         tuple(_array(p) for p in outputs),
-        single,
+        form,
         arena_bytes,
         failed is not None,
         brief,
@@ -121,6 +126,8 @@ def fast_entry(
         pool is not None,
         pool or 0,
         asked or 0,
+        tuple(names),
+        given,
     )
     return made
 

@@ -35,8 +35,9 @@ def entry(
         ImportError: there is no Python.h.
     """
     function = getattr(ctypes.CDLL(str(path)), name)
+    form = 0 if len(outputs) == 1 else (0,) * len(outputs)
     slots = [Parameter(f"x{k}", "f64", shape) for k, shape in enumerate((*(x.shape for x in inputs), *outputs))]
-    made = fast_entry(function, slots[: len(inputs)], slots[len(inputs) :], len(outputs) == 1, arena_bytes, None)
+    made = fast_entry(function, slots[: len(inputs)], slots[len(inputs) :], form, arena_bytes, None)
     if made is None:
         raise ImportError("C functions cannot be called without Python.h")
     return made

@@ -4,7 +4,8 @@
    (element type, shape, contiguity, alignment), makes the results or takes them from out=, lends the arena and calls.
    Whatever does not fit is answered with NotImplemented: the caller then goes the long way, which converts, copies or
    explains. Among the arguments may be integers that the function was compiled for: they must be equal. Where it
-   says so, numbers do for floating-point arrays of rank 0. Arrays that are held follow the arguments.
+   says so, numbers do for floating-point arrays of rank 0. Arrays that are held follow the arguments. Arguments and
+   results may be trees of tuples and None; their form is such a tree with integers at its leaves.
 
    `quick_class` makes a subclass of a Python class whose instances, once quickened, try the entries in their slot
    `_entries` when they are called, and then their method `_call_slowly`: the arguments come as CPython's vectorcall has
@@ -37,7 +38,9 @@ typedef struct {
     vectorcallfunc vectorcall;
     void *address;
     int inputs, outputs;
-    int single; /* the result is the one output itself, not a tuple of the outputs */
+    PyObject *given_form;  /* of the tuple of all arguments; None where each of them is a leaf */
+    PyObject *result_form; /* of the result */
+    PyObject *names;       /* of the arguments: a tuple of strings */
     Array arrays[MOST_ARRAYS]; /* inputs, then outputs */
     int fixed;                 /* integers among the arguments: where, and what they must be */
     Py_ssize_t fixed_at[MOST_FIXED];
@@ -187,9 +190,45 @@ static int call_now(Entry *self, void **pointers, int64_t fault[2]) {
     return code;
 }
 
+/* The leaves of a tree, after `count` others; the new count, -1 where it has another form or more than `most`. */
+static Py_ssize_t leaves(PyObject *tree, PyObject *form, PyObject **found, Py_ssize_t count, Py_ssize_t most) {
+    if (form == Py_None) return tree == Py_None ? count : -1;
+    if (!PyTuple_CheckExact(form)) {
+        if (count == most) return -1;
+        found[count] = tree;
+        return count + 1;
+    }
+    if (!PyTuple_CheckExact(tree) || PyTuple_GET_SIZE(tree) != PyTuple_GET_SIZE(form)) return -1;
+    for (Py_ssize_t k = 0; count >= 0 && k < PyTuple_GET_SIZE(form); ++k)
+        count = leaves(PyTuple_GET_ITEM(tree, k), PyTuple_GET_ITEM(form, k), found, count, most);
+    return count;
+}
+
+/* The tree of this form that has the arrays from *next on at its leaves; those of rank 0 as scalars. */
+static PyObject *tree_of(PyObject *form, PyObject **arrays, int *next) {
+    if (form == Py_None) Py_RETURN_NONE;
+    if (!PyTuple_CheckExact(form)) return PyArray_Return((PyArrayObject *)Py_NewRef(arrays[(*next)++]));
+    PyObject *made = PyTuple_New(PyTuple_GET_SIZE(form));
+    for (Py_ssize_t k = 0; made && k < PyTuple_GET_SIZE(form); ++k) {
+        PyObject *child = tree_of(PyTuple_GET_ITEM(form, k), arrays, next);
+        if (child) PyTuple_SET_ITEM(made, k, child);
+        else Py_CLEAR(made);
+    }
+    return made;
+}
+
 /* The call itself; `out` is NULL for new arrays. NotImplemented where something does not fit. */
 static PyObject *entry_run(Entry *self, PyObject *const *args, Py_ssize_t given, PyObject *out) {
     int held = (int)PyTuple_GET_SIZE(self->held), next = 0;
+    PyObject *flat[MOST_ARRAYS + MOST_FIXED], *targets[MOST_ARRAYS];
+    if (self->given_form != Py_None) {
+        Py_ssize_t count = 0;
+        if (given != PyTuple_GET_SIZE(self->given_form)) Py_RETURN_NOTIMPLEMENTED;
+        for (Py_ssize_t k = 0; count >= 0 && k < given; ++k)
+            count = leaves(args[k], PyTuple_GET_ITEM(self->given_form, k), flat, count, MOST_ARRAYS + MOST_FIXED);
+        args = flat;
+        given = count;
+    }
     if (given != self->inputs + self->fixed - held) Py_RETURN_NOTIMPLEMENTED;
     double numbers[MOST_ARRAYS];
     void *pointers[MOST_ARRAYS + MOST_DIMS + 3];
@@ -219,14 +258,13 @@ static PyObject *entry_run(Entry *self, PyObject *const *args, Py_ssize_t given,
             Py_RETURN_NOTIMPLEMENTED;
         }
     }
-    if (out && !self->single && (!PyTuple_CheckExact(out) || PyTuple_GET_SIZE(out) != self->outputs))
-        Py_RETURN_NOTIMPLEMENTED;
+    if (out && leaves(out, self->result_form, targets, 0, MOST_ARRAYS) != self->outputs) Py_RETURN_NOTIMPLEMENTED;
     for (int k = 0; k < self->outputs; ++k) {
         int at = self->inputs + k;
         Array *a = &self->arrays[at];
         PyObject *target;
         if (out) {
-            target = self->single ? out : PyTuple_GET_ITEM(out, k);
+            target = targets[k];
             if (!fits(target, a, NPY_ARRAY_WRITEABLE)) Py_RETURN_NOTIMPLEMENTED;
             char *data = PyArray_DATA((PyArrayObject *)target);
             for (int j = 0; j < at; ++j)
@@ -249,13 +287,8 @@ static PyObject *entry_run(Entry *self, PyObject *const *args, Py_ssize_t given,
         goto done; /* `failed` raises */
     }
     if (out) return Py_NewRef(out);
-    if (self->single) return PyArray_Return((PyArrayObject *)results[0]); /* of rank 0: a scalar */
-    answer = PyTuple_New(self->outputs);
-    for (int k = 0; answer && k < self->outputs; ++k) {
-        PyObject *r = PyArray_Return((PyArrayObject *)Py_NewRef(results[k]));
-        if (r) PyTuple_SET_ITEM(answer, k, r);
-        else Py_CLEAR(answer);
-    }
+    next = 0;
+    answer = tree_of(self->result_form, results, &next);
 done:
     for (int k = 0; k < made; ++k) Py_DECREF(results[k]);
     return answer;
@@ -274,6 +307,9 @@ static PyObject *entry_call(PyObject *object, PyObject *const *args, size_t narg
 
 static void entry_dealloc(PyObject *object) {
     Entry *self = (Entry *)object;
+    Py_XDECREF(self->given_form);
+    Py_XDECREF(self->result_form);
+    Py_XDECREF(self->names);
     Py_XDECREF(self->failed);
     Py_XDECREF(self->held);
     Py_XDECREF(self->owner);
@@ -307,20 +343,35 @@ static long long asked_threads(void) {
     return count;
 }
 
+/* Whether the names of the last arguments are those of the parameters at their places. */
+static int in_order(Entry *self, PyObject *names, Py_ssize_t named, Py_ssize_t given) {
+    if (given + named > PyTuple_GET_SIZE(self->names)) return 0;
+    for (Py_ssize_t k = 0; k < named; ++k) {
+        PyObject *name = PyTuple_GET_ITEM(names, k), *own = PyTuple_GET_ITEM(self->names, given + k);
+        if (name != own && PyUnicode_Compare(name, own)) return 0;
+    }
+    return 1;
+}
+
 /* A call of an instance of a quick class: the first entry that the arguments fit, else `_call_slowly`. */
 static PyObject *quick_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names) {
     Py_ssize_t given = PyVectorcall_NARGS(nargsf), named = names ? PyTuple_GET_SIZE(names) : 0;
     PyObject *entries = *(PyObject **)((char *)self + entries_at);
-    if (entries && PyTuple_CheckExact(entries)
-        && (!named || (named == 1 && !PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "out")))) {
-        PyObject *out = !named || args[given] == Py_None ? NULL : args[given];
+    if (entries && PyTuple_CheckExact(entries)) {
+        Py_ssize_t own = named; /* out= comes last, or the arguments are not in order */
+        PyObject *out = NULL;
+        if (named && !PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, named - 1), "out")) {
+            out = args[given + --own];
+            if (out == Py_None) out = NULL;
+        }
         long long asked = asked_threads();
         if (asked < 0) return NULL;
         Py_INCREF(entries); /* a call may replace them */
         for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(entries); ++k) {
             PyObject *entry = PyTuple_GET_ITEM(entries, k);
             if ((PyObject *)Py_TYPE(entry) != entry_type || ((Entry *)entry)->asked != asked) continue;
-            PyObject *answer = entry_run((Entry *)entry, args, given, out);
+            if (own && !in_order((Entry *)entry, names, own, given)) continue;
+            PyObject *answer = entry_run((Entry *)entry, args, given + own, out);
             if (answer != Py_NotImplemented) {
                 Py_DECREF(entries);
                 return answer;
@@ -390,23 +441,38 @@ static int read_array(PyObject *item, Array *a) {
     return !PyErr_Occurred();
 }
 
-/* entry(address, owner, inputs, outputs, single, arena_bytes, checked, brief, failed, fixed, held, numbers, dims,
-   threaded, pool, asked); None where there is too much. `owner` keeps the code at the address loaded, `single` is for an
-   output that comes as itself, not in a tuple of one, `fixed` has pairs (position among the arguments, integer) in order,
+/* Whether a tree of tuples, None and integers; adds up the integers. */
+static int is_form(PyObject *form, Py_ssize_t *count) {
+    if (form == Py_None) return 1;
+    if (PyLong_Check(form)) return ++*count;
+    if (!PyTuple_CheckExact(form)) return 0;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(form); ++k)
+        if (!is_form(PyTuple_GET_ITEM(form, k), count)) return 0;
+    return 1;
+}
+
+/* entry(address, owner, inputs, outputs, result_form, arena_bytes, checked, brief, failed, fixed, held, numbers, dims,
+   threaded, pool, asked, names, given_form); None where there is too much. `owner` keeps the code at the address loaded,
+   `fixed` has pairs (position among the arguments, integer) in order,
    `held` the arrays of the last inputs, `dims` the integers that the function takes after its arrays, `asked` the number
    of threads that quick calls must ask for. */
 static PyObject *new_entry(PyObject *module, PyObject *args) {
     (void)module;
     unsigned long long address, pool;
     long long asked;
-    PyObject *owner, *inputs, *outputs, *failed, *fixed, *held, *dims;
-    Py_ssize_t arena_bytes;
-    int single, checked, brief, numbers, threaded;
-    if (!PyArg_ParseTuple(args, "KOO!O!pnppOO!O!pO!pKL", &address, &owner, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
-                          &single, &arena_bytes, &checked, &brief, &failed, &PyTuple_Type, &fixed, &PyTuple_Type, &held,
-                          &numbers, &PyTuple_Type, &dims, &threaded, &pool, &asked))
+    PyObject *owner, *inputs, *outputs, *failed, *fixed, *held, *dims, *names, *given_form, *result_form;
+    Py_ssize_t arena_bytes, results = 0, leaf_count = 0;
+    int checked, brief, numbers, threaded;
+    if (!PyArg_ParseTuple(args, "KOO!O!OnppOO!O!pO!pKLO!O", &address, &owner, &PyTuple_Type, &inputs, &PyTuple_Type,
+                          &outputs, &result_form, &arena_bytes, &checked, &brief, &failed, &PyTuple_Type, &fixed,
+                          &PyTuple_Type, &held, &numbers, &PyTuple_Type, &dims, &threaded, &pool, &asked, &PyTuple_Type,
+                          &names, &given_form))
         return NULL;
     Py_ssize_t m = PyTuple_GET_SIZE(inputs), n = PyTuple_GET_SIZE(outputs);
+    if (!is_form(result_form, &results) || results != n || !is_form(given_form, &leaf_count))
+        return PyErr_Format(PyExc_TypeError, "no form of arguments or of %zd results", n);
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(names); ++k)
+        if (!PyUnicode_Check(PyTuple_GET_ITEM(names, k))) return PyErr_Format(PyExc_TypeError, "names are strings");
     Py_ssize_t d = PyTuple_GET_SIZE(dims);
     if (d > MOST_DIMS || (d && sizeof(void *) < sizeof(int64_t))) Py_RETURN_NONE;
     if (m + n + d + 2 + threaded > MOST_POINTERS
@@ -425,7 +491,9 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
     self->address = (void *)(uintptr_t)address;
     self->inputs = (int)m;
     self->outputs = (int)n;
-    self->single = single && n == 1;
+    self->names = Py_NewRef(names);
+    self->given_form = Py_NewRef(given_form);
+    self->result_form = Py_NewRef(result_form);
     self->arena_bytes = (size_t)arena_bytes;
     self->checked = checked;
     self->brief = brief;

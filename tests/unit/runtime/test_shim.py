@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
 import pullback as pb
 from pullback import Array
@@ -32,9 +32,9 @@ def fail(code: int, index: int, extent: int) -> None:
 def entry_of(f: Any, *examples: Any, dims: dict[str, int]) -> Any:
     executable: Executable = compile_program(pb.function(f).program(*examples), dims)
     record = executable.record
-    single = len(record.outputs) == 1
+    form = 0 if len(record.outputs) == 1 else (0,) * len(record.outputs)
     failed = fail if record.sites else None
-    return fast_entry(executable._entry, record.inputs, record.outputs, single, record.arena_bytes, failed)
+    return fast_entry(executable._entry, record.inputs, record.outputs, form, record.arena_bytes, failed)
 
 
 def double(x: Any) -> Any:
@@ -144,6 +144,34 @@ def test_a_function_goes_straight_to_compiled_code_and_back() -> None:
         f(np.ones(3), out=np.empty(2))
 
 
+def test_trees_and_names_need_no_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Derivatives take tuples and cotangents by name, and give tuples of tuples, with None for what is not there."""
+
+    @pb.function
+    def scaled(s: Float64[Array, ""], k: Int64[Array, "N"], x: Float64[Array, "N"]):
+        return s * x * pb.astype(k, pb.float64)
+
+    s, k, x = np.array(2.0), np.array([1, 2]), np.array([3.0, 4.0])
+    back, forth = pb.vjp(scaled), pb.jvp(scaled)
+    expected = scaled(s, k, x).tolist()
+    back(s, k, x, cotangent=x)
+    forth((s, k, x), (None, None, x))
+    for f in (scaled, back, forth):
+        monkeypatch.setattr(type(f), "_call_slowly", None)
+    assert scaled(s, k=k, x=x).tolist() == expected
+    out, (s_bar, k_bar, x_bar) = back(s, k, x, cotangent=x)
+    assert (out.tolist(), float(s_bar), k_bar, x_bar.tolist()) == (expected, 41.0, None, [6.0, 16.0])
+    given = (np.empty(2), (np.empty(()), None, np.empty(2)))
+    assert back(s, k, x, cotangent=x, out=given) is given
+    assert given[1][2].tolist() == [6.0, 16.0]
+    assert forth((s, k, x), (None, None, x))[1].tolist() == [6.0, 16.0]
+    for wrong in [((s, k, x), (x, None, x)), ((s, k), (None, None, x)), ((s, k, x), None), ((s, k, x),)]:
+        with pytest.raises(TypeError, match="not callable"):
+            forth(*wrong)
+    with pytest.raises(TypeError, match="not callable"):
+        scaled(s, x=x, k=k)
+
+
 def test_sizes_numbers_and_captured_arrays_need_no_long_way() -> None:
     table = np.array([2, 0, 1])
 
@@ -208,7 +236,7 @@ def test_every_number_of_arrays(count: int) -> None:
     total = " + ".join(f"{k + 1}.0 * {n}[i]" for k, n in enumerate(names))
     executable = compile_program(parse_program(f"f({inputs}) {{ y = build i < 3 {{ {total} }}  return y }}"), {})
     record = executable.record
-    entry = fast_entry(executable._entry, record.inputs, record.outputs, True, record.arena_bytes, None)
+    entry = fast_entry(executable._entry, record.inputs, record.outputs, 0, record.arena_bytes, None)
     assert (entry is not None) == (count + 3 <= 32)
     if entry is not None:
         arrays = [np.arange(3.0) + k for k in range(count)]
