@@ -4,7 +4,7 @@ Write the maths once in index notation or in the functions of the Python array A
 function is defined; derivatives are programs of the same language; all of it becomes readable C.
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from pullback import errors, linalg, verbs
 from pullback.api import Function, exact, function, grad, threads, value_and_grad
@@ -31,7 +31,7 @@ from pullback.errors import (
     UnknownNameError,
 )
 from pullback.ir import types as _types
-from pullback.lang.annotations import Size, Static
+from pullback.lang.annotations import Static
 from pullback.lang.arrange import broadcast_arrays, broadcast_shapes, diag, kron, meshgrid, pad, split, swapaxes, vander
 from pullback.lang.array import Array
 from pullback.lang.composed import (
@@ -184,6 +184,11 @@ from pullback.lang.reduction import all, any, argmax, argmin, max, mean, min, pr
 from pullback.lang.sampled import convolve, gradient, interp
 from pullback.lang.sorting import argsort, bincount, histogram, median, quantile, searchsorted, sort, top_k
 
+if _typing.TYPE_CHECKING:  # `pb.Size["N"]` is a string in a type, which checkers take in literals only
+    from typing import Literal as Size
+else:
+    from pullback.lang.annotations import Size
+
 bool = _types.bool_
 float32 = _types.f32
 float64 = _types.f64
@@ -199,7 +204,7 @@ uint64 = _types.u64
 __array_namespace_info__ = _namespace_info
 __version__ = "0.1.0.dev0"
 
-if not _TYPE_CHECKING:  # where every name would be taken for one of ours
+if not _typing.TYPE_CHECKING:  # where every name would be taken for one of ours
 
     def __getattr__(name: str) -> object:
         if name.startswith("_"):

@@ -6,11 +6,13 @@ import functools
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 import numpy as np
 
 from pullback.api import policy
+from pullback.api.annotated import result_spec
 from pullback.api.call import apart, inline
 from pullback.api.execute import Runner, prepare
 from pullback.api.explain import Explanation, Format, derive, explain
@@ -29,10 +31,12 @@ from pullback.ir.program import Known, Program, program_of
 from pullback.ir.verify import verifying
 from pullback.lang import tree
 from pullback.lang.annotations import (
+    MISSING,
     AnySpec,
     ArraySpec,
     Leaf,
     NumberSpec,
+    OptionalSpec,
     SizeSpec,
     Spec,
     StaticSpec,
@@ -94,6 +98,8 @@ def _only_arrays(spec: Spec) -> bool:
             return True
         case AnySpec():
             return spec.item is None or _only_arrays(spec.item)
+        case OptionalSpec():
+            return _only_arrays(spec.spec)
         case TreeSpec():
             return all(_only_arrays(s) for _, s in spec.fields)
         case _:
@@ -142,6 +148,7 @@ class Function:
             self._notes["debug"] = True
         self._donate = tuple(donate)
         self._own_parameters: list[Parameter] | None = None
+        self._result: Spec = AnySpec()  # what the annotation says of the result
         self._traces: Recent[Signature, Traced] = Recent()
         self._fast: Recent[Any, Shortcut] = Recent()
         self._versions = Versions(self.name, threads, self._specialised, self._fast.clear)
@@ -163,6 +170,7 @@ class Function:
 
     def _find_parameters(self) -> list[Parameter]:
         found = parameters_of(self.python)
+        self._result = result_spec(self.python)
         for name in self._donate:
             if all(p.name != name for p in found):
                 raise TraceError(
@@ -183,8 +191,9 @@ class Function:
     def define(self) -> None:
         """Trace now where the annotations say enough, so that errors appear where the function is defined."""
         try:
-            signature, _ = signature_of(self.parameters, None)
-            self.traced(signature)
+            given = [replace(p, default=MISSING) if p.default is None else p for p in self.parameters]
+            for parameters in (given, self.parameters):  # with what may be None, and without
+                self.traced(signature_of(parameters, None)[0])
         except Undetermined:
             pass
         except NameError as error:
@@ -232,7 +241,7 @@ class Function:
         return found is not None and not found.enclosed
 
     def _trace(self, signature: Signature) -> Traced:
-        return trace(self.python, self.name, self.parameters, signature, dict(self._notes))
+        return trace(self.python, self.name, self.parameters, self._result, signature, dict(self._notes))
 
     def _determined(self) -> Traced:
         """The trace that the annotations determine, else the one of the last call."""

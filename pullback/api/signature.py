@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pullback.errors import TraceError
+from pullback.errors import DTypeError, TraceError
 from pullback.ir import types
 from pullback.ir.types import DType
 from pullback.lang import elsewhere
@@ -20,12 +20,13 @@ from pullback.lang.annotations import (
     AnySpec,
     ArraySpec,
     Leaf,
+    Leaves,
     Spec,
+    Undetermined,
     function_annotations,
     python_function,
     spec_of,
 )
-from pullback.lang.arguments import wrong_dtype
 from pullback.lang.handle import Handle
 from pullback.lang.tree import Structure
 from pullback.source import user_position
@@ -204,13 +205,25 @@ def signature_of(parameters: Sequence[Parameter], values: Sequence[Any] | None) 
     """The signature of a call and its leaves; for None what the annotations alone say (Undetermined otherwise)."""
     structures, groups, flat = [], [], []
     for k, p in enumerate(parameters):
-        structure, leaves, found = p.spec.leaves(MISSING if values is None else values[k], p.name)
+        structure, leaves, found = _by_annotation(p) if values is None else p.spec.leaves(values[k], p.name)
         structures.append(structure)
         groups.append(tuple(leaves))
         flat += found
     if values is not None:
         _same_floating(parameters, groups, flat)
     return Signature(tuple(structures), tuple(groups)), flat
+
+
+def _by_annotation(p: Parameter) -> Leaves:
+    """What an annotation says, or the default where that is None or the annotation leaves it open."""
+    if p.default is None:
+        return p.spec.leaves(None, p.name)
+    try:
+        return p.spec.leaves(MISSING, p.name)
+    except Undetermined:
+        if p.default is MISSING or p.kind == "rest":
+            raise
+        return p.spec.leaves(p.default, p.name)
 
 
 def _same_floating(parameters: Sequence[Parameter], groups: Sequence[tuple[Leaf, ...]], flat: Sequence[Any]) -> None:
@@ -223,7 +236,11 @@ def _same_floating(parameters: Sequence[Parameter], groups: Sequence[tuple[Leaf,
                 if chosen is None:
                     chosen = (leaf.path, leaf.dtype)
                 elif leaf.dtype is not chosen[1]:
-                    raise wrong_dtype(leaf.path, [chosen[1]], leaf.dtype, None)
+                    raise DTypeError(
+                        "E122",
+                        f"{leaf.path} is {leaf.dtype} and {chosen[0]} is {chosen[1]}: `Float` is one type in a call",
+                        remedy=f"`{leaf.path}.astype(np.{chosen[1].numpy})` converts it",
+                    )
 
 
 def is_traced(values: Sequence[Any]) -> bool:

@@ -9,6 +9,7 @@ from functools import cached_property
 from types import CodeType
 from typing import Any
 
+from pullback.api.annotated import check_result
 from pullback.api.mistakes import explained
 from pullback.api.policy import backend, is_exact
 from pullback.api.signature import Parameter, Signature, called_with, code_of
@@ -20,7 +21,7 @@ from pullback.ir.index import Index, symbol
 from pullback.ir.intern import uncollected
 from pullback.ir.program import Block, Known, Outline, Program, program_of
 from pullback.lang import tree
-from pullback.lang.annotations import Leaf
+from pullback.lang.annotations import Leaf, Spec
 from pullback.lang.array import Array
 from pullback.lang.extents import check_solvable
 from pullback.lang.handle import Weak, as_array, from_index, from_ref, ref_of, weak_input
@@ -68,9 +69,10 @@ class Traced:
 
 
 def trace(
-    f: Callable[..., Any], name: str, parameters: Sequence[Parameter], signature: Signature, notes: dict[str, Any]
+    f: Callable[..., Any], name: str, parameters: Sequence[Parameter], result: Spec, signature: Signature,
+    notes: dict[str, Any],
 ) -> Traced:
-    """Run f on handles and write down what it does."""
+    """Run f on handles and write down what it does; `result` is what its annotation says of what it gives."""
     inputs = [leaf for leaf in signature.flat if leaf.is_input]
     arrays = [leaf.dtype for leaf in inputs if leaf.kind == "array" and leaf.dtype is not None]
     parent = current() if is_tracing() else None
@@ -87,6 +89,9 @@ def trace(
         arguments = [tree.unflatten(s, v) for s, v in zip(signature.structures, values)]
         named = dict(zip((p.name for p in parameters), arguments))
 
+        def check(found: Any) -> None:
+            check_result(name, result, found, signature.flat)
+
         def body() -> Any:
             try:
                 return called_with(f, parameters, arguments)
@@ -96,7 +101,7 @@ def trace(
                     raise
                 raise made.with_traceback(error.__traceback__) from None
 
-        program, structure = run(tracer, body, inspect.getdoc(f) or "", notes, code_of(f))
+        program, structure = run(tracer, body, inspect.getdoc(f) or "", notes, code_of(f), check)
     return Traced(program, structure, tuple(inputs), tuple(tracer.foreign), parent is not None)
 
 
@@ -158,9 +163,15 @@ def _made(made: Outline, base: Traced, body: Callable[[Program], Block]) -> Prog
 
 
 def run(
-    tracer: Tracer, body: Callable[[], Any], doc: str, notes: dict[str, Any], code: CodeType | None = None
+    tracer: Tracer, body: Callable[[], Any], doc: str, notes: dict[str, Any], code: CodeType | None,
+    check: Callable[[Any], None],
 ) -> tuple[Known, Structure]:
-    """The program of `body` under the active tracer, and the structure of its result; `code` is what body runs."""
+    """The program of `body` under the active tracer, and the structure of its result.
+
+    Args:
+        code: what the body runs.
+        check: refuses a result.
+    """
     try:
         result = body()
         with standing_at(return_position(code)):
@@ -174,6 +185,7 @@ def run(
                     remedy="return an array or a tree of arrays",
                 )
             handles = [as_array(leaf, "result") for leaf in leaves]
+            check(result)
             own = identifier(tracer.name) or "out"
             refs = [ref_of(h, own) for h in handles]
     except PullbackError as error:

@@ -25,7 +25,15 @@ from pullback.ir import types
 from pullback.ir.index import Index, as_index, symbol
 from pullback.ir.types import DType
 from pullback.lang import tree
-from pullback.lang.arguments import argument_type, as_numpy, found_text, is_array_like, numpy_dtype, wrong_dtype
+from pullback.lang.arguments import (
+    argument_type,
+    array_of,
+    as_numpy,
+    found_text,
+    is_array_like,
+    numpy_dtype,
+    wrong_dtype,
+)
 from pullback.lang.distinct import distinct
 from pullback.lang.extents import Token, parse_dim
 from pullback.lang.handle import Handle, type_text
@@ -50,7 +58,10 @@ class Static:
 
 
 class Size:
-    """Annotation of an integer argument that binds a dim: `steps: pb.Size["S"]`."""
+    """Annotation of an integer argument that binds a dim: `steps: pb.Size["S"]`.
+
+    Type checkers take it for a literal; for one that is to see an int, `Annotated[int, pb.Size["S"]]` says the same.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -217,6 +228,8 @@ class ArraySpec(Spec):
         return next((k for k, t in enumerate(self.dims) if t == "..." or t.startswith("*")), None)
 
     def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102
+        if isinstance(value, list | tuple):
+            value = array_of(value, path, self.dtypes)
         if value is MISSING:
             if self.variadic is not None or (len(self.dtypes) != 1 and set(self.dtypes) != {types.f32, types.f64}):
                 raise Undetermined  # `Float` alone is shown and checked as f32
@@ -230,9 +243,10 @@ class ArraySpec(Spec):
             if found not in self.dtypes:
                 raise wrong_dtype(path, self.dtypes, found, value)
             dtype = found
-        return tree.LEAF, [Leaf(path, "array", dtype, self._tokens(rank, path, value))], [value]
+        return tree.LEAF, [Leaf(path, "array", dtype, self.tokens(rank, path))], [value]
 
-    def _tokens(self, rank: int, path: str, value: Any) -> tuple[str, ...]:
+    def tokens(self, rank: int, path: str) -> tuple[str, ...]:
+        """The tokens of the dims, those of `...` and `*names` written out."""
         name = "".join(c if c.isalnum() else "_" for c in path).strip("_")
         at = self.variadic
         fits = rank == len(self.dims) if at is None else rank >= len(self.dims) - 1
@@ -250,12 +264,42 @@ class ArraySpec(Spec):
 
 
 @dataclass
+class OptionalSpec(Spec):
+    """`X | None`: whether it is None is known when the function is traced."""
+
+    spec: Spec
+
+    def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102
+        return (tree.NONE, [], []) if value is None else self.spec.leaves(value, path)
+
+
+@dataclass
 class TreeSpec(Spec):
     """A NamedTuple, dataclass, TypedDict or tuple whose fields are annotated."""
 
     kind: Literal["namedtuple", "dataclass", "dict", "tuple"]
     type: type | None
     fields: tuple[tuple[Any, Spec], ...]
+
+    def _differs(self, value: Any, path: str, found: Structure | None) -> TraceError:
+        names = [k for k, _ in self.fields]
+        what = f"{found_text(value)} was given where the annotation has {self.text} of {self._fields_text()}"
+        remedy = "pass a tree of the annotated structure"
+        if found is not None and found.kind == self.kind:
+            missing = [k for k in names if k not in found.keys]
+            more = [k for k in found.keys if k not in names]
+            if self.kind == "tuple":
+                what = f"{len(found.keys)} items were given where the annotation has {self._fields_text()}"
+            elif missing:
+                what = f"there is no {', '.join(map(repr, missing))}, and the annotation has {self._fields_text()}"
+            else:
+                what = f"there is {', '.join(map(repr, more))} besides {self._fields_text()} of the annotation"
+        return TraceError("E139", f"{path}: {what}", remedy=remedy)
+
+    @property
+    def text(self) -> str:
+        """What it is, in messages."""
+        return self.type.__name__ if self.type else self.kind
 
     def _fields_text(self) -> str:
         if self.kind == "tuple":
@@ -268,12 +312,7 @@ class TreeSpec(Spec):
         if value is not MISSING:
             node = tree.open_node(value)
             if node is None or node[0].kind != self.kind or set(node[0].keys) != set(keys):
-                raise TraceError(
-                    "E139",
-                    f"{path}: {found_text(value)} was given where the annotation has "
-                    f"{self.type.__name__ if self.type else self.kind} of {self._fields_text()}",
-                    remedy="pass a tree of the annotated structure",
-                )
+                raise self._differs(value, path, node[0] if node else None)
             by_key = dict(zip(node[0].keys, node[1]))
             children = [by_key[k] for k in keys]
         structures, leaves, values = [], [], []
@@ -354,7 +393,12 @@ def spec_of(annotation: Any, owner: str) -> Spec:
         return _array_spec(annotation, owner)
     origin = typing.get_origin(annotation)
     if origin is typing.Annotated:
-        return spec_of(typing.get_args(annotation)[0], owner)
+        kind, *more = typing.get_args(annotation)
+        return next((SizeSpec(a.name) for a in more if isinstance(a, Size)), None) or spec_of(kind, owner)
+    if origin in (typing.Union, python_types.UnionType):
+        given = [a for a in typing.get_args(annotation) if a is not type(None)]
+        if len(given) == 1:
+            return OptionalSpec(spec_of(given[0], owner))
     if origin is tuple:
         items = typing.get_args(annotation)
         if len(items) == 2 and items[1] is Ellipsis:
@@ -363,6 +407,12 @@ def spec_of(annotation: Any, owner: str) -> Spec:
     if origin in (list, dict):
         return AnySpec(spec_of(typing.get_args(annotation)[-1], owner))
     if isinstance(annotation, type):
+        if annotation.__module__.partition(".")[0] == "jaxtyping":
+            raise TraceError(
+                "E107",
+                f"{owner}: the annotation {annotation.__name__} has no dims",
+                remedy=f'`{annotation.__name__}[Array, "N"]`, and `{annotation.__name__}[Array, "..."]` for any',
+            )
         return _class_spec(annotation, owner)
     raise TraceError(
         "E107",

@@ -10,6 +10,7 @@ import numpy as np
 from pullback.errors import DTypeError, TraceError
 from pullback.ir import types
 from pullback.ir.types import DType
+from pullback.lang import tree
 from pullback.lang.handle import Handle, type_text
 
 
@@ -31,6 +32,48 @@ def as_numpy(value: Any, path: str) -> np.ndarray[Any, Any]:
             f"{path}: {found_text(value)} was given where an array is needed",
             remedy="pass a NumPy array, or an object with DLPack or the buffer protocol",
         ) from None
+
+
+def array_of(value: list[Any] | tuple[Any, ...], path: str, allowed: Sequence[DType]) -> Any:
+    """A list of numbers as an array of an allowed element type: like Python's numbers it has none of its own.
+
+    Raises:
+        TraceError: [E138] it is ragged, or holds what are no numbers. DTypeError: [E122] numbers of another kind.
+        [E124] an integer does not fit.
+    """
+    if any(isinstance(x, Handle) for x in tree.flatten(value)[0]):
+        from pullback.lang.creation import asarray
+
+        return asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.asarray(None)
+    found = types.dtype_of(array.dtype)
+    if found is None:
+        kinds_held = {"U": "strings", "c": "complex numbers"}
+        held = kinds_held.get(array.dtype.kind, "no numbers, or rows that differ in length")
+        raise TraceError(
+            "E138",
+            f"{path}: the {type(value).__name__} holds {held}",
+            remedy="nested lists of numbers, all rows of one length",
+        )
+    kinds = ("signed", "unsigned", "floating") if found.is_integer else (found.kind,)
+    fitting = [d for d in allowed if d is found] or [d for k in kinds for d in reversed(allowed) if d.kind == k]
+    if not array.size:
+        fitting = [allowed[-1]]
+    if not fitting:
+        kind = {"b": "bools", "f": "floats"}.get(array.dtype.kind, "ints")
+        raise DTypeError(
+            "E122",
+            f"{path} is a {type(value).__name__} of {kind}, its annotation says {dtypes_text(allowed)}",
+            remedy=f"`np.array({path}).astype(np.{allowed[-1].numpy})` converts it",
+        )
+    target = fitting[0]
+    if target.is_integer and array.size and not target.minimum <= array.min() <= array.max() <= target.maximum:
+        odd = array.min() if array.min() < target.minimum else array.max()
+        raise DTypeError("E124", f"{path} holds {odd}, which does not fit {target}", remedy="another element type")
+    return array.astype(target.numpy)
 
 
 def is_array_like(value: Any) -> bool:
@@ -69,16 +112,24 @@ def argument_type(value: Any, path: str, allowed: Sequence[DType]) -> tuple[DTyp
     return numpy_dtype(array, path), array.ndim
 
 
+def dtypes_text(allowed: Sequence[DType]) -> str:
+    """`float32 or float64`."""
+    return " or ".join(str(d.numpy) for d in allowed)
+
+
 def wrong_dtype(path: str, allowed: Sequence[DType], found: DType, value: Any) -> DTypeError:
     """An argument of another element type than annotated."""
-    wanted = " or ".join(str(d.numpy) for d in allowed)
-    how = (
-        f"`{path}.astype(pb.{allowed[-1].numpy})`"
-        if isinstance(value, Handle)
-        else f"`{path}.astype(np.{allowed[-1].numpy})`"
-    )
+    wanted = dtypes_text(allowed)
+    if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
+        kind = type(value).__name__
+        python = "bool" if allowed[-1].is_bool else "int" if allowed[-1].is_integer else "float"
+        what = f"{path} is {value!r}, a {kind}; its annotation says {wanted}"
+        return DTypeError("E122", what, remedy=f"`{python}({path})`")
+    module = "pb" if isinstance(value, Handle) else "np"
     return DTypeError(
-        "E122", f"{path} has dtype {found.numpy}, its annotation says {wanted}", remedy=f"{how} converts it"
+        "E122",
+        f"{path} has dtype {found.numpy}, its annotation says {wanted}",
+        remedy=f"`{path}.astype({module}.{allowed[-1].numpy})` converts it",
     )
 
 
@@ -86,4 +137,5 @@ def found_text(value: Any) -> str:
     """What was given, in messages."""
     if isinstance(value, Handle):
         return f"a traced {type_text(value)}"
-    return f"a {type(value).__name__}"
+    kind = type(value).__name__
+    return "None" if value is None else f"{'an' if kind[0] in 'aeioAEIO' else 'a'} {kind}"

@@ -382,6 +382,21 @@ TraceError [E149] pb.function was given a value of type ndarray
 ''',
     ),
     (
+        "an annotation that is a string without dims",
+        '''
+@pb.function
+def f(x: "Float64"):
+    return x
+''',
+        '''\
+TraceError [E107] x: the annotation Float64 has no dims
+  --> user.py:1:2
+   | @pb.function
+   |  ^^^^^^^^^^^
+  try: `Float64[Array, "N"]`, and `Float64[Array, "..."]` for any      See docs/reference/errors.md#E107
+''',
+    ),
+    (
         "an annotation that is a list",
         '''
 @pb.function
@@ -638,6 +653,66 @@ TraceError [E149] pb.function was given f, which is `async`
 ''',
     ),
     (
+        "the result has another shape than annotated",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]) -> Float64[Array, ""]:
+    return x
+''',
+        '''\
+ShapeError [E150] f: the result is f64[N], its annotation says Float64[""]
+  --> user.py:3:5
+   |     return x
+   |     ^^^^^^^^
+  try: return what the annotation says, or change it: `Float64[Array, "N"]`      See docs/reference/errors.md#E150
+''',
+    ),
+    (
+        "the result has another type than annotated",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]) -> Float32[Array, "N"]:
+    return x
+''',
+        '''\
+DTypeError [E150] f: the result is f64[N], its annotation says Float32["N"]
+  --> user.py:3:5
+   |     return x
+   |     ^^^^^^^^
+  try: return what the annotation says, or change it: `Float64[Array, "N"]`      See docs/reference/errors.md#E150
+''',
+    ),
+    (
+        "the result has another structure than annotated",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"]) -> tuple[Float64[Array, "N"], Float64[Array, "N"]]:
+    return x
+''',
+        '''\
+TraceError [E150] f: the result is *, its annotation says tuple of 2 items; * is an array
+  --> user.py:3:5
+   |     return x
+   |     ^^^^^^^^
+  try: return what the annotation says, or change it      See docs/reference/errors.md#E150
+''',
+    ),
+    (
+        "the result's dims are others",
+        '''
+@pb.function
+def f(x: Float64[Array, "N"], y: Float64[Array, "M"]) -> Float64[Array, "M"]:
+    return x
+''',
+        '''\
+ShapeError [E150] f: the result is f64[N], its annotation says Float64["M"]
+  --> user.py:3:5
+   |     return x
+   |     ^^^^^^^^
+  try: return what the annotation says, or change it: `Float64[Array, "N"]`      See docs/reference/errors.md#E150
+''',
+    ),
+    (
         "a tree with a missing key",
         '''
 @pb.function
@@ -667,7 +742,7 @@ def f(params: Params):
 f({"w": np.zeros(3)})
 ''',
         '''\
-TraceError [E139] params: a dict was given where the annotation has dict of b, w
+TraceError [E139] params: there is no 'b', and the annotation has b, w
   --> user.py:8:1
    | f({"w": np.zeros(3)})
    | ^^^^^^^^^^^^^^^^^^^^^
@@ -686,7 +761,7 @@ def f(params: Params):
 f({"w": np.zeros(3), "b": 1.0})
 ''',
         '''\
-TraceError [E139] params: a dict was given where the annotation has dict of w
+TraceError [E139] params: there is 'b' besides w of the annotation
   --> user.py:7:1
    | f({"w": np.zeros(3), "b": 1.0})
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
@@ -702,7 +777,7 @@ def f(p: tuple[Float64[Array, "N"], Float64[Array, "N"]]):
 f((np.zeros(3),))
 ''',
         '''\
-TraceError [E139] p: a tuple was given where the annotation has tuple of 2 items
+TraceError [E139] p: 1 items were given where the annotation has 2 items
   --> user.py:4:1
    | f((np.zeros(3),))
    | ^^^^^^^^^^^^^^^^^

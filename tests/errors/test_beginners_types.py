@@ -217,6 +217,22 @@ DTypeError [E122] x has dtype int64, its annotation says float64
 ''',
     ),
     (
+        "a call: a ragged list",
+        '''
+@pb.function
+def f(x: Float64[Array, "N M"]):
+    return x
+f([[1.0, 2.0], [3.0]])
+''',
+        '''\
+TraceError [E138] x: the list holds no numbers, or rows that differ in length
+  --> user.py:4:1
+   | f([[1.0, 2.0], [3.0]])
+   | ^^^^^^^^^^^^^^^^^^^^^^
+  try: nested lists of numbers, all rows of one length      See docs/reference/errors.md#E138
+''',
+    ),
+    (
         "a call: a list of strings",
         '''
 @pb.function
@@ -225,11 +241,11 @@ def f(x: Float64[Array, "N"]):
 f(["a", "b"])
 ''',
         '''\
-DTypeError [E122] x has NumPy dtype <U1, which has no counterpart in the language
+TraceError [E138] x: the list holds strings
   --> user.py:4:1
    | f(["a", "b"])
    | ^^^^^^^^^^^^^
-  try: convert it in NumPy first      See docs/reference/errors.md#E122
+  try: nested lists of numbers, all rows of one length      See docs/reference/errors.md#E138
 ''',
     ),
     (
@@ -241,11 +257,11 @@ def f(x: Int64[Array, "N"]):
 f([1.5, 2.5])
 ''',
         '''\
-DTypeError [E122] x has dtype float64, its annotation says int64
+DTypeError [E122] x is a list of floats, its annotation says int64
   --> user.py:4:1
    | f([1.5, 2.5])
    | ^^^^^^^^^^^^^
-  try: `x.astype(np.int64)` converts it      See docs/reference/errors.md#E122
+  try: `np.array(x).astype(np.int64)` converts it      See docs/reference/errors.md#E122
 ''',
     ),
     (
@@ -257,7 +273,7 @@ def f(x: Float[Array, "N"], y: Float[Array, "N"]):
 f(np.zeros(3), np.zeros(3, np.float32))
 ''',
         '''\
-DTypeError [E122] y has dtype float32, its annotation says float64
+DTypeError [E122] y is f32 and x is f64: `Float` is one type in a call
   --> user.py:4:1
    | f(np.zeros(3), np.zeros(3, np.float32))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
@@ -289,7 +305,7 @@ def f(x: Float64[Array, "N"]):
 f(None)
 ''',
         '''\
-TraceError [E138] x: a NoneType was given where an array is needed
+TraceError [E138] x: None was given where an array is needed
   --> user.py:4:1
    | f(None)
    | ^^^^^^^
@@ -385,11 +401,11 @@ def f(n: int):
 f(2.5)
 ''',
         '''\
-DTypeError [E122] n has dtype float64, its annotation says int64
+DTypeError [E122] n is 2.5, a float; its annotation says int64
   --> user.py:4:1
    | f(2.5)
    | ^^^^^^
-  try: `n.astype(np.int64)` converts it      See docs/reference/errors.md#E122
+  try: `int(n)`      See docs/reference/errors.md#E122
 ''',
     ),
     (

@@ -34,7 +34,7 @@ def total(x: Float[Array, "N"], y: Float[Array, "N"]):
 total(np.zeros(3), np.zeros(3, np.float32))
 """)
         == """\
-DTypeError [E122] y has dtype float32, its annotation says float64
+DTypeError [E122] y is f32 and x is f64: `Float` is one type in a call
   --> user.py:5:1
    | total(np.zeros(3), np.zeros(3, np.float32))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^

@@ -1,0 +1,192 @@
+"""Forms of call: keyword-only and optional parameters, None, `*args`, partial applications, objects, lists, results."""
+
+from __future__ import annotations
+
+import functools
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import pytest
+from jaxtyping import Float, Float32, Float64, Int64, UInt8
+
+import pullback as pb
+from pullback import Array
+from pullback.errors import DTypeError, ShapeError, TraceError
+
+X, Y = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])
+
+
+@pb.function
+def affine(
+    x: Float64[Array, "N"], *, scale: float = 2.0, shift: Float64[Array, "N"] | None = None
+) -> Float64[Array, "N"]:
+    y = x * scale
+    return y if shift is None else y + shift
+
+
+@pb.function
+def total(*xs: Float64[Array, "N"], weight: Float64[Array, ""]) -> Float64[Array, ""]:
+    return weight * pb.sum(pb.stack([pb.sum(x * x) for x in xs]))
+
+
+@pytest.mark.parametrize("again", range(2))  # the second call goes a shorter way
+def test_keyword_only_and_optional_parameters(again: int) -> None:
+    np.testing.assert_array_equal(affine(X), 2 * X)
+    np.testing.assert_array_equal(affine(X, scale=3.0), 3 * X)
+    np.testing.assert_array_equal(affine(X, shift=Y), 2 * X + Y)
+    np.testing.assert_array_equal(affine(X, shift=None), 2 * X)
+    np.testing.assert_array_equal(affine(Y), 2 * Y)
+    out = np.empty(3)
+    assert affine(X, scale=1.0, out=out) is out
+    np.testing.assert_array_equal(out, X)
+
+
+def test_none_is_the_type_of_what_defaults_to_it() -> None:
+    assert affine.type == "(x: f64[N], scale: f64, shift: None) -> f64[N]"
+
+
+def test_both_ways_of_an_optional_parameter_are_checked_where_it_is_defined() -> None:
+    with pytest.raises(ShapeError, match="do not broadcast"):
+        @pb.function
+        def f(x: Float64[Array, "N"], y: Float64[Array, "M"] | None = None) -> Any:
+            return x if y is None else x + y
+    with pytest.raises(ShapeError, match="do not broadcast"):
+        @pb.function
+        def g(x: Float64[Array, "N"], z: Float64[Array, "M"], y: Float64[Array, "N"] | None = None) -> Any:
+            return x + z if y is None else x + y
+
+
+def test_any_number_of_arguments() -> None:
+    assert float(total(X, weight=1.0)) == 14.0
+    assert float(total(X, Y, weight=np.float64(2.0))) == 182.0
+    gradient, by_weight = pb.grad(total, wrt=("xs", "weight"))(X, Y, weight=0.5)
+    np.testing.assert_array_equal(gradient, (X, Y))
+    assert float(by_weight) == 91.0
+    assert total.type is not None
+
+
+def test_derivatives_of_functions_with_arguments_by_name() -> None:
+    np.testing.assert_array_equal(pb.jacobian(affine)(X, scale=3.0), 3 * np.eye(3))
+    out, tangent = pb.jvp(affine)((X, 3.0, None), (Y, None, None))
+    np.testing.assert_array_equal(tangent, 3 * Y)
+    np.testing.assert_array_equal(out, 3 * X)
+    out, cotangents = pb.vjp(affine)(X, shift=Y, cotangent=Y)
+    np.testing.assert_array_equal(cotangents[0], 2 * Y)
+    np.testing.assert_array_equal(cotangents[2], Y)
+    np.testing.assert_array_equal(pb.vmap(affine)(np.stack([X, Y]), scale=X[:2]), np.stack([X, 2 * Y]))
+
+
+def test_calls_inside_of_others() -> None:
+    @pb.function
+    def f(x: Float64[Array, "N"]) -> Float64[Array, ""]:
+        return total(x, affine(x, shift=x), weight=2.0)
+
+    assert float(f(X)) == 2 * (14.0 + 9 * 14.0)
+
+
+class Scaled(NamedTuple):
+    factor: float
+
+    def __call__(self, x: Float64[Array, "N"], power: int = 2) -> Any:
+        return self.factor * x**power
+
+
+def scaled(factor: float, x: Float64[Array, "N"], *, shift: float = 0.0) -> Float64[Array, "N"]:
+    return factor * x + shift
+
+
+def test_partial_applications_and_objects() -> None:
+    half = pb.function(functools.partial(scaled, 0.5, shift=1.0))
+    assert half.name == "scaled"
+    np.testing.assert_array_equal(half(X), 0.5 * X + 1.0)
+    np.testing.assert_array_equal(half(X, shift=0.0), 0.5 * X)
+    made = pb.function(Scaled(3.0))
+    assert made.name == "Scaled"
+    np.testing.assert_array_equal(made(X), 3 * X**2)
+
+
+@pb.function
+def listed(x: Float32[Array, "N M"], n: Int64[Array, "N"]) -> Any:
+    return x * 2, n + 1
+
+
+@pytest.mark.parametrize("again", range(2))
+def test_lists_are_arrays_of_the_annotated_type(again: int) -> None:
+    a, b = listed([[1, 2.5], [3, 4]], (1, 2))
+    assert a.dtype == np.float32
+    np.testing.assert_array_equal(a, [[2, 5], [6, 8]])
+    np.testing.assert_array_equal(b, [2, 3])
+    one, _ = listed([[1.0]], [1])
+    assert one.shape == (1, 1)
+
+
+def test_lists_of_traced_values() -> None:
+    @pb.function
+    def f(x: Float64[Array, "N"], y: Float64[Array, ""]) -> Any:
+        return affine([y, 2.0, y * y])
+
+    np.testing.assert_array_equal(f(X, 3.0), [6.0, 4.0, 18.0])
+
+
+def test_numbers_of_a_list_must_fit() -> None:
+    @pb.function
+    def f(x: UInt8[Array, "N"]) -> Any:
+        return x
+
+    with pytest.raises(DTypeError, match=r"E124\] x holds 256, which does not fit u8"):
+        f([1, 256])
+    assert f([]).shape == (0,)
+
+
+def test_results_with_dims_of_their_own() -> None:
+    @pb.function
+    def pairs(x: Float[Array, "N"]) -> tuple[Float[Array, "N K"], dict[str, Float[Array, "K"]], Float[Array, "..."]]:
+        return pb.zeros((x.shape[0], 3)) + x[0], {"a": pb.zeros(3) + x[0]}, x
+
+    assert pairs(X)[0].shape == (3, 3)
+    with pytest.raises(ShapeError, match=r"E150\] other: the result\[1\] is f32\[4\], its annotation"):
+        @pb.function
+        def other(x: Float[Array, "N"]) -> tuple[Float[Array, "N K"], Float[Array, "K"]]:
+            return pb.zeros((x.shape[0], 3)) + x[0], pb.zeros(4) + x[0]
+
+
+def test_results_that_are_equal_by_what_is_known() -> None:
+    @pb.function
+    def f(x: Float64[Array, "N+1"]) -> Float64[Array, "N"]:
+        return x[1:]
+
+    assert f(X).shape == (2,)
+    with pytest.raises(DTypeError, match=r"E150\] g: the result is an index or Python int, its annotation says float"):
+        @pb.function
+        def g(x: Float64[Array, "N"]) -> float:
+            return 1
+
+
+def test_the_annotation_of_a_function_that_is_called_with_dims_of_the_same_name() -> None:
+    @pb.function
+    def inner(x: Float64[Array, "M"]) -> Float64[Array, "M"]:
+        return x * 2
+
+    @pb.function
+    def outer(x: Float64[Array, "N"], y: Float64[Array, "M"]) -> Float64[Array, "N"]:
+        def local(x: Float64[Array, "M"]) -> Float64[Array, "M"]:
+            return inner(x) + y[0]
+
+        return pb.function(local)(x)
+
+    np.testing.assert_array_equal(outer(X, Y[:2]), 2 * X + 4)
+
+
+def test_sizes_as_type_checkers_like_them() -> None:
+    @pb.function
+    def f(n: Annotated[int, pb.Size["N"]]) -> Any:
+        return pb.build(n, lambda i: i * 1.0)
+
+    assert f(3).tolist() == [0.0, 1.0, 2.0]
+
+
+def test_arguments_are_told_by_name() -> None:
+    with pytest.raises(TraceError, match=r"E145\] total\(\) got no value for 'weight'"):
+        total(X, Y)
+    with pytest.raises(TraceError, match=r"E145\] affine\(\) got 2 arguments by position, and takes 1"):
+        affine(X, 2.0)
