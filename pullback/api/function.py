@@ -148,7 +148,7 @@ class Function:
             self._notes["debug"] = True
         self._donate = tuple(donate)
         self._own_parameters: list[Parameter] | None = None
-        self._result: Spec = AnySpec()  # what the annotation says of the result
+        self._annotated: Spec = AnySpec()  # what the annotation says of the result
         self._traces: Recent[Signature, Traced] = Recent()
         self._fast: Recent[Any, Shortcut] = Recent()
         self._versions = Versions(self.name, threads, self._specialised, self._fast.clear)
@@ -170,7 +170,7 @@ class Function:
 
     def _find_parameters(self) -> list[Parameter]:
         found = parameters_of(self.python)
-        self._result = result_spec(self.python)
+        self._annotated = result_spec(self.python)
         for name in self._donate:
             if all(p.name != name for p in found):
                 raise TraceError(
@@ -241,7 +241,7 @@ class Function:
         return found is not None and not found.enclosed
 
     def _trace(self, signature: Signature) -> Traced:
-        return trace(self.python, self.name, self.parameters, self._result, signature, dict(self._notes))
+        return trace(self.python, self.name, self.parameters, self._annotated, signature, dict(self._notes))
 
     def _determined(self) -> Traced:
         """The trace that the annotations determine, else the one of the last call."""
