@@ -17,7 +17,7 @@ from pullback.api.batching import free_name
 from pullback.api.direction import DirectionSpec, Slot, Wrt
 from pullback.api.function import Function
 from pullback.api.modes import Derived
-from pullback.api.signature import Parameter, Signature, bind, signature_of
+from pullback.api.signature import Parameter, Signature, bind, called_with, signature_of
 from pullback.api.sparse_matrix import SparseMatrix
 from pullback.api.traced import Traced
 from pullback.ir.index import symbol
@@ -127,7 +127,8 @@ class Coloured:
             b.seeds(r.dtype.numpy).reshape(b.count, *shape)
             for b, r, shape in zip(plan.blocks, sources, shapes, strict=True)
         )
-        found = self.compressed[plan.mode](*values, seeds)
+        compressed = self.compressed[plan.mode]
+        found = called_with(compressed, compressed.parameters, (*values, seeds))
         blocks = [_read(plan, k, answers) for k, answers in enumerate(found)]
         if plan.mode == "forward":
             matrices = [b[o] for o in range(len(outputs)) for b in blocks]

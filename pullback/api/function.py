@@ -372,8 +372,13 @@ class Function:
         >>> total.type
         '(x: f64[N]) -> f64'
         """
+        signature, traced = self.determined()
+        return program_type(self.parameters, signature, traced)
+
+    def determined(self) -> tuple[Signature, Traced]:
+        """The trace that the annotations determine, else the one of the last call, and its signature."""
         traced = self._determined()
-        return program_type(self.parameters, self._signature_of(traced), traced)
+        return self._signature_of(traced), traced
 
     def _signature_of(self, traced: Traced) -> Signature:
         signature = next((s for s, t in self._traces.items() if t is traced), self._last)

@@ -126,14 +126,16 @@ def code_of(f: Any) -> CodeType | None:
 
 
 def called_with(f: Callable[..., Any], parameters: Sequence[Parameter], values: Sequence[Any]) -> Any:
-    """F called with one value for each parameter."""
+    """F called with one value for each parameter; what comes after any number of arguments goes by name."""
     args: list[Any] = []
     keywords: dict[str, Any] = {}
+    variadic = False
     for p, value in zip(parameters, values, strict=True):
-        if p.kind == "keyword":
-            keywords[p.name] = value
-        elif p.kind == "rest":
+        if p.kind == "rest":
             args += value
+            variadic = True
+        elif variadic or p.kind == "keyword":
+            keywords[p.name] = value
         else:
             args.append(value)
     return f(*args, **keywords)

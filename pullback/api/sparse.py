@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,10 +18,11 @@ from pullback.api.modes import Derived, as_function
 from pullback.api.signature import Signature
 from pullback.api.sparse_matrix import SparseMatrix
 from pullback.api.traced import Traced
+from pullback.api.typetext import arrow
 from pullback.errors import DerivativeError
 from pullback.ir import expr, types
 from pullback.ir.expr import Ref
-from pullback.ir.index import as_index
+from pullback.ir.index import Index, as_index
 from pullback.ir.program import Block, Build, Elementwise, Program, Statement
 from pullback.ir.traverse import instantiate
 from pullback.lang import tree
@@ -100,12 +102,14 @@ class Entries(Derived):
         return self._result(base, (), body, structure, (), [r.name for r in results])
 
 
+def _elements(r: Ref) -> Index:
+    """The number of elements of an array."""
+    return prod(r.shape, start=as_index(1))
+
+
 def _count(name: str, r: Ref, statements: list[Statement]) -> Ref:
     """The number of elements of an array, as an array of rank 0."""
-    total = as_index(1)
-    for d in r.shape:
-        total = total * d
-    statements.append(Build((Ref(name, types.i64, ()),), (), (expr.from_index(total, types.i64),)))
+    statements.append(Build((Ref(name, types.i64, ()),), (), (expr.from_index(_elements(r), types.i64),)))
     return statements[-1].outs[0]
 
 
@@ -131,6 +135,20 @@ class SparseDerivative:
                     raise
                 self.by_colours = True
         return self.colours(args, keywords)
+
+    @property
+    def type(self) -> str:
+        """The type with its dims: `(x: f64[N]) -> sparse f64[N, N]`, with the numbers of elements."""
+        of = self.entries
+        signature, base = of.base.determined()
+        parameters, several = direction.chosen(of.what, of.base, of.wrt, of.position)
+        positions, wanted = direction.sources(of.what, signature, parameters, several, of.position)
+        slots = direction.result_slots(base.structure, base.known.outputs, "the result")
+        columns = [_elements(base.known.inputs[k]) for k in positions]
+        floating = [r for r in base.known.outputs if r.dtype.is_floating]
+        leaves = [f"sparse {r.dtype}[{_elements(r)}, {width}]" for r in floating for width in columns]
+        structure = direction.with_pairs(base.structure, slots, wanted, [LEAF] * len(leaves))
+        return arrow(of.base.parameters, signature, base, structure, leaves)
 
 
 def _has_loops(program: Program) -> bool:

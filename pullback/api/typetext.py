@@ -14,11 +14,18 @@ from pullback.lang.tree import Structure
 
 def program_type(parameters: Sequence[Parameter], signature: Signature, traced: Traced) -> str:
     """`(x: f32[N, M], n: N) -> f32[N] where N >= M`."""
+    return arrow(parameters, signature, traced, traced.structure, [ref_type(r) for r in traced.known.outputs])
+
+
+def arrow(
+    parameters: Sequence[Parameter], signature: Signature, traced: Traced, structure: Structure, results: Sequence[str]
+) -> str:
+    """The type of a function of these parameters with results of its own, given as text."""
     refs = iter(traced.known.inputs)
     parts = []
-    for p, structure, leaves in zip(parameters, signature.structures, signature.leaves):
-        parts.append(f"{p.name}: {_tree(structure, iter([_leaf(leaf, refs) for leaf in leaves]))}")
-    result = _tree(traced.structure, iter([ref_type(r) for r in traced.known.outputs]))
+    for p, given, leaves in zip(parameters, signature.structures, signature.leaves):
+        parts.append(f"{p.name}: {_tree(given, iter([_leaf(leaf, refs) for leaf in leaves]))}")
+    result = _tree(structure, iter(results))
     own = [
         c
         for c in traced.known.requires

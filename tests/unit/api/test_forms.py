@@ -190,3 +190,16 @@ def test_arguments_are_told_by_name() -> None:
         total(X, Y)
     with pytest.raises(TraceError, match=r"E145\] affine\(\) got 2 arguments by position, and takes 1"):
         affine(X, 2.0)
+
+
+def test_sparse_derivatives_have_a_type_and_take_arguments_by_name() -> None:
+    @pb.function
+    def f(x: Float64[Array, "N"], *, scale: float = 1.0) -> Any:
+        return x[1:] * x[:-1] * scale, scale
+
+    given, found = "(x: f64[N], scale: f64)", "sparse f64[N - 1, N]"
+    assert pb.jacobian(f, sparse=True).type == f"{given} -> ({found}, sparse f64[1, N]) where N >= 2"
+    assert pb.jacobian(f, wrt=("x",), sparse=True).type == f"{given} -> (({found},), (sparse f64[1, N],)) where N >= 2"
+    for sparse in (True, "coloured"):
+        matrix = pb.jacobian(f, sparse=sparse)(X, scale=2.0)[0]  # type: ignore[call-overload]
+        np.testing.assert_array_equal(matrix.to_dense(), [[4.0, 2.0, 0.0], [0.0, 6.0, 4.0]])
