@@ -18,6 +18,7 @@ from pullback.lang import manipulation as _m
 from pullback.lang import reduction as _r
 from pullback.lang import subscript as _s
 from pullback.lang.handle import Handle, shape_value, type_text
+from pullback.lang.writing import changed
 from pullback.source import Position, called, source_text, user_position
 
 
@@ -69,6 +70,32 @@ class Array(Handle):
     def at(self, *indices: Any, fill: Any = 0) -> Array:
         """The element at these indices, `fill` where they leave the array. Fewer indices than axes give a row."""
         return _s.at(self, indices, fill)
+
+    def set(self, index: Any, value: Any) -> Array:
+        """A new array with the elements that `self[index]` selects set to the value; of several writes the last stays.
+
+        Args:
+            index: what stands in a subscript: integers, slices, `...`, integer arrays; or a mask of bools.
+            value: a number, or an array that broadcasts to what is selected.
+
+        >>> import pullback as pb
+        >>> pb.function(lambda x: x.set(slice(1, None), 0.0))(np.array([1.0, 2.0, 3.0])).tolist()
+        [1.0, 0.0, 0.0]
+        """
+        return changed(self, index, value, "set")
+
+    def add(self, index: Any, value: Any) -> Array:
+        """A new array with the value added to the elements that `self[index]` selects, once for each time it names one.
+
+        Args:
+            index: what stands in a subscript: integers, slices, `...`, integer arrays; or a mask of bools.
+            value: a number, or an array that broadcasts to what is selected.
+
+        >>> import pullback as pb
+        >>> pb.function(lambda x, i: x.add(i, 1.0))(np.zeros(3), np.array([2, 0, 2])).tolist()
+        [1.0, 0.0, 2.0]
+        """
+        return changed(self, index, value, "add")
 
     def astype(self, dtype: Any) -> Array:
         """Every element converted: floating to integer saturates, NaN gives 0."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import expr, types
@@ -13,7 +13,6 @@ from pullback.ir.index import cond as condition
 from pullback.ir.program import Block, Build, Choose, Fold, While
 from pullback.ir.types import DType
 from pullback.lang import tree
-from pullback.lang.array import Array
 from pullback.lang.elementwise import choose, common_settled, convert
 from pullback.lang.handle import (
     Handle,
@@ -32,6 +31,9 @@ from pullback.lang.ranges import Obligation, conditions
 from pullback.lang.trace import Tracer, current
 from pullback.lang.tree import Structure
 from pullback.source import Position, user_position
+
+if TYPE_CHECKING:
+    from pullback.lang.array import Array
 
 
 class _State:

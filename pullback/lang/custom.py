@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback.errors import DerivativeError
 from pullback.ir import expr
 from pullback.ir.expr import Ref
 from pullback.ir.program import Block, Call, Rule
 from pullback.lang import tree
-from pullback.lang.array import Array
 from pullback.lang.creation import full
 from pullback.lang.handle import Handle, as_array, from_ref, ref_of, type_text, view, weak
 from pullback.lang.naming import assigned_name
@@ -20,6 +19,9 @@ from pullback.lang.ranges import Obligation
 from pullback.lang.trace import current
 from pullback.lang.tree import Structure
 from pullback.source import Position, user_position
+
+if TYPE_CHECKING:
+    from pullback.lang.array import Array
 
 Body = Callable[..., Any]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import expr, types
@@ -12,7 +12,6 @@ from pullback.ir.index import Cond, Index, Var, as_index, cond, extreme, prove
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
 from pullback.lang import tree
-from pullback.lang.array import Array
 from pullback.lang.elementwise import choose
 from pullback.lang.handle import (
     Handle,
@@ -31,6 +30,9 @@ from pullback.lang.naming import assigned_name, axis_names, check_callable, para
 from pullback.lang.reduction import empty_error, reduced
 from pullback.lang.trace import current
 from pullback.source import user_position
+
+if TYPE_CHECKING:
+    from pullback.lang.array import Array
 
 
 def build(shape: Any, f: Callable[..., Any]) -> Any:

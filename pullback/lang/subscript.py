@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
@@ -33,13 +34,27 @@ if TYPE_CHECKING:
     from pullback.lang.array import Array
 
 
-def subscript(h: Handle, key: object) -> Array:
-    """h[key]."""
-    position = user_position()
+@dataclass(frozen=True)
+class Selection:
+    """What a key selects.
+
+    Attributes:
+        parts: per axis of the array an index, (start, step, axis of the result) of a slice, or an array of indices.
+        extents: of the axes that slices and None make.
+        joint: the axis of the result at which those of index arrays begin; None without any.
+    """
+
+    parts: tuple[Any, ...]
+    extents: tuple[Index, ...]
+    joint: int | None
+
+
+def selection(h: Handle, key: object, position: Position | None) -> Selection:
+    """What h[key] selects."""
     if h.weak is not None:
         raise ShapeError("E104", f"{type_text(h)} has no axes to index", position=position)
     extents: list[Index] = []
-    parts: list[Any] = []  # per axis of h: an index, (start, step, axis of the result), or a gather
+    parts: list[Any] = []
     singles: list[tuple[int, int]] = []  # where indices and gathers stand: in the key, and in the result
     for place, item in enumerate(_expand(h, key, position)):
         if item is None:
@@ -51,8 +66,17 @@ def subscript(h: Handle, key: object) -> Array:
         elif not isinstance(item, EllipsisType):
             singles.append((place, len(extents)))
             parts.append(_index(h, len(parts), item, position))
-    if any(isinstance(p, Handle) for p in parts):
-        return _gather(h, parts, extents, _joint_place(singles), position)
+    joint = _joint_place(singles) if any(isinstance(p, Handle) for p in parts) else None
+    return Selection(tuple(parts), tuple(extents), joint)
+
+
+def subscript(h: Handle, key: object) -> Array:
+    """h[key]."""
+    position = user_position()
+    found = selection(h, key, position)
+    parts, extents = found.parts, found.extents
+    if found.joint is not None:
+        return _gather(h, parts, extents, found.joint, position)
 
     def rule(indices: Indices) -> Scalar:
         return h.element(tuple(p if isinstance(p, Index) else p[0] + p[1] * indices[p[2]] for p in parts))
@@ -120,7 +144,9 @@ def _index(h: Handle, axis: int, item: object, position: Position | None) -> Any
     return extent + index if index.constant is not None and index.constant < 0 else index
 
 
-def _gather(h: Handle, parts: list[Any], extents: list[Index], at: int, position: Position | None) -> Array:
+def _gather(
+    h: Handle, parts: Sequence[Any], extents: Sequence[Index], at: int, position: Position | None
+) -> Array:
     """H with integer arrays among the indices: their common shape stands at axis `at` of the result."""
     shape = broadcast_extents("index", [p for p in parts if isinstance(p, Handle)], position)
     rank = len(shape)

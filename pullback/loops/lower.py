@@ -325,7 +325,7 @@ class Lowering:
             param = Buffer(ref.name, ref.dtype, ref.shape, "parameter", buffer.elements, False)
             i, v = Var("i", buffer.elements), nodes.loaded_index("value", None)
             load = LetIndex(v, Load(param, as_index(i), nodes.scalar(ref.dtype)))
-            check = Check(as_index(v), high, Site(ref.name, None, "the call"), low)
+            check = Check(as_index(v), high, Site(ref.name, None, "the call", of_call=True), low)
             body = (For(i, ZERO_INDEX, buffer.elements, (load, check)),)
             comment = (f"{low} <= {ref.name} < {high}",)
             kernel = Kernel(f"check_{ref.name}", (param,), free_variables(body), body, comment)

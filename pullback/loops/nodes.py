@@ -401,7 +401,7 @@ class Site:
     """What a run-time check is about, for the message: the array, its axis, the statement and the place.
 
     With a `shape` it is about the values of the array: they must be finite. With `ends` it is about a loop: it must
-    have come to its end within its limit of trips.
+    have come to its end within its limit of trips. `of_call` is about what a call was given.
     """
 
     array: str
@@ -410,6 +410,7 @@ class Site:
     position: Position | None = None
     shape: tuple[int, ...] | None = None
     ends: bool = False
+    of_call: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -233,11 +233,12 @@ def check_error(site: Site, index: int, extent: int) -> IndexRangeError | NotFin
         return unfinished_error(site.position)
     if site.shape is not None:
         return _not_finite(site, site.shape, index, extent)
-    if site.axis is None:
+    if site.of_call:
         return IndexRangeError("E402", f"{site.array} holds {index}, which is outside its declared range",
                                facts=(f"its values must be below {extent}",), remedy="check it before the call")
+    where = "" if site.axis is None else f" on axis {site.axis} of {site.array}"
     return IndexRangeError(
-        "E401", f"{site.statement}: the index {index} on axis {site.axis} of {site.array} is outside 0 … {extent - 1}",
+        "E401", f"{site.statement}: the index {index}{where} is outside 0 … {extent - 1}",
         position=site.position, remedy="read with `.at(..., fill=...)` where an index may lie outside")
 
 
