@@ -23,7 +23,7 @@ from dataclasses import replace
 from pullback.ad.edges import Edge, data_dependent, where_readable
 from pullback.ir import expr, types
 from pullback.ir.expr import Const, Get, Mul, Ref, Scalar
-from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Var, as_index, cond, prove_nonnegative
+from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Mod, Var, as_index, cond, prove_nonnegative
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.brackets import Solution, solve
@@ -60,7 +60,9 @@ def apply(e: Edge, tangent: Ref) -> Scalar:
 
 
 def transpose(e: Edge, element: Scalar, variables: Sequence[Var]) -> Scalar | None:
-    """The element of `x_bar` at `variables`; None where data choose the place, so that only a scatter can do it.
+    """The element of `x_bar` at `variables`; None where a scatter does it, or does it with less work.
+
+    That is where data choose the place, and where it would be found by trying, as of x[s * i + d * k] for sizes s, d.
 
     Args:
         element: out_bar[target].
@@ -71,7 +73,15 @@ def transpose(e: Edge, element: Scalar, variables: Sequence[Var]) -> Scalar | No
     places = [m.index(as_index(v) - i) for v, i in zip(variables, e.source, strict=True)]
     summed = tuple(v for v in e.variables if v.extent is not ONE_INDEX)
     found = solve(summed, places, m.scalar(cotangent_term(e, element)))
-    return None if found is None else expr.reduce("sum", found.variables, found.term)
+    return None if found is None or _is_tried(found) else expr.reduce("sum", found.variables, found.term)
+
+
+def _is_tried(found: Solution) -> bool:
+    """Whether a sum's variable is left of which only those values count that a size divides."""
+    guards, _ = peel_guards(found.term)
+    equations = (g.index for g in guards if isinstance(g, Cond) and g.op == "==")
+    atoms = (a for e in equations if not e.free.isdisjoint(found.variables) for a in e.atoms)
+    return any(isinstance(a, Mod) and a.denominator.constant is None for a in atoms)
 
 
 def cotangent_term(e: Edge, element: Scalar) -> Scalar:

@@ -2,55 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
-from typing import Any
 
 import numpy as np
 import pytest
 from jaxtyping import Float64
 
 import pullback as pb
+from benchmarks.patterns import PATTERNS, function_of
 from pullback import Array
 from pullback.ir.dims import evaluate
 from pullback.ir.expr import Reduce
 from pullback.ir.program import Build, Program, Scatter
 from pullback.ir.traverse import walk
 
-Rule = Callable[[Any, Any], Any]
-
-
-def _at(length: Callable[[Any], Any], at: Callable[[Any, Any], Any]) -> Rule:
-    return lambda x, n: pb.build(length(n), lambda i: x[at(i, n)])
-
-
-PATTERNS: dict[str, Rule] = {
-    "previous": _at(lambda n: n, lambda i, n: (i - 1) % n),
-    "next": _at(lambda n: n, lambda i, n: (i + 1) % n),
-    "far": _at(lambda n: n, lambda i, n: (i + 1000) % n),
-    "mirrored_round": _at(lambda n: n, lambda i, n: (3 - i) % n),
-    "tiled": _at(lambda n: 3 * n, lambda i, n: i % n),
-    "tiled_back": _at(lambda n: 2 * n, lambda i, n: (-i) % n),
-    "repeated": _at(lambda n: 3 * n, lambda i, n: i // 3),
-    "repeated_shifted": _at(lambda n: 3 * n - 1, lambda i, n: (i + 1) // 3),
-    "every_second": _at(lambda n: n // 2, lambda i, n: 2 * i),
-    "every_second_round": _at(lambda n: n, lambda i, n: (2 * i) % n),
-    "frames": lambda x, n: pb.build((n // 2, 2), lambda i, k: x[2 * i + k]),
-    "flipped": lambda x, n: pb.flip(x),
-    "rolled": lambda x, n: pb.roll(x, 3),
-    "circulant": lambda x, n: pb.build(n, lambda i: pb.sum_over(n, lambda j: x[(i - j) % n] * (1.0 + 0.5 * j))),
-    "round_window": lambda x, n: pb.build(n, lambda i: pb.sum_over(3, lambda k: x[(i + 2 * k - 1) % n])),
-    "toeplitz": lambda x, n: pb.build((n // 2, n // 2), lambda i, j: x[i - j + n // 2]),
-    "hankel": lambda x, n: pb.build((n // 2, n // 2), lambda i, j: x[i + j]),
-    "outer_sum": lambda x, n: pb.build((n, n), lambda i, j: x[i] + x[j]),
-    "cyclic_reshape": lambda x, n: pb.build((n, 5), lambda i, j: x[(i * 5 + j) % n]),
-    "concat": lambda x, n: pb.concat([x, x]),
-    "stack": lambda x, n: pb.stack([x, x]),
-    "blocks": lambda x, n: pb.reshape(pb.build((n, 4), lambda i, j: x[i]), (2, -1)),
-    "delta": lambda x, n: pb.build(n, lambda j: pb.sum_over(n, lambda i: pb.where(i == j, x[i], 0.0))),
-    "delta_shifted": lambda x, n: pb.build(n, lambda j: pb.sum_over(n, lambda i: pb.where(i - j == 2, x[i], 0.0))),
-    "delta_double": lambda x, n: pb.build(n, lambda j: pb.sum_over(n, lambda i: pb.where(2 * i == j, x[i], 0.0))),
-}  # fmt: skip
+BOUNDED = {"strided_window"}  # conditions bound what its adjoint visits
 
 
 def visits(program: Program, dims: dict[str, int]) -> int:
@@ -67,14 +33,9 @@ def visits(program: Program, dims: dict[str, int]) -> int:
 
 @pytest.mark.parametrize("name", PATTERNS)
 def test_the_adjoint_visits_what_the_function_does(name: str) -> None:
-    rule = PATTERNS[name]
-
-    @pb.function
-    def f(x: Float64[Array, "N"]) -> Any:
-        return rule(x, x.shape[0])
-
+    f = function_of(name)
     adjoint = pb.vjp(f)
-    for size in (60, 120):
+    for size in (60, 120) if name not in BOUNDED else ():
         assert visits(adjoint.program(), {"N": size}) <= 6 * visits(f.program(), {"N": size}), adjoint.ir
     for n in (6, 9):
         dense = np.stack([np.asarray(f.interpret(e)).ravel() for e in np.eye(n)])  # the function is linear
@@ -83,3 +44,19 @@ def test_the_adjoint_visits_what_the_function_does(name: str) -> None:
         for run in (adjoint, adjoint.interpret):
             found = run(np.zeros(n), cotangent=bar)[1][0]
             np.testing.assert_allclose(found, dense @ bar.ravel(), rtol=1e-12, atol=1e-12)
+
+
+def test_steps_of_symbolic_sizes_are_scattered() -> None:
+    """Where the places that read an element would be found by trying, the adjoint goes where the function reads."""
+
+    @pb.function
+    def f(x: Float64[Array, "L"], s: pb.Size["S"], d: pb.Size["D"], n: pb.Size["N"], k: pb.Size["K"]):
+        return pb.build((n, k), lambda i, j: x.at(s * i + d * j))
+
+    adjoint = pb.vjp(f, wrt=0)
+    dims = {"L": 4000, "S": 7, "D": 5, "N": 500, "K": 40}
+    assert visits(adjoint.program(), dims) <= 2 * visits(f.program(), dims) + 4000
+    dense = np.stack([f.interpret(e, 2, 3, 3, 2).ravel() for e in np.eye(8)])
+    bar = np.arange(1.0, 7.0)
+    found = adjoint(np.zeros(8), 2, 3, 3, 2, cotangent=bar.reshape(3, 2))[1]
+    np.testing.assert_array_equal(found, dense @ bar)
