@@ -14,6 +14,7 @@ import numpy as np
 from pullback.api import policy
 from pullback.api.annotated import result_spec
 from pullback.api.call import apart, inline
+from pullback.api.carried import Recipe, reduced
 from pullback.api.execute import Runner, prepare
 from pullback.api.explain import Explanation, Format, derive, explain
 from pullback.api.fast import Shortcut, collect
@@ -116,6 +117,7 @@ class Function:
 
     __slots__ = ("__dict__", "__weakref__", "_entries")
     is_derivative = False
+    made_by: Recipe | None = None  # how a derivative was made
     _entries: tuple[Callable[..., Any], ...]  # compiled calls for arrays that fit, the latest first
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
@@ -137,6 +139,8 @@ class Function:
     ) -> None:
         self.python = f
         self.name = name_of(f)
+        self._options = {"threads": threads, "specialise": specialise, "donate": donate, "memory": memory,
+                         "memory_limit": memory_limit, "debug": debug}  # fmt: skip
         self._threads = threads
         wish = policy.specialise(specialise)
         self._notes: dict[str, Any] = {"specialise": wish} if wish != "auto" else {}
@@ -569,8 +573,24 @@ class Function:
         except Exception:
             return f"<pullback function {self.name}>"
 
+    def __reduce__(self) -> Any:
+        return reduced(self, self.made_by, (_remade, (self.python,), self._options))
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self  # as Python's functions are
+
     def __get__(self, instance: object, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+
+def _remade(f: Callable[..., Any], **options: Any) -> Function:
+    """The function as another process wrote it down."""
+    made = Function(f, **options)
+    made.define()
+    return made
 
 
 def _check_mode(memory: str) -> None:

@@ -11,6 +11,7 @@ from math import prod
 from types import FrameType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
+from pullback.api.carried import item
 from pullback.errors import (
     MissingKeyError,
     OutOfMemoryError,
@@ -240,12 +241,20 @@ def _outside(tb: TracebackType | None) -> TracebackType | None:
 
 
 def public(f: Callable[P, R]) -> Callable[P, R]:
-    """A function of the package as users call it: wrong arguments and errors inside are presented."""
+    """A function of the package as users call it: wrong arguments and errors inside are presented.
+
+    The functions that it gives remember how they were made, for `pickle`.
+    """
 
     @functools.wraps(f)
     def call(*args: P.args, **keywords: P.kwargs) -> R:
         try:
-            return f(*args, **keywords)
+            made = f(*args, **keywords)
+            several = isinstance(made, tuple)
+            for k, one in enumerate(made if isinstance(made, tuple) else (made,)):
+                if getattr(one, "made_by", one) is None and getattr(one, "is_derivative", False):
+                    one.made_by = (item, (call, k, *args), keywords) if several else (call, args, keywords)
+            return made
         except TypeError as error:
             tb = error.__traceback__
             if tb is not None and tb.tb_next is None and (found := _CALL.fullmatch(str(error))):

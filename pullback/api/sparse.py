@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from pullback.api import direction
+from pullback.api.carried import Recipe, reduced
 from pullback.api.coloured import Coloured
 from pullback.api.derivative import grad
 from pullback.api.direction import Wrt
@@ -120,6 +121,9 @@ class SparseDerivative:
     sweeps for groups of columns or rows; see `api.coloured`.
     """
 
+    is_derivative = True
+    made_by: Recipe | None = None
+
     def __init__(self, entries: Entries, colours: Coloured) -> None:
         self.entries = entries
         self.colours = colours
@@ -135,6 +139,12 @@ class SparseDerivative:
                     raise
                 self.by_colours = True
         return self.colours(args, keywords)
+
+    def __reduce__(self) -> Any:
+        return reduced(self, self.made_by, (SparseDerivative, (self.entries, self.colours), {}))
+
+    def __deepcopy__(self, memo: Any) -> SparseDerivative:
+        return self
 
     @property
     def type(self) -> str:
