@@ -776,7 +776,7 @@ class _Writer:
         """A function of its own of two arrays: plain, a checkpoint, or with a rule."""
         if self.indices or len(self.helpers) > 3:
             return self.build(dims, depth)
-        given = [self.array(dims, depth - 2) for _ in range(2)]
+        given = [self.typed(dims, depth - 2) for _ in range(2)]
         name = f"g{len(self.helpers)}"
         self.helpers.append("")
         at = len(self.helpers) - 1
@@ -802,16 +802,20 @@ class _Writer:
         elif how == "static":
             lines = ["@pb.function", f"def {name}(a, b, n: pb.Static):", f"    return {inner} * n", ""]
         self.helpers[at] = "\n".join(lines)
-        first, second = (f"{g} * 1.0" for g in given)
+        first, second = given
         if how == "tree":
             return f"{name}({{'first': {first}, 'rest': ({second},)}})"
         return f"{name}({first}, {second}{', 2' if how == 'static' else ''})"
+
+    def typed(self, dims: tuple[Dim, ...], depth: int) -> str:
+        """An array of the program's dtype: a single value may be made of numbers alone, which take that of others."""
+        return f"{self.array(dims, depth)} * " + ("1.0" if dims else f"pb.ones((), dtype=pb.{self.dtype})")
 
     def inner_derivative(self, dims: tuple[Dim, ...], depth: int) -> str:
         """The derivative of a closure."""
         if self.indices:
             return self.build(dims, depth)
-        given = self.array(dims, depth - 2)
+        given = self.typed(dims, depth - 2)
         name = f"v{len(self.scope)}"
         self.scope.append(Var(name, dims))
         inner = self.array(dims, depth - 1)
@@ -820,10 +824,10 @@ class _Writer:
         if how == "grad":
             return f"pb.grad(lambda {name}: pb.sum({inner} * 0.5))({given})"
         if how == "jvp":
-            return f"pb.jvp(lambda {name}: {inner} * 1.0)(({given},), ({self.array(dims, 0)} * 1.0,))[1]"
+            return f"pb.jvp(lambda {name}: {inner} * 1.0)(({given},), ({self.typed(dims, 0)},))[1]"
         if how == "vjp":
-            return f"pb.vjp(lambda {name}: {inner} * 1.0)({given}, {self.array(dims, 0)} * 1.0)[1][0]"
-        return f"pb.hvp(lambda {name}: pb.sum({inner}))(({given},), {self.array(dims, 0)} * 1.0)"
+            return f"pb.vjp(lambda {name}: {inner} * 1.0)({given}, {self.typed(dims, 0)})[1][0]"
+        return f"pb.hvp(lambda {name}: pb.sum({inner}))(({given},), {self.typed(dims, 0)})"
 
     def mapped(self, dims: tuple[Dim, ...], depth: int) -> str:
         if not dims or self.indices:
