@@ -194,8 +194,10 @@ class _Walk:
 
     def of(self, r: Ref) -> Pattern:
         """The pattern of an array; empty for one that does not depend on the tangent."""
-        if r in self.columns:
-            return self.columns[r]
+        return self.columns.get(r) or self.none(r)
+
+    def none(self, r: Ref) -> Pattern:
+        """The pattern of an array that does not depend on the tangent."""
         none = np.zeros(0, np.int64)
         return Pattern(none, none, (self._size(r), self.width))
 
@@ -260,19 +262,19 @@ class _Walk:
     def _fold(self, s: Fold) -> None:
         trips = self.machine.extent(s.var.extent, f"the trips of {s.outs[0].name}")
         count = len(s.states)
-        rows: list[list[tuple[Pattern, NDArray | None]]] = [[] for _ in s.outs[count:]]
+        rows: list[list[tuple[Pattern | None, NDArray | None]]] = [[] for _ in s.outs[count:]]
         self._hand(s.states, s.inits)
         for t in range(trips):
             self.machine.loops[s.var] = t
             self.block(s.body)
             for row, r in zip(rows, s.body.results[count:], strict=True):
-                row.append((self.of(r), self.machine.arrays.get(r)))
+                row.append((self.columns.get(r), self.machine.arrays.get(r)))
             self._hand(s.states, s.body.results[:count])
         self.machine.loops.pop(s.var, None)
         self._hand(s.outs[:count], s.states)
         for o, result, row in zip(s.outs[count:], s.body.results[count:], rows, strict=True):
-            if result in self.columns:
-                self.columns[o] = stacked([p for p, _ in row], (self._size(o), self.width))
+            if any(p is not None for p, _ in row):  # which steps depend on the tangent may change from one to the next
+                self.columns[o] = stacked([p or self.none(result) for p, _ in row], (self._size(o), self.width))
             else:
                 shape = [self.machine.extent(d, f"axis {k} of {o.name}") for k, d in enumerate(o.shape)]
                 self.machine.arrays[o] = np.stack([a for _, a in row if a is not None]) if row else np.empty(shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from keyword import iskeyword
 from typing import Any
 
 from pullback.api import direction
@@ -21,6 +22,12 @@ from pullback.lang import tree
 from pullback.lang.annotations import MISSING, Leaf, Leaves, Spec
 from pullback.lang.tree import LEAF, Structure
 from pullback.source import Position, user_position
+
+
+def _field(name: str) -> str:
+    """An array's name as that of a field: what Lambdas give is named after them."""
+    plain = name.strip("_") or "r"
+    return f"{plain}_" if iskeyword(plain) else plain
 
 
 @dataclass
@@ -57,7 +64,7 @@ class _Parts:
         program, count = base.program, len(base.leaves)
         positions, wanted = self.wanted.wanted(signature)
         parts = split(program, positions, program.inputs[count:])
-        kind = namedtuple("Residuals", direction.unique([r.name.strip("_") or "r" for r in parts.residuals]))  # type: ignore[misc]
+        kind = namedtuple("Residuals", direction.unique([_field(r.name) for r in parts.residuals]))  # type: ignore[misc]
         fields = tuple(LEAF for _ in parts.residuals)
         residuals = Structure("namedtuple", kind, kind._fields, fields)
         slots = direction.result_slots(base.structure, program.outputs, "the result")

@@ -108,6 +108,20 @@ FOUND: Final[list[tuple[str, str, dict[str, Any], str, str]]] = [
         "",
     ),
     (
+        "residuals that a lambda gives",
+        "lambda x: pb.cos(pb.vmap(lambda r: x * r)(x))",
+        {"x": X},
+        "pb.forward_backward(f)[1](pb.forward_backward(f)[0](x)[1], np.ones((2, 2)))",
+        "",
+    ),
+    (
+        "a pattern of rows of which the last is constant",
+        "lambda x: pb.fold(5, (x[0], 2.0), lambda s, t: (pb.tanh(s[1]), s[0]))[1]",
+        {"x": X},
+        'pb.hessian(f, sparse="coloured")(x)',
+        "",
+    ),
+    (
         "an array under two guards of data",
         "lambda x: (lambda u: pb.sum(pb.where(x > 0, u, 0.0) + pb.where(x > 1, 2 * u, 0.0)))(pb.log(x))",
         {"x": Z},
