@@ -11,7 +11,13 @@ from jaxtyping import Float64
 
 import pullback as pb
 from pullback import Array
+from pullback.ad.edges import where_readable
+from pullback.ir import expr
+from pullback.ir.expr import Ref
+from pullback.ir.index import Cond, Var, as_index, cond, symbol
+from pullback.ir.types import f64
 from pullback.passes.operations import operation_count
+from pullback.rewrite.normal_form import peel_guards
 from pullback.testing import check_grads
 
 
@@ -98,3 +104,17 @@ def test_how_a_gradient_of_neighbours_moves() -> None:
     wanted = [2.0, -2.0 + 0.25, -0.25]
     np.testing.assert_allclose(twice.interpret(x, v), wanted)
     np.testing.assert_allclose(twice(x, v), wanted)
+
+
+def test_a_weight_whose_terms_have_guards_is_kept_in_range_at_both_ends() -> None:
+    """x[i + 1] under [i <= N - 2] a + [i <= N - 3] b, and x[i - 1] under [i >= 1] a + [i >= 2] b."""
+    n = symbol("N")
+    i, x, a, b = Var("i", n), Ref("x", f64, [n]), Ref("a", f64, [n]), Ref("b", f64, [n])
+    at = as_index(i)
+
+    def guards(shift: int, *conds: Cond) -> list[Any]:
+        weight = expr.add(*(expr.bracket((c,), expr.get(r, i)) for c, r in zip(conds, (a, b), strict=True)))
+        return peel_guards(where_readable(weight, x, (at + shift,)))[0]
+
+    assert guards(1, cond(">=", n - 2 - at), cond(">=", n - 3 - at)) == [cond(">=", n - 2 - at)]
+    assert guards(-1, cond(">=", at - 1), cond(">=", at - 2)) == [cond(">=", at - 1)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,11 @@ from jaxtyping import Float64
 
 import pullback as pb
 from pullback import Array
-from pullback.ad.jacobian import Mode, jacobian
+from pullback.ad.forward import jvp
+from pullback.ad.jacobian import Mode, elaborated, jacobian
+from pullback.ad.sweeps import sweep
 from pullback.ir.interpret import interpret
+from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program
 from pullback.ir.verify import verify
 from tests.unit.ad.test_blocks import CASES
@@ -83,3 +87,24 @@ def test_the_text_is_the_textbook_s(f: Callable[..., Any], wrt: int, value: str)
     program = pb.function(f).program(*(np.ones(tuple(3 for _ in range(r))) for r in {add: (1, 1), layer: (1, 2)}[f]))
     lines = print_program(jacobian(program, wrt, "reverse")).splitlines()
     assert any(value in line for line in lines), "\n".join(lines)
+
+
+TALL = "f(x: f64[]) { y = build i < 50 { x[] * x[] * as_f64(i) } k = build j < 900 { i64(1) } return y, k }"
+WIDE = "f(x: f64[50]) { y = build { sum i < 50 { x[i] * x[i] } } k = build j < 900 { i64(1) } return y, k }"
+
+
+@pytest.mark.parametrize(("text", "mode", "other"), [(TALL, "forward", "reverse"), (WIDE, "reverse", "forward")])
+def test_the_mode_with_fewer_sweeps_is_taken(text: str, mode: Any, other: Any) -> None:
+    """One sweep takes no matrix of unit vectors, fifty do; outputs that are integers take none."""
+    program = parse_program(text)
+    ranks = [max(r.rank for s in sweep(program, 0, m).body.statements for r in s.outs) for m in (mode, other)]
+    assert ranks == [1, 2]
+    one, many = (print_program(elaborated(program, 0, m)) for m in (mode, other))
+    assert print_program(elaborated(program, 0)) == one != many
+
+
+def test_derivatives_are_named_after_what_the_outputs_are_called() -> None:
+    program = parse_program("f(x: f64[3]) { y = build i < 3 { x[i] * x[i] } return y }")
+    program = replace(program, output_names=("area",))
+    assert jvp(program, [0]).output_names == ("area", "area_dot")
+    assert sweep(program, 0, "forward").output_names == ("area_jacobian",)

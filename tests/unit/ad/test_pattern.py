@@ -93,3 +93,17 @@ def test_the_extremum_is_a_place_that_depends_on_values() -> None:
 def test_rows_of_loops_without_trips() -> None:
     (found,) = patterns(pb.function(remembered).program(VECTOR), 0, [VECTOR[:0]])
     assert found.shape == (0, 0)
+
+
+def test_loops_beside_the_derivative_decide_nothing() -> None:
+    """How often a value is halved that no tangent goes through leaves the pattern as it is."""
+
+    def beside(x: Float64[Array, "N"], y: Float64[Array, ""]) -> Any:
+        halved = pb.while_loop(lambda s: s > 1.0, lambda s: s / 2, y, max_trips=60)
+        return x * x, halved
+
+    def inside(x: Float64[Array, "N"], y: Float64[Array, ""]) -> Any:
+        return pb.while_loop(lambda s: y > s[0], lambda s: (s[0] * 2, pb.roll(s[1], 1)), (1.0, x), max_trips=60)[1]
+
+    assert not depends_on_values(pb.function(beside).program(), 0)
+    assert depends_on_values(pb.function(inside).program(), 0)

@@ -34,3 +34,11 @@ def test_the_smallest_type_that_holds_them(extent: int, dtype: str) -> None:
 def test_a_result_keeps_its_type() -> None:
     program = specialise(parse_program(TEXT.replace("return y", "return y, p")), {"N": 3, "K": 4})
     assert narrow_positions(program) is program
+
+
+@pytest.mark.parametrize("bounds", ["[-1, 3)", "[0, K)"])
+def test_a_type_is_small_only_for_known_bounds_from_0_on(bounds: str) -> None:
+    text = f"f(x: f64[3, K]) {{ p in {bounds} = build n < 3 {{ argmax k < K {{ x[n, k] }} }} " \
+           "y = build n < 3 { f64(p[n]) } return y }"  # fmt: skip
+    program = parse_program(text)
+    assert narrow_positions(program) is program

@@ -60,3 +60,8 @@ def test_what_stays_as_it_is(value: str) -> None:
 def test_a_datum_of_each_place_is_none_of_the_block() -> None:
     text = "f(p: i64[2], g: f64[12]) { b = build { sum i < 24 { [i % 2 == data(p[i % 2], 2)] g[i // 2] } } return b }"
     assert summed(text) == "b = build { sum i < 24 { [i % 2 == data(p[i % 2], 2)] g[i // 2] } }"
+
+
+def test_blocks_that_do_not_fill_the_axis_stay() -> None:
+    text = "b = build { sum i < 7 { [i % 2 == data(p[i // 2], 2)] g[i // 2] } }"
+    assert summed(f"f(p: i64[4], g: f64[4]) {{ {text} return b }}") == text

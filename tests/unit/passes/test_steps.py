@@ -77,3 +77,10 @@ def test_what_stays_in_the_loop() -> None:
     assert folds(BACKWARD.replace("h1[n, k] + y", "w1[k, 0] + y")) == (2, 2)  # the sum is read
     assert folds(BACKWARD.replace("w1[k, m] +", "2.0 * w1[k, m] +")) == (2, 2)  # more than added to
     assert folds(BACKWARD.replace("4,", "64,").replace("n < 4", "n < 64")) == (2, 2)
+
+
+def test_what_stays_before_a_product_is_kept() -> None:
+    lines = joined(FORWARD.replace("p = build n", "g = build n < 4, k < 16 { tanh(h1[n, k]) } p = build n")
+                   .replace("p[n, k])", "p[n, k]) + g[n, k]"))  # fmt: skip
+    assert "g = build n < 4, k < 16 { tanh(h1[n, k]) }" in lines
+    assert lines[1].startswith("p = build t < 9")

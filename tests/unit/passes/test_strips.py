@@ -191,3 +191,18 @@ def test_gathered_rows_stay_in_the_cache_and_results_are_written_where_they_are_
     run = executable.run_poisoned(inputs)
     assert (run.peak, run.stray) == (lowered.memory.peak, 0)
     np.testing.assert_allclose(run.outputs[0], interpret(program, inputs, dims)[0], rtol=1e-13)
+
+
+def test_exact_programs_are_left_as_they_are() -> None:
+    program = specialise(parse_program(LAYERS.replace("RESULTS", "g")), {"N": 40, "M": 5, "K": 6})
+    exact = replace(program, notes={"exact": True})
+    assert strip_mine(exact) is exact
+    assert strip_for_caches(exact) is exact
+
+
+def test_a_maximum_along_the_axis_is_no_sum() -> None:
+    """Only sums are added up strip by strip."""
+    text = LAYERS.replace("s = build n < N { sum k < K { e[n, k] } }", "s = build k < K { max n < N { e[n, k] } }")
+    text = text.replace("s[n] * h[n, k]", "s[k] * h[n, k]")
+    program = specialise(parse_program(text.replace("RESULTS", "g, s")), {"N": 40, "M": 5, "K": 6})
+    assert_same(program, strip_mine(program))

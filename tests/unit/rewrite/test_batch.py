@@ -22,6 +22,17 @@ def chosen_twice(table: Any, n: Any) -> Any:
     return pb.cond(n > 0, lambda t: pb.cond(n < 5, lambda t: t[n], lambda t: t[0], t), lambda t: t[1], table)
 
 
+def looked_up_otherwise(table: Any, n: Any) -> Any:
+    """The branch of those for which a test fails reads there."""
+    return pb.cond(n >= 5, lambda t: t[1], lambda t: t[n] * t[0], table)
+
+
+def halved(table: Any, n: Any) -> Any:
+    """A loop without places that only ends where its branch is taken."""
+    loop = lambda t: pb.while_loop(lambda s: s[1] != 0, lambda s: (s[0] / 2, s[1] - 1), (t[0], n))[0]
+    return pb.cond(n > 0, loop, lambda t: t[1], table)
+
+
 def counted_down(table: Any, n: Any) -> Any:
     """A loop that only ends where its branch is taken."""
     step = lambda s: (s[0] * table[s[1]], s[1] - 1)
@@ -35,7 +46,7 @@ def counted_up(table: Any, n: Any) -> Any:
     return pb.while_loop(lambda s: s[0] < 5, step, (n, table[0]), max_trips=9)[1]
 
 
-@pytest.mark.parametrize("f", [looked_up, chosen_twice, counted_down, counted_up])
+@pytest.mark.parametrize("f", [looked_up, looked_up_otherwise, chosen_twice, counted_down, counted_up])
 def test_members_of_a_batch_run_by_themselves(f: Any) -> None:
     """Values and gradients by batch are those one by one."""
     single = pb.function(f)
@@ -55,3 +66,16 @@ def test_a_branch_not_taken_need_not_end() -> None:
     """The loop of n < 0 would go on for ever."""
     batched = pb.vmap(pb.function(counted_down), in_axes=(None, 0))
     np.testing.assert_array_equal(batched(TABLE, np.array([-7, 3, 0, 4])), [2.0, 24.0, 2.0, 120.0])
+
+
+def test_a_loop_without_places_need_not_end_where_its_branch_is_not_taken() -> None:
+    batched = pb.vmap(pb.function(halved), in_axes=(None, 0))
+    np.testing.assert_array_equal(batched.interpret(TABLE, np.array([-7, 3, 0, 1])), [2.0, 0.125, 2.0, 0.5])
+
+
+def test_the_rule_of_a_batched_function_is_batched() -> None:
+    """A rule that is no derivative, so that it is seen to be used."""
+    tripled = pb.custom_derivative(lambda x: pb.sin(x), vjp=lambda primals, out, bar: (3 * out * bar,))
+    rows = TABLE.reshape(1, 5)
+    slopes = pb.grad(lambda x: pb.sum(pb.vmap(tripled)(x)))
+    np.testing.assert_allclose(pb.function(slopes).interpret(rows), 3 * np.sin(rows))

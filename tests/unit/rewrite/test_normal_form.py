@@ -7,6 +7,7 @@ import numpy as np
 import pullback as pb
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
+from pullback.ir.printer import print_statement
 from pullback.ir.verify import verify
 from pullback.rewrite.normal_form import normalise
 
@@ -31,3 +32,18 @@ def test_exact_sums_keep_their_order() -> None:
     numbers = np.float64(1e16), np.float64(-1e16), np.float64(1.0)
     with pb.exact():
         assert f(*numbers) == f.interpret(*numbers) == pb.value_and_grad(f)(*numbers)[0] == 1.0
+
+
+def test_a_position_inside_of_an_index_becomes_an_array() -> None:
+    text = "f(x: f64[5], y: f64[5]) { z = build { x[data(argmax k < 5 { y[k] * y[k] }, 5)] } return z }"
+    made = normalise(parse_program(text))
+    assert [print_statement(s) for s in made.body.statements] == [
+        "z_argmax in [0, 5) = build { argmax k < 5 { y[k] * y[k] } }",
+        "z = build { x[data(z_argmax, 5)] }",
+    ]
+
+
+def test_what_a_transcendental_and_others_read_is_computed_once() -> None:
+    text = "f(x: f64[5], y: f64[5]) { z = build i < 5 { sin(x[i] / y[i]) * (x[i] / y[i]) } return z }"
+    made = normalise(parse_program(text))
+    assert sum(print_statement(s).count("/") for s in made.body.statements) == 1

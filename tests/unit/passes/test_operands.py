@@ -1,0 +1,25 @@
+"""`passes.operands`: a guarded factor becomes an operand only where its term is zero elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pullback.prim  # noqa: F401  (registers the primitives)
+from pullback.ir.interpret import interpret
+from pullback.ir.parser import parse_program
+from pullback.ir.printer import print_program
+from pullback.passes.operands import separate_operands
+
+TEXT = """f(x: f64[40, 30], w: f64[50, 30], c: f64[30]) {
+  y = build i < 40, j < 50 { sum k < 30 { c[k] > 0.0 ? x[i, k] * w[j, k] : OTHER } }
+  return y }"""
+
+
+@pytest.mark.parametrize(("other", "apart"), [("{}", True), ("1.0", False), ("0.0", False)])
+def test_what_is_no_zero_is_no_guard(other: str, apart: bool) -> None:
+    program = parse_program(TEXT.replace("OTHER", other))
+    made = separate_operands(program)
+    arrays = [np.random.default_rng(0).normal(size=[e.constant for e in r.shape]) for r in program.inputs]
+    np.testing.assert_allclose(interpret(made, arrays)[0], interpret(program, arrays)[0], rtol=1e-12)
+    assert (print_program(made) != print_program(program)) == apart
