@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import jax.scipy as jsp
+import jax.scipy.spatial.transform
 import numpy as np
 
 from benchmarks.functions.cases import Case
@@ -109,11 +110,12 @@ def airy(x: Any) -> Any:
 
     h = x / 8
     y, dy = 0.355028053887817239 + 0 * x, -0.258819403792806798 + 0 * x
-    for step in range(8):
-        c = coefficients(y, dy, step * h)
-        y = sum(a * h**n for n, a in enumerate(c))
-        dy = sum(n * a * h ** (n - 1) for n, a in enumerate(c) if n)
-    return y
+
+    def step(state: Any, k: Any) -> Any:
+        c = coefficients(*state, k * h)
+        return (sum(a * h**n for n, a in enumerate(c)), sum(n * a * h ** (n - 1) for n, a in enumerate(c) if n)), None
+
+    return jax.lax.scan(step, (y, dy), jnp.arange(8.0))[0][0]
 
 
 def ber(x: Any) -> Any:
@@ -261,7 +263,9 @@ def dirichlet_logpdf(x: Any, alpha: Any) -> Any:
 
 
 def multinomial_logpmf(x: Any, weights: Any) -> Any:
-    return jsp.stats.multinomial.logpmf(x, x.sum(), weights / weights.sum())
+    # jax.scipy.stats.multinomial takes integers only
+    p = weights / weights.sum()
+    return jsp.special.gammaln(x.sum() + 1) + (jsp.special.xlogy(x, p) - jsp.special.gammaln(x + 1)).sum()
 
 
 def multivariate_normal_logpdf(x: Any, mean: Any, cov: Any) -> Any:
