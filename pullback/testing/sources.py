@@ -372,7 +372,7 @@ class _Writer:
         """An integer."""
         if not self.integers:
             return f"pb.astype({self.element(self.pick(self.inputs))} > 0.1, pb.int64)"
-        text = self.element(self.pick(self.integers)[0])
+        text = self.element(self.pick(self.integers)[0]).replace(", fill=0.5", "")
         operator = self.pick(("//", "%", "*", "-", "&", "|", "^", "<<"))
         return f"({text} {operator} {int(self.rng.integers(1, 4))})"
 

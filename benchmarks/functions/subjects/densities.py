@@ -197,7 +197,15 @@ def geom_logpmf(k: Any, p: Any) -> Any:
     return (k - 1) * pb.log1p(-p) + pb.log(p)
 
 
-@case("scipy.stats.betabinom.logpmf", whole_floats(0, 9), whole_floats(9, 15), between(0.5, 4.0), between(0.5, 4.0))
+@case(
+    "scipy.stats.betabinom.logpmf",
+    whole_floats(0, 9),
+    whole_floats(9, 15),
+    between(0.5, 4.0),
+    between(0.5, 4.0),
+    tolerance=2e-5,
+    note="JAX's `betaln` is off by 3e-7 from 8 on, by 40 digits of mpmath",
+)
 def betabinom_logpmf(k: Any, n: Any, a: Any, b: Any) -> Any:
     return -pb.log1p(n) - betaln(n - k + 1, k + 1) + betaln(k + a, n - k + b) - betaln(a, b)
 
