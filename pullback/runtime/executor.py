@@ -36,7 +36,7 @@ from pullback.runtime.compile import (
 from pullback.runtime.load import Entry, Library
 from pullback.runtime.pool import pool_address
 from pullback.runtime.record import Parameter, Record, find_record, keep_record, record_key
-from pullback.runtime.shim import Form, fast_entry
+from pullback.runtime.shim import Form, fast_entry, interruptible
 from pullback.source import user_position
 
 if TYPE_CHECKING:  # the compiler itself is imported when a program is not in the cache
@@ -97,6 +97,7 @@ class Executable:
         self.in_place = dict(record.in_place)
         self._lowered = lowered
         self._entry = entry
+        self._run_now = interruptible(entry, record.arity)
         self._inputs = tuple(_Slot.of(p) for p in record.inputs)
         self._outputs = tuple(_Slot.of(p) for p in record.outputs)
 
@@ -178,10 +179,10 @@ class Executable:
         try:
             last = (self.pool,) if self.record.threaded else ()
             if not self.record.sites:
-                self._entry(*inputs, *outputs, *self._dims, memory, *last)
+                self._run_now(*inputs, *outputs, *self._dims, memory, *last)
                 return
             fault = np.zeros(2, np.int64)
-            code = self._entry(*inputs, *outputs, *self._dims, memory, address(fault), *last)
+            code = self._run_now(*inputs, *outputs, *self._dims, memory, address(fault), *last)
             if code:
                 raise check_error(self._site(code), int(fault[0]), int(fault[1]))
         finally:

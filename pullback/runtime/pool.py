@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pullback.errors import CompilerError
 from pullback.runtime.load import loaded
+from pullback.runtime.shim import extension
 
 FLAGS = ("-pthread",)
 
@@ -27,6 +28,10 @@ def _library() -> ctypes.CDLL | None:
         return None
     library.pb_pool_of.argtypes = [ctypes.c_int64]
     library.pb_pool_of.restype = ctypes.c_void_p
+    calls = extension()
+    if calls is not None:
+        library.pb_pool_guard.argtypes = [ctypes.c_void_p]
+        library.pb_pool_guard(calls.guard())
     return library
 
 

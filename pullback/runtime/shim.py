@@ -7,7 +7,11 @@ no `Python.h`, or the compiler cannot make an extension, calls go through ctypes
 from __future__ import annotations
 
 import ctypes
+import functools
+import os
+import sys
 import sysconfig
+import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from importlib.machinery import ExtensionFileLoader
@@ -51,9 +55,13 @@ def _extension() -> ModuleType | None:
     # the versions are part of the text, and so of the cache's key
     text = f"/* {sysconfig.get_config_var('SOABI')}, NumPy {np.__version__} */\n{text}"
     try:
-        return loaded(text, (f"-I{include}", f"-I{np.get_include()}"), _module)
+        module = loaded(text, (f"-I{include}", f"-I{np.get_include()}"), _module)
     except CompilerError:
         return None
+    module.main_thread(threading.main_thread().ident)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: module.main_thread(threading.get_ident()))
+    return module
 
 
 def _module(path: str) -> ModuleType:
@@ -130,6 +138,19 @@ def fast_entry(
         given,
     )
     return made
+
+
+def interruptible(function: Entry, arguments: int) -> Entry:
+    """The compiled function of so many arguments, as it is called where Ctrl-C may end it.
+
+    Args:
+        function: as ctypes has it. It must outlive what is returned.
+    """
+    module = extension()
+    if module is None or arguments > module.MOST_POINTERS or sys.maxsize < 2**63 - 1:
+        return function
+    address = ctypes.c_void_p.from_buffer(function).value  # type: ignore[arg-type]
+    return functools.partial(module.invoke, address)
 
 
 _quick: dict[type, type] = {}

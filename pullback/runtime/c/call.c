@@ -13,12 +13,17 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <structmember.h>
 #define NPY_NO_DEPRECATED_API NPY_1_20_API_VERSION
 #include <numpy/arrayobject.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #define MOST_ARRAYS 32
 #define MOST_AXES 16
@@ -170,6 +175,98 @@ static int overlap(const char *p, size_t p_bytes, const char *q, size_t q_bytes)
     return p < q + q_bytes && q < p + p_bytes;
 }
 
+/* Ctrl-C. Generated code holds nothing that could be lost: no lock, no memory of its own. So the signal's handler leaves
+   it by a jump, and nothing is asked while it runs. That is for the thread that Python gives signals to, where Python
+   would raise KeyboardInterrupt, and for calls that release the interpreter lock. While threads share out chunks of a
+   loop the handler leaves a note instead, which the pool reads (`runtime/c/pool.c`): others use what is on this stack. */
+
+typedef struct {
+    volatile sig_atomic_t active, shared, stop;
+    pthread_t thread;
+    void (*leave)(void);
+} Guard;
+
+#define INTERRUPTED (-2)
+#define LOOKS_APART 100000000 /* nanoseconds between two looks at who handles the signal */
+
+static sigjmp_buf way_out;
+static void leave(void) { siglongjmp(way_out, 1); }
+static Guard guard = {.leave = leave};
+static struct sigaction before; /* the handler of Python */
+static int guarding;
+static int64_t looked;
+
+static void on_interrupt(int number, siginfo_t *info, void *context) {
+    if (!guard.active) {
+        if (before.sa_flags & SA_SIGINFO) before.sa_sigaction(number, info, context);
+        else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) before.sa_handler(number);
+    } else if (!pthread_equal(pthread_self(), guard.thread)) {
+        pthread_kill(guard.thread, number);
+    } else if (guard.shared) {
+        guard.stop = 1;
+    } else {
+        guard.active = 0;
+        siglongjmp(way_out, 1);
+    }
+}
+
+/* Whether Python's own function handles the signal, the one that raises KeyboardInterrupt. */
+static int is_default(void) {
+    PyObject *module = PyImport_ImportModule("signal"), *found = NULL, *wanted = NULL;
+    if (module) found = PyObject_CallMethod(module, "getsignal", "i", SIGINT);
+    if (found) wanted = PyObject_GetAttrString(module, "default_int_handler");
+    int same = found && found == wanted;
+    PyErr_Clear();
+    Py_XDECREF(module);
+    Py_XDECREF(found);
+    Py_XDECREF(wanted);
+    return same;
+}
+
+/* Whether a call on this thread may be left; looks now and then who handles the signal, and takes it over. */
+static int may_leave(void) {
+    if (!pthread_equal(pthread_self(), guard.thread) || guard.active) return 0;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    int64_t now = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    if (looked && now - looked < LOOKS_APART) return guarding;
+    looked = now;
+    struct sigaction found;
+    guarding = 0;
+    if (sigaction(SIGINT, NULL, &found) || !is_default()) return 0;
+    if (!(found.sa_flags & SA_SIGINFO) || found.sa_sigaction != on_interrupt) {
+        before = found;
+        found.sa_sigaction = on_interrupt;
+        found.sa_flags |= SA_SIGINFO;
+        if (sigaction(SIGINT, &found, NULL)) return 0;
+    }
+    return guarding = 1;
+}
+
+/* The call without the interpreter lock; INTERRUPTED where Ctrl-C ended it. */
+static int call_released(void *address, void **pointers, int count) {
+    int guarded = may_leave();
+    PyThreadState *state = PyEval_SaveThread();
+    int code;
+    if (!guarded) {
+        code = call_address(address, pointers, count);
+    } else if (sigsetjmp(way_out, 0)) {
+        sigset_t mask;
+        sigemptyset(&mask);
+        sigaddset(&mask, SIGINT);
+        pthread_sigmask(SIG_UNBLOCK, &mask, NULL);
+        guard.active = guard.shared = guard.stop = 0;
+        code = INTERRUPTED;
+    } else {
+        guard.stop = 0;
+        guard.active = 1;
+        code = call_address(address, pointers, count);
+        guard.active = 0;
+    }
+    PyEval_RestoreThread(state);
+    return code;
+}
+
 static int call_now(Entry *self, void **pointers, int64_t fault[2]) {
     int count = self->inputs + self->outputs;
     for (int k = 0; k < self->dims; ++k) pointers[count++] = self->dim[k];
@@ -178,14 +275,7 @@ static int call_now(Entry *self, void **pointers, int64_t fault[2]) {
     pointers[count++] = arena.start;
     if (self->checked) pointers[count++] = fault;
     if (self->threaded) pointers[count++] = self->pool;
-    int code;
-    if (self->brief) {
-        code = call_address(self->address, pointers, count);
-    } else {
-        Py_BEGIN_ALLOW_THREADS
-        code = call_address(self->address, pointers, count);
-        Py_END_ALLOW_THREADS
-    }
+    int code = self->brief ? call_address(self->address, pointers, count) : call_released(self->address, pointers, count);
     if (arena.start) give_back(arena);
     return code;
 }
@@ -282,7 +372,8 @@ static PyObject *entry_run(Entry *self, PyObject *const *args, Py_ssize_t given,
     }
     int code = call_now(self, pointers, fault);
     if (code) {
-        if (code < 0) answer = Py_NewRef(Py_NotImplemented); /* no memory: the long way says for what */
+        if (code == INTERRUPTED) PyErr_SetNone(PyExc_KeyboardInterrupt);
+        else if (code < 0) answer = Py_NewRef(Py_NotImplemented); /* no memory: the long way says for what */
         else answer = PyObject_CallFunction(self->failed, "iLL", code, (long long)fault[0], (long long)fault[1]);
         goto done; /* `failed` raises */
     }
@@ -522,6 +613,34 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
     return (PyObject *)self;
 }
 
+/* invoke(address, *arguments) -> what the function there returns for these addresses and integers. */
+static PyObject *invoke(PyObject *module, PyObject *const *args, Py_ssize_t given) {
+    (void)module;
+    void *pointers[MOST_POINTERS];
+    if (given < 1 || given > MOST_POINTERS + 1) return PyErr_Format(PyExc_TypeError, "invoke: %zd arguments", given);
+    for (Py_ssize_t k = 1; k < given; ++k) pointers[k - 1] = (void *)(uintptr_t)PyLong_AsUnsignedLongLongMask(args[k]);
+    void *address = (void *)(uintptr_t)PyLong_AsUnsignedLongLongMask(args[0]);
+    if (PyErr_Occurred()) return NULL;
+    int code = call_released(address, pointers, (int)given - 1);
+    return code == INTERRUPTED ? PyErr_SetNone(PyExc_KeyboardInterrupt), NULL : PyLong_FromLong(code);
+}
+
+/* main_thread(ident): which thread Python gives signals to. */
+static PyObject *main_thread(PyObject *module, PyObject *ident) {
+    (void)module;
+    unsigned long found = PyLong_AsUnsignedLong(ident);
+    if (PyErr_Occurred()) return NULL;
+    guard.thread = (pthread_t)found;
+    looked = 0;
+    Py_RETURN_NONE;
+}
+
+/* guard() -> the address of what the pool of threads has to know of Ctrl-C. */
+static PyObject *guard_now(PyObject *module, PyObject *nothing) {
+    (void)module, (void)nothing;
+    return PyLong_FromVoidPtr(&guard);
+}
+
 /* lend(bytes) -> (address, bytes), for give_back(address, bytes). */
 static PyObject *lend_now(PyObject *module, PyObject *bytes) {
     (void)module;
@@ -550,6 +669,9 @@ static PyObject *keep_idle(PyObject *module, PyObject *bytes) {
 }
 
 static PyMethodDef methods[] = {{"entry", new_entry, METH_VARARGS, "An Entry."},
+                                {"invoke", (PyCFunction)(void (*)(void))invoke, METH_FASTCALL, "A call that Ctrl-C ends."},
+                                {"main_thread", main_thread, METH_O, "The thread that gets signals."},
+                                {"guard", guard_now, METH_NOARGS, "What Ctrl-C and the pool share."},
                                 {"lend", lend_now, METH_O, "An arena."},
                                 {"give_back", give_back_now, METH_VARARGS, "Take an arena back."},
                                 {"keep_idle", keep_idle, METH_O, "How many idle bytes are kept."},
@@ -564,5 +686,7 @@ PyMODINIT_FUNC PyInit__pullback_call(void) {
     word_slowly = PyUnicode_InternFromString("_call_slowly");
     if (!word_slowly) return NULL;
     entry_type = PyType_FromSpec(&entry_spec);
-    return entry_type ? PyModule_Create(&module) : NULL;
+    PyObject *made = entry_type ? PyModule_Create(&module) : NULL;
+    if (made && PyModule_AddIntConstant(made, "MOST_POINTERS", MOST_POINTERS)) Py_CLEAR(made);
+    return made;
 }

@@ -4,7 +4,8 @@
    like everyone else, so a thread that wakes late costs nothing but its help: whoever comes finds the next chunk in
    one atomic word, and the task counts as done when every chunk is. A second caller that finds the pool busy runs its
    chunks itself. Idle threads look for work for a while, then sleep; where there are more workers than processors
-   they sleep at once. After a fork the child has none of the threads: it starts afresh. */
+   they sleep at once. A caller that Ctrl-C may end (`runtime/c/call.c`) leaves from here: the chunks that are left are
+   skipped, and when nobody uses its stack any more it jumps. After a fork the child has none of the threads: it starts afresh. */
 
 #include <pthread.h>
 #include <signal.h>
@@ -26,11 +27,20 @@ struct pb_pool { /* what generated code knows */
 #define IDLE_NANOSECONDS 100000 /* how long an idle thread looks for work */
 #define PAUSES 64               /* looks between two looks at the clock */
 
+typedef struct { /* as in call.c */
+    volatile sig_atomic_t active, shared, stop;
+    pthread_t thread;
+    void (*leave)(void);
+} Guard;
+
+static Guard none, *guard = &none;
+
 typedef struct Pool Pool;
 struct Pool {
     pb_pool seen;
     Pool *next;
     int started, spins;
+    int guarded; /* whether the caller may be ended */
     pthread_mutex_t mutex; /* for those that sleep */
     pthread_cond_t work, done;
     int sleeping, waiting;
@@ -71,7 +81,8 @@ static void take_chunks(Pool *p, int64_t worker) {
         if (!__atomic_compare_exchange_n(&p->open, &open, open + ((uint64_t)1 << CHUNK_BITS), 1, __ATOMIC_ACQ_REL,
                                          __ATOMIC_ACQUIRE))
             continue;
-        p->task(p->context, next_chunk(open), worker); /* the task stays: this chunk is not done */
+        if (!p->guarded || !guard->stop)
+            p->task(p->context, next_chunk(open), worker); /* the task stays: this chunk is not done */
         if (__atomic_sub_fetch(&p->left, 1, __ATOMIC_SEQ_CST) == 0 && __atomic_load_n(&p->waiting, __ATOMIC_SEQ_CST)) {
             pthread_mutex_lock(&p->mutex);
             pthread_cond_signal(&p->done);
@@ -150,14 +161,23 @@ static void start_threads(Pool *p) {
     pthread_attr_destroy(&detached);
 }
 
+/* Nobody else uses the caller's stack: the note that Ctrl-C left is read. */
+static void unshare(void) {
+    guard->shared = 0;
+    if (guard->stop) guard->leave();
+}
+
 static void run(pb_pool *pool, Task task, void *context, int64_t chunks) {
     Pool *p = (Pool *)pool;
-    int idle = 0;
+    int idle = 0, guarded = guard->active && pthread_equal(pthread_self(), guard->thread);
+    if (guarded) guard->shared = 1;
     if (chunks < 2 || chunks > MOST_CHUNKS || pool->workers < 2
         || !__atomic_compare_exchange_n(&p->busy, &idle, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        if (guarded) unshare();
         for (int64_t k = 0; k < chunks; ++k) task(context, k, 0);
         return;
     }
+    p->guarded = guarded;
     if (!p->started) start_threads(p);
     p->task = task;
     p->context = context;
@@ -172,6 +192,7 @@ static void run(pb_pool *pool, Task task, void *context, int64_t chunks) {
     take_chunks(p, 0);
     wait_until(p, is_done, &p->waiting, &p->done);
     __atomic_store_n(&p->busy, 0, __ATOMIC_RELEASE);
+    if (guarded) unshare();
 }
 
 static void make_fresh(Pool *p) {
@@ -189,6 +210,9 @@ static void in_child(void) {
     pthread_mutex_init(&making, NULL);
     for (Pool *p = pools; p; p = p->next) make_fresh(p);
 }
+
+/* Tells the pools who may be ended. */
+void pb_pool_guard(Guard *of_calls) { guard = of_calls; }
 
 /* The pool of so many workers, made when first asked for and kept; NULL where there is no memory. */
 pb_pool *pb_pool_of(int64_t workers) {
