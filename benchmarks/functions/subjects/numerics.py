@@ -104,11 +104,11 @@ def fixed_quad(a: Any, b: Any) -> Any:
 )
 def quad(a: Any) -> Any:
     def f(i: Any, k: Any) -> Any:
-        t = (k - 40) / 12
+        t = (k - 80) / 24
         x = pb.sinh(math.pi / 2 * pb.sinh(t))
-        return math.pi / 24 * pb.cosh(t) * pb.cosh(math.pi / 2 * pb.sinh(t)) * pb.exp(-a[i] * x * x)
+        return math.pi / 48 * pb.cosh(t) * pb.cosh(math.pi / 2 * pb.sinh(t)) * pb.exp(-a[i] * x * x)
 
-    return pb.build(a.shape[0], lambda i: pb.sum_over(81, lambda k: f(i, k)))
+    return pb.build(a.shape[0], lambda i: pb.sum_over(161, lambda k: f(i, k)))
 
 
 @case(
