@@ -27,6 +27,7 @@ Way = tuple[Guard, ...]  # all of these hold; those that keep others in range st
 Ways = tuple[Way, ...]  # one of these is open; none: zero everywhere
 
 EVERYWHERE: Ways = ((),)
+MOST_WAYS = 32  # that are told apart
 MOST_CASES = 64  # in which conditions that are to leave no index out may all fail
 
 
@@ -57,9 +58,19 @@ def ways_of(e: Scalar, known: Callable[[Get], Ways] = lambda _: EVERYWHERE) -> W
 
 
 def either(parts: Iterable[Ways]) -> Ways:
-    """The ways of a sum; one that asks for more than another adds nothing."""
-    ways = list(dict.fromkeys(way for part in parts for way in part))
-    return tuple(w for w in ways if not any(set(other) < set(w) for other in ways))
+    """The ways of a sum; one that asks for more than another adds nothing. Of too many what all ask for is kept."""
+    ways = dict.fromkeys(way for part in parts for way in part)
+    if () in ways:
+        return EVERYWHERE
+    if len(ways) > MOST_WAYS:
+        return (_shared(tuple(ways)),)
+    asked = {way: set(way) for way in ways}
+    return tuple(w for w in ways if not any(other < asked[w] for other in asked.values()))
+
+
+def _shared(ways: Ways) -> Way:
+    """What all of some ways ask for."""
+    return tuple(g for g in ways[0] if all(g in way for way in ways))
 
 
 def renamed(ways: Ways, m: Substitution) -> Ways:
@@ -79,7 +90,7 @@ def test_of(ways: Ways) -> Scalar:
     """That one of them is open, as a bool scalar; what all ask for is asked once."""
     if not ways:
         return expr.const(False, types.bool_)
-    common = [g for g in ways[0] if all(g in way for way in ways)]
+    common = _shared(ways)
     rests = [[g for g in way if g not in common] for way in ways]
     if not all(rests):
         return all_of(common) if common else expr.const(True, types.bool_)
@@ -88,8 +99,7 @@ def test_of(ways: Ways) -> Scalar:
 
 def certain(ways: Ways, looked: Set[Ref]) -> Ways:
     """What all ways ask for, but for what was looked up among many elements: wider, and quick to test."""
-    common = [g for g in ways[0] if all(g in way for way in ways)]
-    return (tuple(g for g in common if isinstance(g, Cond) or looked.isdisjoint(g.refs)),)
+    return (tuple(g for g in _shared(ways) if isinstance(g, Cond) or looked.isdisjoint(g.refs)),)
 
 
 def without(ways: Ways, known: Set[Ref]) -> Ways:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 from pullback.codegen import sizes
 from pullback.codegen.kernels import Unit
@@ -11,6 +12,8 @@ from pullback.codegen.statements import Writer
 from pullback.codegen.text import shape_text, thousands, wrap
 from pullback.loops import nodes
 from pullback.loops.nodes import Call, For, Let, Loop, Parallel, Store
+
+MOST_ARGUMENTS = 1024  # that foreign function interfaces pass
 
 
 def is_threaded(unit: Unit) -> bool:
@@ -38,7 +41,18 @@ def entry_function(unit: Unit) -> str:
     if memory.lines:
         memory.line("")
     raw = f"({', '.join(params)}) {{\n" + "\n".join([*memory.lines, text, "    return 0;"]) + "\n}\n"
-    return wrap(f"int {unit.name}", names.resolve(raw, unit.style, frozenset(taken)))
+    found = wrap(f"int {unit.name}", names.resolve(raw, unit.style, frozenset(taken)))
+    return found if len(params) <= MOST_ARGUMENTS else found + _packed(unit, len(params))
+
+
+def _packed(unit: Unit, count: int) -> str:
+    """The same function for callers that cannot pass so many arguments: it takes an array of them."""
+    f = unit.function
+    first_dim = len(f.inputs) + len(f.outputs)
+    dims = range(first_dim, first_dim + len(f.dims))
+    values = (f"(int64_t)(intptr_t)arguments[{k}]" if k in dims else f"arguments[{k}]" for k in range(count))
+    lines = textwrap.fill(", ".join(values), 110, initial_indent=" " * 8, subsequent_indent=" " * 8)
+    return f"\nint {unit.name}_packed(void *const *arguments) {{\n    return {unit.name}(\n{lines});\n}}\n"
 
 
 def _arrays(unit: Unit, names: Names) -> list[str]:

@@ -38,6 +38,7 @@ from pullback.loops.nodes import (
 )
 
 # precedence of C operators, higher binds tighter
+LONG = 64  # operations of which each is the first operand of the next; more are not printed by recursion
 ATOM, POSTFIX, UNARY, PRODUCT, SUM, SHIFT, RELATION, EQUALITY, BITS, AND, OR, TERNARY = range(16, 4, -1)
 _OPERATOR: Final = {"*": PRODUCT, "/": PRODUCT, "%": PRODUCT, "+": SUM, "-": SUM, ">>": SHIFT, "<": RELATION,
                     ">": RELATION, "<=": RELATION, ">=": RELATION, "==": EQUALITY, "!=": EQUALITY, "&": BITS,
@@ -80,6 +81,7 @@ class Expressions:
         self.names = names
         self.helpers = helpers
         self.places: dict[Buffer, tuple[Buffer, Index]] = {}
+        self._inner: dict[int, tuple[Value, Text]] = {}  # operands whose text is there before it is asked for
 
     # Indices ----------------------------------------------------------------------------------------------------
 
@@ -173,6 +175,18 @@ class Expressions:
         return _wrap(self._value(v), at_least)
 
     def _value(self, v: Value) -> Text:
+        """The same as it is. Of a chain of operations, as sums of many terms are, the innermost comes first."""
+        known = self._inner.pop(id(v), None)
+        if known is not None:
+            return known[1]
+        chain = [v]
+        while isinstance(last := chain[-1], Binary):
+            chain.append(last.a)
+        for inner in reversed(chain[1:]) if len(chain) > LONG else ():
+            self._inner[id(inner)] = inner, self._text(inner)
+        return self._text(v)
+
+    def _text(self, v: Value) -> Text:
         match v:
             case Literal():
                 number = literal(v.value, v.type.dtype)

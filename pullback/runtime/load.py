@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pullback.clock import stage
+from pullback.codegen.entry import MOST_ARGUMENTS
 from pullback.errors import CompilerError
 from pullback.runtime.cache import runnable_copy
 from pullback.runtime.compile import Text, build_library, compiled_library
@@ -29,6 +30,11 @@ class Library(ctypes.CDLL):
 
     def entry(self, name: str, arity: int) -> Entry:
         """The function of this name, taking `arity` addresses as integers and returning int."""
+        if arity > MOST_ARGUMENTS:
+            packed = self[f"{name}_packed"]
+            packed.restype = ctypes.c_int
+            array = ctypes.c_void_p * arity
+            return lambda *arguments: packed(array(*arguments))
         entry = self[name]
         entry.argtypes = [ctypes.c_void_p] * arity
         entry.restype = ctypes.c_int

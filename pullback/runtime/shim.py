@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -114,7 +114,7 @@ def fast_entry(
         entry(*arguments, out=None) -> a tree of arrays and scalars, or NotImplemented for arguments that do not fit.
     """
     module = extension()
-    if module is None:
+    if module is None or isinstance(function, FunctionType):  # of very many arguments
         return None
     address = ctypes.c_void_p.from_buffer(function).value  # type: ignore[arg-type]
     made: Entry | None = module.entry(

@@ -84,3 +84,13 @@ def test_parentheses_only_where_they_are_needed() -> None:
     assert p.value(Binary("-", Binary("-", a, b, t), c, t)) == "a - b - c"
     assert p.value(Binary("*", Binary("+", a, b, t), Unary("-", c, t), t)) == "(a + b) * -c"
 
+
+
+def test_long_sums_are_printed_without_recursion() -> None:
+    x = Read(Temp("x", scalar(f64)))
+    total: Value = x
+    for _ in range(5000):
+        total = Binary("+", total, x, scalar(f64))
+    names = Names()
+    text = names.resolve(Expressions(names, Helpers()).value(Unary("-", total, scalar(f64))))
+    assert text == "-(" + " + ".join(["x"] * 5001) + ")"

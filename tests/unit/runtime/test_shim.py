@@ -6,7 +6,7 @@ import gc
 import sys
 import threading
 import weakref
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -170,6 +170,16 @@ def test_trees_and_names_need_no_long_way(monkeypatch: pytest.MonkeyPatch) -> No
             forth(*wrong)
     with pytest.raises(TypeError, match="not callable"):
         scaled(s, x=x, k=k)
+
+
+@pytest.mark.parametrize("specialise", ["always", "never"])
+def test_more_arguments_than_ctypes_passes(specialise: Literal["always", "never"]) -> None:
+    @pb.function(specialise=specialise)
+    def last(xs: tuple[Float64[Array, "N"], ...]) -> Any:
+        return xs[0] + 2 * xs[-1]
+
+    xs = tuple(np.full(3, float(k)) for k in range(1030))
+    assert last(xs).tolist() == [2058.0] * 3
 
 
 def test_sizes_numbers_and_captured_arrays_need_no_long_way() -> None:
