@@ -39,11 +39,11 @@ Named = DimSymbol | Var | Data
 
 def verify_function(function: Function, plan: MemoryPlan | None = None) -> None:
     """Raise VerifyError [E310] for the first rule that is broken."""
-    known = frozenset((*function.inputs, *function.outputs))
-    _Scopes(known, arena=True).body(function.body, frozenset(function.dims), frozenset())
     for s in nodes.walk(function.body):
         if isinstance(s, Call):
             _call(s)
+    known = frozenset((*function.inputs, *function.outputs))
+    _Scopes(known, arena=True).body(function.body, frozenset(function.dims), frozenset())
     if plan is not None:
         _offsets(plan)
         _Memory(plan).body(function.body, {})
@@ -66,12 +66,14 @@ def _call(s: Call) -> None:
 
 def _kernel(k: Kernel) -> None:
     """A kernel by itself."""
-    for body in (k.body, k.portable or ()):
-        _Scopes(frozenset(k.params), arena=False).body(body, frozenset(k.indices), frozenset())
     written = {p for p in k.params if p.written}
-    for s in nodes.walk(k.body):
+    for s in nodes.walk((*k.body, *(k.portable or ()))):
         if isinstance(s, Call):
             _call(s)
+    for body in (k.body, k.portable or ()):
+        _Scopes(frozenset(k.params), arena=False).body(body, frozenset(k.indices), frozenset())
+    for s in nodes.walk(k.body):
+        if isinstance(s, Call):
             for p, a in zip(s.kernel.params, s.arguments, strict=True):
                 _require(not p.written or a.buffer in written, f"{k.name} lets {s.kernel.name} write {a.buffer}")
         if isinstance(s, nodes.Procedure):

@@ -238,3 +238,13 @@ def test_a_call_inside_its_own_rule_is_text_and_is_checked():
     before, after = text.rsplit("call solve_lower", 1)
     with pytest.raises(PullbackError, match="no call around has the name other"):
         verify(parse_program(before + "call other" + after))
+
+
+def test_numbers_among_the_arguments_stay_numbers() -> None:
+    """A count of ones takes the dtype of what it meets, in the function and in its rule."""
+    scaled = pb.custom_derivative(lambda x, k: x * k, vjp=lambda p, out, bar: (3 * p[1] * bar, bar * p[0]))
+    f = pb.function(lambda x: scaled(x, pb.sum_over(4, lambda i: 1.0)))
+    x = np.array(2.0, np.float32)
+    assert f.interpret(x) == np.float32(8.0)
+    (slope,) = [pb.grad(f).interpret(x)]
+    assert (slope, slope.dtype) == (12.0, np.float32)

@@ -16,7 +16,8 @@ from pullback.derivation.render import Derivation
 from pullback.errors import DerivativeError
 from pullback.ir import expr
 from pullback.rewrite.fired import Step
-from pullback.rewrite.steps import Local, Solved
+from pullback.ir.program import Build
+from pullback.rewrite.steps import Local, Rewritten, Solved
 
 Vector, Matrix = Float64[Array, "N"], Float64[Array, "N M"]
 
@@ -125,3 +126,28 @@ def test_dims_that_are_not_small_are_found() -> None:
     derivation = pb.grad(late).derivation(check=True)
     assert derivation is not None
     assert derivation.checked.steps >= 5
+
+
+def test_what_claims_nothing_is_counted_apart() -> None:
+    d = derived(quotients)
+    checked = check(d.program, d.steps)
+    assert 0 < checked.others < len(d.steps)
+    assert checked.steps + checked.others == len(d.steps)
+
+
+def test_a_pass_that_changes_a_value_is_found() -> None:
+    """What it had before is what it was given."""
+    d = derived(network)
+
+    def negative(f: Rewritten) -> Rewritten | None:
+        body = f.after.body
+        last = next((s for s in body.statements if s.outs == body.results[-1:] and isinstance(s, Build)), None)
+        if last is None:
+            return None
+        value = expr.mul(expr.const(-1, last.outs[0].dtype), last.values[0])
+        wrong = [replace(s, values=(value,)) if s is last else s for s in body.statements]  # type: ignore[type-var]
+        return replace(f, after=f.after.with_body(replace(body, statements=tuple(wrong))))
+
+    assert any(isinstance(s.formula, Rewritten) and s.formula.before is not s.formula.after for s in d.steps)
+    with pytest.raises(DerivativeError, match="changes a value by"):
+        check(d.program, planted(d, negative, Rewritten))

@@ -214,3 +214,13 @@ def test_random_chains(seed: int) -> None:
     rng = np.random.default_rng(seed)
     program = parse_program(random_text(rng))
     assert_same(program, {"M": int(rng.integers(2, 24)), "N": int(rng.integers(17, 40))}, seed)
+
+
+@needs_c
+@pytest.mark.parametrize("op", ["max", "min"])
+def test_extremes_of_a_few_are_written_out(op: str) -> None:
+    """Each element is compared with the extreme of those before."""
+    assert_same(parse_program(f"""few(x: f64[N, 3], y: f64[N]) {{
+        m = build n < N {{ {op} k < 3 {{ x[n, k] }} }}
+        z = build n < N {{ m[n] * y[n] }}
+        return m, z }}"""), {"N": 140})

@@ -143,3 +143,12 @@ def test_working_memory_of_a_kernel_is_planned_for_its_call() -> None:
     memory = plan(function)
     assert memory.bytes == 832
     verify_function(function, memory)
+
+
+def test_finds_a_call_with_an_argument_too_many() -> None:
+    function, memory = lowered("same_init", N=20)
+    calls = [s for s in function.body if isinstance(s, Call)]
+    wrong = replace(calls[0], arguments=(*calls[0].arguments, calls[0].arguments[0]))
+    body = tuple(wrong if s is calls[0] else s for s in function.body)
+    with pytest.raises(VerifyError, match="arguments"):
+        verify_function(replace(function, body=body), memory)

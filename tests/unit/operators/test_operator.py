@@ -53,6 +53,9 @@ def test_text(expression: Operator, text: str) -> None:
 def test_sums_and_products_act_as_they_read() -> None:
     np.testing.assert_allclose((A @ B + 2 * H - 1)(X), A.array @ X @ B.array + 2 * H.array * X - X)
     np.testing.assert_allclose((A @ B).inverse()((A @ B) @ X), X, rtol=1e-13)
+    np.testing.assert_allclose((A / 4)(X), A.array @ X / 4)
+    np.testing.assert_allclose((2 - A)(X), 2 * X - A.array @ X)
+    np.testing.assert_allclose(B(X[0]), X[0] @ B.array)
 
 
 def test_zero_is_neutral_and_absorbing_for_anything() -> None:
