@@ -20,6 +20,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 _PACKAGE = str(Path(__file__).parent)
+_PROGRAM = str(Path(__file__).parent / "cli")
 _MODELS = str(Path(__file__).parent / "nn" / "models")  # networks that come along are written as users write theirs
 
 
@@ -85,8 +86,14 @@ def is_ours(file: str) -> bool:
     return file.startswith(_PACKAGE) and not file.startswith(_MODELS)
 
 
+@cache
+def _is_program(file: str) -> bool:
+    return file.startswith(_PROGRAM)
+
+
 class _Standing(threading.local):
-    position: Position | None = None
+    position: Position | None = None  # what no frame says
+    defined: Position | None = None  # where the function is defined that the command line works on
 
 
 _STANDING = _Standing()
@@ -100,6 +107,11 @@ def standing_at(position: Position | None) -> Iterator[None]:
         yield
     finally:
         _STANDING.position = before
+
+
+def working_on(position: Position | None) -> None:
+    """The command line works on the function defined there: what has no place of its own is placed there."""
+    _STANDING.defined = position
 
 
 def return_position(code: CodeType | None) -> Position | None:
@@ -116,5 +128,7 @@ def user_position() -> Position | None:
         return _STANDING.position
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_ours(frame.f_code.co_filename):
+        if _is_program(frame.f_code.co_filename):
+            return _STANDING.defined
         frame = frame.f_back
     return None if frame is None else Position(frame.f_code, frame.f_lasti)

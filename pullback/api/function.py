@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Hashable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
@@ -107,6 +107,20 @@ def _only_arrays(spec: Spec) -> bool:
             return False
 
 
+_COLLECTED: list[Function] | None = None
+
+
+@contextmanager
+def collecting() -> Iterator[list[Function]]:
+    """The functions that are defined inside, which nobody checks as yet."""
+    global _COLLECTED
+    before, _COLLECTED = _COLLECTED, []
+    try:
+        yield _COLLECTED
+    finally:
+        _COLLECTED = before
+
+
 class Function:
     """A traced function. Call it with NumPy arrays, or inside another traced function.
 
@@ -139,6 +153,7 @@ class Function:
     ) -> None:
         self.python = f
         self.name = name_of(f)
+        self.place = user_position()  # where it was made
         self._options = {"threads": threads, "specialise": specialise, "donate": donate, "memory": memory,
                          "memory_limit": memory_limit, "debug": debug}  # fmt: skip
         self._threads = threads
@@ -194,20 +209,28 @@ class Function:
 
     def define(self) -> None:
         """Trace now where the annotations say enough, so that errors appear where the function is defined."""
+        if _COLLECTED is not None and not is_tracing():
+            _COLLECTED.append(self)
+            return
+        try:
+            self.check()
+        except NameError as error:
+            if isinstance(error, UnboundLocalError):
+                raise
+            # a global that is bound later: the check moves to the first use
+
+    def check(self) -> bool:
+        """Trace what the annotations determine; False where they leave something open."""
         try:
             given = [replace(p, default=MISSING) if p.default is None else p for p in self.parameters]
             for parameters in (given, self.parameters):  # with what may be None, and without
                 self.traced(signature_of(parameters, None)[0])
         except Undetermined:
-            pass
-        except NameError as error:
-            if isinstance(error, UnboundLocalError):
-                present(error)
-                raise
-            # a global that is bound later: the check moves to the first use
+            return False
         except Exception as error:
             present(error)
             raise
+        return True
 
     def traced(self, signature: Signature) -> Traced:
         """The function traced for a signature, once."""

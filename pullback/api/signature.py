@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pullback.errors import DTypeError, TraceError
+from pullback.errors import DTypeError, TraceError, UndefinedNameError
 from pullback.ir import types
 from pullback.ir.types import DType
 from pullback.lang import elsewhere
@@ -67,7 +67,15 @@ def parameters_of(f: Callable[..., Any]) -> list[Parameter]:
         TraceError: [E149] f is nothing that can be traced. [E107] a parameter cannot be.
     """
     check_traceable(f)
-    annotations = function_annotations(f)
+    try:
+        annotations = function_annotations(f)
+    except NameError as error:
+        raise UndefinedNameError(
+            "E148",
+            f"{name_of(f)}: an annotation names {error.name!r}, which is not defined",
+            position=user_position(),
+            remedy="import it, or define it before the first call",
+        ) from None
     out = []
     for p in inspect.signature(f).parameters.values():
         if p.kind is p.VAR_KEYWORD:

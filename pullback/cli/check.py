@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pullback.cli.options import add_json, import_file, traced_functions
+from pullback.api.function import Function, collecting
+from pullback.cli.options import add_json, import_file, last_place
 from pullback.cli.output import print_json
-from pullback.errors import PullbackError
+from pullback.errors import PullbackError, UsageError
+from pullback.source import working_on
 
 __all__ = ["register", "run"]
+
+OPEN = "its annotations leave element types, ranks or static values open"
 
 
 def register(commands: Any) -> None:
@@ -31,58 +33,58 @@ def register(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Collect the errors; the exit status is 1 when there are any."""
     path = Path(options.file)
+    stopped: PullbackError | None = None
+    with collecting() as functions:
+        try:
+            import_file(path)
+        except PullbackError as error:  # what is defined above is checked all the same
+            stopped = error
     errors: list[PullbackError] = []
-    names: list[str] = []
-    try:
-        with _collecting(errors):
-            module = import_file(path)
-            names = list(traced_functions(module))
-    except PullbackError as error:
-        # An error outside any definition ends the import. What failed to import only because a definition before
-        # it has failed says nothing new.
-        if not (errors and error.code == "E602"):
+    unchecked: list[Function] = []
+    for function in functions:
+        try:
+            if not _check(function):
+                unchecked.append(function)
+        except PullbackError as error:
             errors.append(error)
-    single = [part for found in errors for part in _parts(found)]
+    if stopped is not None and (not errors or stopped.message not in [e.message for e in errors]):
+        errors.append(stopped)
+    single = list({part.message: part for found in errors for part in _parts(found)}.values())
     for one in single:
         print(one, file=sys.stderr)
+    count = len(functions) - len(unchecked)
     if not single:
-        print(f"{path}: {len(names)} functions, no errors")
+        print(f"{path}: {count} function{'' if count == 1 else 's'}, no errors")
+    for function in unchecked:
+        line = "" if function.place is None else f", line {function.place.line}"
+        print(f"not checked: {function.name}{line}: {OPEN}")
     if options.json:
-        print_json({"errors": [_row(one, path) for one in single]})
+        rows = [{"name": f.name, "line": f.place and f.place.line, "why": OPEN} for f in unchecked]
+        print_json({"errors": [_row(one, path) for one in single], **({"unchecked": rows} if rows else {})})
     return 1 if single else 0
 
 
-@contextmanager
-def _collecting(errors: list[PullbackError]) -> Iterator[None]:
-    """While a file is imported, note the error of a definition instead of ending the import with it."""
-    import pullback
+def _check(function: Function) -> bool:
+    """Whether the annotations say enough to check a function.
 
-    define = pullback.function
-
-    def function(f: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-        if f is None:
-            return lambda f: function(f, **options)
-        try:
-            return define(f, **options)
-        except PullbackError as error:
-            errors.append(error)
-            return _Failed(error)
-
-    pullback.function = function
+    Raises:
+        PullbackError: what is wrong in it; [E608] Python's own error in it.
+    """
+    working_on(function.place)
     try:
-        yield
+        return function.check()
+    except PullbackError:
+        raise
+    except Exception as error:
+        place = last_place(error, function.place.file if function.place else "")
+        raise UsageError(
+            "E608",
+            f"{function.name} could not be checked: {type(error).__name__}: {error}",
+            position=place or function.place,
+            remedy="mend it: it would stop at its first use",
+        ) from error
     finally:
-        pullback.function = define
-
-
-class _Failed:
-    """Stands for a function whose definition failed. Using it fails with the same error, which is not shown twice."""
-
-    def __init__(self, error: PullbackError) -> None:
-        self._error = error
-
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
-        raise RuntimeError("its definition has failed")
+        working_on(None)
 
 
 def _parts(error: PullbackError) -> list[PullbackError]:

@@ -8,13 +8,14 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from pullback.cli import bench, check, explain, export, primitives, train
+from pullback.cli import bench, check, explain, explain_error, export, primitives, train
 from pullback.errors import PullbackError, UsageError
+from pullback.source import working_on
 
 __all__ = ["main"]
 
 INTERRUPTED = 130
-COMMANDS = (train, export, explain, check, bench, primitives)
+COMMANDS = (train, export, explain, explain_error, check, bench, primitives)
 
 
 class Parser(argparse.ArgumentParser):
@@ -68,6 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
+    finally:
+        working_on(None)
     return status
 
 

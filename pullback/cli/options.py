@@ -6,15 +6,15 @@ import argparse
 import importlib.util
 import math
 import sys
-import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType, TracebackType
 from typing import Any
 
 from pullback.errors import PullbackError, UsageError
+from pullback.source import Position, working_on
 
-__all__ = ["add_dims", "add_json", "at_least", "dims_of", "find_function", "import_file", "positive"]
+__all__ = ["add_dims", "add_json", "at_least", "dims_of", "find_function", "import_file", "last_place", "positive"]
 
 
 def add_json(command: argparse.ArgumentParser) -> None:
@@ -94,10 +94,12 @@ def import_file(path: Path) -> ModuleType:
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
+        facts = (f"line {error.lineno}",) if isinstance(error, SyntaxError) and error.lineno is not None else ()
         raise UsageError(
             "E602",
-            f"{path} could not be imported: {type(error).__name__}: {error}",
-            facts=_last_place(error, path),
+            f"{path} could not be imported: {type(error).__name__}: {error}; what is below was not looked at",
+            position=last_place(error, str(path)),
+            facts=facts,
             remedy=f"python {path}",
         ) from error
     finally:
@@ -107,13 +109,18 @@ def import_file(path: Path) -> ModuleType:
     return module
 
 
-def _last_place(error: BaseException, path: Path) -> tuple[str, ...]:
+def last_place(error: BaseException, file: str) -> Position | None:
     """The last line of the user's file that was running."""
-    if isinstance(error, SyntaxError) and error.lineno is not None:
-        return (f"line {error.lineno}",)
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
-    return (f"line {lines[-1]}",) if lines else ()
+    own = (file, str(Path(file).resolve()))
+    places = [Position(f.f_code, at) for f, at in _frames(error.__traceback__) if f.f_code.co_filename in own]
+    return places[-1] if places else None
+
+
+def _frames(tb: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
+    """Frames with the instruction that was running."""
+    while tb is not None:
+        yield tb.tb_frame, tb.tb_lasti
+        tb = tb.tb_next
 
 
 def find_function(target: str) -> Any:
@@ -136,7 +143,9 @@ def find_function(target: str) -> Any:
             facts=(f"traced functions: {known}",),
             remedy=f"{file}:{next(iter(names))}" if names else "decorate the function with @pb.function",
         )
-    return names[name]
+    found = names[name]
+    working_on(getattr(found, "place", None))
+    return found
 
 
 def traced_functions(module: ModuleType) -> dict[str, Any]:

@@ -175,6 +175,104 @@ def test_check_of_a_missing_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert [error["code"] for error in last_object(out)["errors"]] == ["E602"]
 
 
+EVERY_KIND = """
+import pullback as pb
+from pullback import function
+from jaxtyping import Float32
+from pullback import Array
+
+@function
+def uses_one_below(x: Float32[Array, "N"]):
+    return helper(x)
+
+@pb.function
+def misspelt(x: Float32[Array, "N"]):
+    return x * scael
+
+@pb.function
+def python_error(x: Float32[Array, "N"]):
+    return x * {}["a"]
+
+@pb.function
+def left_open(x):
+    return x
+
+class Model:
+    @staticmethod
+    @pb.function
+    def run(x: Float32[Array, "N"], y: Float32[Array, "M"]):
+        return x + y
+
+@pb.function
+def helper(x: Float32[Array, "N"]):
+    return x
+
+print(1 / 0)
+
+@pb.function
+def below(x: Float32[Array, "N"]):
+    return x + None
+"""
+
+
+def test_check_says_what_it_could_not_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "kinds.py"
+    path.write_text(EVERY_KIND)
+    assert main(["check", str(path), "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert err.replace(str(path), "kinds.py") == """\
+UndefinedNameError [E148] misspelt: the name 'scael' is not defined
+  --> kinds.py:13:16
+   |     return x * scael
+   |                ^^^^^
+  try: define it before the first call      See docs/reference/errors.md#E148
+UsageError [E608] python_error could not be checked: KeyError: 'a'
+  --> kinds.py:17:16
+   |     return x * {}["a"]
+   |                ^^^^^^^
+  try: mend it: it would stop at its first use      See docs/reference/errors.md#E608
+ShapeError [E101] add: shapes [N] and [M] do not broadcast: axis 0 of x = N, axis 0 of y = M
+  --> kinds.py:27:16
+   |         return x + y
+   |                ^^^^^
+   | x : f32[N]      y : f32[M]
+  try: give both the same dim name in the annotations if they are equal, or reshape one of them\
+      See docs/reference/errors.md#E101
+UsageError [E602] kinds.py could not be imported: ZeroDivisionError: division by zero; what is below was not looked at
+  --> kinds.py:33:7
+   | print(1 / 0)
+   |       ^^^^^
+  try: python kinds.py      See docs/reference/errors.md#E602
+"""
+    why = "its annotations leave element types, ranks or static values open"
+    assert f"not checked: left_open, line 19: {why}" in out
+    assert last_object(out)["unchecked"] == [{"name": "left_open", "line": 19, "why": why}]
+
+
+def test_errors_without_a_place_are_placed_where_the_function_is(
+    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", f"{good}:twice", "--out", str(tmp_path), "--dim", "M=3"]) == 1
+    _, err = capsys.readouterr()
+    assert err.replace(str(good), "good.py") == """\
+ShapeError [E106] twice has no dim M
+  --> good.py:13:2
+   | @pb.function
+   |  ^^^^^^^^^^^
+   | (x: f32[N]) -> f32[N]
+  try: its dims are N      See docs/reference/errors.md#E106
+"""
+
+
+def test_explain_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain-error", "e102"]) == 0
+    assert capsys.readouterr().out == "E102: A product sums over an axis whose extents differ in its two operands.\n"
+    assert main(["explain-error"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) > 80
+    assert main(["explain-error", "E999"]) == 1
+    assert "E609" in capsys.readouterr().err
+
+
 def test_check_leaves_the_decorator_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import pullback
 

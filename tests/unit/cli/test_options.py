@@ -78,7 +78,8 @@ def test_the_failing_line_is_named(tmp_path: Path) -> None:
     path.write_text("def f():\n    1 / 0\n\nf()\n")
     with pytest.raises(UsageError) as caught:
         import_file(path)
-    assert caught.value.facts == ("line 2",)
+    assert caught.value.position is not None
+    assert caught.value.position.line == 2
 
 
 def test_missing_files_and_functions(tmp_path: Path) -> None:

@@ -1,0 +1,47 @@
+"""`pullback explain-error E103`: what the reference says of an error's code."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any
+
+import pullback
+from pullback.errors import UsageError
+
+__all__ = ["register", "run", "sections"]
+
+
+def register(commands: Any) -> None:
+    """Add the subcommand."""
+    command = commands.add_parser(
+        "explain-error",
+        help="say what an error's code means",
+        description="Print what the reference says of an error's code; without one, the codes that there are.",
+    )
+    command.add_argument("code", metavar="E103", nargs="?")
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the section of a code, or all codes."""
+    found = sections()
+    if options.code is None:
+        print("\n".join(f"{code}  {text.splitlines()[0]}" for code, text in found.items()))
+        return 0
+    code = options.code.upper()
+    if code not in found:
+        raise UsageError("E609", f"there is no error {options.code}", remedy="`pullback explain-error` lists the codes")
+    print(f"{code}: {found[code]}")
+    return 0
+
+
+def sections() -> dict[str, str]:
+    """The sections of the reference by code: of the page that is installed with the package, or of the repository's."""
+    package = Path(pullback.__file__).parent
+    installed = package / "errors.md"
+    page = installed if installed.is_file() else package.parent / "docs" / "reference" / "errors.md"
+    parts = re.split(r"^#+ (E\d{3})$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    texts = (re.split(r"^#", text, maxsplit=1, flags=re.MULTILINE)[0].strip() for text in parts[2::2])
+    return dict(sorted(zip(parts[1::2], texts, strict=True)))
