@@ -34,6 +34,8 @@ from pullback.ir import types as _types
 from pullback.lang.annotations import Static
 from pullback.lang.arrange import broadcast_arrays, broadcast_shapes, diag, kron, meshgrid, pad, split, swapaxes, vander
 from pullback.lang.array import Array
+from pullback.lang.complex import angle, complex64, complex128, conj, imag, real
+from pullback.lang.complex import make_complex as complex
 from pullback.lang.composed import (
     count_nonzero,
     cumulative_max,
@@ -239,6 +241,7 @@ __all__ = [
     "add",
     "all",
     "all_over",
+    "angle",
     "any",
     "any_over",
     "arange",
@@ -270,8 +273,12 @@ __all__ = [
     "ceil",
     "checkpoint",
     "clip",
+    "complex",
+    "complex64",
+    "complex128",
     "concat",
     "cond",
+    "conj",
     "convolve",
     "copysign",
     "cos",
@@ -317,6 +324,7 @@ __all__ = [
     "hvp",
     "hypot",
     "iinfo",
+    "imag",
     "in_range",
     "inf",
     "int8",
@@ -377,6 +385,7 @@ __all__ = [
     "prod",
     "prod_over",
     "quantile",
+    "real",
     "reciprocal",
     "relu",
     "remainder",

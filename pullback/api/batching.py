@@ -77,7 +77,7 @@ class BatchedSpec(Spec):
             if single is not v:
                 originals[id(single)] = (v, a)
             singles.append(single)
-        structure, leaves, values = self.spec.leaves(tree.unflatten(outer, singles), path)
+        structure, leaves, values = self.spec.leaves(tree.unflatten(outer, singles, apart=True), path)
         axis_of = {id(v): a for v, a in zip(given, wanted, strict=True)}
         out, restored = [], []
         for leaf, v in zip(leaves, values, strict=True):

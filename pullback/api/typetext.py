@@ -58,6 +58,10 @@ def _tree(s: Structure, leaves: Iterator[str]) -> str:
             return "None"
         case "dict":
             return "{" + ", ".join(f"{k}: {_tree(c, leaves)}" for k, c in zip(s.keys, s.children)) + "}"
+        case "complex":
+            one, other = (_tree(c, leaves) for c in s.children)
+            whole = one.replace("f32", "c64").replace("f64", "c128")
+            return whole if one == other else f"complex({one}, {other})"
         case "list":
             return "[" + ", ".join(_tree(c, leaves) for c in s.children) + "]"
         case "tuple":

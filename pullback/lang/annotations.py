@@ -16,7 +16,7 @@ import types as python_types
 import typing
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from pullback.lang.arguments import (
     numpy_dtype,
     wrong_dtype,
 )
+from pullback.lang.composite import Composite
 from pullback.lang.distinct import distinct
 from pullback.lang.extents import Token, parse_dim
 from pullback.lang.handle import Handle, type_text
@@ -264,6 +265,25 @@ class ArraySpec(Spec):
 
 
 @dataclass
+class ComplexSpec(Spec):
+    """A jaxtyping array type of complex numbers: two arrays, its parts."""
+
+    part: ArraySpec
+
+    def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102
+        parts: Sequence[Any] = (MISSING, MISSING)
+        if value is not MISSING:
+            value = value if Composite.is_one(value) or isinstance(value, Handle) else as_numpy(value, path)
+            if not Composite.is_one(value):
+                raise DTypeError("E122", f"{path} is {found_text(value)} of real numbers, its annotation says "
+                                 f"{self.part.text}", remedy=f"`{path}.astype(np.complex128)` converts it")
+            parts = Composite.parts(value)
+        found = [self.part.leaves(v, f"{path}.{name}") for v, name in zip(parts, tree.PAIR.keys)]
+        structure = dataclasses.replace(tree.PAIR, children=tuple(s for s, _, _ in found))
+        return structure, [leaf for _, more, _ in found for leaf in more], [v for _, _, more in found for v in more]
+
+
+@dataclass
 class OptionalSpec(Spec):
     """`X | None`: whether it is None is known when the function is traced."""
 
@@ -481,12 +501,13 @@ def function_annotations(f: Callable[..., Any]) -> dict[str, Any]:
     return {k: evaluated(a, names) for k, a in getattr(f, "__annotations__", {}).items()}
 
 
-def _array_spec(annotation: Any, owner: str) -> ArraySpec:
+def _array_spec(annotation: Any, owner: str) -> Spec:
     text = f"{getattr(annotation.dtype, '__name__', 'Shaped')}[{annotation.dim_str!r}]".replace("'", '"')
     names = annotation.dtypes if isinstance(annotation.dtypes, tuple | list) else None
     known = {str(d.numpy): d for d in types.DTYPES}
     dtypes = tuple(d for n, d in known.items() if names is None or n in names)
-    if not dtypes:
+    complexes = tuple(d for n, d in _PARTS.items() if names is not None and n in names)
+    if not dtypes and not complexes:
         raise DTypeError(
             "E122", f"{owner}: {text} admits no element type of the language", remedy="one of " + ", ".join(known)
         )
@@ -501,4 +522,8 @@ def _array_spec(annotation: Any, owner: str) -> ArraySpec:
         tokens.append(token.split("=")[-1])
     if sum(t == "..." or t.startswith("*") for t in tokens) > 1:
         raise TraceError("E107", f"{owner}: {text} has more than one variadic dim")
-    return ArraySpec(text, dtypes, tuple(tokens))
+    spec = ArraySpec(text, dtypes or complexes, tuple(tokens))
+    return spec if dtypes else ComplexSpec(spec)
+
+
+_PARTS: Final = {"complex64": types.f32, "complex128": types.f64}

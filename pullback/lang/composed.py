@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir.index import ZERO_INDEX, prove_nonnegative
+from pullback.lang.complex import by_parts
 from pullback.lang.control import scan
 from pullback.lang.creation import ones, zeros
 from pullback.lang.elementwise import choose, convert, elementwise
@@ -93,6 +94,7 @@ def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Arr
     )
 
 
+@by_parts
 def diff(x: Any, /, axis: int = -1, *, n: int = 1, prepend: Any = None, append: Any = None) -> Array:
     """Each element less the one before it along an axis, n times over.
 
@@ -155,6 +157,7 @@ def _running(name: str, what: str, x: Any, axis: int | None, dtype: Any, include
     return moveaxis(made, 0, axis)
 
 
+@by_parts
 def cumulative_sum(x: Any, /, axis: int | None = None, *, dtype: Any = None, include_initial: bool = False) -> Array:
     """The sum of the elements so far along an axis, each included; integers are added in 64 bits.
 
@@ -185,6 +188,7 @@ def cumulative_prod(x: Any, /, axis: int | None = None, *, dtype: Any = None, in
     return _running("multiply", "cumulative_prod", x, axis, dtype, include_initial)
 
 
+@by_parts
 def diagonal(x: Any, /, *, offset: int = 0) -> Array:
     """The elements (..., i, i + offset) of matrices: those of the main diagonal, or of another beside it.
 
@@ -217,6 +221,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Array:
     return view(extents, h.settled, rule, user_position(), h.name)
 
 
+@by_parts
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
     """The sum of the diagonal of matrices, or of another diagonal beside it; integers are added in 64 bits.
 

@@ -10,6 +10,7 @@ from pullback.ir import expr, types
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ZERO_INDEX, Index, as_index, cond, prove_nonnegative
 from pullback.ir.types import DType
+from pullback.lang.complex import by_parts, of_type
 from pullback.lang.elementwise import convert, dtype_from
 from pullback.lang.handle import Indices, as_array, extent_of, from_number, type_text, view
 from pullback.lang.trace import current
@@ -24,6 +25,7 @@ def _shape(shape: Any, what: str) -> list[Index]:
     return [current().extent(extent_of(e, what), what) for e in items]
 
 
+@of_type
 def full(shape: Any, fill_value: Any, *, dtype: Any = None) -> Array:
     """An array of one value; a Python float is f32 where all floating inputs are, else f64.
 
@@ -37,6 +39,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None) -> Array:
     return view(_shape(shape, "full"), target, lambda _: expr.cast(value.element((), target), target))
 
 
+@of_type
 def zeros(shape: Any, *, dtype: Any = None) -> Array:
     """An array of zeros, floating unless `dtype` says otherwise.
 
@@ -46,6 +49,7 @@ def zeros(shape: Any, *, dtype: Any = None) -> Array:
     return full(shape, 0 if dtype is not None and not dtype_from(dtype).is_bool else 0.0, dtype=dtype)
 
 
+@of_type
 def ones(shape: Any, *, dtype: Any = None) -> Array:
     """An array of ones, floating unless `dtype` says otherwise.
 
@@ -55,6 +59,7 @@ def ones(shape: Any, *, dtype: Any = None) -> Array:
     return full(shape, 1 if dtype is not None and not dtype_from(dtype).is_bool else 1.0, dtype=dtype)
 
 
+@of_type
 def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None) -> Array:
     """An array of one value with the shape and, unless given, the dtype of x.
 
@@ -65,6 +70,7 @@ def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None) -> Array:
     return full(tuple(h.extents), fill_value, dtype=dtype or h.settled)
 
 
+@of_type
 def zeros_like(x: Any, /, *, dtype: Any = None) -> Array:
     """Zeros with the shape and dtype of x.
 
@@ -74,6 +80,7 @@ def zeros_like(x: Any, /, *, dtype: Any = None) -> Array:
     return full_like(x, 0, dtype=dtype)
 
 
+@of_type
 def ones_like(x: Any, /, *, dtype: Any = None) -> Array:
     """Ones with the shape and dtype of x.
 
@@ -83,6 +90,7 @@ def ones_like(x: Any, /, *, dtype: Any = None) -> Array:
     return full_like(x, 1, dtype=dtype)
 
 
+@of_type
 def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None) -> Array:
     """Numbers from start up to, not including, stop.
 
@@ -150,6 +158,7 @@ def _number_type(what: str, dtype: Any, default: DType) -> DType:
     return target
 
 
+@of_type
 def linspace(start: Any, stop: Any, /, num: Any, *, dtype: Any = None, endpoint: bool = True) -> Array:
     """`num` evenly spaced values from start to stop, which is the last of them unless `endpoint` is False.
 
@@ -185,6 +194,7 @@ def _several(what: str, h: Array) -> DTypeError:
     return DTypeError("E121", f"{what} takes one value, not {type_text(h)}", position=user_position())
 
 
+@of_type
 def eye(n_rows: Any, n_cols: Any = None, /, *, k: int = 0, dtype: Any = None) -> Array:
     """Ones on a diagonal, `k` above the main one, zeros elsewhere.
 
@@ -197,6 +207,7 @@ def eye(n_rows: Any, n_cols: Any = None, /, *, k: int = 0, dtype: Any = None) ->
     return view(extents, target, lambda i: expr.bracket([cond("==", i[1] - i[0] - k)], one))
 
 
+@by_parts
 def tril(x: Any, /, *, k: int = 0) -> Array:
     """The lower triangle of x, zeros above diagonal k.
 
@@ -209,6 +220,7 @@ def tril(x: Any, /, *, k: int = 0) -> Array:
     )
 
 
+@by_parts
 def triu(x: Any, /, *, k: int = 0) -> Array:
     """The upper triangle of x, zeros below diagonal k.
 
@@ -221,6 +233,7 @@ def triu(x: Any, /, *, k: int = 0) -> Array:
     )
 
 
+@of_type
 def asarray(x: Any, /, *, dtype: Any = None) -> Array:
     """A number, NumPy array or traced array as a traced array; lists of values become vectors.
 

@@ -14,6 +14,7 @@ from pullback.ir.expr import Add, Const, FromIndex, Mul, Scalar
 from pullback.ir.index import ZERO_INDEX, Cond, Index, cond, prove_nonnegative
 from pullback.ir.primitive import PRIMITIVES
 from pullback.ir.types import DType, promote
+from pullback.lang.composite import Composite
 from pullback.lang.handle import (
     Handle,
     Indices,
@@ -250,6 +251,8 @@ def aligned(h: Handle, indices: Indices, dtype: DType | None = None) -> Scalar:
 
 def elementwise(name: str, *values: object, position: Position | None = None) -> Array:
     """The primitive `name` on every element, operands broadcast."""
+    if any(map(Composite.is_one, values)):
+        return Composite.elementwise(name, values)  # type: ignore[no-any-return]
     operands = [as_array(v, name) for v in values]
     position = position or user_position()
     if len(operands) == 2:
@@ -302,6 +305,8 @@ def _weakly(name: str, operands: Sequence[Handle]) -> Array:
 def choose(condition: object, then: object, otherwise: object, position: Position | None = None) -> Array:
     """`where`: elements of `then` where the condition holds, else those of `otherwise`."""
     position = position or user_position()
+    if Composite.is_one(then) or Composite.is_one(otherwise):
+        return Composite.choose(condition, then, otherwise)  # type: ignore[no-any-return]
     test, a, b = as_array(condition, "where"), as_array(then, "where"), as_array(otherwise, "where")
     if test.settled is not types.bool_:
         raise DTypeError(
@@ -348,6 +353,8 @@ def convert(value: object, dtype: object) -> Array:
     >>> pb.function(lambda x: pb.astype(x, pb.int64))(np.array([1.0, -2.7])).tolist()
     [1, -2]
     """
+    if Composite.is_one(value) or Composite.names_type(dtype):
+        return Composite.convert(value, dtype)  # type: ignore[no-any-return]
     h, target = as_array(value, "astype"), dtype_from(dtype)
     if h.weak is not None:
         if target.is_floating or (h.weak == "integer" and target.is_integer):

@@ -22,6 +22,7 @@ from pullback.ir import expr, types
 from pullback.ir.expr import Add, Get, Mul, Ref, Scalar
 from pullback.ir.index import DimSymbol, Index, Var, as_index
 from pullback.ir.types import DType
+from pullback.lang.composite import Composite
 from pullback.lang.naming import assigned_name, axis_names
 from pullback.lang.trace import current
 from pullback.source import Position, user_position
@@ -186,7 +187,7 @@ def as_array(x: object, what: str = "operand") -> Array:
         dtype = types.dtype_of(x.dtype)
         if dtype is not None:
             return scalar(expr.const(x.item(), dtype))
-    if isinstance(x, np.ndarray):
+    if isinstance(x, np.ndarray) and x.dtype.kind != "c":
         dtype = types.dtype_of(x.dtype)
         if dtype is not None:
             if x.ndim == 0:
@@ -200,6 +201,9 @@ def as_array(x: object, what: str = "operand") -> Array:
         )
     if isinstance(x, Index | Var):
         return from_index(x)
+    if Composite.is_one(x):
+        raise DTypeError("E121", f"{what} takes no complex numbers", position=user_position(),
+                         remedy="`pb.real`, `pb.imag` and `pb.abs` give real ones")
     raise TraceError(
         "E135",
         f"{what}: {_article(x)} is neither an array nor a number",

@@ -8,6 +8,7 @@ from pullback.errors import ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
+from pullback.lang.complex import bilinear, conj, is_complex, real
 from pullback.lang.elementwise import broadcast_extents, common_dtype, elementwise
 from pullback.lang.handle import Handle, Indices, as_array, axes_for, describe, emit, scalar, view
 from pullback.lang.reduction import normal_axes, reduced
@@ -26,6 +27,7 @@ def _sum_statement(extents: list[Index], rule: Any, name: str, position: Positio
     return value if current().inside else reduced("sum", value, position)
 
 
+@bilinear
 def matmul(x1: Any, x2: Any, /) -> Array:
     """Matrix product over the last axis of x1 and the second to last of x2; leading axes broadcast.
 
@@ -95,6 +97,7 @@ def h_element(h: Handle, batch: Indices, own: Indices, dtype: Any) -> Scalar:
     return expr.cast(h.element((*lead, *own), dtype), dtype)
 
 
+@bilinear
 def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
     """Sum of products over pairs of axes.
 
@@ -146,11 +149,13 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
 
 
 def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Array:
-    """Sum of products along one axis of both; the other axes broadcast.
+    """Sum of products along one axis of both; the other axes broadcast. Of complex x1 the conjugate is taken.
 
     >>> pb.function(lambda x, y: pb.vecdot(x, y))(np.array([[1, 2], [3, 4]]), np.array([[1, 2], [3, 4]])).tolist()
     [5, 25]
     """
+    if is_complex(x1) or is_complex(x2):
+        return sum_axes(elementwise("multiply", conj(x1), x2), axis=shared_axis("vecdot", real(x1), real(x2), axis))
     a, b = as_array(x1, "vecdot"), as_array(x2, "vecdot")
     position = user_position()
     at = shared_axis("vecdot", a, b, axis)
@@ -180,6 +185,7 @@ def shared_axis(what: str, a: Handle, b: Handle, axis: int) -> int:
     return first - a.rank
 
 
+@bilinear
 def outer(x1: Any, x2: Any, /) -> Array:
     """The product of every element of a vector with every element of another.
 

@@ -9,6 +9,7 @@ from pullback.errors import ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, as_index, cond, divide_exactly
+from pullback.lang.complex import by_parts
 from pullback.lang.elementwise import aligned, broadcast_extents, common_dtype, common_settled
 from pullback.lang.handle import (
     Handle,
@@ -38,6 +39,7 @@ def product(extents: Sequence[Index]) -> Index:
     return total
 
 
+@by_parts
 def reshape(x: Any, /, shape: Any) -> Array:
     """The elements in row-major order in another shape; one extent may be -1.
 
@@ -100,6 +102,7 @@ def split(flat: Index, extents: Sequence[Index]) -> Indices:
     return tuple(out)
 
 
+@by_parts
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Array:
     """Axis k of the result is axis axes[k] of x.
 
@@ -125,6 +128,7 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> Array:
     return view([h.extents[a] for a in order], h.settled, rule, user_position(), h.name)
 
 
+@by_parts
 def matrix_transpose(x: Any, /) -> Array:
     """The last two axes exchanged.
 
@@ -155,6 +159,7 @@ def transpose(h: Handle) -> Array:
     return permute_dims(h, (1, 0))
 
 
+@by_parts
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
     """Axes moved to other places, the rest in order.
 
@@ -168,6 +173,7 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
     return permute_dims(h, [placed[a] if a in placed else next(rest) for a in range(h.rank)])
 
 
+@by_parts
 def expand_dims(x: Any, /, axis: Any = 0) -> Array:
     """New axes of extent 1, at these places of the result.
 
@@ -184,6 +190,7 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Array:
     return view(extents, h.settled, lambda i: h.element(tuple(i[a] for a in own)), user_position(), h.name)
 
 
+@by_parts
 def squeeze(x: Any, /, axis: Any) -> Array:
     """The given axes, which must have extent 1, removed.
 
@@ -211,6 +218,7 @@ def squeeze(x: Any, /, axis: Any) -> Array:
     return view([h.extents[a] for a in kept], h.settled, rule, user_position(), h.name)
 
 
+@by_parts
 def broadcast_to(x: Any, /, shape: Any) -> Array:
     """X repeated along axes of extent 1 and new leading axes.
 
@@ -230,6 +238,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Array:
     return view(wanted, h.settled, lambda indices: aligned(h, indices), user_position(), h.name)
 
 
+@by_parts
 def flip(x: Any, /, axis: Any = None) -> Array:
     """The order of elements reversed along all or the given axes.
 
@@ -242,6 +251,7 @@ def flip(x: Any, /, axis: Any = None) -> Array:
     return view(h.extents, h.settled, rule, user_position(), h.name)
 
 
+@by_parts
 def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
     """Elements moved up by `shift` along an axis, those that leave coming in at the other end.
 
@@ -269,6 +279,7 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
     return view(h.extents, h.settled, rule, user_position(), h.name)
 
 
+@by_parts
 def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Array:
     """Arrays joined along an axis; None joins them flattened.
 
@@ -319,6 +330,7 @@ def disjoint(parts: Sequence[tuple[list[Cond | bool], Scalar]], dtype: Any) -> S
     return out
 
 
+@by_parts
 def stack(arrays: Sequence[Any], /, axis: int = 0) -> Array:
     """Arrays of one shape along a new axis; scalars make a vector.
 
@@ -358,6 +370,7 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Array:
     return emit((*first.extents[:at], as_index(len(handles)), *first.extents[at:]), rule, "stack", position)
 
 
+@by_parts
 def unstack(x: Any, /, axis: int = 0) -> tuple[Array, ...]:
     """The slices of x along an axis of fixed extent.
 
@@ -369,6 +382,7 @@ def unstack(x: Any, /, axis: int = 0) -> tuple[Array, ...]:
     return tuple(as_array(row) for row in moveaxis(h, at, 0))
 
 
+@by_parts
 def take(x: Any, indices: Any, /, axis: int | None = None) -> Array:
     """Elements or slices of x at integer positions along an axis.
 
@@ -389,6 +403,7 @@ def take(x: Any, indices: Any, /, axis: int | None = None) -> Array:
     return subscript(h, (*(slice(None),) * at, indices))
 
 
+@by_parts
 def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Array:
     """Elements of x at positions along an axis that an integer array of the same rank gives.
 
@@ -416,6 +431,7 @@ def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Array:
     return view(extents, h.settled, rule, position, h.name)
 
 
+@by_parts
 def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
     """Every slice along the axis `repeats` times in a row; None repeats the elements of x flattened.
 
@@ -436,6 +452,7 @@ def _checked(extents: Sequence[Index], what: str) -> list[Index]:
     return [current().extent(e, what) for e in extents]
 
 
+@by_parts
 def tile(x: Any, repetitions: Sequence[Any], /) -> Array:
     """X repeated side by side, as often along each axis as given.
 

@@ -10,6 +10,7 @@ from pullback.ir import expr, types
 from pullback.ir.expr import ReduceOp, Scalar
 from pullback.ir.index import ONE_INDEX, Index, Var, as_index
 from pullback.ir.types import DType
+from pullback.lang.complex import by_parts
 from pullback.lang.elementwise import choose, dtype_from, elementwise
 from pullback.lang.handle import Handle, Indices, as_array, axes_for, describe, emit, from_index, scalar, type_text
 from pullback.lang.trace import current
@@ -103,6 +104,7 @@ def accumulator(x: object, dtype: Any) -> DType:
     return {"signed": types.i64, "unsigned": types.u64}.get(own.kind, own)
 
 
+@by_parts
 def sum(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
     """Sum of the elements over all or the given axes; integers are added in 64 bits.
 
@@ -183,6 +185,7 @@ def count(x: Handle, axis: Any, what: str) -> Array:
     return from_index(total)
 
 
+@by_parts
 def mean(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
     """Arithmetic mean over all or the given axes.
 

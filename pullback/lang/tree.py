@@ -1,5 +1,7 @@
 """Trees of values at the surface: dict, list, tuple, NamedTuple and dataclass, with arrays at the leaves.
 
+A complex array is a tree of its real and imaginary part.
+
 The core knows lists of arrays only. A `Structure` remembers how a list of leaves is put together again; it is
 hashable and compares by value, so it serves in signatures. Dicts are ordered by key, an OrderedDict is as it is; other
 classes made of dict are taken for dicts. None is a tree without leaves.
@@ -13,7 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Kind = Literal["leaf", "none", "dict", "list", "tuple", "namedtuple", "dataclass"]
+from pullback.lang.composite import Composite
+
+Kind = Literal["leaf", "none", "dict", "list", "tuple", "namedtuple", "dataclass", "complex"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class Structure:
 
 LEAF = Structure("leaf")
 NONE = Structure("none")
+PAIR = Structure("complex", None, ("real", "imag"))
 
 
 def is_plain(s: Structure) -> bool:
@@ -80,6 +85,8 @@ def open_node(x: object) -> tuple[Structure, Sequence[Any]] | None:
         return Structure("tuple", None, tuple(range(len(x)))), x
     if x is None:
         return NONE, []
+    if Composite.is_one(x):
+        return PAIR, Composite.parts(x)
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
         keys = tuple(f.name for f in dataclasses.fields(x))
         return Structure("dataclass", type(x), keys), [getattr(x, k) for k in keys]
@@ -116,6 +123,10 @@ def collect_leaves(s: Structure, x: object, leaves: list[Any]) -> bool:
         fits = type(x) is (tuple if s.kind == "tuple" else list)
     elif s.kind == "none":
         return x is None
+    elif s.kind == "complex":
+        if not Composite.is_one(x):
+            return False
+        return all(collect_leaves(c, v, leaves) for c, v in zip(s.children, Composite.parts(x)))
     elif s.kind == "dict":
         fits = isinstance(x, dict) and isinstance(x, OrderedDict) == (s.type is OrderedDict)
     else:
@@ -128,22 +139,22 @@ def collect_leaves(s: Structure, x: object, leaves: list[Any]) -> bool:
     return all(collect_leaves(c, v, leaves) for c, v in zip(s.children, children))  # type: ignore[call-overload]
 
 
-def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
-    """The tree of this structure with these leaves.
+def unflatten(structure: Structure, leaves: Sequence[Any], apart: bool = False) -> Any:
+    """The tree of this structure with these leaves; with `apart` parts of complex arrays stay the values they are.
 
     >>> unflatten(flatten({"b": 2, "a": [1, (3,)]})[1], "xyz")
     {'a': ['x', ('y',)], 'b': 'z'}
     """
     rest = iter(leaves)
-    return _unflatten(structure, rest)
+    return _unflatten(structure, rest, apart)
 
 
-def _unflatten(s: Structure, leaves: Iterator[Any]) -> Any:
+def _unflatten(s: Structure, leaves: Iterator[Any], apart: bool) -> Any:
     if s.kind == "leaf":
         return next(leaves)
     if s.kind == "none":
         return None
-    children = [_unflatten(c, leaves) for c in s.children]
+    children = [_unflatten(c, leaves, apart) for c in s.children]
     match s.kind:
         case "dict":
             return (s.type or dict)(zip(s.keys, children))
@@ -151,6 +162,8 @@ def _unflatten(s: Structure, leaves: Iterator[Any]) -> Any:
             return children
         case "tuple":
             return tuple(children)
+        case "complex":
+            return Composite.hold(*children) if apart else Composite.join(*children)
         case "namedtuple":
             assert s.type is not None
             return tuple.__new__(s.type, children)  # its own __new__ may refuse traced values
@@ -176,7 +189,7 @@ def leaf_paths(s: Structure, name: str = "") -> list[str]:
         return [name]
     out: list[str] = []
     for key, child in zip(s.keys, s.children):
-        step = f".{key}" if s.kind in ("namedtuple", "dataclass") else f"[{key!r}]"
+        step = f".{key}" if s.kind in ("namedtuple", "dataclass", "complex") else f"[{key!r}]"
         out += leaf_paths(child, name + step)
     return out
 
@@ -188,7 +201,7 @@ def leaf_names(s: Structure, name: str = "out") -> list[str]:
     out: list[str] = []
     for key, child in zip(s.keys, s.children):
         text = str(key)
-        step = f"{name}_{text}" if text.isdigit() or not text.isidentifier() else text
+        step = f"{name}_{text}" if s.kind == "complex" or text.isdigit() or not text.isidentifier() else text
         out += leaf_names(child, step if step.isidentifier() else f"{name}_{len(out)}")
     return out
 
