@@ -222,7 +222,7 @@ class Function:
     def check(self) -> bool:
         """Trace what the annotations determine; False where they leave something open."""
         try:
-            given = [replace(p, default=MISSING) if p.default is None else p for p in self.parameters]
+            given = [replace(p, default=MISSING) for p in self.parameters]
             for parameters in (given, self.parameters):  # with what may be None, and without
                 self.traced(signature_of(parameters, None)[0])
         except Undetermined:

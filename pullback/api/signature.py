@@ -21,15 +21,16 @@ from pullback.lang.annotations import (
     ArraySpec,
     Leaf,
     Leaves,
+    OptionalSpec,
     Spec,
-    Undetermined,
+    StaticSpec,
     function_annotations,
     python_function,
     spec_of,
 )
 from pullback.lang.handle import Handle
 from pullback.lang.tree import Structure
-from pullback.source import user_position
+from pullback.source import is_ours, user_position
 
 
 @dataclass
@@ -76,6 +77,8 @@ def parameters_of(f: Callable[..., Any]) -> list[Parameter]:
             position=user_position(),
             remedy="import it, or define it before the first call",
         ) from None
+    code = code_of(f)
+    library = code is not None and is_ours(code.co_filename)  # `pb.sort`: what has a default is an option
     out = []
     for p in inspect.signature(f).parameters.values():
         if p.kind is p.VAR_KEYWORD:
@@ -92,7 +95,8 @@ def parameters_of(f: Callable[..., Any]) -> list[Parameter]:
                 position=user_position(),
                 remedy="another name, such as `output`",
             )
-        spec = spec_of(annotations.get(p.name, p.empty), p.name)
+        option = library and p.default is not p.empty
+        spec = StaticSpec() if option else spec_of(annotations.get(p.name, p.empty), p.name)
         default = MISSING if p.default is p.empty else p.default
         if p.kind is p.VAR_POSITIONAL:
             out.append(Parameter(p.name, AnySpec(spec), (), "rest"))
@@ -225,15 +229,8 @@ def signature_of(parameters: Sequence[Parameter], values: Sequence[Any] | None) 
 
 
 def _by_annotation(p: Parameter) -> Leaves:
-    """What an annotation says, or the default where that is None or the annotation leaves it open."""
-    if p.default is None:
-        return p.spec.leaves(None, p.name)
-    try:
-        return p.spec.leaves(MISSING, p.name)
-    except Undetermined:
-        if p.default is MISSING or p.kind == "rest":
-            raise
-        return p.spec.leaves(p.default, p.name)
+    """What an annotation says; None for what is None unless it is given."""
+    return p.spec.leaves(None if p.default is None and isinstance(p.spec, OptionalSpec) else MISSING, p.name)
 
 
 def _same_floating(parameters: Sequence[Parameter], groups: Sequence[tuple[Leaf, ...]], flat: Sequence[Any]) -> None:

@@ -40,7 +40,7 @@ from pullback.lang.extents import Token, parse_dim
 from pullback.lang.handle import Handle, type_text
 from pullback.lang.trace import is_tracing
 from pullback.lang.tree import Structure
-from pullback.source import user_position
+from pullback.source import is_ours, user_position
 
 
 class Static:
@@ -498,7 +498,15 @@ def function_annotations(f: Callable[..., Any]) -> dict[str, Any]:
                 names[name] = cell.cell_contents
             except ValueError:
                 pass  # not bound yet
-    return {k: evaluated(a, names) for k, a in getattr(f, "__annotations__", {}).items()}
+    found = {}
+    for name, annotation in getattr(f, "__annotations__", {}).items():
+        try:
+            found[name] = evaluated(annotation, names)
+        except NameError:
+            if not isinstance(code, python_types.CodeType) or not is_ours(code.co_filename):
+                raise
+            # a function of the package itself, whose annotations are there for type checkers only
+    return found
 
 
 def _array_spec(annotation: Any, owner: str) -> Spec:

@@ -203,3 +203,11 @@ def test_sparse_derivatives_have_a_type_and_take_arguments_by_name() -> None:
     for sparse in (True, "coloured"):
         matrix = pb.jacobian(f, sparse=sparse)(X, scale=2.0)[0]  # type: ignore[call-overload]
         np.testing.assert_array_equal(matrix.to_dense(), [[4.0, 2.0, 0.0], [0.0, 6.0, 4.0]])
+
+
+def test_functions_of_the_package_are_functions() -> None:
+    np.testing.assert_array_equal(pb.function(pb.sort)(Y[::-1].copy()), Y)
+    np.testing.assert_array_equal(pb.function(pb.sort)(X, descending=True), Y[::-1] - 3)
+    np.testing.assert_allclose(pb.function(pb.exp)(X), np.exp(X))
+    assert float(pb.grad(pb.function(lambda x: pb.sum(x)))(X)[0]) == 1.0
+    np.testing.assert_allclose(pb.function(pb.softmax)(X), np.exp(X) / np.exp(X).sum())

@@ -15,8 +15,8 @@ from pullback.derivation.check import check
 from pullback.derivation.render import Derivation
 from pullback.errors import DerivativeError
 from pullback.ir import expr
-from pullback.rewrite.fired import Step
 from pullback.ir.program import Build
+from pullback.rewrite.fired import Step
 from pullback.rewrite.steps import Local, Rewritten, Solved
 
 Vector, Matrix = Float64[Array, "N"], Float64[Array, "N M"]
