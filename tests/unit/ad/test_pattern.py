@@ -100,7 +100,7 @@ def test_loops_beside_the_derivative_decide_nothing() -> None:
 
     def beside(x: Float64[Array, "N"], y: Float64[Array, ""]) -> Any:
         halved = pb.while_loop(lambda s: s > 1.0, lambda s: s / 2, y, max_trips=60)
-        return x * x, halved
+        return x * halved
 
     def inside(x: Float64[Array, "N"], y: Float64[Array, ""]) -> Any:
         return pb.while_loop(lambda s: y > s[0], lambda s: (s[0] * 2, pb.roll(s[1], 1)), (1.0, x), max_trips=60)[1]

@@ -12,6 +12,8 @@ import pullback as pb
 from pullback import Array
 from pullback.errors import ShapeError
 from pullback.ir.parser import parse_program
+from pullback.ir.program import Build
+from pullback.passes.cost import operations
 from pullback.passes.operations import operation_count
 
 PROGRAMS = {
@@ -74,3 +76,11 @@ def test_every_dim_needs_a_number() -> None:
     with pytest.raises(ShapeError, match="E115"):
         operation_count(parse_program("f(a: f64[N]) { c = build n < N { a[n] + 1.0 } return c }"))
     assert np.isfinite(operation_count(parse_program("f(a: f64[3]) { c = build n < 3 { a[n] + 1.0 } return c }")))
+
+
+@pytest.mark.parametrize(("value", "count"), [("x[i] + y[i] + z[i]", 2), ("x[i] * y[i] * z[i] * x[i]", 3), ("x[i]", 0)])
+def test_a_sum_of_n_takes_n_less_one(value: str, count: int) -> None:
+    program = parse_program(f"f(x: f64[9], y: f64[9], z: f64[9]) {{ w = build i < 9 {{ {value} }} return w }}")
+    (s,) = program.body.statements
+    assert isinstance(s, Build)
+    assert operations(s.values[0]) == count

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 
 import pullback as pb
+from pullback.ir.parser import parse_program
+from pullback.ir.printer import print_program
+from pullback.passes.pack import pad_operands
 
 
 def test_a_condition_on_one_axis_keeps_the_other_in_range() -> None:
@@ -22,3 +25,9 @@ def test_a_condition_on_one_axis_keeps_the_other_in_range() -> None:
     x, w = random.normal(size=(40, 60)), random.normal(size=(5, 20))
     row = [sum(x[i - p, i - p : i - p + 20] @ w[p] for p in range(min(i + 1, 5))) for i in range(40)]
     np.testing.assert_allclose(f(x, w), np.repeat(np.array(row)[:, None], 8, 1), rtol=1e-12)
+
+
+def test_a_border_needs_extents_that_are_numbers() -> None:
+    program = parse_program("""f(x: f64[40, N], w: f64[5]) {
+        y = build i < 40, n < N { sum k < 5 { [i >= k] x[i - k, n] * w[k] } } return y }""")
+    assert print_program(pad_operands(program)) == print_program(program)
