@@ -607,7 +607,7 @@ class _Writer:
             return f"pb.linalg.solve({matrix}, {self.array(dims, depth - 2)})"
         if self.chance(0.3):
             return f"pb.linalg.solve({matrix}, {self.array(dims, depth - 2)})"
-        return f"pb.linalg.inv({matrix})"  # derivatives of cholesky round what is exactly 0 elsewhere
+        return f"pb.linalg.{self.pick(('inv', 'cholesky'))}({matrix})"
 
     def verb(self, dims: tuple[Dim, ...], depth: int) -> str:
         """A rank verb."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.testing.oracle.arrays import Array, as_array
 from pullback.testing.oracle.elementwise import elementwise
-from pullback.testing.oracle.functions import eye, stack
+from pullback.testing.oracle.functions import eye, stack, sum
 
 Rows = list[list[Any]]
 
@@ -18,6 +18,12 @@ def _rows(x: Any) -> Rows:
 
 def _matrix(rows: Sequence[Sequence[Any]]) -> Array:
     return stack([stack(row) for row in rows])
+
+
+def _mixed(x: Any, a: Any) -> Any:
+    """The same numbers, each as large as all are before anything cancels: no algorithm keeps the zeros of another."""
+    total: Any = sum(x) * sum(a)  # type: ignore[operator]
+    return x + (total - total)
 
 
 def _eliminated(rows: Rows, columns: int) -> Rows:
@@ -44,7 +50,8 @@ def solve(a: Any, b: Any, /) -> Array:
                 value = value - factor * x[column]
             row.append(value / rows[k][k])
         found.insert(0, row)
-    return _matrix(found) if right.ndim == 2 else stack([row[0] for row in found])
+    out: Array = _mixed(_matrix(found) if right.ndim == 2 else stack([row[0] for row in found]), a)
+    return out
 
 
 def inv(a: Any, /) -> Array:
@@ -59,7 +66,7 @@ def det(a: Any, /) -> Array:
     out: Any = rows[0][0]
     for k in range(1, len(rows)):
         out = out * rows[k][k]
-    return as_array(out)
+    return as_array(_mixed(out, a))
 
 
 def cholesky(a: Any, /) -> Array:
@@ -74,7 +81,8 @@ def cholesky(a: Any, /) -> Array:
             for k in range(j):
                 rest = rest - out[i][k] * out[j][k]
             out[i][j] = elementwise("sqrt", rest) if i == j else rest / out[j][j]
-    return _matrix(out)
+    factor: Array = _mixed(_matrix(out), a)
+    return factor
 
 
 __all__ = ["cholesky", "det", "inv", "solve"]
