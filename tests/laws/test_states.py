@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import combinations, permutations, product
 from typing import Any
 
 import numpy as np
 import pytest
+from jaxtyping import Float64
 
 import pullback as pb
+from pullback import Array
 
 STEPS = 3
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 63, 64, 65, 129)
@@ -107,6 +110,23 @@ SHAPES = shapes()
 TOGETHER = 12  # shapes that are one function, to compile less often
 
 
+@cache
+def functions(shapes: tuple[Shape, ...]) -> tuple[Any, Any]:
+    """The loops with their tangents, and the gradient of their weighted sum: derived once, compiled for each size."""
+    all_of_them = pb.function(lambda x: tuple(looped(step, states, x) for _, states, step in shapes))
+    weighted = pb.function(lambda x, w: sum(pb.sum(y * w[k]) for k, y in enumerate(all_of_them(x))))
+
+    @pb.function(specialise="always")
+    def forward(x: Float64[Array, "N"], direction: Float64[Array, "N"]) -> Any:
+        return pb.jvp(all_of_them)((x,), (direction,))
+
+    @pb.function(specialise="always")
+    def reverse(x: Float64[Array, "N"], weights: tuple[Float64[Array, "N"], ...]) -> Any:
+        return pb.grad(weighted)(x, weights)
+
+    return forward, reverse
+
+
 def check(shapes: Sequence[Shape], n: int) -> None:
     """Values and derivatives in both modes."""
     rng = np.random.default_rng(n)
@@ -114,13 +134,12 @@ def check(shapes: Sequence[Shape], n: int) -> None:
     weights = rng.uniform(-1.0, 1.0, (len(shapes), n))
     expected = [plain(step, states, x.tolist()) for _, states, step in shapes]
     slopes = np.array([[d.slope for d in row] for row in expected])
-    all_of_them = pb.function(lambda x: tuple(looped(step, states, x) for _, states, step in shapes))
-    weighted = pb.function(lambda x, w: sum(pb.sum(y * w[k]) for k, y in enumerate(all_of_them(x))))
-    values, tangents = pb.jvp(all_of_them)((x,), (direction,))
+    forward, reverse = functions(tuple(shapes))
+    values, tangents = forward(x, direction)
     for (name, _, _), row, value, tangent, slope in zip(shapes, expected, values, tangents, slopes, strict=True):
         np.testing.assert_allclose(value, [d.value for d in row], rtol=1e-12, err_msg=name)
         np.testing.assert_allclose(tangent, slope * direction, rtol=1e-11, err_msg=name)
-    np.testing.assert_allclose(pb.grad(weighted)(x, weights), (slopes * weights).sum(0), rtol=1e-10)
+    np.testing.assert_allclose(reverse(x, tuple(weights)), (slopes * weights).sum(0), rtol=1e-10)
 
 
 @pytest.mark.parametrize("start", range(0, len(SHAPES), TOGETHER))
@@ -130,9 +149,11 @@ def test_states_feed_each_other(start: int) -> None:
         check(SHAPES[start : start + TOGETHER], n)
 
 
+CHAIN = ("chain", 2, step_of(((0, 1), (0,)), ("same", "sin")))
+SWAP = ("swap", 2, step_of(((1,), (0,)), ("sin", "same")))
+
+
 @pytest.mark.parametrize("n", SIZES)
 def test_sizes(n: int) -> None:
     """A chain and a swap at sizes around every vector and block length."""
-    chain = step_of(((0, 1), (0,)), ("same", "sin"))
-    swap = step_of(((1,), (0,)), ("sin", "same"))
-    check([("chain", 2, chain), ("swap", 2, swap)], n)
+    check([CHAIN, SWAP], n)
