@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+from collections import Counter
 from collections.abc import Iterator
 from types import CodeType, FunctionType
 
@@ -13,7 +14,8 @@ from tests.mutation.mutants import ROOT, Mutant
 def install(mutant: Mutant) -> bool:
     """Give the functions that exist the mutant's code; whether there was one to change.
 
-    Equal text compiles to equal code, so that a function is found by the code it has.
+    Equal text compiles to equal code, so that a function is found by the code it has; code that has run may differ
+    from what it was, and is found by its name and line where no other has these.
     """
     path = str(ROOT / mutant.file)
     source = (ROOT / mutant.file).read_text(encoding="utf-8")
@@ -21,10 +23,16 @@ def install(mutant: Mutant) -> bool:
     changed = dict(_changed(before, after))
     gc.unfreeze()  # what is frozen is not listed
     found = [f for f in gc.get_objects() if isinstance(f, FunctionType) and f.__code__.co_filename == path]
-    found = [f for f in found if f.__code__ in changed]
-    for f in found:
-        f.__code__ = changed[f.__code__]
-    return bool(found)
+    places = Counter(_place(c) for c in changed)
+    at = {_place(a): b for a, b in changed.items() if places[_place(a)] == 1}
+    new = {f: code for f in found if (code := changed.get(f.__code__) or at.get(_place(f.__code__))) is not None}
+    for f, code in new.items():
+        f.__code__ = code
+    return bool(new)
+
+
+def _place(code: CodeType) -> tuple[str, int]:
+    return code.co_qualname, code.co_firstlineno
 
 
 def _changed(before: CodeType, after: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
