@@ -25,6 +25,7 @@ PROGRAMS = {
     "a difference": ("f(a: f64[N]) { c = build n < N { a[n] - a[0] } return c }", 5),
     "a transcendental": ("f(a: f64[N]) { c = build n < N { exp(a[n]) * a[n] + 1.0 } return c }", 5 * 3),
     "an expression met twice": ("f(a: f64[N]) { c = build n < N { sin(a[n]) * sin(a[n]) } return c }", 5 * 2),
+    "a triangle": ("f(a: f64[N]) { c = build { sum n < N, k < N { [n >= k] (a[n] * a[k]) } } return c }", 15 * 2),
     "under a delta": ("f(a: f64[N]) { c = build n < N, k < N { [n == k] (2.0 * a[n]) } return c }", 5),
     "under two deltas": (
         "f(a: f64[N, M]) { c = build n < N, m < M, i < N, j < M { [n == i, m == j] exp(a[n, m]) } return c }",

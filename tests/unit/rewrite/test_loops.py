@@ -66,3 +66,12 @@ def test_which_are_statements(name: str) -> None:
     f = pb.function(lambda x: pb.fold(N, x, step))
     f(np.ones(N))
     assert ("loops.single_index" in str(f.explain())) is statement
+
+
+def test_a_mask_that_is_made_element_by_element() -> None:
+    """Of bools a choice by place stays a choice, where numbers add up two parts."""
+    step = lambda s, t: pb.build(N, lambda i: pb.where(i == N - 1 - t, ~s[i], s[i]))
+    f = pb.function(lambda x: pb.fold(N, x > 1.0, step))
+    x = np.linspace(0.5, 1.5, N)
+    np.testing.assert_array_equal(f.interpret(x), ~(x > 1.0))
+    assert "loops.single_index" in str(f.explain())
