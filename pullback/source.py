@@ -92,7 +92,7 @@ def _is_program(file: str) -> bool:
 
 
 class _Standing(threading.local):
-    position: Position | None = None  # what no frame says
+    code: CodeType | None = None  # of the function whose results are looked at
     defined: Position | None = None  # where the function is defined that the command line works on
 
 
@@ -100,13 +100,13 @@ _STANDING = _Standing()
 
 
 @contextmanager
-def standing_at(position: Position | None) -> Iterator[None]:
-    """What is traced inside was written there, though no frame of the user's function runs any more."""
-    before, _STANDING.position = _STANDING.position, position
+def returning_from(code: CodeType | None) -> Iterator[None]:
+    """What is traced inside was written in the `return` of this code, though no frame of it runs any more."""
+    before, _STANDING.code = _STANDING.code, code
     try:
         yield
     finally:
-        _STANDING.position = before
+        _STANDING.code = before
 
 
 def working_on(position: Position | None) -> None:
@@ -114,18 +114,20 @@ def working_on(position: Position | None) -> None:
     _STANDING.defined = position
 
 
-def return_position(code: CodeType | None) -> Position | None:
+_RETURNS = [dis.opmap[name] for name in ("RETURN_VALUE", "RETURN_CONST") if name in dis.opmap]
+
+
+def return_position(code: CodeType) -> Position | None:
     """The `return` of a function; None where it has several."""
-    if code is None:
-        return None
-    found = [i.offset for i in dis.get_instructions(code) if i.opname in ("RETURN_VALUE", "RETURN_CONST")]
-    return Position(code, found[0]) if len(found) == 1 else None
+    operations = code.co_code[::2]
+    found = [operations.index(o) for o in _RETURNS for _ in range(operations.count(o))]
+    return Position(code, 2 * found[0]) if len(found) == 1 else None
 
 
 def user_position() -> Position | None:
     """The innermost frame outside this package: where the user wrote the operation being traced."""
-    if _STANDING.position is not None:
-        return _STANDING.position
+    if _STANDING.code is not None and (place := return_position(_STANDING.code)) is not None:
+        return place
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_ours(frame.f_code.co_filename):
         if _is_program(frame.f_code.co_filename):

@@ -18,6 +18,7 @@ from pullback.lang.annotations import (
     Spec,
     TreeSpec,
     function_annotations,
+    python_function,
     spec_of,
 )
 from pullback.lang.extents import parse_dim
@@ -28,7 +29,9 @@ from pullback.source import user_position
 
 def result_spec(f: Callable[..., Any]) -> Spec:
     """What the annotation of f's result says; nothing where there is none, or one of another language."""
-    annotation = function_annotations(f).get("return", Any)
+    if "return" not in getattr(python_function(f), "__annotations__", {}):
+        return AnySpec()
+    annotation = function_annotations(f, ("return",)).get("return", Any)
     try:
         return spec_of(annotation, "the result")
     except (TraceError, DTypeError):
@@ -42,6 +45,8 @@ def check_result(name: str, spec: Spec, result: Any, leaves: Sequence[Leaf]) -> 
         ShapeError: [E150] the extents or the number of axes differ. DTypeError: [E150] the element type.
         TraceError: [E150] the structure.
     """
+    if isinstance(spec, AnySpec) and spec.item is None:
+        return
     own = {s for leaf in leaves for d in leaf.own_dims for s in d.symbols}
     _Check(name, own).walk(spec, result, "the result")
 

@@ -222,9 +222,10 @@ class Function:
     def check(self) -> bool:
         """Trace what the annotations determine; False where they leave something open."""
         try:
-            given = [replace(p, default=MISSING) for p in self.parameters]
-            for parameters in (given, self.parameters):  # with what may be None, and without
-                self.traced(signature_of(parameters, None)[0])
+            if any(p.default is None for p in self.parameters):  # with what may be None, and without
+                given = [replace(p, default=MISSING) for p in self.parameters]
+                self.traced(signature_of(given, None)[0])
+            self.traced(signature_of(self.parameters, None)[0])
         except Undetermined:
             return False
         except Exception as error:

@@ -45,6 +45,8 @@ def explained(error: Exception, name: str, arguments: dict[str, Any]) -> Excepti
     if isinstance(error, RecursionError):
         return _endless(error, name)
     frame, position = _last(error.__traceback__)
+    if frame is not None and is_ours(frame.f_code.co_filename) and _CALL.fullmatch(str(error)):
+        frame, position = _before_last(error.__traceback__)  # a decorated function hands its arguments on
     if frame is None or is_ours(frame.f_code.co_filename):
         return error
     text, line = str(error), position.source_line or ""
@@ -81,6 +83,12 @@ def _last(tb: TracebackType | None) -> tuple[FrameType | None, Position]:
     while tb.tb_next is not None:
         tb = tb.tb_next
     return tb.tb_frame, Position(tb.tb_frame.f_code, tb.tb_lasti)
+
+
+def _before_last(tb: TracebackType | None) -> tuple[FrameType | None, Position]:
+    """The frame that called the one that raised."""
+    found = list(_frames(tb))
+    return found[-2] if len(found) > 1 else _last(None)
 
 
 def _endless(error: RecursionError, name: str) -> TraceError:

@@ -29,7 +29,7 @@ from pullback.lang.lift import free_variables
 from pullback.lang.trace import Tracer, current, default_float, is_tracing, tracing
 from pullback.lang.tree import Structure
 from pullback.rewrite.fired import recording
-from pullback.source import return_position, standing_at, user_position
+from pullback.source import returning_from, user_position
 
 
 @dataclass
@@ -174,7 +174,7 @@ def run(
     """
     try:
         result = body()
-        with standing_at(return_position(code)):
+        with returning_from(code):
             leaves, structure = tree.flatten(result)
             names = tree.leaf_names(structure)
             if not leaves:

@@ -487,8 +487,8 @@ def python_function(f: Any) -> Any:
     return f
 
 
-def function_annotations(f: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of a function, strings evaluated in its globals and closure."""
+def function_annotations(f: Callable[..., Any], wanted: Sequence[str] | None = None) -> dict[str, Any]:
+    """The annotations of a function, or those wanted, strings evaluated in its globals and closure."""
     f = python_function(f)
     names = dict(getattr(f, "__globals__", {}))
     code, cells = getattr(f, "__code__", None), getattr(f, "__closure__", None) or ()
@@ -499,7 +499,8 @@ def function_annotations(f: Callable[..., Any]) -> dict[str, Any]:
             except ValueError:
                 pass  # not bound yet
     found = {}
-    for name, annotation in getattr(f, "__annotations__", {}).items():
+    annotations = getattr(f, "__annotations__", {})
+    for name, annotation in annotations.items() if wanted is None else ((n, annotations[n]) for n in wanted):
         try:
             found[name] = evaluated(annotation, names)
         except NameError:
@@ -509,10 +510,15 @@ def function_annotations(f: Callable[..., Any]) -> dict[str, Any]:
     return found
 
 
+@functools.cache
+def _dtypes_by_name() -> dict[str, DType]:
+    return {str(d.numpy): d for d in types.DTYPES}
+
+
 def _array_spec(annotation: Any, owner: str) -> Spec:
     text = f"{getattr(annotation.dtype, '__name__', 'Shaped')}[{annotation.dim_str!r}]".replace("'", '"')
     names = annotation.dtypes if isinstance(annotation.dtypes, tuple | list) else None
-    known = {str(d.numpy): d for d in types.DTYPES}
+    known = _dtypes_by_name()
     dtypes = tuple(d for n, d in known.items() if names is None or n in names)
     complexes = tuple(d for n, d in _PARTS.items() if names is not None and n in names)
     if not dtypes and not complexes:

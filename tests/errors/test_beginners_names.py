@@ -427,22 +427,6 @@ TraceError [E107] x: the dim '#N' of Float64["#N"] is not supported
 ''',
     ),
     (
-        "an annotation of complex numbers",
-        '''
-from jaxtyping import Complex
-@pb.function
-def f(x: Complex[Array, "N"]):
-    return x
-''',
-        '''\
-DTypeError [E122] x: Complex["N"] admits no element type of the language
-  --> user.py:2:2
-   | @pb.function
-   |  ^^^^^^^^^^^
-  try: one of bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64      See docs/reference/errors.md#E122
-''',
-    ),
-    (
         "a size without quotes",
         '''
 @pb.function

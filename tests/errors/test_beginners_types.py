@@ -519,21 +519,6 @@ DTypeError [E122] 'float128x' is not an element type of the language
 ''',
     ),
     (
-        "a Python type as element type",
-        '''
-@pb.function
-def f(x: Float64[Array, "N"]):
-    return x.astype(complex)
-''',
-        '''\
-DTypeError [E122] <class 'complex'> is not an element type of the language
-  --> user.py:3:12
-   |     return x.astype(complex)
-   |            ^^^^^^^^^^^^^^^^^
-  try: one of bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64      See docs/reference/errors.md#E122
-''',
-    ),
-    (
         "a string added",
         '''
 @pb.function
@@ -591,21 +576,6 @@ TraceError [E135] sin: a list is neither an array nor a number
    |     return pb.sin([x[0], x[1]])
    |            ^^^^^^^^^^^^^^^^^^^^
   try: `pb.asarray(...)` makes an array of a list      See docs/reference/errors.md#E135
-''',
-    ),
-    (
-        "a complex number",
-        '''
-@pb.function
-def f(x: Float64[Array, "N"]):
-    return x * 1j
-''',
-        '''\
-TraceError [E135] multiply: a complex is neither an array nor a number
-  --> user.py:3:12
-   |     return x * 1j
-   |            ^^^^^^
-  try: real and imaginary part as two arrays      See docs/reference/errors.md#E135
 ''',
     ),
     (
