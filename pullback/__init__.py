@@ -6,7 +6,7 @@ function is defined; derivatives are programs of the same language; all of it be
 
 import typing as _typing
 
-from pullback import errors, linalg, verbs
+from pullback import errors, linalg, random, special, verbs
 from pullback.api import Function, exact, function, grad, threads, value_and_grad
 from pullback.api.batching import vmap
 from pullback.api.custom import checkpoint, custom_derivative
@@ -386,6 +386,7 @@ __all__ = [
     "prod_over",
     "quantile",
     "real",
+    "random",
     "reciprocal",
     "relu",
     "remainder",
@@ -403,6 +404,7 @@ __all__ = [
     "sinh",
     "softmax",
     "sort",
+    "special",
     "split",
     "sqrt",
     "square",

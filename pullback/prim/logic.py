@@ -63,7 +63,7 @@ BITWISE_LEFT_SHIFT: Final = _bitwise(
     {"*": "pb_bitwise_left_shift_{t}({0}, {1})"}, "<<", kinds=INTEGERS, domain=(0.0, 70.0),
     helper={"*": """\
 static inline {c} pb_bitwise_left_shift_{t}({c} a, {c} b) {
-    return (uint64_t)b < 8 * sizeof(a) ? ({c})((uint64_t)a << b) : 0;
+    return (uint64_t)b < 8 * sizeof(a) ? ({c})(({u})a << b) : 0;
 }
 """})
 BITWISE_RIGHT_SHIFT: Final = _bitwise(

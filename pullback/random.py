@@ -1,0 +1,354 @@
+"""Random numbers as functions of a key: the same bits in C, in the interpreter, and for any number of threads.
+
+A key is two words of 32 bits. Element i of a result depends on the key and on i alone: it is a word of the cipher
+Threefry-2x32 with 20 rounds, of which i is the plain text (Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as
+easy as 1, 2, 3*, 2011). So there is no state to hand on, and what `split` and `fold_in` make are streams of their own.
+Bits, `split` and `fold_in` are those of `jax.random` for the same key.
+
+    key = pb.random.key(7)
+    key, own = pb.random.split(key)
+    x = pb.random.normal(own, (3, 4))
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from pullback.errors import DTypeError, ShapeError
+from pullback.ir import expr, types
+from pullback.ir.expr import Scalar
+from pullback.ir.types import DType
+from pullback.lang.array import Array
+from pullback.lang.creation import asarray
+from pullback.lang.elementwise import choose, convert, dtype_from, elementwise
+from pullback.lang.functions import log, log1p
+from pullback.lang.handle import as_array, describe, scalar, type_text
+from pullback.lang.index import build
+from pullback.lang.manipulation import broadcast_to, expand_dims, stack
+from pullback.lang.reduction import argmax
+from pullback.lang.trace import current
+from pullback.source import user_position
+from pullback.special import ndtr, ndtri
+
+__all__ = [
+    "bernoulli",
+    "bits",
+    "categorical",
+    "exponential",
+    "fold_in",
+    "gumbel",
+    "integers",
+    "key",
+    "laplace",
+    "normal",
+    "split",
+    "truncated_normal",
+    "uniform",
+]
+
+_WORD: Final = 0xFFFFFFFF
+_PARITY: Final = 0x1BD11BDA
+_ROTATIONS: Final = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+
+def key(seed: Any, /) -> Any:
+    """The key of a seed: two words of 32 bits, the upper one first.
+
+    Args:
+        seed: an int, for which the key is a NumPy array, inside a traced function or outside; or a traced integer.
+
+    >>> pb.random.key(2**32 + 7).tolist()
+    [1, 7]
+    """
+    if isinstance(seed, int | np.integer):
+        word = int(seed) & (2**64 - 1)
+        return np.array([word >> 32, word & _WORD], np.uint32)
+    h = as_array(seed, "key")
+    if not h.settled.is_integer or h.rank:
+        raise DTypeError(
+            "E121", f"a seed is one integer, not {type_text(h)}", position=user_position(), facts=[describe(h, "seed")]
+        )
+    return _halves(convert(h, "uint64"))
+
+
+def _key(what: str, x: Any) -> Array:
+    h: Array = as_array(x, what)
+    if h.settled is not types.u32 or h.rank != 1 or h.extents[0].constant != 2:
+        raise DTypeError(
+            "E121",
+            f"{what}: a key is u32[2], not {type_text(h)}",
+            position=user_position(),
+            facts=[describe(h, "key")],
+            remedy="`pb.random.key(seed)` makes one",
+        )
+    return h
+
+
+def _cipher(k: Array, counter: Array, dtype: DType) -> Array:
+    """Threefry-2x32 with 20 rounds: 64 bits of 64, or the two halves of 32 combined.
+
+    It is one expression, however long, so that nothing is stored between rounds.
+    """
+
+    def word(value: int, of: DType = types.u32) -> Scalar:
+        return expr.const(value, of)
+
+    def xor(x: Scalar, y: Scalar) -> Scalar:
+        return expr.apply("bitwise_xor", x, y)
+
+    first, second, place = k[0].element(), k[1].element(), counter.element()
+    schedule = (first, second, xor(xor(first, second), word(_PARITY)))
+    upper = expr.apply("bitwise_right_shift", place, word(32, types.u64))
+    lower = expr.apply("bitwise_and", place, word(_WORD, types.u64))
+    a, b = (expr.add(expr.cast(half, types.u32), own) for half, own in ((upper, first), (lower, second)))
+    for group in range(5):
+        for by in _ROTATIONS[group % 2]:
+            a = expr.add(a, b)
+            up = expr.apply("bitwise_left_shift", b, word(by))
+            down = expr.apply("bitwise_right_shift", b, word(32 - by))
+            b = xor(expr.apply("bitwise_or", up, down), a)
+        a = expr.add(a, schedule[(group + 1) % 3])
+        b = expr.add(b, schedule[(group + 2) % 3], word(group + 1))
+    if dtype is types.u32:
+        return scalar(xor(a, b))
+    wide = expr.apply("bitwise_left_shift", expr.cast(a, types.u64), word(32, types.u64))
+    return scalar(expr.apply("bitwise_or", wide, expr.cast(b, types.u64)))
+
+
+def _halves(x: Array) -> Array:
+    """The upper and the lower word of 64 bits, along a new last axis."""
+    return stack([convert(x >> 32, "uint32"), convert(x & _WORD, "uint32")], axis=x.rank)
+
+
+def split(key: Any, n: int = 2, /) -> Any:
+    """Keys of n streams of their own: u32[n, 2].
+
+    >>> @pb.function
+    ... def second(key):
+    ...     return pb.random.split(key)[1]
+    >>> second(pb.random.key(0)).tolist()
+    [928981903, 3453687069]
+    """
+    return _halves(bits(_key("split", key), (n,), dtype="uint64"))
+
+
+def fold_in(key: Any, data: Any, /) -> Array:
+    """The key of the stream that belongs to a number, such as that of a step.
+
+    Args:
+        key: a key.
+        data: an integer: an int, an index or a traced value; its lower 32 bits count.
+
+    >>> @pb.function
+    ... def of_step(key, step):
+    ...     return pb.random.fold_in(key, step)
+    >>> of_step(pb.random.key(0), 3).tolist()
+    [2467461003, 3840466878]
+    """
+    h = as_array(data, "fold_in")
+    if not h.settled.is_integer or h.rank:
+        raise DTypeError("E121", f"fold_in takes one integer, not {type_text(h)}", position=user_position())
+    lower = elementwise("bitwise_and", convert(h, "uint64"), _WORD)
+    return _halves(_cipher(_key("fold_in", key), lower, types.u64))
+
+
+def bits(key: Any, shape: Any = (), *, dtype: Any = "uint32") -> Array:
+    """Independent bits: integers of 32 or 64 bits, each number as likely as any other.
+
+    >>> pb.function(lambda key: pb.random.bits(key, 2))(pb.random.key(0)).tolist()
+    [4070199207, 4202968722]
+    """
+    h, target = _key("bits", key), dtype_from(dtype)
+    if target not in (types.u32, types.u64):
+        raise DTypeError("E121", f"bits are u32 or u64, not {target}", position=user_position())
+    extents = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+
+    def at(*indices: Any) -> Array:
+        place: Any = 0
+        for i, n in zip(indices, extents):
+            place = place * n + i
+        return _cipher(h, convert(place, "uint64"), target)
+
+    out: Array = build(extents, at) if extents else at()
+    return out
+
+
+def _floating(what: str, dtype: Any) -> Any:
+    target = current().default_float if dtype is None else dtype_from(dtype)
+    if not target.is_floating:
+        raise DTypeError("E121", f"{what} gives floating-point numbers, not {target}", position=user_position())
+    return target
+
+
+def _shares(what: str, key: Any, shape: Any, dtype: Any, *, centre: bool = True) -> Array:
+    """Numbers in [0, 1): as many upper bits as a mantissa has, or with `centre` the middle of those they stand for."""
+    target = _floating(what, dtype)
+    taken, width = (53, 64) if target is types.f64 else (24, 32)
+    whole = convert(bits(key, shape, dtype=f"uint{width}") >> (width - taken), target)
+    return (whole + 0.5) * 2.0**-taken if centre else whole * 2.0**-taken
+
+
+def uniform(key: Any, shape: Any = (), *, low: Any = 0.0, high: Any = 1.0, dtype: Any = None) -> Array:
+    """Numbers from low up to, not including, high, evenly spread: multiples of 2^-53 of the way, in f32 of 2^-24.
+
+    Args:
+        key: a key.
+        shape: extents: ints, dims or arithmetic on these.
+        low: the smallest number; it and `high` are numbers or traced values that broadcast to the shape.
+        high: what all are below, but for rounding.
+        dtype: float64 or float32; f32 unless given where all floating inputs are.
+
+    >>> pb.function(lambda key: pb.random.uniform(key, 2))(pb.random.key(0)).tolist()
+    [0.41845711171638655, 0.21629545460551136]
+    """
+    shares = _shares("uniform", key, shape, dtype, centre=False)
+    if low == 0.0 and high == 1.0 and isinstance(low, float | int) and isinstance(high, float | int):
+        return shares
+    return low + shares * elementwise("subtract", high, low)  # type: ignore[no-any-return]
+
+
+def integers(key: Any, shape: Any = (), *, low: Any = 0, high: Any, dtype: Any = "int64") -> Array:
+    """Integers from low up to, not including, high.
+
+    The upper word of a product of 64 bits with how many there are, as Lemire has it (*Fast random integer generation in
+    an interval*, 2019), without his rejection: one is likelier than another by at most their number times 2^-64.
+
+    Args:
+        key: a key.
+        shape: extents.
+        low: the smallest; it and `high` are ints or traced integers that broadcast to the shape.
+        high: one more than the largest.
+        dtype: of the result.
+
+    >>> pb.function(lambda key: pb.random.integers(key, 4, low=1, high=7))(pb.random.key(0)).tolist()
+    [3, 2, 6, 4]
+    """
+    target = dtype_from(dtype)
+    if not target.is_integer:
+        raise DTypeError("E121", f"integers gives integers, not {target}", position=user_position())
+    if isinstance(low, int) and isinstance(high, int) and not low < high:
+        raise ShapeError(
+            "E104",
+            f"integers: there is none from {low} up to, not including, {high}",
+            position=user_position(),
+            remedy="`high` is one more than the largest",
+        )
+    first, last = (asarray(v, dtype=target) if isinstance(v, int) else convert(v, target) for v in (low, high))
+    number = convert(elementwise("subtract", last, first), "uint64")
+    return first + convert(_upper(bits(key, shape, dtype="uint64"), number), target)
+
+
+def _upper(a: Array, b: Array) -> Array:
+    """The upper 64 bits of the product of two words of 64 bits, by halves."""
+    (ah, al), (bh, bl) = ((x >> 32, x & _WORD) for x in (a, b))
+    middle = ah * bl + ((al * bl) >> 32)  # at most (2^32 - 1)² + 2^32 - 2
+    other = al * bh + (middle & _WORD)
+    return ah * bh + (middle >> 32) + (other >> 32)
+
+
+def bernoulli(key: Any, shape: Any = (), *, p: Any = 0.5) -> Array:
+    """True with probability p, a number or traced values that broadcast to the shape.
+
+    >>> pb.function(lambda key: pb.random.bernoulli(key, 4, p=0.9))(pb.random.key(0)).tolist()
+    [True, True, False, True]
+    """
+    h = as_array(p, "bernoulli")
+    return uniform(key, shape, dtype=h.settled if h.settled.is_floating else None) < p  # type: ignore[no-any-return]
+
+
+def normal(key: Any, shape: Any = (), *, dtype: Any = None) -> Array:
+    """Numbers of the standard normal distribution: `special.ndtri` of evenly spread ones.
+
+    The inverse of the distribution function takes one number for each and is monotone, where Box and Muller's method
+    takes a pair for a pair. The largest are 8.2 from 0, in f32 5.5.
+
+    >>> pb.function(lambda key: pb.random.normal(key, 2))(pb.random.key(0)).round(6).tolist()
+    [-0.205842, -0.784766]
+    """
+    return ndtri(_shares("normal", key, shape, dtype))
+
+
+def truncated_normal(key: Any, low: Any, high: Any, shape: Any = (), *, dtype: Any = None) -> Array:
+    """Numbers of the standard normal distribution, of those between low and high.
+
+    The inverse of the distribution function, evenly between its values at both ends; above 0 of its mirror image, so
+    that an upper tail is as accurate as a lower one. Both ends are numbers or traced values that broadcast.
+
+    >>> pb.function(lambda key: pb.random.truncated_normal(key, 9.0, 10.0, 2))(pb.random.key(0)).round(6).tolist()
+    [9.095143, 9.166564]
+    """
+    u = _shares("truncated_normal", key, shape, dtype)
+    first, last = (asarray(v, dtype=u.settled) for v in (low, high))
+    mirrored = first > 0
+    a, b = choose(mirrored, -last, first), choose(mirrored, -first, last)
+    below = ndtr(a)
+    x = elementwise("minimum", elementwise("maximum", ndtri(below + u * (ndtr(b) - below)), a), b)
+    return choose(mirrored, -x, x)
+
+
+def exponential(key: Any, shape: Any = (), *, dtype: Any = None) -> Array:
+    """Numbers above 0 with density exp(-x): -log(1 - u) of evenly spread u.
+
+    >>> pb.function(lambda key: pb.random.exponential(key, 2))(pb.random.key(0)).round(6).tolist()
+    [0.542071, 0.243723]
+    """
+    return -log1p(-_shares("exponential", key, shape, dtype))
+
+
+def gumbel(key: Any, shape: Any = (), *, dtype: Any = None) -> Array:
+    """Numbers with distribution exp(-exp(-x)): -log(-log u) of evenly spread u.
+
+    >>> pb.function(lambda key: pb.random.gumbel(key, 2))(pb.random.key(0)).round(6).tolist()
+    [0.137906, -0.425993]
+    """
+    return -log(-log(_shares("gumbel", key, shape, dtype)))
+
+
+def laplace(key: Any, shape: Any = (), *, dtype: Any = None) -> Array:
+    """Numbers with density exp(-|x|) / 2: the logarithm of twice the smaller of u and 1 - u, with a sign.
+
+    >>> pb.function(lambda key: pb.random.laplace(key, 2))(pb.random.key(0)).round(6).tolist()
+    [-0.178034, -0.837963]
+    """
+    u = _shares("laplace", key, shape, dtype)
+    return choose(u < 0.5, log(2 * u), -log(2 * (1 - u)))
+
+
+def categorical(key: Any, logits: Any, shape: Any = None, *, axis: int = -1) -> Array:
+    """Positions along an axis, with probabilities in proportion to exp(logits).
+
+    The largest of logits + Gumbel's numbers (Gumbel 1954): no sum, no loop.
+
+    Args:
+        key: a key.
+        logits: floating-point numbers.
+        shape: that of the result: the shape of `logits` without the axis, behind as many further extents as wanted.
+            Without further ones unless given.
+        axis: which one is chosen from.
+
+    >>> @pb.function
+    ... def chosen(key, logits):
+    ...     return pb.random.categorical(key, logits, (5,))
+    >>> chosen(pb.random.key(0), np.log(np.array([0.1, 0.9]))).tolist()
+    [1, 0, 1, 1, 1]
+    """
+    h: Array = as_array(logits, "categorical")
+    if not h.settled.is_floating or not h.rank:
+        raise DTypeError(
+            "E121",
+            f"categorical takes floating-point logits, not {type_text(h)}",
+            position=user_position(),
+            facts=[describe(h, "logits")],
+        )
+    at = axis % h.rank
+    own = h.shape
+    rest = own[:at] + own[at + 1 :]
+    wanted = rest if shape is None else tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+    more = wanted[: len(wanted) - len(rest)]
+    if more:
+        h = broadcast_to(expand_dims(h, tuple(range(len(more)))), (*more, *own))
+    return argmax(h + gumbel(key, h.shape, dtype=h.settled), axis=at + len(more))
+
+

@@ -1,0 +1,126 @@
+"""What special functions are made with: a function of one element, and the rule of its derivative.
+
+A function of elements is an expression of scalars in f64; elements of f32 are computed in f64 and rounded. It is one
+statement over arrays, that fuses with what is around it and compiles to vectors. Both sides of a choice are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.errors import DTypeError
+from pullback.ir import expr, types
+from pullback.ir.expr import Scalar, apply, select
+from pullback.ir.index import Index
+from pullback.ir.notation import exp, less
+from pullback.lang.array import Array
+from pullback.lang.custom import emit_call
+from pullback.lang.elementwise import aligned, broadcast_extents, common_dtype, convert
+from pullback.lang.handle import as_array, describe, emit, scalar, type_text
+from pullback.lang.trace import current
+from pullback.source import user_position
+
+Kernel = Callable[..., Scalar]
+Partials = Callable[..., Sequence[Any]]
+Function = Callable[..., Array]
+
+
+def special(name: str, kernel: Kernel, partials: Partials | None = None) -> Function:
+    """The function on arrays, whose operands broadcast.
+
+    Args:
+        name: what messages and programs call it.
+        kernel: an element in f64 of elements in f64.
+        partials: `partials(*operands, out)` gives the derivative by each operand as arrays; without it the derivative
+            is that of the kernel.
+    """
+
+    def body(*operands: Array) -> Array:
+        return _elements(name, kernel, operands)
+
+    def jvp(primals: Any, out: Array, tangents: Any) -> Any:
+        assert partials is not None
+        total: Any = None
+        for slope, moved in zip(partials(*primals, out), tangents, strict=True):
+            total = slope * moved if total is None else total + slope * moved
+        return total
+
+    def function(*values: Any) -> Array:
+        operands = floating(name, values)
+        if partials is None:
+            return body(*operands)
+        out: Array = emit_call(name, body, tuple(operands), jvp)
+        return out
+
+    return function
+
+
+def floating(name: str, values: Sequence[Any]) -> list[Array]:
+    """The operands in their common floating-point type."""
+    handles: list[Array] = [as_array(v, name) for v in values]
+    dtype = common_dtype(name, handles, user_position()) or current().default_float
+    if not dtype.is_floating:
+        raise DTypeError(
+            "E121",
+            f"{name} takes floating-point values, not {' and '.join(map(type_text, handles))}",
+            position=user_position(),
+            facts=[describe(h, "operand") for h in handles],
+            remedy="convert with `astype(pb.float64)`",
+        )
+    return [convert(h, dtype) for h in handles]
+
+
+def _elements(name: str, kernel: Kernel, operands: Sequence[Array]) -> Array:
+    dtype = operands[0].settled
+
+    def rule(indices: tuple[Index, ...]) -> Scalar:
+        return expr.cast(kernel(*(expr.cast(aligned(h, indices, dtype), types.f64) for h in operands)), dtype)
+
+    extents = broadcast_extents(name, operands, user_position())
+    return emit(extents, rule, name) if extents else scalar(rule(()))
+
+
+# Parts of kernels ---------------------------------------------------------------------------------------------------
+
+
+def horner(coefficients: Sequence[float], t: Scalar) -> Scalar:
+    """The polynomial with these coefficients, the lowest power first, as E(t²) + t O(t²): two chains half as long."""
+    square = t * t
+
+    def chain(part: Sequence[float]) -> Scalar:
+        total = expr.const(part[-1], types.f64)
+        for c in part[-2::-1]:
+            total = total * square + c
+        return total
+
+    even = chain(coefficients[::2])
+    return even + t * chain(coefficients[1::2]) if len(coefficients) > 1 else even
+
+
+def fitted(coefficients: Sequence[float], x: Scalar, low: float, high: float) -> Scalar:
+    """A row of the tables at x, which lies between low and high."""
+    return horner(coefficients, (x - (low + high) / 2) * (2 / (high - low)))
+
+
+def gaussian(x: Scalar, half: float = 1.0) -> Scalar:
+    """exp(-half x²) for x >= 0, without the error that rounding x² brings.
+
+    x = h + l with so few bits in h that h² is exact; x² = h² + l (x + h).
+    """
+    x = apply("minimum", x, number(60.0))
+    h = apply("round", x * 1024.0) * (1 / 1024.0)
+    return exp(-half * (h * h)) * exp(-half * ((x - h) * (x + h)))
+
+
+def number(value: float) -> Scalar:
+    """A constant in f64."""
+    return expr.const(value, types.f64)
+
+
+def between(x: Scalar, limits: Sequence[float], values: Sequence[Scalar]) -> Scalar:
+    """The first value where x is below the first limit, and so on; the last one beyond all and for NaN."""
+    out = values[-1]
+    for limit, value in zip(reversed(limits), reversed(values[:-1])):
+        out = select(less(x, number(limit)), value, out)
+    return out
