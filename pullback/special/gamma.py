@@ -154,19 +154,14 @@ def _zeta(s: Scalar, a: Scalar) -> Scalar:
     return select(greater(s, number(1.0)), head + tail, pole)
 
 
-_trigamma_of: Function = special("polygamma", _trigamma, lambda x, out: (_tetragamma_of(x),))
-_tetragamma_of: Function = special("polygamma", lambda x: _reflected_two(x))
+_trigamma_of: Function = special("polygamma", _trigamma)
 _digamma_of: Function = special("digamma", _digamma, lambda x, out: (_trigamma_of(x),))
 _lgamma_of: Function = special("lgamma", _lgamma, lambda x, out: (_digamma_of(x),))
-_higher = {n: special("polygamma", _polygamma(n)) for n in range(3, 8)}
-
-
-def _reflected_two(x: Scalar) -> Scalar:
-    below = less(x, number(0.0))
-    upper = _polygamma(2)(select(below, 1 - x, x))
-    turn = _turn(x)
-    sine = sin(turn)
-    return select(below, upper - 2 * math.pi**3 * (cos(turn) / (sine * sine * sine)), upper)
+_higher = {n: special("polygamma", _polygamma(n)) for n in range(2, 8)}
+# where a rule is around them already: their derivatives are those of the expressions
+plain_lgamma: Function = special("lgamma", _lgamma_positive)
+plain_digamma: Function = special("digamma", _digamma_positive)
+plain_betaln: Function = special("betaln", _lbeta)
 
 
 def _betaln_partials(a: Array, b: Array, out: Array) -> tuple[Any, Any]:
@@ -204,10 +199,10 @@ def digamma(x: Any, /) -> Array:
 
 
 def polygamma(n: int, x: Any, /) -> Array:
-    """The n-th derivative of `digamma`, for an int n up to 7; above 2 for x > 0 alone. Elementwise.
+    """The n-th derivative of `digamma`, for an int n up to 7; above 1 for x > 0 alone. Elementwise.
 
     The first terms of the sum over (x + k)^-(n+1) and the asymptotic series of the rest (DLMF 5.15.9). Error: 4
-    units of the last place for n = 1 and 2, 8 above, and x > 0. That of n = 1 is n = 2, others are of the expression.
+    units of the last place for n = 1 and 2, 8 above, and x > 0. Its derivatives are of the expression.
 
     >>> pb.function(lambda x: pb.special.polygamma(1, x))(np.array([1.0])).round(9).tolist()
     [1.644934067]
@@ -216,8 +211,6 @@ def polygamma(n: int, x: Any, /) -> Array:
         return _digamma_of(x)
     if n == 1:
         return _trigamma_of(x)
-    if n == 2:
-        return _tetragamma_of(x)
     if n not in _higher:
         raise ShapeError(
             "E104", f"polygamma: the order {n!r}", position=user_position(), remedy="an int from 0 to 7"

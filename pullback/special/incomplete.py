@@ -22,7 +22,9 @@ from pullback.lang.index import where
 from pullback.lang.manipulation import broadcast_to
 from pullback.source import user_position
 from pullback.special.elements import floating
-from pullback.special.gamma import betaln, digamma, lgamma
+from pullback.special.gamma import plain_betaln as betaln
+from pullback.special.gamma import plain_digamma as digamma
+from pullback.special.gamma import plain_lgamma as lgamma
 
 STEPS: Final = 300  # of the series and the fraction of the gamma function: for a up to 1000
 PAIRS: Final = 150  # of steps of the beta function's fraction: for a and b up to 5000
