@@ -19,7 +19,18 @@ from pullback.lang.annotations import Leaf
 from pullback.lang.arguments import wrong_dtype
 from pullback.lang.array import Array
 from pullback.lang.elementwise import convert
-from pullback.lang.handle import Handle, Indices, as_array, axes_for, extent_of, from_ref, ref_of, shape_text, view
+from pullback.lang.handle import (
+    Handle,
+    Indices,
+    as_array,
+    axes_for,
+    axes_text,
+    extent_of,
+    from_ref,
+    ref_of,
+    shape_text,
+    view,
+)
 from pullback.lang.ranges import RangeChecker
 from pullback.lang.trace import current
 from pullback.source import Position, user_position
@@ -125,7 +136,7 @@ def unify(
         if ref.rank != h.rank:
             raise ShapeError(
                 "E110",
-                f"{name}: {ref.name} has {ref.rank} axes, the argument {_called(h, ref)} has {h.rank}",
+                f"{name}: {ref.name} has {axes_text(ref.rank)}, the argument {_called(h, ref)} has {h.rank}",
                 position=position,
                 facts=_facts(inputs, handles),
             )

@@ -55,7 +55,11 @@ def _number(leaf: Leaf, value: Any) -> NDArray:
     assert leaf.dtype is not None
     array = as_numpy(value, leaf.path)
     if array.ndim:
-        raise ShapeError("E110", f"{leaf.path} is a number, and an array of shape {array.shape} was given")
+        raise ShapeError(
+            "E110",
+            f"{leaf.path} is a number, and an array of shape {array.shape} was given",
+            remedy='`Float64[Array, "N"]` annotates an array; `pb.vmap` maps a function of numbers over one',
+        )
     found = numpy_dtype(array, leaf.path)
     allowed = {
         "bool": found.is_bool,
@@ -215,9 +219,11 @@ class Runner:
                 "E110",
                 f"{self.name}: {path} must be an array of shape {shape}",
                 facts=[f"got {getattr(leaf, 'shape', type(leaf).__name__)}"],
+                remedy=f"`np.empty({shape}, np.{dtype})`",
             )
         if leaf.dtype != dtype:
-            raise DTypeError("E122", f"{self.name}: {path} has dtype {leaf.dtype}, the result is {dtype}")
+            raise DTypeError("E122", f"{self.name}: {path} has dtype {leaf.dtype}, the result is {dtype}",
+                             remedy=f"`np.empty({shape}, np.{dtype})`")
         raise ShapeError(
             "E141",
             f"{self.name}: {path} must be writeable and contiguous in row-major order",

@@ -162,7 +162,8 @@ def _solve_one(program: Known, ref: Ref, axis: int, extent: int, dims: dict[str,
         if expected != extent:
             facts = [f"{s.name} = {dims[s.name]} from {sources[s.name]}" for s in entry.symbols]
             contrast = f"but {entry} = {expected}" if entry.constant is None else f"not {expected}"
-            raise ShapeError("E111", f"{program.name}: {here} has extent {extent}, {contrast}", facts=facts)
+            raise ShapeError("E111", f"{program.name}: {here} has extent {extent}, {contrast}", facts=facts,
+                             remedy="pass arrays whose extents agree, or give different dims different names")
         return True
     if len(unknown) > 1:
         return False
@@ -174,7 +175,8 @@ def _solve_one(program: Known, ref: Ref, axis: int, extent: int, dims: dict[str,
     slope, target = evaluate(factor, dims), extent - evaluate(rest, dims)
     if slope == 0 or target % slope:
         raise ShapeError("E112", f"{program.name}: {here} has extent {extent}, and no whole {symbol.name} gives "
-                                 f"{entry} = {extent}", facts=_known(dims))
+                                 f"{entry} = {extent}", facts=_known(dims),
+                         remedy=f"pass an array whose extent is {entry} for some {symbol.name}")
     value = target // slope
     if value < 0:
         what = f"{program.name}: {here} has extent {extent}, which makes {symbol.name} = {value} negative"

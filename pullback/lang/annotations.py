@@ -37,7 +37,7 @@ from pullback.lang.arguments import (
 from pullback.lang.composite import Composite
 from pullback.lang.distinct import distinct
 from pullback.lang.extents import Token, parse_dim
-from pullback.lang.handle import Handle, type_text
+from pullback.lang.handle import Handle, axes_text, type_text
 from pullback.lang.trace import is_tracing
 from pullback.lang.tree import Structure
 from pullback.source import is_ours, user_position
@@ -254,7 +254,7 @@ class ArraySpec(Spec):
         if not fits:
             raise ShapeError(
                 "E110",
-                f"{path} has {rank} axes, its annotation {self.text} has {len(self.dims)}",
+                f"{path} has {axes_text(rank)}, its annotation {self.text} has {len(self.dims)}",
                 remedy="pass an array with the axes of the annotation",
             )
         tokens = list(self.dims)

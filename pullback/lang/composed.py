@@ -129,6 +129,7 @@ def _one_axis(what: str, h: Array, axis: int | None) -> int:
             f"{what}: the axis is needed for an array of {h.rank} axes",
             position=user_position(),
             facts=[describe(h, "array")],
+            remedy=f"`axis={h.rank - 1}` goes along the rows; `x.reshape(-1)` makes a vector",
         )
     return normal_axes(h, axis or 0, what)[0]
 
@@ -202,6 +203,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Array:
             "diagonal: the array has fewer than two axes",
             position=user_position(),
             facts=[describe(h, "array")],
+            remedy="`pb.eye(n) * x` is a matrix with x on its diagonal",
         )
     down, across = max(-offset, 0), max(offset, 0)
     rows, columns = h.extents[-2] - down, h.extents[-1] - across

@@ -126,7 +126,9 @@ def _trips(n: Any, what: str) -> tuple[Index, Index]:
     extent = extent_of(n, what)
     if extent.constant is not None:
         if extent.constant < 0:
-            raise ShapeError("E105", f"{what}: {extent} steps", position=user_position())
+            raise ShapeError(
+                "E105", f"{what}: {extent} steps", position=user_position(), remedy="a number of steps from 0 up"
+            )
         return extent, extent
     if not extent.free and extent.is_dim:
         return current().extent(extent, what), extent

@@ -315,6 +315,11 @@ def ref_of(h: Handle, name: str | None = None) -> Ref:
     return made.ref
 
 
+def axes_text(rank: int) -> str:
+    """`1 axis`, `2 axes`."""
+    return f"{rank} ax{'i' if rank == 1 else 'e'}s"
+
+
 def shape_text(extents: Sequence[Index]) -> str:
     """A shape in messages: [N, M]."""
     return "[" + ", ".join(map(str, extents)) + "]"

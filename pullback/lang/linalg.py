@@ -123,6 +123,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
                 f"{a.extents[s]}, axis {t} of {b.name or 'the right'} = {b.extents[t]}",
                 position=position,
                 facts=[describe(a, "left"), describe(b, "right")],
+                remedy="`axes=([...], [...])` says which axes of each are summed over",
             )
     dtype = common_dtype("tensordot", [a, b], position)
     assert dtype is not None
@@ -165,6 +166,7 @@ def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Array:
             "vecdot: the extents along the axis differ",
             position=position,
             facts=[describe(a, "left"), describe(b, "right")],
+            remedy="give equal dims one name in the annotations, or say the `axis`",
         )
     products = elementwise("multiply", a, b)
     return sum_axes(products, axis=at, dtype=products.dtype)

@@ -206,6 +206,7 @@ def squeeze(x: Any, /, axis: Any) -> Array:
                 f"squeeze: axis {a} has extent {h.extents[a]}, not 1",
                 position=user_position(),
                 facts=[describe(h, "array")],
+                remedy="`reshape` joins axes, `x[0]` takes one row",
             )
     kept = [a for a in range(h.rank) if a not in axes]
 
@@ -289,7 +290,7 @@ def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Array:
     handles: list[Array] = [as_array(a, "concat") for a in arrays]
     position = user_position()
     if not handles:
-        raise ShapeError("E104", "concat: no arrays were given", position=position)
+        raise ShapeError("E104", "concat: no arrays were given", position=position, remedy="a list of at least one")
     if axis is None:
         handles, axis = [reshape(h, (-1,)) for h in handles], 0
     first = handles[0]
@@ -302,6 +303,7 @@ def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Array:
                 f"concat: {shape_text(first.extents)} and {shape_text(h.extents)} differ in an axis other than {at}",
                 position=position,
                 facts=[describe(first, "first"), describe(h, "other")],
+                remedy="give equal dims one name in the annotations, or join along another axis",
             )
     dtype = common_dtype("concat", handles, position) or common_settled(*handles)
     starts = [ZERO_INDEX]
@@ -340,7 +342,7 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Array:
     handles: list[Handle] = [as_array(a, "stack") for a in arrays]
     position = user_position()
     if not handles:
-        raise ShapeError("E104", "stack: no arrays were given", position=position)
+        raise ShapeError("E104", "stack: no arrays were given", position=position, remedy="a list of at least one")
     first = handles[0]
     for h in handles[1:]:
         if h.extents != first.extents:
@@ -349,6 +351,7 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Array:
                 f"stack: shapes {shape_text(first.extents)} and {shape_text(h.extents)} differ",
                 position=position,
                 facts=[describe(first, "first"), describe(h, "other")],
+                remedy="`pb.concat` joins arrays of different extents along an axis they have",
             )
     if not -first.rank - 1 <= axis <= first.rank:
         raise ShapeError(
@@ -356,6 +359,7 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Array:
             f"stack: axis {axis} of an array that has {first.rank + 1} axes with the new one",
             position=position,
             facts=[describe(first, "first")],
+            remedy=f"an int from 0 to {first.rank}, or from the end as -1",
         )
     at = axis % (first.rank + 1)
     dtype = common_dtype("stack", handles, position) or common_settled(*handles)

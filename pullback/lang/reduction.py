@@ -12,7 +12,18 @@ from pullback.ir.index import ONE_INDEX, Index, Var, as_index
 from pullback.ir.types import DType
 from pullback.lang.complex import by_parts
 from pullback.lang.elementwise import choose, dtype_from, elementwise
-from pullback.lang.handle import Handle, Indices, as_array, axes_for, describe, emit, from_index, scalar, type_text
+from pullback.lang.handle import (
+    Handle,
+    Indices,
+    as_array,
+    axes_for,
+    axes_text,
+    describe,
+    emit,
+    from_index,
+    scalar,
+    type_text,
+)
 from pullback.lang.trace import current
 from pullback.source import Position, user_position
 
@@ -39,13 +50,20 @@ def places(rank: int, axis: Any, what: str, h: Handle) -> tuple[int, ...]:
         if isinstance(a, bool) or not isinstance(a, int) or not -rank <= a < rank:
             raise ShapeError(
                 "E104",
-                f"{what}: axis {a!r} of an array with {rank} axes",
+                f"{what}: axis {a!r} of an array with {axes_text(rank)}",
                 position=user_position(),
                 facts=[describe(h, "array")],
+                remedy=f"an int from 0 to {rank - 1}, or from the end as -1" if rank else "it is a single number",
             )
         out.append(a % rank)
     if len(set(out)) != len(out):
-        raise ShapeError("E104", f"{what}: an axis is given twice in {axis!r}", position=user_position())
+        raise ShapeError(
+            "E104",
+            f"{what}: an axis is given twice in {axis!r}",
+            position=user_position(),
+            facts=[describe(h, "array")],
+            remedy="each axis once",
+        )
     return tuple(out)
 
 

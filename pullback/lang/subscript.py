@@ -18,6 +18,7 @@ from pullback.lang.handle import (
     Handle,
     Indices,
     as_array,
+    axes_text,
     describe,
     extent_of,
     from_number,
@@ -52,7 +53,12 @@ class Selection:
 def selection(h: Handle, key: object, position: Position | None) -> Selection:
     """What h[key] selects."""
     if h.weak is not None:
-        raise ShapeError("E104", f"{type_text(h)} has no axes to index", position=position)
+        raise ShapeError(
+            "E104",
+            f"{type_text(h)} has no axes to index",
+            position=position,
+            remedy='annotate an array: `Float64[Array, "N"]`',
+        )
     extents: list[Index] = []
     parts: list[Any] = []
     singles: list[tuple[int, int]] = []  # where indices and gathers stand: in the key, and in the result
@@ -94,9 +100,10 @@ def _expand(h: Handle, key: object, position: Position | None) -> list[Any]:
     if used > h.rank:
         raise ShapeError(
             "E104",
-            f"{h.name or 'the array'} has {h.rank} axes, and {used} indices were given",
+            f"{h.name or 'the array'} has {axes_text(h.rank)}, and {used} indices were given",
             position=position,
             facts=[describe(h, "array")],
+            remedy="one index for each axis at most",
         )
     missing = [slice(None)] * (h.rank - used)
     dots = [k for k, i in enumerate(items) if isinstance(i, EllipsisType)]
@@ -173,7 +180,12 @@ def _slice(h: Handle, axis: int, s: slice, position: Position | None) -> tuple[I
     if isinstance(step, Handle) and step.index is not None and step.index.constant is not None:
         step = step.index.constant
     if isinstance(step, bool) or not isinstance(step, int | np.integer) or step == 0:
-        raise TraceError("E135", "the step of a slice is an int other than 0", position=position)
+        raise TraceError(
+            "E135",
+            "the step of a slice is an int other than 0",
+            position=position,
+            remedy="`pb.build(n, lambda i: x[i * step])` for one that is not known",
+        )
     step = int(step)
     fixed = [None if b is None else extent_of(b, "slice") for b in (s.start, s.stop)]
     if extent.constant is not None and all(b is None or b.constant is not None for b in fixed):
@@ -222,9 +234,10 @@ def at(h: Handle, indices: Sequence[object], fill: object = 0) -> Array:
     if len(indices) > h.rank:
         raise ShapeError(
             "E104",
-            f"{h.name or 'the array'} has {h.rank} axes, and {len(indices)} indices were given",
+            f"{h.name or 'the array'} has {axes_text(h.rank)}, and {len(indices)} indices were given",
             position=position,
             facts=[describe(h, "array")],
+            remedy="one index for each axis at most",
         )
     plain: list[Index] = []
     for axis, item in enumerate(indices):

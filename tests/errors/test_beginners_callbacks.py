@@ -282,7 +282,7 @@ ShapeError [E105] fold: -1 steps
   --> user.py:3:12
    |     return pb.fold(-1, 0.0, lambda total, i: total)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  See docs/reference/errors.md#E105
+  try: a number of steps from 0 up      See docs/reference/errors.md#E105
 ''',
     ),
     (

@@ -760,7 +760,7 @@ TraceError [E135] the step of a slice is an int other than 0
   --> user.py:3:12
    |     return x[::n]
    |            ^^^^^^
-  See docs/reference/errors.md#E135
+  try: `pb.build(n, lambda i: x[i * step])` for one that is not known      See docs/reference/errors.md#E135
 ''',
     ),
     (

@@ -229,7 +229,7 @@ ShapeError [E111] f_jvp: axis 0 of x_dot has extent 4, but N = 3
    | pb.jvp(f)((np.zeros(3),), (np.ones(4),))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | N = 3 from axis 0 of x
-  See docs/reference/errors.md#E111
+  try: pass arrays whose extents agree, or give different dims different names      See docs/reference/errors.md#E111
 ''',
     ),
     (
@@ -294,7 +294,7 @@ ShapeError [E111] f_vjp: axis 0 of out_bar has extent 4, but N = 3
    | pb.vjp(f)(np.zeros(3), cotangent=np.ones(4))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | N = 3 from axis 0 of x
-  See docs/reference/errors.md#E111
+  try: pass arrays whose extents agree, or give different dims different names      See docs/reference/errors.md#E111
 ''',
     ),
     (
@@ -375,7 +375,7 @@ ShapeError [E111] f_hvp: axis 0 of x_dot has extent 4, but N = 3
    | pb.hvp(f)((np.zeros(3),), np.ones(4))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | N = 3 from axis 0 of x
-  See docs/reference/errors.md#E111
+  try: pass arrays whose extents agree, or give different dims different names      See docs/reference/errors.md#E111
 ''',
     ),
     (
@@ -456,7 +456,7 @@ ShapeError [E111] f_vmap: axis 0 of y has extent 4, but B = 2
    | pb.vmap(f)(np.zeros((2, 3)), np.zeros((4, 3)))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | B = 2 from axis 0 of x
-  See docs/reference/errors.md#E111
+  try: pass arrays whose extents agree, or give different dims different names      See docs/reference/errors.md#E111
 ''',
     ),
     (

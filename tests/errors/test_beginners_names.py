@@ -817,7 +817,7 @@ ShapeError [E110] f: out must be an array of shape (3,)
    | f(np.zeros(3), out=np.zeros(4))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | got (4,)
-  See docs/reference/errors.md#E110
+  try: `np.empty((3,), np.float64)`      See docs/reference/errors.md#E110
 ''',
     ),
     (
@@ -833,7 +833,7 @@ DTypeError [E122] f: out has dtype float32, the result is float64
   --> user.py:4:1
    | f(np.zeros(3), out=np.zeros(3, np.float32))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  See docs/reference/errors.md#E122
+  try: `np.empty((3,), np.float64)`      See docs/reference/errors.md#E122
 ''',
     ),
     (

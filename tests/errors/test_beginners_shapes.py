@@ -149,7 +149,7 @@ ShapeError [E101] concat: [N, K] and [M, L] differ in an axis other than 0
    |     return pb.concat([x, y])
    |            ^^^^^^^^^^^^^^^^^
    | x : f64[N, K]      y : f64[M, L]
-  See docs/reference/errors.md#E101
+  try: give equal dims one name in the annotations, or join along another axis      See docs/reference/errors.md#E101
 ''',
     ),
     (
@@ -165,7 +165,7 @@ ShapeError [E101] concat: [N, K] and [M] differ in an axis other than 0
    |     return pb.concat([x, y])
    |            ^^^^^^^^^^^^^^^^^
    | x : f64[N, K]      y : f64[M]
-  See docs/reference/errors.md#E101
+  try: give equal dims one name in the annotations, or join along another axis      See docs/reference/errors.md#E101
 ''',
     ),
     (
@@ -180,7 +180,7 @@ ShapeError [E104] concat: no arrays were given
   --> user.py:3:12
    |     return pb.concat([])
    |            ^^^^^^^^^^^^^
-  See docs/reference/errors.md#E104
+  try: a list of at least one      See docs/reference/errors.md#E104
 ''',
     ),
     (
@@ -191,12 +191,12 @@ def f(x: Float64[Array, "N"]):
     return pb.concat([x, x], axis=1)
 ''',
         '''\
-ShapeError [E104] concat: axis 1 of an array with 1 axes
+ShapeError [E104] concat: axis 1 of an array with 1 axis
   --> user.py:3:12
    |     return pb.concat([x, x], axis=1)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N]
-  See docs/reference/errors.md#E104
+  try: an int from 0 to 0, or from the end as -1      See docs/reference/errors.md#E104
 ''',
     ),
     (
@@ -212,7 +212,7 @@ ShapeError [E101] stack: shapes [N] and [M] differ
    |     return pb.stack([x, y])
    |            ^^^^^^^^^^^^^^^^
    | x : f64[N]      y : f64[M]
-  See docs/reference/errors.md#E101
+  try: `pb.concat` joins arrays of different extents along an axis they have      See docs/reference/errors.md#E101
 ''',
     ),
     (
@@ -244,7 +244,7 @@ ShapeError [E104] stack: axis 3 of an array that has 2 axes with the new one
    |     return pb.stack([x, x], axis=3)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N]
-  See docs/reference/errors.md#E104
+  try: an int from 0 to 1, or from the end as -1      See docs/reference/errors.md#E104
 ''',
     ),
     (
@@ -307,7 +307,7 @@ ShapeError [E104] sum: axis 2 of an array with 2 axes
    |     return pb.sum(x, axis=2)
    |            ^^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  See docs/reference/errors.md#E104
+  try: an int from 0 to 1, or from the end as -1      See docs/reference/errors.md#E104
 ''',
     ),
     (
@@ -337,7 +337,8 @@ ShapeError [E104] sum: an axis is given twice in (0, 0)
   --> user.py:3:12
    |     return pb.sum(x, axis=(0, 0))
    |            ^^^^^^^^^^^^^^^^^^^^^^
-  See docs/reference/errors.md#E104
+   | x : f64[N, M]
+  try: each axis once      See docs/reference/errors.md#E104
 ''',
     ),
     (
@@ -353,7 +354,7 @@ ShapeError [E104] sum: axis 1.0 of an array with 2 axes
    |     return pb.sum(x, axis=1.0)
    |            ^^^^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  See docs/reference/errors.md#E104
+  try: an int from 0 to 1, or from the end as -1      See docs/reference/errors.md#E104
 ''',
     ),
     (
@@ -364,12 +365,12 @@ def f(x: Float64[Array, "N"]):
     return pb.argmax(x, axis=1)
 ''',
         '''\
-ShapeError [E104] argmax: axis 1 of an array with 1 axes
+ShapeError [E104] argmax: axis 1 of an array with 1 axis
   --> user.py:3:12
    |     return pb.argmax(x, axis=1)
    |            ^^^^^^^^^^^^^^^^^^^^
    | x : f64[N]
-  See docs/reference/errors.md#E104
+  try: an int from 0 to 0, or from the end as -1      See docs/reference/errors.md#E104
 ''',
     ),
     (
@@ -384,7 +385,8 @@ ShapeError [E104] permute_dims: an axis is given twice in (0, 0)
   --> user.py:3:12
    |     return pb.permute_dims(x, (0, 0))
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^
-  See docs/reference/errors.md#E104
+   | x : f64[N, M]
+  try: each axis once      See docs/reference/errors.md#E104
 ''',
     ),
     (
@@ -416,7 +418,7 @@ ShapeError [E104] expand_dims: axis 5 of an array with 2 axes
    |     return pb.expand_dims(x, axis=5)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N]
-  See docs/reference/errors.md#E104
+  try: an int from 0 to 1, or from the end as -1      See docs/reference/errors.md#E104
 ''',
     ),
     (
@@ -432,7 +434,7 @@ ShapeError [E104] squeeze: axis 0 has extent N, not 1
    |     return pb.squeeze(x, 0)
    |            ^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  See docs/reference/errors.md#E104
+  try: `reshape` joins axes, `x[0]` takes one row      See docs/reference/errors.md#E104
 ''',
     ),
     (
@@ -464,7 +466,7 @@ ShapeError [E104] moveaxis: axis 4 of an array with 2 axes
    |     return pb.moveaxis(x, 0, 4)
    |            ^^^^^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  See docs/reference/errors.md#E104
+  try: an int from 0 to 1, or from the end as -1      See docs/reference/errors.md#E104
 ''',
     ),
     (
@@ -480,7 +482,7 @@ ShapeError [E104] flip: axis 2 of an array with 2 axes
    |     return pb.flip(x, axis=2)
    |            ^^^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  See docs/reference/errors.md#E104
+  try: an int from 0 to 1, or from the end as -1      See docs/reference/errors.md#E104
 ''',
     ),
     (
@@ -496,7 +498,7 @@ ShapeError [E104] roll: axis 2 of an array with 2 axes
    |     return pb.roll(x, 1, axis=2)
    |            ^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  See docs/reference/errors.md#E104
+  try: an int from 0 to 1, or from the end as -1      See docs/reference/errors.md#E104
 ''',
     ),
     (
@@ -558,7 +560,7 @@ ShapeError [E102] tensordot: the inner extents differ: axis 1 of x = M, axis 0 o
    |     return pb.tensordot(x, y, axes=1)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N, M]      y : f64[K, L]
-  See docs/reference/errors.md#E102
+  try: `axes=([...], [...])` says which axes of each are summed over      See docs/reference/errors.md#E102
 ''',
     ),
     (
@@ -569,12 +571,12 @@ def f(x: Float64[Array, "N"]):
     return x[0, 0]
 ''',
         '''\
-ShapeError [E104] x has 1 axes, and 2 indices were given
+ShapeError [E104] x has 1 axis, and 2 indices were given
   --> user.py:3:12
    |     return x[0, 0]
    |            ^^^^^^^
    | x : f64[N]
-  See docs/reference/errors.md#E104
+  try: one index for each axis at most      See docs/reference/errors.md#E104
 ''',
     ),
     (
@@ -700,7 +702,7 @@ ShapeError [E104] a Python float has no axes to index
   --> user.py:3:12
    |     return x[0]
    |            ^^^^
-  See docs/reference/errors.md#E104
+  try: annotate an array: `Float64[Array, "N"]`      See docs/reference/errors.md#E104
 ''',
     ),
     (
@@ -820,7 +822,7 @@ def f(x: Float64[Array, "N M"]):
 f(np.zeros(3))
 ''',
         '''\
-ShapeError [E110] x has 1 axes, its annotation Float64["N M"] has 2
+ShapeError [E110] x has 1 axis, its annotation Float64["N M"] has 2
   --> user.py:4:1
    | f(np.zeros(3))
    | ^^^^^^^^^^^^^^
@@ -841,7 +843,7 @@ ShapeError [E111] f: axis 0 of y has extent 4, but N = 3
    | f(np.zeros(3), np.zeros(4))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | N = 3 from axis 0 of x
-  See docs/reference/errors.md#E111
+  try: pass arrays whose extents agree, or give different dims different names      See docs/reference/errors.md#E111
 ''',
     ),
     (
@@ -857,7 +859,7 @@ ShapeError [E111] f: axis 0 of x has extent 4, not 3
   --> user.py:4:1
    | f(np.zeros(4))
    | ^^^^^^^^^^^^^^
-  See docs/reference/errors.md#E111
+  try: pass arrays whose extents agree, or give different dims different names      See docs/reference/errors.md#E111
 ''',
     ),
     (
@@ -873,7 +875,7 @@ ShapeError [E112] f: axis 0 of x has extent 3, and no whole N gives 2 * N = 3
   --> user.py:4:1
    | f(np.zeros(3))
    | ^^^^^^^^^^^^^^
-  See docs/reference/errors.md#E112
+  try: pass an array whose extent is 2 * N for some N      See docs/reference/errors.md#E112
 ''',
     ),
     (
@@ -975,7 +977,7 @@ ShapeError [E104] cumulative_sum: the axis is needed for an array of 2 axes
    |     return pb.cumulative_sum(x)
    |            ^^^^^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  See docs/reference/errors.md#E104
+  try: `axis=1` goes along the rows; `x.reshape(-1)` makes a vector      See docs/reference/errors.md#E104
 ''',
     ),
     (
@@ -991,7 +993,7 @@ ShapeError [E104] diagonal: the array has fewer than two axes
    |     return pb.diagonal(x)
    |            ^^^^^^^^^^^^^^
    | x : f64[N]
-  See docs/reference/errors.md#E104
+  try: `pb.eye(n) * x` is a matrix with x on its diagonal      See docs/reference/errors.md#E104
 ''',
     ),
     (
@@ -1002,12 +1004,12 @@ def f(x: Float64[Array, "N"]):
     return pb.softmax(x, axis=1)
 ''',
         '''\
-ShapeError [E104] softmax: axis 1 of an array with 1 axes
+ShapeError [E104] softmax: axis 1 of an array with 1 axis
   --> user.py:3:12
    |     return pb.softmax(x, axis=1)
    |            ^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N]
-  See docs/reference/errors.md#E104
+  try: an int from 0 to 0, or from the end as -1      See docs/reference/errors.md#E104
 ''',
     ),
     (
@@ -1054,7 +1056,7 @@ ShapeError [E102] vecdot: the extents along the axis differ
    |     return pb.vecdot(x, y)
    |            ^^^^^^^^^^^^^^^
    | x : f64[N]      y : f64[M]
-  See docs/reference/errors.md#E102
+  try: give equal dims one name in the annotations, or say the `axis`      See docs/reference/errors.md#E102
 ''',
     ),
     (

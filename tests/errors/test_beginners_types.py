@@ -437,7 +437,7 @@ ShapeError [E110] s is a number, and an array of shape (3,) was given
   --> user.py:4:1
    | f(np.zeros(3))
    | ^^^^^^^^^^^^^^
-  See docs/reference/errors.md#E110
+  try: `Float64[Array, "N"]` annotates an array; `pb.vmap` maps a function of numbers over one      See docs/reference/errors.md#E110
 ''',
     ),
     (

@@ -59,6 +59,6 @@ ShapeError [E101] concat: [N, 2] and [M, 3] differ in an axis other than 0
    |     return pb.concat([a, b])
    |            ^^^^^^^^^^^^^^^^^
    | a : f64[N, 2]      b : f64[M, 3]
-  See docs/reference/errors.md#E101
+  try: give equal dims one name in the annotations, or join along another axis      See docs/reference/errors.md#E101
 """
     )

@@ -13,12 +13,12 @@ def corner(x: Float64[Array, "N"]):
     return x[0, 0]
 """)
         == """\
-ShapeError [E104] x has 1 axes, and 2 indices were given
+ShapeError [E104] x has 1 axis, and 2 indices were given
   --> user.py:3:12
    |     return x[0, 0]
    |            ^^^^^^^
    | x : f64[N]
-  See docs/reference/errors.md#E104
+  try: one index for each axis at most      See docs/reference/errors.md#E104
 """
     )
 
@@ -36,7 +36,7 @@ ShapeError [E104] sum: axis 2 of an array with 2 axes
    |     return pb.sum(x, axis=2)
    |            ^^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  See docs/reference/errors.md#E104
+  try: an int from 0 to 1, or from the end as -1      See docs/reference/errors.md#E104
 """
     )
 
@@ -125,6 +125,6 @@ ShapeError [E104] expand_dims: axis 3 of an array with 3 axes
    |     return pb.expand_dims(x, axis=(0, 3))
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N]
-  See docs/reference/errors.md#E104
+  try: an int from 0 to 2, or from the end as -1      See docs/reference/errors.md#E104
 """
     )

@@ -10,13 +10,13 @@ def test_numpy_function(message: Callable[[str], str]) -> None:
         message("""
 @pb.function
 def total(x: Float64[Array, "N"]):
-    return np.histogram(x)
+    return np.unpackbits(x)
 """)
         == """\
-TraceError [E136] numpy.histogram was given a traced array, whose values it needs
+TraceError [E136] numpy.unpackbits was given a traced array, whose values it needs
   --> user.py:3:12
-   |     return np.histogram(x)
-   |            ^^^^^^^^^^^^^^^
+   |     return np.unpackbits(x)
+   |            ^^^^^^^^^^^^^^^^
   try: `dir(pb)` lists what there is      See docs/reference/errors.md#E136
 """
     )
