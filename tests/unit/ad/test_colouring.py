@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pullback.ad.colouring import Colouring, coloured, star_coloured
+from pullback.ad.colouring import Colouring, coloured, compressed, star_coloured
 from pullback.ad.pattern import Pattern, pattern_of
+from pullback.ir.index import as_index
+from pullback.ir.interpret import interpret
+from pullback.ir.parser import parse_program
 
 
 def random_pattern(seed: int, height: int, width: int, symmetric: bool) -> Pattern:
@@ -69,3 +72,39 @@ def test_nothing_takes_no_more_than_one_colour() -> None:
     none = np.zeros(0, np.int64)
     assert coloured(Pattern(none, none, (3, 4))).count == 1
     assert coloured(Pattern(none, none, (3, 0))).count == 0
+
+
+def test_how_many_colours_symmetric_patterns_take() -> None:
+    """Half of a symmetric pattern is the whole of it."""
+    i, first = np.arange(1, 9), np.zeros(8, np.int64)
+    arrow = pattern_of(np.concatenate([first, i]), np.concatenate([i, i]), (9, 9))
+    found = star_coloured(arrow)
+    assert (found.count, len(found.pattern.rows)) == (2, 24)
+    one, next_to = np.eye(6, dtype=int), np.eye(6, k=1, dtype=int) + np.eye(6, k=-1, dtype=int)
+    grid = pattern_of(*np.nonzero(np.kron(one, next_to) + np.kron(next_to, one) + np.eye(36, dtype=int)), (36, 36))
+    assert (star_coloured(grid).count, coloured(grid).count) == (6, 7)
+    triangles = pattern_of(*np.nonzero(np.kron(np.eye(3, dtype=int), np.ones((3, 3), int))), (9, 9))
+    assert star_coloured(triangles).count == 3
+
+
+TWO = """f(x: f64[3], k: f64[3]) {
+  y = build i < 3 { x[i] * x[i] * k[i] }
+  z = build i < 3 { 5.0 * x[i] }
+  return y, z }"""
+
+
+def test_several_seeds_at_once() -> None:
+    """Those of one array leave the others where they are."""
+    program = parse_program(TWO)
+    x, k = np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0, 2.0])
+    two, one = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]), np.array([[1.0, 2.0, 4.0]])
+    forward = compressed(program, [0, 1], "forward", [as_index(2), as_index(1)])
+    assert forward.output_names == ("y_by_x", "z_by_x", "y_by_k", "z_by_k")
+    expected = (2 * x * k * two, 5 * two, x * x * one, 0 * one)
+    for found, wanted in zip(interpret(forward, [x, k, two, one]), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    backward = compressed(program, [0, 1], "reverse", [as_index(2), as_index(1)])
+    assert backward.output_names == ("x_by_y", "k_by_y", "x_by_z", "k_by_z")
+    expected = (2 * x * k * two, x * x * two, 5 * one, 0 * one)
+    for found, wanted in zip(interpret(backward, [x, k, two, one]), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
