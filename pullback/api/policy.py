@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from pullback.errors import UsageError
+from pullback.ir.expr import in_order
 
 ASKED_THREADS: ContextVar[int | None] = ContextVar("threads", default=None)
 SPECIALISE = ("auto", "always", "never")
@@ -48,7 +49,8 @@ def exact() -> Iterator[None]:
     """
     token = _EXACT.set(True)
     try:
-        yield
+        with in_order():
+            yield
     finally:
         _EXACT.reset(token)
 

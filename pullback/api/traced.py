@@ -15,7 +15,7 @@ from pullback.api.policy import backend, is_exact
 from pullback.api.signature import Parameter, Signature, called_with, code_of
 from pullback.clock import stage
 from pullback.errors import PullbackError, ShapeError, together
-from pullback.ir.expr import Ref
+from pullback.ir.expr import Ref, in_order
 from pullback.ir.identity import digest, identity
 from pullback.ir.index import Index, symbol
 from pullback.ir.intern import uncollected
@@ -158,7 +158,7 @@ def _made(made: Outline, base: Traced, body: Callable[[Program], Block]) -> Prog
     from pullback.rewrite.copies import tidy
 
     program = base.program
-    with uncollected(), stage(f"derive {made.name}"):
+    with uncollected(), stage(f"derive {made.name}"), in_order(bool(program.notes.get("exact"))):
         return tidy(made.with_body(body(program)))
 
 

@@ -14,7 +14,9 @@ zeros, merge brackets and flatten sums. They never cancel a user's terms: x - x,
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import count
 from math import frexp, isfinite
 from typing import Final, Literal, get_args
@@ -397,13 +399,32 @@ def negative(x: Scalar) -> Scalar:
     return mul(const(-1, x.dtype), x)
 
 
+_IN_ORDER: ContextVar[bool] = ContextVar("pullback_in_order", default=False)
+
+
+@contextmanager
+def in_order(wanted: bool = True) -> Iterator[None]:
+    """In the block, floating-point sums keep the order in which they are written: y + (x + z) is what it says."""
+    token = _IN_ORDER.set(wanted)
+    try:
+        yield
+    finally:
+        _IN_ORDER.reset(token)
+
+
 def add(*terms: Scalar) -> Scalar:
-    """Sum: nested sums flatten, structural zeros vanish, constants fold, like terms merge into a factor."""
+    """Sum: nested sums flatten, structural zeros vanish, constants fold, like terms merge into a factor.
+
+    Under `in_order` a sum that is not the first term stays one.
+    """
     dtype = terms[0].dtype
     flat: list[Scalar] = []
     for t in terms:
         assert t.dtype is dtype, f"sum of {dtype} and {t.dtype}"
-        flat.extend(t.args if isinstance(t, Add) else () if isinstance(t, Zero) else (t,))
+        if isinstance(t, Add) and not (flat and dtype.is_floating and _IN_ORDER.get()):
+            flat.extend(t.args)
+        elif not isinstance(t, Zero):
+            flat.append(t)
     if not flat:
         return zero(dtype)
     merged = _merge_constants(_merge_like_terms(flat))

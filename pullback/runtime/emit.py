@@ -11,6 +11,7 @@ from pullback.codegen.c import CSource, print_c
 from pullback.codegen.names import Style
 from pullback.errors import CompilerError
 from pullback.ir.dims import determined_dims, needed_conditions
+from pullback.ir.expr import in_order
 from pullback.ir.index import Cond
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program, print_statement
@@ -141,6 +142,11 @@ class _Settings:
 
 def _lower(program: Program, dims: Mapping[str, int], form: _Form, settings: _Settings) -> Lowered:
     """The program in one form."""
+    with in_order(bool(program.notes.get("exact"))):
+        return _lowered(program, dims, form, settings)
+
+
+def _lowered(program: Program, dims: Mapping[str, int], form: _Form, settings: _Settings) -> Lowered:
     vector_bytes, portable = settings.vector_bytes, settings.portable
     optimised = optimise(program, dims, form.levels, form.mode == "least")
     if settings.canonical:
@@ -169,7 +175,7 @@ def _planned(program: Program, function: Function, mode: MemoryMode = "fastest")
 
 def lower_debug(program: Program, dims: Mapping[str, int]) -> Lowered:
     """Lower a program as it was written, every statement on its own and its result tested, for debug builds."""
-    with deep_recursion():
+    with deep_recursion(), in_order(bool(program.notes.get("exact"))):
         prepared = specialise(program, dims)
         for p in DEBUG_PASSES:
             prepared = p.run(prepared)

@@ -263,6 +263,16 @@ def test_options():
         pass
 
 
+def test_exact_sums_are_in_the_order_in_which_they_are_written():
+    x, y, z = np.array([-1e16]), np.array([1e16]), np.array([1.0])
+    with pb.exact():
+        apart = pb.function(lambda x, y, z: y + (x + z))
+        inside = pb.function(lambda x, y, z: pb.build(1, lambda i: y[i] + (x[i] + z[i])))
+        for f in (apart, inside):
+            assert f(x, y, z).tolist() == f.interpret(x, y, z).tolist() == [0.0]
+            assert pb.vjp(f)(x, y, z, cotangent=z)[0].tolist() == [0.0]
+
+
 def test_exact_is_noted():
     with pb.exact():
 

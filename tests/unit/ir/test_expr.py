@@ -2,7 +2,7 @@
 
 import math
 
-from pullback.ir import types
+from pullback.ir import expr, types
 from pullback.ir.expr import (
     Add,
     Bracket,
@@ -87,3 +87,13 @@ def test_casts_fold():
     assert cast(const(math.nan, types.f64), types.i8) is const(0, types.i8)
     assert cast(from_index(I, types.i64), types.f32) is from_index(I, types.f32)
     assert cast(from_index(I, types.i64), types.bool_).dtype is types.bool_
+
+
+def test_sums_keep_the_order_in_which_they_are_written() -> None:
+    x, y, z = (expr.get(Ref(n, types.f64, ())) for n in "xyz")
+    with expr.in_order():
+        total = y + (x + z)
+        assert expr.add(x + z, y) is expr.add(x, z, y)
+    assert isinstance(total, expr.Add)
+    assert total.args == (y, x + z)
+    assert expr.add(y, x + z).args == (y, x, z)  # type: ignore[attr-defined]
