@@ -229,7 +229,7 @@ class _Sweep:
         step(lambda: Transposed(e.result, e.operand, variables, e.variables, unsolved(e, variables, term)))
         part = transpose(e, guarded, variables)
         if part is None:
-            ways, part = EVERYWHERE, self._scatter(e, term, variables, s.positions)
+            part, ways = self._scatter(e, term, variables, s.positions)
         else:
             ways = without(ways_of(self._bare(e, cotangent, variables) or part, self._ways), self.extremes)
         if not isinstance(part, Zero):
@@ -243,15 +243,31 @@ class _Sweep:
         with record_steps(), record_rules():
             return transpose(e, expr.get(cotangent, *e.target), variables)
 
-    def _scatter(self, e: Edge, term: Scalar, variables: tuple[Var, ...], positions: tuple[Position, ...]) -> Scalar:
-        """The element of what a scatter gathers, where data choose the place."""
-        out = Ref(f"{e.operand.name}_scatter", e.operand.dtype, e.operand.shape)
-        fresh = tuple(Var(v.name, v.extent) for v in e.variables)
-        m = Substitution(variables={v: as_index(w) for v, w in zip(e.variables, fresh, strict=True)})
-        self.backward.append(Scatter(out, fresh, tuple(m.index(i) for i in e.source), m.scalar(term), positions))
+    def _scatter(
+        self, e: Edge, term: Scalar, variables: tuple[Var, ...], positions: tuple[Position, ...]
+    ) -> tuple[Scalar, Ways]:
+        """The element of what a scatter gathers, where data choose the place.
+
+        Where tests of data leave out some of it another one says where there is anything.
+        """
+
+        def scattered(suffix: str, value: Scalar) -> Scalar:
+            out = Ref(f"{e.operand.name}_{suffix}", e.operand.dtype, e.operand.shape)
+            fresh = tuple(Var(v.name, v.extent) for v in e.variables)
+            m = Substitution(variables={v: as_index(w) for v, w in zip(e.variables, fresh, strict=True)})
+            places = tuple(m.index(i) for i in e.source)
+            self.backward.append(Scatter(out, fresh, places, m.scalar(value), positions))
+            return expr.get(out, *variables)
+
+        element = scattered("scatter", term)
         fired("reverse.scatter")
         step(lambda: Scattered(self.backward[-1]))
-        return expr.get(out, *variables)
+        ways = ways_of(term, self._ways)
+        if all(any(isinstance(g, Scalar) for g in way) for way in ways):
+            one, nothing = expr.const(1, e.operand.dtype), expr.zero(e.operand.dtype)
+            count = scattered("scatter_count", expr.select(test_of(ways), one, nothing))
+            return element, ((expr.apply("greater", count, expr.const(0, e.operand.dtype)),),)
+        return element, EVERYWHERE
 
     def _ways(self, element: Get) -> Ways:
         """The ways in which an element of a cotangent is not a structural zero."""

@@ -195,6 +195,13 @@ FOUND: Final[list[tuple[str, str, dict[str, Any], str, str]]] = [
         "",
     ),
     (
+        "elements at places from data under a guard",
+        "lambda x, p: (lambda u: pb.sum(pb.build(2, lambda i: pb.where(x[i] > 0, u[p[i]], 0.0))))(pb.log(x))",
+        {"x": Z, "p": np.array([0, 2])},
+        "pb.grad(f)(x, p)",
+        "",
+    ),
+    (
         "a sum under a guard without its indices",
         "lambda x: pb.sum(pb.build(3, lambda i: pb.where(x[i] < 0, pb.sum_over(3, lambda j: pb.log(x[j])), 0.0)))",
         {"x": Z},

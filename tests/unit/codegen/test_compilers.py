@@ -52,8 +52,11 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return folders
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("way", WAYS)
+PARTS = ("lenet", "zhang")  # of what trains them, which is compiled in all ways
+CASES = [(way, name) for way in WAYS for name in PROGRAMS if way == "gcc native" or name not in PARTS]
+
+
+@pytest.mark.parametrize(("way", "name"), CASES)
 def test_every_compiler(way: str, name: str, exported: dict[str, Path], tmp_path: Path) -> None:
     if not compiles(way):
         pytest.skip(f"not on this machine: {way}")
