@@ -1,23 +1,43 @@
 """Linear algebra under the names of the Python array API, and the constructors of the language M̃.
 
-`matrices` has products, norms and M̃; `triangular`, `lu` and `qr` have the decompositions and what they solve. All are
-index notation; derivatives of the latter are rules from the literature, cited beside them.
+`matrices` has products, norms and M̃; `triangular`, `lu`, `qr` and `spectral` have the decompositions and what they
+solve. All are index notation; derivatives of the latter are rules from the literature, cited beside them.
 """
 
 from pullback.linalg.lu import det, inv, slogdet, solve
 from pullback.linalg.matrices import *  # noqa: F403
 from pullback.linalg.matrices import __all__ as _matrices
 from pullback.linalg.qr import lstsq, qr
+from pullback.linalg.spectral import (
+    cond,
+    eigh,
+    eigvalsh,
+    expm,
+    matrix_rank,
+    pinv,
+    sqrtm,
+    svd,
+    svdvals,
+)
 from pullback.linalg.triangular import cholesky, solve_triangular
 
 __all__ = [
     "cholesky",
+    "cond",
     "det",
+    "eigh",
+    "eigvalsh",
+    "expm",
     "inv",
     "lstsq",
+    "matrix_rank",
+    "pinv",
     "qr",
     "slogdet",
     "solve",
     "solve_triangular",
+    "sqrtm",
+    "svd",
+    "svdvals",
 ]
 __all__ += _matrices

@@ -29,6 +29,8 @@ from pullback.lang.reduction import max as largest
 from pullback.lang.reduction import min as smallest
 from pullback.lang.reduction import root, sum
 from pullback.lang.trace import current
+from pullback.linalg.lu import inv
+from pullback.linalg.spectral import svdvals
 from pullback.source import user_position
 
 __all__ = [
@@ -190,6 +192,8 @@ def _one(h: Array) -> Array:
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") -> Array:
     """The norm of the matrices in the last two axes: Frobenius, 1 or inf (largest sum of magnitudes), -1, -inf.
 
+    2, -2 and "nuc" are the largest, the smallest and the sum of the singular values.
+
     >>> pb.function(lambda x: pb.linalg.matrix_norm(x))(np.array([[3.0, 0.0], [0.0, 4.0]])).item()
     5.0
     """
@@ -203,12 +207,16 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
         )
     if ord == "fro":
         return vector_norm(h, axis=(-2, -1), keepdims=keepdims)
+    if ord in (2, -2, "nuc"):
+        s = svdvals(h)
+        found = sum(s, axis=-1) if ord == "nuc" else (largest if ord == 2 else smallest)(s, axis=-1)
+        return expand_dims(found, (-2, -1)) if keepdims else found
     if ord not in (1, -1, inf, -inf):
         raise ShapeError(
             "E104",
             f"matrix_norm: there is no norm {ord!r} here",
             position=user_position(),
-            remedy="'fro', 1, -1, inf or -inf; those of singular values need a decomposition",
+            remedy="'fro', 'nuc', 1, -1, 2, -2, inf or -inf",
         )
     down = ord in (1, -1)
     sums = sum(magnitude(h), axis=-2 if down else -1, keepdims=True)
@@ -217,19 +225,19 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
 
 
 def matrix_power(x: Any, n: int, /) -> Array:
-    """The product of n copies of square matrices, by repeated squaring; the identity for 0.
+    """The product of n copies of square matrices, by repeated squaring; the identity for 0, of inverses below.
 
     Raises:
-        ShapeError: [E104] the matrices are not square, or n is negative.
+        ShapeError: [E104] the matrices are not square.
 
     >>> pb.function(lambda x: pb.linalg.matrix_power(x, 3))(np.array([[1, 1], [0, 1]])).tolist()
     [[1, 3], [0, 1]]
     """
     h: Array = as_array(x, "matrix_power")
-    if h.rank < 2 or h.extents[-1] is not h.extents[-2] or n < 0:
+    if h.rank < 2 or h.extents[-1] is not h.extents[-2]:
         raise ShapeError(
             "E104",
-            f"matrix_power: power {n} of an array that must be of square matrices, the power 0 or more",
+            f"matrix_power: power {n} of an array that must be of square matrices",
             position=user_position(),
             facts=[describe(h, "array")],
         )
@@ -237,7 +245,7 @@ def matrix_power(x: Any, n: int, /) -> Array:
         one = expr.const(1, h.settled)
         return view(h.extents, h.settled, lambda i: expr.bracket([cond("==", i[-1] - i[-2])], one))
     result: Array | None = None
-    square = h
+    square, n = (h, n) if n > 0 else (inv(h), -n)
     while True:
         if n % 2:
             result = square if result is None else matmul(result, square)

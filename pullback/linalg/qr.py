@@ -11,9 +11,9 @@ from pullback.lang.control import fold, scan
 from pullback.lang.custom import emit_call
 from pullback.lang.functions import abs as magnitude
 from pullback.lang.functions import sqrt
-from pullback.lang.handle import describe, shape_text
+from pullback.lang.handle import describe, from_index, shape_text
 from pullback.lang.index import build, sum_over, where
-from pullback.lang.manipulation import matrix_transpose
+from pullback.lang.manipulation import concat, matrix_transpose
 from pullback.lang.trace import current
 from pullback.linalg.stacks import each, each_solved, matrices, system
 from pullback.linalg.triangular import solve_lower, solve_upper
@@ -31,12 +31,12 @@ def qr(x: Any, /) -> QRResult:
     """The reduced QR decomposition: x = Q @ R.
 
     Args:
-        x: (..., m, n) floating-point matrices, m >= n.
+        x: (..., m, n) floating-point matrices. Where it is not known which extent is larger, m has to be at least n.
     Returns:
-        A pair (Q, R): Q (..., m, n) with orthonormal columns, R (..., n, n) upper triangular, with the signs of LAPACK:
-        those on the diagonal of R are what the reflections leave.
+        A pair (Q, R) with k the smaller extent: Q (..., m, k) with orthonormal columns, R (..., k, n) upper triangular,
+        with the signs of LAPACK: those on the diagonal of R are what the reflections leave.
     Raises:
-        ShapeError: [E104] the arrays have fewer than two axes, or more columns than rows; [E114] a call has.
+        ShapeError: [E104] the arrays have fewer than two axes; [E114] a call has n > m where that was not known.
         DTypeError: [E121] they are not floating-point.
     Derivative:
         With C = Qᵀ ẋ R⁻¹ and Ω the antisymmetric matrix of its strict lower triangle: Ṙ = (C - Ω) R and
@@ -53,7 +53,12 @@ def qr(x: Any, /) -> QRResult:
     >>> (q @ r).round(12).tolist(), r.round(12).tolist()
     ([[3.0, 1.0], [4.0, 2.0]], [[-5.0, -2.2], [0.0, 0.4]])
     """
-    return each("qr", _factors, _tall("qr", matrices("qr", x, square=False)))  # type: ignore[no-any-return]
+    h = matrices("qr", x, square=False)
+    if not prove(cond(">=", h.extents[-1] - h.extents[-2] - 1), current().known):
+        return each("qr", _factors, _tall("qr", h))  # type: ignore[no-any-return]
+    rows = from_index(h.extents[-2])
+    q, first = each("qr", _factors, h[..., :rows])  # of the first columns; the others are turned by it
+    return QRResult(q, concat([first, matrix_transpose(q) @ h[..., rows:]], axis=-1))
 
 
 def lstsq(a: Any, b: Any, /) -> Array:

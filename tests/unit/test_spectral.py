@@ -1,0 +1,171 @@
+"""Eigenvalues, singular values and functions of matrices: held to NumPy and mpmath, derivatives to differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+from jaxtyping import Float32, Float64
+
+import pullback as pb
+from pullback import Array, linalg
+from pullback.testing import check_grads
+
+RNG = np.random.default_rng(5)
+SQUARE, TALL = RNG.normal(size=(4, 4)), RNG.normal(size=(5, 3))
+SYMMETRIC = SQUARE + SQUARE.T
+POSITIVE = SQUARE @ SQUARE.T + np.eye(4)
+INF = np.inf
+
+
+def traced(f: Callable[[Any], Any], dims: str, kind: Any = Float64) -> Any:
+    def of(a):
+        return f(a)
+
+    of.__annotations__ = {"a": kind[Array, dims]}
+    return pb.function(of)
+
+
+def close(found: Any, wanted: Any, tolerance: float = 1e-12) -> None:
+    np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 6, 17])
+def test_eigh(n: int) -> None:
+    a = RNG.normal(size=(n, n))
+    a = a + a.T
+    f = traced(lambda a: linalg.eigh(a), "N N")
+    for route in (f, f.interpret) if n < 6 else (f,):
+        w, v = route(a)
+        close(w, np.linalg.eigvalsh(a))
+        close(a @ v, v * w)
+        close(v.T @ v, np.eye(n))
+        assert (v[np.abs(v).argmax(0), np.arange(n)] > 0).all()
+
+
+@pytest.mark.parametrize("a", [np.eye(4) * 2, np.zeros((3, 3)), np.ones((5, 5)), np.diag([1e-9, 1.0, 1e9])])
+def test_eigh_of_equal_and_distant_eigenvalues(a: Any) -> None:
+    w, v = traced(lambda a: linalg.eigh(a), "N N")(a)
+    close(w, np.linalg.eigvalsh(a))
+    close(v.T @ v, np.eye(len(a)))
+    close(v * w @ v.T, a)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (4, 4), (7, 3), (6, 5)])
+def test_svd(shape: tuple[int, int]) -> None:
+    a = RNG.normal(size=shape)
+    u, s, vh = traced(lambda a: tuple(linalg.svd(a)), "M N")(a)
+    close(s, np.linalg.svd(a)[1])
+    close(u * s @ vh, a)
+    close(u.T @ u, np.eye(shape[1]))
+    close(vh @ vh.T, np.eye(shape[1]))
+
+
+def test_svd_of_wide_matrices_and_stacks() -> None:
+    a = RNG.normal(size=(2, 3, 5))
+    u, s, vh = traced(lambda a: tuple(linalg.svd(a)), "B 3 5")(a)
+    close(np.einsum("bik,bk,bkj->bij", u, s, vh), a)
+    w = traced(lambda a: linalg.eigvalsh(a @ a.mT), "B 3 5")(a)
+    close(w, np.linalg.svd(a)[1][:, ::-1] ** 2)
+
+
+def test_small_singular_values_are_accurate() -> None:
+    """To their own size, where the eigenvalues of aᵀ a lose them."""
+    a = np.array([[1.0, 1.0], [1e-9, 0.0], [0.0, 1e-9]])
+    with mp.workdps(50):
+        wanted = sorted((float(v) for v in mp.svd_r(mp.matrix(a.tolist()), compute_uv=False)), reverse=True)
+    np.testing.assert_allclose(traced(linalg.svdvals, "M N")(a), wanted, rtol=1e-7)
+
+
+def test_what_singular_values_serve() -> None:
+    deficient = np.outer([1.0, 2.0, 3.0], [1.0, -1.0])
+    for a in (TALL, deficient):
+        close(traced(linalg.pinv, "M N")(a), np.linalg.pinv(a))
+        assert traced(linalg.matrix_rank, "M N")(a) == np.linalg.matrix_rank(a)
+    close(traced(linalg.cond, "N N")(SQUARE), np.linalg.cond(SQUARE))
+    for order in (2, -2, "nuc", "fro", 1, -1, INF, -INF):
+        wanted = np.linalg.norm(TALL, order)
+        close(traced(lambda a, o=order: linalg.matrix_norm(a, ord=o), "M N")(TALL), wanted)
+        assert traced(lambda a, o=order: linalg.matrix_norm(a, ord=o, keepdims=True), "M N")(TALL).shape == (1, 1)
+
+
+def test_expm() -> None:
+    f = traced(linalg.expm, "N N")
+    for scale in (0.01, 1.0, 40.0):
+        with mp.workdps(60):
+            wanted = np.array(mp.expm(mp.matrix((SQUARE * scale).tolist())).tolist(), float)
+        np.testing.assert_allclose(f(SQUARE * scale), wanted, rtol=1e-11, atol=1e-13 * np.abs(wanted).max())
+    close(f(np.zeros((3, 3))), np.eye(3))
+    close(traced(linalg.expm, "B N N")(np.stack([SQUARE, -SQUARE]))[1], np.linalg.inv(f(SQUARE)), 1e-11)
+
+
+def test_sqrtm() -> None:
+    f = traced(linalg.sqrtm, "N N")
+    for a in (POSITIVE, np.diag([1e-6, 1.0, 1e4]), np.array([[0.0, -1.0], [1.0, 0.0]])):
+        y = f(a)
+        np.testing.assert_allclose(y @ y, a, rtol=1e-9, atol=1e-11)
+
+
+def test_powers_and_wide_qr() -> None:
+    close(traced(lambda a: linalg.matrix_power(a, -3), "N N")(SQUARE), np.linalg.matrix_power(SQUARE, -3), 1e-9)
+    a = TALL.T.copy()
+    q, r = traced(lambda a: tuple(linalg.qr(a)), "3 5")(a)
+    close(np.abs(q), np.abs(np.linalg.qr(a)[0]))
+    close(q @ r, a)
+    close(np.tril(r[:, :3], -1), 0)
+
+
+CASES: dict[str, tuple[Any, str, Any]] = {
+    "eigvalsh": (linalg.eigvalsh, "N N", SYMMETRIC),
+    "eigh": (lambda a: (linalg.eigh(a).eigenvalues, pb.sin(linalg.eigh(a).eigenvectors)), "N N", SYMMETRIC[:3, :3]),
+    "svd": (lambda a: tuple(linalg.svd(a)), "M N", TALL),
+    "svd of a wide one": (lambda a: tuple(linalg.svd(a)), "2 3", TALL[:3, :2].T.copy()),
+    "pinv": (linalg.pinv, "M N", TALL),
+    "expm": (linalg.expm, "N N", SQUARE[:3, :3]),
+    "sqrtm": (linalg.sqrtm, "N N", POSITIVE[:3, :3]),
+    "cond": (linalg.cond, "N N", SQUARE[:3, :3]),
+    "nuclear norm": (lambda a: linalg.matrix_norm(a, ord="nuc"), "M N", TALL),
+    "qr of a wide one": (lambda a: tuple(linalg.qr(a)), "2 3", TALL[:3, :2].T.copy()),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives(name: str) -> None:
+    f, dims, a = CASES[name]
+    check_grads(traced(f, dims), (a,), order=1, elements=5)
+
+
+@pytest.mark.parametrize("name", ["eigvalsh", "svd"])
+def test_second_derivatives(name: str) -> None:
+    f, _, _ = CASES[name]
+    a = SYMMETRIC[:2, :2] if name == "eigvalsh" else TALL[:2, :2]
+    check_grads(traced(f, "N N"), (a,), modes=("reverse",), order=2, elements=3)
+
+
+def test_a_function_of_equal_eigenvalues_has_its_derivative() -> None:
+    """tr(f(a)) by eigenvalues, and f(a) itself at a multiple of the identity, where vectors have no derivative."""
+    f = traced(lambda a: pb.sum(linalg.eigvalsh(a) ** 3), "N N")
+    close(pb.grad(f)(2 * np.eye(3)), 12 * np.eye(3))
+    low = traced(lambda a: pb.sum(linalg.svdvals(a)), "N N")
+    close(pb.grad(low)(np.diag([2.0, 2.0, 1.0])), np.eye(3))
+
+
+def test_single_precision() -> None:
+    a = SYMMETRIC.astype(np.float32)
+    w, v = traced(lambda a: tuple(linalg.eigh(a)), "N N", Float32)(a)
+    assert w.dtype == v.dtype == np.float32
+    np.testing.assert_allclose(w, np.linalg.eigvalsh(a), rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(traced(linalg.expm, "N N", Float32)(a), np.asarray(
+        traced(linalg.expm, "N N")(SYMMETRIC)), rtol=2e-4)
+
+
+def test_errors() -> None:
+    with pytest.raises(pb.ShapeError, match="svd: full matrices of a matrix that is not square"):
+        traced(lambda a: linalg.svd(a, full_matrices=True), "M N")
+    with pytest.raises(pb.ShapeError, match="E114"):
+        traced(linalg.svdvals, "M N")(TALL.T.copy())
+    with pytest.raises(pb.ShapeError, match="there is no norm 3"):
+        traced(lambda a: linalg.matrix_norm(a, ord=3), "M N")
