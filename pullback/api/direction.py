@@ -15,7 +15,7 @@ from pullback.ir.index import Index, Var
 from pullback.ir.program import Block, Build, Known, Program, Statement
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
-from pullback.lang import tree
+from pullback.lang import elsewhere, tree
 from pullback.lang.annotations import MISSING, Leaf, Leaves, Spec
 from pullback.lang.arguments import as_numpy, numpy_dtype
 from pullback.lang.handle import Handle, type_text
@@ -301,9 +301,10 @@ def selection(wrt: Wrt | None) -> str | int | tuple[str | int, ...] | None:
         if isinstance(w, bool) or not isinstance(w, str | int | None):
             raise TraceError(
                 "E108",
-                f"wrt={wrt!r}: {w!r} names no parameter",
+                f"wrt is {_found(w)}, and names no parameter",
                 position=user_position(),
-                remedy="the name or the position of a parameter, or a tuple of these",
+                remedy="the name or the position of a parameter, or a tuple of these; arguments go to the derivative: "
+                "`pb.grad(f)(x)`",
             )
     return given
 
@@ -324,7 +325,7 @@ def chosen(what: str, base: Function, wrt: Wrt | None, position: Position | None
                 "E108",
                 f"{what}: wrt={w!r} names no parameter",
                 position=position,
-                remedy="one of " + ", ".join(p.name for p in parameters),
+                remedy=elsewhere.one_of(str(w), [p.name for p in parameters]),
             )
         out.append(found % len(parameters))
     return out, several

@@ -30,7 +30,7 @@ from pullback.ir.dims import check_bytes, check_requirements, determined_dims
 from pullback.ir.intern import uncollected
 from pullback.ir.program import Known, Program, program_of
 from pullback.ir.verify import verifying
-from pullback.lang import tree
+from pullback.lang import elsewhere, tree
 from pullback.lang.annotations import (
     MISSING,
     AnySpec,
@@ -195,7 +195,7 @@ class Function:
                 raise TraceError(
                     "E108",
                     f"{self.name}: donate names {name!r}, which is no parameter",
-                    remedy="one of " + ", ".join(p.name for p in found),
+                    remedy=elsewhere.one_of(name, [p.name for p in found]),
                 )
         if self._donate:
             self._notes["donate"] = self._donate

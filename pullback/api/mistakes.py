@@ -145,7 +145,8 @@ def wrong_arguments(
     if keyword is not None:
         close = others[keyword] if others.get(keyword) in names else next(iter(nearest(keyword, names)), None)
         remedy = f"`{close}=`" if close else remedy
-    return TraceError("E145", f"{name}() {problem}", position=position, remedy=remedy)
+    facts = [(function.__doc__ or "").strip().splitlines()[0]] if name.startswith("pb.") and function.__doc__ else []
+    return TraceError("E145", f"{name}() {problem}", position=position, facts=facts, remedy=remedy)
 
 
 def _plain(name: str, parameters: list[inspect.Parameter]) -> str:

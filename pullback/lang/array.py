@@ -18,6 +18,7 @@ from pullback.lang import manipulation as _m
 from pullback.lang import reduction as _r
 from pullback.lang import subscript as _s
 from pullback.lang.handle import Handle, shape_value, type_text
+from pullback.lang.trace import ended, is_tracing
 from pullback.lang.writing import changed
 from pullback.source import Position, called, source_text, user_position
 
@@ -260,6 +261,8 @@ class Array(Handle):
     # What a traced value cannot do --------------------------------------------------------------------------
 
     def _refused(self, what: str, remedy: str, code: str = "E134") -> TraceError:
+        if not is_tracing():
+            return ended(self, user_position())
         return TraceError(code, what, position=user_position(), remedy=remedy)
 
     def __bool__(self) -> NoReturn:

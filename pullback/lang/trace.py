@@ -16,10 +16,12 @@ own: the variables around them are fixed while they run, and the finished statem
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -43,7 +45,7 @@ from pullback.ir.types import DType, dtype_of, f32, f64
 from pullback.lang.deferred import Deferred, outline_of
 from pullback.lang.lift import free_variables, lift_statement
 from pullback.lang.ranges import Obligation, RangeChecker, range_error, range_of
-from pullback.source import Position, user_position
+from pullback.source import Position, called, is_ours, user_position
 
 NDArray = np.ndarray[Any, Any]
 
@@ -483,13 +485,41 @@ _ACTIVE = _Active()
 def current() -> Tracer:
     """The active tracer."""
     if not _ACTIVE.stack:
-        raise TraceError(
-            "E132",
-            "this is part of the language, and no function is being traced",
-            position=user_position(),
-            remedy="put it inside a function marked `@pullback.function`",
-        )
+        raise _outside()
     return _ACTIVE.stack[-1]
+
+
+def _outside() -> TraceError:
+    """The error for what needs a function being traced, where there is none."""
+    position = user_position()
+    frame: FrameType | None = sys._getframe(1)
+    given: Sequence[Any] = ()
+    while frame is not None and is_ours(frame.f_code.co_filename):  # the last is what the user has called
+        given = [*frame.f_locals.values()]
+        frame = frame.f_back
+    operands = [x for value in given for x in (value if isinstance(value, tuple) else (value,))]
+    for x in operands:
+        if isinstance(getattr(x, "extents", None), tuple):
+            return ended(x, position)
+    name = called(position)
+    arrays = any(isinstance(x, np.ndarray) for x in operands)
+    at_once = f"; `pb.function({name})(...)` computes it at once" if name and arrays else ""
+    return TraceError(
+        "E132",
+        f"{name or 'this'} is part of the language, and no function is being traced",
+        position=position,
+        remedy=f"put it inside a function marked `@pb.function`{at_once}",
+    )
+
+
+def ended(x: Any, position: Position | None) -> TraceError:
+    """The error for a traced value that is used after its function has ended."""
+    return TraceError(
+        "E130",
+        f"{x.name or 'this'} is a traced value, and the function that it belongs to has ended",
+        position=position,
+        remedy="return it: the call of the function gives NumPy arrays",
+    )
 
 
 def is_tracing() -> bool:

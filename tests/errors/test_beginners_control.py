@@ -652,7 +652,7 @@ TraceError [E134] a traced value (the dim N) is no Python int, so `range` and th
   --> user.py:3:16
    |     return x + np.random.normal(size=x.shape)
    |                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: draw with NumPy outside of the function and pass the array as an argument      See docs/reference/errors.md#E134
+  try: `pb.random`      See docs/reference/errors.md#E134
 ''',
     ),
     (

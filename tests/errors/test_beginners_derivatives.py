@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """What beginners get wrong about derivatives and `vmap`: each mistake, and the complete message."""
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ TraceError [E108] grad(f): wrt='weight' names no parameter
   --> user.py:4:1
    | pb.grad(f, wrt="weight")(np.zeros(3), np.zeros(3))
    | ^^^^^^^^^^^^^^^^^^^^^^^^
-  try: one of weights, x      See docs/reference/errors.md#E108
+  try: did you mean `weights`? There are weights, x      See docs/reference/errors.md#E108
 ''',
     ),
     (
@@ -116,6 +117,7 @@ TraceError [E145] pb.grad() got an unexpected keyword argument 'argnums'
   --> user.py:4:1
    | pb.grad(f, argnums=1)
    | ^^^^^^^^^^^^^^^^^^^^^
+   | The gradient of a function whose result is one number, as a traced function of the same arguments.
   try: `wrt=`      See docs/reference/errors.md#E145
 ''',
     ),
@@ -261,6 +263,7 @@ TraceError [E145] pb.jvp() takes 1 positional argument but 3 were given
   --> user.py:4:1
    | pb.jvp(f, (np.zeros(3),), (np.ones(3),))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+   | The function with its Jacobian-vector product: `jvp(f)(primals, tangents) -> (out, tangent)`.
   try: `pb.jvp(f)`      See docs/reference/errors.md#E145
 ''',
     ),
@@ -306,11 +309,11 @@ def f(x: Float64[Array, "N"]):
 out, back = pb.vjp(f, np.zeros(3))
 ''',
         '''\
-TraceError [E108] wrt=array([0., 0., 0.]): array([0., 0., 0.]) names no parameter
+TraceError [E108] wrt is of type ndarray, and names no parameter
   --> user.py:4:13
    | out, back = pb.vjp(f, np.zeros(3))
    |             ^^^^^^^^^^^^^^^^^^^^^^
-  try: the name or the position of a parameter, or a tuple of these      See docs/reference/errors.md#E108
+  try: the name or the position of a parameter, or a tuple of these; arguments go to the derivative: `pb.grad(f)(x)`      See docs/reference/errors.md#E108
 ''',
     ),
     (
@@ -501,6 +504,7 @@ TraceError [E145] pb.grad() missing 1 required positional argument: 'f'
   --> user.py:1:1
    | pb.grad()
    | ^^^^^^^^^
+   | The gradient of a function whose result is one number, as a traced function of the same arguments.
   try: `pb.grad(f, wrt=None, has_aux=False)`      See docs/reference/errors.md#E145
 ''',
     ),
@@ -561,11 +565,11 @@ def f(x: Float64[Array, "N"]):
 pb.grad(f, wrt=0.5)(np.zeros(3))
 ''',
         '''\
-TraceError [E108] wrt=0.5: 0.5 names no parameter
+TraceError [E108] wrt is of type float, and names no parameter
   --> user.py:4:1
    | pb.grad(f, wrt=0.5)(np.zeros(3))
    | ^^^^^^^^^^^^^^^^^^^
-  try: the name or the position of a parameter, or a tuple of these      See docs/reference/errors.md#E108
+  try: the name or the position of a parameter, or a tuple of these; arguments go to the derivative: `pb.grad(f)(x)`      See docs/reference/errors.md#E108
 ''',
     ),
 ]

@@ -56,11 +56,11 @@ def g(x: Float64[Array, "N"]):
 kept[0] + 1
 ''',
         '''\
-TraceError [E132] this is part of the language, and no function is being traced
+TraceError [E130] multiply is a traced value, and the function that it belongs to has ended
   --> user.py:6:1
    | kept[0] + 1
    | ^^^^^^^^^^^
-  try: put it inside a function marked `@pullback.function`      See docs/reference/errors.md#E132
+  try: return it: the call of the function gives NumPy arrays      See docs/reference/errors.md#E130
 ''',
     ),
     (
@@ -74,11 +74,11 @@ def g(x: Float64[Array, ""]):
 float(kept[0])
 ''',
         '''\
-TraceError [E134] float() of a traced value (f64): its value is not known when the function is defined
+TraceError [E130] x is a traced value, and the function that it belongs to has ended
   --> user.py:6:1
    | float(kept[0])
    | ^^^^^^^^^^^^^^
-  try: `astype` converts; `pb.Static` makes an argument a Python value      See docs/reference/errors.md#E134
+  try: return it: the call of the function gives NumPy arrays      See docs/reference/errors.md#E130
 ''',
     ),
     (
@@ -92,11 +92,11 @@ def g(x: Float64[Array, "N"]):
 np.asarray(kept[0])
 ''',
         '''\
-TraceError [E136] a traced array was given to NumPy, which needs its values
+TraceError [E130] multiply is a traced value, and the function that it belongs to has ended
   --> user.py:6:1
    | np.asarray(kept[0])
    | ^^^^^^^^^^^^^^^^^^^
-  try: `pb.stack([a, b])` makes an array of traced values      See docs/reference/errors.md#E136
+  try: return it: the call of the function gives NumPy arrays      See docs/reference/errors.md#E130
 ''',
     ),
     (
@@ -110,11 +110,11 @@ def g(x: Float64[Array, "N"]):
 g(kept[0])
 ''',
         '''\
-TraceError [E136] a traced array was given to NumPy, which needs its values
+TraceError [E130] multiply is a traced value, and the function that it belongs to has ended
   --> user.py:6:1
    | g(kept[0])
    | ^^^^^^^^^^
-  try: return it: the call of the function gives NumPy arrays      See docs/reference/errors.md#E136
+  try: return it: the call of the function gives NumPy arrays      See docs/reference/errors.md#E130
 ''',
     ),
     (

@@ -292,6 +292,7 @@ TraceError [E145] pb.function() got an unexpected keyword argument 'thread'
   --> user.py:1:2
    | @pb.function(thread=2)
    |  ^^^^^^^^^^^^^^^^^^^^^
+   | Make a Python function a traced one: checked when it is defined, compiled when it is called.
   try: `threads=`      See docs/reference/errors.md#E145
 ''',
     ),
@@ -876,11 +877,11 @@ ShapeError [E141] f: out must be writeable and contiguous in row-major order
 pb.exp(np.ones(3))
 ''',
         '''\
-TraceError [E132] this is part of the language, and no function is being traced
+TraceError [E132] pb.exp is part of the language, and no function is being traced
   --> user.py:1:1
    | pb.exp(np.ones(3))
    | ^^^^^^^^^^^^^^^^^^
-  try: put it inside a function marked `@pullback.function`      See docs/reference/errors.md#E132
+  try: put it inside a function marked `@pb.function`; `pb.function(pb.exp)(...)` computes it at once      See docs/reference/errors.md#E132
 ''',
     ),
     (
@@ -889,11 +890,11 @@ TraceError [E132] this is part of the language, and no function is being traced
 pb.sum_over(3, lambda i: i)
 ''',
         '''\
-TraceError [E132] this is part of the language, and no function is being traced
+TraceError [E132] pb.sum_over is part of the language, and no function is being traced
   --> user.py:1:1
    | pb.sum_over(3, lambda i: i)
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: put it inside a function marked `@pullback.function`      See docs/reference/errors.md#E132
+  try: put it inside a function marked `@pb.function`      See docs/reference/errors.md#E132
 ''',
     ),
     (
@@ -902,11 +903,11 @@ TraceError [E132] this is part of the language, and no function is being traced
 pb.zeros(3)
 ''',
         '''\
-TraceError [E132] this is part of the language, and no function is being traced
+TraceError [E132] pb.zeros is part of the language, and no function is being traced
   --> user.py:1:1
    | pb.zeros(3)
    | ^^^^^^^^^^^
-  try: put it inside a function marked `@pullback.function`      See docs/reference/errors.md#E132
+  try: put it inside a function marked `@pb.function`      See docs/reference/errors.md#E132
 ''',
     ),
 ]

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """E108: the program, and the complete message."""
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ def test_wrt_of_another_kind(message: Callable[[str], str]) -> None:
 pb.grad(lambda x: x * x, wrt=["x", 1.5])
 """)
         == """\
-TraceError [E108] wrt=['x', 1.5]: 1.5 names no parameter
+TraceError [E108] wrt is of type float, and names no parameter
   --> user.py:1:1
    | pb.grad(lambda x: x * x, wrt=["x", 1.5])
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: the name or the position of a parameter, or a tuple of these      See docs/reference/errors.md#E108
+  try: the name or the position of a parameter, or a tuple of these; arguments go to the derivative: `pb.grad(f)(x)`      See docs/reference/errors.md#E108
 """
     )
 

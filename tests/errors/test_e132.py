@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """E132: the program, and the complete message."""
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ def test_outside(message: Callable[[str], str]) -> None:
 pb.exp(np.zeros(3))
 """)
         == """\
-TraceError [E132] this is part of the language, and no function is being traced
+TraceError [E132] pb.exp is part of the language, and no function is being traced
   --> user.py:1:1
    | pb.exp(np.zeros(3))
    | ^^^^^^^^^^^^^^^^^^^
-  try: put it inside a function marked `@pullback.function`      See docs/reference/errors.md#E132
+  try: put it inside a function marked `@pb.function`; `pb.function(pb.exp)(...)` computes it at once      See docs/reference/errors.md#E132
 """
     )

@@ -121,7 +121,7 @@ def test_explain_a_gradient(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["explain", f"{file}:loss", "--grad", "x", "--format", "markdown"]) == 0
     assert r"\frac{\partial" in capsys.readouterr().out
     assert main(["explain", f"{file}:loss", "--grad", "y"]) == 1
-    assert "wrt='y' names no parameter" in capsys.readouterr().err
+    assert "names no parameter" in capsys.readouterr().err
 
 
 def test_explain_the_rules(capsys: pytest.CaptureFixture[str]) -> None:
