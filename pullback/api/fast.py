@@ -23,7 +23,10 @@ def collect(x: Any, key: list[Any], leaves: list[Any], values: bool) -> bool:
     if kind is np.ndarray:
         key.append(x.dtype)
         key.append(x.shape)
-        leaves.append(x)
+        if x.dtype.kind == "c":
+            leaves += (x.real, x.imag)
+        else:
+            leaves.append(x)
         return True
     if kind in _NUMBERS:
         key.append(distinct(x) if values else kind)
@@ -45,6 +48,14 @@ def collect(x: Any, key: list[Any], leaves: list[Any], values: bool) -> bool:
         leaves.append(x)
         return True
     return False
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two leaves are one object, or views of one part of a complex array."""
+    if a is b:
+        return True
+    views = isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.base is not None and a.base is b.base
+    return views and bool(a.ctypes.data == b.ctypes.data)
 
 
 class Shortcut:

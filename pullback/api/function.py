@@ -17,7 +17,7 @@ from pullback.api.call import apart, inline
 from pullback.api.carried import Recipe, reduced
 from pullback.api.execute import Runner, prepare
 from pullback.api.explain import Explanation, Format, derive, explain
-from pullback.api.fast import Shortcut, collect
+from pullback.api.fast import Shortcut, collect, same
 from pullback.api.mistakes import out_of_memory, present, public
 from pullback.api.recent import Recent
 from pullback.api.signature import Parameter, Signature, bind, name_of, parameters_of, signature_of
@@ -342,7 +342,7 @@ class Function:
             raise
         if len(args) + len(keywords) == len(values) and (fixed := _fixed(flat, signature.flat, arrays)) is not None:
             self._keep(runner, fixed, signature.structures)
-        if quick and len(given) == len(signature.flat) and all(a is b for a, b in zip(given, flat, strict=True)):
+        if quick and len(given) == len(signature.flat) and all(map(same, given, flat)):
             self._fast.put(key, Shortcut(runner, signature.flat, given))
         try:
             return runner.call(arrays, out)

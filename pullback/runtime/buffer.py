@@ -24,7 +24,7 @@ def address(a: NDArray) -> int:
     try:
         return _address_of(_first_byte(a))  # type: ignore[arg-type]  # four times as fast as what follows
     except (TypeError, ValueError):  # read-only or empty
-        return a.ctypes.data
+        return int(a.__array_interface__["data"][0])
 
 
 def aligned_bytes(count: int) -> NDArray:

@@ -1,0 +1,330 @@
+"""The Fourier transforms of the array API: of complex and real arrays, along one axis or several."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from pullback.errors import DTypeError, ShapeError
+from pullback.fft import plan
+from pullback.fft.stages import transform
+from pullback.lang.array import Array
+from pullback.lang.complex import ComplexArray, as_complex, by_parts, is_complex
+from pullback.lang.creation import arange, asarray, zeros
+from pullback.lang.elementwise import convert, elementwise
+from pullback.lang.handle import as_array, describe, type_text
+from pullback.lang.index import where
+from pullback.lang.manipulation import concat, flip, moveaxis, reshape, roll, stack
+from pullback.lang.reduction import normal_axes
+from pullback.lang.trace import current
+from pullback.source import user_position
+
+Norm = Literal["backward", "ortho", "forward"]
+_OPPOSITE: Final = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+
+
+def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> ComplexArray:
+    """The discrete Fourier transform along an axis:  X[k] = Σ_t x[t] exp(-2πi k t / n).
+
+    Lengths are numbers; those without a prime factor over 13 are fastest, others are a convolution of at least twice
+    their length. Cost: about 4 n log₂ n operations. The derivative is the transform itself, its transpose too.
+
+    Args:
+        x: floating or complex elements.
+        n: the length: x is cut, or filled up with zeros; the extent of the axis unless given.
+        axis: the last one unless given.
+        norm: which direction is divided by n: "backward" the inverse, "forward" this one, "ortho" both by √n.
+
+    >>> import numpy as np, pullback as pb
+    >>> pb.function(lambda x: pb.fft.fft(x))(np.array([1.0, 0.0, 0.0, 0.0])).tolist()
+    [(1+0j), (1+0j), (1+0j), (1+0j)]
+    """
+    return _complex("fft", x, n, axis, norm, -1)
+
+
+def ifft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> ComplexArray:
+    """The inverse of `fft`:  x[t] = Σ_k X[k] exp(2πi k t / n) / n. Args as for `fft`.
+
+    >>> import numpy as np, pullback as pb
+    >>> pb.function(lambda x: pb.fft.ifft(x))(np.array([4.0, 0.0, 0.0, 0.0])).tolist()
+    [(1+0j), (1+0j), (1+0j), (1+0j)]
+    """
+    return _complex("ifft", x, n, axis, norm, 1)
+
+
+def fftn(
+    x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
+) -> ComplexArray:
+    """The transform along several axes, all of them unless given; `s` are their lengths."""
+    for n, axis in _lengths("fftn", x, s, axes):
+        x = fft(x, n=n, axis=axis, norm=norm)
+    return as_complex(x)
+
+
+def ifftn(
+    x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
+) -> ComplexArray:
+    """The inverse of `fftn`."""
+    for n, axis in _lengths("ifftn", x, s, axes):
+        x = ifft(x, n=n, axis=axis, norm=norm)
+    return as_complex(x)
+
+
+def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> ComplexArray:
+    """The transform of real elements: its first n // 2 + 1 elements, of which the others are conjugates.
+
+    An even length takes one complex transform of half of it. Args as for `fft`.
+
+    >>> import numpy as np, pullback as pb
+    >>> pb.function(lambda x: pb.fft.rfft(x))(np.array([1.0, 0.0, 0.0, 0.0])).tolist()
+    [(1+0j), (1+0j), (1+0j)]
+    """
+    rows, at, n = _rows("rfft", _real("rfft", x), n, axis)
+    scale = _scale(n, norm, -1)
+    half = n // 2
+    if n % 2 or n == 0:
+        real, imag = transform((rows, elementwise("multiply", rows, 0)), -1)
+        found = ComplexArray(real, imag)[..., : half + 1]
+    else:
+        pairs = reshape(rows, (*rows.shape[:-1], half, 2))
+        found = _unpacked(ComplexArray(*transform((pairs[..., 0], pairs[..., 1]), -1)), n)
+    return _back(found, at, scale)
+
+
+def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+    """The inverse of `rfft`: n real elements, 2 (m - 1) of m unless given. What no real array has is left out.
+
+    >>> import numpy as np, pullback as pb
+    >>> pb.function(lambda x: pb.fft.irfft(x))(np.array([1.0 + 0j, 1.0, 1.0])).tolist()
+    [1.0, 0.0, 0.0, 0.0]
+    """
+    z = as_complex(x)
+    (at,) = normal_axes(z.real, axis, "irfft")
+    n = 2 * (_number("irfft", z.real, at) - 1) if n is None else _length("irfft", n)
+    rows, at, _ = _rows("irfft", z, n // 2 + 1, axis)
+    half = n // 2
+    k = arange(half + 1)
+    alone = elementwise("equal", k, 0)  # these are real
+    if n % 2 == 0:
+        alone = elementwise("logical_or", alone, elementwise("equal", k, half))
+    rows = ComplexArray(rows.real, where(alone, 0.0, rows.imag))
+    if n % 2:
+        rest = _mirrored(rows[..., 1:])
+        full = [concat([rows.real, rest.real], axis=-1), concat([rows.imag, -rest.imag], axis=-1)]
+        found = transform((full[0], full[1]), 1)[0]
+    else:
+        z = _packed(rows, n)
+        found = reshape(stack(list(transform((z.real, z.imag), 1)), axis=-1), (*rows.shape[:-1], n))
+    return moveaxis(elementwise("multiply", found, _scale(n, norm, 1)), -1, at)
+
+
+def rfftn(
+    x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
+) -> ComplexArray:
+    """The transform of real elements along several axes: `rfft` along the last of them, `fft` along the others."""
+    *others, (n, axis) = _lengths("rfftn", x, s, axes)
+    out = rfft(x, n=n, axis=axis, norm=norm)
+    for n, axis in others:
+        out = fft(out, n=n, axis=axis, norm=norm)
+    return out
+
+
+def irfftn(
+    x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
+) -> Array:
+    """The inverse of `rfftn`; the length of the last axis is 2 (m - 1) unless given."""
+    *others, (n, axis) = _lengths("irfftn", x, s, axes)
+    for m, a in others:
+        x = ifft(x, n=m, axis=a, norm=norm)
+    return irfft(x, n=n, axis=axis, norm=norm)
+
+
+def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
+    """The real transform of an array whose first n // 2 + 1 elements are given, the others being conjugates."""
+    return irfft(as_complex(x).conj(), n=n, axis=axis, norm=_OPPOSITE[_norm(norm)])  # type: ignore[arg-type]
+
+
+def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> ComplexArray:
+    """The inverse of `hfft`: the first n // 2 + 1 elements of the inverse transform of real elements."""
+    return rfft(x, n=n, axis=axis, norm=_OPPOSITE[_norm(norm)]).conj()  # type: ignore[arg-type]
+
+
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None) -> Array:
+    """The frequencies of the elements of a transform, in cycles per unit of the sample spacing d.
+
+    >>> import numpy as np, pullback as pb
+    >>> pb.function(lambda: pb.fft.fftfreq(4))().tolist()
+    [0.0, 0.25, -0.5, -0.25]
+    """
+    n = _length("fftfreq", n)
+    k = arange(n)
+    turns = where(elementwise("less", k, (n + 1) // 2), k, elementwise("subtract", k, n))
+    return elementwise("divide", convert(turns, dtype or current().default_float), n * d)
+
+
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None) -> Array:
+    """The frequencies of the elements of `rfft`, in cycles per unit of the sample spacing d.
+
+    >>> import numpy as np, pullback as pb
+    >>> pb.function(lambda: pb.fft.rfftfreq(4))().tolist()
+    [0.0, 0.25, 0.5]
+    """
+    n = _length("rfftfreq", n)
+    return elementwise("divide", convert(arange(n // 2 + 1), dtype or current().default_float), n * d)
+
+
+@by_parts
+def fftshift(x: Any, /, *, axes: Any = None) -> Array:
+    """The element of frequency 0 in the middle, along all or the given axes.
+
+    >>> import numpy as np, pullback as pb
+    >>> pb.function(lambda x: pb.fft.fftshift(x))(np.arange(5)).tolist()
+    [3, 4, 0, 1, 2]
+    """
+    return _shifted("fftshift", x, axes, lambda n: n // 2)
+
+
+@by_parts
+def ifftshift(x: Any, /, *, axes: Any = None) -> Array:
+    """The inverse of `fftshift`.
+
+    >>> import numpy as np, pullback as pb
+    >>> pb.function(lambda x: pb.fft.ifftshift(x))(np.array([3, 4, 0, 1, 2])).tolist()
+    [0, 1, 2, 3, 4]
+    """
+    return _shifted("ifftshift", x, axes, lambda n: n - n // 2)
+
+
+# What they share --------------------------------------------------------------------------------------------------
+
+
+def _shifted(what: str, x: Any, axes: Any, by: Any) -> Array:
+    h = as_array(x, what)
+    at = normal_axes(h, axes, what)
+    return roll(h, tuple(by(h.shape[a]) for a in at), axis=at) if at else h
+
+
+def _complex(what: str, x: Any, n: int | None, axis: int, norm: Norm, sign: int) -> ComplexArray:
+    z = as_complex(x)
+    if not is_complex(x):
+        z = ComplexArray(z.real, elementwise("multiply", z.real, 0))
+    rows, at, n = _rows(what, z, n, axis)
+    return _back(ComplexArray(*transform((rows.real, rows.imag), sign)), at, _scale(n, norm, sign))
+
+
+def _rows(what: str, x: Any, n: int | None, axis: int) -> tuple[Any, int, int]:
+    """The array with the axis last, cut or filled up to n elements; where the axis was, and n."""
+    h = x.real if isinstance(x, ComplexArray) else x
+    if h.rank == 0:
+        raise ShapeError("E104", f"{what}: a number has no axis", position=user_position())
+    (at,) = normal_axes(h, axis, what)
+    have = _number(what, h, at)
+    n = have if n is None else _length(what, n)
+    rows = moveaxis(x, at, -1)
+    if n < have:
+        rows = rows[..., :n]
+    elif n > have:
+        shape = (*rows.shape[:-1], n - have)
+        border = zeros(shape, dtype=h.dtype)
+        rows = concat([rows, ComplexArray(border, border) if isinstance(x, ComplexArray) else border], axis=-1)
+    return rows, at, n
+
+
+def _number(what: str, h: Array, axis: int) -> int:
+    n = h.extents[axis].constant
+    if n is None:
+        raise ShapeError(
+            "E106",
+            f"{what}: the length {h.extents[axis]} is open, and a transform is made for a number",
+            position=user_position(),
+            facts=[describe(h, "array")],
+            remedy='a number in the annotation, as in `Float64[Array, "1024"]`, or none: then a call says it',
+        )
+    return _length(what, n)
+
+
+def _length(what: str, n: Any) -> int:
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise ShapeError("E105", f"{what}: a length is at least 1, not {n!r}", position=user_position())
+    return int(n)
+
+
+def _norm(norm: Any) -> str:
+    if norm not in _OPPOSITE:
+        raise DTypeError("E121", f'norm is "backward", "ortho" or "forward", not {norm!r}', position=user_position())
+    return str(norm)
+
+
+def _scale(n: int, norm: Any, sign: int) -> float:
+    if _norm(norm) == "ortho":
+        return 1.0 / math.sqrt(n)
+    return 1.0 / n if (norm == "forward") == (sign < 0) else 1.0
+
+
+def _back(z: ComplexArray, at: int, scale: float) -> ComplexArray:
+    if scale != 1.0:
+        z = ComplexArray(elementwise("multiply", z.real, scale), elementwise("multiply", z.imag, scale))
+    return ComplexArray(moveaxis(z.real, -1, at), moveaxis(z.imag, -1, at))
+
+
+def _real(what: str, x: Any) -> Array:
+    h = as_array(x, what)
+    if not h.settled.is_floating:
+        raise DTypeError("E121", f"{what} takes floating elements, not {type_text(h)}", position=user_position(),
+                         facts=[describe(h, "array")], remedy='convert with `astype("float64")` first')
+    return h
+
+
+def _lengths(what: str, x: Any, s: Sequence[int] | None, axes: Sequence[int] | None) -> list[tuple[int | None, int]]:
+    """Length and axis of each transform, in order."""
+    h = as_complex(x).real
+    at = normal_axes(h, None if axes is None else tuple(axes), what)
+    if axes is None and s is not None:
+        at = at[len(at) - len(s) :]
+    lengths: list[int | None] = [None] * len(at) if s is None else list(s)
+    if len(lengths) != len(at) or not at:
+        raise ShapeError("E104", f"{what}: {len(lengths)} lengths for {len(at)} axes", position=user_position())
+    return list(zip(lengths, at))
+
+
+def _mirrored(z: ComplexArray) -> ComplexArray:
+    return ComplexArray(flip(z.real, axis=-1), flip(z.imag, axis=-1))
+
+
+def _table(turns: np.ndarray[Any, Any], n: int, like: Array, sign: int) -> tuple[Array, Array]:
+    """exp(sign 2πi turns / n) as constants."""
+    c, s = plan.circle(turns, n)
+    dtype = like.settled.numpy
+    return asarray(c.astype(dtype)), asarray((sign * s).astype(dtype))
+
+
+def _unpacked(z: ComplexArray, n: int) -> ComplexArray:
+    """The transform of n real elements from that of half as many pairs of neighbours as complex numbers.
+
+    Z[k] = E[k] + i O[k] with E, O the transforms of the elements at even and odd places, both those of real elements:
+    2 E[k] = Z[k] + conj(Z[h - k]),  2i O[k] = Z[k] - conj(Z[h - k]),  X[k] = E[k] + exp(-2πi k / n) O[k].
+    """
+    half = n // 2
+    ends = ComplexArray(*(concat([a, a[..., :1]], axis=-1) for a in (z.real, z.imag)))
+    mirrored = _mirrored(ends)
+    even_real, even_imag = 0.5 * (ends.real + mirrored.real), 0.5 * (ends.imag - mirrored.imag)
+    odd_real, odd_imag = 0.5 * (ends.imag + mirrored.imag), 0.5 * (mirrored.real - ends.real)
+    c, s = _table(np.arange(half + 1), n, z.real, -1)
+    return ComplexArray(even_real + (odd_real * c - odd_imag * s), even_imag + (odd_real * s + odd_imag * c))
+
+
+def _packed(x: ComplexArray, n: int) -> ComplexArray:
+    """The inverse of `_unpacked` times n: (X[k] + conj(X[h - k])) + i exp(2πi k / n) (X[k] - conj(X[h - k]))."""
+    half = n // 2
+    first, mirrored = x[..., :half], _mirrored(x)[..., :half]
+    c, s = _table(np.arange(half), n, x.real, 1)
+    real, imag = first.real - mirrored.real, first.imag + mirrored.imag
+    odd_real, odd_imag = real * c - imag * s, real * s + imag * c
+    return ComplexArray(first.real + mirrored.real - odd_imag, first.imag - mirrored.imag + odd_real)
+
+
+__all__ = ["fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft",
+           "irfft", "irfftn", "rfft", "rfftfreq", "rfftn"]
