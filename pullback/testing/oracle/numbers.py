@@ -292,8 +292,9 @@ def cast(x: Number, unit: float, changes: bool = False) -> Number:
         partials = {k: cast(v, unit, True) for k, v in x.partials.items()}
         return Dual(x.tag, cast(x.primal, unit, changes), partials)
     coarser = max(unit, x.unit) if changes and unit != x.unit else unit
-    exact = not changes and (unit <= x.unit or (x.error == 0 and has_few_bits(x.value, 23)))
-    error = x.error if exact else x.error + coarser * x.size
+    least = SMALLEST[coarser] / coarser  # what is smaller has fewer digits
+    exact = not 0 < x.size < least and not changes and (unit <= x.unit or (x.error == 0 and has_few_bits(x.value, 23)))
+    error = x.error if exact else x.error + coarser * max(x.size, least)
     return Bounded(x.value, x.size, error if x.size <= LARGEST[unit] else math.inf, unit, hash((x.key, unit)))
 
 
