@@ -248,3 +248,12 @@ def test_numbers_among_the_arguments_stay_numbers() -> None:
     assert f.interpret(x) == np.float32(8.0)
     (slope,) = [pb.grad(f).interpret(x)]
     assert (slope, slope.dtype) == (12.0, np.float32)
+
+
+def test_a_result_that_nothing_depends_on_has_a_cotangent_of_zeros() -> None:
+    both = pb.custom_derivative(
+        lambda x: (pb.sin(x), pb.cos(x)), vjp=lambda p, out, bars: (bars[0] * 5.0 + bars[1] * 7.0,)
+    )
+    x = np.array([0.5, 1.5])
+    for k, factor in ((0, 5.0), (1, 7.0)):
+        np.testing.assert_array_equal(pb.grad(lambda v: pb.sum(both(v)[k])).interpret(x), [factor, factor])

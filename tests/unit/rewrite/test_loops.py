@@ -75,3 +75,11 @@ def test_a_mask_that_is_made_element_by_element() -> None:
     x = np.linspace(0.5, 1.5, N)
     np.testing.assert_array_equal(f.interpret(x), ~(x > 1.0))
     assert "loops.single_index" in str(f.explain())
+
+
+def test_a_loop_without_steps_is_what_it_starts_from() -> None:
+    f = pb.function(lambda x, y: pb.sum(pb.fold(0, x * y, lambda s, t: s * 2.0) * x))
+    x, y = np.array([2.0, 3.0]), np.array([5.0, 7.0])
+    assert f.interpret(x, y) == (x * y * x).sum()
+    np.testing.assert_array_equal(pb.grad(f).interpret(x, y), 2 * x * y)
+    assert "loops.no_trips" in str(f.explain())

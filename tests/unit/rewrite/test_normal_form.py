@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 import pullback as pb
+from pullback.ir import expr
+from pullback.ir.expr import Ref
+from pullback.ir.index import Var, as_index, cond, symbol
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_statement
+from pullback.ir.types import bool_, f64
 from pullback.ir.verify import verify
-from pullback.rewrite.normal_form import normalise
+from pullback.rewrite.normal_form import _guards_about, normalise
 
 GUARDED = """f(x: f64[3], y: f64[2]) {
   z = build i < 2, j < 9 { [2 - j >= 0] (x[j] > y[i] ? exp(y[i]) : {}) }
@@ -47,3 +51,13 @@ def test_what_a_transcendental_and_others_read_is_computed_once() -> None:
     text = "f(x: f64[5], y: f64[5]) { z = build i < 5 { sin(x[i] / y[i]) * (x[i] / y[i]) } return z }"
     made = normalise(parse_program(text))
     assert sum(print_statement(s).count("/") for s in made.body.statements) == 1
+
+
+def test_guards_go_along_with_those_that_keep_them_in_range() -> None:
+    """A test of b[j] under [i <= j], and a flag without indices, about x[i]: all are about it; one of b[k] is not."""
+    n = symbol("N")
+    i, j, k = (Var(name, n) for name in "ijk")
+    x, b, flag = Ref("x", f64, [n]), Ref("b", bool_, [n]), Ref("flag", bool_, [])
+    tied = cond(">=", as_index(j) - as_index(i))
+    path = (expr.get(b, k), tied, expr.get(b, j), expr.get(flag))
+    assert _guards_about(expr.get(x, i), path) == ([tied, expr.get(b, j), expr.get(flag)], frozenset({i, j}))
