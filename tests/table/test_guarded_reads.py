@@ -11,7 +11,7 @@ import pullback as pb
 from pullback.ir.types import DTYPES, DType
 from pullback.runtime.compile import compiler_command
 
-SIZES = (1, 7, 16, 33, 70)
+SIZES = ((1, 16, 33), (7, 33, 70))  # of bools and signed integers, and of others: each width has both
 pytestmark = pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
 
 
@@ -89,7 +89,8 @@ def test_reads_that_may_leave_their_array(dtype: DType) -> None:
         more, one = (of_bools, True) if dtype.is_bool else (of_numbers, 1)
         return [of_all(b, m, one) | more(b, m) for b, m in zip(vectors, matrices, strict=True)]
 
-    given = [numbers(dtype, (n,)) for n in SIZES], [numbers(dtype, (3, n)) for n in SIZES]
-    for n, got, wanted in zip(SIZES, reads(*given), reads.interpret(*given), strict=True):
+    sizes = SIZES[dtype.kind in ("unsigned", "floating")]
+    given = [numbers(dtype, (n,)) for n in sizes], [numbers(dtype, (3, n)) for n in sizes]
+    for n, got, wanted in zip(sizes, reads(*given), reads.interpret(*given), strict=True):
         for name in wanted:
             np.testing.assert_array_equal(got[name], wanted[name], err_msg=f"{name} of {n}")
