@@ -80,7 +80,12 @@ SHORT = """short(a: f64[100], t: f64[100]) {
     y = build n < 100 { x[n] * t[n] }
     yield y }
   return last }"""
-APART = {"shifted": SHIFTED, "total": TOTAL, "short": SHORT}
+GIVEN = """given(a: f64[100], t: f64[100]) {
+  last, rows = fold j < 6 (x = a) {
+    y = build n < 100 { x[n] * t[n] }
+    yield y, t }
+  return last, rows }"""
+APART = {"shifted": SHIFTED, "total": TOTAL, "short": SHORT, "given": GIVEN}
 
 
 def assert_same(program: Program, dims: dict[str, int]) -> None:

@@ -96,3 +96,12 @@ def test_loops_of_any_and_all() -> None:
     f = pb.function(lambda x: pb.fold(N, (x[0] > 9.0, x[0] > 0.0), step(x)))
     assert left(f.program(X)) == 0
     assert tuple(map(bool, f(X))) == ((X > 1.4).any(), (X > 0.6).all())
+
+
+def test_a_maximum_over_steps_of_which_there_may_be_none_stays_a_loop() -> None:
+    @pb.function
+    def largest(x: Float64[Array, "N"], start: Float64[Array, ""]) -> Any:
+        return pb.fold(x.shape[0], start, lambda s, i: pb.maximum(s, x[i]))
+
+    assert any(isinstance(s, Fold) for s in walk_statements(normalise(largest.program()).body))
+    assert [largest.interpret(np.array(v), 2.0) for v in ([], [1.0], [1.0, 5.0])] == [2.0, 2.0, 5.0]
