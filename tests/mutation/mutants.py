@@ -1,7 +1,8 @@
 """Mutants: small wrong changes of a module's functions, each of which some test should notice.
 
 A mutant replaces one expression or statement inside a function by another text. What is not code of a function (tables,
-defaults, annotations), what only speaks to people (messages, asserts) and what would not compile is left alone.
+defaults, annotations), what only speaks to people (messages, asserts, notes of rules that fired) and what would not
+compile is left alone.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ OPERATORS: dict[type[ast.operator], tuple[str, ...]] = {
     ast.BitOr: ("&",),
     ast.BitAnd: ("|",),
 }
+
+NOTES = {"fired", "step"}
+"""What is called for people who read a derivation."""
 
 COMMUTATIVE = {"add", "mul", "max", "min", "gcd", "lcm"}
 
@@ -147,6 +151,8 @@ def _walk(body: Sequence[ast.AST], around: tuple[int, int] = (0, 0)) -> Iterator
         if isinstance(node, ast.Assert | ast.Raise | ast.JoinedStr | ast.Import | ast.ImportFrom):
             continue
         if isinstance(node, ast.keyword) and node.arg == "strict":  # an assert
+            continue
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and ast.unparse(node.value.func) in NOTES:
             continue
         here = _lines(node) if isinstance(node, ast.stmt) or around == (0, 0) else around
         yield here, node

@@ -22,6 +22,7 @@ SOURCE = dedent('''\
         assert a < b, f"{a + b}"
         if a is not None and not flag:
             return -a[1]
+        fired("of" + a)
         found = {x for x in b if x <= 2}
         a += 1
         call(a, b)
