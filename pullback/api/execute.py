@@ -136,7 +136,7 @@ class Runner:
             return None
 
     def entry(
-        self, fixed: tuple[tuple[int, int], ...], typed: bool, names: tuple[str, ...],
+        self, fixed: tuple[tuple[int, int], ...], typed: bool, names: tuple[str, ...], positional: int,
         given: tuple[tree.Structure, ...], asked: int | None = None,
     ) -> Callable[..., Any] | None:
         """The compiled call itself, for arguments that fit exactly.
@@ -146,7 +146,8 @@ class Runner:
         Args:
             fixed: positions among the leaves of integers that it was compiled for, and their values.
             typed: whether Python numbers mean what arrays of rank 0 would.
-            names: the parameters.   given: the structures of the arguments.
+            names: the parameters.   positional: how many of them may come without a name.
+            given: the structures of the arguments.
             asked: the number of threads that the block around such calls asks for.
         """
         if self.trial is not None:
@@ -157,7 +158,7 @@ class Runner:
             if self.executable is not None and all(map(tree.is_plain, (self.traced.structure, *given))):
                 form = None if all(s == tree.LEAF for s in given) else tuple(map(tree.form, given))
                 made = self.executable.entry(
-                    tree.form(self.traced.structure), fixed, self.traced.captured, typed, asked, names, form
+                    tree.form(self.traced.structure), fixed, self.traced.captured, typed, asked, names, positional, form
                 )
             self._entries[key] = made
         return self._entries[key]

@@ -58,24 +58,68 @@ def same(a: Any, b: Any) -> bool:
     return views and bool(a.ctypes.data == b.ctypes.data)
 
 
+def arrangement(
+    names: Sequence[str],
+    spans: Sequence[tuple[str | None, int, int]],
+    given: Sequence[Any],
+    groups: Sequence[tuple[Leaf, ...]],
+    flat: Sequence[Any],
+) -> list[int | NDArray] | None:
+    """For each leaf that is an input where a call like this has it: among the leaves given, or in a default.
+
+    None where that cannot be told: of lists that became arrays, or of arrays that are defaults.
+
+    Args:
+        names: the parameters.
+        spans: for each argument of the call its name, if it has one, and where its leaves begin and end.
+        given: the leaves of the arguments.
+        groups: the leaves of each parameter.
+        flat: their values.
+    """
+    places = {name or names[k]: (first, last) for k, (name, first, last) in enumerate(spans)}
+    found: list[int | NDArray] = []
+    at = 0
+    for name, leaves in zip(names, groups, strict=True):
+        first, last = places.get(name, (-1, -1))
+        if first >= 0 and last - first != len(leaves):
+            return None
+        for k, leaf in enumerate(leaves):
+            value = flat[at]
+            at += 1
+            if first >= 0 and not same(value, given[first + k]):
+                return None
+            if not leaf.is_input:
+                continue
+            if first >= 0:
+                found.append(first + k)
+            elif isinstance(value, float | int | bool) and leaf.dtype is not None:
+                found.append(np.array(value, leaf.dtype.numpy))
+            else:
+                return None
+    return found
+
+
 class Shortcut:
-    """How a call with a known key runs: which leaves are inputs, of which dtype, and the runner."""
+    """How a call with a known key runs: where its inputs are, of which dtype, and the runner."""
 
     __slots__ = ("captured", "dtypes", "plain", "runner", "take")
 
-    def __init__(self, runner: Runner, leaves: Sequence[Leaf], given: Sequence[Any]) -> None:
+    def __init__(
+        self, runner: Runner, leaves: Sequence[Leaf], given: Sequence[Any], take: Sequence[int | NDArray]
+    ) -> None:
         self.runner = runner
-        self.take = [k for k, leaf in enumerate(leaves) if leaf.is_input]
+        self.take = take
         self.dtypes = [leaf.dtype.numpy for leaf in leaves if leaf.is_input and leaf.dtype is not None]
         self.captured = runner.traced.captured
-        self.plain = len(self.take) == len(given) and all(type(v) is np.ndarray for v in given)
+        in_order = len(take) == len(given) and all(isinstance(k, int) and k == at for at, k in enumerate(take))
+        self.plain = in_order and all(type(v) is np.ndarray for v in given)
 
     def call(self, leaves: Sequence[Any], out: Any) -> Any:
         """Run on the leaves of arguments that have this key; into `out` where it is given."""
         if self.plain:
             arrays = [a if a.flags.c_contiguous and a.flags.aligned else np.array(a, order="C") for a in leaves]
         else:
-            arrays = [_ready(leaves[k], d) for k, d in zip(self.take, self.dtypes)]
+            arrays = [_ready(leaves[k], d) if isinstance(k, int) else k for k, d in zip(self.take, self.dtypes)]
         arrays += self.captured
         return self.runner.call_fast(arrays) if out is None else self.runner.call(arrays, out)
 

@@ -17,7 +17,7 @@ from pullback.api.call import apart, inline
 from pullback.api.carried import Recipe, reduced
 from pullback.api.execute import Runner, prepare
 from pullback.api.explain import Explanation, Format, derive, explain
-from pullback.api.fast import Shortcut, collect, same
+from pullback.api.fast import Shortcut, arrangement, collect
 from pullback.api.mistakes import out_of_memory, present, public
 from pullback.api.recent import Recent
 from pullback.api.signature import Parameter, Signature, bind, name_of, parameters_of, signature_of
@@ -315,7 +315,13 @@ class Function:
         """A call with whatever arguments: traced, checked, converted, compiled, as needed."""
         shape: list[Any] = []
         given: list[Any] = []
-        quick = not keywords and not is_tracing() and collect(args, shape, given, self._by_value)
+        spans: list[tuple[str | None, int, int]] = []
+        quick = not is_tracing()
+        for name, value in (*((None, x) for x in args), *keywords.items()):
+            start = len(given)
+            shape.append(name)
+            quick = quick and collect(value, shape, given, self._by_value)
+            spans.append((name, start, len(given)))
         key = (*shape, policy.asked_threads()) if quick else None
         if quick:
             shortcut = self._fast.get(key)
@@ -342,8 +348,10 @@ class Function:
             raise
         if len(args) + len(keywords) == len(values) and (fixed := _fixed(flat, signature.flat, arrays)) is not None:
             self._keep(runner, fixed, signature.structures)
-        if quick and len(given) == len(signature.flat) and all(map(same, given, flat)):
-            self._fast.put(key, Shortcut(runner, signature.flat, given))
+        if quick and len(args) <= len(self.parameters) and all(p.kind != "rest" for p in self.parameters):
+            take = arrangement([p.name for p in self.parameters], spans, given, signature.leaves, flat)
+            if take is not None:
+                self._fast.put(key, Shortcut(runner, signature.flat, given, take))
         try:
             return runner.call(arrays, out)
         except MemoryError as error:
@@ -356,9 +364,12 @@ class Function:
         self, runner: Runner, fixed: tuple[tuple[int, int], ...], structures: tuple[tree.Structure, ...]
     ) -> None:
         """Let calls with arguments like these go straight to the compiled function (`runtime.shim.quick_class`)."""
+        if any(p.kind == "rest" for p in self.parameters):
+            return
         typed = all(isinstance(p.spec, ArraySpec | NumberSpec | SizeSpec | StaticSpec) for p in self.parameters)
         names = tuple(p.name for p in self.parameters)
-        entry = runner.entry(fixed, typed, names, structures, policy.asked_threads())
+        positional = sum(p.kind == "plain" for p in self.parameters)
+        entry = runner.entry(fixed, typed, names, positional, structures, policy.asked_threads())
         if entry is None:
             return
         from pullback.runtime.shim import quicken

@@ -167,6 +167,9 @@ def bind(
     given, rest = list(args), dict(keywords)
     values: list[Any] = []
     variadic = False
+    most = len(parameters) if in_order else sum(p.kind == "plain" for p in parameters)
+    if len(given) > most and all(p.kind != "rest" for p in parameters):
+        raise _wrong(name, parameters, f"{len(given)} arguments by position, and takes {most}")
     for p in parameters:
         if p.kind == "rest":
             variadic = True
@@ -186,9 +189,6 @@ def bind(
             raise _wrong(name, parameters, f"an unknown argument {unknown!r}", unknown)
         else:
             raise _wrong(name, parameters, f"no value for {p.name!r}")
-    if given:
-        most = sum(p.kind == "plain" for p in parameters)
-        raise _wrong(name, parameters, f"{len(args)} arguments by position, and takes {most}")
     if rest:
         unknown = next(iter(rest))
         raise _wrong(name, parameters, f"an unknown argument {unknown!r}", unknown)

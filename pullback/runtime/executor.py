@@ -7,6 +7,7 @@ call itself runs without the interpreter lock.
 from __future__ import annotations
 
 import ctypes
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -151,7 +152,7 @@ class Executable:
 
     def entry(
         self, form: Form, fixed: Sequence[tuple[int, int]] = (), held: Sequence[NDArray] = (), numbers: bool = False,
-        asked: int | None = None, names: Sequence[str] = (), given: Form = None,
+        asked: int | None = None, names: Sequence[str] = (), positional: int = sys.maxsize, given: Form = None,
     ) -> Callable[..., Any] | None:
         """The program as a callable on arguments that fit exactly (`runtime.shim`); None where there can be none."""
         def failed(code: int, index: int, extent: int) -> None:
@@ -163,7 +164,7 @@ class Executable:
         checks = failed if r.sites else None
         pool = self.pool if r.threaded else None
         return fast_entry(self._entry, r.inputs, r.outputs, form, self.arena_bytes, checks, r.brief, fixed, held,
-                          numbers, self._dims, pool, asked, names, given)
+                          numbers, self._dims, pool, asked, names, positional, given)
 
     def _target(self, k: int, a: NDArray, inputs: Sequence[NDArray]) -> NDArray:
         """The array the program writes for output k: the given one, or another where that will not do."""

@@ -93,6 +93,7 @@ def fast_entry(
     pool: int | None = None,
     asked: int | None = None,
     names: Sequence[str] = (),
+    positional: int = sys.maxsize,
     given: Form = None,
 ) -> Entry | None:
     """A callable on arrays that are just what the function takes; None where the extension cannot serve it.
@@ -109,6 +110,7 @@ def fast_entry(
         pool: the pool of threads that the function takes; None where it takes none.
         asked: the number of threads that quick calls must ask for.
         names: the parameters; arguments may come by name, too, where they are in order.
+        positional: how many of them may come without their names.
         given: the form of the tuple of all arguments; None where each is a leaf.
     Returns:
         entry(*arguments, out=None) -> a tree of arrays and scalars, or NotImplemented for arguments that do not fit.
@@ -135,6 +137,7 @@ def fast_entry(
         pool or 0,
         asked or 0,
         tuple(names),
+        positional,
         given,
     )
     return made

@@ -46,6 +46,7 @@ typedef struct {
     PyObject *given_form;  /* of the tuple of all arguments; None where each of them is a leaf */
     PyObject *result_form; /* of the result */
     PyObject *names;       /* of the arguments: a tuple of strings */
+    Py_ssize_t positional; /* how many of them may come without their names */
     Array arrays[MOST_ARRAYS]; /* inputs, then outputs */
     int fixed;                 /* integers among the arguments: where, and what they must be */
     Py_ssize_t fixed_at[MOST_FIXED];
@@ -461,6 +462,7 @@ static PyObject *quick_call(PyObject *self, PyObject *const *args, size_t nargsf
         for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(entries); ++k) {
             PyObject *entry = PyTuple_GET_ITEM(entries, k);
             if ((PyObject *)Py_TYPE(entry) != entry_type || ((Entry *)entry)->asked != asked) continue;
+            if (given > ((Entry *)entry)->positional) continue;
             if (own && !in_order((Entry *)entry, names, own, given)) continue;
             PyObject *answer = entry_run((Entry *)entry, args, given + own, out);
             if (answer != Py_NotImplemented) {
@@ -543,7 +545,7 @@ static int is_form(PyObject *form, Py_ssize_t *count) {
 }
 
 /* entry(address, owner, inputs, outputs, result_form, arena_bytes, checked, brief, failed, fixed, held, numbers, dims,
-   threaded, pool, asked, names, given_form); None where there is too much. `owner` keeps the code at the address loaded,
+   threaded, pool, asked, names, positional, given_form); None where there is too much. `owner` keeps the code at the address loaded,
    `fixed` has pairs (position among the arguments, integer) in order,
    `held` the arrays of the last inputs, `dims` the integers that the function takes after its arrays, `asked` the number
    of threads that quick calls must ask for. */
@@ -552,12 +554,12 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
     unsigned long long address, pool;
     long long asked;
     PyObject *owner, *inputs, *outputs, *failed, *fixed, *held, *dims, *names, *given_form, *result_form;
-    Py_ssize_t arena_bytes, results = 0, leaf_count = 0;
+    Py_ssize_t arena_bytes, positional, results = 0, leaf_count = 0;
     int checked, brief, numbers, threaded;
-    if (!PyArg_ParseTuple(args, "KOO!O!OnppOO!O!pO!pKLO!O", &address, &owner, &PyTuple_Type, &inputs, &PyTuple_Type,
+    if (!PyArg_ParseTuple(args, "KOO!O!OnppOO!O!pO!pKLO!nO", &address, &owner, &PyTuple_Type, &inputs, &PyTuple_Type,
                           &outputs, &result_form, &arena_bytes, &checked, &brief, &failed, &PyTuple_Type, &fixed,
                           &PyTuple_Type, &held, &numbers, &PyTuple_Type, &dims, &threaded, &pool, &asked, &PyTuple_Type,
-                          &names, &given_form))
+                          &names, &positional, &given_form))
         return NULL;
     Py_ssize_t m = PyTuple_GET_SIZE(inputs), n = PyTuple_GET_SIZE(outputs);
     if (!is_form(result_form, &results) || results != n || !is_form(given_form, &leaf_count))
@@ -583,6 +585,7 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
     self->inputs = (int)m;
     self->outputs = (int)n;
     self->names = Py_NewRef(names);
+    self->positional = positional;
     self->given_form = Py_NewRef(given_form);
     self->result_form = Py_NewRef(result_form);
     self->arena_bytes = (size_t)arena_bytes;

@@ -211,3 +211,26 @@ def test_functions_of_the_package_are_functions() -> None:
     np.testing.assert_allclose(pb.function(pb.exp)(X), np.exp(X))
     assert float(pb.grad(pb.function(lambda x: pb.sum(x)))(X)[0]) == 1.0
     np.testing.assert_allclose(pb.function(pb.softmax)(X), np.exp(X) / np.exp(X).sum())
+
+
+@pytest.mark.parametrize("again", range(3))
+def test_short_ways_keep_the_rules(again: int) -> None:
+    @pb.function
+    def f(x: Float64[Array, "N"], *, scale: Float64[Array, ""], power: float = 2.0) -> Any:
+        return scale * x**power
+
+    @pb.function
+    def g(*xs: Float64[Array, "N"]) -> Any:
+        return xs[0] * 2
+
+    for _ in range(again + 1):  # whatever was called before
+        np.testing.assert_array_equal(f(X, scale=2.0), 2 * X**2)
+        np.testing.assert_array_equal(f(X, scale=3.0, power=1.0), 3 * X)
+        np.testing.assert_array_equal(f(power=3.0, x=Y, scale=1.0), Y**3)
+        np.testing.assert_array_equal(f([2.0], scale=1.0), [4.0])
+        np.testing.assert_array_equal(g(X), 2 * X)
+        np.testing.assert_array_equal(g(X, Y), 2 * X)
+    with pytest.raises(TraceError, match="2 arguments by position"):
+        f(X, 2.0)
+    with pytest.raises(ShapeError, match=r"xs\[0\] has 2 axes"):
+        g((X,))
