@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.api.execute import NDArray, Runner
+from pullback.api.signature import Parameter
 from pullback.lang.annotations import Leaf
 from pullback.lang.distinct import distinct
 
@@ -59,7 +60,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def arrangement(
-    names: Sequence[str],
+    parameters: Sequence[Parameter],
     spans: Sequence[tuple[str | None, int, int]],
     given: Sequence[Any],
     groups: Sequence[tuple[Leaf, ...]],
@@ -70,17 +71,20 @@ def arrangement(
     None where that cannot be told: of lists that became arrays, or of arrays that are defaults.
 
     Args:
-        names: the parameters.
+        parameters: those of the function.
         spans: for each argument of the call its name, if it has one, and where its leaves begin and end.
         given: the leaves of the arguments.
         groups: the leaves of each parameter.
         flat: their values.
     """
-    places = {name or names[k]: (first, last) for k, (name, first, last) in enumerate(spans)}
+    places: dict[str, tuple[int, int]] = {}
+    for k, (name, first, last) in enumerate(spans):
+        own = name or next(p.name for j, p in enumerate(parameters) if j == k or p.kind == "rest")
+        places[own] = (places.get(own, (first, last))[0], last)  # those of any number are side by side
     found: list[int | NDArray] = []
     at = 0
-    for name, leaves in zip(names, groups, strict=True):
-        first, last = places.get(name, (-1, -1))
+    for p, leaves in zip(parameters, groups, strict=True):
+        first, last = places.get(p.name, (-1, -1))
         if first >= 0 and last - first != len(leaves):
             return None
         for k, leaf in enumerate(leaves):

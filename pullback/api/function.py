@@ -348,8 +348,8 @@ class Function:
             raise
         if len(args) + len(keywords) == len(values) and (fixed := _fixed(flat, signature.flat, arrays)) is not None:
             self._keep(runner, fixed, signature.structures)
-        if quick and len(args) <= len(self.parameters) and all(p.kind != "rest" for p in self.parameters):
-            take = arrangement([p.name for p in self.parameters], spans, given, signature.leaves, flat)
+        if quick:
+            take = arrangement(self.parameters, spans, given, signature.leaves, flat)
             if take is not None:
                 self._fast.put(key, Shortcut(runner, signature.flat, given, take))
         try:

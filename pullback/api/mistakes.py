@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
 import os
@@ -49,6 +50,8 @@ def explained(error: Exception, name: str, arguments: dict[str, Any]) -> Excepti
         frame, position = _before_last(error.__traceback__)  # a decorated function hands its arguments on
     if frame is None or is_ours(frame.f_code.co_filename):
         return error
+    if position.code.co_code[position.offset] == dis.opmap["RAISE_VARARGS"]:
+        return error  # what the user raises is as he wants it
     text, line = str(error), position.source_line or ""
     match error:
         case UnboundLocalError():

@@ -230,7 +230,22 @@ def test_short_ways_keep_the_rules(again: int) -> None:
         np.testing.assert_array_equal(f([2.0], scale=1.0), [4.0])
         np.testing.assert_array_equal(g(X), 2 * X)
         np.testing.assert_array_equal(g(X, Y), 2 * X)
+        np.testing.assert_array_equal(g(Y, X, X), 2 * Y)
+        assert float(total(X, Y, weight=2.0)) == 182.0
+        assert float(total(Y, weight=1.0)) == 77.0
     with pytest.raises(TraceError, match="2 arguments by position"):
         f(X, 2.0)
     with pytest.raises(ShapeError, match=r"xs\[0\] has 2 axes"):
         g((X,))
+
+
+def test_what_the_user_raises_stays_as_it_is() -> None:
+    @pb.function
+    def f(p: Any) -> Any:
+        if "w" not in p:
+            raise KeyError("no weights")
+        return p["w"] * 2
+
+    with pytest.raises(KeyError, match="no weights") as caught:
+        f({"v": X})
+    assert type(caught.value) is KeyError
