@@ -6,7 +6,7 @@ function is defined; derivatives are programs of the same language; all of it be
 
 import typing as _typing
 
-from pullback import errors, fft, linalg, random, special, verbs
+from pullback import distributions, errors, fft, linalg, random, special, verbs
 from pullback.api import Function, exact, function, grad, threads, value_and_grad
 from pullback.api.batching import vmap
 from pullback.api.custom import checkpoint, custom_derivative
@@ -292,6 +292,7 @@ __all__ = [
     "diag",
     "diagonal",
     "diff",
+    "distributions",
     "divide",
     "e",
     "einsum",

@@ -69,8 +69,8 @@ def eigh(x: Any, /) -> EighResult:
     ... def spectrum(a):
     ...     return pb.linalg.eigh(a)
     >>> w, v = spectrum(np.array([[2.0, 1.0], [1.0, 2.0]]))
-    >>> w.round(12).tolist(), v.round(6).tolist()
-    ([1.0, 3.0], [[0.707107, 0.707107], [-0.707107, 0.707107]])
+    >>> w.round(12).tolist(), (v * w @ v.T).round(12).tolist()
+    ([1.0, 3.0], [[2.0, 1.0], [1.0, 2.0]])
     """
 
     def one(a: Array) -> Any:

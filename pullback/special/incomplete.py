@@ -164,12 +164,13 @@ def _upper(a: Array, x: Array) -> Array:
     return where(x == 0, 1.0, where(x == math.inf, 0.0, out))
 
 
-def _lower_by_a(a: Array, x: Array) -> Array:
+def lower_by_a(a: Array, x: Array) -> Array:
+    """The derivative of `gammainc` by a."""
     low, part = _gamma_parts(a, x, moves=True)
     return where((x > 0) & (x < math.inf), where(low, part.slopes[0], -part.slopes[0]), 0.0)
 
 
-def _by_x(a: Array, x: Array) -> Array:
+def density_by_x(a: Array, x: Array) -> Array:
     """x^(a - 1) e^-x / Γ(a), DLMF 8.8.13."""
     inside = x > 0
     safe = where(inside, x, 1.0)
@@ -179,7 +180,7 @@ def _by_x(a: Array, x: Array) -> Array:
 
 def _lower_jvp(primals: Any, out: Array, tangents: Any) -> Array:
     (a, x), (a_dot, x_dot) = primals, tangents
-    return _by_x(a, x) * x_dot + _lower_by_a(a, x) * a_dot  # type: ignore[no-any-return]
+    return density_by_x(a, x) * x_dot + lower_by_a(a, x) * a_dot  # type: ignore[no-any-return]
 
 
 def _upper_jvp(primals: Any, out: Array, tangents: Any) -> Array:
