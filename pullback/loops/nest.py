@@ -108,7 +108,8 @@ class Nest:
 
     def possible(self) -> bool:
         """Whether all nodes have a vector form and all sizes are known."""
-        summed = {r.arg for r in self.reductions if r.op == "sum"}
+        if any(isinstance(n, Bracket) for e in self._beside_tests() for n in walk(e)):
+            return False
         for v in self.values:
             for n in walk(v):
                 for i in indices_of(n):
@@ -123,15 +124,20 @@ class Nest:
                     case expr.Apply():
                         if n.primitive.name not in (*VECTOR_FUNCTIONS, "divide", "maximum", "minimum"):
                             return False
-                    case Bracket() if n in summed:
-                        pass  # around the whole argument of a sum: a test around its step
-                    case Get() | Const() | Zero() | Add() | Mul() | FromIndex():
+                    case Bracket() | Get() | Const() | Zero() | Add() | Mul() | FromIndex():
                         pass
                     case _:
                         return False
                 if n.dtype is not self.dtype:
                     return False
         return True
+
+    def _beside_tests(self) -> Iterator[Scalar]:
+        """The expressions but for conditions around the whole argument of a sum, which are tests around its step."""
+        for v in self.values:
+            yield map_reductions(v, lambda r: expr.const(1, r.dtype))
+        for r in self.reductions:
+            yield r.arg.arg if r.op == "sum" and isinstance(r.arg, Bracket) else r.arg
 
     def merge(self) -> None:
         """Merge axes that every address sees as one: a step of the outer is a full run of the inner."""
