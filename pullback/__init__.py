@@ -62,6 +62,8 @@ from pullback.lang.control import cond, fold, scan, while_loop
 from pullback.lang.creation import (
     arange,
     asarray,
+    empty,
+    empty_like,
     eye,
     full,
     full_like,
@@ -132,6 +134,7 @@ from pullback.lang.functions import (
     minimum,
     multiply,
     negative,
+    nextafter,
     not_equal,
     positive,
     pow,
@@ -182,6 +185,7 @@ from pullback.lang.manipulation import (
     tile,
     unstack,
 )
+from pullback.lang.open_shapes import nonzero, unique_all, unique_counts, unique_inverse, unique_values
 from pullback.lang.reduction import all, any, argmax, argmin, max, mean, min, prod, std, sum, var
 from pullback.lang.sampled import convolve, gradient, interp
 from pullback.lang.sorting import argsort, bincount, histogram, median, quantile, searchsorted, sort, top_k
@@ -296,6 +300,8 @@ __all__ = [
     "divide",
     "e",
     "einsum",
+    "empty",
+    "empty_like",
     "equal",
     "erf",
     "errors",
@@ -374,6 +380,8 @@ __all__ = [
     "nan_to_num",
     "negative",
     "newaxis",
+    "nextafter",
+    "nonzero",
     "not_equal",
     "ones",
     "ones_like",
@@ -434,6 +442,10 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
     "unstack",
     "value_and_grad",
     "vander",

@@ -21,7 +21,7 @@ _WORDS: Final = """
     interrupt and or not xor this new delete class template namespace operator private public virtual using
     throw try catch fault arena memcpy memset int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t
     uint64_t size_t abs exp expm1 log log1p log2 log10 sin cos tan asin acos atan atan2 sinh cosh tanh asinh
-    acosh atanh sqrt pow fabs floor ceil rint trunc fmod copysign hypot erf erfc tgamma lgamma round cbrt fma
+    acosh atanh sqrt pow fabs floor ceil rint trunc fmod copysign nextafter hypot erf erfc tgamma lgamma round cbrt fma
     fmin fmax isnan isinf isfinite signbit ldexp frexp modf exp2 nan
 """
 KEYWORDS: Final = frozenset(_WORDS.split())

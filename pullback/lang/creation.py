@@ -60,6 +60,26 @@ def ones(shape: Any, *, dtype: Any = None) -> Array:
 
 
 @of_type
+def empty(shape: Any, *, dtype: Any = None) -> Array:
+    """An array of zeros: a program has nothing that is not initialised.
+
+    >>> pb.function(lambda x: pb.empty(2))(0.0).tolist()
+    [0.0, 0.0]
+    """
+    return full(shape, 0, dtype=current().default_float if dtype is None else dtype)
+
+
+@of_type
+def empty_like(x: Any, /, *, dtype: Any = None) -> Array:
+    """Zeros with the shape and dtype of x.
+
+    >>> pb.function(lambda x: pb.empty_like(x))(np.array([3, 4])).tolist()
+    [0, 0]
+    """
+    return full_like(x, 0, dtype=dtype)
+
+
+@of_type
 def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None) -> Array:
     """An array of one value with the shape and, unless given, the dtype of x.
 

@@ -68,6 +68,7 @@ logical_xor = binary("logical_xor")
 maximum = binary("maximum")
 minimum = binary("minimum")
 multiply = binary("multiply")
+nextafter = binary("nextafter")
 not_equal = binary("not_equal")
 power = binary("power")
 pow = power

@@ -204,6 +204,11 @@ COPYSIGN: Final = PRIMITIVES.add(Primitive(
     domain=(-3.0, 3.0),
 ))
 
+NEXTAFTER: Final = PRIMITIVES.add(Primitive(
+    "nextafter", "The number next to a on the way to b; b where they are equal. It moves with a.", 2, np.nextafter,
+    partials=lambda a, b, out: (one(a), None), c={"*": "nextafter{f}({0}, {1})"}, domain=(-3.0, 3.0),
+))
+
 FLOOR: Final = PRIMITIVES.add(Primitive(
     "floor", "Largest integer not above x.", 1, np.floor, no_derivative=STEPS, c={"*": "floor{f}({0})"}))
 CEIL: Final = PRIMITIVES.add(Primitive(

@@ -79,7 +79,7 @@ FLOAT: Final[dict[str, Callable[..., float]]] = {
         ("round", _round_half_even, np.rint), ("trunc", lambda x: float(math.trunc(x)), np.trunc),
         ("remainder", lambda a, b: a % b, np.remainder),
         ("floor_divide", lambda a, b: a // b, np.floor_divide),
-        ("copysign", math.copysign, np.copysign),
+        ("copysign", math.copysign, np.copysign), ("nextafter", math.nextafter, np.nextafter),
     )
 }  # fmt: skip
 
@@ -144,6 +144,7 @@ def precise() -> dict[str, Callable[..., Any]]:
         "remainder": real(lambda a, b: a - b * context.floor(a / b), lambda a, b: b != 0),
         "floor_divide": real(lambda a, b: context.floor(a / b), lambda a, b: b != 0),
         "copysign": lambda a, b: -abs(a) if b < 0 else abs(a),
+        "nextafter": lambda a, b: a,  # as the number moves
     }  # fmt: skip
 
 
@@ -456,6 +457,7 @@ PARTIALS: Final[dict[str, tuple[Partial, ...]]] = {
         lambda a, b, y: apply("divide", b, a * a + b * b),
         lambda a, b, y: -apply("divide", a, a * a + b * b),
     ),
+    "nextafter": (lambda a, b, y: lift(1.0, a), lambda a, b, y: lift(0.0, a)),
     "copysign": (lambda a, b, y: _sign(a) * apply("copysign", lift(1.0, a), b), lambda a, b, y: lift(0.0, a)),
     "hypot": (lambda a, b, y: _over_length(a, y), lambda a, b, y: _over_length(b, y)),
     "remainder": (

@@ -1,0 +1,44 @@
+"""Functions of the array API whose results have shapes that depend on data: errors that say what to do instead."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from pullback.errors import ShapeError
+from pullback.source import user_position
+
+
+def _refuse(name: str, what: str, remedy: str) -> NoReturn:
+    raise ShapeError("E106", f"{name}: {what} depends on the elements, and shapes are known before a program runs",
+                     position=user_position(), remedy=remedy)
+
+
+def nonzero(x: Any, /) -> NoReturn:
+    """Refused: how many elements are not zero is not known when a function is defined."""
+    _refuse("nonzero", "how many elements are not zero",
+            "`pb.where(x != 0, x, 0)` keeps the shape; `pb.argsort(x == 0)` has the places of the others first, "
+            "`pb.count_nonzero(x)` of them")
+
+
+def unique_all(x: Any, /) -> NoReturn:
+    """Refused: how many different elements there are is not known when a function is defined."""
+    _refuse("unique_all", _DIFFERENT, _SORTED)
+
+
+def unique_counts(x: Any, /) -> NoReturn:
+    """Refused: how many different elements there are is not known when a function is defined."""
+    _refuse("unique_counts", _DIFFERENT, "`pb.bincount(x, n)` counts each of the integers below n; " + _SORTED)
+
+
+def unique_inverse(x: Any, /) -> NoReturn:
+    """Refused: how many different elements there are is not known when a function is defined."""
+    _refuse("unique_inverse", _DIFFERENT, "`pb.searchsorted(pb.sort(x), x)` numbers equal elements alike; " + _SORTED)
+
+
+def unique_values(x: Any, /) -> NoReturn:
+    """Refused: how many different elements there are is not known when a function is defined."""
+    _refuse("unique_values", _DIFFERENT, _SORTED)
+
+
+_DIFFERENT = "how many different elements there are"
+_SORTED = "`s = pb.sort(x)` has equal elements side by side: `s[1:] != s[:-1]` is where a new one begins"
