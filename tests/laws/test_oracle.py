@@ -27,7 +27,8 @@ ABSENT = {
     "einsum", "finfo", "gradient", "iinfo", "interp", "isdtype", "isin", "kron", "meshgrid", "nan_to_num", "pad",
     "result_type", "signbit", "split", "swapaxes", "vander", "random", "special",
     "angle", "argsort", "bincount", "complex", "conj", "histogram", "imag", "median", "quantile", "real",
-    "search_over", "searchsorted", "sort", "top_k", "distributions", "fft", "linalg", "verbs", "empty", "empty_like", "nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+    "search_over", "searchsorted", "sort", "top_k", "distributions", "fft", "linalg", "verbs", "empty", "empty_like",
+    "nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_values",
 }  # fmt: skip
 
 
