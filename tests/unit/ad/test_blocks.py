@@ -12,7 +12,10 @@ from jaxtyping import Float64
 
 import pullback as pb
 from pullback import Array
+from pullback.ad.reverse import vjp
 from pullback.ir.expr import Apply
+from pullback.ir.parser import parse_program
+from pullback.ir.printer import print_program
 from pullback.ir.program import Build, Fold, walk_statements
 from pullback.ir.traverse import walk
 from pullback.testing import check_grads
@@ -143,3 +146,26 @@ def test_rows_that_only_some_steps_have() -> None:
 
     random = np.random.default_rng(0)
     check_grads(pb.function(f), (random.normal(size=(5, 3)), random.normal(size=3)))
+
+
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [
+        ("s[n] * x[n]", False),
+        ("s[n] * x[n] + s[n]", True),
+        ("s[n] * x[n] * x[n]", True),
+        ("s[n] + x[n] + x[n] * 2.0", True),
+        ("s[n] / x[n]", True),
+        ("maximum(s[n], x[n])", False),
+        ("s[n] > 0.0 ? s[n] : x[n]", True),
+    ],
+)
+def test_what_takes_an_operation_is_computed_again(value: str, stored: bool) -> None:
+    """The backward loop reads a: stored for each step where it costs more than to load it."""
+    program = parse_program(f"""f(x: f64[9]) {{
+        out = fold t < 4 (s = x) {{
+            a = build n < 9 {{ {value} }}
+            b = build n < 9 {{ a[n] * a[n] }}
+            yield b }}
+        return out }}""")
+    assert ("a_steps" in print_program(vjp(program, [0]))) == stored

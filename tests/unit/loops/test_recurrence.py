@@ -36,6 +36,12 @@ PAIR = """pair(a: f64[N], b: f64[N], t: f64[N]) {
     g = build n < N { x[n] - f[n] / (1.0 + as_f64(j)) }
     yield f, g }
   return c, d }"""
+TURNED = """turned(a: f64[N], b: f64[N], t: f64[N]) {
+  c, d = fold j < 6 (x = a, y = b) {
+    f = build n < N { x[n] * t[n] + y[n] }
+    g = build n < N { x[n] }
+    yield f, g }
+  return c, d }"""
 ROWS = """rows(a: f32[N], w: f32[5, N]) {
   last, old, new = fold j < 5 (x = a) {
     h = build n < N { tanh(x[n]) * w[j, n] }
@@ -61,7 +67,7 @@ AROUND = """around(a: f64[N], c: f64[4, 5]) {
       yield w }
     yield z }
   return last }"""
-EXCHANGED = {"horner": HORNER, "sums": SUMS, "pair": PAIR, "rows": ROWS, "plane": PLANE, "triples": TRIPLES,
+EXCHANGED = {"horner": HORNER, "sums": SUMS, "pair": PAIR, "turned": TURNED, "rows": ROWS, "plane": PLANE, "triples": TRIPLES,
              "around": AROUND}  # fmt: skip
 
 SHIFTED = """shifted(a: f64[100]) {
