@@ -67,8 +67,8 @@ AROUND = """around(a: f64[N], c: f64[4, 5]) {
       yield w }
     yield z }
   return last }"""
-EXCHANGED = {"horner": HORNER, "sums": SUMS, "pair": PAIR, "turned": TURNED, "rows": ROWS, "plane": PLANE, "triples": TRIPLES,
-             "around": AROUND}  # fmt: skip
+EXCHANGED = {"horner": HORNER, "sums": SUMS, "pair": PAIR, "turned": TURNED, "rows": ROWS, "plane": PLANE,
+             "triples": TRIPLES, "around": AROUND}  # fmt: skip
 
 SHIFTED = """shifted(a: f64[100]) {
   last = fold j < 6 (x = a) {
