@@ -85,6 +85,7 @@ from pullback.lang.dtypes import (
 from pullback.lang.dtypes import namespace_info as _namespace_info
 from pullback.lang.einsum import einsum
 from pullback.lang.elementwise import convert as astype
+from pullback.lang.elsewhere import lookup as _lookup
 from pullback.lang.functions import (
     abs,
     acos,
@@ -211,14 +212,7 @@ __array_namespace_info__ = _namespace_info
 __version__ = "0.1.0.dev0"
 
 if not _typing.TYPE_CHECKING:  # where every name would be taken for one of ours
-
-    def __getattr__(name: str) -> object:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        from pullback.lang.elsewhere import unknown
-
-        raise unknown(name)
-
+    __getattr__ = _lookup(__name__)
 
 __all__ = [
     "Array",

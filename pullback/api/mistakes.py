@@ -139,28 +139,16 @@ def wrong_arguments(
     function: Callable[..., Any], name: str, problem: str, keyword: str | None, position: Position | None
 ) -> TraceError:
     """The error for a call that the function's parameters do not allow."""
-    from pullback.lang.elsewhere import nearest
+    from pullback.lang.elsewhere import form, nearest
 
-    parameters = list(inspect.signature(function).parameters.values())
-    remedy = f"`{_plain(name, parameters)}`"
+    remedy = f"`{form(name, function)}`"
     others = {"dim": "axis", "keepdim": "keepdims", "argnums": "wrt", "argnum": "wrt", "axes": "axis"}
-    names = [p.name for p in parameters]
+    names = list(inspect.signature(function).parameters)
     if keyword is not None:
         close = others[keyword] if others.get(keyword) in names else next(iter(nearest(keyword, names)), None)
         remedy = f"`{close}=`" if close else remedy
     facts = [(function.__doc__ or "").strip().splitlines()[0]] if name.startswith("pb.") and function.__doc__ else []
     return TraceError("E145", f"{name}() {problem}", position=position, facts=facts, remedy=remedy)
-
-
-def _plain(name: str, parameters: list[inspect.Parameter]) -> str:
-    """The parameters of a function as its user writes them, without annotations."""
-    parts: list[str] = []
-    for p in parameters:
-        if p.kind is p.KEYWORD_ONLY and not any(part.startswith("*") for part in parts):
-            parts.append("*")
-        star = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
-        parts.append(f"{star}{p.name}" + ("" if p.default is p.empty else f"={p.default!r}"))
-    return f"{name}({', '.join(p for p in parts if p != 'self')})"
 
 
 def _written(what: str, position: Position) -> TraceError:
@@ -192,7 +180,7 @@ def _dicts(arguments: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
 def _missing(key: Any, held: dict[str, tuple[Any, ...]], position: Position) -> MissingKeyError:
     return MissingKeyError(
         "E139", f"there is no key {key!r}", position=position,
-        facts=[f"{path} has {', '.join(map(repr, keys))}" for path, keys in held.items()],
+        facts=[f"{path} has {', '.join(map(repr, keys)) or 'no keys'}" for path, keys in held.items()],
         remedy="pass a tree with this key, or read another",
     )
 

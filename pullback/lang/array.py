@@ -267,7 +267,10 @@ class Array(Handle):
 
     def __bool__(self) -> NoReturn:
         what = f"the truth of a traced value ({type_text(self)}) is not known when the function is defined"
-        raise self._refused(what, _truth_remedy(user_position()))
+        remedy = _truth_remedy(user_position())
+        if self.weak == "bool" and self.name:
+            remedy = f"`{self.name}: pb.Static` makes it a Python value; `cond` chooses when the function runs"
+        raise self._refused(what, remedy)
 
     def __index__(self) -> NoReturn:
         kind = f"the {'dim' if self.index.is_dim else 'index'} {self.index}" if self.index else type_text(self)
@@ -372,7 +375,8 @@ class Array(Handle):
 
     def __array_function__(self, function: Any, types: Any, inputs: Any, keywords: Any) -> Any:
         own = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
-        return self._as_here(own, elsewhere.counterpart(function.__name__), inputs, keywords)
+        found = elsewhere.counterpart(function.__name__, own.rpartition(".")[0])
+        return self._as_here(own, found, inputs, keywords)
 
     def _as_here(self, name: str, found: Any, inputs: Any, keywords: Any) -> Any:
         """What the function of NumPy with this name gives here; TraceError where there is none, or not of these."""
@@ -387,7 +391,7 @@ class Array(Handle):
         except TypeError as error:
             raise self._refused(
                 f"numpy.{name} is `pb.{found.__name__}` here, which takes other arguments: {error}",
-                f"`pb.{found.__name__}{inspect.signature(found)}`".replace(": 'Any'", ""),
+                f"`{elsewhere.form('pb.' + found.__name__, found)}`",
                 "E136",
             ) from None
         return found(*inputs, **keywords)

@@ -60,6 +60,14 @@ def _lowered(h: Array, axis: Any, what: str) -> tuple[Array, Array]:
 
     Equal infinities differ by 0. What is taken out changes no derivative.
     """
+    if not h.settled.is_floating:
+        raise DTypeError(
+            "E121",
+            f"{what} takes floating-point values, not {type_text(h)}",
+            position=user_position(),
+            facts=[describe(h, "array")],
+            remedy="convert with `astype(pb.float64)` first",
+        )
     axes = normal_axes(h, axis, what)
     high = largest(h, axis=axes)
     beside = expand_dims(elementwise("stop_gradient", high), axes)

@@ -227,6 +227,23 @@ def eye(n_rows: Any, n_cols: Any = None, /, *, k: int = 0, dtype: Any = None) ->
     return view(extents, target, lambda i: expr.bracket([cond("==", i[1] - i[0] - k)], one))
 
 
+def _matrices(x: Any, what: str) -> Array:
+    """X, which has the two axes of a matrix.
+
+    Raises:
+        ShapeError: [E104] it has fewer.
+    """
+    h = as_array(x, what)
+    if h.rank < 2:
+        raise ShapeError(
+            "E104",
+            f"{what} takes matrices, and {type_text(h)} was given",
+            position=user_position(),
+            remedy="`x[None, :]` is a matrix of one row",
+        )
+    return h
+
+
 @by_parts
 def tril(x: Any, /, *, k: int = 0) -> Array:
     """The lower triangle of x, zeros above diagonal k.
@@ -234,7 +251,7 @@ def tril(x: Any, /, *, k: int = 0) -> Array:
     >>> pb.function(lambda x: pb.tril(x))(np.array([[1, 2], [3, 4]])).tolist()
     [[1, 0], [3, 4]]
     """
-    h = as_array(x, "tril")
+    h = _matrices(x, "tril")
     return view(
         h.extents, h.settled, lambda i: expr.bracket([cond(">=", i[-2] + k - i[-1])], h.element(i)), None, h.name
     )
@@ -247,7 +264,7 @@ def triu(x: Any, /, *, k: int = 0) -> Array:
     >>> pb.function(lambda x: pb.triu(x))(np.array([[1, 2], [3, 4]])).tolist()
     [[1, 2], [0, 4]]
     """
-    h = as_array(x, "triu")
+    h = _matrices(x, "triu")
     return view(
         h.extents, h.settled, lambda i: expr.bracket([cond(">=", i[-1] - i[-2] - k)], h.element(i)), None, h.name
     )

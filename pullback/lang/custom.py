@@ -14,7 +14,7 @@ from pullback.ir.program import Block, Call, Rule
 from pullback.lang import tree
 from pullback.lang.creation import full
 from pullback.lang.handle import Handle, as_array, from_ref, ref_of, type_text, view, weak
-from pullback.lang.naming import assigned_name
+from pullback.lang.naming import assigned_name, check_callable
 from pullback.lang.ranges import Obligation
 from pullback.lang.trace import current
 from pullback.lang.tree import Structure
@@ -184,6 +184,8 @@ class _Rules:
             for r in (*outs, *directions):
                 tracer.own(r)
             out = tree.unflatten(self.structure, [from_ref(r) for r in outs])
+            directed = "tangents" if kind == "jvp" else "cotangent"
+            check_callable(rule, f"{self.what}, its {kind}", ("primals", "out", directed))
             answer = rule(primals, out, beside(directions))
             results = self._checked(kind, answer, structure, places, expected)
             self.owed += tracer.settle_block(results)

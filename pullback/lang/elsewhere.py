@@ -5,10 +5,11 @@ Messages read these tables, and calls of NumPy's functions on traced values find
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterable
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from pullback.errors import UnknownNameError
 from pullback.source import user_position
@@ -160,9 +161,12 @@ def public_names() -> ModuleType:
     return sys.modules[__name__.partition(".")[0]]
 
 
-def counterpart(name: str) -> Callable[..., Any] | None:
-    """The public function of this name, or of what it is called here."""
+def counterpart(name: str, module: str = "") -> Callable[..., Any] | None:
+    """The public function of this name, or of what it is called here; first in a module of the package."""
     package = public_names()
+    inner = getattr(package, module, None)
+    if inner is not None and name in inner.__all__:
+        return getattr(inner, name)  # type: ignore[no-any-return]
     for candidate in (name, EQUAL.get(name, "")):
         found: Callable[..., Any] | None = getattr(package, candidate) if candidate in package.__all__ else None
         if found is not None:
@@ -181,11 +185,37 @@ def remedy(name: str) -> str:
     return "did you mean " + " or ".join(f"`pb.{n}`" for n in close) + "?" if close else "`dir(pb)` lists what there is"
 
 
-def unknown(name: str) -> UnknownNameError:
-    """The error for a name that the package does not have."""
+def form(name: str, function: Callable[..., Any]) -> str:
+    """`sum(x, axis=None)`: how a function is called, without annotations."""
+    parts: list[str] = []
+    for p in inspect.signature(function).parameters.values():
+        if p.kind is p.KEYWORD_ONLY and not any(part.startswith("*") for part in parts):
+            parts.append("*")
+        star = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
+        parts.append(f"{star}{p.name}" + ("" if p.default is p.empty else f"={p.default!r}"))
+    return f"{name}({', '.join(p for p in parts if p != 'self')})"
+
+
+def unknown(name: str, module: str = "pullback") -> UnknownNameError:
+    """The error for a name that the package, or a module of it, does not have."""
     from importlib.util import find_spec
 
+    known = sys.modules[module].__all__
+    short = "pb" + module.removeprefix("pullback")
     text = remedy(name)
-    if find_spec(f"pullback.{name}") is not None:
+    if module != "pullback" and (close := nearest(name, known)):
+        text = f"did you mean `{short}.{close[0]}`?"
+    elif module != "pullback" and text.startswith("`dir"):
+        text = f"`dir({short})` lists what there is"
+    elif find_spec(f"pullback.{name}") is not None:
         text = f"`import pullback.{name}`"
-    return UnknownNameError("E146", f"pullback has no {name!r}", position=user_position(), remedy=text)
+    return UnknownNameError("E146", f"{module} has no {name!r}", position=user_position(), remedy=text)
+
+
+def lookup(module: str) -> Callable[[str], NoReturn]:
+    """The `__getattr__` of a module of the package: its error says what there is instead."""
+
+    def missing(name: str) -> NoReturn:
+        raise AttributeError(name) if name.startswith("_") else unknown(name, module)
+
+    return missing

@@ -4,6 +4,9 @@
 solve. All are index notation; derivatives of the latter are rules from the literature, cited beside them.
 """
 
+import typing as _typing
+
+from pullback.lang.elsewhere import lookup as _lookup
 from pullback.linalg.lu import det, inv, slogdet, solve
 from pullback.linalg.matrices import *  # noqa: F403
 from pullback.linalg.matrices import __all__ as _matrices
@@ -41,3 +44,6 @@ __all__ = [
     "svdvals",
 ]
 __all__ += _matrices
+
+if not _typing.TYPE_CHECKING:
+    __getattr__ = _lookup(__name__)

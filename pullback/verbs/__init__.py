@@ -19,6 +19,9 @@ for those. Counts and shapes come first, as in APL; what takes a function gives 
     f⍣n                  power(f, n)
 """
 
+import typing as _typing
+
+from pullback.lang.elsewhere import lookup as _lookup
 from pullback.verbs.application import each, power, rank, reduce, stencil, table
 from pullback.verbs.nested import Extents, Nested, disclose, enclose, shape
 from pullback.verbs.structure import catenate, drop, index_of, iota, ravel, replicate, reshape, take, transpose
@@ -45,3 +48,6 @@ __all__ = [
     "take",
     "transpose",
 ]
+
+if not _typing.TYPE_CHECKING:
+    __getattr__ = _lookup(__name__)

@@ -27,6 +27,7 @@ X = np.array([[1.0, -2.0, 3.0], [0.5, 4.0, -1.0]])
     lambda x: np.float_power(np.absolute(x), 0.5),
     lambda x: np.matmul(x, np.swapaxes(X, 0, 1)),
     lambda x: divmod(x, 2.0)[0] + divmod(x, 2.0)[1],
+    lambda x: np.linalg.inv(x[:, :2]),
     lambda x: round(x[0, 0]) + np.rint(x[1]),
 ])  # fmt: skip
 def test_they_give_what_numpy_gives(f: object) -> None:
