@@ -39,6 +39,7 @@ def reduced(function: Any, recipe: Recipe | None, again: Recipe) -> Any:
     python = again[1][0]
     while isinstance(python, functools.partial):
         python = python.func
+    python = getattr(python, "__func__", python)  # of a method
     local = held_by(python.__module__, getattr(python, "__qualname__", "")) is not python
     if local and not by_value and hasattr(python, "__code__"):
         raise TraceError(

@@ -383,7 +383,7 @@ class Array(Handle):
         if found is None:
             raise self._refused(
                 f"numpy.{name} was given a traced array, whose values it needs",
-                elsewhere.remedy(name.split(".")[-1]),
+                elsewhere.remedy(name.split(".")[-1], misspelt=False),
                 "E136",
             )
         try:

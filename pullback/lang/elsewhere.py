@@ -174,14 +174,14 @@ def counterpart(name: str, module: str = "") -> Callable[..., Any] | None:
     return None
 
 
-def remedy(name: str) -> str:
-    """What to write instead of a name that the package does not have."""
+def remedy(name: str, misspelt: bool = True) -> str:
+    """What to write instead of a name that the package does not have; of one that may be misspelt the nearest."""
     known = public_names().__all__
     if name in known or EQUAL.get(name) in known:
         return f"`pb.{name if name in known else EQUAL[name]}`"
     if name in INSTEAD:
         return INSTEAD[name]
-    close = nearest(name, known)
+    close = nearest(name, known) if misspelt else []
     return "did you mean " + " or ".join(f"`pb.{n}`" for n in close) + "?" if close else "`dir(pb)` lists what there is"
 
 

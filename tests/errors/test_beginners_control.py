@@ -626,21 +626,6 @@ TraceError [E134] a traced value (the dim N) is no Python int, so `range` and th
 ''',
     ),
     (
-        "NumPy's ufunc without counterpart",
-        '''
-@pb.function
-def f(x: Float64[Array, "N"]):
-    return np.nextafter(x, x)
-''',
-        '''\
-TraceError [E136] numpy.nextafter was given a traced array, whose values it needs
-  --> user.py:3:12
-   |     return np.nextafter(x, x)
-   |            ^^^^^^^^^^^^^^^^^^
-  try: `dir(pb)` lists what there is      See docs/reference/errors.md#E136
-''',
-    ),
-    (
         "NumPy's random",
         '''
 @pb.function

@@ -20,6 +20,17 @@ def squares(x: Float64[Array, "N"]) -> Any:
     return x * x
 
 
+class Model:
+    scale = 3.0
+
+    def run(self, x: Float64[Array, "N"]) -> Any:
+        return self.scale * x
+
+    @pb.function
+    def traced(self, x: Float64[Array, "N"]) -> Any:
+        return self.scale + x
+
+
 def plain(x: Float64[Array, "N"]) -> Any:
     return x + 1.0
 
