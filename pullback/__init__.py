@@ -11,7 +11,7 @@ from pullback.api import Function, exact, function, grad, threads, value_and_gra
 from pullback.api.batching import vmap
 from pullback.api.custom import checkpoint, custom_derivative
 from pullback.api.graph import graph
-from pullback.api.jacobian import hessian, jacobian
+from pullback.api.jacobian import hessian, jacfwd, jacobian, jacrev
 from pullback.api.modes import hvp, jvp, stop_gradient, vjp
 from pullback.api.split import forward_backward
 from pullback.errors import (
@@ -196,6 +196,9 @@ if _typing.TYPE_CHECKING:  # `pb.Size["N"]` is a string in a type, which checker
 else:
     from pullback.lang.annotations import Size
 
+from pullback.lang.trees import ravel, tree_dot, tree_map
+from pullback.solve import minimise, odeint, root, root_scalar
+
 bool = _types.bool_
 float32 = _types.f32
 float64 = _types.f64
@@ -339,7 +342,9 @@ __all__ = [
     "isin",
     "isinf",
     "isnan",
+    "jacfwd",
     "jacobian",
+    "jacrev",
     "jvp",
     "kron",
     "less",
@@ -367,6 +372,7 @@ __all__ = [
     "meshgrid",
     "min",
     "min_over",
+    "minimise",
     "minimum",
     "moveaxis",
     "multiply",
@@ -377,6 +383,7 @@ __all__ = [
     "nextafter",
     "nonzero",
     "not_equal",
+    "odeint",
     "ones",
     "ones_like",
     "outer",
@@ -390,6 +397,7 @@ __all__ = [
     "prod_over",
     "quantile",
     "random",
+    "ravel",
     "real",
     "reciprocal",
     "relu",
@@ -398,6 +406,8 @@ __all__ = [
     "reshape",
     "result_type",
     "roll",
+    "root",
+    "root_scalar",
     "round",
     "scan",
     "search_over",
@@ -429,6 +439,8 @@ __all__ = [
     "tile",
     "top_k",
     "trace",
+    "tree_dot",
+    "tree_map",
     "tril",
     "triu",
     "trunc",

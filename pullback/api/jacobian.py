@@ -229,3 +229,29 @@ def hessian(
         return made
 
     return base.once(("hessian", wrt), make)
+
+
+@public
+def jacfwd(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
+    """`jacobian` in forward mode.
+
+    >>> @pb.function
+    ... def squares(x):
+    ...     return x * x
+    >>> pb.jacfwd(squares)(np.array([1.0, 3.0])).tolist()
+    [[2.0, 0.0], [0.0, 6.0]]
+    """
+    return jacobian(f, wrt, "forward")
+
+
+@public
+def jacrev(f: Callable[..., Any], wrt: Wrt | None = None) -> Function:
+    """`jacobian` in reverse mode.
+
+    >>> @pb.function
+    ... def squares(x):
+    ...     return x * x
+    >>> pb.jacrev(squares)(np.array([1.0, 3.0])).tolist()
+    [[2.0, 0.0], [0.0, 6.0]]
+    """
+    return jacobian(f, wrt, "reverse")

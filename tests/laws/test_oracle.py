@@ -29,6 +29,7 @@ ABSENT = {
     "angle", "argsort", "bincount", "complex", "conj", "histogram", "imag", "median", "quantile", "real",
     "search_over", "searchsorted", "sort", "top_k", "distributions", "fft", "linalg", "verbs", "empty", "empty_like",
     "nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+    "odeint", "root", "root_scalar", "minimise", "tree_map", "tree_dot", "ravel", "jacfwd", "jacrev",
 }  # fmt: skip
 
 

@@ -1,0 +1,171 @@
+"""Ordinary differential equations: the classical method of Runge and Kutta, and that of Dormand and Prince."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal
+
+from pullback.api.modes import stop_gradient
+from pullback.errors import TraceError
+from pullback.lang import tree
+from pullback.lang.array import Array
+from pullback.lang.control import fold, scan, while_loop
+from pullback.lang.custom import emit_call
+from pullback.lang.elementwise import convert
+from pullback.lang.functions import abs as magnitude
+from pullback.lang.functions import maximum, minimum
+from pullback.lang.handle import as_array
+from pullback.lang.index import where
+from pullback.lang.manipulation import concat, expand_dims
+from pullback.lang.reduction import max as largest
+from pullback.source import user_position
+
+# Dormand and Prince 1980: nodes, rows, the fifth-order weights less those of fourth order
+NODES: Final = (0.0, 1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0, 1.0)
+ROWS: Final = (
+    (1 / 5,),
+    (3 / 40, 9 / 40),
+    (44 / 45, -56 / 15, 32 / 9),
+    (19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729),
+    (9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656),
+    (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84),
+)
+ERROR: Final = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
+Slope = Callable[[Any, Any], Any]
+
+
+def odeint(
+    f: Callable[..., Any],
+    y0: Any,
+    t: Any,
+    *args: Any,
+    method: Literal["rk4", "dopri5"] = "dopri5",
+    steps: int = 10,
+    rtol: float = 1e-6,
+    atol: float = 1e-9,
+    max_steps: int = 100,
+) -> Any:
+    """The states at the times t of dy/dt = f(y, t, *args), the first of which is y0.
+
+    Args:
+        f: gives the slope, a tree like the state.
+        y0: the state at t[0]: an array or a tree.
+        t: a vector of times, rising or falling.
+        args: further arguments of f.
+        method: "dopri5": Dormand and Prince's pair of orders 5 and 4, its steps as long as the tolerances let them
+            be. "rk4": Runge and Kutta's classical method of order 4, in `steps` equal steps between times.
+        steps: of "rk4" between two times.
+        rtol: how large the error of a step of "dopri5" may be, as a part of the state;
+        atol: and beside it.
+        max_steps: of "dopri5" between two times at most; more end in UnfinishedError.
+    Returns:
+        A tree like y0 whose leaves have a further first axis, of the times.
+    Raises:
+        UnfinishedError: [E404] when it runs: `max_steps` were not enough.
+    Derivative:
+        Of the steps, whose lengths are taken as given. Backwards the states at the times are kept, and the steps
+        between two of them are taken again: `steps` or `max_steps` of them.
+
+    >>> @pb.function
+    ... def decay(y, rate):
+    ...     return pb.odeint(lambda y, t, k: -k * y, y, np.array([0.0, 1.0]), rate)[1]
+    >>> decay(1.0, 2.0).round(6).item(), pb.grad(decay, wrt="rate")(1.0, 2.0).round(6).item()
+    (0.135335, -0.135335)
+    """
+    if method not in ("rk4", "dopri5"):
+        raise TraceError(
+            "E135", f"odeint: there is no method {method!r}", position=user_position(), remedy='"dopri5" or "rk4"'
+        )
+    times: Array = as_array(t, "odeint")
+    start = tree.map_leaves(lambda leaf: _settled(leaf, times), y0)
+
+    def between(y: Any, before: Any, after: Any, more: Any) -> Any:
+        slope: Slope = lambda y, t: f(y, t, *more)
+        if method == "rk4":
+            return _classical(slope, y, before, (after - before) / steps, steps)
+        return _adaptive(slope, y, before, after, rtol, atol, max_steps)
+
+    def row(y: Any, k: Any) -> tuple[Any, Any]:
+        y = emit_call("odeint", between, (y, times[k], times[k + 1], args))
+        return y, y
+
+    rows = scan(times.shape[0] - 1, start, row)[1]
+    return tree.map_leaves(lambda first, rest: concat([expand_dims(first, 0), rest]), start, rows)
+
+
+def _settled(leaf: Any, times: Array) -> Array:
+    h: Array = as_array(leaf, "odeint")
+    return h if h.strong is not None and h.settled.is_floating else convert(h, times.settled)
+
+
+def _moved(y: Any, h: Any, slopes: Sequence[Any], weights: Sequence[float]) -> Any:
+    """Y + h Σ weights slopes."""
+
+    def leaf(own: Any, *ks: Any) -> Any:
+        total: Any = 0.0
+        for w, k in zip(weights, ks):
+            total = total + w * k if w else total
+        return own + convert(h, own.settled) * total
+
+    return tree.map_leaves(leaf, y, *slopes)
+
+
+def _classical(f: Slope, y: Any, t: Any, h: Any, steps: int) -> Any:
+    def step(y: Any, i: Any) -> Any:
+        now = t + i * h
+        first = f(y, now)
+        second = f(_moved(y, h, [first], [0.5]), now + h / 2)
+        third = f(_moved(y, h, [second], [0.5]), now + h / 2)
+        fourth = f(_moved(y, h, [third], [1.0]), now + h)
+        return _moved(y, h, [first, second, third, fourth], [1 / 6, 1 / 3, 1 / 3, 1 / 6])
+
+    return fold(steps, y, step)
+
+
+def _adaptive(f: Slope, y: Any, t: Any, end: Any, rtol: float, atol: float, max_steps: int) -> Any:
+    """Steps until the end, each repeated with a shorter length where its error is above the tolerance.
+
+    Hairer, Norsett and Wanner, *Solving ordinary differential equations I*, II.4: the next length is 0.9 error^(-1/5)
+    times the last one, and at least a fifth and at most ten times as long.
+    """
+    span = end - t
+
+    def going(state: Any) -> Any:
+        return state[0] < 1.0
+
+    def body(state: Any) -> Any:
+        done, share, y = state
+        now = minimum(share, 1.0 - done)
+        h = now * span
+        slopes = [f(y, t + done * span)]
+        for node, row in zip(NODES[1:], ROWS):
+            reached = _moved(y, h, slopes, row)
+            slopes.append(f(reached, t + (done + node * now) * span))
+        error = stop_gradient(_error(y, reached, h, slopes, rtol, atol))
+        error = where(error <= 1e10, error, 1e10)  # NaN too: what a step that is too long overflows to
+        factor = minimum(maximum(0.9 * maximum(error, 1e-10) ** -0.2, 0.2), 10.0)
+        accepted = error <= 1.0
+        after = where(now == 1.0 - done, 1.0, done + now)
+        y = tree.map_leaves(lambda new, old: where(accepted, new, old), reached, y)
+        return where(accepted, after, done), stop_gradient(now * factor), y
+
+    nothing = stop_gradient(span * 0)
+    start = (nothing, nothing + 0.1, y)
+    return while_loop(going, body, start, max_trips=max_steps)[2]
+
+
+def _error(y: Any, reached: Any, h: Any, slopes: Sequence[Any], rtol: float, atol: float) -> Array:
+    """The largest error over its tolerance."""
+    zero = tree.map_leaves(lambda leaf: leaf * 0, y)
+    off = _moved(zero, h, slopes, ERROR)
+
+    def leaf(e: Any, old: Any, new: Any) -> Any:
+        return largest(magnitude(e) / (atol + rtol * maximum(magnitude(old), magnitude(new))))
+
+    leaves, _ = tree.flatten(tree.map_leaves(leaf, off, y, reached))
+    out = leaves[0]
+    for other in leaves[1:]:
+        out = maximum(out, other)
+    return out  # type: ignore[no-any-return]
+
+

@@ -1,0 +1,222 @@
+"""Roots and minima, whose derivatives are those of the equations they solve (the implicit function theorem)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pullback.api import value_and_grad
+from pullback.api.jacobian import hessian, jacobian
+from pullback.api.modes import jvp
+from pullback.lang import tree
+from pullback.lang.array import Array
+from pullback.lang.control import fold, while_loop
+from pullback.lang.creation import eye, zeros_like
+from pullback.lang.custom import emit_call
+from pullback.lang.elementwise import convert
+from pullback.lang.functions import abs as magnitude
+from pullback.lang.functions import sign
+from pullback.lang.handle import as_array
+from pullback.lang.index import where
+from pullback.lang.linalg import outer, vecdot
+from pullback.lang.reduction import max as largest
+from pullback.lang.reduction import sum as total
+from pullback.lang.trees import ravel
+from pullback.linalg import solve
+
+
+def _flat(f: Callable[..., Any], back: Callable[[Any], Any], args: Any) -> Callable[[Any], Array]:
+    """F of a vector, giving a vector."""
+    return lambda v: ravel(f(back(v), *args))[0]
+
+
+def _along(f: Callable[..., Any], args: Any, moved: Any) -> Any:
+    """The derivative of f(*args) along tangents, of which those that are None stay."""
+    leaves, structure = tree.flatten(args)
+    directions = _beside(moved, structure)
+    places = [k for k, d in enumerate(directions) if d is not None]
+    if not places:
+        return None
+
+    def inner(values: Any) -> Any:
+        own = list(leaves)
+        for k, v in zip(places, values):
+            own[k] = v
+        return f(*tree.unflatten(structure, own))
+
+    return jvp(inner)((tuple(leaves[k] for k in places),), (tuple(directions[k] for k in places),))[1]
+
+
+def _beside(moved: Any, structure: Any) -> list[Any]:
+    leaves: list[Any] = []
+
+    def walk(s: Any, x: Any) -> None:
+        if s.kind == "leaf":
+            leaves.append(x)
+            return
+        node = tree.open_node(x)
+        for k, c in enumerate(s.children):
+            walk(c, None if x is None or node is None else node[1][k])
+
+    walk(structure, moved)
+    return leaves
+
+
+def root(f: Callable[..., Any], x0: Any, *args: Any, tolerance: float = 1e-10, max_steps: int = 50) -> Any:
+    """The x near x0 for which f(x, *args) = 0, by Newton's method.
+
+    Args:
+        f: gives as many numbers as x has, in an array or a tree.
+        x0: where to begin: an array or a tree.
+        args: further arguments of f; derivatives are by these, not by what f reads from around.
+        tolerance: as large the largest |f| may be in the end.
+        max_steps: at most; more end in UnfinishedError.
+    Returns:
+        A tree like x0.
+    Raises:
+        UnfinishedError: [E404] when it runs: the tolerance was not reached.
+    Derivative:
+        ẋ = -(∂f/∂x)⁻¹ (∂f/∂args) ȧrgs (the implicit function theorem); by x0 it is 0.
+
+    >>> @pb.function
+    ... def square_root(a):
+    ...     return pb.root(lambda x, a: x * x - a, 1.0, a)
+    >>> square_root(2.0).round(9).item(), pb.grad(square_root)(2.0).round(9).item()
+    (1.414213562, 0.353553391)
+    """
+    start, back = ravel(x0)
+
+    def body(v: Array, more: Any) -> Array:
+        g = _flat(f, back, more)
+
+        def going(state: Any) -> Any:
+            return ~(largest(magnitude(state[1])) <= tolerance)
+
+        def step(state: Any) -> Any:
+            x, value = state
+            x = x - solve(jacobian(g)(x), value)
+            return x, g(x)
+
+        return while_loop(going, step, (v, g(v)), max_trips=max_steps)[0]  # type: ignore[no-any-return]
+
+    def rule(primals: Any, x: Array, tangents: Any) -> Array:
+        more, moved = primals[1], tangents[1]
+        change = _along(lambda *a: _flat(f, back, a)(x), more, moved)
+        return zeros_like(x) if change is None else -solve(jacobian(_flat(f, back, more))(x), change)
+
+    return back(emit_call("root", body, (start, args), rule))
+
+
+def root_scalar(f: Callable[..., Any], low: Any, high: Any, *args: Any, steps: int = 80) -> Array:
+    """The number x between low and high for which f(x, *args) = 0, by bisection; f has different signs at both ends.
+
+    Args:
+        f: gives one number.
+        low: one end; it and `high` are numbers.
+        high: the other end.
+        args: further arguments of f; derivatives are by these, not by what f reads from around.
+        steps: how often the interval is halved.
+    Derivative:
+        ẋ = -(∂f/∂args) ȧrgs / (∂f/∂x) (the implicit function theorem); by low and high it is 0.
+
+    >>> @pb.function
+    ... def cube_root(a):
+    ...     return pb.root_scalar(lambda x, a: x**3 - a, 0.0, 10.0, a)
+    >>> cube_root(8.0).round(9).item(), pb.grad(cube_root)(8.0).round(9).item()
+    (2.0, 0.083333333)
+    """
+    ends = [as_array(v, "root_scalar") for v in (low, high)]
+    dtype = next((h.settled for h in ends if h.strong is not None), ends[0].settled)
+    first, last = (convert(h, dtype if dtype.is_floating else "float64") for h in ends)
+
+    def body(a: Array, b: Array, more: Any) -> Array:
+        below = sign(f(a, *more))
+
+        def halve(state: Any, i: Any) -> Any:
+            left, right = state
+            middle = left + (right - left) * 0.5
+            same = sign(f(middle, *more)) == below
+            return where(same, middle, left), where(same, right, middle)
+
+        left, right = fold(steps, (a, b), halve)
+        return left + (right - left) * 0.5  # type: ignore[no-any-return]
+
+    def rule(primals: Any, x: Array, tangents: Any) -> Array:
+        more, moved = primals[2], tangents[2]
+        change = _along(lambda *a: f(x, *a), more, moved)
+        slope = jvp(lambda y: f(y, *more))((x,), (x * 0 + 1,))[1]
+        return zeros_like(x) if change is None else -change / slope
+
+    out: Array = emit_call("root_scalar", body, (first, last, args), rule)
+    return out
+
+
+def minimise(f: Callable[..., Any], x0: Any, *args: Any, tolerance: float = 1e-8, max_steps: int = 200) -> Any:
+    """The x near x0 for which f(x, *args) is smallest, by the method of Broyden, Fletcher, Goldfarb and Shanno.
+
+    Args:
+        f: gives one number.
+        x0: where to begin: an array or a tree.
+        args: further arguments of f; derivatives are by these, not by what f reads from around.
+        tolerance: as large the largest partial derivative may be in the end.
+        max_steps: at most; where they are not enough, x is how far they came.
+    Returns:
+        A tree like x0.
+    Derivative:
+        With the Hessian H of f by x: ẋ = -H⁻¹ (∂²f/∂x ∂args) ȧrgs (the implicit function theorem for ∂f/∂x = 0); by x0
+        it is 0.
+    Cost:
+        A value and a gradient for each step, and for each time that a step is halved (Armijo's condition); n² for each
+        step; a Hessian and a solve for the derivative.
+
+    >>> @pb.function
+    ... def lowest(a):
+    ...     return pb.minimise(lambda x, a: (x - a) ** 2 + x**4, 0.0, a)
+    >>> lowest(1.0).round(7).item(), pb.grad(lowest)(1.0).round(6).item()
+    (0.5897545, 0.323954)
+    """
+    start, back = ravel(x0)
+
+    def loss(more: Any) -> Callable[[Any], Array]:
+        return lambda v: f(back(v), *more)
+
+    def body(v: Array, more: Any) -> Array:
+        both = value_and_grad(loss(more))
+        n = v.shape[0]
+
+        def going(state: Any) -> Any:
+            return ~(largest(magnitude(state[2])) <= tolerance) & ~state[4]
+
+        def step(state: Any) -> Any:
+            x, value, slope, inverse, _ = state
+            ahead = -(inverse @ slope)
+            descent = vecdot(ahead, slope)
+            ahead, descent = where(descent < 0, ahead, -slope), where(descent < 0, descent, -vecdot(slope, slope))
+
+            def too_far(length: Any) -> Any:
+                there = loss(more)(x + length * ahead)
+                return ~(there <= value + 1e-4 * length * descent) & (length > 1e-12)
+
+            length = while_loop(too_far, lambda length: length / 2, descent * 0 + 1)
+            moved = length * ahead
+            after, turned = both(x + moved)
+            change = turned - slope
+            curvature = vecdot(moved, change)
+            usable = curvature > 1e-14 * total(moved * moved)
+            rho = 1 / where(usable, curvature, 1.0)
+            left = eye(n, dtype=v.dtype) - rho * outer(moved, change)
+            updated = left @ inverse @ left.T + rho * outer(moved, moved)
+            return x + moved, after, turned, where(usable, updated, inverse), length <= 1e-12
+
+        value, slope = both(v)
+        identity = eye(n, dtype=v.dtype) + 0 * outer(v, v)
+        first = (v, value, slope, identity, value != value)
+        return while_loop(going, step, first, max_trips=max_steps, at_limit="report")[0][0]  # type: ignore[no-any-return]
+
+    def rule(primals: Any, x: Array, tangents: Any) -> Array:
+        more, moved = primals[1], tangents[1]
+        slope_of = lambda *a: value_and_grad(loss(a))(x)[1]
+        change = _along(slope_of, more, moved)
+        return zeros_like(x) if change is None else -solve(hessian(loss(more))(x), change)
+
+    return back(emit_call("minimise", body, (start, args), rule))
