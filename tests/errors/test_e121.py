@@ -58,3 +58,21 @@ DTypeError [E121] sum takes numbers, not bool[N]
   try: `astype(pb.int64)` counts true values      See docs/reference/errors.md#E121
 """
     )
+
+
+def test_numbers_as_index(message: Callable[[str], str]) -> None:
+    assert (
+        message("""
+@pb.function
+def f(x: Float64[Array, "N"], i: Float64[Array, "M"]):
+    return x[i]
+""")
+        == """\
+DTypeError [E121] an index is an integer, not f64[M]
+  --> user.py:3:12
+   |     return x[i]
+   |            ^^^^
+   | i : f64[M]
+  try: convert it with `astype(pb.int64)`      See docs/reference/errors.md#E121
+"""
+    )
