@@ -97,3 +97,13 @@ def test_sums_keep_the_order_in_which_they_are_written() -> None:
     assert isinstance(total, expr.Add)
     assert total.args == (y, x + z)
     assert expr.add(y, x + z).args == (y, x, z)  # type: ignore[attr-defined]
+
+
+def test_a_choice_by_two_conditions_is_no_sum_of_two_parts() -> None:
+    """Where one holds and the other does not, it is the otherwise."""
+    low, high = cond(">=", as_index(I) - 1), cond(">=", N - 3 - as_index(I))
+    one, both = index_test((low,)), index_test((low, high))
+    element, number = get(X, I), const(2.0, types.f64)
+    assert select(one, element, number) is add(bracket((low,), element), bracket((low.negate(),), number))
+    assert isinstance(select(both, element, number), Select)
+    assert select(both, element, zero(types.f64)) is bracket((low, high), element)

@@ -59,6 +59,8 @@ def test_index_arrays_apart_from_an_integer_come_first(check):
             x[1, ..., i],
             x[i, None, 1],
             x[0, :, i, i],
+            x[:, 1, :, i],
+            x[:, i, :, i],
             pb.build(3, lambda k: x[1, :, i][:, k]),
         )
 
@@ -74,6 +76,8 @@ def test_index_arrays_apart_from_an_integer_come_first(check):
             X[1, ..., i],
             X[i, None, 1],
             X[0, :, i, i],
+            X[:, 1, :, i],
+            X[:, i, :, i],
             np.moveaxis(X[1, :, i], 1, 0),
         ),
     )

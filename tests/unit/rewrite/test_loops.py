@@ -83,3 +83,10 @@ def test_a_loop_without_steps_is_what_it_starts_from() -> None:
     assert f.interpret(x, y) == (x * y * x).sum()
     np.testing.assert_array_equal(pb.grad(f).interpret(x, y), 2 * x * y)
     assert "loops.no_trips" in str(f.explain())
+
+
+def test_a_loop_of_one_step_is_its_body() -> None:
+    f = pb.function(lambda x: pb.fold(1, (x, x * x), lambda s, t: (s[1] + t, pb.sin(s[0])))[0])
+    np.testing.assert_array_equal(f.interpret(np.array([2.0, 3.0])), [4.0, 9.0])
+    f(np.array([2.0, 3.0]))
+    assert "loops.one_trip" in str(f.explain())
