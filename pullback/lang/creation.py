@@ -32,11 +32,16 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None) -> Array:
     >>> pb.function(lambda: pb.full((2,), 7))().tolist()
     [7, 7]
     """
-    value = as_array(fill_value, "full")
+    return _filled(shape, fill_value, dtype, "full")
+
+
+def _filled(shape: Any, fill_value: Any, dtype: Any, what: str) -> Array:
+    """An array of one value; `what` is the function that the user has called."""
+    value = as_array(fill_value, what)
     if value.rank:
-        raise _several("full", value)
+        raise _several(what, value)
     target = value.settled if dtype is None else dtype_from(dtype)
-    return view(_shape(shape, "full"), target, lambda _: expr.cast(value.element((), target), target))
+    return view(_shape(shape, what), target, lambda _: expr.cast(value.element((), target), target))
 
 
 @of_type
@@ -46,7 +51,7 @@ def zeros(shape: Any, *, dtype: Any = None) -> Array:
     >>> pb.function(lambda: pb.zeros((2,)))().tolist()
     [0.0, 0.0]
     """
-    return full(shape, 0 if dtype is not None and not dtype_from(dtype).is_bool else 0.0, dtype=dtype)
+    return _filled(shape, 0 if dtype is not None and not dtype_from(dtype).is_bool else 0.0, dtype, "zeros")
 
 
 @of_type
@@ -56,7 +61,7 @@ def ones(shape: Any, *, dtype: Any = None) -> Array:
     >>> pb.function(lambda: pb.ones((2,)))().tolist()
     [1.0, 1.0]
     """
-    return full(shape, 1 if dtype is not None and not dtype_from(dtype).is_bool else 1.0, dtype=dtype)
+    return _filled(shape, 1 if dtype is not None and not dtype_from(dtype).is_bool else 1.0, dtype, "ones")
 
 
 @of_type

@@ -910,7 +910,7 @@ def f(x: Float64[Array, "N"], sizes: list[int]):
 f(np.zeros(3), [3, 4])
 ''',
         '''\
-ShapeError [E106] full: an extent must be known when the function is defined, and this one is computed from data
+ShapeError [E106] zeros: an extent must be known when the function is defined, and this one is computed from data
   --> user.py:3:12
    |     return pb.zeros(sizes[0])
    |            ^^^^^^^^^^^^^^^^^^
@@ -926,7 +926,7 @@ def f(shape: tuple[int, int]):
 f((2, 3))
 ''',
         '''\
-ShapeError [E106] full: an extent must be known when the function is defined, and this one is computed from data
+ShapeError [E106] zeros: an extent must be known when the function is defined, and this one is computed from data
   --> user.py:3:12
    |     return pb.zeros(shape)
    |            ^^^^^^^^^^^^^^^

@@ -761,7 +761,7 @@ def f(x: Float64[Array, "N"]):
     return pb.zeros(2.5)
 ''',
         '''\
-TraceError [E135] full: 2.5 is not an extent
+TraceError [E135] zeros: 2.5 is not an extent
   --> user.py:3:12
    |     return pb.zeros(2.5)
    |            ^^^^^^^^^^^^^
@@ -776,7 +776,7 @@ def f(x: Float64[Array, "N"], n: int):
     return x + pb.sum(pb.zeros(pb.sum(x).astype(pb.int64)))
 ''',
         '''\
-ShapeError [E106] full: an extent must be known when the function is defined, and this one is computed from data
+ShapeError [E106] zeros: an extent must be known when the function is defined, and this one is computed from data
   --> user.py:3:23
    |     return x + pb.sum(pb.zeros(pb.sum(x).astype(pb.int64)))
    |                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
