@@ -59,8 +59,8 @@ def apply(e: Edge, tangent: Ref) -> Scalar:
     return expr.cast(expr.mul(e.weight, expr.get(tangent, *e.source)), e.result.dtype)
 
 
-def transpose(e: Edge, element: Scalar, variables: Sequence[Var]) -> Scalar | None:
-    """The element of `x_bar` at `variables`; None where a scatter does it, or does it with less work.
+def transpose(e: Edge, element: Scalar, variables: Sequence[Var]) -> Solution | None:
+    """The sum that is the element of `x_bar` at `variables`; None where a scatter does it, or does it with less work.
 
     That is where data choose the place, and where it would be found by trying, as of x[s * i + d * k] for sizes s, d.
 
@@ -73,7 +73,9 @@ def transpose(e: Edge, element: Scalar, variables: Sequence[Var]) -> Scalar | No
     places = [m.index(as_index(v) - i) for v, i in zip(variables, e.source, strict=True)]
     summed = tuple(v for v in e.variables if v.extent is not ONE_INDEX)
     found = solve(summed, places, m.scalar(cotangent_term(e, element)))
-    return None if found is None or _is_tried(found) else expr.reduce("sum", found.variables, found.term)
+    if found is None or _is_tried(found):
+        return None
+    return replace(found, found={**m.variables, **found.found})
 
 
 def _is_tried(found: Solution) -> bool:

@@ -9,6 +9,7 @@ A cotangent is a sum of terms of which each stands under guards: conditions on i
 
 Of conditions on indices a summed variable is eliminated exactly (each lower bound against each upper one) where its
 factors are 1 or -1. Where they are not, such conditions are left out: a guard may always be wider than what it is for.
+So are tests in windows, which would be looked at once for each place of the window.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from itertools import product
 from math import prod
 
 from pullback.ir import expr, types
-from pullback.ir.expr import Add, Apply, Bracket, Cast, Get, Mul, Reduce, Ref, Scalar, Select, Zero
+from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Get, Mul, Reduce, Ref, Scalar, Select, Zero
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, prove
-from pullback.ir.traverse import Substitution
+from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.normal_form import Guard, all_of, any_of, under_guards
 
 Way = tuple[Guard, ...]  # all of these hold; those that keep others in range stand before them
@@ -49,12 +50,22 @@ def ways_of(e: Scalar, known: Callable[[Get], Ways] = lambda _: EVERYWHERE) -> W
         case Mul():
             out = EVERYWHERE
             for a in e.args:
-                out = tuple(_and(way, other) for way in out for other in ways_of(a, known))
+                out = both(out, ways_of(a, known))
             return out
         case Reduce() if e.op == "sum":
-            return either(_exists(e.vars, way) for way in ways_of(e.arg, known))
+            return exist(e.vars, ways_of(e.arg, known))
         case _:
             return EVERYWHERE
+
+
+def both(a: Ways, b: Ways) -> Ways:
+    """The ways of a product."""
+    return tuple(_and(way, other) for way in a for other in b)
+
+
+def exist(variables: Sequence[Var], ways: Ways, looked_up: Callable[[Scalar], bool] = lambda _: True) -> Ways:
+    """The ways of a sum over variables; `looked_up` says which tests are asked for all of their values."""
+    return either([_exists(variables, way, looked_up) for way in ways]) if variables else either([ways])
 
 
 def either(parts: Iterable[Ways]) -> Ways:
@@ -74,8 +85,9 @@ def _shared(ways: Ways) -> Way:
 
 
 def renamed(ways: Ways, m: Substitution) -> Ways:
-    """The ways over other variables."""
-    return tuple(tuple(m.scalar(g) if isinstance(g, Scalar) else _renamed(g, m) for g in way) for way in ways)
+    """The ways over other variables, but for what always or never holds there."""
+    moved = ([_moved(g, m) for g in way] for way in ways)
+    return tuple(tuple(g for g in way if not isinstance(g, bool)) for way in moved if False not in way)
 
 
 def is_everywhere(ways: Ways, extents: Iterable[Index]) -> bool:
@@ -99,7 +111,11 @@ def test_of(ways: Ways) -> Scalar:
 
 def certain(ways: Ways, looked: Set[Ref]) -> Ways:
     """What all ways ask for, but for what was looked up among many elements: wider, and quick to test."""
-    return (tuple(g for g in _shared(ways) if isinstance(g, Cond) or looked.isdisjoint(g.refs)),)
+    return (tuple(g for g in _shared(ways) if isinstance(g, Cond) or (looked.isdisjoint(g.refs) and _is_quick(g))),)
+
+
+def _is_quick(test: Scalar) -> bool:
+    return not any(isinstance(n, Reduce) for n in walk(test))
 
 
 def without(ways: Ways, known: Set[Ref]) -> Ways:
@@ -116,9 +132,11 @@ def _and(a: Iterable[Guard], b: Iterable[Guard]) -> Way:
     return tuple(dict.fromkeys((*a, *b)))
 
 
-def _renamed(c: Cond, m: Substitution) -> Guard:
-    out = m.condition(c)
-    return expr.const(out, types.bool_) if isinstance(out, bool) else out
+def _moved(g: Guard, m: Substitution) -> Guard | bool:
+    if isinstance(g, Cond):
+        return m.condition(g)
+    test = m.scalar(g)
+    return bool(test.value) if isinstance(test, Const) else test
 
 
 def _negated(g: Guard) -> Guard | bool:
@@ -146,20 +164,26 @@ def _contradict(guards: Sequence[Guard | bool], known: tuple[Cond, ...]) -> bool
     return False
 
 
-def _exists(variables: Sequence[Var], way: Way) -> Ways:
+def _exists(variables: Sequence[Var], way: Way, looked_up: Callable[[Scalar], bool]) -> Ways:
     """That a way is open for some values of the variables."""
     own = [g for g in way if not g.free.isdisjoint(variables)]
     rest = [g for g in way if g not in own]
     conds = [g for g in own if isinstance(g, Cond)]
-    tests = [g for g in own if isinstance(g, Scalar)]
+    tests = [g for g in own if isinstance(g, Scalar) and looked_up(g)]
     left: Sequence[Cond | bool] | None = conds
     for v in variables:
         left = None if left is None else _eliminated(v, left)
-    if tests:
-        rest.append(expr.reduce("any", variables, all_of([*conds, *tests])))
+    if tests and all(map(_is_read_once, tests)):
+        test = all_of([*conds, *tests])
+        rest.append(expr.reduce("any", [v for v in variables if v in test.free], test))
     if left is not None and False in left:
         return ()
-    return (_and([c for c in left or () if isinstance(c, Cond) and not c.index.data], rest),)
+    return (_and([c for c in left or () if isinstance(c, Cond) and c.free and not c.index.data], rest),)
+
+
+def _is_read_once(test: Scalar) -> bool:
+    """Whether a test reads no element again for another value of a variable, as windows do."""
+    return all(len(i.free) <= 1 for n in walk(test, into_indices=False) if isinstance(n, Get) for i in n.indices)
 
 
 def _eliminated(v: Var, conds: Sequence[Cond | bool]) -> list[Cond | bool] | None:

@@ -16,10 +16,11 @@ from pullback.ad.calls import captured, check_captured, floating, pull, pull_aga
 from pullback.ad.edges import Edge, edges_of, unsolved
 from pullback.ad.guards import (
     EVERYWHERE,
-    Way,
     Ways,
+    both,
     certain,
     either,
+    exist,
     is_everywhere,
     renamed,
     test_of,
@@ -28,7 +29,7 @@ from pullback.ad.guards import (
 )
 from pullback.errors import DerivativeError
 from pullback.ir import expr, types
-from pullback.ir.expr import Apply, Const, Get, Reduce, Ref, Scalar, Zero
+from pullback.ir.expr import Apply, Const, Get, Reduce, Ref, Scalar, Select, Zero
 from pullback.ir.index import Cond, Index, Var, as_index
 from pullback.ir.program import (
     Block,
@@ -43,10 +44,11 @@ from pullback.ir.program import (
     While,
 )
 from pullback.ir.traverse import Substitution, walk
+from pullback.rewrite.brackets import Solution
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
-from pullback.rewrite.fired import fired, in_steps, record_rules, record_steps, step
+from pullback.rewrite.fired import fired, in_steps, step
 from pullback.rewrite.kronecker import solve_deltas
-from pullback.rewrite.normal_form import Guard, normalise, peel_guards, under_guards
+from pullback.rewrite.normal_form import normalise, peel_guards
 from pullback.rewrite.steps import Accumulated, Given, Looped, Scattered, Transposed
 from pullback.source import Position
 
@@ -99,6 +101,7 @@ class _Sweep:
         self.pending: dict[Ref, list[_Part]] = {}
         self.backward: list[Statement] = []
         self.guards: dict[Ref, _Guard] = {}
+        self.weak: set[Scalar] = set()  # tests that are no user's: of what is larger, as `relu` and `abs` have them
         self.looked: set[Ref] = set()  # tests that were looked up among many elements
         self.extremes: set[Ref] = set()  # where largest and smallest elements are: no guard of the user's
 
@@ -179,6 +182,7 @@ class _Sweep:
         self.backward += found.helpers
         self.extremes.update(o for t in found.helpers for o in t.outs if o.dtype.is_integer)
         cotangents = {o: c for o in s.outs if (c := self._cotangent(o)) is not None}
+        self.weak |= _tests(found.edges) - _written(s)
         for e in found.edges:
             if e.result in cotangents:
                 fired("reverse.chain")
@@ -227,21 +231,31 @@ class _Sweep:
         term = cotangent_term(e, guarded)
         fired("reverse.transpose")
         step(lambda: Transposed(e.result, e.operand, variables, e.variables, unsolved(e, variables, term)))
-        part = transpose(e, guarded, variables)
-        if part is None:
+        found = transpose(e, guarded, variables)
+        if found is None:
             part, ways = self._scatter(e, term, variables, s.positions)
         else:
-            ways = without(ways_of(self._bare(e, cotangent, variables) or part, self._ways), self.extremes)
+            part, ways = expr.reduce("sum", found.variables, found.term), self._ways_through(e, cotangent, found)
         if not isinstance(part, Zero):
             extents = [v.extent for v in e.variables]
             self.pending.setdefault(e.operand, []).append(_Part(variables, part, s.positions, ways, extents))
 
-    def _bare(self, e: Edge, cotangent: Ref, variables: tuple[Var, ...]) -> Scalar | None:
-        """The edge's part without the cotangent's own guard, where that has one; no step of the derivation."""
-        if cotangent not in self.guards:
-            return None
-        with record_steps(), record_rules():
-            return transpose(e, expr.get(cotangent, *e.target), variables)
+    def _ways_through(self, e: Edge, cotangent: Ref, found: Solution) -> Ways:
+        """The ways in which what an edge gives its operand is not a structural zero.
+
+        Of a sum of products no test is asked for all of its terms: products are quicker than that.
+        """
+        before = self._ways(expr.get(cotangent, *e.target))  # type: ignore[arg-type]
+        own = ways_of(e.weight)
+        ways = self._renamed(both(before, own), Substitution(variables=found.found))
+        ways = both((tuple(c for c in found.conds if isinstance(c, Cond)),), ways)
+        is_product = any(isinstance(n, Get) for n in walk(peel_guards(e.weight)[1]))
+        return without(exist(found.variables, ways, lambda g: not is_product and g not in self.weak), self.extremes)
+
+    def _renamed(self, ways: Ways, m: Substitution) -> Ways:
+        """The ways over other variables."""
+        self.weak |= {m.scalar(g) for way in ways for g in way if isinstance(g, Scalar) and g in self.weak}
+        return renamed(ways, m)
 
     def _scatter(
         self, e: Edge, term: Scalar, variables: tuple[Var, ...], positions: tuple[Position, ...]
@@ -274,7 +288,9 @@ class _Sweep:
         guard = self.guards.get(element.ref)
         if guard is None:
             return EVERYWHERE
-        return renamed(guard.ways, Substitution(variables=dict(zip(guard.variables, element.indices, strict=True))))
+        return self._renamed(
+            guard.ways, Substitution(variables=dict(zip(guard.variables, element.indices, strict=True)))
+        )
 
     def _read(self, cotangent: Ref, e: Edge) -> Scalar:
         """The cotangent that an edge multiplies, under the guard outside of which it is zero.
@@ -301,7 +317,7 @@ class _Sweep:
             same = zip(p.variables, variables, strict=True)
             m = Substitution(variables={v: as_index(w) for v, w in same if v is not w})
             terms.append(m.scalar(p.value))
-            ways.append(renamed(p.ways, m))
+            ways.append(self._renamed(p.ways, m))
         out = Ref(f"{r.name}_bar", r.dtype, r.shape)
         positions = tuple(dict.fromkeys(q for p in parts for q in p.positions))
         value = expr.add(*terms)
@@ -314,18 +330,15 @@ class _Sweep:
         return out
 
     def _guard(self, out: Ref, variables: tuple[Var, ...], ways: Ways, extents: Sequence[Index]) -> None:
-        """Remember where a cotangent is zero by structure; tests of many elements are arrays."""
-
-        def kept(g: Guard, way: Way) -> Guard:
-            if isinstance(g, Cond) or not any(isinstance(n, Reduce) for n in walk(g)):
-                return g
-            test = under_guards(g, [c for c in way if isinstance(c, Cond)])
-            element = stored(f"{out.name}_where", test, variables, self.backward)
+        """Remember where a cotangent is zero by structure; what looks at many elements is an array of bools."""
+        if is_everywhere(ways, extents):
+            return
+        if any(isinstance(n, Reduce) for way in ways for g in way if isinstance(g, Scalar) for n in walk(g)):
+            quick = certain(ways, self.looked)[0]
+            element = stored(f"{out.name}_where", test_of(ways), variables, self.backward)
             self.looked |= element.refs
-            return element
-
-        if not is_everywhere(ways, extents):
-            self.guards[out] = _Guard(variables, tuple(tuple(kept(g, way) for g in way) for way in ways))
+            ways = ((*quick, element),)
+        self.guards[out] = _Guard(variables, ways)
 
     def _zeros(self, r: Ref) -> Ref:
         """A cotangent of zeros, for an input on which no output depends."""
@@ -334,6 +347,18 @@ class _Sweep:
         self.backward.append(Build((out,), variables, (expr.zero(r.dtype),)))
         self.guards[out] = _Guard(variables, ())
         return out
+
+
+def _tests(edges: Sequence[Edge]) -> set[Scalar]:
+    """The tests of data that edges stand under."""
+    return {g for e in edges for way in ways_of(e.weight) for g in way if isinstance(g, Scalar)}
+
+
+def _written(s: Build | Scatter) -> set[Scalar]:
+    """The tests of choices that a statement has itself, and that they fail."""
+    values = s.values if isinstance(s, Build) else (s.value,)
+    tests = [n.test for v in values for n in walk(v) if isinstance(n, Select)]
+    return {*tests, *(expr.apply("logical_not", t) for t in tests)}
 
 
 class _Part:

@@ -60,11 +60,15 @@ from pullback.rewrite.steps import Solved
 
 @dataclass
 class Solution:
-    """What is left of the sum: its variables and its summand, brackets included; and what was found for the others."""
+    """What is left of the sum: its variables and its summand, brackets included; and what was found for the others.
+
+    `conds` are the brackets.
+    """
 
     variables: tuple[Var, ...]
     term: Scalar
     found: dict[Var, Index]
+    conds: tuple[Cond | bool, ...] = ()
 
 
 class _Outcome(NamedTuple):
@@ -102,7 +106,7 @@ def solve(variables: tuple[Var, ...], equations: list[Index], term: Scalar) -> S
     if any(_hidden_in_data(e, state.variables) for e in state.equations):
         return None
     # a substituted variable may hide a remaining one only through the solution, so the term decides what is summed
-    return Solution(tuple(state.variables), state.summand(), state.solved)
+    return Solution(tuple(state.variables), state.summand(), state.solved, tuple(state.all_conditions()))
 
 
 def _form(variables: tuple[Var, ...], equations: list[Index]) -> tuple[Hashable, tuple[Var, ...]] | None:
@@ -184,8 +188,11 @@ class _State:
         """What is summed over the variables that are left."""
         if self.impossible:
             return expr.zero(self.term.dtype)
-        conds = [*self.conds, *(cond("==", e) for e in self.equations)]
-        return expr.bracket(conds, Substitution(variables=self.solved).scalar(self.term))
+        return expr.bracket(self.all_conditions(), Substitution(variables=self.solved).scalar(self.term))
+
+    def all_conditions(self) -> list[Cond | bool]:
+        """What must hold: conditions, and equations that no rule has solved."""
+        return [*self.conds, *(cond("==", e) for e in self.equations)]
 
     def _settle(self) -> None:
         """Equations without a variable become conditions; those that ranges decide vanish or end it all."""

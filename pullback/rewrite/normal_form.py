@@ -286,7 +286,7 @@ def guarded_sum(terms: Sequence[Scalar]) -> Scalar:
 
 def all_of(guards: Sequence[Guard]) -> Scalar:
     """Guards, outermost first, as one bool scalar: each is looked at where those before it hold."""
-    *outer, last = guards
+    *outer, last = sorted(guards, key=lambda g: isinstance(g, Scalar))  # index conditions are outermost
     return under_guards(expr.test((last,)) if isinstance(last, Cond) else last, outer)
 
 
