@@ -11,7 +11,7 @@ from pullback.ir.notation import cos, equal, exp, greater, less, log, power, sin
 from pullback.lang.array import Array
 from pullback.source import user_position
 from pullback.special.elements import Function, Kernel, fitted, number, special
-from pullback.special.tables import BERNOULLI, DIGAMMA, DIGAMMA_ROOT, LGAMMA_ONE, LGAMMA_TWO
+from pullback.special.tables import BERNOULLI, DIGAMMA, DIGAMMA_ROOT, LGAMMA
 
 LOG_PI, HALF_LOG_TWO_PI = math.log(math.pi), math.log(2 * math.pi) / 2
 FAR = 8  # from here on the asymptotic series serve
@@ -31,23 +31,32 @@ def _series(x: Scalar, coefficients: list[float]) -> Scalar:
     return total
 
 
+def _steps(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+    """X brought into [1, 2] by whole steps, up by one or down by at most six, with no branch.
+
+    Returns z, and with the steps x - 1, ..., x - n = z that were taken down: their product, and the sum of 1 / (x - k)
+    times the product. A step that is not taken has the factor 1.
+    """
+    z = select(less(x, number(1.0)), x + 1, x)
+    product, top = number(1.0), number(0.0)
+    for k in range(1, 7):
+        taken = select(greater(x, number(k + 1.0)), number(1.0), number(0.0))
+        z = z - taken
+        factor = apply("maximum", x - k, number(1.0))
+        top, product = top * factor + product * taken, product * factor
+    return z, product, top
+
+
 def _lgamma_positive(x: Scalar) -> Scalar:
-    """For x > 0 (DLMF 5.11.1 from 8 on; 5.5.1 brings the others to [0.5, 2.5])."""
-    product, z = number(1.0), x
-    for k in range(1, 7):  # x in (k + 1.5, k + 2.5] is k above the last interval
-        more = greater(x, number(k + 1.5))
-        z = select(more, x - k, z)
-        product = product * select(more, x - k, number(1.0))
-    small, one = less(x, number(0.5)), less(x, number(1.5))
-    argument = select(small, x, select(less(x, number(FAR)), product, x))
-    logarithm = log(argument)
-    low = select(small, x, x - 1)
-    first = low * fitted(LGAMMA_ONE, low, -0.5, 0.5)
-    second = (z - 2) * fitted(LGAMMA_TWO, z - 2, -0.5, 0.5)
+    """For x > 0: log Γ(z) = (z - 1) (z - 2) P(z) on [1, 2], DLMF 5.5.1 from there to 8, and 5.11.1."""
+    z, product, _ = _steps(x)
+    small, far = less(x, number(1.0)), less(number(FAR), x)
+    logarithm = log(select(far, x, select(small, x, product)))
+    ends = select(small, x, z - 1) * select(small, x - 1, z - 2)  # x + 1 is rounded
+    near = ends * fitted(LGAMMA, z, 1, 2) + select(small, number(-1.0), number(1.0)) * logarithm
     terms = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI[:9], 1)]
-    far = (x - 0.5) * (logarithm - 1) + (_series(x, terms) / x + (HALF_LOG_TWO_PI - 0.5))
-    near = select(one, select(small, first - logarithm, first), second + logarithm)
-    return select(less(x, number(FAR)), near, far)
+    series = (x - 0.5) * (logarithm - 1) + (_series(x, terms) / x + (HALF_LOG_TWO_PI - 0.5))
+    return select(far, series, near)
 
 
 def _lgamma(x: Scalar) -> Scalar:
@@ -58,19 +67,14 @@ def _lgamma(x: Scalar) -> Scalar:
 
 
 def _digamma_positive(x: Scalar) -> Scalar:
-    """For x > 0: brought to [1, 2] by ψ(x + 1) = ψ(x) + 1/x (DLMF 5.5.2), where its root is a factor; or 5.11.2."""
-    z, top, bottom = x, number(0.0), number(1.0)
-    for k in range(1, 7):
-        more = greater(x, number(k + 1.0))
-        z = select(more, x - k, z)
-        top, bottom = select(more, top * (x - k) + bottom, top), select(more, bottom * (x - k), bottom)
-    low = less(x, number(1.0))
-    z = select(low, x + 1, z)
+    """For x > 0: (z - root) P(z) on [1, 2], ψ(x + 1) = ψ(x) + 1/x (DLMF 5.5.2) from there to 8, and 5.11.2."""
+    z, product, top = _steps(x)
     fit = fitted(DIGAMMA, z, 1, 2)
-    near = (z - DIGAMMA_ROOT[0]) * fit - DIGAMMA_ROOT[1] * fit + select(low, -1 / x, top / bottom)
+    small, far = less(x, number(1.0)), less(number(FAR), x)
+    quotient = select(small, number(-1.0), select(far, number(-0.5), top)) / select(small, x, select(far, x, product))
+    near = (z - DIGAMMA_ROOT[0]) * fit - DIGAMMA_ROOT[1] * fit
     terms = [-b / (2 * k) for k, b in enumerate(BERNOULLI[:10], 1)]
-    far = log(x) - 0.5 / x + _series(x, terms) / x / x
-    return select(less(x, number(FAR)), near, far)
+    return quotient + select(far, log(x) + _series(x, terms) / x / x, near)
 
 
 def _digamma(x: Scalar) -> Scalar:
@@ -176,8 +180,8 @@ _zeta_of = special("zeta", _zeta)
 def lgamma(x: Any, /) -> Array:
     """The logarithm of |Γ(x)|, infinite at 0, -1, -2, ... Elementwise.
 
-    Stirling's series from 8 on (DLMF 5.11.1), fits around 1 and 2, where it is 0, and 5.5.1 and 5.5.3 for the rest.
-    Error: 3 units of the last place for x > 0; 4 below, of the larger of the result and 1.
+    Stirling's series from 8 on (DLMF 5.11.1), a fit on [1, 2], at whose ends it is 0, and 5.5.1 and 5.5.3 for the rest.
+    Error: 3 units of the last place for x > 0; 5 below, of the larger of the result and 1.
     Derivative: `digamma` (5.2.2).
 
     >>> pb.function(lambda x: pb.special.lgamma(x))(np.array([1.0, 5.0, 0.5])).round(9).tolist()
@@ -189,7 +193,7 @@ def lgamma(x: Any, /) -> Array:
 def digamma(x: Any, /) -> Array:
     """Ψ, the derivative of `lgamma`; its poles are at 0, -1, -2, ... Elementwise.
 
-    A fit on [1, 2] with its root 1.4616… as a factor, 5.5.2 and 5.5.4 and, from 8 on, 5.11.2 of the DLMF. Error: 3
+    A fit on [1, 2] with its root 1.4616… as a factor, 5.5.2 and 5.5.4 and, from 8 on, 5.11.2 of the DLMF. Error: 4
     units of the last place for x > 0; 5 below, of the larger of the result and 1. Derivative: `polygamma(1, x)` (5.15).
 
     >>> pb.function(lambda x: pb.special.digamma(x))(np.array([1.0, 10.0])).round(9).tolist()
@@ -221,7 +225,7 @@ def polygamma(n: int, x: Any, /) -> Array:
 def betaln(a: Any, b: Any, /) -> Array:
     """The logarithm of the beta function Γ(a) Γ(b) / Γ(a + b), for a, b > 0. Elementwise; operands broadcast.
 
-    Error: 6 units of the last place of the larger of the result and 1; where one or both are above 8, by the
+    Error: 8 units of the last place of the larger of the result and 1; where one or both are above 8, by the
     corrections to Stirling's formula, so that large ones do not cancel. Derivative: ψ(a) - ψ(a + b) by a (DLMF 5.12).
 
     >>> pb.function(lambda a, b: pb.special.betaln(a, b))(np.array([1.0, 2.0]), np.array([1.0, 3.0])).round(9).tolist()
