@@ -52,7 +52,7 @@ from pullback.turns import turn
 
 if TYPE_CHECKING:
     from pullback.derivation.render import Derivation
-    from pullback.loops.memory_table import MemoryTable
+    from pullback.loops.memory_table import Build, MemoryTable
     from pullback.loops.size_table import SizeTable
 
 T = TypeVar("T")
@@ -480,17 +480,22 @@ class Function:
         complete = len(dims) == len(determined_dims(traced.known))
         return (self._specialised(traced, dims) if complete else traced).known, dims
 
-    def memory(self, mode: MemoryMode | None = None, /, **dims: int) -> MemoryTable | SizeTable:
+    def memory(
+        self, mode: MemoryMode | None = None, build: Build = "call", /, **dims: int
+    ) -> MemoryTable | SizeTable:
         """What a call needs: arguments and results, a row for every statement, the peak. Nothing runs.
 
-        It is for as many threads as a call here would use. Where some dims are not given, sizes are in terms of these.
+        It is for as many threads as a call here would use; with `build="export"` for exported C, which is serial and
+        for any processor, so that its arena may be larger or smaller. `arena_bytes` is to the byte what the call takes,
+        or what the exported header says. Where some dims are not given, sizes are in terms of these.
 
         Args:
             mode: "fastest", "less" or "least"; by default the function's own. It is given by position, so that any
                 name may be that of a dim.
+            build: "call" or "export", by position too.
             dims: the dims.
         Raises:
-            ValueError: there is no such mode.
+            ValueError: there is no such mode or build.
             CompilerError: [E260] the function's memory limit is too small.
 
         >>> from jaxtyping import Float64
@@ -510,7 +515,9 @@ class Function:
         from pullback.runtime import emit
 
         _check_mode(mode or "fastest")
-        return emit.memory(*self.for_dims(dims), mode, policy.thread_count(self._threads))
+        if build not in ("call", "export"):
+            raise ValueError(f'memory of "call" or of "export", not of {build!r}')
+        return emit.memory(*self.for_dims(dims), mode, policy.thread_count(self._threads), build)
 
     def c_source(self, *, names: Literal["user", "canonical"] = "user", comments: bool = True, **dims: int) -> str:
         """The C of the function; dims that are not given are its arguments, between the arrays and the arena.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from pullback.loops.memory import Lifetimes, MemoryPlan, accesses
 from pullback.loops.nodes import Buffer, Call, Comment, Copy, Fill, For, Function, If, Loop, Parallel, Stmt
 
+Build = Literal["call", "export"]
 NAME, MATHEMATICS = 28, 44  # characters that are shown of a statement's name and of its mathematics
 
 
@@ -58,6 +60,7 @@ class MemoryTable:
         buffers: arrays and working memory in the arena.
         statements: one row for each, in the order in which they run.
         peak_bytes: how much of the arena is used.
+        rounded_bytes: the size of the arena, a multiple of 64: what a call takes, what C and its header say.
         find_peaks: finds the peak in every mode.
         workers, worker_bytes: how many threads it is for, and what each but the first adds to the peak.
     """
@@ -73,11 +76,13 @@ class MemoryTable:
     find_peaks: Callable[[], Mapping[str, int]] | None = None
     workers: int = 1
     worker_bytes: int = 0
+    rounded_bytes: int = 0
+    build: Build = "call"
 
     @property
     def arena_bytes(self) -> int:
-        """Bytes of the arena with all workers."""
-        return self.peak_bytes + (self.workers - 1) * self.worker_bytes
+        """Bytes of the arena with all workers: what the call takes, or `ARENA_BYTES` of the exported header."""
+        return self.rounded_bytes + (self.workers - 1) * self.worker_bytes
 
     @property
     def input_bytes(self) -> int:
@@ -125,8 +130,10 @@ class MemoryTable:
 
     def _foot(self) -> list[str]:
         unused = self.peak_bytes - self.live_bytes
-        out = [f"peak {self.peak_bytes:,} bytes in the arena: {self.live_bytes:,} alive at once, {unused:,} between "
-               f"arrays, which begin at multiples of 64",
+        whole = "" if self.rounded_bytes == self.peak_bytes else f" of {self.rounded_bytes:,}"
+        of = "" if self.build == "call" else " of exported C"
+        out = [f"peak {self.peak_bytes:,} bytes in the arena{whole}{of}: {self.live_bytes:,} alive at once, "
+               f"{unused:,} between arrays, which begin at multiples of 64",
                f"inputs {self.input_bytes:,} bytes, outputs {self.output_bytes:,}"]
         if self.workers > 1:
             out.append(f"{self.workers} threads: {self.arena_bytes:,} bytes, as each but the first has "
@@ -146,7 +153,8 @@ def _aligned(rows: Sequence[tuple[str, ...]], right: tuple[int, ...]) -> list[st
 
 
 def memory_table(function: Function, memory: MemoryPlan, mode: str = "fastest",
-                 find_peaks: Callable[[], Mapping[str, int]] | None = None, workers: int = 1) -> MemoryTable:
+                 find_peaks: Callable[[], Mapping[str, int]] | None = None, workers: int = 1,
+                 build: Build = "call") -> MemoryTable:
     """The table of a planned function; its mathematics where kernels carry theirs."""
     buffers = tuple(BufferRow(b.name, _dims(b), b.bytes, offset, *memory.lives[b])
                     for b, offset in memory.offsets.items())
@@ -154,7 +162,8 @@ def memory_table(function: Function, memory: MemoryPlan, mode: str = "fastest",
                        for side in (function.inputs, function.outputs))
     in_place = tuple(function.outputs[o].name for o, _ in function.in_place)
     return MemoryTable(function.name, mode, inputs, outputs, in_place, buffers, tuple(_rows(function, memory)),
-                       memory.peak, find_peaks, workers if memory.worker_bytes else 1, memory.worker_bytes)
+                       memory.peak, find_peaks, workers if memory.worker_bytes else 1, memory.worker_bytes,
+                       memory.bytes, build)
 
 
 def _rows(function: Function, memory: MemoryPlan) -> Iterator[StatementRow]:

@@ -23,7 +23,7 @@ from pullback.loops.gemm import packed_kernels
 from pullback.loops.lower import Specialist, lower
 from pullback.loops.masked import masked_kernels
 from pullback.loops.memory import MemoryPlan, plan
-from pullback.loops.memory_table import MemoryTable, memory_table
+from pullback.loops.memory_table import Build, MemoryTable, memory_table
 from pullback.loops.nodes import Function
 from pullback.loops.parallel import parallelise
 from pullback.loops.parts import part_kernels
@@ -225,25 +225,25 @@ def c_source(program: Program, dims: Mapping[str, int], names: Style = "user", c
 
 
 def memory(program: Program, dims: Mapping[str, int], mode: MemoryMode | None = None,
-           threads: int = 1) -> MemoryTable | SizeTable:
-    """What calls of a program with so many threads need in a mode; in the one it asks for unless given.
+           threads: int = 1, build: Build = "call") -> MemoryTable | SizeTable:
+    """What calls of a program with so many threads need in a mode, or its exported C; by default the one it asks for.
 
     Raises:
         CompilerError: [E260] no mode keeps the program's memory limit.
     """
-    def lowered(mode: MemoryMode) -> Lowered:
+    def lowered(mode: MemoryMode, program: Program = program) -> Lowered:
+        if build == "export":
+            return lower_program(with_mode(program, mode), dims)
         return lower_program(with_mode(program, mode), dims, True, native_vector_bytes(), False, threaded=True)
 
     def peaks() -> dict[str, int]:
         unlimited = replace(program, notes={k: v for k, v in program.notes.items() if k != "memory_limit"})
-        forms = (lower_program(with_mode(unlimited, m), dims, False, native_vector_bytes(), False, threaded=True)
-                 for m in MODES)
-        return dict(zip(MODES, (form.memory.peak for form in forms), strict=True))
+        return {m: lowered(m, unlimited).memory.peak for m in MODES}
 
     found = lowered(mode or asked_mode(program))
     if found.function.dims:
         return size_table(found.function, found.memory)
-    return memory_table(found.function, found.memory, found.mode, peaks, threads)
+    return memory_table(found.function, found.memory, found.mode, peaks, threads if build == "call" else 1, build)
 
 
 def with_mode(program: Program, mode: MemoryMode) -> Program:
