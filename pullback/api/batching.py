@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -181,7 +181,7 @@ class Batched(Derived):
                 remedy="an int, None, or a tuple with one item for each parameter",
             )
         made = [
-            Parameter(p.name, BatchedSpec(p.spec, a, self), p.default)
+            replace(p, spec=BatchedSpec(p.spec, a, self))
             for p, a in zip(parameters, axes, strict=True)
         ]
         if not any(a is not None for axis in axes for a in ([axis] if axis is None else tree.flatten(axis)[0])):

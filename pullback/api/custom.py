@@ -8,7 +8,7 @@ from typing import Any, overload
 
 from pullback.api.function import Function
 from pullback.api.mistakes import public
-from pullback.api.signature import Parameter, parameters_of
+from pullback.api.signature import Parameter, bind, called_with, parameters_of
 from pullback.errors import DerivativeError
 from pullback.lang.custom import emit_call, rule_is_traced
 from pullback.lang.trace import is_tracing
@@ -24,15 +24,21 @@ class Whole(Function):
         own = f.python if isinstance(f, Function) else f
         what = getattr(own, "__name__", "function")
 
-        def emit(*args: Any) -> Any:
-            return emit_call(what, f, args, jvp, vjp)
+        def emit(*args: Any, **keywords: Any) -> Any:
+            if all(p.kind == "plain" for p in self.parameters) and not keywords:
+                return emit_call(what, f, args, jvp, vjp)
+            values = bind(what, self.parameters, args, keywords)
+            return emit_call(what, in_order, tuple(values), jvp, vjp)
+
+        def in_order(*values: Any) -> Any:  # one for each parameter, as rules have them
+            return called_with(f, self.parameters, values)
 
         super().__init__(functools.wraps(own)(emit))
-        self.called, self.body, self.emit = own, f, emit
+        self.called, self.bodies, self.emit = own, (f, in_order), emit
         self.define()
 
     def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
-        if is_tracing() and rule_is_traced(self.body):  # in its own rule it is not a program of its own
+        if is_tracing() and any(map(rule_is_traced, self.bodies)):  # in its own rule it is not a program of its own
             return self.emit(*args, **keywords)
         return super().__call__(*args, out=out, **keywords)
 
@@ -86,7 +92,9 @@ def custom_derivative(f: Body | None = None, *, jvp: Body | None = None, vjp: Bo
         )
 
     def make(g: Body) -> Function:
-        return Whole(g, jvp, vjp)
+        made = Whole(g, jvp, vjp)
+        made.made_by = custom_derivative, (g,), {"jvp": jvp, "vjp": vjp}
+        return made
 
     return make if f is None else make(f)
 
@@ -117,7 +125,9 @@ def checkpoint(f: Body) -> Function:
     >>> pb.grad(loss)(np.array([0.0])).round(6).tolist()
     [0.048294]
     """
-    return Whole(f)
+    made = Whole(f)
+    made.made_by = checkpoint, (f,), {}
+    return made
 
 
 __all__ = ["checkpoint", "custom_derivative"]

@@ -479,11 +479,14 @@ def evaluated(annotation: Any, names: Mapping[str, Any]) -> Any:
 
 
 def python_function(f: Any) -> Any:
-    """The function behind a partial application, or behind an object that can be called."""
-    while isinstance(f, functools.partial):
-        f = f.func
-    if not hasattr(f, "__code__") and not hasattr(f, "__wrapped__") and not isinstance(f, type):
-        f = vars(type(f)).get("__call__", f)
+    """The function behind a partial application, a traced function, or an object that can be called."""
+    while not hasattr(f, "__code__"):
+        if isinstance(f, functools.partial):
+            f = f.func
+        elif hasattr(f, "__wrapped__"):
+            f = f.__wrapped__
+        else:
+            return f if isinstance(f, type) else vars(type(f)).get("__call__", f)
     return f
 
 

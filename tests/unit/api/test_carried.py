@@ -35,6 +35,7 @@ FUNCTIONS: dict[str, tuple[Callable[[], Any], tuple[Any, ...], dict[str, Any]]] 
     "hessian": (lambda: pb.hessian(held.energy), (X,), {}),
     "hvp": (lambda: pb.hvp(held.energy), ((X, 1.0), X), {}),
     "vmap": (lambda: pb.vmap(held.squares, in_axes=1), (X[:, None],), {}),
+    "checkpoint": (lambda: pb.grad(pb.checkpoint(held.energy)), (X,), {}),
     "a method": (lambda: pb.function(held.Model().run), (X,), {}),
     "a function of a class": (lambda: held.Model.traced, (held.Model(), X), {}),
     "forward": (lambda: pb.forward_backward(held.squares)[0], (X,), {}),

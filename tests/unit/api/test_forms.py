@@ -249,3 +249,47 @@ def test_what_the_user_raises_stays_as_it_is() -> None:
     with pytest.raises(KeyError, match="no weights") as caught:
         f({"v": X})
     assert type(caught.value) is KeyError
+
+
+@pb.function
+def weighted(x: Float64[Array, "N"], *, s: Float64[Array, ""]) -> Any:
+    return pb.sum(x * x) * s
+
+
+@pb.function
+def products(*xs: Float64[Array, "N"], w: float = 1.0) -> Any:
+    return pb.sum(xs[0] * xs[-1]) * w
+
+
+TRANSFORMS = {
+    "vmap": (lambda: pb.vmap(weighted, in_axes=(0, None))(np.stack([X, X]), s=2.0), [28.0, 28.0]),
+    "vmap of any number": (lambda: pb.vmap(products, (0, None))(np.stack([X, Y]), np.stack([X, X])), [14.0, 32.0]),
+    "checkpoint": (lambda: pb.grad(pb.checkpoint(weighted))(X, s=2.0), 4 * X),
+    "checkpoint of any number": (lambda: pb.grad(pb.checkpoint(products))(X, Y, w=2.0)[1], 2 * X),
+    "a rule": (
+        lambda: pb.grad(
+            pb.custom_derivative(lambda x, *, s: pb.sum(x) * s, vjp=lambda p, out, c: (p[1] * c + 0 * p[0], c))
+        )(X, s=2.0),
+        [2.0, 2.0, 2.0],
+    ),
+    "forward and backward": (lambda: _both(products, X, Y, w=2.0)[0][1], 2 * X),
+    "vjp": (lambda: pb.vjp(products)(X, Y, w=2.0, cotangent=1.0)[1][0][0], 2 * Y),
+    "jvp": (lambda: pb.jvp(products)((X, Y, 2.0), ((X, None), None))[1], 64.0),
+    "hvp": (lambda: pb.hvp(weighted)((X, 2.0), X), 4 * X),
+    "jacobian": (lambda: pb.jacobian(products)(X, Y)[0], Y),
+    "hessian": (lambda: pb.hessian(products)(X)[0][0], 2 * np.eye(3)),
+    "interpreter": (lambda: products.interpret(X, Y, w=3.0), 96.0),
+    "inside": (lambda: pb.grad(lambda x: pb.sum(pb.grad(products)(x, x, w=2.0)[0]))(X), [2.0, 2.0, 2.0]),
+    "a part": (lambda: pb.function(functools.partial(weighted, s=2.0))(X), 28.0),
+}
+
+
+def _both(f: Any, *args: Any, **keywords: Any) -> Any:
+    forward, backward = pb.forward_backward(f)
+    return backward(forward(*args, **keywords)[1], 1.0)
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms_of_all_kinds_of_parameters(name: str) -> None:
+    compute, expected = TRANSFORMS[name]
+    np.testing.assert_allclose(compute(), expected)
