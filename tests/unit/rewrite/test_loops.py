@@ -77,6 +77,16 @@ def test_a_mask_that_is_made_element_by_element() -> None:
     assert "loops.single_index" in str(f.explain())
 
 
+@pytest.mark.parametrize("further", [lambda k: k < 3, lambda k: k >= 3])
+@pytest.mark.parametrize("by_step", [True, False])
+def test_a_further_condition_leaves_a_loop(further: Callable[[Any], Any], by_step: bool) -> None:
+    """The place is changed in its step only where that holds, too."""
+    step = lambda s, t: pb.build(N, lambda i: pb.where((i == t) & further(t if by_step else i), ~s[i], s[i]))
+    f = pb.function(lambda x: pb.fold(N, x > 1.0, step))
+    x = np.linspace(0.5, 1.5, N)
+    np.testing.assert_array_equal(f.interpret(x), (x > 1.0) ^ further(np.arange(N)))
+
+
 def test_a_loop_without_steps_is_what_it_starts_from() -> None:
     f = pb.function(lambda x, y: pb.sum(pb.fold(0, x * y, lambda s, t: s * 2.0) * x))
     x, y = np.array([2.0, 3.0]), np.array([5.0, 7.0])
