@@ -26,8 +26,9 @@ from pullback.lang.elementwise import choose, convert, dtype_from, elementwise
 from pullback.lang.functions import log, log1p
 from pullback.lang.handle import as_array, describe, scalar, type_text
 from pullback.lang.index import build
-from pullback.lang.manipulation import broadcast_to, expand_dims, stack
-from pullback.lang.reduction import argmax
+from pullback.lang.manipulation import broadcast_to, expand_dims, stack, take
+from pullback.lang.reduction import argmax, normal_axes
+from pullback.lang.sorting import argsort
 from pullback.lang.trace import current
 from pullback.source import user_position
 from pullback.special import ndtr, ndtri
@@ -43,6 +44,7 @@ __all__ = [
     "key",
     "laplace",
     "normal",
+    "permutation",
     "split",
     "truncated_normal",
     "uniform",
@@ -246,6 +248,26 @@ def _upper(a: Array, b: Array) -> Array:
     middle = ah * bl + ((al * bl) >> 32)  # at most (2^32 - 1)² + 2^32 - 2
     other = al * bh + (middle & _WORD)
     return ah * bh + (middle >> 32) + (other >> 32)
+
+
+def permutation(key: Any, x: Any, /, *, axis: int = 0) -> Array:
+    """The whole numbers below x in random order, or an array with its slices along an axis in random order.
+
+    The order of as many words of 64 bits: each one is as likely, but for words that are equal.
+
+    Args:
+        key: a key.
+        x: an int or a dim; or an array.
+        axis: of the array, whose slices are put in order.
+
+    >>> pb.function(lambda key: pb.random.permutation(key, 5))(pb.random.key(0)).tolist()
+    [1, 0, 4, 3, 2]
+    """
+    h = as_array(x, "permutation")
+    if not h.rank:
+        return argsort(bits(key, (x,), dtype="uint64"))
+    (at,) = normal_axes(h, axis, "permutation")
+    return take(h, argsort(bits(key, (h.shape[at],), dtype="uint64")), axis=at)
 
 
 def bernoulli(key: Any, shape: Any = (), *, p: Any = 0.5) -> Array:

@@ -12,6 +12,7 @@ from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ZERO_INDEX, Cond, Index, as_index, cond, divide_exactly, prove, prove_nonnegative
+from pullback.lang.complex import ComplexArray, as_complex, bilinear, by_parts, is_complex
 from pullback.lang.composed import diagonal
 from pullback.lang.creation import arange
 from pullback.lang.elementwise import broadcast_extents, common_dtype, elementwise
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 Mode = Literal["constant", "edge", "reflect", "symmetric", "wrap"]
 
 
+@by_parts
 def swapaxes(x: Any, axis1: int, axis2: int, /) -> Array:
     """Two axes exchanged.
 
@@ -123,6 +125,7 @@ def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array,
     return tuple(one(k) for k in range(len(handles)))
 
 
+@by_parts
 def split(x: Any, indices_or_sections: Any, /, axis: int = 0) -> list[Array]:
     """X cut along an axis into a number of equal parts, or at positions.
 
@@ -175,6 +178,7 @@ def _unequal(extent: Index, parts: int) -> str:
     return f"`pb.split(x, {places})`, as NumPy's `array_split` cuts"
 
 
+@by_parts
 def diag(x: Any, /, k: int = 0) -> Array:
     """The matrix with a vector on a diagonal, or that diagonal of a matrix.
 
@@ -206,6 +210,7 @@ def diag(x: Any, /, k: int = 0) -> Array:
     return view((extent, extent), h.settled, rule, user_position(), h.name)
 
 
+@bilinear
 def kron(x1: Any, x2: Any, /) -> Array:
     """Kronecker's product: blocks of x2, each times an element of x1.
 
@@ -255,6 +260,8 @@ def pad(x: Any, pad_width: Any, mode: Mode = "constant", *, constant_values: Any
         mode: what is added. "constant": `constant_values`; "edge": the first or last element; "reflect": the elements
             beside it in reverse order, without itself; "symmetric": the same with it; "wrap": those of the other end.
         constant_values: one number.
+    Returns:
+        The array; of complex numbers where x or the constant is complex.
     Raises:
         ShapeError: [E104] more elements are reflected or wrapped than there are; where the extents are not known yet, a
             call that does is refused [E114].
@@ -262,6 +269,10 @@ def pad(x: Any, pad_width: Any, mode: Mode = "constant", *, constant_values: Any
     >>> pb.function(lambda x: pb.pad(x, (2, 1), "reflect"))(np.arange(4)).tolist()
     [2, 1, 0, 1, 2, 3, 2]
     """
+    if is_complex(x) or is_complex(constant_values):
+        z, filling = as_complex(x), as_complex(constant_values)
+        real = pad(z.real, pad_width, mode, constant_values=filling.real)
+        return ComplexArray(real, pad(z.imag, pad_width, mode, constant_values=filling.imag))  # type: ignore[return-value]
     h = as_array(x, "pad")
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
         raise ShapeError(

@@ -20,6 +20,7 @@ from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.types import DType
+from pullback.lang.complex import ComplexArray, as_complex, is_complex
 from pullback.lang.elementwise import common_dtype
 from pullback.lang.handle import Handle, Indices, as_array, describe, emit, scalar, shape_text, view
 from pullback.lang.reduction import reduced
@@ -58,10 +59,10 @@ def einsum(subscripts: str, /, *operands: Any) -> Array:
     >>> bilinear(np.array([1.0, 2.0]), np.eye(2), np.array([3.0, 4.0])).item()
     11.0
     """
-    arrays: list[Array] = [as_array(x, "einsum") for x in operands]
-    terms, result = _Reader(subscripts, arrays).read()
-    dtype = common_dtype("einsum", arrays, user_position())
-    fixed = dtype or arrays[0].settled
+    arrays: list[Any] = [as_complex(x) if is_complex(x) else as_array(x, "einsum") for x in operands]
+    reals: list[Array] = [as_array(h.real) if is_complex(h) else h for h in arrays]
+    terms, result = _Reader(subscripts, reals).read()
+    fixed = common_dtype("einsum", reals, user_position()) or reals[0].settled
     parts = [_Part(labels, h) for labels, h in zip(terms, arrays)]
     for left, right in _order(parts, result):
         pair = (parts[left], parts[right])
@@ -76,10 +77,11 @@ class _Part:
     """An operand or what was made of some. `labels` name its axes."""
 
     labels: Labels
-    array: Array
+    array: Any
 
     def extent(self, label: str) -> Index:
-        return self.array.extents[self.labels.index(label)]
+        h: Array = as_array(self.array.real) if is_complex(self.array) else self.array
+        return h.extents[self.labels.index(label)]
 
     def element(self, at: dict[str, Index], dtype: DType) -> Scalar:
         own = (ZERO_INDEX if e.constant == 1 else at[c] for c, e in zip(self.labels, self.array.extents))
@@ -94,6 +96,16 @@ def _extent(label: str, parts: Sequence[_Part]) -> Index:
 
 def _contracted(parts: Sequence[_Part], result: Labels, dtype: DType) -> Array:
     """One or two operands as one statement; what one operand alone has is summed before they meet."""
+    for k, p in enumerate(parts):
+        if is_complex(p.array):  # a sum of products is linear in each operand
+            others = (parts[:k], parts[k + 1 :])
+            real, imag = (
+                _contracted([*others[0], _Part(p.labels, as_array(h)), *others[1]], result, dtype)
+                for h in (p.array.real, p.array.imag)
+            )
+            if is_complex(real):
+                return ComplexArray(real.real - imag.imag, real.imag + imag.real)  # type: ignore[return-value]
+            return ComplexArray(real, imag)  # type: ignore[return-value]
     if len(parts) == 2:
         parts = [_alone(p, {*result, *other.labels}, dtype) for p, other in (parts, parts[::-1])]
     summed = [c for c in dict.fromkeys(c for p in parts for c in p.labels) if c not in result]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir.index import Index, cond, prove_nonnegative
+from pullback.lang.complex import bilinear, by_parts
 from pullback.lang.elementwise import choose, common_dtype, convert, elementwise
 from pullback.lang.handle import Handle, as_array, describe, from_index, type_text
 from pullback.lang.index import build, sum_over, where
@@ -27,6 +28,7 @@ def _vector(what: str, x: Any) -> Array:
     return h
 
 
+@bilinear
 def convolve(x1: Any, x2: Any, /, mode: Literal["full", "same", "valid"] = "full") -> Array:
     """y[i] = Σ k: x1[i - k] x2[k], for two vectors.
 
@@ -115,6 +117,7 @@ def interp(x: Any, xp: Any, fp: Any, /, left: Any = None, right: Any = None) -> 
     return out
 
 
+@by_parts
 def gradient(f: Any, /, *spacing: Any, axis: Any = None, edge_order: Literal[1, 2] = 1) -> Any:
     """The derivative of samples, by differences of second order inside and of `edge_order` at the ends.
 

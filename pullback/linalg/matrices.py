@@ -15,6 +15,7 @@ from pullback.errors import ShapeError
 from pullback.ir import expr
 from pullback.ir.index import as_index, cond
 from pullback.lang.array import Array
+from pullback.lang.complex import bilinear
 from pullback.lang.composed import diagonal, inf, trace
 from pullback.lang.creation import arange, eye, full, ones, zeros
 from pullback.lang.elementwise import dtype_from, elementwise
@@ -256,6 +257,7 @@ def matrix_power(x: Any, n: int, /) -> Array:
         square = matmul(square, square)
 
 
+@bilinear
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     """The vector product of vectors of three elements; the other axes broadcast.
 

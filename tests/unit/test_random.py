@@ -171,6 +171,24 @@ def test_discrete_distributions() -> None:
     assert large.max() <= 2**40 and abs(large.mean() / 2**40 - 0.5) < limit
 
 
+def test_permutations() -> None:
+    @pb.function
+    def draw(keys: UInt32[Array, "3 2"], x: Int64[Array, "N"]):
+        rows = [random.permutation(keys[k], 4) for k in range(3)]
+        return pb.stack(rows), random.permutation(keys[0], x), random.permutation(keys[0], x.shape[0])
+
+    keys = pb.function(lambda key: random.split(key, 3))(KEY)
+    rows, moved, order = draw(keys, np.arange(10, 50))
+    assert all(sorted(r) == [0, 1, 2, 3] for r in rows.tolist())
+    np.testing.assert_array_equal(moved, np.arange(10, 50)[order])
+    many = pb.function(lambda key: pb.stack([random.permutation(random.fold_in(key, k), 3) for k in range(300)]))(KEY)
+    seen = {tuple(r): 0 for r in many.tolist()}
+    for r in many.tolist():
+        seen[tuple(r)] += 1
+    assert len(seen) == 6
+    assert min(seen.values()) > 25
+
+
 ERRORS = {
     "random.bits(np.zeros(3, np.uint32))": "bits: a key is u32[2], not u32[3]",
     "random.bits(key, 2, dtype='int32')": "bits are u32 or u64, not i32",

@@ -172,6 +172,29 @@ def test_special_values(check) -> None:
     check(pb.grad(total), x, expected=[0.0, 0.0, 0.0, 3.0, 3.0, 3.0])
 
 
+LINEAR: dict[str, Callable[..., Any]] = {
+    "einsum": lambda xp, a, b: [xp.einsum("ij,kj,kl->il", a, b, a), xp.einsum("ij,ij->j", a, b)],
+    "einsum of one": lambda xp, a, b: [xp.einsum("ij->ji", a), xp.einsum("ij->", a)],
+    "pad": lambda xp, a, b: [xp.pad(a, 1, "reflect"), xp.pad(a, 1, constant_values=2.0)],
+    "kron": lambda xp, a, b: [xp.kron(a, b), xp.kron(b, a)],
+    "convolve": lambda xp, a, b: [xp.convolve(a[0], b[0]), xp.convolve(a[0], a[1], "same")],
+    "split": lambda xp, a, b: xp.split(a, 3, axis=1),
+    "rest": lambda xp, a, b: [xp.diag(a[0]), xp.gradient(a, axis=1), xp.swapaxes(a, 0, 1)],
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_complex_numbers(name: str) -> None:
+    f = LINEAR[name]
+    for dtype in (np.complex128, np.complex64):
+        a = (X[:2, :3] + 1j * X[1:, 1:]).astype(dtype)
+        b = X[:2, 1:].astype(a.real.dtype)
+        for x in (b, a[::-1].copy()):
+            for found, wanted in zip(pb.function(lambda a, b: f(pb, a, b))(a, x), f(np, a, x), strict=True):
+                assert found.dtype == dtype
+                np.testing.assert_allclose(found, wanted, rtol=1e-5 if dtype == np.complex64 else 1e-13, atol=1e-6)
+
+
 def test_shapes_and_types() -> None:
     assert pb.broadcast_shapes((2, 1), (1, 3), ()) == (2, 3)
     assert pb.isdtype(pb.uint8, "integral") and not pb.isdtype(pb.float32, ("bool", "complex floating"))
