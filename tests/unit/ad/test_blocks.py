@@ -12,12 +12,15 @@ from jaxtyping import Float64
 
 import pullback as pb
 from pullback import Array
+from pullback.ad.blocks import element_copy
 from pullback.ad.reverse import vjp
-from pullback.ir.expr import Apply
+from pullback.ir.expr import Apply, Ref
+from pullback.ir.index import Var, as_index, symbol
 from pullback.ir.parser import parse_program
-from pullback.ir.printer import print_program
+from pullback.ir.printer import print_program, print_statement
 from pullback.ir.program import Build, Fold, walk_statements
 from pullback.ir.traverse import walk
+from pullback.ir.types import f64
 from pullback.testing import check_grads
 
 
@@ -169,3 +172,13 @@ def test_what_takes_an_operation_is_computed_again(value: str, stored: bool) -> 
             yield b }}
         return out }}""")
     assert ("a_steps" in print_program(vjp(program, [0]))) == stored
+
+
+@pytest.mark.parametrize(("shift", "guard"), [(1, "[N >= t + 2] "), (-1, "[t >= 1] "), (0, "")])
+def test_a_row_that_is_not_there_is_zeros(shift: int, guard: str) -> None:
+    """The guards that kept x[t + 1] in range are gone where its cotangent is found."""
+    n = symbol("N")
+    t = Var("t", n)
+    row = element_copy("row", Ref("x", f64, [n, as_index(3)]), (as_index(t) + shift,))
+    place = {1: "t + 1", -1: "t - 1", 0: "t"}[shift]
+    assert print_statement(row) == f"row = build i0 < 3 {{ {guard}x[{place}, i0] }}"

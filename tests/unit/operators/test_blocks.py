@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pullback.errors import DerivativeError, ShapeError
 from pullback.operators import ZERO, BlockMatrix, Hadamard, I, LeftMultiply, blocks, column, diagonal, identity
+from pullback.operators.tensors import Indexed
 
 A = LeftMultiply(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), "A")
 H = Hadamard([1.0, 2.0], "h")
@@ -131,3 +132,20 @@ def test_only_matrices_and_numbers_combine() -> None:
             wrong()
     with pytest.raises(IndexError):
         matrix[1, 0]
+
+
+def test_vectors_are_columns_of_a_dense_form() -> None:
+    found = blocks([[np.array([1.0, 2.0]), np.eye(2)]]).to_dense()
+    np.testing.assert_array_equal(found, [[1, 1, 0], [2, 0, 1]])
+
+
+def test_the_identity_fits_square_matrices_alone() -> None:
+    with pytest.raises(ShapeError, match="the identity is square, and this matrix is 1 by 2"):
+        blocks([[1.0, 2.0]]) + I
+
+
+def test_what_reads_at_indices_adds_there_when_transposed() -> None:
+    op = Indexed(np.array([1.0, 2.0, 3.0]), [np.array([2, 0, 2])], (4,), 1)
+    np.testing.assert_array_equal(op([5.0, 6.0, 7.0, 8.0]), [7, 10, 21])
+    np.testing.assert_array_equal(op.T([1.0, 1.0, 1.0]), [2, 0, 4, 0])
+    np.testing.assert_array_equal(op.T.to_dense(), op.to_dense().T)
