@@ -12,7 +12,7 @@ left: values, rows, columns, and whether the entry is inside the matrix.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pullback.ad.jacobian import Mode, elaborated
@@ -23,7 +23,7 @@ from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index
 from pullback.ir.program import Block, Build, Program, Statement
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.brackets import Solution, solve
-from pullback.rewrite.cse import eliminate_common, eliminate_dead
+from pullback.rewrite.cse import canonical_value, eliminate_common, eliminate_dead
 from pullback.rewrite.kronecker import Delta, delta_terms
 from pullback.rewrite.normal_form import normalise, peel_guards
 
@@ -124,7 +124,23 @@ def _terms(s: Build, r: Ref, source: Ref) -> list[list[Build]] | None:
         if four is None:
             return None
         out.append(four)
-    return out
+    return _merged(out)
+
+
+def _merged(terms: list[list[Build]]) -> list[list[Build]]:
+    """The terms with those added up whose entries are at the same places."""
+    by_place: dict[Hashable, list[Build]] = {}
+    for four in terms:
+        value, *where = four
+        key = tuple((tuple(v.extent for v in b.vars), canonical_value(b.vars, b.values[0])) for b in where)
+        first = by_place.get(key)
+        if first is None:
+            by_place[key] = four
+            continue
+        rename = Substitution({v: as_index(w) for v, w in zip(value.vars, first[0].vars, strict=True)})
+        total = expr.add(first[0].values[0], rename.scalar(value.values[0]))
+        by_place[key] = [replace(first[0], values=(total,)), *first[1:]]
+    return list(by_place.values())
 
 
 def _nothing(s: Build) -> list[Build]:

@@ -140,6 +140,10 @@ class SparseDerivative:
                 self.by_colours = True
         return self.colours(args, keywords)
 
+    def derivation(self, *args: Any, **keywords: Any) -> Any:
+        """How the entries come about, step by step: as for other derivatives."""
+        return self.entries.derivation(*args, **keywords)
+
     def __reduce__(self) -> Any:
         return reduced(self, self.made_by, (SparseDerivative, (self.entries, self.colours), {}))
 

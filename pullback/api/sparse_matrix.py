@@ -1,4 +1,8 @@
-"""A matrix by its entries, and the other forms it takes."""
+"""A matrix by its entries, and the other forms it takes.
+
+It goes where SciPy takes a linear operator as it is (it has `shape`, `dtype`, `matvec` and `rmatvec`), where it takes a
+sparse matrix as `m.tocsr()`, and where an array is wanted as one.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+
+from pullback.errors import ShapeError
 
 NDArray = np.ndarray[Any, Any]
 
@@ -24,6 +30,75 @@ class SparseMatrix:
     rows: NDArray
     columns: NDArray
     shape: tuple[int, int]
+
+    __array_ufunc__ = None  # an array times the matrix is for the matrix to do
+
+    @property
+    def nnz(self) -> int:
+        """How many entries there are."""
+        return len(self.values)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The element type."""
+        found: np.dtype[Any] = self.values.dtype
+        return found
+
+    @property
+    def ndim(self) -> int:
+        """Two axes."""
+        return 2
+
+    @property
+    def T(self) -> SparseMatrix:
+        """The transpose."""
+        return SparseMatrix(self.values, self.columns, self.rows, (self.shape[1], self.shape[0]))
+
+    def __repr__(self) -> str:
+        rows, columns = self.shape
+        return f"<SparseMatrix of {rows} x {columns} elements with {self.nnz} entries, {self.dtype}>"
+
+    def __matmul__(self, other: Any) -> NDArray:
+        """The product with a vector, or with the columns of a matrix.
+
+        >>> import numpy as np
+        >>> SparseMatrix(np.array([2.0]), np.array([0]), np.array([1]), (2, 2)) @ np.array([1.0, 3.0])
+        array([6., 0.])
+        """
+        x = np.asarray(other)
+        if x.ndim not in (1, 2) or x.shape[0] != self.shape[1]:
+            raise ShapeError("E102", f"a matrix of shape {self.shape} times an array of shape {x.shape}")
+        out = np.zeros((self.shape[0], *x.shape[1:]), np.result_type(self.values, x))
+        np.add.at(out, self.rows, self.values.reshape(-1, *(1,) * (x.ndim - 1)) * x[self.columns])
+        return out
+
+    def __rmatmul__(self, other: Any) -> NDArray:
+        """The product of a row vector, or of the rows of a matrix, with it."""
+        x = np.asarray(other)
+        product: NDArray = self.T @ (x if x.ndim == 1 else x.T)
+        return product.T
+
+    def matvec(self, x: Any) -> NDArray:
+        """The product with a vector, as SciPy's linear operators have it."""
+        product: NDArray = self @ x
+        return product
+
+    def rmatvec(self, x: Any) -> NDArray:
+        """The product of the transpose with a vector."""
+        product: NDArray = self.T @ x
+        return product
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
+        """The matrix as an array."""
+        return self.to_dense().astype(dtype or self.dtype, copy=False)
+
+    def toarray(self) -> NDArray:
+        """The matrix as an array, under SciPy's name."""
+        return self.to_dense()
+
+    def tocsr(self) -> Any:
+        """`to_scipy`, under SciPy's name."""
+        return self.to_scipy()
 
     def to_dense(self) -> NDArray:
         """The matrix as an array."""
