@@ -14,29 +14,64 @@ def _refuse(name: str, what: str, remedy: str) -> NoReturn:
 
 
 def nonzero(x: Any, /) -> NoReturn:
-    """Refused: how many elements are not zero is not known when a function is defined."""
+    """Refused: how many elements are not zero is not known when a function is defined.
+
+    What there is instead:
+
+    >>> import numpy as np, pullback as pb
+    >>> pb.function(lambda x: (pb.argsort(x == 0), pb.count_nonzero(x)))(np.array([3, 0, 5]))
+    (array([0, 2, 1]), np.int64(2))
+    """
     _refuse("nonzero", "how many elements are not zero",
             "`pb.where(x != 0, x, 0)` keeps the shape; `pb.argsort(x == 0)` has the places of the others first, "
             "`pb.count_nonzero(x)` of them")
 
 
 def unique_all(x: Any, /) -> NoReturn:
-    """Refused: how many different elements there are is not known when a function is defined."""
+    """Refused: how many different elements there are is not known when a function is defined.
+
+    What there is instead:
+
+    >>> import numpy as np, pullback as pb
+    >>> pb.function(lambda x: pb.sort(x))(np.array([3, 1, 3])).tolist()
+    [1, 3, 3]
+    """
     _refuse("unique_all", _DIFFERENT, _SORTED)
 
 
 def unique_counts(x: Any, /) -> NoReturn:
-    """Refused: how many different elements there are is not known when a function is defined."""
+    """Refused: how many different elements there are is not known when a function is defined.
+
+    What there is instead:
+
+    >>> import numpy as np, pullback as pb
+    >>> pb.function(lambda x: pb.bincount(x, 4))(np.array([3, 1, 3])).tolist()
+    [0, 1, 0, 2]
+    """
     _refuse("unique_counts", _DIFFERENT, "`pb.bincount(x, n)` counts each of the integers below n; " + _SORTED)
 
 
 def unique_inverse(x: Any, /) -> NoReturn:
-    """Refused: how many different elements there are is not known when a function is defined."""
+    """Refused: how many different elements there are is not known when a function is defined.
+
+    What there is instead:
+
+    >>> import numpy as np, pullback as pb
+    >>> pb.function(lambda x: pb.searchsorted(pb.sort(x), x))(np.array([3, 1, 3])).tolist()
+    [1, 0, 1]
+    """
     _refuse("unique_inverse", _DIFFERENT, "`pb.searchsorted(pb.sort(x), x)` numbers equal elements alike; " + _SORTED)
 
 
 def unique_values(x: Any, /) -> NoReturn:
-    """Refused: how many different elements there are is not known when a function is defined."""
+    """Refused: how many different elements there are is not known when a function is defined.
+
+    What there is instead:
+
+    >>> import numpy as np, pullback as pb
+    >>> pb.function(lambda s: s[1:] != s[:-1])(np.array([1, 3, 3])).tolist()
+    [True, False]
+    """
     _refuse("unique_values", _DIFFERENT, _SORTED)
 
 
