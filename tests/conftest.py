@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 os.environ.setdefault("PULLBACK_VERIFY", "1")  # every program that a test compiles is verified after each pass
+gc.set_threshold(100_000, 20, 20)  # programs are many objects that live long: a tenth of the time went into this
 
 
 @pytest.fixture(scope="session")
