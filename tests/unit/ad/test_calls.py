@@ -241,13 +241,13 @@ def test_a_call_inside_its_own_rule_is_text_and_is_checked():
 
 
 def test_numbers_among_the_arguments_stay_numbers() -> None:
-    """A count of ones takes the dtype of what it meets, in the function and in its rule."""
-    scaled = pb.custom_derivative(lambda x, k: x * k, vjp=lambda p, out, bar: (3 * p[1] * bar, bar * p[0]))
-    f = pb.function(lambda x: scaled(x, pb.sum_over(4, lambda i: 1.0)))
-    x = np.array(2.0, np.float32)
-    assert f.interpret(x) == np.float32(8.0)
-    (slope,) = [pb.grad(f).interpret(x)]
-    assert (slope, slope.dtype) == (12.0, np.float32)
+    """Half an extent takes the dtype of what it meets, in the function and in its rule."""
+    scaled = pb.custom_derivative(lambda x, k: x * k, vjp=lambda p, out, bar: (3 * p[1] * bar, None))
+    f = pb.function(lambda x: pb.sum(scaled(x, x.shape[0] * 0.5)))
+    x = np.array([2.0, 3.0, 4.0], np.float32)
+    assert f.interpret(x) == np.float32(13.5)
+    slopes = pb.grad(f).interpret(x)
+    assert (slopes.tolist(), slopes.dtype) == ([4.5, 4.5, 4.5], np.float32)
 
 
 def test_a_result_that_nothing_depends_on_has_a_cotangent_of_zeros() -> None:
