@@ -14,6 +14,7 @@ from pullback.ir import expr, types
 from pullback.ir.expr import Scalar, apply, select
 from pullback.ir.index import Index
 from pullback.ir.notation import exp, less
+from pullback.ir.types import DType
 from pullback.lang.array import Array
 from pullback.lang.custom import emit_call
 from pullback.lang.elementwise import aligned, broadcast_extents, common_dtype, convert
@@ -26,7 +27,9 @@ Partials = Callable[..., Sequence[Any]]
 Function = Callable[..., Array]
 
 
-def special(name: str, kernel: Kernel, partials: Partials | None = None) -> Function:
+def special(
+    name: str, kernel: Kernel, partials: Partials | None = None, first: Callable[..., Sequence[Scalar]] | None = None
+) -> Function:
     """The function on arrays, whose operands broadcast.
 
     Args:
@@ -34,10 +37,19 @@ def special(name: str, kernel: Kernel, partials: Partials | None = None) -> Func
         kernel: an element in f64 of elements in f64.
         partials: `partials(*operands, out)` gives the derivative by each operand as arrays; without it the derivative
             is that of the kernel.
+        first: what the kernel is given beside the operands: logarithms and the like that several of its choices read.
+            They are statements of their own, where each choice would compute them again.
     """
 
     def body(*operands: Array) -> Array:
-        return _elements(name, kernel, operands)
+        if first is None:
+            return _elements(name, kernel, operands)
+        count = len(first(*(expr.const(0.5, types.f64) for _ in operands)))
+        shared = [
+            _elements(name, lambda *x, k=k: first(*x)[k], operands, types.f64, alone=True)
+            for k in range(count)
+        ]
+        return _elements(name, kernel, [*operands, *shared], operands[0].settled)
 
     def jvp(primals: Any, out: Array, tangents: Any) -> Any:
         assert partials is not None
@@ -71,14 +83,17 @@ def floating(name: str, values: Sequence[Any]) -> list[Array]:
     return [convert(h, dtype) for h in handles]
 
 
-def _elements(name: str, kernel: Kernel, operands: Sequence[Array]) -> Array:
-    dtype = operands[0].settled
+def _elements(
+    name: str, kernel: Kernel, operands: Sequence[Array], result: DType | None = None, alone: bool = False
+) -> Array:
+    """The kernel of every element; `alone`: as a statement, even where it is one number."""
+    dtype = result or operands[0].settled
 
     def rule(indices: tuple[Index, ...]) -> Scalar:
-        return expr.cast(kernel(*(expr.cast(aligned(h, indices, dtype), types.f64) for h in operands)), dtype)
+        return expr.cast(kernel(*(expr.cast(aligned(h, indices), types.f64) for h in operands)), dtype)
 
     extents = broadcast_extents(name, operands, user_position())
-    return emit(extents, rule, name) if extents else scalar(rule(()))
+    return emit(extents, rule, name) if extents or alone else scalar(rule(()))
 
 
 # Parts of kernels ---------------------------------------------------------------------------------------------------

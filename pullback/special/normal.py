@@ -23,21 +23,18 @@ def _erfcx_positive(x: Scalar) -> Scalar:
     return horner(ERFCX, t) / (1 + 2 * x)
 
 
-def _erfc(x: Scalar) -> Scalar:
-    size = apply("abs", x)
-    upper = gaussian(size) * _erfcx_positive(size)
+def _erfc(x: Scalar, scale: Scalar) -> Scalar:
+    upper = scale * _erfcx_positive(apply("abs", x))
     return select(less(x, number(0.0)), 2 - upper, upper)
 
 
-def _erfcx(x: Scalar) -> Scalar:
-    size = apply("abs", x)
-    upper = _erfcx_positive(size)
-    return select(less(x, number(0.0)), 2 / gaussian(size) - upper, upper)
+def _erfcx(x: Scalar, scale: Scalar) -> Scalar:
+    upper = _erfcx_positive(apply("abs", x))
+    return select(less(x, number(0.0)), 2 / scale - upper, upper)
 
 
-def _inverse(w: Scalar, tail: bool) -> Scalar:
-    """erf⁻¹(y) / y by w = -log((1 - y)(1 + y))."""
-    s = sqrt(w)
+def _inverse(w: Scalar, s: Scalar, tail: bool) -> Scalar:
+    """erf⁻¹(y) / y by w = -log((1 - y)(1 + y)) and its root."""
     parts = [
         fitted(ERFINV_NEAR, w, 0, 5),
         fitted(ERFINV_MIDDLE, s, math.sqrt(5), 4),
@@ -47,37 +44,69 @@ def _inverse(w: Scalar, tail: bool) -> Scalar:
     return between(w, [5, 16, 49], parts) if tail else between(w, [5, 16], parts[:3])
 
 
-def _erfinv(y: Scalar) -> Scalar:
-    inside = y * _inverse(-log((1 - y) * (1 + y)), tail=False)
+def _with_root(w: Scalar) -> tuple[Scalar, Scalar]:
+    return w, sqrt(w)
+
+
+def _erfinv(y: Scalar, w: Scalar, s: Scalar) -> Scalar:
+    inside = y * _inverse(w, s, tail=False)
     return select(equal(apply("abs", y), number(1.0)), y * math.inf, inside)
 
 
-def _ndtr(x: Scalar) -> Scalar:
-    size = apply("abs", x)
-    lower = gaussian(size, 0.5) * _erfcx_positive(size * (1 / ROOT_TWO)) * 0.5
+def _ndtr(x: Scalar, scale: Scalar) -> Scalar:
+    lower = scale * _erfcx_positive(apply("abs", x) * (1 / ROOT_TWO)) * 0.5
     return select(greater(x, number(0.0)), 1 - lower, lower)
 
 
-def _log_ndtr(x: Scalar) -> Scalar:
+def _logarithms(x: Scalar) -> tuple[Scalar, Scalar]:
     size = apply("abs", x)
     scaled = _erfcx_positive(size * (1 / ROOT_TWO)) * 0.5
-    below = log(scaled) - 0.5 * (size * size)
     lower = gaussian(size, 0.5) * scaled
-    return select(less(x, number(-1.0)), below, apply("log1p", -select(greater(x, number(0.0)), lower, 1 - lower)))
+    return log(scaled), apply("log1p", -select(greater(x, number(0.0)), lower, 1 - lower))
 
 
-def _ndtri(p: Scalar) -> Scalar:
-    rest = apply("minimum", p, 1 - p)
-    upper = (1 - 2 * rest) * _inverse(-log(4 * (rest * (1 - rest))), tail=True) * ROOT_TWO
+def _log_ndtr(x: Scalar, scaled: Scalar, whole: Scalar) -> Scalar:
+    return select(less(x, number(-1.0)), scaled - 0.5 * (x * x), whole)
+
+
+def _rest(p: Scalar) -> Scalar:
+    return apply("minimum", p, 1 - p)
+
+
+def _ndtri(p: Scalar, w: Scalar, s: Scalar) -> Scalar:
+    rest = _rest(p)
+    upper = (1 - 2 * rest) * _inverse(w, s, tail=True) * ROOT_TWO
     found = select(equal(rest, number(0.0)), number(math.inf), upper)
     return select(less(p, number(0.5)), -found, found)
 
 
-_erfc_of = special("erfc", _erfc, lambda x, out: (exp_of(-(x * x)) * (-2 / ROOT_PI),))
-_erfcx_of = special("erfcx", _erfcx, lambda x, out: (2 * x * out - 2 / ROOT_PI,))
-_erfinv_of = special("erfinv", _erfinv, lambda y, out: (exp_of(out * out) * (ROOT_PI / 2),))
-_ndtr_of = special("ndtr", _ndtr, lambda x, out: (exp_of(x * x * -0.5) * (1 / math.sqrt(2 * math.pi)),))
-_ndtri_of = special("ndtri", _ndtri, lambda p, out: (exp_of(out * out * 0.5) * math.sqrt(2 * math.pi),))
+_erfc_of = special(
+    "erfc",
+    _erfc,
+    lambda x, out: (exp_of(-(x * x)) * (-2 / ROOT_PI),),
+    lambda x: (gaussian(apply("abs", x)),),
+)
+_erfcx_of = special(
+    "erfcx", _erfcx, lambda x, out: (2 * x * out - 2 / ROOT_PI,), lambda x: (gaussian(apply("abs", x)),)
+)
+_erfinv_of = special(
+    "erfinv",
+    _erfinv,
+    lambda y, out: (exp_of(out * out) * (ROOT_PI / 2),),
+    lambda y: _with_root(-log((1 - y) * (1 + y))),
+)
+_ndtr_of = special(
+    "ndtr",
+    _ndtr,
+    lambda x, out: (exp_of(x * x * -0.5) * (1 / math.sqrt(2 * math.pi)),),
+    lambda x: (gaussian(apply("abs", x), 0.5),),
+)
+_ndtri_of = special(
+    "ndtri",
+    _ndtri,
+    lambda p, out: (exp_of(out * out * 0.5) * math.sqrt(2 * math.pi),),
+    lambda p: _with_root(-log(4 * (_rest(p) * (1 - _rest(p))))),
+)
 
 
 def _log_ndtr_partials(x: Array, out: Array) -> tuple[Any]:
@@ -88,7 +117,7 @@ def _log_ndtr_partials(x: Array, out: Array) -> tuple[Any]:
     return (where(x < 0, below, upper),)
 
 
-_log_ndtr_of = special("log_ndtr", _log_ndtr, _log_ndtr_partials)
+_log_ndtr_of = special("log_ndtr", _log_ndtr, _log_ndtr_partials, _logarithms)
 
 
 def erfc(x: Any, /) -> Array:
