@@ -1,0 +1,62 @@
+"""The public names of the package: read off its stub, imported one by one.
+
+`import pullback` costs nothing but this; a name brings the modules that it needs.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+RENAMED = {"Size": "pullback.lang.annotations"}  # type checkers take it for a literal
+
+
+@cache
+def homes() -> dict[str, tuple[str, str]]:
+    """For each public name its module and what it is called there; a module is called nothing."""
+    found: dict[str, tuple[str, str]] = {}
+    for node in _stub().body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for a in node.names:
+                name = a.asname or a.name
+                if name in RENAMED:
+                    found[name] = (RENAMED[name], name)
+                elif node.module == "pullback":
+                    found[name] = (f"pullback.{a.name}", "")
+                else:
+                    found[name] = (node.module, a.name)
+    return found
+
+
+@cache
+def public() -> tuple[str, ...]:
+    """`__all__`."""
+    listed = next(n.value for n in _stub().body if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name))
+    return tuple(ast.literal_eval(listed))
+
+
+def found(name: str) -> Any:
+    """What a name of the package stands for.
+
+    Raises:
+        UnknownNameError: [E146] there is nothing of this name; it says what there is instead.
+    """
+    if name == "__all__":
+        return list(public())
+    module, inner = homes().get(name, ("", ""))
+    if module:
+        home = import_module(module)
+        return getattr(home, inner) if inner else home
+    if name.startswith("_"):
+        raise AttributeError(name)
+    from pullback.lang.elsewhere import unknown
+
+    raise unknown(name, "pullback")
+
+
+@cache
+def _stub() -> ast.Module:
+    return ast.parse(Path(__file__).with_name("__init__.pyi").read_text(encoding="utf-8"))

@@ -1,0 +1,42 @@
+"""What `import pullback` brings along, and that every public name is found."""
+
+import subprocess
+import sys
+
+import pytest
+
+import pullback as pb
+from pullback.names import homes, public
+
+LISTED = "import sys; before = set(sys.modules); {}; print(*sorted(m for m in set(sys.modules) - before if {}))"
+OWN = "m.partition('.')[0] == 'pullback'"
+
+
+def modules(statement: str, which: str = OWN) -> list[str]:
+    """The modules that a statement brings into a fresh interpreter."""
+    code = LISTED.format(statement, which)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_the_package_alone() -> None:
+    """Names bring what they need; the package brings nothing, NumPy neither."""
+    assert modules("import pullback") == ["pullback"]
+    assert modules("import pullback", "m.partition('.')[0] in ('numpy', 'jaxtyping', 'safetensors')") == []
+
+
+def test_a_function_brings_no_passes() -> None:
+    """Defining a function traces it; derivatives, passes and all else come when they are asked for."""
+    found = modules("import pullback as pb; pb.function(lambda x: pb.sin(x))")
+    layers = {m.split(".")[1] for m in found if "." in m}
+    assert "pullback.lang.trace" in found
+    assert layers.isdisjoint({"ad", "passes", "operators", "derivation", "bench", "nn", "cli", "testing", "random", "linalg"})
+
+
+def test_every_name_is_there() -> None:
+    assert set(public()) <= homes().keys() | {"__version__"}
+    assert all(hasattr(pb, name) for name in public())
+    assert set(public()) <= set(dir(pb))
+    assert list(pb.__all__) == list(public())
+    assert pb.sin is pb.sin and pb.linalg.__name__ == "pullback.linalg"
+    with pytest.raises(AttributeError, match="E146"):
+        pb.sinn  # noqa: B018
