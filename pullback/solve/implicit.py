@@ -68,7 +68,7 @@ def root(f: Callable[..., Any], x0: Any, *args: Any, tolerance: float = 1e-10, m
     Args:
         f: gives as many numbers as x has, in an array or a tree.
         x0: where to begin: an array or a tree.
-        args: further arguments of f; derivatives are by these, not by what f reads from around.
+        args: further arguments of f; derivatives are by these; arrays that f reads from around have none [E250].
         tolerance: as large the largest |f| may be in the end.
         max_steps: at most; more end in UnfinishedError.
     Returns:
@@ -114,7 +114,7 @@ def root_scalar(f: Callable[..., Any], low: Any, high: Any, *args: Any, steps: i
         f: gives one number.
         low: one end; it and `high` are numbers.
         high: the other end.
-        args: further arguments of f; derivatives are by these, not by what f reads from around.
+        args: further arguments of f; derivatives are by these; arrays that f reads from around have none [E250].
         steps: how often the interval is halved.
     Derivative:
         ẋ = -(∂f/∂args) ȧrgs / (∂f/∂x) (the implicit function theorem); by low and high it is 0.
@@ -157,7 +157,7 @@ def minimise(f: Callable[..., Any], x0: Any, *args: Any, tolerance: float = 1e-8
     Args:
         f: gives one number.
         x0: where to begin: an array or a tree.
-        args: further arguments of f; derivatives are by these, not by what f reads from around.
+        args: further arguments of f; derivatives are by these; arrays that f reads from around have none [E250].
         tolerance: as large the largest partial derivative may be in the end.
         max_steps: at most; where they are not enough, x is how far they came.
     Returns:
