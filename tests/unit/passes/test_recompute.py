@@ -43,6 +43,19 @@ def test_every_number_of_levels_gives_the_same(trips, levels):
     assert (folds == 2) == (levels == 1)
 
 
+@pytest.mark.parametrize("levels", [2, 3])
+@pytest.mark.parametrize("trips", [12, 13])
+def test_rows_that_are_read_elsewhere_are_put_together(trips, levels):
+    """Of blocks, and of the steps that are left: the value needs rows that the gradient does not."""
+    rng = np.random.default_rng(trips)
+    x, w, h = rng.normal(size=(trips, 3)), rng.normal(size=(3, 3)) / 3, rng.normal(size=3)
+    program = specialise(pb.value_and_grad(recurrent(), wrt="x").program(), {"T": trips, "N": 3})
+    made = recompute_rows(program, levels)
+    verify(made)
+    for ours, expected in zip(interpret(made, [x, w, h]), interpret(program, [x, w, h]), strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-13, atol=1e-14)
+
+
 def test_ten_thousand_steps_in_a_mebibyte():
     def make(limit):
         @pb.function(memory_limit=limit)
