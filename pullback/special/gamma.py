@@ -47,11 +47,17 @@ def _steps(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     return z, product, top
 
 
-def _lgamma_positive(x: Scalar) -> Scalar:
+def _logarithm(x: Scalar) -> Scalar:
+    """The logarithm that log Γ(x) needs."""
+    near = select(less(x, number(1.0)), x, _steps(x)[1])
+    return log(select(less(number(FAR), x), x, near))
+
+
+def _lgamma_positive(x: Scalar, logarithm: Scalar | None = None) -> Scalar:
     """For x > 0: log Γ(z) = (z - 1) (z - 2) P(z) on [1, 2], DLMF 5.5.1 from there to 8, and 5.11.1."""
-    z, product, _ = _steps(x)
+    z, _, _ = _steps(x)
     small, far = less(x, number(1.0)), less(number(FAR), x)
-    logarithm = log(select(far, x, select(small, x, product)))
+    logarithm = _logarithm(x) if logarithm is None else logarithm
     ends = select(small, x, z - 1) * select(small, x - 1, z - 2)  # x + 1 is rounded
     near = ends * fitted(LGAMMA, z, 1, 2) + select(small, number(-1.0), number(1.0)) * logarithm
     terms = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI[:9], 1)]
@@ -59,10 +65,14 @@ def _lgamma_positive(x: Scalar) -> Scalar:
     return select(far, series, near)
 
 
-def _lgamma(x: Scalar) -> Scalar:
+def _mirrored(x: Scalar) -> Scalar:
+    return select(less(x, number(0.0)), 1 - x, x)
+
+
+def _lgamma(x: Scalar, logarithm: Scalar, sine: Scalar) -> Scalar:
     below = less(x, number(0.0))
-    upper = _lgamma_positive(select(below, 1 - x, x))
-    reflected = LOG_PI - log(apply("abs", sin(_turn(x)))) - upper  # DLMF 5.5.3
+    upper = _lgamma_positive(_mirrored(x), logarithm)
+    reflected = LOG_PI - sine - upper  # DLMF 5.5.3
     return select(below, reflected, upper)
 
 
@@ -160,7 +170,12 @@ def _zeta(s: Scalar, a: Scalar) -> Scalar:
 
 _trigamma_of: Function = special("polygamma", _trigamma)
 _digamma_of: Function = special("digamma", _digamma, lambda x, out: (_trigamma_of(x),))
-_lgamma_of: Function = special("lgamma", _lgamma, lambda x, out: (_digamma_of(x),))
+_lgamma_of: Function = special(
+    "lgamma",
+    _lgamma,
+    lambda x, out: (_digamma_of(x),),
+    lambda x: (_logarithm(_mirrored(x)), log(apply("abs", sin(_turn(x))))),
+)
 _higher = {n: special("polygamma", _polygamma(n)) for n in range(2, 8)}
 # where a rule is around them already: their derivatives are those of the expressions
 plain_lgamma: Function = special("lgamma", _lgamma_positive)
