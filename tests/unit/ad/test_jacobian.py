@@ -13,7 +13,7 @@ from jaxtyping import Float64
 import pullback as pb
 from pullback import Array
 from pullback.ad.forward import jvp
-from pullback.ad.jacobian import Mode, elaborated, jacobian
+from pullback.ad.jacobian import Mode, elaborated, jacobian, jacobians
 from pullback.ad.sweeps import sweep
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
@@ -108,3 +108,16 @@ def test_derivatives_are_named_after_what_the_outputs_are_called() -> None:
     program = replace(program, output_names=("area",))
     assert jvp(program, [0]).output_names == ("area", "area_dot")
     assert sweep(program, 0, "forward").output_names == ("area_jacobian",)
+
+
+def test_elimination_takes_all_inputs_at_once_and_sweeps_one_by_one() -> None:
+    program = parse_program("f(x: f64[3], k: f64[3]) { y = build i < 3 { x[i] * k[i] } return y }")
+    made = {mode: jacobians(program, [0, 1], mode) for mode in ("mixed", "forward", "reverse", "auto")}
+    assert {mode: [len(p.outputs) for p in programs] for mode, programs in made.items()} == {
+        "mixed": [2], "forward": [1, 1], "reverse": [1, 1], "auto": [1, 1],
+    }  # fmt: skip
+    x, k = np.array([1.0, 2.0, 3.0]), np.array([5.0, 7.0, 9.0])
+    for programs in made.values():
+        found = [a for p in programs for a in interpret(p, [x, k])]
+        for matrix, diagonal in zip(found, (k, x), strict=True):
+            np.testing.assert_array_equal(matrix, np.diag(diagonal))
