@@ -257,3 +257,13 @@ def test_a_result_that_nothing_depends_on_has_a_cotangent_of_zeros() -> None:
     x = np.array([0.5, 1.5])
     for k, factor in ((0, 5.0), (1, 7.0)):
         np.testing.assert_array_equal(pb.grad(lambda v: pb.sum(both(v)[k])).interpret(x), [factor, factor])
+
+
+def test_a_rule_may_use_a_checkpoint_beside_its_own_function() -> None:
+    """The function inside its rule has the rule, the checkpoint has none."""
+    damped = pb.checkpoint(lambda v: pb.sin(v))
+    f = pb.custom_derivative(lambda x: pb.exp(x), jvp=lambda p, out, t: t[0] * f(p[0]) * damped(p[0]))
+    x = np.array(0.5)
+    slope = pb.grad(lambda v: f(v))
+    np.testing.assert_allclose(slope.interpret(x), np.exp(x) * np.sin(x))
+    np.testing.assert_allclose(pb.grad(slope).interpret(x), np.exp(x) * (np.sin(x) ** 2 + np.cos(x)))
