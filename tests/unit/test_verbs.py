@@ -380,3 +380,11 @@ def test_python_values_need_a_fixed_frame() -> None:
 def test_the_names_are_documented() -> None:
     for name in verbs.__all__:
         assert getattr(verbs, name).__doc__
+
+
+def test_cells_that_are_enclosed_or_extents_become_arrays() -> None:
+    m = np.arange(6.0).reshape(2, 3)
+    doubled = pb.function(lambda m: verbs.rank(lambda row: verbs.enclose(row * 2.0), 1)(m))
+    np.testing.assert_array_equal(doubled.interpret(m), m * 2.0)
+    widths = pb.function(lambda m: verbs.rank(verbs.shape, 1)(m))
+    np.testing.assert_array_equal(widths.interpret(m), [[3], [3]])
