@@ -168,8 +168,18 @@ static inline {to.c} {name}(double x) {{
         group.setdefault(name, f"#if {test}\n{held}\n#else\n#define {name}(v) (void)0\n#endif\n")
         return name
 
-    def apart(self) -> str:
-        """A macro for a function that is compiled without regard to the numbers its callers give it."""
+    def apart(self, gathers: bool = False) -> str:
+        """A macro for a function that is compiled without regard to its callers, and they without regard to it.
+
+        With `gathers` it is one that gcc 12 takes for a function without effects, and leaves out its calls: where each
+        of eight steps stores eight lanes that were read eight elements apart (a square transposed).
+        """
+        if gathers:
+            self.scalar.setdefault("PB_KEPT", (
+                "#if defined(__GNUC__) && __GNUC__ >= 8 && !defined(__clang__)\n"
+                "#define PB_KEPT __attribute__((noipa)) /* gcc 12 leaves out some calls that it thinks do nothing */\n"
+                "#else\n#define PB_KEPT\n#endif\n"))  # fmt: skip
+            return "PB_KEPT"
         self.vector.setdefault("PB_APART", (
             "#if defined(__GNUC__) && __GNUC__ >= 8 && !defined(__clang__)\n"
             "#define PB_APART __attribute__((noipa)) /* gcc would keep elements of one step for the next, and those\n"

@@ -79,8 +79,8 @@ class Unit:
             params.append("int64_t *fault")
             writer.line("return 0;")
         result = ("inline " if self.inline(k) else "") + ("int" if k.checks else "void")
-        if k.apart and k.only_vectors:
-            result = f"{self.helpers.apart()} {result}"
+        if k.gathers or (k.apart and k.only_vectors):
+            result = f"{self.helpers.apart(k.gathers)} {result}"
         signature = ", ".join(params)
         raw = f"({signature}) {{\n" + "\n".join(writer.lines) + "\n}\n"
         key = result + names.numbered(raw) + (str(line_of(k.position)) if self.lines else "")

@@ -248,6 +248,9 @@ def by_parts(f: F) -> F:
 
     @functools.wraps(f)
     def both(x: Any, *args: Any, **keywords: Any) -> Any:
+        wanted = complex_type(keywords.get("dtype"))
+        if wanted is not None:
+            x, keywords = convert(x, wanted), {**keywords, "dtype": wanted.part}
         if isinstance(x, list | tuple) and any(map(is_complex, x)):
             parts = [as_complex(a) for a in x]
             return _joined(f([p.real for p in parts], *args, **keywords),
@@ -256,6 +259,19 @@ def by_parts(f: F) -> F:
             z = as_complex(x)
             return _joined(f(z.real, *args, **keywords), f(z.imag, *args, **keywords))
         return f(x, *args, **keywords)
+
+    return both  # type: ignore[return-value]
+
+
+def all_by_parts(f: F) -> F:
+    """The function of any number of arrays, for complex ones too: all are complex then."""
+
+    @functools.wraps(f)
+    def both(*arrays: Any, **keywords: Any) -> Any:
+        if not any(map(is_complex, arrays)):
+            return f(*arrays, **keywords)
+        parts = [as_complex(a) for a in arrays]
+        return _joined(f(*(p.real for p in parts), **keywords), f(*(p.imag for p in parts), **keywords))
 
     return both  # type: ignore[return-value]
 

@@ -9,12 +9,13 @@ import numpy as np
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir.index import ZERO_INDEX, prove_nonnegative
-from pullback.lang.complex import by_parts
-from pullback.lang.control import scan
+from pullback.lang.complex import as_complex, by_parts, complex_type, is_complex
+from pullback.lang.composite import Composite
+from pullback.lang.control import fold, scan
 from pullback.lang.creation import ones, zeros
 from pullback.lang.elementwise import choose, convert, elementwise
 from pullback.lang.handle import as_array, describe, type_text, view
-from pullback.lang.manipulation import concat, expand_dims, moveaxis, reshape
+from pullback.lang.manipulation import concat, expand_dims, moveaxis, permute_dims, reshape
 from pullback.lang.reduction import accumulator, normal_axes
 from pullback.lang.reduction import any as any_of
 from pullback.lang.reduction import max as largest
@@ -96,7 +97,7 @@ def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Arr
     >>> pb.function(lambda x: pb.count_nonzero(x))(np.array([0, 3, 0, 4])).item()
     2
     """
-    h = as_array(x, "count_nonzero")
+    h = elementwise("not_equal", x, 0) if is_complex(x) else as_array(x, "count_nonzero")
     return total(
         convert(h if h.settled.is_bool else elementwise("not_equal", h, 0), "int64"), axis=axis, keepdims=keepdims
     )
@@ -140,6 +141,39 @@ def _one_axis(what: str, h: Array, axis: int | None) -> int:
             remedy=f"`axis={h.rank - 1}` goes along the rows; `x.reshape(-1)` makes a vector",
         )
     return normal_axes(h, axis or 0, what)[0]
+
+
+def _running_product(x: Any, axis: int | None, include_initial: bool) -> Any:
+    """The products so far of complex numbers."""
+    z = as_complex(x)
+    axis = _one_axis("cumulative_prod", z.real, axis)
+    rows = moveaxis(z, axis, 0)
+    start = ones(tuple(rows.shape[1:]), dtype=z.dtype)
+
+    def step(state: Any, i: Any) -> tuple[Any, Any]:
+        state = elementwise("multiply", state, rows[i])
+        return state, state
+
+    made = scan(rows.shape[0], start, step)[1]
+    if include_initial:
+        made = concat([expand_dims(start, 0), made])
+    return moveaxis(made, 0, axis)
+
+
+def _complex_product(x: Any, axis: Any, keepdims: bool) -> Any:
+    """The product of complex numbers over axes."""
+    z = as_complex(x)
+    axes = normal_axes(z.real, axis, "prod")
+    if not axes:
+        return z
+    rest = [k for k in range(z.ndim) if k not in axes]
+    rows = reshape(permute_dims(z, (*axes, *rest)), (-1, *(z.shape[k] for k in rest)))
+    start = ones(tuple(rows.shape[1:]), dtype=z.dtype)
+    out = fold(rows.shape[0], start, lambda state, i: elementwise("multiply", state, rows[i]))
+    return expand_dims(out, axes) if keepdims else out
+
+
+Composite.products["prod"] = _complex_product
 
 
 def _running(name: str, what: str, x: Any, axis: int | None, dtype: Any, include_initial: bool) -> Array:
@@ -194,6 +228,10 @@ def cumulative_prod(x: Any, /, axis: int | None = None, *, dtype: Any = None, in
     >>> pb.function(lambda x: pb.cumulative_prod(x))(np.arange(1, 5)).tolist()
     [1, 2, 6, 24]
     """
+    if complex_type(dtype) is not None:
+        x = convert(x, dtype)
+    if is_complex(x):
+        return _running_product(x, axis, include_initial)  # type: ignore[no-any-return]
     return _running("multiply", "cumulative_prod", x, axis, dtype, include_initial)
 
 

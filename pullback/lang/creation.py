@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import expr, types
 from pullback.ir.expr import Scalar
@@ -275,16 +277,39 @@ def triu(x: Any, /, *, k: int = 0) -> Array:
     )
 
 
-@of_type
 def asarray(x: Any, /, *, dtype: Any = None) -> Array:
     """A number, NumPy array or traced array as a traced array; lists of values become vectors.
 
     >>> pb.function(lambda x: pb.asarray([10.0, 20.0]) + x)(1.0).tolist()
     [11.0, 21.0]
     """
+    if isinstance(x, list | tuple) and not _holds_traced(x):
+        found = np.asarray(x)
+        if found.dtype.kind == "f" and dtype is None and not _holds_arrays(x):
+            dtype = current().default_float
+        x = found
+    return _asarray(x, dtype=dtype)
+
+
+@of_type
+def _asarray(x: Any, *, dtype: Any = None) -> Array:
     if isinstance(x, list | tuple):
         from pullback.lang.manipulation import stack
 
         return stack([asarray(v, dtype=dtype) for v in x])
     h = as_array(x if not isinstance(x, bool | int | float) else from_number(x), "asarray")
     return h if dtype is None else convert(h, dtype)
+
+
+def _holds_traced(x: Any) -> bool:
+    """Whether a traced value is in a list, or in lists in it."""
+    return any(_holds_traced(v) if isinstance(v, list | tuple) else not _is_plain(v) for v in x)
+
+
+def _is_plain(v: Any) -> bool:
+    return isinstance(v, np.ndarray | np.generic | bool | int | float | complex)
+
+
+def _holds_arrays(x: Any) -> bool:
+    """Whether a NumPy value is in a list, whose element type counts."""
+    return any(_holds_arrays(v) if isinstance(v, list | tuple) else isinstance(v, np.ndarray | np.generic) for v in x)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pullback.errors import ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Scalar
@@ -437,7 +439,9 @@ def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Array:
 
 @by_parts
 def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
-    """Every slice along the axis `repeats` times in a row; None repeats the elements of x flattened.
+    """Every slice along the axis `repeats` times in a row, or each as often as a list says.
+
+    None repeats the elements of x flattened.
 
     >>> pb.function(lambda x: pb.repeat(x, 2, axis=0))(np.arange(3)).tolist()
     [0, 0, 1, 1, 2, 2]
@@ -446,10 +450,26 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
     if axis is None:
         h, axis = reshape(h, (-1,)), 0
     (at,) = normal_axes(h, axis, "repeat")
+    if isinstance(repeats, list | tuple | np.ndarray) and np.ndim(repeats):
+        return _repeated_each(h, at, repeats)
     times = extent_of(repeats, "repeat")
     extents = (*h.extents[:at], h.extents[at] * times, *h.extents[at + 1 :])
     rule = lambda i: h.element((*i[:at], i[at] // times, *i[at + 1 :]))
     return view(_checked(extents, "repeat"), h.settled, rule, user_position(), h.name)
+
+
+def _repeated_each(h: Array, at: int, repeats: Any) -> Array:
+    """Slice k as often as number k says, which is known when the function is defined."""
+    counts, n = np.asarray(repeats), h.extents[at].constant
+    if n is None or counts.dtype.kind not in "iu" or counts.shape not in ((n,), (1,)) or np.any(counts < 0):
+        raise ShapeError(
+            "E104",
+            f"repeat: {counts.size} numbers for {h.extents[at]} slices",
+            position=user_position(),
+            facts=[describe(h, "array")],
+            remedy="one number of times, or one for each slice of an axis whose extent is a number",
+        )
+    return take(h, np.repeat(np.arange(n), counts), axis=at)
 
 
 def _checked(extents: Sequence[Index], what: str) -> list[Index]:

@@ -10,8 +10,9 @@ from pullback.ir import expr, types
 from pullback.ir.expr import ReduceOp, Scalar
 from pullback.ir.index import ONE_INDEX, Index, Var, as_index
 from pullback.ir.types import DType
-from pullback.lang.complex import by_parts
-from pullback.lang.elementwise import choose, dtype_from, elementwise
+from pullback.lang.complex import by_parts, complex_type, is_complex
+from pullback.lang.composite import Composite
+from pullback.lang.elementwise import choose, convert, dtype_from, elementwise
 from pullback.lang.handle import (
     Handle,
     Indices,
@@ -138,6 +139,9 @@ def prod(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False)
     >>> pb.function(lambda x: pb.prod(x, axis=1))(np.array([[1, 2], [3, 4]])).tolist()
     [2, 12]
     """
+    if is_complex(x) or complex_type(dtype) is not None:
+        z = x if dtype is None else convert(x, dtype)
+        return Composite.products["prod"](z, axis, keepdims)  # type: ignore[no-any-return]
     return reduce_axes("prod", x, axis, keepdims, accumulator(x, dtype))
 
 
@@ -160,21 +164,28 @@ def min(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
 
 
 def any(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
-    """Whether any element is true.
+    """Whether any element is true; numbers are where they are not 0.
 
     >>> pb.function(lambda x: pb.any(x > 3, axis=1))(np.array([[1, 2], [3, 4]])).tolist()
     [False, True]
     """
-    return reduce_axes("any", x, axis, keepdims)
+    return reduce_axes("any", _truth(x, "any"), axis, keepdims)
 
 
 def all(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
-    """Whether all elements are true.
+    """Whether all elements are true; numbers are where they are not 0.
 
     >>> pb.function(lambda x: pb.all(x > 1, axis=1))(np.array([[1, 2], [3, 4]])).tolist()
     [False, True]
     """
-    return reduce_axes("all", x, axis, keepdims)
+    return reduce_axes("all", _truth(x, "all"), axis, keepdims)
+
+
+def _truth(x: Any, what: str) -> Any:
+    """Bools as they are, numbers by whether they are not 0."""
+    if not is_complex(x) and as_array(x, what).settled.is_bool:
+        return x
+    return elementwise("not_equal", x, 0)
 
 
 def argmax(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Array:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pullback.lang.array import Array
+from pullback.lang.complex import is_complex
 from pullback.lang.composed import diagonal
 from pullback.lang.control import scan
 from pullback.lang.creation import eye, full, ones, zeros
 from pullback.lang.custom import emit_call
 from pullback.lang.functions import abs as magnitude
-from pullback.lang.functions import log, sign
+from pullback.lang.functions import exp, log, sign
 from pullback.lang.index import argmax_over, build, sum_over, where
 from pullback.lang.manipulation import matrix_transpose
 from pullback.lang.reduction import prod, sum
+from pullback.linalg.complex_elimination import pivots
+from pullback.linalg.embedding import by_embedding, solved_by_embedding
 from pullback.linalg.stacks import constant, each, each_solved, matrices, system
 from pullback.linalg.triangular import back_substitution, forward_substitution
 
@@ -41,6 +44,7 @@ class Factors(NamedTuple):
     place: Any
 
 
+@solved_by_embedding
 def solve(x1: Any, x2: Any, /) -> Array:
     """Solve x1 @ x = x2 for x.
 
@@ -69,6 +73,7 @@ def solve(x1: Any, x2: Any, /) -> Array:
     return each_solved("solve", lambda a, b: _solved(a, eliminated(a), b), left, right)
 
 
+@by_embedding
 def inv(x: Any, /) -> Array:
     """The inverse of square matrices.
 
@@ -126,6 +131,9 @@ def det(x: Any, /) -> Array:
     >>> pb.grad(volume)(np.array([[0.0, 0.0], [4.0, 1.0]])).tolist()
     [[1.0, -4.0], [0.0, 0.0]]
     """
+    if is_complex(x):
+        sign, size = pivots("det", x)
+        return sign * exp(size)
 
     def one(a: Array) -> Array:
         out: Array = emit_call("det", _determinant, (a, eliminated(a)), _determinant_jvp)
@@ -158,6 +166,8 @@ def slogdet(x: Any, /) -> SlogdetResult:
     >>> float(sign), float(value)
     (-1.0, 0.0)
     """
+    if is_complex(x):
+        return SlogdetResult(*pivots("slogdet", x))
 
     def one(a: Array) -> Any:
         return emit_call("slogdet", _log_determinant, (a, eliminated(a)), _log_determinant_jvp)

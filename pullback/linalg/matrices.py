@@ -15,7 +15,7 @@ from pullback.errors import ShapeError
 from pullback.ir import expr
 from pullback.ir.index import as_index, cond
 from pullback.lang.array import Array
-from pullback.lang.complex import bilinear
+from pullback.lang.complex import bilinear, is_complex, real
 from pullback.lang.composed import diagonal, inf, trace
 from pullback.lang.creation import arange, eye, full, ones, zeros
 from pullback.lang.elementwise import dtype_from, elementwise
@@ -30,6 +30,7 @@ from pullback.lang.reduction import max as largest
 from pullback.lang.reduction import min as smallest
 from pullback.lang.reduction import root, sum
 from pullback.lang.trace import current
+from pullback.linalg.embedding import embedding, extracted
 from pullback.linalg.lu import inv
 from pullback.linalg.spectral import svdvals
 from pullback.source import user_position
@@ -170,7 +171,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
     >>> pb.function(lambda x: pb.linalg.vector_norm(x))(np.array([3.0, 4.0])).item()
     5.0
     """
-    h: Array = as_array(x, "vector_norm")
+    h: Array = magnitude(x) if is_complex(x) else as_array(x, "vector_norm")
     if ord == inf:
         return largest(magnitude(h), axis=axis, keepdims=keepdims)
     if ord == -inf:
@@ -198,7 +199,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
     >>> pb.function(lambda x: pb.linalg.matrix_norm(x))(np.array([[3.0, 0.0], [0.0, 4.0]])).item()
     5.0
     """
-    h: Array = as_array(x, "matrix_norm")
+    h: Array = as_array(real(x) if is_complex(x) else x, "matrix_norm")
     if h.rank < 2:
         raise ShapeError(
             "E104",
@@ -206,10 +207,12 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
             position=user_position(),
             facts=[describe(h, "array")],
         )
+    if is_complex(x) and ord not in (2, -2, "nuc"):
+        h = magnitude(x)
     if ord == "fro":
         return vector_norm(h, axis=(-2, -1), keepdims=keepdims)
     if ord in (2, -2, "nuc"):
-        s = svdvals(h)
+        s = svdvals(x)
         found = sum(s, axis=-1) if ord == "nuc" else (largest if ord == 2 else smallest)(s, axis=-1)
         return expand_dims(found, (-2, -1)) if keepdims else found
     if ord not in (1, -1, inf, -inf):
@@ -234,6 +237,8 @@ def matrix_power(x: Any, n: int, /) -> Array:
     >>> pb.function(lambda x: pb.linalg.matrix_power(x, 3))(np.array([[1, 1], [0, 1]])).tolist()
     [[1, 3], [0, 1]]
     """
+    if is_complex(x):
+        return extracted(matrix_power(embedding("matrix_power", x), n))  # type: ignore[return-value]
     h: Array = as_array(x, "matrix_power")
     if h.rank < 2 or h.extents[-1] is not h.extents[-2]:
         raise ShapeError(

@@ -9,6 +9,7 @@ from pullback.errors import ShapeError
 from pullback.ir.index import cond as condition
 from pullback.ir.index import prove
 from pullback.lang.array import Array
+from pullback.lang.complex import real
 from pullback.lang.composed import diagonal
 from pullback.lang.control import cond as either
 from pullback.lang.control import fold
@@ -24,6 +25,7 @@ from pullback.lang.reduction import max as largest
 from pullback.lang.reduction import min as smallest
 from pullback.lang.reduction import sum as total
 from pullback.lang.trace import current
+from pullback.linalg.embedding import by_embedding, by_pairs
 from pullback.linalg.lu import inv, slogdet, solve
 from pullback.linalg.stacks import constant, each, matrices
 from pullback.source import user_position
@@ -80,6 +82,7 @@ def eigh(x: Any, /) -> EighResult:
     return each("eigh", one, matrices("eigh", x))  # type: ignore[no-any-return]
 
 
+@by_pairs
 def eigvalsh(x: Any, /) -> Array:
     """The eigenvalues of symmetric matrices in ascending order: the first result of `eigh`.
 
@@ -273,6 +276,7 @@ def _svd_jvp(primals: Any, out: Any, tangents: Any) -> Any:
     return u_dot, diagonal(p), v_dot
 
 
+@by_pairs
 def svdvals(x: Any, /) -> Array:
     """The singular values in descending order: the second result of `svd`.
 
@@ -305,7 +309,7 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Array:
     1
     """
     s = svdvals(x)
-    rows, columns = matrices("matrix_rank", x, square=False).shape[-2:]
+    rows, columns = matrices("matrix_rank", real(x), square=False).shape[-2:]
     return total((s > _threshold(s, rows, columns, rtol)).astype("int64"), axis=-1)
 
 
@@ -323,6 +327,7 @@ def cond(x: Any, /) -> Array:
     return largest(s, axis=-1) / smallest(s, axis=-1)
 
 
+@by_embedding
 def pinv(x: Any, /, *, rtol: Any = None) -> Array:
     """The pseudoinverse of Moore and Penrose.
 
@@ -371,6 +376,7 @@ def _pinv_jvp(primals: Any, y: Array, tangents: Any) -> Array:
 # Functions of matrices ----------------------------------------------------------------------------------------------
 
 
+@by_embedding
 def expm(x: Any, /) -> Array:
     """The exponential of square matrices, by scaling and squaring.
 
@@ -420,6 +426,7 @@ def _one_expm(a: Array) -> Array:
     return out
 
 
+@by_embedding
 def sqrtm(x: Any, /) -> Array:
     """The principal square root of square matrices without eigenvalues on the negative real axis or at 0.
 

@@ -512,6 +512,11 @@ class Kernel:
         return self.portable is not None or any(isinstance(s, For | Fill | Procedure) for s in walk(self.body))
 
     @cached_property
+    def gathers(self) -> bool:
+        """Whether lanes of a vector come from places of their own."""
+        return any(isinstance(n, Gather) for s in walk(self.body) for v in values_of(s) for n in walk_value(v))
+
+    @cached_property
     def only_vectors(self) -> bool:
         """Whether it needs a compiler with vector extensions."""
         return self.portable is None and any(v.type.lanes > 1 for s in walk(self.body) for v in values_of(s))

@@ -121,18 +121,17 @@ DTypeError [E121] mean takes floating-point values, not i64[N]
 ''',
     ),
     (
-        "any of numbers",
+        "any of numbers over an index",
         '''
 @pb.function
 def f(x: Float64[Array, "N"]):
-    return pb.any(x)
+    return pb.any_over(x.shape[0], lambda i: x[i])
 ''',
         '''\
-DTypeError [E121] any takes bool, not f64[N]
+DTypeError [E121] any takes bool, not f64
   --> user.py:3:12
-   |     return pb.any(x)
-   |            ^^^^^^^^^
-   | x : f64[N]
+   |     return pb.any_over(x.shape[0], lambda i: x[i])
+   |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   try: compare the elements, e.g. `x != 0`      See docs/reference/errors.md#E121
 ''',
     ),

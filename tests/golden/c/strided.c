@@ -16,6 +16,12 @@
 #pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
 #endif
 
+#if defined(__GNUC__) && __GNUC__ >= 8 && !defined(__clang__)
+#define PB_KEPT __attribute__((noipa)) /* gcc 12 leaves out some calls that it thinks do nothing */
+#else
+#define PB_KEPT
+#endif
+
 static inline float pb_maximum_f32(float a, float b) {
     return a < b || b != b ? b : a;
 }
@@ -107,7 +113,7 @@ PB_INLINE float pb_max_across_f32x8(pb_f32x8 v) {
 #endif
 
 /* y = build o < 4, h < 8 { sum c < 3, k < 3 { x[c, 2 * h + k] * w[o, c, k] } } */
-static void strided_y(const float *restrict x, const float *restrict w, float *restrict y) {
+static PB_KEPT void strided_y(const float *restrict x, const float *restrict w, float *restrict y) {
 #ifdef PB_VECTORS
     pb_f32x8 sum = (pb_f32x8){0};
     pb_f32x8 sum2 = (pb_f32x8){0};
