@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from pullback.clock import stage
-from pullback.codegen.entry import MOST_ARGUMENTS
 from pullback.errors import CompilerError
 from pullback.runtime.cache import runnable_copy
 from pullback.runtime.compile import Text, build_library, compiled_library
@@ -30,8 +29,8 @@ class Library(ctypes.CDLL):
 
     def entry(self, name: str, arity: int) -> Entry:
         """The function of this name, taking `arity` addresses as integers and returning int."""
-        if arity > MOST_ARGUMENTS:
-            packed = self[f"{name}_packed"]
+        packed = getattr(self, f"{name}_packed", None)  # where the entry has more parameters than can be passed
+        if packed is not None:
             packed.restype = ctypes.c_int
             array = ctypes.c_void_p * arity
             return lambda *arguments: packed(array(*arguments))
