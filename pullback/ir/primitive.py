@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -84,16 +86,26 @@ def _fill(template: str, dtype: DType) -> str:
 
 
 class PrimitiveTable:
-    """All primitives by name, in the order they were defined."""
+    """All primitives by name, in the order they were defined.
 
-    def __init__(self) -> None:
-        self._rows: dict[str, Primitive] = {}
+    Args:
+        home: the module that adds them; it is imported when a row is first asked for.
+    """
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+        self._added: dict[str, Primitive] = {}
+
+    @cached_property
+    def _rows(self) -> dict[str, Primitive]:
+        import_module(self._home)
+        return self._added
 
     def add(self, row: Primitive) -> Primitive:
         """Register a row; a second row of the same name is a bug."""
-        if row.name in self._rows:
+        if row.name in self._added:
             raise ValueError(f"primitive {row.name} is defined twice")
-        self._rows[row.name] = row
+        self._added[row.name] = row
         return row
 
     def __getitem__(self, name: str) -> Primitive:
@@ -106,4 +118,4 @@ class PrimitiveTable:
         return iter(self._rows.values())
 
 
-PRIMITIVES: Final = PrimitiveTable()
+PRIMITIVES: Final = PrimitiveTable("pullback.prim")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import pullback.prim  # noqa: F401  (the table of primitives is filled on import)
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr, types
 from pullback.ir.expr import Add, Const, FromIndex, Mul, Scalar

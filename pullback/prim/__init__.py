@@ -1,4 +1,4 @@
-"""The one table of elementwise primitives: importing this package fills `PRIMITIVES`."""
+"""The one table of elementwise primitives: `PRIMITIVES` imports this package when first asked, which fills it."""
 
 from pullback.ir.primitive import PRIMITIVES, Primitive
 from pullback.prim import derivative, elementwise, logic, transcendental

@@ -41,3 +41,9 @@ def test_every_name_is_there() -> None:
     assert pb.sin is pb.sin and pb.linalg.__name__ == "pullback.linalg"
     with pytest.raises(AttributeError, match="E146"):
         pb.sinn  # noqa: B018
+
+
+def test_the_primitives_are_there_for_whoever_asks() -> None:
+    """The parser alone knows them: no other module has to be imported first."""
+    text = "f(x: f64) { y = build { exp(x) } return y }"
+    assert "pullback.prim" in modules(f"from pullback.ir.parser import parse_program; parse_program({text!r})")

@@ -19,7 +19,7 @@ def test_c_is_filled_in_per_dtype():
 
 
 def test_a_name_is_given_once():
-    table = PrimitiveTable()
+    table = PrimitiveTable(__name__)
     row = table.add(Primitive("twice", "Twice x.", 1, lambda x: x + x))
     assert table["twice"] is row and "twice" in table and list(table) == [row]
     with pytest.raises(ValueError, match="twice is defined twice"):
