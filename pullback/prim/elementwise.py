@@ -122,8 +122,7 @@ def _power_partials(x: Scalar, y: Scalar, out: Scalar) -> Partial:
     if isinstance(y, Const):
         return _constant_power_partial(x, float(y.value)), None
     nought = number(0, x)
-    less_one = power(x, y - 1)
-    by_x = select(logical_or(not_equal(y, nought), isfinite(less_one)), y * less_one, zero(x.dtype))
+    by_x = select(logical_or(not_equal(y, nought), isfinite(divide(one(x), x))), y * power(x, y - 1), zero(x.dtype))
     if isinstance(x, Const) and x.value > 0:
         return None, out * log(x)
     by_y = select(logical_or(not_equal(x, nought), less(y, nought)), out * log(x), zero(x.dtype))
