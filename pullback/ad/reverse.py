@@ -31,6 +31,7 @@ from pullback.errors import DerivativeError
 from pullback.ir import expr, types
 from pullback.ir.expr import Apply, Const, Get, Reduce, Ref, Scalar, Select, Zero
 from pullback.ir.index import Cond, Index, Var, as_index
+from pullback.ir.primitive import Primitive
 from pullback.ir.program import (
     Block,
     Build,
@@ -43,7 +44,7 @@ from pullback.ir.program import (
     Statement,
     While,
 )
-from pullback.ir.traverse import Substitution, walk
+from pullback.ir.traverse import Substitution, rewrite, walk
 from pullback.rewrite.brackets import Solution
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import fired, in_steps, step
@@ -90,13 +91,14 @@ class _Sweep:
     """One backward walk over the statements of a program in normal form."""
 
     def __init__(self, program: Program, wrt: Sequence[int], guarded: Collection[int] | None = None) -> None:
-        primal = normalise(solve_deltas(program))
+        primal = eliminate_common(normalise(solve_deltas(program)))
         sources = [primal.inputs[k] for k in wrt]
         self.guarded = guarded
         self.told: dict[int, bool] = {}
         self.primal = primal.with_body(_bounded_loops(primal.body, active_in(primal.body, set(sources))))
         self.sources = sources
         self.active = active_in(self.primal.body, set(sources))
+        self.computed = _computed(self.primal.body)
         self.primal_of: dict[Statement, tuple[Statement, ...]] = {}
         self.pending: dict[Ref, list[_Part]] = {}
         self.backward: list[Statement] = []
@@ -186,7 +188,14 @@ class _Sweep:
         for e in found.edges:
             if e.result in cotangents:
                 fired("reverse.chain")
-                self._transpose(e, cotangents[e.result], s)
+                self._transpose(replace(e, weight=rewrite(e.weight, self._known)), cotangents[e.result], s)
+
+    def _known(self, e: Scalar) -> Scalar | None:
+        """The element of the program's own array that holds a function of an element; under a guard it is no other."""
+        match e:
+            case Apply(args=(Get() as x,)) if (e.primitive, x.ref) in self.computed:
+                return expr.get(self.computed[e.primitive, x.ref], *x.indices)
+        return None
 
     def _loop(self, s: Fold | Choose) -> None:
         """A statement with blocks: its transpose is a statement with blocks too."""
@@ -359,6 +368,17 @@ def _written(s: Build | Scatter) -> set[Scalar]:
     values = s.values if isinstance(s, Build) else (s.value,)
     tests = [n.test for v in values for n in walk(v) if isinstance(n, Select)]
     return {*tests, *(expr.apply("logical_not", t) for t in tests)}
+
+
+def _computed(block: Block) -> dict[tuple[Primitive, Ref], Ref]:
+    """The arrays that hold a transcendental function of each element of another one."""
+    found: dict[tuple[Primitive, Ref], Ref] = {}
+    for s in block.statements:
+        match s:
+            case Build(outs=(out,), values=(Apply(args=(Get() as x,)) as f,)) if f.primitive.transcendental:
+                if x.ref.shape == out.shape and x.indices == tuple(map(as_index, s.vars)):
+                    found[f.primitive, x.ref] = out
+    return found
 
 
 class _Part:
