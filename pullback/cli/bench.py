@@ -12,7 +12,7 @@ from pullback.cli.output import print_json, table
 
 __all__ = ["example_modules", "register", "run"]
 
-SUITES = ("zhang", "derivatives", "kernels", "programs", "threads", "counts")
+SUITES = ("zhang", "derivatives", "kernels", "programs", "threads", "counts", "arrays")
 
 
 def register(commands: Any) -> None:
@@ -28,12 +28,13 @@ def register(commands: Any) -> None:
     add("--cases", nargs="+", metavar="CASE", help="cases of the suite (default: all)")
     add("--sizes", nargs="+", type=at_least(1), metavar="N", help="derivatives: only these sizes (default: all)")
     add("--dtypes", nargs="+", choices=("float32", "float64"), default=["float32", "float64"], help="zhang: types")
-    add("--systems", nargs="+", choices=("pullback", "jax", "torch", "casadi", "c"), help="which (default: all)")
+    systems = ("pullback", "numpy", "jax", "torch", "casadi", "c")
+    add("--systems", nargs="+", choices=systems, help="which (default: all)")
     add("--threads", type=at_least(1), default=1, metavar="N", help="processors for everyone")
     add("--rounds", type=at_least(1), default=7, metavar="N", help="repetitions of each")
     add("--examples", type=Path, default=Path("examples"), metavar="DIR", help="counts: where the examples are")
     add("--slow-forms", action="store_true", help="zhang, programs: also forms whose first call takes very long")
-    add("--markdown", action="store_true", help="derivatives, kernels, programs: print in Markdown")
+    add("--markdown", action="store_true", help="derivatives, kernels, programs, arrays: print in Markdown")
     add("--plot", type=Path, metavar="FILE", help="programs: also a plot, as .png, .svg or .pdf (needs matplotlib)")
     add_json(command)
     command.set_defaults(run=run)
@@ -41,7 +42,7 @@ def register(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure and print a table."""
-    suites = (_zhang, _derivatives, _kernels, _programs, _threads, _counts)
+    suites = (_zhang, _derivatives, _kernels, _programs, _threads, _counts, _arrays)
     rows = dict(zip(SUITES, suites, strict=True))[options.suite](options)
     if options.json:
         print_json({"rows": rows})
@@ -122,6 +123,21 @@ def _kernels(options: argparse.Namespace) -> Any:
     from pullback.bench.kernels import CASES, HEAD, SYSTEMS, bench_kernels, cells, markdown
 
     rows = bench_kernels(
+        cases=_cases(options, tuple(c.name for c in CASES)),
+        systems=options.systems or SYSTEMS,
+        threads=options.threads,
+        rounds=options.rounds,
+        note=_note,
+    )
+    right = [False] + [True] * (len(HEAD) - 1)
+    print(markdown(rows) if options.markdown else table([HEAD, *cells(rows)], right=right))
+    return rows
+
+
+def _arrays(options: argparse.Namespace) -> Any:
+    from pullback.bench.arrays import CASES, HEAD, SYSTEMS, bench_arrays, cells, markdown
+
+    rows = bench_arrays(
         cases=_cases(options, tuple(c.name for c in CASES)),
         systems=options.systems or SYSTEMS,
         threads=options.threads,
