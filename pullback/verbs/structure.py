@@ -56,7 +56,7 @@ def _negative(what: str, count: Index, x: Handle) -> bool:
         return False
     if prove(cond(">=", -count), known):
         return True
-    if not count.free and count.is_dim:
+    if count.is_dim:
         return False
     raise ShapeError(
         "E106",

@@ -388,3 +388,8 @@ def test_cells_that_are_enclosed_or_extents_become_arrays() -> None:
     np.testing.assert_array_equal(doubled.interpret(m), m * 2.0)
     widths = pb.function(lambda m: verbs.rank(verbs.shape, 1)(m))
     np.testing.assert_array_equal(widths.interpret(m), [[3], [3]])
+
+
+def test_a_count_that_is_an_index_is_known_not_to_be_negative() -> None:
+    f = pb.function(lambda x: pb.build(3, lambda i: pb.sum(verbs.take(2, verbs.drop(i, x)))))
+    np.testing.assert_array_equal(f.interpret(np.arange(5.0)), [1.0, 3.0, 5.0])

@@ -48,3 +48,20 @@ def test_a_place_under_two_guards(mode: Any) -> None:
     f = lambda x, n: each(lambda i: pb.where(n[i] < 3, x[n[i]] ** 2, 0.0) + pb.where(n[i] < 2, x[n[i]], 0.0))
     expected = [[0.0, 2.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 4.0]]
     np.testing.assert_allclose(pb.jacobian(pb.function(f), mode=mode)(X, PLACES), expected)
+
+
+@pytest.mark.parametrize(
+    ("f", "a", "x", "expected"),
+    [
+        (lambda a, x: a / x, 1.0, [0.0, 0.5, 2.0], 4.0),
+        (lambda a, x: a * x, [1.0] * 3, [np.inf, -1.0, 2.0], [0.0, -1.0, 8.0]),
+        (lambda a, x: pb.build(3, lambda i: pb.sum(a * (x[i] * x))), [1.0] * 3, [-1.0, 1.0, 2.0], [-8.0, 8.0, 16.0]),
+    ],
+    ids=["a sum of quotients", "products", "a sum of products"],
+)
+def test_what_two_guards_leave_out_meets_no_weight(f: Any, a: Any, x: Any, expected: Any) -> None:
+    def guarded(a: Any, x: Any) -> Any:
+        b = f(a, x)
+        return pb.sum(pb.where(pb.isfinite(x) & (x != 0), b, 0.0) + pb.where((x > 1) & pb.isfinite(x), 3 * b, 0.0))
+
+    np.testing.assert_allclose(pb.grad(pb.function(guarded), wrt=0).interpret(np.array(a), np.array(x)), expected)
