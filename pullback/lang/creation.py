@@ -284,10 +284,9 @@ def asarray(x: Any, /, *, dtype: Any = None) -> Array:
     [11.0, 21.0]
     """
     if isinstance(x, list | tuple) and not _holds_traced(x):
-        found = np.asarray(x)
-        if found.dtype.kind == "f" and dtype is None and not _holds_arrays(x):
+        x, floats = _as_numpy(x), not _holds_arrays(x)
+        if isinstance(x, np.ndarray) and x.dtype.kind == "f" and dtype is None and floats:
             dtype = current().default_float
-        x = found
     return _asarray(x, dtype=dtype)
 
 
@@ -304,6 +303,14 @@ def _asarray(x: Any, *, dtype: Any = None) -> Array:
 def _holds_traced(x: Any) -> bool:
     """Whether a traced value is in a list, or in lists in it."""
     return any(_holds_traced(v) if isinstance(v, list | tuple) else not _is_plain(v) for v in x)
+
+
+def _as_numpy(x: Any) -> Any:
+    """A list as NumPy reads it; as it is where its rows have different lengths, which `stack` explains."""
+    try:
+        return np.asarray(x)
+    except ValueError:
+        return x
 
 
 def _is_plain(v: Any) -> bool:
