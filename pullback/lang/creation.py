@@ -283,10 +283,12 @@ def asarray(x: Any, /, *, dtype: Any = None) -> Array:
     >>> pb.function(lambda x: pb.asarray([10.0, 20.0]) + x)(1.0).tolist()
     [11.0, 21.0]
     """
-    if isinstance(x, list | tuple) and not _holds_traced(x):
-        x, floats = _as_numpy(x), not _holds_arrays(x)
-        if isinstance(x, np.ndarray) and x.dtype.kind == "f" and dtype is None and floats:
-            dtype = current().default_float
+    if isinstance(x, list | tuple) and _is_plain(x):
+        found = _as_numpy(x)
+        if found is not None and not found.size:
+            return zeros(found.shape, dtype=dtype)
+        if found is not None:
+            x = found if found.dtype.kind == "c" else found.tolist()  # of one kind
     return _asarray(x, dtype=dtype)
 
 
@@ -300,23 +302,14 @@ def _asarray(x: Any, *, dtype: Any = None) -> Array:
     return h if dtype is None else convert(h, dtype)
 
 
-def _holds_traced(x: Any) -> bool:
-    """Whether a traced value is in a list, or in lists in it."""
-    return any(_holds_traced(v) if isinstance(v, list | tuple) else not _is_plain(v) for v in x)
+def _is_plain(x: Any) -> bool:
+    """Whether a list, or lists in it, holds Python numbers alone."""
+    return all(_is_plain(v) if isinstance(v, list | tuple) else type(v) in (bool, int, float, complex) for v in x)
 
 
-def _as_numpy(x: Any) -> Any:
-    """A list as NumPy reads it; as it is where its rows have different lengths, which `stack` explains."""
+def _as_numpy(x: Any) -> np.ndarray[Any, Any] | None:
+    """A list as NumPy reads it; None where its rows have different lengths, which `stack` explains."""
     try:
         return np.asarray(x)
     except ValueError:
-        return x
-
-
-def _is_plain(v: Any) -> bool:
-    return isinstance(v, np.ndarray | np.generic | bool | int | float | complex)
-
-
-def _holds_arrays(x: Any) -> bool:
-    """Whether a NumPy value is in a list, whose element type counts."""
-    return any(_holds_arrays(v) if isinstance(v, list | tuple) else isinstance(v, np.ndarray | np.generic) for v in x)
+        return None
