@@ -626,5 +626,5 @@ def make_complex(real: Any, imag: Any, /) -> ComplexArray:
     return ComplexArray(real, imag)
 
 
-__all__ = ["ComplexArray", "ComplexType", "Handle", "angle", "as_complex", "bilinear", "by_parts", "complex64",
+__all__ = ["ComplexArray", "ComplexType", "angle", "as_complex", "bilinear", "by_parts", "complex64",
            "complex128", "complex_type", "conj", "imag", "is_complex", "make_complex", "of_type", "real"]
