@@ -30,7 +30,8 @@ def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_public_functions_have_examples() -> None:
     """All but the elementwise functions of the standard, which say what they are."""
-    public = {name: value for name, value in vars(pb).items() if not name.startswith("_") and inspect.isfunction(value)}
+    names = {name: getattr(pb, name) for name in pb.__all__}
+    public = {name: value for name, value in names.items() if inspect.isfunction(value)}
     shown = ("type", "ir", "program", "interpret", "memory", "c_source", "export", "explain", "derivation")
     public |= {f"Function.{name}": inspect.getattr_static(pb.Function, name) for name in shown}
     texts = {name: inspect.getdoc(value) or "" for name, value in public.items()}
