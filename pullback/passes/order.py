@@ -13,6 +13,7 @@ from collections import Counter
 from dataclasses import replace
 
 from pullback.ir import expr
+from pullback.ir.index import Dim
 from pullback.ir.expr import Get, Ref
 from pullback.ir.index import Data, as_index
 from pullback.ir.program import Block, Build, Program, Sort, Statement, map_blocks, statement_reads
@@ -42,8 +43,15 @@ def _block(block: Block) -> Block:
                 order = sorts.get(_positions(s)) if len(s.values) == 1 else None  # type: ignore[arg-type]
                 if order is not None and reads[order.out] == 1 and _is_sorted(s, order):
                     fired("order.values")
+                    ordered = replace(order, what="values", positions=s.positions or order.positions)
                     out.remove(order)
-                    s = replace(order, out=s.outs[0], what="values", positions=s.positions or order.positions)
+                    if _extents(s) == _extents(order):
+                        s = replace(ordered, out=s.outs[0])
+                    else:
+                        # Some of the elements, as `top_k` takes them: all are put in order, in an array of their own.
+                        values = Ref(f"{s.outs[0].name}_in_order", s.outs[0].dtype, _extents(order))
+                        out.append(replace(ordered, out=values))
+                        s = replace(s, values=(expr.get(values, *s.vars),))
             case _:
                 s = map_blocks(s, _block)
         out.append(s)
@@ -61,6 +69,10 @@ def _positions(s: Build) -> Ref | None:
     last = value.indices[-1].single if isinstance(value, Get) and value.indices else None
     inner = last.scalar if isinstance(last, Data) else None
     return inner.ref if isinstance(inner, Get) and inner.indices == tuple(map(as_index, s.vars)) else None
+
+
+def _extents(s: Build | Sort) -> tuple[Dim, ...]:
+    return tuple(v.extent for v in s.vars)
 
 
 def _is_sorted(s: Build, order: Sort) -> bool:

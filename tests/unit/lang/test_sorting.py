@@ -80,6 +80,17 @@ def test_top_k() -> None:
     np.testing.assert_array_equal(least, np.sort(x, axis=0)[:2])
 
 
+def test_some_of_the_elements_in_order() -> None:
+    x = np.random.default_rng(0).normal(size=(4, 30))
+    ordered = np.sort(x)
+    np.testing.assert_array_equal(both(lambda x: pb.top_k(x, 3, largest=False)[0], x), ordered[:, :3])
+    np.testing.assert_array_equal(both(lambda x: pb.top_k(x, 3)[0], x), ordered[:, :-4:-1])
+    np.testing.assert_array_equal(both(lambda x: pb.sort(x)[:, :5], x), ordered[:, :5])
+    np.testing.assert_array_equal(both(lambda x: pb.sort(x)[1:3, 4:], x), ordered[1:3, 4:])
+    np.testing.assert_array_equal(both(lambda x: pb.sort(x)[:, ::-2], x), ordered[:, ::-2])
+    np.testing.assert_array_equal(both(lambda x: pb.sort(x, axis=0)[:2], x), np.sort(x, axis=0)[:2])
+
+
 def test_derivatives_are_gathers() -> None:
     x = np.random.default_rng(0).normal(size=20)
     weight = np.arange(20.0)
