@@ -49,8 +49,6 @@ __all__ = [
     "together",
 ]
 
-REFERENCE = "docs/reference/errors.md"
-
 
 class Place(Protocol):
     """Where in a user's file something was written. Columns count from 1; `end_column` is one past the last."""
@@ -95,7 +93,7 @@ class PullbackError(Exception):
     >>> print(DataError("E501", "digits.gz: truncated", facts=("10 bytes promised", "7 found"), remedy="copy it again"))
     DataError [E501] digits.gz: truncated
        | 10 bytes promised      7 found
-      try: copy it again      See docs/reference/errors.md#E501
+      try: copy it again      See `pullback explain-error E501`
     """
 
     def __init__(
@@ -129,7 +127,7 @@ class PullbackError(Exception):
             lines += _place_lines(self.position)
         if self.facts:
             lines.append("   | " + "      ".join(self.facts))
-        see = f"See {REFERENCE}#{self.code}"
+        see = f"See `pullback explain-error {self.code}`"
         lines.append(f"  try: {self.remedy}      {see}" if self.remedy else f"  {see}")
         return "\n".join(lines)
 

@@ -20,7 +20,7 @@ TraceError [E137] build: the function takes 1 argument, and 2 are given
   --> user.py:3:12
    |     return pb.build(x.shape, lambda i: x[i, 0])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `lambda i, j: ...`      See docs/reference/errors.md#E137
+  try: `lambda i, j: ...`      See `pullback explain-error E137`
 ''',
     ),
     (
@@ -35,7 +35,7 @@ TraceError [E137] build: the function takes 2 arguments, and 1 is given
   --> user.py:3:12
    |     return pb.build(x.shape[0], lambda i, j: x[i])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `lambda i: ...`      See docs/reference/errors.md#E137
+  try: `lambda i: ...`      See `pullback explain-error E137`
 ''',
     ),
     (
@@ -50,7 +50,7 @@ TraceError [E137] build: an Array was given where a function is needed
   --> user.py:3:12
    |     return pb.build(x.shape[0], x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^
-  try: `lambda i: ...`      See docs/reference/errors.md#E137
+  try: `lambda i: ...`      See `pullback explain-error E137`
 ''',
     ),
     (
@@ -65,7 +65,7 @@ TraceError [E135] build: a function is not an extent
   --> user.py:3:12
    |     return pb.build(lambda i: x[i], x.shape[0])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: the extent comes first, then the function      See docs/reference/errors.md#E135
+  try: the extent comes first, then the function      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -82,7 +82,7 @@ TraceError [E137] build: the function gives None
   --> user.py:5:12
    |     return pb.build(x.shape[0], element)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: is a `return` missing in it?      See docs/reference/errors.md#E137
+  try: is a `return` missing in it?      See `pullback explain-error E137`
 ''',
     ),
     (
@@ -97,7 +97,7 @@ TraceError [E145] build() missing 1 required positional argument: 'f'
   --> user.py:3:12
    |     return pb.build(lambda i: x[i])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `build(shape, f)`      See docs/reference/errors.md#E145
+  try: `build(shape, f)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -113,7 +113,7 @@ ShapeError [E106] sum_over: an extent must be known when the function is defined
    |     return pb.sum_over(x, lambda i: x[i])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N]
-  try: `x.shape[0]`: an extent of the array      See docs/reference/errors.md#E106
+  try: `x.shape[0]`: an extent of the array      See `pullback explain-error E106`
 ''',
     ),
     (
@@ -128,7 +128,7 @@ TraceError [E137] sum_over: an Array was given where a function is needed
   --> user.py:3:12
    |     return pb.sum_over(x.shape[0], x[0])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `lambda i: ...`      See docs/reference/errors.md#E137
+  try: `lambda i: ...`      See `pullback explain-error E137`
 ''',
     ),
     (
@@ -143,7 +143,7 @@ TraceError [E135] sum_over: a str is neither an array nor a number
   --> user.py:3:12
    |     return pb.sum_over(x.shape[0], lambda i: "x")
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: pass an array, or build one with `stack` or `build`      See docs/reference/errors.md#E135
+  try: pass an array, or build one with `stack` or `build`      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -158,7 +158,7 @@ DTypeError [E121] sum takes numbers, not bool
   --> user.py:3:12
    |     return pb.sum_over(x.shape[0], lambda i: x[i] > 0)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `astype(pb.int64)` counts true values      See docs/reference/errors.md#E121
+  try: `astype(pb.int64)` counts true values      See `pullback explain-error E121`
 ''',
     ),
     (
@@ -173,7 +173,7 @@ TraceError [E137] fold: the function takes 1 argument, and 2 are given
   --> user.py:3:12
    |     return pb.fold(x.shape[0], 0.0, lambda total: total + 1)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `lambda state, i: ...`      See docs/reference/errors.md#E137
+  try: `lambda state, i: ...`      See `pullback explain-error E137`
 ''',
     ),
     (
@@ -188,7 +188,7 @@ TraceError [E137] fold: the function takes 3 arguments, and 2 are given
   --> user.py:3:12
    |     return pb.fold(x.shape[0], 0.0, lambda total, i, j: total + x[i])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `lambda state, i: ...`      See docs/reference/errors.md#E137
+  try: `lambda state, i: ...`      See `pullback explain-error E137`
 ''',
     ),
     (
@@ -204,7 +204,7 @@ ShapeError [E139] fold: state starts as [], the function gives [N]
    |     return pb.fold(x.shape[0], 0.0, lambda total, i: total + x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | start : a Python float      result : f64[N]
-  try: keep the shape of every state; grow by indexing into an array of the final size      See docs/reference/errors.md#E139
+  try: keep the shape of every state; grow by indexing into an array of the final size      See `pullback explain-error E139`
 ''',
     ),
     (
@@ -219,7 +219,7 @@ ShapeError [E139] fold: the state is *, the function gives (*, *)
   --> user.py:3:12
    |     return pb.fold(x.shape[0], 0.0, lambda total, i: (total, x[i]))
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: return a state of the same structure as the initial one      See docs/reference/errors.md#E139
+  try: return a state of the same structure as the initial one      See `pullback explain-error E139`
 ''',
     ),
     (
@@ -236,7 +236,7 @@ ShapeError [E139] fold: the state is *, the function gives None
   --> user.py:5:12
    |     return pb.fold(x.shape[0], 0.0, step)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: is a `return` missing in it?      See docs/reference/errors.md#E139
+  try: is a `return` missing in it?      See `pullback explain-error E139`
 ''',
     ),
     (
@@ -251,7 +251,7 @@ TraceError [E135] fold: a function is not an extent
   --> user.py:3:12
    |     return pb.fold(lambda total, i: total + x[i], 0.0, x.shape[0])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: the extent comes first, then the function      See docs/reference/errors.md#E135
+  try: the extent comes first, then the function      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -267,7 +267,7 @@ ShapeError [E106] fold: an extent must be known when the function is defined, an
    |     return pb.fold(x, 0.0, lambda total, v: total + v)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N]
-  try: `x.shape[0]`: an extent of the array      See docs/reference/errors.md#E106
+  try: `x.shape[0]`: an extent of the array      See `pullback explain-error E106`
 ''',
     ),
     (
@@ -282,7 +282,7 @@ ShapeError [E105] fold: -1 steps
   --> user.py:3:12
    |     return pb.fold(-1, 0.0, lambda total, i: total)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: a number of steps from 0 up      See docs/reference/errors.md#E105
+  try: a number of steps from 0 up      See `pullback explain-error E105`
 ''',
     ),
     (
@@ -297,7 +297,7 @@ TraceError [E139] scan: the function gives Array, not a pair (state, row)
   --> user.py:3:12
    |     return pb.scan(x.shape[0], 0.0, lambda total, i: total + x[i])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: return `state, row`      See docs/reference/errors.md#E139
+  try: return `state, row`      See `pullback explain-error E139`
 ''',
     ),
     (
@@ -312,7 +312,7 @@ TraceError [E137] scan: the function takes 1 argument, and 2 are given
   --> user.py:3:12
    |     return pb.scan(x.shape[0], 0.0, lambda total: (total, total))
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `lambda state, i: ...`      See docs/reference/errors.md#E137
+  try: `lambda state, i: ...`      See `pullback explain-error E137`
 ''',
     ),
     (
@@ -327,7 +327,7 @@ TraceError [E135] scan: a function is not an extent
   --> user.py:3:12
    |     return pb.scan(lambda total, v: (total + v, total), 0.0, x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: the extent comes first, then the function      See docs/reference/errors.md#E135
+  try: the extent comes first, then the function      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -342,7 +342,7 @@ TraceError [E137] while_loop, the test: the function takes 0 arguments, and 1 is
   --> user.py:3:12
    |     return pb.while_loop(lambda: True, lambda y: y / 2, x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `lambda state: ...`      See docs/reference/errors.md#E137
+  try: `lambda state: ...`      See `pullback explain-error E137`
 ''',
     ),
     (
@@ -357,7 +357,7 @@ TraceError [E137] while_loop, the body: the function takes 2 arguments, and 1 is
   --> user.py:3:12
    |     return pb.while_loop(lambda y: y > 1, lambda y, i: y / 2, x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `lambda state: ...`      See docs/reference/errors.md#E137
+  try: `lambda state: ...`      See `pullback explain-error E137`
 ''',
     ),
     (
@@ -372,7 +372,7 @@ TraceError [E137] while_loop, the test: the function takes 2 arguments, and 1 is
   --> user.py:3:12
    |     return pb.while_loop(lambda y, z: y > 1, lambda y, z: (y / 2, z), (x, x))
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `lambda state: ...`      See docs/reference/errors.md#E137
+  try: `lambda state: ...`      See `pullback explain-error E137`
 ''',
     ),
     (
@@ -387,7 +387,7 @@ DTypeError [E121] while_loop: the test is f64, not a single bool
   --> user.py:3:12
    |     return pb.while_loop(lambda y: y, lambda y: y / 2, x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: compare, e.g. `x > 0`, or reduce with `any` or `all`      See docs/reference/errors.md#E121
+  try: compare, e.g. `x > 0`, or reduce with `any` or `all`      See `pullback explain-error E121`
 ''',
     ),
     (
@@ -402,7 +402,7 @@ DTypeError [E121] while_loop: the test is bool[N], not a single bool
   --> user.py:3:12
    |     return pb.while_loop(lambda y: y > 1, lambda y: y / 2, x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: compare, e.g. `x > 0`, or reduce with `any` or `all`      See docs/reference/errors.md#E121
+  try: compare, e.g. `x > 0`, or reduce with `any` or `all`      See `pullback explain-error E121`
 ''',
     ),
     (
@@ -418,7 +418,7 @@ ShapeError [E139] while_loop: state starts as [N], the function gives []
    |     return pb.while_loop(lambda y: pb.sum(y) > 1, lambda y: pb.sum(y), x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | start : f64[N]      result : f64
-  try: keep the shape of every state; grow by indexing into an array of the final size      See docs/reference/errors.md#E139
+  try: keep the shape of every state; grow by indexing into an array of the final size      See `pullback explain-error E139`
 ''',
     ),
     (
@@ -433,7 +433,7 @@ TraceError [E137] while_loop, the test: an Array was given where a function is n
   --> user.py:3:12
    |     return pb.while_loop(x > 1, x / 2, x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `lambda state: ...`      See docs/reference/errors.md#E137
+  try: `lambda state: ...`      See `pullback explain-error E137`
 ''',
     ),
     (
@@ -448,7 +448,7 @@ TraceError [E137] cond, then: an Array was given where a function is needed
   --> user.py:3:12
    |     return pb.cond(x > 0, x, -x)
    |            ^^^^^^^^^^^^^^^^^^^^^
-  try: `lambda: ...`      See docs/reference/errors.md#E137
+  try: `lambda: ...`      See `pullback explain-error E137`
 ''',
     ),
     (
@@ -463,7 +463,7 @@ TraceError [E137] cond, then: the function takes 0 arguments, and 1 is given
   --> user.py:3:12
    |     return pb.cond(x > 0, lambda: x, lambda: -x, x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `lambda x0: ...`      See docs/reference/errors.md#E137
+  try: `lambda x0: ...`      See `pullback explain-error E137`
 ''',
     ),
     (
@@ -478,7 +478,7 @@ TraceError [E137] cond, then: the function takes 1 argument, and none is given
   --> user.py:3:12
    |     return pb.cond(x > 0, lambda y: y, lambda y: -y)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `lambda: ...`      See docs/reference/errors.md#E137
+  try: `lambda: ...`      See `pullback explain-error E137`
 ''',
     ),
     (
@@ -493,7 +493,7 @@ DTypeError [E121] cond: the test is bool[N], not a single bool
   --> user.py:3:12
    |     return pb.cond(x > 0, lambda: x, lambda: -x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: compare, e.g. `x > 0`, or reduce with `any` or `all`      See docs/reference/errors.md#E121
+  try: compare, e.g. `x > 0`, or reduce with `any` or `all`      See `pullback explain-error E121`
 ''',
     ),
     (
@@ -508,7 +508,7 @@ ShapeError [E139] cond: one function gives [N], the other []
   --> user.py:3:12
    |     return pb.cond(x[0] > 0, lambda: x, lambda: x[0])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: return the same shapes from both      See docs/reference/errors.md#E139
+  try: return the same shapes from both      See `pullback explain-error E139`
 ''',
     ),
     (
@@ -523,7 +523,7 @@ DTypeError [E139] cond: one function gives f64[N], the other i64[N]
   --> user.py:3:12
    |     return pb.cond(x[0] > 0, lambda: x, lambda: n)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: convert one with `astype`      See docs/reference/errors.md#E139
+  try: convert one with `astype`      See `pullback explain-error E139`
 ''',
     ),
     (
@@ -538,7 +538,7 @@ ShapeError [E139] cond: one function gives *, the other None
   --> user.py:3:12
    |     return pb.cond(x[0] > 0, lambda: x, lambda: None)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: return the same structure from both      See docs/reference/errors.md#E139
+  try: return the same structure from both      See `pullback explain-error E139`
 ''',
     ),
     (
@@ -553,7 +553,7 @@ DTypeError [E121] cond: the test is f64, not a single bool
   --> user.py:3:12
    |     return pb.cond(x[0], lambda: x, lambda: -x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: compare, e.g. `x > 0`, or reduce with `any` or `all`      See docs/reference/errors.md#E121
+  try: compare, e.g. `x > 0`, or reduce with `any` or `all`      See `pullback explain-error E121`
 ''',
     ),
     (
@@ -566,7 +566,7 @@ TraceError [E149] pb.function was given a value of type int
   --> user.py:1:1
    | pb.vmap(3)
    | ^^^^^^^^^^
-  try: the function itself, not what a call of it gives: `f`, not `f(x)`      See docs/reference/errors.md#E149
+  try: the function itself, not what a call of it gives: `f`, not `f(x)`      See `pullback explain-error E149`
 ''',
     ),
     (
@@ -581,7 +581,7 @@ DerivativeError [E253] custom_derivative has no rule
   --> user.py:3:12
    |     return pb.custom_derivative(lambda y: y)(x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `jvp=` or `vjp=`; `pb.stop_gradient` makes a constant      See docs/reference/errors.md#E253
+  try: `jvp=` or `vjp=`; `pb.stop_gradient` makes a constant      See `pullback explain-error E253`
 ''',
     ),
     (
@@ -596,7 +596,7 @@ TraceError [E133] while_loop inside `build` or a reduction: each element would n
   --> user.py:3:43
    |     return pb.build(x.shape[0], lambda i: pb.while_loop(lambda y: y > 1, lambda y: y / 2, x[i]))
    |                                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: use `fold` with a fixed number of steps and `where`, or move the loop outside      See docs/reference/errors.md#E133
+  try: use `fold` with a fixed number of steps and `where`, or move the loop outside      See `pullback explain-error E133`
 ''',
     ),
 ]

@@ -22,7 +22,7 @@ TraceError [E134] the truth of a traced value (bool) is not known when the funct
   --> user.py:3:8
    |     if x > 0:
    |        ^^^^^
-  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See docs/reference/errors.md#E134
+  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -39,7 +39,7 @@ TraceError [E134] the truth of a traced value (bool) is not known when the funct
   --> user.py:3:11
    |     while x > 1.0:
    |           ^^^^^^^
-  try: `pb.while_loop(test, body, state)`      See docs/reference/errors.md#E134
+  try: `pb.while_loop(test, body, state)`      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -54,7 +54,7 @@ TraceError [E134] the truth of a traced value (bool) is not known when the funct
   --> user.py:3:21
    |     return pb.where(x > 0 and y > 0, x, y)
    |                     ^^^^^^^^^^^^^^^
-  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See docs/reference/errors.md#E134
+  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -69,7 +69,7 @@ TraceError [E134] the truth of a traced value (bool) is not known when the funct
   --> user.py:3:21
    |     return pb.where(not x > 0, x, -x)
    |                     ^^^^^^^^^
-  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See docs/reference/errors.md#E134
+  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -84,7 +84,7 @@ TraceError [E134] the truth of a traced value (bool) is not known when the funct
   --> user.py:3:21
    |     return pb.where(0 < x < 1, x, 0.0)
    |                     ^^^^^^^^^
-  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See docs/reference/errors.md#E134
+  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -99,7 +99,7 @@ TraceError [E134] the truth of a traced value (bool) is not known when the funct
   --> user.py:3:17
    |     return x if x > 0 else -x
    |                 ^^^^^
-  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See docs/reference/errors.md#E134
+  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -115,7 +115,7 @@ TraceError [E134] the truth of a traced value (bool) is not known when the funct
   --> user.py:3:12
    |     assert x > 0
    |            ^^^^^
-  try: check arguments before the call; `pb.in_range(i, n)` declares what indices are      See docs/reference/errors.md#E134
+  try: check arguments before the call; `pb.in_range(i, n)` declares what indices are      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -133,7 +133,7 @@ TraceError [E134] a traced value (the dim N) is no Python int, so `range` and th
   --> user.py:4:14
    |     for i in range(x.shape[0]):
    |              ^^^^^^^^^^^^^^^^^
-  try: `fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value      See docs/reference/errors.md#E134
+  try: `fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -150,7 +150,7 @@ TraceError [E134] a traced value (an index or Python int) is no Python int, so `
   --> user.py:3:14
    |     for _ in range(n):
    |              ^^^^^^^^
-  try: `fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value      See docs/reference/errors.md#E134
+  try: `fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -169,7 +169,7 @@ TraceError [E134] iteration over a traced value: x has N rows, not a number know
    |     for v in x:
    |     ^^^^^^^^^^^
    | x : f64[N]
-  try: `build`, `sum_over` or `fold` run over an extent      See docs/reference/errors.md#E134
+  try: `build`, `sum_over` or `fold` run over an extent      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -185,7 +185,7 @@ TraceError [E134] iteration over a traced value: x has N rows, not a number know
    |     return sum(v * i for i, v in enumerate(x))
    |                                  ^^^^^^^^^^^^
    | x : f64[N]
-  try: `pb.build(n, lambda i: ...)` or `pb.fold(n, start, lambda state, i: ...)`: i is the position      See docs/reference/errors.md#E134
+  try: `pb.build(n, lambda i: ...)` or `pb.fold(n, start, lambda state, i: ...)`: i is the position      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -201,7 +201,7 @@ TraceError [E134] iteration over a traced value: x has N rows, not a number know
    |     return sum(x)
    |            ^^^^^^
    | x : f64[N]
-  try: `pb.sum(x)`      See docs/reference/errors.md#E134
+  try: `pb.sum(x)`      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -217,7 +217,7 @@ TraceError [E134] iteration over a traced value: x has N rows, not a number know
    |     return max(x)
    |            ^^^^^^
    | x : f64[N]
-  try: `pb.max(x)`      See docs/reference/errors.md#E134
+  try: `pb.max(x)`      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -232,7 +232,7 @@ TraceError [E134] the truth of a traced value (bool) is not known when the funct
   --> user.py:3:12
    |     return max(x, y)
    |            ^^^^^^^^^
-  try: `pb.maximum(a, b)`, `pb.max(x)`      See docs/reference/errors.md#E134
+  try: `pb.maximum(a, b)`, `pb.max(x)`      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -247,7 +247,7 @@ TraceError [E134] len() is a Python int, and x has N rows
   --> user.py:3:16
    |     return x / len(x)
    |                ^^^^^^
-  try: `x.shape[0]` is their number      See docs/reference/errors.md#E134
+  try: `x.shape[0]` is their number      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -263,7 +263,7 @@ TraceError [E134] iteration over a traced value: x has N rows, not a number know
    |     return sum(a * b for a, b in zip(x, y))
    |                                  ^^^^^^^^^
    | x : f64[N]
-  try: `pb.build(n, lambda i: ...)` reads `x[i]` and `y[i]`      See docs/reference/errors.md#E134
+  try: `pb.build(n, lambda i: ...)` reads `x[i]` and `y[i]`      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -279,7 +279,7 @@ TraceError [E134] iteration over a traced value: x has N rows, not a number know
    |     return pb.stack(list(x))
    |                     ^^^^^^^
    | x : f64[N]
-  try: `build`, `sum_over` or `fold` run over an extent      See docs/reference/errors.md#E134
+  try: `build`, `sum_over` or `fold` run over an extent      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -294,7 +294,7 @@ TraceError [E134] float() of a traced value (f64): its value is not known when t
   --> user.py:3:12
    |     return float(x)
    |            ^^^^^^^^
-  try: `astype` converts; `pb.Static` makes an argument a Python value      See docs/reference/errors.md#E134
+  try: `astype` converts; `pb.Static` makes an argument a Python value      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -309,7 +309,7 @@ TraceError [E134] int() of a traced value (f64): its value is not known when the
   --> user.py:3:12
    |     return int(x)
    |            ^^^^^^
-  try: `astype` converts; `pb.Static` makes an argument a Python value      See docs/reference/errors.md#E134
+  try: `astype` converts; `pb.Static` makes an argument a Python value      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -324,7 +324,7 @@ TraceError [E134] the truth of a traced value (bool) is not known when the funct
   --> user.py:3:12
    |     return bool(x > 0)
    |            ^^^^^^^^^^^
-  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See docs/reference/errors.md#E134
+  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -339,7 +339,7 @@ UnknownNameError [E146] a traced array has no attribute 'item'
   --> user.py:3:12
    |     return x.item()
    |            ^^^^^^
-  try: return it: the call of the function gives NumPy arrays      See docs/reference/errors.md#E146
+  try: return it: the call of the function gives NumPy arrays      See `pullback explain-error E146`
 ''',
     ),
     (
@@ -354,7 +354,7 @@ TraceError [E134] `in` on a traced value is not known when the function is defin
   --> user.py:3:12
    |     return 1.0 in x
    |            ^^^^^^^^
-  try: `any_over(n, lambda i: x[i] == value)`      See docs/reference/errors.md#E134
+  try: `any_over(n, lambda i: x[i] == value)`      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -369,7 +369,7 @@ TraceError [E134] a traced value is no key of a dict or set: its value is not kn
   --> user.py:3:12
    |     return {1: 2.0}[x]
    |            ^^^^^^^^^^^
-  try: an int, a str or a tuple of these      See docs/reference/errors.md#E134
+  try: an int, a str or a tuple of these      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -384,7 +384,7 @@ TraceError [E134] a traced value (an index or Python int) is no Python int, so `
   --> user.py:3:12
    |     return [1.0, 2.0, 3.0][n] * x
    |            ^^^^^^^^^^^^^^^^^^
-  try: `fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value      See docs/reference/errors.md#E134
+  try: `fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -400,7 +400,7 @@ TraceError [E134] a traced value (the index i) is no Python int, so `range` and 
   --> user.py:4:34
    |     return pb.build(3, lambda i: table[i] * x[i])
    |                                  ^^^^^^^^
-  try: `pb.asarray(table)[i]`      See docs/reference/errors.md#E134
+  try: `pb.asarray(table)[i]`      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -415,7 +415,7 @@ TraceError [E134] round to digits of a traced value
   --> user.py:3:12
    |     return round(x, 2)
    |            ^^^^^^^^^^^
-  try: `pb.round(x * 1e2) / 1e2`      See docs/reference/errors.md#E134
+  try: `pb.round(x * 1e2) / 1e2`      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -430,7 +430,7 @@ TraceError [E134] a traced value (f64) cannot be written as '.2f': its value is 
   --> user.py:3:22
    |     return x * float(f"{x:.2f}")
    |                      ^^^^^^^^^^
-  try: return it, and print what the call gives      See docs/reference/errors.md#E134
+  try: return it, and print what the call gives      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -446,7 +446,7 @@ TraceError [E147] x[0] = ...: an array never changes
   --> user.py:3:5
    |     x[0] = 1.0
    |     ^^^^
-  try: `x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed      See docs/reference/errors.md#E147
+  try: `x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed      See `pullback explain-error E147`
 ''',
     ),
     (
@@ -463,7 +463,7 @@ TraceError [E147] y[:] = ...: an array never changes
   --> user.py:4:5
    |     y[:] = x
    |     ^^^^
-  try: `x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed      See docs/reference/errors.md#E147
+  try: `x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed      See `pullback explain-error E147`
 ''',
     ),
     (
@@ -479,7 +479,7 @@ TraceError [E147] x[0] = ...: an array never changes
   --> user.py:3:5
    |     x[0] += 1.0
    |     ^^^^
-  try: `x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed      See docs/reference/errors.md#E147
+  try: `x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed      See `pullback explain-error E147`
 ''',
     ),
     (
@@ -495,7 +495,7 @@ TraceError [E147] del x[0]: an array never changes
   --> user.py:3:9
    |     del x[0]
    |         ^^^^
-  try: `pb.concat([x[:i], x[i + 1:]])` is the array without one element      See docs/reference/errors.md#E147
+  try: `pb.concat([x[:i], x[i + 1:]])` is the array without one element      See `pullback explain-error E147`
 ''',
     ),
     (
@@ -511,7 +511,7 @@ UnknownNameError [E146] a traced array has no attribute that could be set
   --> user.py:3:5
    |     x.shape = (1,)
    |     ^^^^^^^
-  try: `x.reshape(...)` and `x.astype(...)` make other arrays      See docs/reference/errors.md#E146
+  try: `x.reshape(...)` and `x.astype(...)` make other arrays      See `pullback explain-error E146`
 ''',
     ),
     (
@@ -527,7 +527,7 @@ UnknownNameError [E146] a traced array has no attribute 'append'
   --> user.py:3:5
    |     x.append(1.0)
    |     ^^^^^^^^
-  try: arrays have a fixed size: `pb.concat([x, y])` makes another      See docs/reference/errors.md#E146
+  try: arrays have a fixed size: `pb.concat([x, y])` makes another      See `pullback explain-error E146`
 ''',
     ),
     (
@@ -545,7 +545,7 @@ TraceError [E136] numpy.add would write a traced value into a NumPy array
   --> user.py:5:5
    |     out += x
    |     ^^^^^^^^
-  try: `y = y + x` inside the function, and return it: arrays of the language never change      See docs/reference/errors.md#E136
+  try: `y = y + x` inside the function, and return it: arrays of the language never change      See `pullback explain-error E136`
 ''',
     ),
     (
@@ -562,7 +562,7 @@ TraceError [E147] an element of a NumPy array cannot become a traced value
   --> user.py:4:5
    |     table[0] = x[0]
    |     ^^^^^^^^
-  try: `x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed      See docs/reference/errors.md#E147
+  try: `x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed      See `pullback explain-error E147`
 ''',
     ),
     (
@@ -577,7 +577,7 @@ TraceError [E136] numpy.linalg.eig was given a traced array, whose values it nee
   --> user.py:3:12
    |     return np.linalg.eig(x)
    |            ^^^^^^^^^^^^^^^^
-  try: `dir(pb)` lists what there is      See docs/reference/errors.md#E136
+  try: `dir(pb)` lists what there is      See `pullback explain-error E136`
 ''',
     ),
     (
@@ -592,7 +592,7 @@ TraceError [E136] a traced array was given to NumPy, which needs its values
   --> user.py:3:12
    |     return np.array([x[0], x[1]])
    |            ^^^^^^^^^^^^^^^^^^^^^^
-  try: `pb.stack([a, b])` makes an array of traced values      See docs/reference/errors.md#E136
+  try: `pb.stack([a, b])` makes an array of traced values      See `pullback explain-error E136`
 ''',
     ),
     (
@@ -607,7 +607,7 @@ TraceError [E136] a traced array was given to NumPy, which needs its values
   --> user.py:3:12
    |     return np.asarray(x)
    |            ^^^^^^^^^^^^^
-  try: `pb.stack([a, b])` makes an array of traced values      See docs/reference/errors.md#E136
+  try: `pb.stack([a, b])` makes an array of traced values      See `pullback explain-error E136`
 ''',
     ),
     (
@@ -622,7 +622,7 @@ TraceError [E134] a traced value (the dim N) is no Python int, so `range` and th
   --> user.py:3:12
    |     return np.zeros(x.shape) + x
    |            ^^^^^^^^^^^^^^^^^
-  try: `pb.zeros`      See docs/reference/errors.md#E134
+  try: `pb.zeros`      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -637,7 +637,7 @@ TraceError [E134] a traced value (the dim N) is no Python int, so `range` and th
   --> user.py:3:16
    |     return x + np.random.normal(size=x.shape)
    |                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `pb.random`      See docs/reference/errors.md#E134
+  try: `pb.random`      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -652,7 +652,7 @@ TraceError [E134] float() of a traced value (f64): its value is not known when t
   --> user.py:3:12
    |     return math.sin(x)
    |            ^^^^^^^^^^^
-  try: `pb.sin`      See docs/reference/errors.md#E134
+  try: `pb.sin`      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -667,7 +667,7 @@ TraceError [E134] float() of a traced value (f64): its value is not known when t
   --> user.py:3:12
    |     return math.sqrt(x[0])
    |            ^^^^^^^^^^^^^^^
-  try: `pb.sqrt`      See docs/reference/errors.md#E134
+  try: `pb.sqrt`      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -683,7 +683,7 @@ TraceError [E136] W[i, j]: W is a NumPy array, whose indices are numbers, and an
   --> user.py:4:59
    |     return pb.build(3, lambda i: pb.sum_over(3, lambda j: W[i, j] * x[j]))
    |                                                           ^^^^^^^
-  try: `pb.asarray(W)[i, j]`      See docs/reference/errors.md#E136
+  try: `pb.asarray(W)[i, j]`      See `pullback explain-error E136`
 ''',
     ),
     (
@@ -699,7 +699,7 @@ TraceError [E136] W[n]: W is a NumPy array, whose indices are numbers, and an in
   --> user.py:4:12
    |     return W[n]
    |            ^^^^
-  try: `pb.asarray(W)[n]`      See docs/reference/errors.md#E136
+  try: `pb.asarray(W)[n]`      See `pullback explain-error E136`
 ''',
     ),
     (
@@ -715,7 +715,7 @@ TraceError [E134] float() of a traced value (f64): its value is not known when t
   --> user.py:3:11
    |     print("%f" % x)
    |           ^^^^^^^^
-  try: `fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value      See docs/reference/errors.md#E134
+  try: `fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -730,7 +730,7 @@ ShapeError [E106] slice: an extent must be known when the function is defined, a
   --> user.py:3:12
    |     return x[:n]
    |            ^^^^^
-  try: declare it as a dim (`pb.Size["S"]` for an integer argument)      See docs/reference/errors.md#E106
+  try: declare it as a dim (`pb.Size["S"]` for an integer argument)      See `pullback explain-error E106`
 ''',
     ),
     (
@@ -745,7 +745,7 @@ TraceError [E135] the step of a slice is an int other than 0
   --> user.py:3:12
    |     return x[::n]
    |            ^^^^^^
-  try: `pb.build(n, lambda i: x[i * step])` for one that is not known      See docs/reference/errors.md#E135
+  try: `pb.build(n, lambda i: x[i * step])` for one that is not known      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -761,7 +761,7 @@ TraceError [E134] iteration over a traced value: x has N rows, not a number know
    |     return sorted(x)
    |            ^^^^^^^^^
    | x : f64[N]
-  try: `build`, `sum_over` or `fold` run over an extent      See docs/reference/errors.md#E134
+  try: `build`, `sum_over` or `fold` run over an extent      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -776,7 +776,7 @@ TraceError [E134] a traced value is no key of a dict or set: its value is not kn
   --> user.py:3:12
    |     return {x: 1}
    |            ^^^^^^
-  try: an int, a str or a tuple of these      See docs/reference/errors.md#E134
+  try: an int, a str or a tuple of these      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -791,7 +791,7 @@ UnknownNameError [E146] a traced array has no attribute 'tolist'
   --> user.py:3:12
    |     return x.tolist()
    |            ^^^^^^^^
-  try: return it: the call of the function gives NumPy arrays      See docs/reference/errors.md#E146
+  try: return it: the call of the function gives NumPy arrays      See `pullback explain-error E146`
 ''',
     ),
     (
@@ -806,7 +806,7 @@ UnknownNameError [E146] a traced array has no attribute 'view'
   --> user.py:3:12
    |     return x.view(-1)
    |            ^^^^^^
-  try: `pb.reshape`      See docs/reference/errors.md#E146
+  try: `pb.reshape`      See `pullback explain-error E146`
 ''',
     ),
     (
@@ -821,7 +821,7 @@ TraceError [E147] `.at[...]` writes in JAX; here `x.at(i, fill=0)` reads, and ar
   --> user.py:3:12
    |     return x.at[0].set(1.0)
    |            ^^^^^^^
-  try: `x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed      See docs/reference/errors.md#E147
+  try: `x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed      See `pullback explain-error E147`
 ''',
     ),
     (
@@ -836,7 +836,7 @@ UnknownNameError [E146] a traced array has no attribute 'summ'
   --> user.py:3:12
    |     return x.summ()
    |            ^^^^^^
-  try: did you mean `sum`?      See docs/reference/errors.md#E146
+  try: did you mean `sum`?      See `pullback explain-error E146`
 ''',
     ),
 ]

@@ -21,7 +21,7 @@ DerivativeError [E201] grad(f): the result is f64[N], and a gradient is that of 
   --> user.py:4:1
    | pb.grad(f)(np.zeros(3))
    | ^^^^^^^^^^
-  try: reduce it, e.g. with `pb.sum`      See docs/reference/errors.md#E201
+  try: reduce it, e.g. with `pb.sum`      See `pullback explain-error E201`
 ''',
     ),
     (
@@ -37,7 +37,7 @@ DerivativeError [E201] grad(f): the result is i64, and a gradient is that of one
   --> user.py:4:1
    | pb.grad(f)(np.zeros(3))
    | ^^^^^^^^^^
-  try: return a floating-point value      See docs/reference/errors.md#E201
+  try: return a floating-point value      See `pullback explain-error E201`
 ''',
     ),
     (
@@ -53,7 +53,7 @@ DerivativeError [E202] grad(f): n is i64, and only floating-point values have a 
   --> user.py:4:1
    | pb.grad(f)(np.zeros(3, np.int64))
    | ^^^^^^^^^^
-  try: choose other parameters with `wrt=`, or convert the argument      See docs/reference/errors.md#E202
+  try: choose other parameters with `wrt=`, or convert the argument      See `pullback explain-error E202`
 ''',
     ),
     (
@@ -69,7 +69,7 @@ DerivativeError [E202] grad(f): k is static, and only floating-point values have
   --> user.py:4:1
    | pb.grad(f)(2, 3.0)
    | ^^^^^^^^^^
-  try: choose other parameters with `wrt=`, or convert the argument      See docs/reference/errors.md#E202
+  try: choose other parameters with `wrt=`, or convert the argument      See `pullback explain-error E202`
 ''',
     ),
     (
@@ -85,7 +85,7 @@ TraceError [E108] grad(f): wrt='weight' names no parameter
   --> user.py:4:1
    | pb.grad(f, wrt="weight")(np.zeros(3), np.zeros(3))
    | ^^^^^^^^^^^^^^^^^^^^^^^^
-  try: did you mean `weights`? There are weights, x      See docs/reference/errors.md#E108
+  try: did you mean `weights`? There are weights, x      See `pullback explain-error E108`
 ''',
     ),
     (
@@ -101,7 +101,7 @@ TraceError [E108] grad(f): wrt=1 names no parameter
   --> user.py:4:1
    | pb.grad(f, wrt=1)(np.zeros(3))
    | ^^^^^^^^^^^^^^^^^
-  try: one of x      See docs/reference/errors.md#E108
+  try: one of x      See `pullback explain-error E108`
 ''',
     ),
     (
@@ -118,7 +118,7 @@ TraceError [E145] pb.grad() got an unexpected keyword argument 'argnums'
    | pb.grad(f, argnums=1)
    | ^^^^^^^^^^^^^^^^^^^^^
    | The gradient of a function whose result is one number, as a traced function of the same arguments.
-  try: `wrt=`      See docs/reference/errors.md#E145
+  try: `wrt=`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -134,7 +134,7 @@ TraceError [E149] pb.function was given a value of type float64
   --> user.py:4:1
    | pb.grad(f(3.0))
    | ^^^^^^^^^^^^^^^
-  try: the function itself, not what a call of it gives: `f`, not `f(x)`      See docs/reference/errors.md#E149
+  try: the function itself, not what a call of it gives: `f`, not `f(x)`      See `pullback explain-error E149`
 ''',
     ),
     (
@@ -150,7 +150,7 @@ DerivativeError [E201] grad(f): the result is (*, *), and a gradient is that of 
   --> user.py:4:1
    | pb.grad(f)(3.0)
    | ^^^^^^^^^^
-  try: `has_aux=True` for results besides the first      See docs/reference/errors.md#E201
+  try: `has_aux=True` for results besides the first      See `pullback explain-error E201`
 ''',
     ),
     (
@@ -166,7 +166,7 @@ DerivativeError [E201] grad(f, has_aux=True): the result is *, not a pair (value
   --> user.py:4:1
    | pb.grad(f, has_aux=True)(3.0)
    | ^^^^^^^^^^^^^^^^^^^^^^^^
-  try: return `value, aux`      See docs/reference/errors.md#E201
+  try: return `value, aux`      See `pullback explain-error E201`
 ''',
     ),
     (
@@ -182,7 +182,7 @@ DerivativeError [E202] grad(f): x is i64, and only floating-point values have a 
   --> user.py:4:1
    | pb.grad(f)(3)
    | ^^^^^^^^^^
-  try: choose other parameters with `wrt=`, or convert the argument      See docs/reference/errors.md#E202
+  try: choose other parameters with `wrt=`, or convert the argument      See `pullback explain-error E202`
 ''',
     ),
     (
@@ -198,7 +198,7 @@ DerivativeError [E203] reverse mode needs a bound on the trips of a while_loop: 
   --> user.py:3:12
    |     return pb.while_loop(lambda y: y > 1.0, lambda y: y / 2, x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `max_trips=n`, the most steps it may take: its states are stored for each      See docs/reference/errors.md#E203
+  try: `max_trips=n`, the most steps it may take: its states are stored for each      See `pullback explain-error E203`
 ''',
     ),
     (
@@ -214,7 +214,7 @@ DerivativeError [E220] primals of f: a tuple of all arguments is needed, and thi
   --> user.py:4:1
    | pb.jvp(f)(np.zeros(3), np.ones(3))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: pass `(x,)`      See docs/reference/errors.md#E220
+  try: pass `(x,)`      See `pullback explain-error E220`
 ''',
     ),
     (
@@ -231,7 +231,7 @@ ShapeError [E111] f_jvp: axis 0 of x_dot has extent 4, but N = 3
    | pb.jvp(f)((np.zeros(3),), (np.ones(4),))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | N = 3 from axis 0 of x
-  try: pass arrays whose extents agree, or give different dims different names      See docs/reference/errors.md#E111
+  try: pass arrays whose extents agree, or give different dims different names      See `pullback explain-error E111`
 ''',
     ),
     (
@@ -247,7 +247,7 @@ DerivativeError [E220] jvp(f): tangents is (*, *), where (*,) is needed
   --> user.py:4:1
    | pb.jvp(f)((np.zeros(3),), (np.ones(3), np.ones(3)))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: pass (*,); each * is an array, or None for zero      See docs/reference/errors.md#E220
+  try: pass (*,); each * is an array, or None for zero      See `pullback explain-error E220`
 ''',
     ),
     (
@@ -264,7 +264,7 @@ TraceError [E145] pb.jvp() takes 1 positional argument but 3 were given
    | pb.jvp(f, (np.zeros(3),), (np.ones(3),))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | The function with its Jacobian-vector product: `jvp(f)(primals, tangents) -> (out, tangent)`.
-  try: `pb.jvp(f)`      See docs/reference/errors.md#E145
+  try: `pb.jvp(f)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -280,7 +280,7 @@ TraceError [E145] f_vjp() got no value for 'cotangent'
   --> user.py:4:1
    | pb.vjp(f)(np.zeros(3))
    | ^^^^^^^^^^^^^^^^^^^^^^
-  try: `f_vjp(x, cotangent)`      See docs/reference/errors.md#E145
+  try: `f_vjp(x, cotangent)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -297,7 +297,7 @@ ShapeError [E111] f_vjp: axis 0 of out_bar has extent 4, but N = 3
    | pb.vjp(f)(np.zeros(3), cotangent=np.ones(4))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | N = 3 from axis 0 of x
-  try: pass arrays whose extents agree, or give different dims different names      See docs/reference/errors.md#E111
+  try: pass arrays whose extents agree, or give different dims different names      See `pullback explain-error E111`
 ''',
     ),
     (
@@ -313,7 +313,7 @@ TraceError [E108] wrt is of type ndarray, and names no parameter
   --> user.py:4:13
    | out, back = pb.vjp(f, np.zeros(3))
    |             ^^^^^^^^^^^^^^^^^^^^^^
-  try: the name or the position of a parameter, or a tuple of these; arguments go to the derivative: `pb.grad(f)(x)`      See docs/reference/errors.md#E108
+  try: the name or the position of a parameter, or a tuple of these; arguments go to the derivative: `pb.grad(f)(x)`      See `pullback explain-error E108`
 ''',
     ),
     (
@@ -329,7 +329,7 @@ DerivativeError [E201] grad(f): the result is f64[N], and a gradient is that of 
   --> user.py:4:1
    | pb.hessian(f)(np.zeros(3))
    | ^^^^^^^^^^^^^
-  try: reduce it, e.g. with `pb.sum`      See docs/reference/errors.md#E201
+  try: reduce it, e.g. with `pb.sum`      See `pullback explain-error E201`
 ''',
     ),
     (
@@ -345,7 +345,7 @@ DerivativeError [E221] jacobian(f): mode='backward' is not available
   --> user.py:4:1
    | pb.jacobian(f, mode="backward")(np.zeros(3))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: "auto", "forward", "reverse", "mixed"      See docs/reference/errors.md#E221
+  try: "auto", "forward", "reverse", "mixed"      See `pullback explain-error E221`
 ''',
     ),
     (
@@ -361,7 +361,7 @@ DerivativeError [E222] jacobian(f): no result is floating-point: the result is b
   --> user.py:4:1
    | pb.jacobian(f)(np.zeros(3))
    | ^^^^^^^^^^^^^^
-  try: return the value before it is rounded or compared      See docs/reference/errors.md#E222
+  try: return the value before it is rounded or compared      See `pullback explain-error E222`
 ''',
     ),
     (
@@ -378,7 +378,7 @@ ShapeError [E111] f_hvp: axis 0 of x_dot has extent 4, but N = 3
    | pb.hvp(f)((np.zeros(3),), np.ones(4))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | N = 3 from axis 0 of x
-  try: pass arrays whose extents agree, or give different dims different names      See docs/reference/errors.md#E111
+  try: pass arrays whose extents agree, or give different dims different names      See `pullback explain-error E111`
 ''',
     ),
     (
@@ -394,7 +394,7 @@ DerivativeError [E220] args of f: a tuple of all arguments is needed, and this i
   --> user.py:4:1
    | pb.hvp(f)(np.zeros(3), np.ones(3))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: pass `(x,)`      See docs/reference/errors.md#E220
+  try: pass `(x,)`      See `pullback explain-error E220`
 ''',
     ),
     (
@@ -410,7 +410,7 @@ DerivativeError [E223] vmap(f): in_axes gives 1 for the 2 parameters of f
   --> user.py:4:1
    | pb.vmap(f, in_axes=(0,))(np.zeros((2, 3)), np.zeros((2, 3)))
    | ^^^^^^^^^^^^^^^^^^^^^^^^
-  try: one item for each of x, y      See docs/reference/errors.md#E223
+  try: one item for each of x, y      See `pullback explain-error E223`
 ''',
     ),
     (
@@ -426,7 +426,7 @@ ShapeError [E224] vmap(f): x is an array of 2 axes and has no axis 2 to map over
   --> user.py:4:1
    | pb.vmap(f, in_axes=2)(np.zeros((2, 3)))
    | ^^^^^^^^^^^^^^^^^^^^^
-  try: `in_axes` with None in its place: the same value is used for all      See docs/reference/errors.md#E224
+  try: `in_axes` with None in its place: the same value is used for all      See `pullback explain-error E224`
 ''',
     ),
     (
@@ -442,7 +442,7 @@ ShapeError [E224] vmap(f): y is a single value and has no axis 0 to map over
   --> user.py:4:1
    | pb.vmap(f)(np.zeros(3), 2.0)
    | ^^^^^^^^^^
-  try: `in_axes` with None in its place: the same value is used for all      See docs/reference/errors.md#E224
+  try: `in_axes` with None in its place: the same value is used for all      See `pullback explain-error E224`
 ''',
     ),
     (
@@ -459,7 +459,7 @@ ShapeError [E111] f_vmap: axis 0 of y has extent 4, but B = 2
    | pb.vmap(f)(np.zeros((2, 3)), np.zeros((4, 3)))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | B = 2 from axis 0 of x
-  try: pass arrays whose extents agree, or give different dims different names      See docs/reference/errors.md#E111
+  try: pass arrays whose extents agree, or give different dims different names      See `pullback explain-error E111`
 ''',
     ),
     (
@@ -475,7 +475,7 @@ DerivativeError [E223] vmap(f): in_axes=None maps no argument
   --> user.py:4:1
    | pb.vmap(f, in_axes=None)(np.zeros(3))
    | ^^^^^^^^^^^^^^^^^^^^^^^^
-  try: an int for at least one parameter      See docs/reference/errors.md#E223
+  try: an int for at least one parameter      See `pullback explain-error E223`
 ''',
     ),
     (
@@ -491,7 +491,7 @@ DerivativeError [E223] vmap(f): out_axes gives 3 for the result, which has 1 axe
   --> user.py:4:1
    | pb.vmap(f, out_axes=3)(np.zeros((2, 3)))
    | ^^^^^^^^^^^^^^^^^^^^^^
-  try: an int from -1 to 0      See docs/reference/errors.md#E223
+  try: an int from -1 to 0      See `pullback explain-error E223`
 ''',
     ),
     (
@@ -505,7 +505,7 @@ TraceError [E145] pb.grad() missing 1 required positional argument: 'f'
    | pb.grad()
    | ^^^^^^^^^
    | The gradient of a function whose result is one number, as a traced function of the same arguments.
-  try: `pb.grad(f, wrt=None, has_aux=False)`      See docs/reference/errors.md#E145
+  try: `pb.grad(f, wrt=None, has_aux=False)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -522,7 +522,7 @@ UnknownNameError [E146] a traced array has no attribute 'backward'
   --> user.py:4:5
    |     y.backward()
    |     ^^^^^^^^^^
-  try: `pb.grad(f)` is the function that gives the gradient of f      See docs/reference/errors.md#E146
+  try: `pb.grad(f)` is the function that gives the gradient of f      See `pullback explain-error E146`
 ''',
     ),
     (
@@ -537,7 +537,7 @@ UnknownNameError [E146] a traced array has no attribute 'detach'
   --> user.py:3:12
    |     return x.detach() * x
    |            ^^^^^^^^
-  try: `pb.stop_gradient`      See docs/reference/errors.md#E146
+  try: `pb.stop_gradient`      See `pullback explain-error E146`
 ''',
     ),
     (
@@ -553,7 +553,7 @@ UnknownNameError [E146] a traced array has no attribute that could be set
   --> user.py:3:5
    |     x.requires_grad = True
    |     ^^^^^^^^^^^^^^^
-  try: `x.reshape(...)` and `x.astype(...)` make other arrays      See docs/reference/errors.md#E146
+  try: `x.reshape(...)` and `x.astype(...)` make other arrays      See `pullback explain-error E146`
 ''',
     ),
     (
@@ -569,7 +569,7 @@ TraceError [E108] wrt is of type float, and names no parameter
   --> user.py:4:1
    | pb.grad(f, wrt=0.5)(np.zeros(3))
    | ^^^^^^^^^^^^^^^^^^^
-  try: the name or the position of a parameter, or a tuple of these; arguments go to the derivative: `pb.grad(f)(x)`      See docs/reference/errors.md#E108
+  try: the name or the position of a parameter, or a tuple of these; arguments go to the derivative: `pb.grad(f)(x)`      See `pullback explain-error E108`
 ''',
     ),
 ]

@@ -20,7 +20,7 @@ TraceError [E145] sum() got an unexpected keyword argument 'dim'
   --> user.py:3:12
    |     return x.sum(dim=1)
    |            ^^^^^^^^^^^^
-  try: `axis=`      See docs/reference/errors.md#E145
+  try: `axis=`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -35,7 +35,7 @@ TraceError [E145] mean() takes from 1 to 3 positional arguments but 4 were given
   --> user.py:3:12
    |     return x.mean(0, True, 3)
    |            ^^^^^^^^^^^^^^^^^^
-  try: `mean(x, axis=None, keepdims=False)`      See docs/reference/errors.md#E145
+  try: `mean(x, axis=None, keepdims=False)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -50,7 +50,7 @@ ShapeError [E103] set at 5 of an axis of 3: not known to be in range
   --> user.py:3:12
    |     return x.set(5, 1.0)
    |            ^^^^^^^^^^^^^
-  try: a condition on the index in `where`, or another index      See docs/reference/errors.md#E103
+  try: a condition on the index in `where`, or another index      See `pullback explain-error E103`
 ''',
     ),
     (
@@ -66,7 +66,7 @@ ShapeError [E101] set: shapes [N] and [M] do not broadcast: axis 0 of selected =
    |     return x.set(slice(None), y)
    |            ^^^^^^^^^^^^^^^^^^^^^
    | selected : f64[N]      y : f64[M]
-  try: give both the same dim name in the annotations if they are equal, or reshape one of them      See docs/reference/errors.md#E101
+  try: give both the same dim name in the annotations if they are equal, or reshape one of them      See `pullback explain-error E101`
 ''',
     ),
     (
@@ -81,7 +81,7 @@ TraceError [E145] set() missing 1 required positional argument: 'value'
   --> user.py:3:12
    |     return x.set(0)
    |            ^^^^^^^^
-  try: `set(index, value)`      See docs/reference/errors.md#E145
+  try: `set(index, value)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -97,7 +97,7 @@ DTypeError [E120] set: i64[N] and a Python float have no common element type
    |     return x.set(0, 1.5)
    |            ^^^^^^^^^^^^^
    | x : i64[N]      right operand : a Python float
-  try: `x.astype(pb.float64)` converts one side      See docs/reference/errors.md#E120
+  try: `x.astype(pb.float64)` converts one side      See `pullback explain-error E120`
 ''',
     ),
     (
@@ -113,7 +113,7 @@ ShapeError [E102] solve: a has N rows, b has M rows
    |     return pb.linalg.solve(a, b)
    |            ^^^^^^^^^^^^^^^^^^^^^
    | a : f64[N, N]      b : f64[M]
-  try: a right-hand side of rank 1 is one vector, of higher rank a stack of matrices      See docs/reference/errors.md#E102
+  try: a right-hand side of rank 1 is one vector, of higher rank a stack of matrices      See `pullback explain-error E102`
 ''',
     ),
     (
@@ -129,7 +129,7 @@ DTypeError [E121] inv takes floating-point matrices, not i64[N, N]
    |     return pb.linalg.inv(a)
    |            ^^^^^^^^^^^^^^^^
    | a : i64[N, N]
-  try: convert with `astype(pb.float64)`      See docs/reference/errors.md#E121
+  try: convert with `astype(pb.float64)`      See `pullback explain-error E121`
 ''',
     ),
     (
@@ -145,7 +145,7 @@ ShapeError [E104] det takes square matrices, and a is [N]
    |     return pb.linalg.det(a)
    |            ^^^^^^^^^^^^^^^^
    | a : f64[N]
-  try: the last two axes make up a matrix, axes in front of them a stack      See docs/reference/errors.md#E104
+  try: the last two axes make up a matrix, axes in front of them a stack      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -160,7 +160,7 @@ UnknownNameError [E146] pullback.linalg has no 'eigenvalues'
   --> user.py:3:12
    |     return pb.linalg.eigenvalues(a)
    |            ^^^^^^^^^^^^^^^^^^^^^
-  try: did you mean `pb.linalg.eigvalsh`?      See docs/reference/errors.md#E146
+  try: did you mean `pb.linalg.eigvalsh`?      See `pullback explain-error E146`
 ''',
     ),
     (
@@ -175,7 +175,7 @@ TraceError [E136] numpy.linalg.norm was given a traced array, whose values it ne
   --> user.py:3:12
    |     return np.linalg.norm(a)
    |            ^^^^^^^^^^^^^^^^^
-  try: `pb.linalg.vector_norm(x)`, `pb.linalg.matrix_norm(x)`      See docs/reference/errors.md#E136
+  try: `pb.linalg.vector_norm(x)`, `pb.linalg.matrix_norm(x)`      See `pullback explain-error E136`
 ''',
     ),
     (
@@ -192,7 +192,7 @@ ShapeError [E104] einsum: l of the result is in no operand
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | ij,jk->il
    |         ^
-  try: take it away, or give it an operand      See docs/reference/errors.md#E104
+  try: take it away, or give it an operand      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -210,7 +210,7 @@ ShapeError [E102] einsum: j is M in a and K in b
    | ij,jk->ik
    |    ^
    | a : f64[N, M]      b : f64[K, L]
-  try: give equal dims one name in the annotations      See docs/reference/errors.md#E102
+  try: give equal dims one name in the annotations      See `pullback explain-error E102`
 ''',
     ),
     (
@@ -226,7 +226,7 @@ ShapeError [E104] take_along_axis takes integers of as many axes as the array ha
    |     return pb.take_along_axis(x, i, axis=1)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N, M]      i : i64[N]
-  See docs/reference/errors.md#E104
+  See `pullback explain-error E104`
 ''',
     ),
     (
@@ -242,7 +242,7 @@ ShapeError [E104] matrix_transpose: the array has fewer than two axes
    |     return x.mT
    |            ^^^^
    | x : f64[N]
-  See docs/reference/errors.md#E104
+  See `pullback explain-error E104`
 ''',
     ),
     (
@@ -258,7 +258,7 @@ ShapeError [E102] matmul: the inner extents differ: extent of x = N, extent of y
    |     return x @ y
    |            ^^^^^
    | x : f64[N]      y : f64[M]
-  try: transpose one side (`w.T`), or give equal dims one name in the annotations      See docs/reference/errors.md#E102
+  try: transpose one side (`w.T`), or give equal dims one name in the annotations      See `pullback explain-error E102`
 ''',
     ),
     (
@@ -274,7 +274,7 @@ ShapeError [E104] diff: axis 1 of an array with 1 axis
    |     return pb.diff(x, axis=1)
    |            ^^^^^^^^^^^^^^^^^^
    | x : f64[N]
-  try: an int from 0 to 0, or from the end as -1      See docs/reference/errors.md#E104
+  try: an int from 0 to 0, or from the end as -1      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -290,7 +290,7 @@ DTypeError [E121] logsumexp takes floating-point values, not i64[N]
    |     return pb.logsumexp(x)
    |            ^^^^^^^^^^^^^^^
    | x : i64[N]
-  try: convert with `astype(pb.float64)` first      See docs/reference/errors.md#E121
+  try: convert with `astype(pb.float64)` first      See `pullback explain-error E121`
 ''',
     ),
     (
@@ -307,7 +307,7 @@ TraceError [E134] iteration over a traced value: x has N rows, not a number know
    |     a, b = pb.unstack(x)
    |            ^^^^^^^^^^^^^
    | x : f64[N, M]
-  try: `build`, `sum_over` or `fold` run over an extent      See docs/reference/errors.md#E134
+  try: `build`, `sum_over` or `fold` run over an extent      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -322,7 +322,7 @@ ShapeError [E104] tril takes matrices, and f64[N] was given
   --> user.py:3:12
    |     return pb.tril(x)
    |            ^^^^^^^^^^
-  try: `x[None, :]` is a matrix of one row      See docs/reference/errors.md#E104
+  try: `x[None, :]` is a matrix of one row      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -338,7 +338,7 @@ ShapeError [E104] diagonal: the array has fewer than two axes
    |     return pb.trace(x)
    |            ^^^^^^^^^^^
    | x : f64[N]
-  try: `pb.eye(n) * x` is a matrix with x on its diagonal      See docs/reference/errors.md#E104
+  try: `pb.eye(n) * x` is a matrix with x on its diagonal      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -353,7 +353,7 @@ ShapeError [E104] arange: a step of 0 reaches no stop
   --> user.py:3:12
    |     return pb.arange(0, 10, 0)
    |            ^^^^^^^^^^^^^^^^^^^
-  try: a number above 0, or below      See docs/reference/errors.md#E104
+  try: a number above 0, or below      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -368,7 +368,7 @@ TraceError [E135] eye: 2.5 is not an extent
   --> user.py:3:12
    |     return pb.eye(2.5)
    |            ^^^^^^^^^^^
-  try: give an int, a dim such as x.shape[0], or a tuple of them      See docs/reference/errors.md#E135
+  try: give an int, a dim such as x.shape[0], or a tuple of them      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -383,7 +383,7 @@ TraceError [E145] full() missing 1 required positional argument: 'fill_value'
   --> user.py:3:12
    |     return pb.full(3)
    |            ^^^^^^^^^^
-  try: `full(shape, fill_value, *, dtype=None)`      See docs/reference/errors.md#E145
+  try: `full(shape, fill_value, *, dtype=None)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -399,7 +399,7 @@ ShapeError [E101] stack: shapes [2] and [1] differ
    |     return pb.asarray([[1.0, 2.0], [3.0]])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | stack : f64[2]      stack : f64[1]
-  try: `pb.concat` joins arrays of different extents along an axis they have      See docs/reference/errors.md#E101
+  try: `pb.concat` joins arrays of different extents along an axis they have      See `pullback explain-error E101`
 ''',
     ),
     (
@@ -415,7 +415,7 @@ ShapeError [E101] stack: shapes [N] and [] differ
    |     return pb.stack([x, 1.0])
    |            ^^^^^^^^^^^^^^^^^^
    | x : f64[N]      other : a Python float
-  try: `pb.concat` joins arrays of different extents along an axis they have      See docs/reference/errors.md#E101
+  try: `pb.concat` joins arrays of different extents along an axis they have      See `pullback explain-error E101`
 ''',
     ),
     (
@@ -431,7 +431,7 @@ ShapeError [E106] repeat: an extent must be known when the function is defined, 
    |     return pb.repeat(x, x)
    |            ^^^^^^^^^^^^^^^
    | x : f64[N]
-  try: `x.shape[0]`: an extent of the array      See docs/reference/errors.md#E106
+  try: `x.shape[0]`: an extent of the array      See `pullback explain-error E106`
 ''',
     ),
     (
@@ -446,7 +446,7 @@ TraceError [E145] astype() missing 1 required positional argument: 'dtype'
   --> user.py:3:12
    |     return x.astype()
    |            ^^^^^^^^^^
-  try: `astype(value, dtype)`      See docs/reference/errors.md#E145
+  try: `astype(value, dtype)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -462,7 +462,7 @@ ShapeError [E101] broadcast_to: shapes [N, M] and [3] do not broadcast: axis 1 o
    |     return pb.broadcast_to(x, (3,))
    |            ^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N, M]      right operand : f64[3]
-  try: give both the same dim name in the annotations if they are equal, or reshape one of them      See docs/reference/errors.md#E101
+  try: give both the same dim name in the annotations if they are equal, or reshape one of them      See `pullback explain-error E101`
 ''',
     ),
     (
@@ -478,7 +478,7 @@ ShapeError [E104] x has 1 axis, and 2 indices were given
    |     return x.at(0, 1)
    |            ^^^^^^^^^^
    | x : f64[N]
-  try: one index for each axis at most      See docs/reference/errors.md#E104
+  try: one index for each axis at most      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -494,7 +494,7 @@ DTypeError [E120] at: i64[N] and a Python float have no common element type
    |     return x.at(0, fill=0.5)
    |            ^^^^^^^^^^^^^^^^^
    | x : i64[N]      right operand : a Python float
-  try: `x.astype(pb.float64)` converts one side      See docs/reference/errors.md#E120
+  try: `x.astype(pb.float64)` converts one side      See `pullback explain-error E120`
 ''',
     ),
     (
@@ -509,7 +509,7 @@ TraceError [E135] index: a slice is neither an array nor a number
   --> user.py:3:12
    |     return x.at(slice(0, 2))
    |            ^^^^^^^^^^^^^^^^^
-  try: pass an array, or build one with `stack` or `build`      See docs/reference/errors.md#E135
+  try: pass an array, or build one with `stack` or `build`      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -524,7 +524,7 @@ TraceError [E145] where() missing 1 required positional argument: 'x2'
   --> user.py:3:12
    |     return pb.where(x > 0, x)
    |            ^^^^^^^^^^^^^^^^^^
-  try: `where(condition, x1, x2)`      See docs/reference/errors.md#E145
+  try: `where(condition, x1, x2)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -539,7 +539,7 @@ TraceError [E145] where() missing 2 required positional arguments: 'x1' and 'x2'
   --> user.py:3:12
    |     return pb.where(x > 0)
    |            ^^^^^^^^^^^^^^^
-  try: `where(condition, x1, x2)`      See docs/reference/errors.md#E145
+  try: `where(condition, x1, x2)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -554,7 +554,7 @@ DTypeError [E121] in_range takes integers, not f64[N]
   --> user.py:3:12
    |     return pb.in_range(x, 3)
    |            ^^^^^^^^^^^^^^^^^
-  See docs/reference/errors.md#E121
+  See `pullback explain-error E121`
 ''',
     ),
     (
@@ -569,7 +569,7 @@ TraceError [E137] sum_over: the function takes 1 argument, and 2 are given
   --> user.py:3:12
    |     return pb.sum_over(x.shape, lambda i: x[i, 0])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `lambda i, j: ...`      See docs/reference/errors.md#E137
+  try: `lambda i, j: ...`      See `pullback explain-error E137`
 ''',
     ),
     (
@@ -584,7 +584,7 @@ ShapeError [E105] max_over: the extent is 0, and there is no largest or smallest
   --> user.py:3:12
    |     return pb.max_over(0, lambda i: x[i])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  See docs/reference/errors.md#E105
+  See `pullback explain-error E105`
 ''',
     ),
     (
@@ -599,7 +599,7 @@ ShapeError [E106] build: the extent i depends on an index, so rows would differ 
   --> user.py:3:43
    |     return pb.build(x.shape[0], lambda i: pb.build(i, lambda j: x[j]))
    |                                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: build the largest extent, with `where` for the rest      See docs/reference/errors.md#E106
+  try: build the largest extent, with `where` for the rest      See `pullback explain-error E106`
 ''',
     ),
     (
@@ -614,7 +614,7 @@ DTypeError [E139] fold: state starts as f64, the function gives f32
   --> user.py:3:12
    |     return pb.fold(x.shape[0], s, lambda total, i: x[i])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: convert the initial state or the result with `astype`      See docs/reference/errors.md#E139
+  try: convert the initial state or the result with `astype`      See `pullback explain-error E139`
 ''',
     ),
     (
@@ -629,7 +629,7 @@ TraceError [E139] scan: the function gives tuple, not a pair (state, row)
   --> user.py:3:12
    |     return pb.scan(x.shape[0], 0.0, lambda total, i: (total, x[i], i))
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: return `state, row`      See docs/reference/errors.md#E139
+  try: return `state, row`      See `pullback explain-error E139`
 ''',
     ),
     (
@@ -644,7 +644,7 @@ DTypeError [E139] while_loop: state starts as f64, the function gives bool
   --> user.py:3:12
    |     return pb.while_loop(lambda y: y > 1, lambda y: y > 2, x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: convert the initial state or the result with `astype`      See docs/reference/errors.md#E139
+  try: convert the initial state or the result with `astype`      See `pullback explain-error E139`
 ''',
     ),
     (
@@ -659,7 +659,7 @@ TraceError [E144] while_loop: at_limit='report' without max_trips
   --> user.py:3:12
    |     return pb.while_loop(lambda y: y > 1, lambda y: y / 2, x, at_limit="report")
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: "error", or "report" and a limit of trips      See docs/reference/errors.md#E144
+  try: "error", or "report" and a limit of trips      See `pullback explain-error E144`
 ''',
     ),
     (
@@ -674,7 +674,7 @@ TraceError [E145] cond() missing 1 required positional argument: 'otherwise'
   --> user.py:3:12
    |     return pb.cond(x > 0, lambda: x)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `cond(test, then, otherwise, *operands)`      See docs/reference/errors.md#E145
+  try: `cond(test, then, otherwise, *operands)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -690,7 +690,7 @@ TraceError [E149] pb.function was given a value of type float64
   --> user.py:4:1
    | pb.vmap(f(np.zeros(3)))
    | ^^^^^^^^^^^^^^^^^^^^^^^
-  try: the function itself, not what a call of it gives: `f`, not `f(x)`      See docs/reference/errors.md#E149
+  try: the function itself, not what a call of it gives: `f`, not `f(x)`      See `pullback explain-error E149`
 ''',
     ),
     (
@@ -707,7 +707,7 @@ TraceError [E145] pb.vmap() got an unexpected keyword argument 'axis'
    | pb.vmap(f, axis=1)
    | ^^^^^^^^^^^^^^^^^^
    | The function applied along an axis of its arguments, all at once.
-  try: `pb.vmap(f, in_axes=0, out_axes=0)`      See docs/reference/errors.md#E145
+  try: `pb.vmap(f, in_axes=0, out_axes=0)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -723,7 +723,7 @@ TraceError [E137] <lambda>, its jvp: the function takes 2 arguments, and 3 are g
   --> user.py:4:1
    | pb.grad(root)(2.0)
    | ^^^^^^^^^^^^^^^^^^
-  try: `lambda primals, out, tangents: ...`      See docs/reference/errors.md#E137
+  try: `lambda primals, out, tangents: ...`      See `pullback explain-error E137`
 ''',
     ),
     (
@@ -739,7 +739,7 @@ DerivativeError [E252] <lambda>: its jvp gives f64[2] for result, which is f64
   --> user.py:4:1
    | pb.grad(root)(2.0)
    | ^^^^^^^^^^^^^^^^^^
-  try: return one tangent for each result, of its shape and element type      See docs/reference/errors.md#E252
+  try: return one tangent for each result, of its shape and element type      See `pullback explain-error E252`
 ''',
     ),
     (
@@ -752,7 +752,7 @@ TraceError [E149] pb.function was given a value of type int
   --> user.py:1:1
    | pb.checkpoint(3)
    | ^^^^^^^^^^^^^^^^
-  try: the function itself, not what a call of it gives: `f`, not `f(x)`      See docs/reference/errors.md#E149
+  try: the function itself, not what a call of it gives: `f`, not `f(x)`      See `pullback explain-error E149`
 ''',
     ),
     (
@@ -765,7 +765,7 @@ TraceError [E132] pb.stop_gradient is part of the language, and no function is b
   --> user.py:1:1
    | pb.stop_gradient(np.zeros(3))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: put it inside a function marked `@pb.function`; `pb.function(pb.stop_gradient)(...)` computes it at once      See docs/reference/errors.md#E132
+  try: put it inside a function marked `@pb.function`; `pb.function(pb.stop_gradient)(...)` computes it at once      See `pullback explain-error E132`
 ''',
     ),
     (
@@ -781,7 +781,7 @@ ShapeError [E110] x has 2 axes, its annotation Float64["N"] has 1
   --> user.py:4:1
    | f([[1.0], [2.0]])
    | ^^^^^^^^^^^^^^^^^
-  try: pass an array with the axes of the annotation      See docs/reference/errors.md#E110
+  try: pass an array with the axes of the annotation      See `pullback explain-error E110`
 ''',
     ),
     (
@@ -797,7 +797,7 @@ TraceError [E138] x: the list holds no numbers, or rows that differ in length
   --> user.py:4:1
    | f([1.0, None])
    | ^^^^^^^^^^^^^^
-  try: nested lists of numbers, all rows of one length      See docs/reference/errors.md#E138
+  try: nested lists of numbers, all rows of one length      See `pullback explain-error E138`
 ''',
     ),
     (
@@ -813,7 +813,7 @@ DTypeError [E123] x has foreign byte order (>f8)
   --> user.py:4:1
    | f(np.zeros(3, ">f8"))
    | ^^^^^^^^^^^^^^^^^^^^^
-  try: `x.astype(np.float64)` converts it      See docs/reference/errors.md#E123
+  try: `x.astype(np.float64)` converts it      See `pullback explain-error E123`
 ''',
     ),
     (
@@ -831,7 +831,7 @@ TraceError [E138] x: a Series was given where an array is needed
   --> user.py:6:1
    | f(Series())
    | ^^^^^^^^^^^
-  try: pass a NumPy array, or an object with DLPack or the buffer protocol      See docs/reference/errors.md#E138
+  try: pass a NumPy array, or an object with DLPack or the buffer protocol      See `pullback explain-error E138`
 ''',
     ),
     (
@@ -848,7 +848,7 @@ TraceError [E145] run() got 2 arguments by position, and takes 1
   --> user.py:5:1
    | Model().run(np.zeros(3))
    | ^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `run(x)`      See docs/reference/errors.md#E145
+  try: `run(x)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -866,7 +866,7 @@ DTypeError [E122] y is f32 and x is f64: `Float` is one type in a call
   --> user.py:6:12
    |     return g(x, y)
    |            ^^^^^^^
-  try: `y.astype(np.float64)` converts it      See docs/reference/errors.md#E122
+  try: `y.astype(np.float64)` converts it      See `pullback explain-error E122`
 ''',
     ),
     (
@@ -881,7 +881,7 @@ DTypeError [E150] f: the result is f64[N], its annotation says Float32["N"]
   --> user.py:3:5
    |     return x + y
    |     ^^^^^^^^^^^^
-  try: return what the annotation says, or change it: `Float64[Array, "N"]`      See docs/reference/errors.md#E150
+  try: return what the annotation says, or change it: `Float64[Array, "N"]`      See `pullback explain-error E150`
 ''',
     ),
     (
@@ -898,7 +898,7 @@ TraceError [E134] the truth of a traced value (a Python bool) is not known when 
   --> user.py:3:5
    |     if training:
    |     ^^^^^^^^^^^^
-  try: `training: pb.Static` makes it a Python value; `cond` chooses when the function runs      See docs/reference/errors.md#E134
+  try: `training: pb.Static` makes it a Python value; `cond` chooses when the function runs      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -914,7 +914,7 @@ ShapeError [E106] zeros: an extent must be known when the function is defined, a
   --> user.py:3:12
    |     return pb.zeros(sizes[0])
    |            ^^^^^^^^^^^^^^^^^^
-  try: declare it as a dim (`pb.Size["S"]` for an integer argument)      See docs/reference/errors.md#E106
+  try: declare it as a dim (`pb.Size["S"]` for an integer argument)      See `pullback explain-error E106`
 ''',
     ),
     (
@@ -930,7 +930,7 @@ ShapeError [E106] zeros: an extent must be known when the function is defined, a
   --> user.py:3:12
    |     return pb.zeros(shape)
    |            ^^^^^^^^^^^^^^^
-  try: declare it as a dim (`pb.Size["S"]` for an integer argument)      See docs/reference/errors.md#E106
+  try: declare it as a dim (`pb.Size["S"]` for an integer argument)      See `pullback explain-error E106`
 ''',
     ),
     (
@@ -946,7 +946,7 @@ TraceError [E135] operand: a list is neither an array nor a number
   --> user.py:3:12
    |     return pb.sum(xs)
    |            ^^^^^^^^^^
-  try: `pb.asarray(...)` makes an array of a list      See docs/reference/errors.md#E135
+  try: `pb.asarray(...)` makes an array of a list      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -962,7 +962,7 @@ TraceError [E136] a traced array was given to NumPy, which needs its values
   --> user.py:3:12
    |     return np.array(x) * 2
    |            ^^^^^^^^^^^
-  try: `pb.stack([a, b])` makes an array of traced values      See docs/reference/errors.md#E136
+  try: `pb.stack([a, b])` makes an array of traced values      See `pullback explain-error E136`
 ''',
     ),
     (
@@ -977,7 +977,7 @@ TraceError [E136] numpy.transpose is `pb.permute_dims` here, which takes other a
   --> user.py:3:19
    |     return np.dot(np.transpose(x), x)
    |                   ^^^^^^^^^^^^^^^
-  try: `pb.permute_dims(x, axes)`      See docs/reference/errors.md#E136
+  try: `pb.permute_dims(x, axes)`      See `pullback explain-error E136`
 ''',
     ),
     (
@@ -993,7 +993,7 @@ TraceError [E134] iteration over a traced value: y has N rows, not a number know
    |     return pb.stack([a * b for a, b in zip(x, y)])
    |                                        ^^^^^^^^^
    | y : f64[N]
-  try: `pb.build(n, lambda i: ...)` reads `x[i]` and `y[i]`      See docs/reference/errors.md#E134
+  try: `pb.build(n, lambda i: ...)` reads `x[i]` and `y[i]`      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -1010,7 +1010,7 @@ MissingKeyError [E139] there is no key 'x'
    |     return p.pop("w") + p["x"]
    |                         ^^^^^^
    | p has no keys
-  try: pass a tree with this key, or read another      See docs/reference/errors.md#E139
+  try: pass a tree with this key, or read another      See `pullback explain-error E139`
 ''',
     ),
 ]

@@ -22,7 +22,7 @@ TraceError [E131] index i is used outside of the function it belongs to
   --> user.py:5:5
    |     return x[kept[0]]
    |     ^^^^^^^^^^^^^^^^^
-  try: use an index only inside the function given to `build`, `sum_over` or `fold`      See docs/reference/errors.md#E131
+  try: use an index only inside the function given to `build`, `sum_over` or `fold`      See `pullback explain-error E131`
 ''',
     ),
     (
@@ -42,7 +42,7 @@ TraceError [E130] multiply is used outside of the function that computed it
   --> user.py:8:12
    |     return x + kept[0]
    |            ^^^^^^^^^^^
-  try: return it: `fold`, `scan`, `cond` and `while_loop` hand out what their functions return      See docs/reference/errors.md#E130
+  try: return it: `fold`, `scan`, `cond` and `while_loop` hand out what their functions return      See `pullback explain-error E130`
 ''',
     ),
     (
@@ -60,7 +60,7 @@ TraceError [E130] multiply is a traced value, and the function that it belongs t
   --> user.py:6:1
    | kept[0] + 1
    | ^^^^^^^^^^^
-  try: return it: the call of the function gives NumPy arrays      See docs/reference/errors.md#E130
+  try: return it: the call of the function gives NumPy arrays      See `pullback explain-error E130`
 ''',
     ),
     (
@@ -78,7 +78,7 @@ TraceError [E130] x is a traced value, and the function that it belongs to has e
   --> user.py:6:1
    | float(kept[0])
    | ^^^^^^^^^^^^^^
-  try: return it: the call of the function gives NumPy arrays      See docs/reference/errors.md#E130
+  try: return it: the call of the function gives NumPy arrays      See `pullback explain-error E130`
 ''',
     ),
     (
@@ -96,7 +96,7 @@ TraceError [E130] multiply is a traced value, and the function that it belongs t
   --> user.py:6:1
    | np.asarray(kept[0])
    | ^^^^^^^^^^^^^^^^^^^
-  try: return it: the call of the function gives NumPy arrays      See docs/reference/errors.md#E130
+  try: return it: the call of the function gives NumPy arrays      See `pullback explain-error E130`
 ''',
     ),
     (
@@ -114,7 +114,7 @@ TraceError [E130] multiply is a traced value, and the function that it belongs t
   --> user.py:6:1
    | g(kept[0])
    | ^^^^^^^^^^
-  try: return it: the call of the function gives NumPy arrays      See docs/reference/errors.md#E130
+  try: return it: the call of the function gives NumPy arrays      See `pullback explain-error E130`
 ''',
     ),
     (
@@ -136,7 +136,7 @@ TraceError [E130] multiply is used outside of the function that computed it
   --> user.py:10:12
    |     return model.state + x
    |            ^^^^^^^^^^^^^^^
-  try: return it: `fold`, `scan`, `cond` and `while_loop` hand out what their functions return      See docs/reference/errors.md#E130
+  try: return it: `fold`, `scan`, `cond` and `while_loop` hand out what their functions return      See `pullback explain-error E130`
 ''',
     ),
     (
@@ -153,7 +153,7 @@ TraceError [E130] state is used outside of the function that computed it
   --> user.py:5:5
    |     return kept[0]
    |     ^^^^^^^^^^^^^^
-  try: return it: `fold`, `scan`, `cond` and `while_loop` hand out what their functions return      See docs/reference/errors.md#E130
+  try: return it: `fold`, `scan`, `cond` and `while_loop` hand out what their functions return      See `pullback explain-error E130`
 ''',
     ),
     (
@@ -170,7 +170,7 @@ TraceError [E131] index i is used outside of the function it belongs to
   --> user.py:5:12
    |     return pb.build(x.shape[0], lambda j: x[kept[0]])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: use an index only inside the function given to `build`, `sum_over` or `fold`      See docs/reference/errors.md#E131
+  try: use an index only inside the function given to `build`, `sum_over` or `fold`      See `pullback explain-error E131`
 ''',
     ),
     (
@@ -187,7 +187,7 @@ TraceError [E130] exp is used outside of the function that computed it
   --> user.py:5:5
    |     return kept[0]
    |     ^^^^^^^^^^^^^^
-  try: return it: `fold`, `scan`, `cond` and `while_loop` hand out what their functions return      See docs/reference/errors.md#E130
+  try: return it: `fold`, `scan`, `cond` and `while_loop` hand out what their functions return      See `pullback explain-error E130`
 ''',
     ),
 ]

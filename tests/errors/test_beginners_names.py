@@ -20,7 +20,7 @@ UnknownNameError [E146] pullback has no 'sine'
   --> user.py:3:12
    |     return pb.sine(x)
    |            ^^^^^^^
-  try: did you mean `pb.sin` or `pb.sinh` or `pb.sign`?      See docs/reference/errors.md#E146
+  try: did you mean `pb.sin` or `pb.sinh` or `pb.sign`?      See `pullback explain-error E146`
 ''',
     ),
     (
@@ -35,7 +35,7 @@ UnknownNameError [E146] pullback has no 'cat'
   --> user.py:3:12
    |     return pb.cat([x, x])
    |            ^^^^^^
-  try: `pb.concat`      See docs/reference/errors.md#E146
+  try: `pb.concat`      See `pullback explain-error E146`
 ''',
     ),
     (
@@ -50,7 +50,7 @@ UnknownNameError [E146] pullback has no 'transpose'
   --> user.py:3:12
    |     return pb.transpose(x)
    |            ^^^^^^^^^^^^
-  try: `pb.permute_dims`      See docs/reference/errors.md#E146
+  try: `pb.permute_dims`      See `pullback explain-error E146`
 ''',
     ),
     (
@@ -65,7 +65,7 @@ UnknownNameError [E146] pullback has no 'dot'
   --> user.py:3:12
    |     return pb.dot(x, x)
    |            ^^^^^^
-  try: `pb.matmul`      See docs/reference/errors.md#E146
+  try: `pb.matmul`      See `pullback explain-error E146`
 ''',
     ),
     (
@@ -80,7 +80,7 @@ UnknownNameError [E146] pullback has no 'arcsin'
   --> user.py:3:12
    |     return pb.arcsin(x)
    |            ^^^^^^^^^
-  try: `pb.asin`      See docs/reference/errors.md#E146
+  try: `pb.asin`      See `pullback explain-error E146`
 ''',
     ),
     (
@@ -95,7 +95,7 @@ UnknownNameError [E146] pullback has no 'concatenate'
   --> user.py:3:12
    |     return pb.concatenate([x, x])
    |            ^^^^^^^^^^^^^^
-  try: `pb.concat`      See docs/reference/errors.md#E146
+  try: `pb.concat`      See `pullback explain-error E146`
 ''',
     ),
     (
@@ -110,7 +110,7 @@ UnknownNameError [E146] pullback has no 'relu6'
   --> user.py:3:12
    |     return pb.relu6(x)
    |            ^^^^^^^^
-  try: `pb.clip(x, 0.0, 6.0)`      See docs/reference/errors.md#E146
+  try: `pb.clip(x, 0.0, 6.0)`      See `pullback explain-error E146`
 ''',
     ),
     (
@@ -125,7 +125,7 @@ UnknownNameError [E146] pullback has no 'sigmoid'
   --> user.py:3:12
    |     return pb.sigmoid(x)
    |            ^^^^^^^^^^
-  try: `pb.logistic`      See docs/reference/errors.md#E146
+  try: `pb.logistic`      See `pullback explain-error E146`
 ''',
     ),
     (
@@ -138,7 +138,7 @@ UnknownNameError [E146] pullback has no 'jit'
   --> user.py:1:1
    | pb.jit(lambda x: x)
    | ^^^^^^
-  try: `pb.function`      See docs/reference/errors.md#E146
+  try: `pb.function`      See `pullback explain-error E146`
 ''',
     ),
     (
@@ -152,7 +152,7 @@ UnknownNameError [E146] pullback has no 'no_grad'
   --> user.py:1:6
    | with pb.no_grad():
    |      ^^^^^^^^^^
-  try: `pb.stop_gradient`      See docs/reference/errors.md#E146
+  try: `pb.stop_gradient`      See `pullback explain-error E146`
 ''',
     ),
     (
@@ -167,7 +167,7 @@ UnknownNameError [E146] pullback has no 'maximun'
   --> user.py:3:12
    |     return pb.maximun(x, 0.0)
    |            ^^^^^^^^^^
-  try: did you mean `pb.maximum`?      See docs/reference/errors.md#E146
+  try: did you mean `pb.maximum`?      See `pullback explain-error E146`
 ''',
     ),
     (
@@ -183,7 +183,7 @@ UndefinedNameError [E148] f: the name 'scale' is not defined
   --> user.py:3:16
    |     return x * scale
    |                ^^^^^
-  try: define it before the first call      See docs/reference/errors.md#E148
+  try: define it before the first call      See `pullback explain-error E148`
 ''',
     ),
     (
@@ -199,7 +199,7 @@ TraceError [E145] f() got an unknown argument 'scal'
   --> user.py:4:1
    | f(np.zeros(3), scal=2.0)
    | ^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `scale=`: `f(x, scale)`      See docs/reference/errors.md#E145
+  try: `scale=`: `f(x, scale)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -215,7 +215,7 @@ TraceError [E145] f() got 2 arguments by position, and takes 1
   --> user.py:4:1
    | f(np.zeros(3), 2.0)
    | ^^^^^^^^^^^^^^^^^^^
-  try: `f(x)`      See docs/reference/errors.md#E145
+  try: `f(x)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -231,7 +231,7 @@ TraceError [E145] f() got no value for 'y'
   --> user.py:4:1
    | f(np.zeros(3))
    | ^^^^^^^^^^^^^^
-  try: `f(x, y)`      See docs/reference/errors.md#E145
+  try: `f(x, y)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -247,7 +247,7 @@ TraceError [E145] f() got two values for 'x'
   --> user.py:4:1
    | f(np.zeros(3), x=np.zeros(3))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `f(x)`      See docs/reference/errors.md#E145
+  try: `f(x)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -262,7 +262,7 @@ TraceError [E107] f: a parameter is named `out`, which in every call says where 
   --> user.py:1:2
    | @pb.function
    |  ^^^^^^^^^^^
-  try: another name, such as `output`      See docs/reference/errors.md#E107
+  try: another name, such as `output`      See `pullback explain-error E107`
 ''',
     ),
     (
@@ -277,7 +277,7 @@ TraceError [E107] f: a parameter `**arrays` of unknown names cannot be traced
   --> user.py:1:2
    | @pb.function
    |  ^^^^^^^^^^^
-  try: pass one dict      See docs/reference/errors.md#E107
+  try: pass one dict      See `pullback explain-error E107`
 ''',
     ),
     (
@@ -293,7 +293,7 @@ TraceError [E145] pb.function() got an unexpected keyword argument 'thread'
    | @pb.function(thread=2)
    |  ^^^^^^^^^^^^^^^^^^^^^
    | Make a Python function a traced one: checked when it is defined, compiled when it is called.
-  try: `threads=`      See docs/reference/errors.md#E145
+  try: `threads=`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -308,7 +308,7 @@ TraceError [E108] f: donate names 'y', which is no parameter
   --> user.py:1:2
    | @pb.function(donate=("y",))
    |  ^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: one of x      See docs/reference/errors.md#E108
+  try: one of x      See `pullback explain-error E108`
 ''',
     ),
     (
@@ -322,7 +322,7 @@ TraceError [E149] pb.function was given numpy.sin, a function of NumPy
   --> user.py:1:5
    | f = pb.function(np.sin)
    |     ^^^^^^^^^^^^^^^^^^^
-  try: `pb.sin`      See docs/reference/errors.md#E149
+  try: `pb.sin`      See `pullback explain-error E149`
 ''',
     ),
     (
@@ -335,7 +335,7 @@ TraceError [E149] pb.function was given a value of type float
   --> user.py:1:5
    | f = pb.function(3.0)
    |     ^^^^^^^^^^^^^^^^
-  try: the function itself, not what a call of it gives: `f`, not `f(x)`      See docs/reference/errors.md#E149
+  try: the function itself, not what a call of it gives: `f`, not `f(x)`      See `pullback explain-error E149`
 ''',
     ),
     (
@@ -348,7 +348,7 @@ TraceError [E149] pb.function was given a value of type ndarray
   --> user.py:1:5
    | f = pb.function(np.zeros(3))
    |     ^^^^^^^^^^^^^^^^^^^^^^^^
-  try: the function itself, not what a call of it gives: `f`, not `f(x)`      See docs/reference/errors.md#E149
+  try: the function itself, not what a call of it gives: `f`, not `f(x)`      See `pullback explain-error E149`
 ''',
     ),
     (
@@ -364,7 +364,7 @@ TraceError [E149] pb.function was given the class Model
   --> user.py:1:2
    | @pb.function
    |  ^^^^^^^^^^^
-  try: decorate a method, or give an object that has `__call__`      See docs/reference/errors.md#E149
+  try: decorate a method, or give an object that has `__call__`      See `pullback explain-error E149`
 ''',
     ),
     (
@@ -379,7 +379,7 @@ TraceError [E149] pb.function was given a value of type ndarray
   --> user.py:3:5
    | f = pb.function(g(np.zeros(3)))
    |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: the function itself, not what a call of it gives: `f`, not `f(x)`      See docs/reference/errors.md#E149
+  try: the function itself, not what a call of it gives: `f`, not `f(x)`      See `pullback explain-error E149`
 ''',
     ),
     (
@@ -394,7 +394,7 @@ TraceError [E107] x: the annotation Float64 has no dims
   --> user.py:1:2
    | @pb.function
    |  ^^^^^^^^^^^
-  try: `Float64[Array, "N"]`, and `Float64[Array, "..."]` for any      See docs/reference/errors.md#E107
+  try: `Float64[Array, "N"]`, and `Float64[Array, "..."]` for any      See `pullback explain-error E107`
 ''',
     ),
     (
@@ -409,7 +409,7 @@ TraceError [E107] x: the annotation [1, 2] is not understood
   --> user.py:1:2
    | @pb.function
    |  ^^^^^^^^^^^
-  try: `Float32[Array, "N M"]` of jaxtyping, int, float, bool, pb.Static, pb.Size["S"], or a NamedTuple, dataclass or TypedDict of these      See docs/reference/errors.md#E107
+  try: `Float32[Array, "N M"]` of jaxtyping, int, float, bool, pb.Static, pb.Size["S"], or a NamedTuple, dataclass or TypedDict of these      See `pullback explain-error E107`
 ''',
     ),
     (
@@ -424,7 +424,7 @@ TraceError [E107] x: the dim '#N' of Float64["#N"] is not supported
   --> user.py:1:2
    | @pb.function
    |  ^^^^^^^^^^^
-  try: a name, a number, arithmetic on names, `_`, `...` or `*names`      See docs/reference/errors.md#E107
+  try: a name, a number, arithmetic on names, `_`, `...` or `*names`      See `pullback explain-error E107`
 ''',
     ),
     (
@@ -439,7 +439,7 @@ TraceError [E107] Size[3]: the name of a dim is an identifier in quotes
   --> user.py:2:10
    | def f(n: pb.Size[3]):
    |          ^^^^^^^^^^
-  try: `pb.Size["S"]`      See docs/reference/errors.md#E107
+  try: `pb.Size["S"]`      See `pullback explain-error E107`
 ''',
     ),
     (
@@ -456,7 +456,7 @@ ShapeError [E106] f has no dim M
    | f.c_source(M=3)
    | ^^^^^^^^^^^^^^^
    | (x: f64[N]) -> f64[N]
-  try: its dims are N      See docs/reference/errors.md#E106
+  try: its dims are N      See `pullback explain-error E106`
 ''',
     ),
     (
@@ -472,7 +472,7 @@ TraceError [E140] f: its annotations leave element types, ranks or static values
   --> user.py:4:1
    | f.ir
    | ^^^^
-  try: call f once, or use f.program(...) with arguments      See docs/reference/errors.md#E140
+  try: call f once, or use f.program(...) with arguments      See `pullback explain-error E140`
 ''',
     ),
     (
@@ -491,7 +491,7 @@ UndefinedNameError [E148] f: the name 'helper' is not defined
   --> user.py:3:12
    |     return helper(x)
    |            ^^^^^^
-  try: define it before the first call      See docs/reference/errors.md#E148
+  try: define it before the first call      See `pullback explain-error E148`
 ''',
     ),
     (
@@ -507,7 +507,7 @@ TraceError [E142] f calls itself with the same static arguments, so its unrollin
   --> user.py:3:12
    |     return f(x) + 1
    |            ^^^^
-  try: recursion needs a `pb.Static` argument that changes; `fold` and `while_loop` repeat      See docs/reference/errors.md#E142
+  try: recursion needs a `pb.Static` argument that changes; `fold` and `while_loop` repeat      See `pullback explain-error E142`
 ''',
     ),
     (
@@ -526,7 +526,7 @@ TraceError [E142] f calls itself with the same static arguments, so its unrollin
   --> user.py:6:12
    |     return f(x) + 1
    |            ^^^^
-  try: recursion needs a `pb.Static` argument that changes; `fold` and `while_loop` repeat      See docs/reference/errors.md#E142
+  try: recursion needs a `pb.Static` argument that changes; `fold` and `while_loop` repeat      See `pullback explain-error E142`
 ''',
     ),
     (
@@ -542,7 +542,7 @@ TraceError [E142] f calls itself without an end
   --> user.py:3:12
    |     return f(x, n + 1)
    |            ^^^^^^^^^^^
-  try: a condition on a `pb.Static` argument or another Python value ends it; `fold` and `while_loop` repeat      See docs/reference/errors.md#E142
+  try: a condition on a `pb.Static` argument or another Python value ends it; `fold` and `while_loop` repeat      See `pullback explain-error E142`
 ''',
     ),
     (
@@ -559,7 +559,7 @@ TraceError [E142] f calls itself without an end
   --> user.py:2:14
    |     return h(x + 1)
    |              ^^^^^
-  try: a condition on a `pb.Static` argument or another Python value ends it; `fold` and `while_loop` repeat      See docs/reference/errors.md#E142
+  try: a condition on a `pb.Static` argument or another Python value ends it; `fold` and `while_loop` repeat      See `pullback explain-error E142`
 ''',
     ),
     (
@@ -574,7 +574,7 @@ ShapeError [E104] f returns nothing that could be computed
   --> user.py:3:5
    |     y = x + 1
    |     ^
-  try: return an array or a tree of arrays      See docs/reference/errors.md#E104
+  try: return an array or a tree of arrays      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -589,7 +589,7 @@ TraceError [E135] result: a str is neither an array nor a number
   --> user.py:3:12
    |     return "done"
    |            ^^^^^^
-  try: pass an array, or build one with `stack` or `build`      See docs/reference/errors.md#E135
+  try: pass an array, or build one with `stack` or `build`      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -604,7 +604,7 @@ TraceError [E135] result: a function is neither an array nor a number
   --> user.py:3:5
    |     return lambda: x
    |     ^^^^^^^^^^^^^^^^
-  try: call it, with brackets      See docs/reference/errors.md#E135
+  try: call it, with brackets      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -619,7 +619,7 @@ TraceError [E149] pb.function was given f, which is a generator
   --> user.py:1:2
    | @pb.function
    |  ^^^^^^^^^^^
-  try: `return` in the place of `yield`; `pb.scan` makes rows      See docs/reference/errors.md#E149
+  try: `return` in the place of `yield`; `pb.scan` makes rows      See `pullback explain-error E149`
 ''',
     ),
     (
@@ -634,7 +634,7 @@ TraceError [E149] pb.function was given f, which is `async`
   --> user.py:1:2
    | @pb.function
    |  ^^^^^^^^^^^
-  try: a plain `def`      See docs/reference/errors.md#E149
+  try: a plain `def`      See `pullback explain-error E149`
 ''',
     ),
     (
@@ -649,7 +649,7 @@ ShapeError [E150] f: the result is f64[N], its annotation says Float64[""]
   --> user.py:3:5
    |     return x
    |     ^^^^^^^^
-  try: return what the annotation says, or change it: `Float64[Array, "N"]`      See docs/reference/errors.md#E150
+  try: return what the annotation says, or change it: `Float64[Array, "N"]`      See `pullback explain-error E150`
 ''',
     ),
     (
@@ -664,7 +664,7 @@ DTypeError [E150] f: the result is f64[N], its annotation says Float32["N"]
   --> user.py:3:5
    |     return x
    |     ^^^^^^^^
-  try: return what the annotation says, or change it: `Float64[Array, "N"]`      See docs/reference/errors.md#E150
+  try: return what the annotation says, or change it: `Float64[Array, "N"]`      See `pullback explain-error E150`
 ''',
     ),
     (
@@ -679,7 +679,7 @@ TraceError [E150] f: the result is *, its annotation says tuple of 2 items; * is
   --> user.py:3:5
    |     return x
    |     ^^^^^^^^
-  try: return what the annotation says, or change it      See docs/reference/errors.md#E150
+  try: return what the annotation says, or change it      See `pullback explain-error E150`
 ''',
     ),
     (
@@ -694,7 +694,7 @@ ShapeError [E150] f: the result is f64[N], its annotation says Float64["M"]
   --> user.py:3:5
    |     return x
    |     ^^^^^^^^
-  try: return what the annotation says, or change it: `Float64[Array, "N"]`      See docs/reference/errors.md#E150
+  try: return what the annotation says, or change it: `Float64[Array, "N"]`      See `pullback explain-error E150`
 ''',
     ),
     (
@@ -711,7 +711,7 @@ MissingKeyError [E139] there is no key 'w'
    |     return params["w"]
    |            ^^^^^^^^^^^
    | params has 'v'
-  try: pass a tree with this key, or read another      See docs/reference/errors.md#E139
+  try: pass a tree with this key, or read another      See `pullback explain-error E139`
 ''',
     ),
     (
@@ -731,7 +731,7 @@ TraceError [E139] params: there is no 'b', and the annotation has b, w
   --> user.py:8:1
    | f({"w": np.zeros(3)})
    | ^^^^^^^^^^^^^^^^^^^^^
-  try: pass a tree of the annotated structure      See docs/reference/errors.md#E139
+  try: pass a tree of the annotated structure      See `pullback explain-error E139`
 ''',
     ),
     (
@@ -750,7 +750,7 @@ TraceError [E139] params: there is 'b' besides w of the annotation
   --> user.py:7:1
    | f({"w": np.zeros(3), "b": 1.0})
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: pass a tree of the annotated structure      See docs/reference/errors.md#E139
+  try: pass a tree of the annotated structure      See `pullback explain-error E139`
 ''',
     ),
     (
@@ -766,7 +766,7 @@ TraceError [E139] p: 1 items were given where the annotation has 2 items
   --> user.py:4:1
    | f((np.zeros(3),))
    | ^^^^^^^^^^^^^^^^^
-  try: pass a tree of the annotated structure      See docs/reference/errors.md#E139
+  try: pass a tree of the annotated structure      See `pullback explain-error E139`
 ''',
     ),
     (
@@ -785,7 +785,7 @@ TraceError [E139] p: a ndarray was given where the annotation has Params of w
   --> user.py:7:1
    | f(np.zeros(3))
    | ^^^^^^^^^^^^^^
-  try: pass a tree of the annotated structure      See docs/reference/errors.md#E139
+  try: pass a tree of the annotated structure      See `pullback explain-error E139`
 ''',
     ),
     (
@@ -801,7 +801,7 @@ TraceError [E139] p: a float was given where the annotation has a list, tuple or
   --> user.py:4:1
    | f(3.0)
    | ^^^^^^
-  try: pass a container of the annotated items      See docs/reference/errors.md#E139
+  try: pass a container of the annotated items      See `pullback explain-error E139`
 ''',
     ),
     (
@@ -818,7 +818,7 @@ ShapeError [E110] f: out must be an array of shape (3,)
    | f(np.zeros(3), out=np.zeros(4))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | got (4,)
-  try: `np.empty((3,), np.float64)`      See docs/reference/errors.md#E110
+  try: `np.empty((3,), np.float64)`      See `pullback explain-error E110`
 ''',
     ),
     (
@@ -834,7 +834,7 @@ DTypeError [E122] f: out has dtype float32, the result is float64
   --> user.py:4:1
    | f(np.zeros(3), out=np.zeros(3, np.float32))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `np.empty((3,), np.float64)`      See docs/reference/errors.md#E122
+  try: `np.empty((3,), np.float64)`      See `pullback explain-error E122`
 ''',
     ),
     (
@@ -850,7 +850,7 @@ ShapeError [E139] f: out is [*, *, *], the result is *
   --> user.py:4:1
    | f(np.zeros(3), out=[0.0, 0.0, 0.0])
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: pass arrays in the structure of the result      See docs/reference/errors.md#E139
+  try: pass arrays in the structure of the result      See `pullback explain-error E139`
 ''',
     ),
     (
@@ -868,7 +868,7 @@ ShapeError [E141] f: out must be writeable and contiguous in row-major order
   --> user.py:6:1
    | f(np.zeros(3), out=target)
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `np.empty(shape, dtype)` makes such an array      See docs/reference/errors.md#E141
+  try: `np.empty(shape, dtype)` makes such an array      See `pullback explain-error E141`
 ''',
     ),
     (
@@ -881,7 +881,7 @@ TraceError [E132] pb.exp is part of the language, and no function is being trace
   --> user.py:1:1
    | pb.exp(np.ones(3))
    | ^^^^^^^^^^^^^^^^^^
-  try: put it inside a function marked `@pb.function`; `pb.function(pb.exp)(...)` computes it at once      See docs/reference/errors.md#E132
+  try: put it inside a function marked `@pb.function`; `pb.function(pb.exp)(...)` computes it at once      See `pullback explain-error E132`
 ''',
     ),
     (
@@ -894,7 +894,7 @@ TraceError [E132] pb.sum_over is part of the language, and no function is being 
   --> user.py:1:1
    | pb.sum_over(3, lambda i: i)
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: put it inside a function marked `@pb.function`      See docs/reference/errors.md#E132
+  try: put it inside a function marked `@pb.function`      See `pullback explain-error E132`
 ''',
     ),
     (
@@ -907,7 +907,7 @@ TraceError [E132] pb.zeros is part of the language, and no function is being tra
   --> user.py:1:1
    | pb.zeros(3)
    | ^^^^^^^^^^^
-  try: put it inside a function marked `@pb.function`      See docs/reference/errors.md#E132
+  try: put it inside a function marked `@pb.function`      See `pullback explain-error E132`
 ''',
     ),
 ]

@@ -21,7 +21,7 @@ IndexRangeError [E401] value: the index 3 on axis 0 of x is outside 0 … 2
   --> user.py:3:12
    |     return pb.build(i.shape[0], lambda m: x[i[m]])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: read with `.at(..., fill=...)` where an index may lie outside      See docs/reference/errors.md#E401
+  try: read with `.at(..., fill=...)` where an index may lie outside      See `pullback explain-error E401`
 ''',
     ),
     (
@@ -39,7 +39,7 @@ IndexRangeError [E402] i holds 3, which is outside its declared range
    | f(np.zeros(3), np.array([0, 3]))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | its values must be below 3
-  try: check it before the call      See docs/reference/errors.md#E402
+  try: check it before the call      See `pullback explain-error E402`
 ''',
     ),
     (
@@ -55,7 +55,7 @@ UnfinishedError [E404] while_loop: the test still holds after max_trips steps
   --> user.py:3:12
    |     return pb.while_loop(lambda y: y > 1.0, lambda y: y, x, max_trips=5)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: a larger max_trips, or at_limit="report", which gives the state so far and says that it is      See docs/reference/errors.md#E404
+  try: a larger max_trips, or at_limit="report", which gives the state so far and says that it is      See `pullback explain-error E404`
 ''',
     ),
     (
@@ -72,7 +72,7 @@ ShapeError [E105] max: max over no elements
    |     return pb.max(x)
    |            ^^^^^^^^^
    | n < N = 0
-  See docs/reference/errors.md#E105
+  See `pullback explain-error E105`
 ''',
     ),
     (
@@ -90,7 +90,7 @@ OutOfMemoryError [E405] f: there is no memory for what a call with these argumen
    | f(np.ones(8))
    | ^^^^^^^^^^^^^
    | the result out : f64[1125899906842624], 9,007,199,254,740,992 bytes
-  try: smaller arguments; `f.memory(...)` lists what needs memory, `memory="least"` needs less      See docs/reference/errors.md#E405
+  try: smaller arguments; `f.memory(...)` lists what needs memory, `memory="least"` needs less      See `pullback explain-error E405`
 ''',
     ),
 ]

@@ -21,7 +21,7 @@ ShapeError [E101] add: shapes [N] and [M] do not broadcast: axis 0 of x = N, axi
    |     return x + y
    |            ^^^^^
    | x : f64[N]      y : f64[M]
-  try: give both the same dim name in the annotations if they are equal, or reshape one of them      See docs/reference/errors.md#E101
+  try: give both the same dim name in the annotations if they are equal, or reshape one of them      See `pullback explain-error E101`
 ''',
     ),
     (
@@ -37,7 +37,7 @@ ShapeError [E101] add: shapes [N, M] and [N] do not broadcast: axis 1 of x = M, 
    |     return x + b
    |            ^^^^^
    | x : f64[N, M]      b : f64[N]
-  try: give both the same dim name in the annotations if they are equal, or reshape one of them      See docs/reference/errors.md#E101
+  try: give both the same dim name in the annotations if they are equal, or reshape one of them      See `pullback explain-error E101`
 ''',
     ),
     (
@@ -53,7 +53,7 @@ ShapeError [E102] matmul: the inner extents differ: columns of x = M, rows of w 
    |     return x @ w
    |            ^^^^^
    | x : f64[N, M]      w : f64[K, M]
-  try: transpose one side (`w.T`), or give equal dims one name in the annotations      See docs/reference/errors.md#E102
+  try: transpose one side (`w.T`), or give equal dims one name in the annotations      See `pullback explain-error E102`
 ''',
     ),
     (
@@ -69,7 +69,7 @@ ShapeError [E104] matmul takes arrays of at least one axis
    |     return x @ 2.0
    |            ^^^^^^^
    | x : f64[N, M]      right : a Python float
-  try: `*` multiplies by a scalar      See docs/reference/errors.md#E104
+  try: `*` multiplies by a scalar      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -85,7 +85,7 @@ ShapeError [E101] where: shapes [N] and [M] do not broadcast: axis 0 of greater 
    |     return pb.where(x > 0, x, y)
    |            ^^^^^^^^^^^^^^^^^^^^^
    | greater : bool[N]      y : f64[M]
-  try: give both the same dim name in the annotations if they are equal, or reshape one of them      See docs/reference/errors.md#E101
+  try: give both the same dim name in the annotations if they are equal, or reshape one of them      See `pullback explain-error E101`
 ''',
     ),
     (
@@ -101,7 +101,7 @@ ShapeError [E101] maximum: shapes [3] and [4] do not broadcast: axis 0 of x = 3,
    |     return pb.maximum(x, y)
    |            ^^^^^^^^^^^^^^^^
    | x : f64[3]      y : f64[4]
-  try: give both the same dim name in the annotations if they are equal, or reshape one of them      See docs/reference/errors.md#E101
+  try: give both the same dim name in the annotations if they are equal, or reshape one of them      See `pullback explain-error E101`
 ''',
     ),
     (
@@ -117,7 +117,7 @@ TraceError [E134] iteration over a traced value: x has N rows, not a number know
    |     return pb.concat(x, y)
    |            ^^^^^^^^^^^^^^^
    | x : f64[N]
-  try: `pb.concat([x, y])`: the arrays are a list      See docs/reference/errors.md#E134
+  try: `pb.concat([x, y])`: the arrays are a list      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -133,7 +133,7 @@ TraceError [E134] iteration over a traced value: x has N rows, not a number know
    |     return pb.concat(x)
    |            ^^^^^^^^^^^^
    | x : f64[N, M]
-  try: `pb.concat([x, y])`: the arrays are a list      See docs/reference/errors.md#E134
+  try: `pb.concat([x, y])`: the arrays are a list      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -149,7 +149,7 @@ ShapeError [E101] concat: [N, K] and [M, L] differ in an axis other than 0
    |     return pb.concat([x, y])
    |            ^^^^^^^^^^^^^^^^^
    | x : f64[N, K]      y : f64[M, L]
-  try: give equal dims one name in the annotations, or join along another axis      See docs/reference/errors.md#E101
+  try: give equal dims one name in the annotations, or join along another axis      See `pullback explain-error E101`
 ''',
     ),
     (
@@ -165,7 +165,7 @@ ShapeError [E101] concat: [N, K] and [M] differ in an axis other than 0
    |     return pb.concat([x, y])
    |            ^^^^^^^^^^^^^^^^^
    | x : f64[N, K]      y : f64[M]
-  try: give equal dims one name in the annotations, or join along another axis      See docs/reference/errors.md#E101
+  try: give equal dims one name in the annotations, or join along another axis      See `pullback explain-error E101`
 ''',
     ),
     (
@@ -180,7 +180,7 @@ ShapeError [E104] concat: no arrays were given
   --> user.py:3:12
    |     return pb.concat([])
    |            ^^^^^^^^^^^^^
-  try: a list of at least one      See docs/reference/errors.md#E104
+  try: a list of at least one      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -196,7 +196,7 @@ ShapeError [E104] concat: axis 1 of an array with 1 axis
    |     return pb.concat([x, x], axis=1)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N]
-  try: an int from 0 to 0, or from the end as -1      See docs/reference/errors.md#E104
+  try: an int from 0 to 0, or from the end as -1      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -212,7 +212,7 @@ ShapeError [E101] stack: shapes [N] and [M] differ
    |     return pb.stack([x, y])
    |            ^^^^^^^^^^^^^^^^
    | x : f64[N]      y : f64[M]
-  try: `pb.concat` joins arrays of different extents along an axis they have      See docs/reference/errors.md#E101
+  try: `pb.concat` joins arrays of different extents along an axis they have      See `pullback explain-error E101`
 ''',
     ),
     (
@@ -228,7 +228,7 @@ TraceError [E134] iteration over a traced value: x has N rows, not a number know
    |     return pb.stack(x, y)
    |            ^^^^^^^^^^^^^^
    | x : f64[N]
-  try: `pb.stack([x, y])`: the arrays are a list      See docs/reference/errors.md#E134
+  try: `pb.stack([x, y])`: the arrays are a list      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -244,7 +244,7 @@ ShapeError [E104] stack: axis 3 of an array that has 2 axes with the new one
    |     return pb.stack([x, x], axis=3)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N]
-  try: an int from 0 to 1, or from the end as -1      See docs/reference/errors.md#E104
+  try: an int from 0 to 1, or from the end as -1      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -260,7 +260,7 @@ ShapeError [E104] reshape: [2, 3] holds 6 elements, [4, 2] holds 8
    |     return pb.reshape(x, (4, 2))
    |            ^^^^^^^^^^^^^^^^^^^^^
    | x : f64[2, 3]
-  try: one extent may be -1, which takes what is left      See docs/reference/errors.md#E104
+  try: one extent may be -1, which takes what is left      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -276,7 +276,7 @@ ShapeError [E104] reshape: [N, M] holds M * N elements, [N, 3] holds 3 * N
    |     return x.reshape(x.shape[0], 3)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  try: one extent may be -1, which takes what is left      See docs/reference/errors.md#E104
+  try: one extent may be -1, which takes what is left      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -291,7 +291,7 @@ ShapeError [E104] reshape: only one extent may be -1
   --> user.py:3:12
    |     return x.reshape(-1, -1)
    |            ^^^^^^^^^^^^^^^^^
-  See docs/reference/errors.md#E104
+  See `pullback explain-error E104`
 ''',
     ),
     (
@@ -307,7 +307,7 @@ ShapeError [E104] sum: axis 2 of an array with 2 axes
    |     return pb.sum(x, axis=2)
    |            ^^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  try: an int from 0 to 1, or from the end as -1      See docs/reference/errors.md#E104
+  try: an int from 0 to 1, or from the end as -1      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -322,7 +322,7 @@ TraceError [E145] sum() got an unexpected keyword argument 'dim'
   --> user.py:3:12
    |     return pb.sum(x, dim=1)
    |            ^^^^^^^^^^^^^^^^
-  try: `axis=`      See docs/reference/errors.md#E145
+  try: `axis=`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -338,7 +338,7 @@ ShapeError [E104] sum: an axis is given twice in (0, 0)
    |     return pb.sum(x, axis=(0, 0))
    |            ^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  try: each axis once      See docs/reference/errors.md#E104
+  try: each axis once      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -354,7 +354,7 @@ ShapeError [E104] sum: axis 1.0 of an array with 2 axes
    |     return pb.sum(x, axis=1.0)
    |            ^^^^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  try: an int from 0 to 1, or from the end as -1      See docs/reference/errors.md#E104
+  try: an int from 0 to 1, or from the end as -1      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -370,7 +370,7 @@ ShapeError [E104] argmax: axis 1 of an array with 1 axis
    |     return pb.argmax(x, axis=1)
    |            ^^^^^^^^^^^^^^^^^^^^
    | x : f64[N]
-  try: an int from 0 to 0, or from the end as -1      See docs/reference/errors.md#E104
+  try: an int from 0 to 0, or from the end as -1      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -386,7 +386,7 @@ ShapeError [E104] permute_dims: an axis is given twice in (0, 0)
    |     return pb.permute_dims(x, (0, 0))
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  try: each axis once      See docs/reference/errors.md#E104
+  try: each axis once      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -402,7 +402,7 @@ ShapeError [E104] x.T is the transpose of a matrix, and x has 1 axes
    |     return x.T
    |            ^^^
    | x : f64[N]
-  try: `x.mT` exchanges the last two axes, `x.transpose()` reverses all      See docs/reference/errors.md#E104
+  try: `x.mT` exchanges the last two axes, `x.transpose()` reverses all      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -418,7 +418,7 @@ ShapeError [E104] expand_dims: axis 5 of an array with 2 axes
    |     return pb.expand_dims(x, axis=5)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N]
-  try: an int from 0 to 1, or from the end as -1      See docs/reference/errors.md#E104
+  try: an int from 0 to 1, or from the end as -1      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -434,7 +434,7 @@ ShapeError [E104] squeeze: axis 0 has extent N, not 1
    |     return pb.squeeze(x, 0)
    |            ^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  try: `reshape` joins axes, `x[0]` takes one row      See docs/reference/errors.md#E104
+  try: `reshape` joins axes, `x[0]` takes one row      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -450,7 +450,7 @@ ShapeError [E101] broadcast_to: shapes [N] and [3, 4] do not broadcast: axis 0 o
    |     return pb.broadcast_to(x, (3, 4))
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N]      right operand : f64[3, 4]
-  try: give both the same dim name in the annotations if they are equal, or reshape one of them      See docs/reference/errors.md#E101
+  try: give both the same dim name in the annotations if they are equal, or reshape one of them      See `pullback explain-error E101`
 ''',
     ),
     (
@@ -466,7 +466,7 @@ ShapeError [E104] moveaxis: axis 4 of an array with 2 axes
    |     return pb.moveaxis(x, 0, 4)
    |            ^^^^^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  try: an int from 0 to 1, or from the end as -1      See docs/reference/errors.md#E104
+  try: an int from 0 to 1, or from the end as -1      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -482,7 +482,7 @@ ShapeError [E104] flip: axis 2 of an array with 2 axes
    |     return pb.flip(x, axis=2)
    |            ^^^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  try: an int from 0 to 1, or from the end as -1      See docs/reference/errors.md#E104
+  try: an int from 0 to 1, or from the end as -1      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -498,7 +498,7 @@ ShapeError [E104] roll: axis 2 of an array with 2 axes
    |     return pb.roll(x, 1, axis=2)
    |            ^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  try: an int from 0 to 1, or from the end as -1      See docs/reference/errors.md#E104
+  try: an int from 0 to 1, or from the end as -1      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -513,7 +513,7 @@ TraceError [E135] repeat: 2.5 is not an extent
   --> user.py:3:12
    |     return pb.repeat(x, 2.5)
    |            ^^^^^^^^^^^^^^^^^
-  try: give an int, a dim such as x.shape[0], or a tuple of them      See docs/reference/errors.md#E135
+  try: give an int, a dim such as x.shape[0], or a tuple of them      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -528,7 +528,7 @@ TraceError [E135] tile: 2.5 is not an extent
   --> user.py:3:12
    |     return pb.tile(x, 2.5)
    |            ^^^^^^^^^^^^^^^
-  try: give an int, a dim such as x.shape[0], or a tuple of them      See docs/reference/errors.md#E135
+  try: give an int, a dim such as x.shape[0], or a tuple of them      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -544,7 +544,7 @@ DTypeError [E121] an index is an integer, not f64[M]
    |     return pb.take(x, i)
    |            ^^^^^^^^^^^^^
    | i : f64[M]
-  try: convert it with `astype(pb.int64)`      See docs/reference/errors.md#E121
+  try: convert it with `astype(pb.int64)`      See `pullback explain-error E121`
 ''',
     ),
     (
@@ -560,7 +560,7 @@ ShapeError [E102] tensordot: the inner extents differ: axis 1 of x = M, axis 0 o
    |     return pb.tensordot(x, y, axes=1)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N, M]      y : f64[K, L]
-  try: `axes=([...], [...])` says which axes of each are summed over      See docs/reference/errors.md#E102
+  try: `axes=([...], [...])` says which axes of each are summed over      See `pullback explain-error E102`
 ''',
     ),
     (
@@ -576,7 +576,7 @@ ShapeError [E104] x has 1 axis, and 2 indices were given
    |     return x[0, 0]
    |            ^^^^^^^
    | x : f64[N]
-  try: one index for each axis at most      See docs/reference/errors.md#E104
+  try: one index for each axis at most      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -592,7 +592,7 @@ ShapeError [E103] x[3]: index 3 of axis 0 reaches 3, the last is 2
    |     return x[3]
    |            ^^^^
    | x : f64[3]
-  try: `x.at(3, fill=0)` reads 0 outside, or put the condition in `where`      See docs/reference/errors.md#E103
+  try: `x.at(3, fill=0)` reads 0 outside, or put the condition in `where`      See `pullback explain-error E103`
 ''',
     ),
     (
@@ -608,7 +608,7 @@ ShapeError [E103] x[i + 1]: index i + 1 of axis 0 reaches N, the last is N - 1
    |     return pb.build(x.shape[0], lambda i: x[i + 1] - x[i])
    |                                           ^^^^^^^^
    | x : f64[N]      0 <= i < N
-  try: `x.at(i + 1, fill=0)` reads 0 outside, or put the condition in `where`      See docs/reference/errors.md#E103
+  try: `x.at(i + 1, fill=0)` reads 0 outside, or put the condition in `where`      See `pullback explain-error E103`
 ''',
     ),
     (
@@ -624,7 +624,7 @@ ShapeError [E103] slice of axis 0 reaches M - 1, the last index is N - 1: not kn
    |     return x[:y.shape[0]]
    |            ^^^^^^^^^^^^^^
    | x : f64[N]
-  try: state the extent in the annotation, e.g. "N+3", or read with `x.at(i, fill=0)`      See docs/reference/errors.md#E103
+  try: state the extent in the annotation, e.g. "N+3", or read with `x.at(i, fill=0)`      See `pullback explain-error E103`
 ''',
     ),
     (
@@ -640,7 +640,7 @@ DTypeError [E121] an index is an integer, not bool[N]
    |     return x[x > 0]
    |            ^^^^^^^^
    | greater : bool[N]
-  try: `where(mask, x, 0)` keeps the shape      See docs/reference/errors.md#E121
+  try: `where(mask, x, 0)` keeps the shape      See `pullback explain-error E121`
 ''',
     ),
     (
@@ -656,7 +656,7 @@ DTypeError [E121] an index is an integer, not a Python float
    |     return x[1.0]
    |            ^^^^^^
    | index : a Python float
-  try: convert it with `astype(pb.int64)`      See docs/reference/errors.md#E121
+  try: convert it with `astype(pb.int64)`      See `pullback explain-error E121`
 ''',
     ),
     (
@@ -672,7 +672,7 @@ DTypeError [E121] an index is an integer, not f64[M]
    |     return x[i]
    |            ^^^^
    | i : f64[M]
-  try: convert it with `astype(pb.int64)`      See docs/reference/errors.md#E121
+  try: convert it with `astype(pb.int64)`      See `pullback explain-error E121`
 ''',
     ),
     (
@@ -687,7 +687,7 @@ TraceError [E135] index: a str is neither an array nor a number
   --> user.py:3:12
    |     return x["a"]
    |            ^^^^^^
-  try: pass an array, or build one with `stack` or `build`      See docs/reference/errors.md#E135
+  try: pass an array, or build one with `stack` or `build`      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -702,7 +702,7 @@ ShapeError [E104] a Python float has no axes to index
   --> user.py:3:12
    |     return x[0]
    |            ^^^^
-  try: annotate an array: `Float64[Array, "N"]`      See docs/reference/errors.md#E104
+  try: annotate an array: `Float64[Array, "N"]`      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -719,7 +719,7 @@ TraceError [E134] iteration over a traced value: x has N rows, not a number know
    |     a, b = x
    |     ^^^^
    | x : f64[N]
-  try: `build`, `sum_over` or `fold` run over an extent      See docs/reference/errors.md#E134
+  try: `build`, `sum_over` or `fold` run over an extent      See `pullback explain-error E134`
 ''',
     ),
     (
@@ -735,7 +735,7 @@ ShapeError [E104] n, m: too many values to unpack (expected 2)
   --> user.py:3:5
    |     n, m = x.shape
    |     ^^^^
-  try: `x.shape` has one extent for each axis of x      See docs/reference/errors.md#E104
+  try: `x.shape` has one extent for each axis of x      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -750,7 +750,7 @@ ShapeError [E104] x.shape[1]: tuple index out of range
   --> user.py:3:21
    |     return pb.zeros(x.shape[1])
    |                     ^^^^^^^^^^
-  try: `x.shape` has one extent for each axis of x      See docs/reference/errors.md#E104
+  try: `x.shape` has one extent for each axis of x      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -765,7 +765,7 @@ TraceError [E135] zeros: 2.5 is not an extent
   --> user.py:3:12
    |     return pb.zeros(2.5)
    |            ^^^^^^^^^^^^^
-  try: give an int, a dim such as x.shape[0], or a tuple of them      See docs/reference/errors.md#E135
+  try: give an int, a dim such as x.shape[0], or a tuple of them      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -780,7 +780,7 @@ ShapeError [E106] zeros: an extent must be known when the function is defined, a
   --> user.py:3:23
    |     return x + pb.sum(pb.zeros(pb.sum(x).astype(pb.int64)))
    |                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: declare it as a dim (`pb.Size["S"]` for an integer argument)      See docs/reference/errors.md#E106
+  try: declare it as a dim (`pb.Size["S"]` for an integer argument)      See `pullback explain-error E106`
 ''',
     ),
     (
@@ -795,7 +795,7 @@ TraceError [E145] zeros() takes 1 positional argument but 2 were given
   --> user.py:3:16
    |     return x + pb.zeros(x.shape[0], x.shape[1])
    |                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `zeros(shape, *, dtype=None)`      See docs/reference/errors.md#E145
+  try: `zeros(shape, *, dtype=None)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -810,7 +810,7 @@ TraceError [E135] build: an extent is a whole number, and a Python float was giv
   --> user.py:3:12
    |     return pb.build(x.shape[0] / 2, lambda i: x[i])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `//` divides extents      See docs/reference/errors.md#E135
+  try: `//` divides extents      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -826,7 +826,7 @@ ShapeError [E110] x has 1 axis, its annotation Float64["N M"] has 2
   --> user.py:4:1
    | f(np.zeros(3))
    | ^^^^^^^^^^^^^^
-  try: pass an array with the axes of the annotation      See docs/reference/errors.md#E110
+  try: pass an array with the axes of the annotation      See `pullback explain-error E110`
 ''',
     ),
     (
@@ -843,7 +843,7 @@ ShapeError [E111] f: axis 0 of y has extent 4, but N = 3
    | f(np.zeros(3), np.zeros(4))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | N = 3 from axis 0 of x
-  try: pass arrays whose extents agree, or give different dims different names      See docs/reference/errors.md#E111
+  try: pass arrays whose extents agree, or give different dims different names      See `pullback explain-error E111`
 ''',
     ),
     (
@@ -859,7 +859,7 @@ ShapeError [E111] f: axis 0 of x has extent 4, not 3
   --> user.py:4:1
    | f(np.zeros(4))
    | ^^^^^^^^^^^^^^
-  try: pass arrays whose extents agree, or give different dims different names      See docs/reference/errors.md#E111
+  try: pass arrays whose extents agree, or give different dims different names      See `pullback explain-error E111`
 ''',
     ),
     (
@@ -875,7 +875,7 @@ ShapeError [E112] f: axis 0 of x has extent 3, and no whole N gives 2 * N = 3
   --> user.py:4:1
    | f(np.zeros(3))
    | ^^^^^^^^^^^^^^
-  try: pass an array whose extent is 2 * N for some N      See docs/reference/errors.md#E112
+  try: pass an array whose extent is 2 * N for some N      See `pullback explain-error E112`
 ''',
     ),
     (
@@ -892,7 +892,7 @@ ShapeError [E113] index i of subtract has the extent N - 1 = -1, which is negati
    | f(np.zeros(0))
    | ^^^^^^^^^^^^^^
    | N = 0
-  See docs/reference/errors.md#E113
+  See `pullback explain-error E113`
 ''',
     ),
     (
@@ -911,7 +911,7 @@ ShapeError [E101] g: axis 0 of y must be N, the argument has M
    |     return g(x, y)
    |            ^^^^^^^
    | N comes from axis 0 of x      x : [N] got [N]      y : [N] got [M]
-  try: pass arrays whose dims agree, or give equal dims one name in the caller's annotations      See docs/reference/errors.md#E101
+  try: pass arrays whose dims agree, or give equal dims one name in the caller's annotations      See `pullback explain-error E101`
 ''',
     ),
     (
@@ -929,7 +929,7 @@ ShapeError [E110] x has 2 axes, its annotation Float64["N"] has 1
   --> user.py:6:12
    |     return g(x)
    |            ^^^^
-  try: pass an array with the axes of the annotation      See docs/reference/errors.md#E110
+  try: pass an array with the axes of the annotation      See `pullback explain-error E110`
 ''',
     ),
     (
@@ -945,7 +945,7 @@ ShapeError [E106] x: the extent M * N does not determine M and N
   --> user.py:1:2
    | @pb.function
    |  ^^^^^^^^^^^
-  try: let an argument have M as an extent, or add a parameter `m: pb.Size["M"]`      See docs/reference/errors.md#E106
+  try: let an argument have M as an extent, or add a parameter `m: pb.Size["M"]`      See `pullback explain-error E106`
 ''',
     ),
     (
@@ -961,7 +961,7 @@ ShapeError [E104] solve takes square matrices, and a is [N, M]
    |     return pb.linalg.solve(a, b)
    |            ^^^^^^^^^^^^^^^^^^^^^
    | a : f64[N, M]
-  try: the last two axes make up a matrix, axes in front of them a stack      See docs/reference/errors.md#E104
+  try: the last two axes make up a matrix, axes in front of them a stack      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -977,7 +977,7 @@ ShapeError [E104] cumulative_sum: the axis is needed for an array of 2 axes
    |     return pb.cumulative_sum(x)
    |            ^^^^^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  try: `axis=1` goes along the rows; `x.reshape(-1)` makes a vector      See docs/reference/errors.md#E104
+  try: `axis=1` goes along the rows; `x.reshape(-1)` makes a vector      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -993,7 +993,7 @@ ShapeError [E104] diagonal: the array has fewer than two axes
    |     return pb.diagonal(x)
    |            ^^^^^^^^^^^^^^
    | x : f64[N]
-  try: `pb.eye(n) * x` is a matrix with x on its diagonal      See docs/reference/errors.md#E104
+  try: `pb.eye(n) * x` is a matrix with x on its diagonal      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -1009,7 +1009,7 @@ ShapeError [E104] softmax: axis 1 of an array with 1 axis
    |     return pb.softmax(x, axis=1)
    |            ^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N]
-  try: an int from 0 to 0, or from the end as -1      See docs/reference/errors.md#E104
+  try: an int from 0 to 0, or from the end as -1      See `pullback explain-error E104`
 ''',
     ),
     (
@@ -1025,7 +1025,7 @@ UndefinedNameError [E148] f: the name 'N' is not defined
   --> user.py:3:21
    |     return pb.build(N, lambda i: x[i])
    |                     ^
-  try: define it before the first call      See docs/reference/errors.md#E148
+  try: define it before the first call      See `pullback explain-error E148`
 ''',
     ),
     (
@@ -1040,7 +1040,7 @@ ShapeError [E106] linspace: an extent must be known when the function is defined
   --> user.py:3:12
    |     return pb.linspace(0.0, 1.0, pb.sum(x))
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: declare it as a dim (`pb.Size["S"]` for an integer argument)      See docs/reference/errors.md#E106
+  try: declare it as a dim (`pb.Size["S"]` for an integer argument)      See `pullback explain-error E106`
 ''',
     ),
     (
@@ -1056,7 +1056,7 @@ ShapeError [E102] vecdot: the extents along the axis differ
    |     return pb.vecdot(x, y)
    |            ^^^^^^^^^^^^^^^
    | x : f64[N]      y : f64[M]
-  try: give equal dims one name in the annotations, or say the `axis`      See docs/reference/errors.md#E102
+  try: give equal dims one name in the annotations, or say the `axis`      See `pullback explain-error E102`
 ''',
     ),
     (
@@ -1072,7 +1072,7 @@ ShapeError [E101] maximum: shapes [N] and [M] do not broadcast: axis 0 of x = N,
    |     return pb.clip(x, low, 1.0)
    |            ^^^^^^^^^^^^^^^^^^^^
    | x : f64[N]      low : f64[M]
-  try: give both the same dim name in the annotations if they are equal, or reshape one of them      See docs/reference/errors.md#E101
+  try: give both the same dim name in the annotations if they are equal, or reshape one of them      See `pullback explain-error E101`
 ''',
     ),
 ]

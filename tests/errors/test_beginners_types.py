@@ -21,7 +21,7 @@ DTypeError [E120] add: f64[N] and i64[N] have no common element type
    |     return x + n
    |            ^^^^^
    | x : f64[N]      n : i64[N]
-  try: `n.astype(pb.float64)` converts one side      See docs/reference/errors.md#E120
+  try: `n.astype(pb.float64)` converts one side      See `pullback explain-error E120`
 ''',
     ),
     (
@@ -37,7 +37,7 @@ DTypeError [E120] add: i64[N] and a Python float have no common element type
    |     return n + 0.5
    |            ^^^^^^^
    | n : i64[N]      right operand : a Python float
-  try: `n.astype(pb.float64)` converts one side      See docs/reference/errors.md#E120
+  try: `n.astype(pb.float64)` converts one side      See `pullback explain-error E120`
 ''',
     ),
     (
@@ -53,7 +53,7 @@ DTypeError [E121] divide takes floating-point values, not i64
    |     return n / 2
    |            ^^^^^
    | n : i64[N]      right operand : an index or Python int
-  try: `//` divides integers; for a quotient convert with `astype(pb.float32)` first      See docs/reference/errors.md#E121
+  try: `//` divides integers; for a quotient convert with `astype(pb.float32)` first      See `pullback explain-error E121`
 ''',
     ),
     (
@@ -69,7 +69,7 @@ DTypeError [E121] sqrt takes floating-point values, not i64
    |     return pb.sqrt(n)
    |            ^^^^^^^^^^
    | n : i64[N]
-  try: convert with `astype` first      See docs/reference/errors.md#E121
+  try: convert with `astype` first      See `pullback explain-error E121`
 ''',
     ),
     (
@@ -85,7 +85,7 @@ DTypeError [E120] multiply: bool[N] and f64[N] have no common element type
    |     return (x > 0) * x
    |            ^^^^^^^^^^^
    | greater : bool[N]      x : f64[N]
-  try: `pb.where(condition, x, 0)` keeps x where the condition holds; `condition.astype(...)` is 1 or 0      See docs/reference/errors.md#E120
+  try: `pb.where(condition, x, 0)` keeps x where the condition holds; `condition.astype(...)` is 1 or 0      See `pullback explain-error E120`
 ''',
     ),
     (
@@ -101,7 +101,7 @@ DTypeError [E121] sum takes numbers, not bool[N]
    |     return pb.sum(x > 0)
    |            ^^^^^^^^^^^^^
    | greater : bool[N]
-  try: `astype(pb.int64)` counts true values      See docs/reference/errors.md#E121
+  try: `astype(pb.int64)` counts true values      See `pullback explain-error E121`
 ''',
     ),
     (
@@ -117,7 +117,7 @@ DTypeError [E121] mean takes floating-point values, not i64[N]
    |     return pb.mean(n)
    |            ^^^^^^^^^^
    | n : i64[N]
-  try: convert with `astype(pb.float32)` first      See docs/reference/errors.md#E121
+  try: convert with `astype(pb.float32)` first      See `pullback explain-error E121`
 ''',
     ),
     (
@@ -132,7 +132,7 @@ DTypeError [E121] any takes bool, not f64
   --> user.py:3:12
    |     return pb.any_over(x.shape[0], lambda i: x[i])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: compare the elements, e.g. `x != 0`      See docs/reference/errors.md#E121
+  try: compare the elements, e.g. `x != 0`      See `pullback explain-error E121`
 ''',
     ),
     (
@@ -148,7 +148,7 @@ DTypeError [E121] where: the condition is f64[N], not bool
    |     return pb.where(x, x, 0.0)
    |            ^^^^^^^^^^^^^^^^^^^
    | x : f64[N]
-  try: compare it, e.g. `x != 0`      See docs/reference/errors.md#E121
+  try: compare it, e.g. `x != 0`      See `pullback explain-error E121`
 ''',
     ),
     (
@@ -164,7 +164,7 @@ DTypeError [E121] bitwise_invert takes integer or bool values, not f64
    |     return ~x
    |            ^^
    | x : f64[N]
-  try: convert with `astype` first      See docs/reference/errors.md#E121
+  try: convert with `astype` first      See `pullback explain-error E121`
 ''',
     ),
     (
@@ -180,7 +180,7 @@ DTypeError [E121] bitwise_and takes integer or bool values, not f64
    |     return x & 1
    |            ^^^^^
    | x : f64[N]      right operand : an index or Python int
-  try: convert with `astype` first      See docs/reference/errors.md#E121
+  try: convert with `astype` first      See `pullback explain-error E121`
 ''',
     ),
     (
@@ -196,7 +196,7 @@ DTypeError [E122] x has dtype float64, its annotation says float32
   --> user.py:4:1
    | f(np.zeros(3))
    | ^^^^^^^^^^^^^^
-  try: `x.astype(np.float32)` converts it      See docs/reference/errors.md#E122
+  try: `x.astype(np.float32)` converts it      See `pullback explain-error E122`
 ''',
     ),
     (
@@ -212,7 +212,7 @@ DTypeError [E122] x has dtype int64, its annotation says float64
   --> user.py:4:1
    | f(np.arange(3))
    | ^^^^^^^^^^^^^^^
-  try: `x.astype(np.float64)` converts it      See docs/reference/errors.md#E122
+  try: `x.astype(np.float64)` converts it      See `pullback explain-error E122`
 ''',
     ),
     (
@@ -228,7 +228,7 @@ TraceError [E138] x: the list holds no numbers, or rows that differ in length
   --> user.py:4:1
    | f([[1.0, 2.0], [3.0]])
    | ^^^^^^^^^^^^^^^^^^^^^^
-  try: nested lists of numbers, all rows of one length      See docs/reference/errors.md#E138
+  try: nested lists of numbers, all rows of one length      See `pullback explain-error E138`
 ''',
     ),
     (
@@ -244,7 +244,7 @@ TraceError [E138] x: the list holds strings
   --> user.py:4:1
    | f(["a", "b"])
    | ^^^^^^^^^^^^^
-  try: nested lists of numbers, all rows of one length      See docs/reference/errors.md#E138
+  try: nested lists of numbers, all rows of one length      See `pullback explain-error E138`
 ''',
     ),
     (
@@ -260,7 +260,7 @@ DTypeError [E122] x is a list of floats, its annotation says int64
   --> user.py:4:1
    | f([1.5, 2.5])
    | ^^^^^^^^^^^^^
-  try: `np.array(x).astype(np.int64)` converts it      See docs/reference/errors.md#E122
+  try: `np.array(x).astype(np.int64)` converts it      See `pullback explain-error E122`
 ''',
     ),
     (
@@ -276,7 +276,7 @@ DTypeError [E122] y is f32 and x is f64: `Float` is one type in a call
   --> user.py:4:1
    | f(np.zeros(3), np.zeros(3, np.float32))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `y.astype(np.float64)` converts it      See docs/reference/errors.md#E122
+  try: `y.astype(np.float64)` converts it      See `pullback explain-error E122`
 ''',
     ),
     (
@@ -292,7 +292,7 @@ TraceError [E138] x: a str was given where an array is needed
   --> user.py:4:1
    | f("hello")
    | ^^^^^^^^^^
-  try: pass a NumPy array, or an object with DLPack or the buffer protocol      See docs/reference/errors.md#E138
+  try: pass a NumPy array, or an object with DLPack or the buffer protocol      See `pullback explain-error E138`
 ''',
     ),
     (
@@ -308,7 +308,7 @@ TraceError [E138] x: None was given where an array is needed
   --> user.py:4:1
    | f(None)
    | ^^^^^^^
-  try: pass a NumPy array, or an object with DLPack or the buffer protocol      See docs/reference/errors.md#E138
+  try: pass a NumPy array, or an object with DLPack or the buffer protocol      See `pullback explain-error E138`
 ''',
     ),
     (
@@ -324,7 +324,7 @@ TraceError [E138] x: a dict was given where an array is needed
   --> user.py:4:1
    | f({"x": np.zeros(3)})
    | ^^^^^^^^^^^^^^^^^^^^^
-  try: pass a NumPy array, or an object with DLPack or the buffer protocol      See docs/reference/errors.md#E138
+  try: pass a NumPy array, or an object with DLPack or the buffer protocol      See `pullback explain-error E138`
 ''',
     ),
     (
@@ -340,7 +340,7 @@ TraceError [E138] x: a generator was given where an array is needed
   --> user.py:4:1
    | f(v for v in [1.0, 2.0])
    | ^^^^^^^^^^^^^^^^^^^^^^^^
-  try: pass a NumPy array, or an object with DLPack or the buffer protocol      See docs/reference/errors.md#E138
+  try: pass a NumPy array, or an object with DLPack or the buffer protocol      See `pullback explain-error E138`
 ''',
     ),
     (
@@ -356,7 +356,7 @@ TraceError [E138] x: a set was given where an array is needed
   --> user.py:4:1
    | f({1.0, 2.0})
    | ^^^^^^^^^^^^^
-  try: pass a NumPy array, or an object with DLPack or the buffer protocol      See docs/reference/errors.md#E138
+  try: pass a NumPy array, or an object with DLPack or the buffer protocol      See `pullback explain-error E138`
 ''',
     ),
     (
@@ -372,7 +372,7 @@ DTypeError [E122] x has NumPy dtype complex128, which has no counterpart in the 
   --> user.py:4:1
    | f(np.zeros(3, complex))
    | ^^^^^^^^^^^^^^^^^^^^^^^
-  try: convert it in NumPy first      See docs/reference/errors.md#E122
+  try: convert it in NumPy first      See `pullback explain-error E122`
 ''',
     ),
     (
@@ -388,7 +388,7 @@ DTypeError [E122] x has NumPy dtype object, which has no counterpart in the lang
   --> user.py:4:1
    | f(np.array([1, None]))
    | ^^^^^^^^^^^^^^^^^^^^^^
-  try: convert it in NumPy first      See docs/reference/errors.md#E122
+  try: convert it in NumPy first      See `pullback explain-error E122`
 ''',
     ),
     (
@@ -404,7 +404,7 @@ DTypeError [E122] n is 2.5, a float; its annotation says int64
   --> user.py:4:1
    | f(2.5)
    | ^^^^^^
-  try: `int(n)`      See docs/reference/errors.md#E122
+  try: `int(n)`      See `pullback explain-error E122`
 ''',
     ),
     (
@@ -420,7 +420,7 @@ TraceError [E138] s: a str was given where an array is needed
   --> user.py:4:1
    | f("2")
    | ^^^^^^
-  try: pass a NumPy array, or an object with DLPack or the buffer protocol      See docs/reference/errors.md#E138
+  try: pass a NumPy array, or an object with DLPack or the buffer protocol      See `pullback explain-error E138`
 ''',
     ),
     (
@@ -436,7 +436,7 @@ ShapeError [E110] s is a number, and an array of shape (3,) was given
   --> user.py:4:1
    | f(np.zeros(3))
    | ^^^^^^^^^^^^^^
-  try: `Float64[Array, "N"]` annotates an array; `pb.vmap` maps a function of numbers over one      See docs/reference/errors.md#E110
+  try: `Float64[Array, "N"]` annotates an array; `pb.vmap` maps a function of numbers over one      See `pullback explain-error E110`
 ''',
     ),
     (
@@ -452,7 +452,7 @@ TraceError [E108] n binds the dim N, and a float was given
   --> user.py:4:1
    | f(2.0)
    | ^^^^^^
-  try: pass a Python int or a dim      See docs/reference/errors.md#E108
+  try: pass a Python int or a dim      See `pullback explain-error E108`
 ''',
     ),
     (
@@ -468,7 +468,7 @@ TraceError [E108] k is static, and a ndarray cannot be hashed
   --> user.py:4:1
    | f(np.zeros(3), np.zeros(3))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: pass a tuple, a frozen dataclass or a function      See docs/reference/errors.md#E108
+  try: pass a tuple, a frozen dataclass or a function      See `pullback explain-error E108`
 ''',
     ),
     (
@@ -484,7 +484,7 @@ TraceError [E108] k is static, and a list cannot be hashed
   --> user.py:4:1
    | f(np.zeros(3), [1, 2])
    | ^^^^^^^^^^^^^^^^^^^^^^
-  try: pass a tuple, a frozen dataclass or a function      See docs/reference/errors.md#E108
+  try: pass a tuple, a frozen dataclass or a function      See `pullback explain-error E108`
 ''',
     ),
     (
@@ -499,7 +499,7 @@ DTypeError [E124] 300 does not fit u8, which holds 0 to 255
   --> user.py:3:12
    |     return n + 300
    |            ^^^^^^^
-  try: convert the other operand with `astype`      See docs/reference/errors.md#E124
+  try: convert the other operand with `astype`      See `pullback explain-error E124`
 ''',
     ),
     (
@@ -514,7 +514,7 @@ DTypeError [E122] 'float128x' is not an element type of the language
   --> user.py:3:12
    |     return x.astype("float128x")
    |            ^^^^^^^^^^^^^^^^^^^^^
-  try: one of bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64      See docs/reference/errors.md#E122
+  try: one of bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64      See `pullback explain-error E122`
 ''',
     ),
     (
@@ -529,7 +529,7 @@ TraceError [E135] add: a str is neither an array nor a number
   --> user.py:3:12
    |     return x + "1"
    |            ^^^^^^^
-  try: pass an array, or build one with `stack` or `build`      See docs/reference/errors.md#E135
+  try: pass an array, or build one with `stack` or `build`      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -544,7 +544,7 @@ TraceError [E135] add: None is neither an array nor a number
   --> user.py:3:12
    |     return x + None
    |            ^^^^^^^^
-  try: a function that returns nothing gives None: is a `return` missing?      See docs/reference/errors.md#E135
+  try: a function that returns nothing gives None: is a `return` missing?      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -559,7 +559,7 @@ TraceError [E135] add: a list is neither an array nor a number
   --> user.py:3:12
    |     return x + [1.0, 2.0, 3.0]
    |            ^^^^^^^^^^^^^^^^^^^
-  try: `pb.asarray(...)` makes an array of a list      See docs/reference/errors.md#E135
+  try: `pb.asarray(...)` makes an array of a list      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -574,7 +574,7 @@ TraceError [E135] sin: a list is neither an array nor a number
   --> user.py:3:12
    |     return pb.sin([x[0], x[1]])
    |            ^^^^^^^^^^^^^^^^^^^^
-  try: `pb.asarray(...)` makes an array of a list      See docs/reference/errors.md#E135
+  try: `pb.asarray(...)` makes an array of a list      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -589,7 +589,7 @@ TraceError [E135] add: a function is neither an array nor a number
   --> user.py:3:12
    |     return x + pb.sum
    |            ^^^^^^^^^^
-  try: call it, with brackets      See docs/reference/errors.md#E135
+  try: call it, with brackets      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -605,7 +605,7 @@ DTypeError [E120] power: i64[N] and a Python float have no common element type
    |     return n ** 0.5
    |            ^^^^^^^^
    | n : i64[N]      right operand : a Python float
-  try: `n.astype(pb.float64)` converts one side      See docs/reference/errors.md#E120
+  try: `n.astype(pb.float64)` converts one side      See `pullback explain-error E120`
 ''',
     ),
     (
@@ -620,7 +620,7 @@ TraceError [E135] full: a str is neither an array nor a number
   --> user.py:3:16
    |     return x + pb.full(3, "a")
    |                ^^^^^^^^^^^^^^^
-  try: pass an array, or build one with `stack` or `build`      See docs/reference/errors.md#E135
+  try: pass an array, or build one with `stack` or `build`      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -635,7 +635,7 @@ TraceError [E135] asarray: a str is neither an array nor a number
   --> user.py:3:16
    |     return x + pb.asarray(["a"])
    |                ^^^^^^^^^^^^^^^^^
-  try: pass an array, or build one with `stack` or `build`      See docs/reference/errors.md#E135
+  try: pass an array, or build one with `stack` or `build`      See `pullback explain-error E135`
 ''',
     ),
     (
@@ -650,7 +650,7 @@ ShapeError [E106] arange: an extent must be known when the function is defined, 
   --> user.py:3:12
    |     return pb.arange(x[0])
    |            ^^^^^^^^^^^^^^^
-  try: declare it as a dim (`pb.Size["S"]` for an integer argument)      See docs/reference/errors.md#E106
+  try: declare it as a dim (`pb.Size["S"]` for an integer argument)      See `pullback explain-error E106`
 ''',
     ),
     (
@@ -666,7 +666,7 @@ DTypeError [E120] where: f64[N] and i64[N] have no common element type
    |     return pb.where(x > 0, x, n)
    |            ^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N]      n : i64[N]
-  try: `n.astype(pb.float64)` converts one side      See docs/reference/errors.md#E120
+  try: `n.astype(pb.float64)` converts one side      See `pullback explain-error E120`
 ''',
     ),
 ]

@@ -19,7 +19,7 @@ ShapeError [E101] add: shapes [N, M] and [M, N] do not broadcast: axis 0 of a = 
    |     return a + b
    |            ^^^^^
    | a : f64[N, M]      b : f64[M, N]
-  try: give both the same dim name in the annotations if they are equal, or reshape one of them      See docs/reference/errors.md#E101
+  try: give both the same dim name in the annotations if they are equal, or reshape one of them      See `pullback explain-error E101`
 """
     )
 
@@ -41,7 +41,7 @@ ShapeError [E101] difference: axis 0 of b must be N, the argument has M
    |     return difference(a, b)
    |            ^^^^^^^^^^^^^^^^
    | N comes from axis 0 of a      a : [N] got [N]      b : [N] got [M]
-  try: pass arrays whose dims agree, or give equal dims one name in the caller's annotations      See docs/reference/errors.md#E101
+  try: pass arrays whose dims agree, or give equal dims one name in the caller's annotations      See `pullback explain-error E101`
 """
     )
 
@@ -59,6 +59,6 @@ ShapeError [E101] concat: [N, 2] and [M, 3] differ in an axis other than 0
    |     return pb.concat([a, b])
    |            ^^^^^^^^^^^^^^^^^
    | a : f64[N, 2]      b : f64[M, 3]
-  try: give equal dims one name in the annotations, or join along another axis      See docs/reference/errors.md#E101
+  try: give equal dims one name in the annotations, or join along another axis      See `pullback explain-error E101`
 """
     )

@@ -18,6 +18,6 @@ ShapeError [E102] matmul: the inner extents differ: columns of x = features, row
    |     return (x @ w) + b
    |             ^^^^^
    | x : f32[batch, features]      w : f32[hidden, classes]
-  try: transpose one side (`w.T`), or give equal dims one name in the annotations      See docs/reference/errors.md#E102
+  try: transpose one side (`w.T`), or give equal dims one name in the annotations      See `pullback explain-error E102`
 """
     )

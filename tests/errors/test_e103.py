@@ -19,7 +19,7 @@ ShapeError [E103] x[i + 1]: index i + 1 of axis 0 reaches N, the last is N - 1
    |     return pb.build(x.shape[0], lambda i: x[i + 1])
    |                                           ^^^^^^^^
    | x : f64[N]      0 <= i < N
-  try: `x.at(i + 1, fill=0)` reads 0 outside, or put the condition in `where`      See docs/reference/errors.md#E103
+  try: `x.at(i + 1, fill=0)` reads 0 outside, or put the condition in `where`      See `pullback explain-error E103`
 """
     )
 
@@ -38,7 +38,7 @@ ShapeError [E103] x[n, m - 1]: index m - 1 of axis 1 goes down to -1, the first 
    |     return pb.build((N, M), lambda n, m: x[n, m - 1])
    |                                          ^^^^^^^^^^^
    | x : f64[N, M]      0 <= m < M
-  try: `x.at(n, m - 1, fill=0)` reads 0 outside, or put the condition in `where`      See docs/reference/errors.md#E103
+  try: `x.at(n, m - 1, fill=0)` reads 0 outside, or put the condition in `where`      See `pullback explain-error E103`
 """
     )
 
@@ -56,7 +56,7 @@ ShapeError [E103] x[n, k]: index k of axis 1 reaches K - 1, the last is M - 1
    |     return pb.build(x.shape[0], lambda n: pb.sum_over(w.shape[0], lambda k: x[n, k] * w[k]))
    |                                                                             ^^^^^^^
    | x : f64[N, M]      0 <= k < K
-  try: `x.at(n, k, fill=0)` reads 0 outside, or put the condition in `where`      See docs/reference/errors.md#E103
+  try: `x.at(n, k, fill=0)` reads 0 outside, or put the condition in `where`      See `pullback explain-error E103`
 """
     )
 
@@ -74,7 +74,7 @@ ShapeError [E103] x[n + 1, m]: index n + 1 of axis 0 reaches N, the last is N - 
    |     return pb.build(x.shape[0], lambda n: pb.sum(pb.exp(x[n + 1])))
    |                                                         ^^^^^^^^
    | x : f64[N, M]      0 <= n < N
-  try: `x.at(n + 1, m, fill=0)` reads 0 outside, or put the condition in `where`      See docs/reference/errors.md#E103
+  try: `x.at(n + 1, m, fill=0)` reads 0 outside, or put the condition in `where`      See `pullback explain-error E103`
 """
     )
 
@@ -94,13 +94,13 @@ ShapeError [E103] x[i + 1]: index i + 1 of axis 0 reaches N, the last is N - 1
    |     a = pb.build(x.shape[0], lambda i: x[i + 1])
    |                                        ^^^^^^^^
    | x : f64[N]      0 <= i < N
-  try: `x.at(i + 1, fill=0)` reads 0 outside, or put the condition in `where`      See docs/reference/errors.md#E103
+  try: `x.at(i + 1, fill=0)` reads 0 outside, or put the condition in `where`      See `pullback explain-error E103`
 ShapeError [E103] x[i - 1]: index i - 1 of axis 0 goes down to -1, the first is 0
   --> user.py:4:40
    |     b = pb.build(x.shape[0], lambda i: x[i - 1])
    |                                        ^^^^^^^^
    | x : f64[N]      0 <= i < N
-  try: `x.at(i - 1, fill=0)` reads 0 outside, or put the condition in `where`      See docs/reference/errors.md#E103
+  try: `x.at(i - 1, fill=0)` reads 0 outside, or put the condition in `where`      See `pullback explain-error E103`
 """
     )
 
@@ -118,6 +118,6 @@ ShapeError [E103] slice of axis 0 reaches 2, the last index is N - 1: not known 
    |     return x[:3]
    |            ^^^^^
    | x : f64[N]
-  try: state the extent in the annotation, e.g. "N+3", or read with `x.at(i, fill=0)`      See docs/reference/errors.md#E103
+  try: state the extent in the annotation, e.g. "N+3", or read with `x.at(i, fill=0)`      See `pullback explain-error E103`
 """
     )

@@ -18,7 +18,7 @@ ShapeError [E104] x has 1 axis, and 2 indices were given
    |     return x[0, 0]
    |            ^^^^^^^
    | x : f64[N]
-  try: one index for each axis at most      See docs/reference/errors.md#E104
+  try: one index for each axis at most      See `pullback explain-error E104`
 """
     )
 
@@ -36,7 +36,7 @@ ShapeError [E104] sum: axis 2 of an array with 2 axes
    |     return pb.sum(x, axis=2)
    |            ^^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  try: an int from 0 to 1, or from the end as -1      See docs/reference/errors.md#E104
+  try: an int from 0 to 1, or from the end as -1      See `pullback explain-error E104`
 """
     )
 
@@ -54,7 +54,7 @@ ShapeError [E104] reshape: [N, M] holds M * N elements, [N, 3] holds 3 * N
    |     return pb.reshape(x, (x.shape[0], 3))
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N, M]
-  try: one extent may be -1, which takes what is left      See docs/reference/errors.md#E104
+  try: one extent may be -1, which takes what is left      See `pullback explain-error E104`
 """
     )
 
@@ -72,7 +72,7 @@ ShapeError [E104] x.T is the transpose of a matrix, and x has 3 axes
    |     return x.T
    |            ^^^
    | x : f64[N, M, K]
-  try: `x.mT` exchanges the last two axes, `x.transpose()` reverses all      See docs/reference/errors.md#E104
+  try: `x.mT` exchanges the last two axes, `x.transpose()` reverses all      See `pullback explain-error E104`
 """
     )
 
@@ -90,7 +90,7 @@ ShapeError [E104] reshape: 0 elements cannot be divided by the other extents [0,
    |     return pb.reshape(x, (0, -1))
    |            ^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[0, 3]
-  See docs/reference/errors.md#E104
+  See `pullback explain-error E104`
 """
     )
 
@@ -107,7 +107,7 @@ ShapeError [E104] arange: a step of 0 reaches no stop
   --> user.py:3:12
    |     return pb.arange(0, 3, 0)
    |            ^^^^^^^^^^^^^^^^^^
-  try: a number above 0, or below      See docs/reference/errors.md#E104
+  try: a number above 0, or below      See `pullback explain-error E104`
 """
     )
 
@@ -125,6 +125,6 @@ ShapeError [E104] expand_dims: axis 3 of an array with 3 axes
    |     return pb.expand_dims(x, axis=(0, 3))
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | x : f64[N]
-  try: an int from 0 to 2, or from the end as -1      See docs/reference/errors.md#E104
+  try: an int from 0 to 2, or from the end as -1      See `pullback explain-error E104`
 """
     )

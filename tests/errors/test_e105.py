@@ -17,7 +17,7 @@ ShapeError [E105] build: the extent -1 is negative
   --> user.py:3:12
    |     return pb.build(-1, lambda i: x[0])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  See docs/reference/errors.md#E105
+  See `pullback explain-error E105`
 """
     )
 
@@ -34,6 +34,6 @@ ShapeError [E105] max_over: the extent is 0, and there is no largest or smallest
   --> user.py:3:12
    |     return pb.max_over(0, lambda i: x[0])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  See docs/reference/errors.md#E105
+  See `pullback explain-error E105`
 """
     )

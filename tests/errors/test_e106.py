@@ -17,7 +17,7 @@ ShapeError [E106] border: the extent N + 2 * P + Q does not determine P and Q
   --> user.py:1:2
    | @pb.function
    |  ^^^^^^^^^^^
-  try: let an argument have P as an extent, or add a parameter `p: pb.Size["P"]`      See docs/reference/errors.md#E106
+  try: let an argument have P as an extent, or add a parameter `p: pb.Size["P"]`      See `pullback explain-error E106`
 """
     )
 
@@ -34,7 +34,7 @@ ShapeError [E106] build: an extent must be known when the function is defined, a
   --> user.py:3:12
    |     return pb.build(n, lambda i: x[i])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: declare it as a dim (`pb.Size["S"]` for an integer argument)      See docs/reference/errors.md#E106
+  try: declare it as a dim (`pb.Size["S"]` for an integer argument)      See `pullback explain-error E106`
 """
     )
 
@@ -54,6 +54,6 @@ ShapeError [E106] double has no dim K
    | double.memory(K=3)
    | ^^^^^^^^^^^^^^^^^^
    | (x: f64[N]) -> f64[N]
-  try: its dims are N      See docs/reference/errors.md#E106
+  try: its dims are N      See `pullback explain-error E106`
 """
     )

@@ -18,7 +18,7 @@ TraceError [E107] x: the annotation 3 is not understood
   --> user.py:1:2
    | @pb.function
    |  ^^^^^^^^^^^
-  try: `Float32[Array, "N M"]` of jaxtyping, int, float, bool, pb.Static, pb.Size["S"], or a NamedTuple, dataclass or TypedDict of these      See docs/reference/errors.md#E107
+  try: `Float32[Array, "N M"]` of jaxtyping, int, float, bool, pb.Static, pb.Size["S"], or a NamedTuple, dataclass or TypedDict of these      See `pullback explain-error E107`
 """
     )
 
@@ -35,6 +35,6 @@ TraceError [E107] x: 'N**2' is not a dim
   --> user.py:1:2
    | @pb.function
    |  ^^^^^^^^^^^
-  try: a name, a number, or arithmetic on names without spaces, e.g. "N+1"      See docs/reference/errors.md#E107
+  try: a name, a number, or arithmetic on names without spaces, e.g. "N+1"      See `pullback explain-error E107`
 """
     )

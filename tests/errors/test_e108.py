@@ -22,7 +22,7 @@ TraceError [E108] k is static, and a traced value (an index or Python int) was g
   --> user.py:7:12
    |     return power(x, k)
    |            ^^^^^^^^^^^
-  try: pass a Python value, or drop `pb.Static` from the annotation      See docs/reference/errors.md#E108
+  try: pass a Python value, or drop `pb.Static` from the annotation      See `pullback explain-error E108`
 """
     )
 
@@ -41,7 +41,7 @@ TraceError [E108] grad(energy): wrt='y' names no parameter
   --> user.py:5:1
    | pb.grad(energy, wrt="y").type
    | ^^^^^^^^^^^^^^^^^^^^^^^^
-  try: one of x      See docs/reference/errors.md#E108
+  try: one of x      See `pullback explain-error E108`
 """
     )
 
@@ -56,7 +56,7 @@ TraceError [E108] wrt is of type float, and names no parameter
   --> user.py:1:1
    | pb.grad(lambda x: x * x, wrt=["x", 1.5])
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: the name or the position of a parameter, or a tuple of these; arguments go to the derivative: `pb.grad(f)(x)`      See docs/reference/errors.md#E108
+  try: the name or the position of a parameter, or a tuple of these; arguments go to the derivative: `pb.grad(f)(x)`      See `pullback explain-error E108`
 """
     )
 
@@ -73,6 +73,6 @@ TraceError [E108] step: donate names 'state', which is no parameter
   --> user.py:1:2
    | @pb.function(donate=("state",))
    |  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: one of x      See docs/reference/errors.md#E108
+  try: one of x      See `pullback explain-error E108`
 """
     )

@@ -22,6 +22,6 @@ ShapeError [E109] i must lie in [0, K), and the values passed are not known to
   --> user.py:7:12
    |     return look_up(table, i + 1)
    |            ^^^^^^^^^^^^^^^^^^^^^
-  try: declare it where the array enters: `pb.in_range(x, n)` on the caller's argument      See docs/reference/errors.md#E109
+  try: declare it where the array enters: `pb.in_range(x, n)` on the caller's argument      See `pullback explain-error E109`
 """
     )

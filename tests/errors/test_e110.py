@@ -19,6 +19,6 @@ ShapeError [E110] x has 2 axes, its annotation Float64["N"] has 1
   --> user.py:5:1
    | double(np.zeros((2, 2)))
    | ^^^^^^^^^^^^^^^^^^^^^^^^
-  try: pass an array with the axes of the annotation      See docs/reference/errors.md#E110
+  try: pass an array with the axes of the annotation      See `pullback explain-error E110`
 """
     )

@@ -20,6 +20,6 @@ ShapeError [E111] total: axis 0 of y has extent 3, but N = 2
    | total(np.zeros(2), np.zeros(3))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | N = 2 from axis 0 of x
-  try: pass arrays whose extents agree, or give different dims different names      See docs/reference/errors.md#E111
+  try: pass arrays whose extents agree, or give different dims different names      See `pullback explain-error E111`
 """
     )

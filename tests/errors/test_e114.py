@@ -21,6 +21,6 @@ ShapeError [E114] valid requires N >= K
    | valid(np.zeros(2), np.zeros(3))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | K = 3      N = 2
-  See docs/reference/errors.md#E114
+  See `pullback explain-error E114`
 """
     )

@@ -22,7 +22,7 @@ ShapeError [E116] table: y would have 1,152,921,506,754,330,625 elements, more t
    | table(2**30 + 1, np.array(1.0))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | y : f64[S, S]      S = 1073741825
-  try: smaller extents      See docs/reference/errors.md#E116
+  try: smaller extents      See `pullback explain-error E116`
 """
     )
 
@@ -39,6 +39,6 @@ ShapeError [E116] table: S = 1180591620717411303424 is no 64-bit integer
   --> user.py:6:1
    | table(2**70, np.array(1.0))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: a smaller size      See docs/reference/errors.md#E116
+  try: a smaller size      See `pullback explain-error E116`
 """
     )

@@ -18,7 +18,7 @@ DTypeError [E120] multiply: f64[N] and i64[N] have no common element type
    |     return x * n
    |            ^^^^^
    | x : f64[N]      n : i64[N]
-  try: `n.astype(pb.float64)` converts one side      See docs/reference/errors.md#E120
+  try: `n.astype(pb.float64)` converts one side      See `pullback explain-error E120`
 """
     )
 
@@ -36,6 +36,6 @@ DTypeError [E120] multiply: i64[N] and a Python float have no common element typ
    |     return n * 0.5
    |            ^^^^^^^
    | n : i64[N]      right operand : a Python float
-  try: `n.astype(pb.float64)` converts one side      See docs/reference/errors.md#E120
+  try: `n.astype(pb.float64)` converts one side      See `pullback explain-error E120`
 """
     )

@@ -19,7 +19,7 @@ DTypeError [E121] divide takes floating-point values, not i64
    |     return n / 2
    |            ^^^^^
    | n : i64[N]      right operand : an index or Python int
-  try: `//` divides integers; for a quotient convert with `astype(pb.float32)` first      See docs/reference/errors.md#E121
+  try: `//` divides integers; for a quotient convert with `astype(pb.float32)` first      See `pullback explain-error E121`
 """
     )
 
@@ -37,7 +37,7 @@ DTypeError [E121] an index is an integer, not bool[N]
    |     return x[mask]
    |            ^^^^^^^
    | mask : bool[N]
-  try: `where(mask, x, 0)` keeps the shape      See docs/reference/errors.md#E121
+  try: `where(mask, x, 0)` keeps the shape      See `pullback explain-error E121`
 """
     )
 
@@ -55,7 +55,7 @@ DTypeError [E121] sum takes numbers, not bool[N]
    |     return pb.sum(mask)
    |            ^^^^^^^^^^^^
    | mask : bool[N]
-  try: `astype(pb.int64)` counts true values      See docs/reference/errors.md#E121
+  try: `astype(pb.int64)` counts true values      See `pullback explain-error E121`
 """
     )
 
@@ -73,6 +73,6 @@ DTypeError [E121] an index is an integer, not f64[M]
    |     return x[i]
    |            ^^^^
    | i : f64[M]
-  try: convert it with `astype(pb.int64)`      See docs/reference/errors.md#E121
+  try: convert it with `astype(pb.int64)`      See `pullback explain-error E121`
 """
     )

@@ -19,7 +19,7 @@ DTypeError [E122] x has dtype float64, its annotation says float32
   --> user.py:5:1
    | double(np.zeros(3))
    | ^^^^^^^^^^^^^^^^^^^
-  try: `x.astype(np.float32)` converts it      See docs/reference/errors.md#E122
+  try: `x.astype(np.float32)` converts it      See `pullback explain-error E122`
 """
     )
 
@@ -38,7 +38,7 @@ DTypeError [E122] y is f32 and x is f64: `Float` is one type in a call
   --> user.py:5:1
    | total(np.zeros(3), np.zeros(3, np.float32))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `y.astype(np.float64)` converts it      See docs/reference/errors.md#E122
+  try: `y.astype(np.float64)` converts it      See `pullback explain-error E122`
 """
     )
 
@@ -59,6 +59,6 @@ DTypeError [E122] x has dtype float64, its annotation says float32
   --> user.py:7:12
    |     return double(x)
    |            ^^^^^^^^^
-  try: `x.astype(pb.float32)` converts it      See docs/reference/errors.md#E122
+  try: `x.astype(pb.float32)` converts it      See `pullback explain-error E122`
 """
     )

@@ -19,6 +19,6 @@ DTypeError [E123] x has foreign byte order (>f8)
   --> user.py:5:1
    | double(np.zeros(3, ">f8"))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `x.astype(np.float64)` converts it      See docs/reference/errors.md#E123
+  try: `x.astype(np.float64)` converts it      See `pullback explain-error E123`
 """
     )

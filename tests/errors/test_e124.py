@@ -17,6 +17,6 @@ DTypeError [E124] 300 does not fit u8, which holds 0 to 255
   --> user.py:3:12
    |     return x + 300
    |            ^^^^^^^
-  try: convert the other operand with `astype`      See docs/reference/errors.md#E124
+  try: convert the other operand with `astype`      See `pullback explain-error E124`
 """
     )

@@ -25,6 +25,6 @@ TraceError [E130] exp is used outside of the function that computed it
   --> user.py:10:5
    |     return kept[0]
    |     ^^^^^^^^^^^^^^
-  try: return it: `fold`, `scan`, `cond` and `while_loop` hand out what their functions return      See docs/reference/errors.md#E130
+  try: return it: `fold`, `scan`, `cond` and `while_loop` hand out what their functions return      See `pullback explain-error E130`
 """
     )

@@ -21,6 +21,6 @@ TraceError [E131] index i is used outside of the function it belongs to
   --> user.py:6:12
    |     return pb.build(3, lambda j: x[kept[0]] + j)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: use an index only inside the function given to `build`, `sum_over` or `fold`      See docs/reference/errors.md#E131
+  try: use an index only inside the function given to `build`, `sum_over` or `fold`      See `pullback explain-error E131`
 """
     )

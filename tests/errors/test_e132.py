@@ -16,6 +16,6 @@ TraceError [E132] pb.exp is part of the language, and no function is being trace
   --> user.py:1:1
    | pb.exp(np.zeros(3))
    | ^^^^^^^^^^^^^^^^^^^
-  try: put it inside a function marked `@pb.function`; `pb.function(pb.exp)(...)` computes it at once      See docs/reference/errors.md#E132
+  try: put it inside a function marked `@pb.function`; `pb.function(pb.exp)(...)` computes it at once      See `pullback explain-error E132`
 """
     )

@@ -18,6 +18,6 @@ TraceError [E133] while_loop inside `build` or a reduction: each element would n
   --> user.py:3:43
    |     return pb.build(x.shape[0], lambda i: pb.while_loop(lambda n: n > 1, lambda n: n // 2, x[i]))
    |                                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: use `fold` with a fixed number of steps and `where`, or move the loop outside      See docs/reference/errors.md#E133
+  try: use `fold` with a fixed number of steps and `where`, or move the loop outside      See `pullback explain-error E133`
 """
     )

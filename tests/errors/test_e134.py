@@ -18,7 +18,7 @@ TraceError [E134] the truth of a traced value (bool) is not known when the funct
   --> user.py:3:51
    |     return pb.build(x.shape[0], lambda i: x[i] if x[i] > 0 else 0)
    |                                                   ^^^^^^^^
-  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See docs/reference/errors.md#E134
+  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See `pullback explain-error E134`
 """
     )
 
@@ -35,7 +35,7 @@ TraceError [E134] the truth of a traced value (bool) is not known when the funct
   --> user.py:3:52
    |     return pb.build(x.shape[0], lambda i: pb.where(1 <= i < 5, x[i], 0))
    |                                                    ^^^^^^^^^^
-  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See docs/reference/errors.md#E134
+  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See `pullback explain-error E134`
 """
     )
 
@@ -52,7 +52,7 @@ TraceError [E134] the truth of a traced value (bool) is not known when the funct
   --> user.py:3:52
    |     return pb.build(x.shape[0], lambda i: pb.where(i > 0 and i < 5, x[i], 0))
    |                                                    ^^^^^^^^^^^^^^^
-  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See docs/reference/errors.md#E134
+  try: `where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain      See `pullback explain-error E134`
 """
     )
 
@@ -69,7 +69,7 @@ TraceError [E134] a traced value (the dim N) is no Python int, so `range` and th
   --> user.py:3:30
    |     return sum(x[i] for i in range(x.shape[0]))
    |                              ^^^^^^^^^^^^^^^^^
-  try: `fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value      See docs/reference/errors.md#E134
+  try: `fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value      See `pullback explain-error E134`
 """
     )
 
@@ -87,7 +87,7 @@ TraceError [E134] iteration over a traced value: x has N rows, not a number know
    |     return sum(v for v in x)
    |               ^^^^^^^^^^^^^^
    | x : f64[N]
-  try: `build`, `sum_over` or `fold` run over an extent      See docs/reference/errors.md#E134
+  try: `build`, `sum_over` or `fold` run over an extent      See `pullback explain-error E134`
 """
     )
 
@@ -104,6 +104,6 @@ TraceError [E134] float() of a traced value (f64): its value is not known when t
   --> user.py:3:12
    |     return float(x[0])
    |            ^^^^^^^^^^^
-  try: `astype` converts; `pb.Static` makes an argument a Python value      See docs/reference/errors.md#E134
+  try: `astype` converts; `pb.Static` makes an argument a Python value      See `pullback explain-error E134`
 """
     )

@@ -17,6 +17,6 @@ TraceError [E135] add: a str is neither an array nor a number
   --> user.py:3:12
    |     return x + "hello"
    |            ^^^^^^^^^^^
-  try: pass an array, or build one with `stack` or `build`      See docs/reference/errors.md#E135
+  try: pass an array, or build one with `stack` or `build`      See `pullback explain-error E135`
 """
     )

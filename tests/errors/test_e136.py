@@ -17,7 +17,7 @@ TraceError [E136] numpy.unpackbits was given a traced array, whose values it nee
   --> user.py:3:12
    |     return np.unpackbits(x)
    |            ^^^^^^^^^^^^^^^^
-  try: `dir(pb)` lists what there is      See docs/reference/errors.md#E136
+  try: `dir(pb)` lists what there is      See `pullback explain-error E136`
 """
     )
 
@@ -34,6 +34,6 @@ TraceError [E136] numpy.spacing was given a traced array, whose values it needs
   --> user.py:3:12
    |     return np.spacing(x)
    |            ^^^^^^^^^^^^^
-  try: `dir(pb)` lists what there is      See docs/reference/errors.md#E136
+  try: `dir(pb)` lists what there is      See `pullback explain-error E136`
 """
     )

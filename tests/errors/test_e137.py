@@ -17,6 +17,6 @@ TraceError [E137] build: the function takes 1 argument, and 2 are given
   --> user.py:3:12
    |     return pb.build(x.shape, lambda n: x[n, 0])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `lambda i, j: ...`      See docs/reference/errors.md#E137
+  try: `lambda i, j: ...`      See `pullback explain-error E137`
 """
     )

@@ -19,6 +19,6 @@ TraceError [E138] x: a str was given where an array is needed
   --> user.py:5:1
    | double("hello")
    | ^^^^^^^^^^^^^^^
-  try: pass a NumPy array, or an object with DLPack or the buffer protocol      See docs/reference/errors.md#E138
+  try: pass a NumPy array, or an object with DLPack or the buffer protocol      See `pullback explain-error E138`
 """
     )

@@ -19,7 +19,7 @@ ShapeError [E139] fold: state starts as [N], the function gives [2 * N]
    |     return pb.fold(3, x, lambda s, i: pb.concat([s, x]))
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
    | start : f64[N]      result : f64[2 * N]
-  try: keep the shape of every state; grow by indexing into an array of the final size      See docs/reference/errors.md#E139
+  try: keep the shape of every state; grow by indexing into an array of the final size      See `pullback explain-error E139`
 """
     )
 
@@ -36,7 +36,7 @@ DTypeError [E139] fold: state starts as i64, the function gives f64
   --> user.py:3:12
    |     return pb.fold(n.shape[0], n[0], lambda s, i: x[i])
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: convert the initial state or the result with `astype`      See docs/reference/errors.md#E139
+  try: convert the initial state or the result with `astype`      See `pullback explain-error E139`
 """
     )
 
@@ -53,7 +53,7 @@ ShapeError [E139] fold: the state is {'a': *, 'b': *}, the function gives (*, *)
   --> user.py:3:12
    |     return pb.fold(3, {"a": x, "b": x}, lambda s, i: (s["b"], s["a"]))
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: return a state of the same structure as the initial one      See docs/reference/errors.md#E139
+  try: return a state of the same structure as the initial one      See `pullback explain-error E139`
 """
     )
 
@@ -70,7 +70,7 @@ ShapeError [E139] cond: one function gives [N], the other []
   --> user.py:3:12
    |     return pb.cond(flag, lambda: x, lambda: pb.sum(x))
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: return the same shapes from both      See docs/reference/errors.md#E139
+  try: return the same shapes from both      See `pullback explain-error E139`
 """
     )
 
@@ -89,6 +89,6 @@ TraceError [E139] pair: a list was given where the annotation has tuple of 2 ite
   --> user.py:5:1
    | first([np.zeros(2)])
    | ^^^^^^^^^^^^^^^^^^^^
-  try: pass a tree of the annotated structure      See docs/reference/errors.md#E139
+  try: pass a tree of the annotated structure      See `pullback explain-error E139`
 """
     )

@@ -19,6 +19,6 @@ TraceError [E140] double: its annotations leave element types, ranks or static v
   --> user.py:5:1
    | double.type
    | ^^^^^^^^^^^
-  try: call double once, or use double.program(...) with arguments      See docs/reference/errors.md#E140
+  try: call double once, or use double.program(...) with arguments      See `pullback explain-error E140`
 """
     )

@@ -19,6 +19,6 @@ ShapeError [E141] double: out must be writeable and contiguous in row-major orde
   --> user.py:5:1
    | double(np.zeros(2), out=np.zeros(4)[::2])
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `np.empty(shape, dtype)` makes such an array      See docs/reference/errors.md#E141
+  try: `np.empty(shape, dtype)` makes such an array      See `pullback explain-error E141`
 """
     )

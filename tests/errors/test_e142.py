@@ -20,6 +20,6 @@ TraceError [E142] down calls itself with the same static arguments, so its unrol
   --> user.py:3:12
    |     return down(x - 1)
    |            ^^^^^^^^^^^
-  try: recursion needs a `pb.Static` argument that changes; `fold` and `while_loop` repeat      See docs/reference/errors.md#E142
+  try: recursion needs a `pb.Static` argument that changes; `fold` and `while_loop` repeat      See `pullback explain-error E142`
 """
     )

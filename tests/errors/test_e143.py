@@ -21,6 +21,6 @@ ShapeError [E143] both: out[0] and out[1] overlap in memory, and each is to hold
   --> user.py:7:1
    | both(np.ones(2), out=(o[:2], o[1:]))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: an array of its own for each result      See docs/reference/errors.md#E143
+  try: an array of its own for each result      See `pullback explain-error E143`
 """
     )

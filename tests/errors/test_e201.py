@@ -19,7 +19,7 @@ DerivativeError [E201] grad(double): the result is f64[N], and a gradient is tha
   --> user.py:5:1
    | pb.grad(double)(np.zeros(3))
    | ^^^^^^^^^^^^^^^
-  try: reduce it, e.g. with `pb.sum`      See docs/reference/errors.md#E201
+  try: reduce it, e.g. with `pb.sum`      See `pullback explain-error E201`
 """
     )
 
@@ -38,7 +38,7 @@ DerivativeError [E201] grad(count): the result is i64, and a gradient is that of
   --> user.py:5:1
    | pb.grad(count)(np.zeros(3))
    | ^^^^^^^^^^^^^^
-  try: return a floating-point value      See docs/reference/errors.md#E201
+  try: return a floating-point value      See `pullback explain-error E201`
 """
     )
 
@@ -57,6 +57,6 @@ DerivativeError [E201] grad(both): the result is (*, *), and a gradient is that 
   --> user.py:5:1
    | pb.grad(both)(np.zeros(3))
    | ^^^^^^^^^^^^^
-  try: `has_aux=True` for results besides the first      See docs/reference/errors.md#E201
+  try: `has_aux=True` for results besides the first      See `pullback explain-error E201`
 """
     )

@@ -19,7 +19,7 @@ DerivativeError [E220] primals of f: a tuple of all arguments is needed, and thi
   --> user.py:5:1
    | pb.jvp(f)(np.ones(3), np.ones(3))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: pass `(x, i)`      See docs/reference/errors.md#E220
+  try: pass `(x, i)`      See `pullback explain-error E220`
 """
     )
 
@@ -38,7 +38,7 @@ DerivativeError [E220] jvp(f): tangents[1] is (*, None), where * is needed
   --> user.py:5:1
    | pb.jvp(f)((np.ones(3), np.ones(2)), (np.ones(3), (np.ones(2), None)))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: pass (*, *); each * is an array, or None for zero      See docs/reference/errors.md#E220
+  try: pass (*, *); each * is an array, or None for zero      See `pullback explain-error E220`
 """
     )
 
@@ -57,7 +57,7 @@ DerivativeError [E220] jvp(f): tangents[1] was given, and i is i64: only floatin
   --> user.py:5:1
    | pb.jvp(f)((np.ones(3), 1), (np.ones(3), 1.0))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: pass None in its place      See docs/reference/errors.md#E220
+  try: pass None in its place      See `pullback explain-error E220`
 """
     )
 
@@ -76,7 +76,7 @@ DerivativeError [E220] jvp(f): tangents[0] is f64 of 2 axes, and x is f64 of 1 a
   --> user.py:5:1
    | pb.jvp(f)((np.ones(3),), (np.ones((3, 1)),))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: pass an array of the same element type and shape      See docs/reference/errors.md#E220
+  try: pass an array of the same element type and shape      See `pullback explain-error E220`
 """
     )
 
@@ -95,7 +95,7 @@ DerivativeError [E220] vjp(f): cotangent is *, where (*, *) is needed
   --> user.py:5:1
    | pb.vjp(f)(np.ones(3), cotangent=np.ones(3))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: pass (*, None); each * is an array, or None for zero      See docs/reference/errors.md#E220
+  try: pass (*, None); each * is an array, or None for zero      See `pullback explain-error E220`
 """
     )
 
@@ -114,7 +114,7 @@ DerivativeError [E220] vjp(f): cotangent is f32 of 1 axis, and the result is f64
   --> user.py:5:1
    | pb.vjp(f)(np.ones(3), cotangent=np.ones(3, np.float32))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: pass an array of the same element type and shape      See docs/reference/errors.md#E220
+  try: pass an array of the same element type and shape      See `pullback explain-error E220`
 """
     )
 
@@ -133,6 +133,6 @@ DerivativeError [E220] hvp(f): v is (*,), where * is needed
   --> user.py:5:1
    | pb.hvp(f)((np.ones(3),), (np.ones(3),))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: pass *; each * is an array, or None for zero      See docs/reference/errors.md#E220
+  try: pass *; each * is an array, or None for zero      See `pullback explain-error E220`
 """
     )

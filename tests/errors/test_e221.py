@@ -19,6 +19,6 @@ DerivativeError [E221] jacobian(f): mode='sideways' is not available
   --> user.py:5:1
    | pb.jacobian(f, mode="sideways")(np.ones(3))
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: "auto", "forward", "reverse", "mixed"      See docs/reference/errors.md#E221
+  try: "auto", "forward", "reverse", "mixed"      See `pullback explain-error E221`
 """
     )

@@ -19,6 +19,6 @@ DerivativeError [E222] jacobian(f): no result is floating-point: the result is b
   --> user.py:5:1
    | pb.jacobian(f)(np.ones(3))
    | ^^^^^^^^^^^^^^
-  try: return the value before it is rounded or compared      See docs/reference/errors.md#E222
+  try: return the value before it is rounded or compared      See `pullback explain-error E222`
 """
     )

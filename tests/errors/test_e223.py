@@ -19,7 +19,7 @@ DerivativeError [E223] vmap(f): in_axes gives 1 for the 2 parameters of f
   --> user.py:5:1
    | pb.vmap(f, in_axes=(0,))(np.ones((2, 3)), np.ones(2))
    | ^^^^^^^^^^^^^^^^^^^^^^^^
-  try: one item for each of x, y      See docs/reference/errors.md#E223
+  try: one item for each of x, y      See `pullback explain-error E223`
 """
     )
 
@@ -38,7 +38,7 @@ DerivativeError [E223] vmap(f): in_axes=None maps no argument
   --> user.py:5:1
    | pb.vmap(f, in_axes=None)(np.ones(3), np.ones(()))
    | ^^^^^^^^^^^^^^^^^^^^^^^^
-  try: an int for at least one parameter      See docs/reference/errors.md#E223
+  try: an int for at least one parameter      See `pullback explain-error E223`
 """
     )
 
@@ -57,7 +57,7 @@ DerivativeError [E223] vmap(f): out_axes gives 2 for the result, which has 2 axe
   --> user.py:5:1
    | pb.vmap(f, out_axes=2)(np.ones((2, 3)), np.ones(2))
    | ^^^^^^^^^^^^^^^^^^^^^^
-  try: an int from -2 to 1      See docs/reference/errors.md#E223
+  try: an int from -2 to 1      See `pullback explain-error E223`
 """
     )
 
@@ -76,7 +76,7 @@ DerivativeError [E223] vmap(f): in_axes={'b': 0} does not fit p, which is {'a': 
   --> user.py:5:1
    | pb.vmap(f, in_axes=({"b": 0}, None))({"a": np.ones(3)}, 1.0)
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: an int, None, or a tree of these of the same structure      See docs/reference/errors.md#E223
+  try: an int, None, or a tree of these of the same structure      See `pullback explain-error E223`
 """
     )
 
@@ -95,6 +95,6 @@ DerivativeError [E223] vmap(f): in_axes='x' is no axis
   --> user.py:5:1
    | pb.vmap(f, in_axes="x")(np.ones((2, 3)))
    | ^^^^^^^^^^^^^^^^^^^^^^^
-  try: an int, None, or a tuple with one item for each parameter      See docs/reference/errors.md#E223
+  try: an int, None, or a tuple with one item for each parameter      See `pullback explain-error E223`
 """
     )

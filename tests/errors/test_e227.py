@@ -37,7 +37,7 @@ def test_a_step_that_changes_a_value() -> None:
         == """\
 DerivativeError [E227] a step of the derivation changes a value by 0.409
    | sum = build { sum i < N { x[i] * x[i] } }      by derivative.build, derivative.sum, derivative.multiply, derivative.element      before : [-0.204596]      after  : [0.204596]
-  try: report it: this is a fault of Pullback, or of a rule of a custom derivative      See docs/reference/errors.md#E227"""
+  try: report it: this is a fault of Pullback, or of a rule of a custom derivative      See `pullback explain-error E227`"""
     )
 
 
@@ -52,6 +52,6 @@ pb.grad(last).derivation(check=True)
 """)
         == """\
 DerivativeError [E227] last_grad: no small dims were found at which its derivation can be checked
-  try: `derivation(check=False)`, which shows it as it is      See docs/reference/errors.md#E227
+  try: `derivation(check=False)`, which shows it as it is      See `pullback explain-error E227`
 """
     )

@@ -22,6 +22,6 @@ DerivativeError [E250] the function with a derivative of its own reads x from ar
   --> user.py:4:19
    |     return pb.sum(double(x))
    |                   ^^^^^^^^^
-  try: make it an argument, or `pb.stop_gradient` where it is meant as a constant      See docs/reference/errors.md#E250
+  try: make it an argument, or `pb.stop_gradient` where it is meant as a constant      See `pullback explain-error E250`
 """
     )

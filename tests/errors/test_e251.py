@@ -25,6 +25,6 @@ DerivativeError [E251] the rule for multiply is not linear in y_dot: it is no de
   --> user.py:8:19
    |     return pb.sum(square(x))
    |                   ^^^^^^^^^
-  try: a rule that multiplies its tangents or cotangents by values of the arguments only      See docs/reference/errors.md#E251
+  try: a rule that multiplies its tangents or cotangents by values of the arguments only      See `pullback explain-error E251`
 """
     )

@@ -20,7 +20,7 @@ DerivativeError [E252] <lambda>: its vjp gives f64 for result[0], which is f64[N
   --> user.py:5:19
    |     return pb.sum(twice(x))
    |                   ^^^^^^^^
-  try: return a tuple with one cotangent for each argument, of its shape and element type      See docs/reference/errors.md#E252
+  try: return a tuple with one cotangent for each argument, of its shape and element type      See `pullback explain-error E252`
 """
     )
 
@@ -39,6 +39,6 @@ DerivativeError [E252] <lambda>: its vjp gives one array
   --> user.py:5:19
    |     return pb.sum(twice(x))
    |                   ^^^^^^^^
-  try: return a tuple with one cotangent for each argument: a tree like (*,), None for what is zero or not floating-point      See docs/reference/errors.md#E252
+  try: return a tuple with one cotangent for each argument: a tree like (*,), None for what is zero or not floating-point      See `pullback explain-error E252`
 """
     )

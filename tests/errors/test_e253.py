@@ -15,6 +15,6 @@ DerivativeError [E253] custom_derivative has no rule
   --> user.py:1:1
    | pb.custom_derivative(lambda y: 2.0 * y)
    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `jvp=` or `vjp=`; `pb.stop_gradient` makes a constant      See docs/reference/errors.md#E253
+  try: `jvp=` or `vjp=`; `pb.stop_gradient` makes a constant      See `pullback explain-error E253`
 """
     )

@@ -20,6 +20,6 @@ DerivativeError [E261] forward_backward(f): the residuals are ndarray, and not w
   --> user.py:6:1
    | backward(np.ones(3), 1.0)
    | ^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `out, residuals = forward(...)`, then `backward(residuals, cotangent)`      See docs/reference/errors.md#E261
+  try: `out, residuals = forward(...)`, then `backward(residuals, cotangent)`      See `pullback explain-error E261`
 """
     )

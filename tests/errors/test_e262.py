@@ -17,6 +17,6 @@ f.c_source()
         == """\
 CompilerError [E262] f has a memory limit, which takes a number for each dim
    | all that is known of them is N >= 1
-  try: numbers for all dims      See docs/reference/errors.md#E262
+  try: numbers for all dims      See `pullback explain-error E262`
 """
     )

@@ -21,6 +21,6 @@ CompilerError [E263] f needs more working memory than there are addresses
    | f(2**60 - 1, 1.0)
    | ^^^^^^^^^^^^^^^^^
    | N = 1152921504606846975
-  try: smaller dims      See docs/reference/errors.md#E263
+  try: smaller dims      See `pullback explain-error E263`
 """
     )

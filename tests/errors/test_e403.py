@@ -27,7 +27,7 @@ NotFiniteError [E403] terms[1, 1] is NaN, and all that its statement reads is fi
   --> user.py:3:13
    |     terms = pb.build(p.shape, lambda n, k: p[n, k] * pb.log(p[n, k]))
    |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: look at what makes terms[1, 1]: a division by zero, a log of zero, an overflow      See docs/reference/errors.md#E403
+  try: look at what makes terms[1, 1]: a division by zero, a log of zero, an overflow      See `pullback explain-error E403`
 """
     )
 
@@ -46,6 +46,6 @@ NotFiniteError [E403] state is infinite, and all that its statement reads is fin
   --> user.py:3:12
    |     return pb.fold(20, x, lambda s, t: s * s)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: look at what makes state: a division by zero, a log of zero, an overflow      See docs/reference/errors.md#E403
+  try: look at what makes state: a division by zero, a log of zero, an overflow      See `pullback explain-error E403`
 """
     )

@@ -19,7 +19,7 @@ UnfinishedError [E404] while_loop: the test still holds after max_trips steps
   --> user.py:3:12
    |     return pb.while_loop(lambda y: y >= 1.0, lambda y: y / 2, x, max_trips=3)
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: a larger max_trips, or at_limit="report", which gives the state so far and says that it is      See docs/reference/errors.md#E404
+  try: a larger max_trips, or at_limit="report", which gives the state so far and says that it is      See `pullback explain-error E404`
 """
 
 
@@ -49,7 +49,7 @@ TraceError [E144] while_loop: at_limit='report' without max_trips
   --> user.py:3:12
    |     return pb.while_loop(lambda y: y >= 1.0, lambda y: y / 2, x, at_limit="report")
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: "error", or "report" and a limit of trips      See docs/reference/errors.md#E144
+  try: "error", or "report" and a limit of trips      See `pullback explain-error E144`
 """
     )
 

@@ -203,7 +203,7 @@ def test_the_environment_decides_for_functions_that_do_not(monkeypatch: pytest.M
         pb.function(double)
     assert str(caught.value).splitlines() == [
         "UsageError [E601] PULLBACK_SPECIALISE=often is none of auto, always, never",
-        "  try: auto      See docs/reference/errors.md#E601",
+        "  try: auto      See `pullback explain-error E601`",
     ]
 
 

@@ -40,7 +40,7 @@ def test_the_complete_message() -> None:
         "   |     return (x @ W) + b",
         "   |             ^^^^^",
         "   | x : f32[batch, features] from lenet.py:8      W : f32[hidden, classes] from lenet.py:9",
-        "  try: `x @ V`; V : f32[features, hidden] is in scope and fits.      See docs/reference/errors.md#E102",
+        "  try: `x @ V`; V : f32[features, hidden] is in scope and fits.      See `pullback explain-error E102`",
     ]
 
 
@@ -57,7 +57,7 @@ def test_the_complete_message() -> None:
 )
 def test_the_place(place: At, expected: list[str]) -> None:
     lines = str(PullbackError("E300", "what", position=place)).splitlines()
-    assert lines == ["PullbackError [E300] what", *expected, "  See docs/reference/errors.md#E300"]
+    assert lines == ["PullbackError [E300] what", *expected, "  See `pullback explain-error E300`"]
 
 
 def test_builtin_classes() -> None:

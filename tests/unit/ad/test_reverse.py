@@ -299,7 +299,7 @@ def test_an_unbounded_while_is_refused() -> None:
     assert str(error.value).splitlines() == [
         "DerivativeError [E203] reverse mode needs a bound on the trips of a while_loop: y depends on x",
         "  try: `max_trips=n`, the most steps it may take: its states are stored for each"
-        "      See docs/reference/errors.md#E203",
+        "      See `pullback explain-error E203`",
     ]
 
 

@@ -201,4 +201,4 @@ def test_a_dense_pattern_is_refused() -> None:
     assert lines[0] == (
         "DerivativeError [E204] the Jacobian of layer with respect to x is dense: tanh depends on every element of it"
     )
-    assert lines[-1] == "  try: leave out `sparse=True`      See docs/reference/errors.md#E204"
+    assert lines[-1] == "  try: leave out `sparse=True`      See `pullback explain-error E204`"

@@ -76,7 +76,7 @@ def test_a_local_function_says_why_not() -> None:
         "TraceError [E151] lambda cannot be pickled: no module holds it under its name "
         "'test_a_local_function_says_why_not.<locals>.<lambda>'\n"
         "  try: define it at the top of a module; `cloudpickle`, which joblib uses, carries it by value"
-        "      See docs/reference/errors.md#E151"
+        "      See `pullback explain-error E151`"
     )
 
 

@@ -38,7 +38,7 @@ def test_a_setting_that_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
         pb.function(lambda x: x)
     assert str(caught.value) == (
         "UsageError [E601] PULLBACK_KEPT_SIZES=many is not a number of sizes\n"
-        "  try: a whole number from 1      See docs/reference/errors.md#E601"
+        "  try: a whole number from 1      See `pullback explain-error E601`"
     )
 
 

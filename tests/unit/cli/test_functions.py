@@ -225,24 +225,24 @@ UndefinedNameError [E148] misspelt: the name 'scael' is not defined
   --> kinds.py:13:16
    |     return x * scael
    |                ^^^^^
-  try: define it before the first call      See docs/reference/errors.md#E148
+  try: define it before the first call      See `pullback explain-error E148`
 UsageError [E608] python_error could not be checked: KeyError: 'a'
   --> kinds.py:17:16
    |     return x * {}["a"]
    |                ^^^^^^^
-  try: mend it: it would stop at its first use      See docs/reference/errors.md#E608
+  try: mend it: it would stop at its first use      See `pullback explain-error E608`
 ShapeError [E101] add: shapes [N] and [M] do not broadcast: axis 0 of x = N, axis 0 of y = M
   --> kinds.py:27:16
    |         return x + y
    |                ^^^^^
    | x : f32[N]      y : f32[M]
   try: give both the same dim name in the annotations if they are equal, or reshape one of them\
-      See docs/reference/errors.md#E101
+      See `pullback explain-error E101`
 UsageError [E602] kinds.py could not be imported: ZeroDivisionError: division by zero; what is below was not looked at
   --> kinds.py:33:7
    | print(1 / 0)
    |       ^^^^^
-  try: python kinds.py      See docs/reference/errors.md#E602
+  try: python kinds.py      See `pullback explain-error E602`
 """
     why = "its annotations leave element types, ranks or static values open"
     assert f"not checked: left_open, line 19: {why}" in out
@@ -260,7 +260,7 @@ ShapeError [E106] twice has no dim M
    | @pb.function
    |  ^^^^^^^^^^^
    | (x: f32[N]) -> f32[N]
-  try: its dims are N      See docs/reference/errors.md#E106
+  try: its dims are N      See `pullback explain-error E106`
 """
 
 

@@ -227,7 +227,7 @@ def test_errors(call: str) -> None:
     text = str(caught.value).split("\n")
     lines = [text[0], *(t for t in text[1:] if not t.startswith("  -->"))]
     assert "\n".join(lines) == (
-        f"ShapeError [E104] einsum: {what}\n   | {facts}\n  try: {remedy}      See docs/reference/errors.md#E104"
+        f"ShapeError [E104] einsum: {what}\n   | {facts}\n  try: {remedy}      See `pullback explain-error E104`"
     )
 
 

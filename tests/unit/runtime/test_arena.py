@@ -87,7 +87,7 @@ def test_a_setting_that_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
         most_idle()
     assert str(caught.value) == (
         "UsageError [E601] PULLBACK_IDLE_BYTES=1 GB is not a number of bytes\n"
-        "  try: a whole number from 0      See docs/reference/errors.md#E601"
+        "  try: a whole number from 0      See `pullback explain-error E601`"
     )
 
 

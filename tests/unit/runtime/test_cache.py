@@ -263,7 +263,7 @@ def test_nowhere_may_anything_run() -> None:
     assert str(caught.value) == (
         "CompilerError [E411] a compiled library cannot be loaded: failed to map segment from shared object\n"
         "  try: set PULLBACK_CACHE_DIR or TMPDIR to a folder where programs may run, or CC to another compiler      "
-        "See docs/reference/errors.md#E411"
+        "See `pullback explain-error E411`"
     )
 
 
@@ -353,7 +353,7 @@ def test_a_quotation_without_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
         compiling.find_compiler()
     assert str(caught.value) == (
         "CompilerError [E410] no C compiler: CC='/usr/bin/cc -O1 names no program\n"
-        "  try: install gcc or clang, or `pip install ziglang`      See docs/reference/errors.md#E410"
+        "  try: install gcc or clang, or `pip install ziglang`      See `pullback explain-error E410`"
     )
 
 

@@ -89,7 +89,7 @@ def test_a_failing_compiler_is_quoted(cache: Path, tmp_path: Path, monkeypatch: 
 CompilerError [E411] the C compiler was killed by signal 11: {crash}
    | it said nothing
   try: report this with the text of `c_source`; meanwhile set PULLBACK_BACKEND=interpreter      \
-See docs/reference/errors.md#E411"""
+See `pullback explain-error E411`"""
 
 
 UNITS = tuple(
@@ -206,7 +206,7 @@ def test_no_room_anywhere(cache: Path, tmp_path: Path, monkeypatch: pytest.Monke
     assert str(caught.value) == f"""\
 CompilerError [E412] a library needs a place, and the folder {spare} is full
    | the cache folder {cache} did not serve either
-  try: set PULLBACK_CACHE_DIR or TMPDIR to a folder with room      See docs/reference/errors.md#E412"""
+  try: set PULLBACK_CACHE_DIR or TMPDIR to a folder with room      See `pullback explain-error E412`"""
 
 
 def test_a_cache_that_cannot_be_written(cache: Path) -> None:
