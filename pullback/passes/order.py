@@ -13,9 +13,8 @@ from collections import Counter
 from dataclasses import replace
 
 from pullback.ir import expr
-from pullback.ir.index import Dim
 from pullback.ir.expr import Get, Ref
-from pullback.ir.index import Data, as_index
+from pullback.ir.index import Data, Dim, as_index
 from pullback.ir.program import Block, Build, Program, Sort, Statement, map_blocks, statement_reads
 from pullback.rewrite.fired import fired
 
