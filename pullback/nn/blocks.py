@@ -28,7 +28,7 @@ def convolution(x: Array, k: Array, b: Array) -> Array:
         (O, *extents of x less those of the window, plus 1).
 
     >>> from pullback import nn
-    >>> f = pb.function(lambda x, k, b: nn.convolution(x, k, b))
+    >>> f = pb.function(lambda x, k, b: nn.blocks.convolution(x, k, b))
     >>> f(np.ones((1, 3, 3)), np.ones((1, 1, 2, 2)), np.zeros(1)).tolist()
     [[[[4.0, 4.0], [4.0, 4.0]]]]
     """
@@ -52,7 +52,7 @@ def average_pool(x: Array, size: int = 2) -> Array:
         (..., H // size, W // size).
 
     >>> from pullback import nn
-    >>> pb.function(lambda x: nn.average_pool(x))(np.array([[[1.0, 2.0], [3.0, 6.0]]])).tolist()
+    >>> pb.function(lambda x: nn.blocks.average_pool(x))(np.array([[[1.0, 2.0], [3.0, 6.0]]])).tolist()
     [[[3.0]]]
     """
     *lead, height, width = x.shape
@@ -76,7 +76,7 @@ def max_pool(x: Array, size: int = 2) -> Array:
         (..., H // size, W // size).
 
     >>> from pullback import nn
-    >>> pb.function(lambda x: nn.max_pool(x))(np.array([[[1.0, 2.0], [3.0, 6.0]]])).tolist()
+    >>> pb.function(lambda x: nn.blocks.max_pool(x))(np.array([[[1.0, 2.0], [3.0, 6.0]]])).tolist()
     [[[6.0]]]
     """
     *lead, height, width = x.shape

@@ -1,0 +1,359 @@
+"""Layers as values: what a network is made of, and the network itself.
+
+net = chain(conv(20, 5), max_pool(2), flatten(), dense(10))
+net.type                                     # every layer's line, sizes as symbols
+net = net.on("N 1 28 28")                    # sizes given, checked
+parameters, state = net.init(seed=0)
+y, state = net.apply(parameters, state, x, training=True)      # inside a traced function
+y = net(parameters, x)                                         # anywhere, for inference
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Concatenate, Final, ParamSpec
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+import pullback as pb
+from pullback import Array
+from pullback.errors import ShapeError, TraceError
+from pullback.lang.trace import is_tracing
+from pullback.nn.scope import Scope
+from pullback.nn.types import NetworkType, find_type
+from pullback.source import user_position
+
+__all__ = ["Layer", "as_layer", "branches", "chain", "layer", "residual"]
+
+Settings = ParamSpec("Settings")
+Parameters = dict[str, Any]
+LONGEST: Final = 72  # letters of a layer in an error
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Layer:
+    """A layer with its settings, or a network made of layers.
+
+    Attributes:
+        kind: what the layer is called in a network, with a number behind it: conv1, conv2.
+        forward: its mathematics: a function of a `Scope` and the input.
+        takes: the shape of the input, as an annotation writes it; None where any will do.
+        integers: whether the input holds integers, such as positions in an alphabet.
+        text: how it was written.
+        name: what it is called in a network instead of its kind and a number.
+        parts: the layers that it puts one behind the other.
+    """
+
+    kind: str
+    forward: Callable[[Scope, Any], Any]
+    takes: str | None = None
+    integers: bool = False
+    text: str = field(kw_only=True)
+    name: str | None = None
+    parts: tuple[Layer, ...] = ()
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __str__(self) -> str:
+        whole = repr(self)
+        return whole if len(whole) <= LONGEST else f"{whole[:LONGEST]}…"
+
+    # Composition ----------------------------------------------------------------------------------------------
+
+    def __rshift__(self, other: Any) -> Layer:
+        return chain(self, other)
+
+    def __rrshift__(self, other: Any) -> Layer:
+        return chain(other, self)
+
+    def __matmul__(self, other: Any) -> Layer:
+        return chain(other, self)
+
+    def __rmatmul__(self, other: Any) -> Layer:
+        return chain(self, other)
+
+    def named(self, name: str) -> Layer:
+        """The same layer under a name of its own, which its parameters have in trees, files and errors.
+
+        >>> from pullback import nn
+        >>> net = nn.chain(nn.dense(3).named("hidden"), nn.relu, nn.dense(2)).on("N 4")
+        >>> sorted(net.init(seed=0)[0])
+        ['dense1', 'hidden']
+        """
+        if not str(name).isidentifier():
+            raise TraceError(
+                "E163", f"{name!r} is no name for a layer", position=user_position(), remedy='an identifier: "stem"'
+            )
+        return replace(self, name=name)
+
+    def on(self, takes: str) -> Layer:
+        """The network for inputs of given sizes, checked now.
+
+        Args:
+            takes: extents of the input as an annotation writes them: numbers, and names for what stays open.
+        Returns:
+            The network; `type` shows every layer's shapes.
+        Raises:
+            ShapeError: a layer does not take what it is given; the error names it.
+
+        >>> from pullback import nn
+        >>> nn.dense(3).on("N 4").type.result
+        'f32[N, 3]'
+        """
+        bound = replace(self, takes=takes)
+        bound.typed()
+        return bound
+
+    # Types ----------------------------------------------------------------------------------------------------
+
+    @property
+    def type(self) -> NetworkType:
+        """Every layer's line: what it is, what it gives, its parameters; sizes are symbols where they are open.
+
+        >>> from pullback import nn
+        >>> nn.chain(nn.dense(3), nn.relu).type
+        (x: f32[N, M]) -> f32[N, 3]
+          dense1  dense(3)  f32[N, 3]  w f32[3, M], b f32[3]
+          relu1   relu      f32[N, 3]
+        """
+        return self.typed()
+
+    def typed(self, dtype: DTypeLike = np.float32) -> NetworkType:
+        """`type`, for an element type: float32 or float64."""
+        return self._types(np.dtype(dtype).name)
+
+    @cached_property
+    def _types(self) -> Callable[[str], NetworkType]:
+        return functools.cache(lambda dtype: find_type(self, dtype))
+
+    def init(self, seed: int = 0, *, dtype: DTypeLike = np.float32) -> tuple[Parameters, Parameters]:
+        """Parameters and state to start from.
+
+        Every array has random numbers of its own, which follow from the seed and from its name alone: a layer that is
+        added changes no other.
+
+        Args:
+            seed: equal seeds give equal arrays on every machine.
+            dtype: float32 or float64.
+        Returns:
+            Nested dicts of NumPy arrays. The state is empty where no layer has one.
+        Raises:
+            ShapeError: [E164] the shape of a parameter follows from a size that is open: `net.on("N 784")`.
+
+        >>> from pullback import nn
+        >>> parameters, state = nn.dense(3).on("N 4").init(seed=0)
+        >>> parameters["w"].shape, parameters["b"].tolist(), state
+        ((3, 4), [0.0, 0.0, 0.0], {})
+        """
+        return self.typed(dtype).start(seed)
+
+    # Use ------------------------------------------------------------------------------------------------------
+
+    def apply(self, parameters: Any, state: Any, x: Any, *, training: bool = False) -> tuple[Any, Any]:
+        """The result for an input, and the state after it; for use inside a traced function.
+
+        Args:
+            parameters: a tree as `init` gives it.
+            state: likewise.
+            x: the input.
+            training: whether dropout drops and statistics are taken of the batch; otherwise the state stays as it is.
+        """
+        scope = Scope(parameters=parameters, state=state, training=training)
+        y = scope.run(self, x)
+        return y, scope.next_state
+
+    def __call__(self, parameters: Any, x: Any, state: Any = None) -> Any:
+        """The result for an input, as inference computes it: traced inside a traced function, compiled outside.
+
+        >>> from pullback import nn
+        >>> net = nn.dense(1, bias=False).on("N 2")
+        >>> net({"w": np.array([[2.0, 3.0]])}, np.array([[1.0, 10.0]])).tolist()
+        [[32.0]]
+        """
+        if is_tracing():
+            return self.apply(parameters, {} if state is None else state, x)[0]
+        return self._inference(parameters, x, {} if state is None else state)
+
+    @cached_property
+    def _inference(self) -> pb.Function:
+        def inference(parameters: Any, x: Any, state: Any) -> Any:
+            return self.apply(parameters, state, x)[0]
+
+        return pb.function(inference)
+
+
+def layer(
+    takes: str | None = None, *, integers: bool = False
+) -> Callable[[Callable[Concatenate[Scope, Any, Settings], Any]], Callable[Settings, Layer]]:
+    """Make a layer of a function of a scope, an input, and settings.
+
+    Args:
+        takes: the shape of its input, as an annotation writes it; None where any will do.
+        integers: whether the input holds integers.
+    Returns:
+        A decorator. What it gives takes the settings and returns a Layer.
+
+    >>> from pullback import nn
+    >>> @nn.layer("N M")
+    ... def scale(scope, x, by=1.0):
+    ...     return by * scope.parameter("a", (x.shape[1],), nn.init.ones()) * x
+    >>> scale(3.0)({"a": np.array([1.0, 2.0])}, np.array([[1.0, 1.0]])).tolist()
+    [[3.0, 6.0]]
+    """
+
+    def decorate(f: Callable[Concatenate[Scope, Any, Settings], Any]) -> Callable[Settings, Layer]:
+        signature = inspect.signature(f)
+        own = signature.replace(parameters=list(signature.parameters.values())[2:])
+        kind = f.__name__
+
+        @functools.wraps(f)
+        def make(*settings: Settings.args, **named: Settings.kwargs) -> Layer:
+            try:
+                own.bind(*settings, **named)
+            except TypeError as error:
+                raise TraceError(
+                    "E163", f"{kind}: {error}", position=user_position(), remedy=f"{kind}{own}".split(" ->")[0]
+                ) from None
+            given = [*map(_setting, settings), *(f"{k}={_setting(v)}" for k, v in named.items())]
+            text = f"{kind}({', '.join(given)})"
+            return Layer(kind, lambda scope, x: f(scope, x, *settings, **named), takes, integers, text=text)
+
+        make.__signature__ = own  # type: ignore[attr-defined]
+        return make
+
+    return decorate
+
+
+def _setting(value: Any) -> str:
+    return value.__name__ if inspect.isfunction(value) else repr(value)
+
+
+def as_layer(x: Any) -> Layer:
+    """A layer as it is, and a function of arrays as a layer that learns nothing.
+
+    Raises:
+        TraceError: [E163] it is neither.
+    """
+    if isinstance(x, Layer):
+        return x
+    if callable(x):
+        kind = getattr(x, "__name__", type(x).__name__)
+        if isinstance(getattr(x, "__signature__", None), inspect.Signature) and hasattr(x, "__wrapped__"):
+            raise TraceError("E163", f"{kind} is how a layer is made", position=user_position(), remedy=f"`{kind}(…)`")
+        own = kind if kind.isidentifier() else "function"
+        return Layer(own, lambda scope, array: x(array), text=kind)
+    raise TraceError(
+        "E163",
+        f"{x!r} is no layer",
+        position=user_position(),
+        remedy="layers such as `nn.dense(10)`, or functions of arrays such as `nn.relu`",
+    )
+
+
+# Layers made of layers ------------------------------------------------------------------------------------------
+
+
+def chain(*layers: Any) -> Layer:
+    """Layers one behind the other: each takes what the one before it gives.
+
+    Args:
+        layers: layers and functions of arrays. A chain without a name among them becomes part of this one.
+
+    >>> from pullback import nn
+    >>> net = nn.chain(nn.dense(3), nn.relu) >> nn.dense(2)
+    >>> net
+    chain(dense(3), relu, dense(2))
+    """
+    if not layers:
+        raise TraceError("E163", "a chain of no layers", position=user_position(), remedy="`nn.chain(nn.dense(10))`")
+    parts: list[Layer] = []
+    for given in map(as_layer, layers):
+        parts += given.parts if given.kind == "chain" and given.name is None else [given]
+
+    def forward(scope: Scope, x: Any) -> Any:
+        for part in parts:
+            x = scope.call(part, x)
+        return x
+
+    first = next((part for part in parts if part.takes is not None), None)
+    return Layer(
+        "chain",
+        forward,
+        first.takes if first else None,
+        first.integers if first else False,
+        text=f"chain({', '.join(p.name or repr(p) for p in parts)})",
+        parts=tuple(parts),
+    )
+
+
+def residual(*layers: Any, shortcut: Any = None) -> Layer:
+    """What a chain of layers gives, added to its input.
+
+    Args:
+        layers: as for `chain`.
+        shortcut: a layer that the input goes through before it is added, such as a convolution by 1 × 1.
+    Raises:
+        ShapeError: [E162] the two differ in shape.
+
+    >>> from pullback import nn
+    >>> nn.residual(nn.dense(8), nn.relu).type.result  # what is added has the shape of the input
+    'f32[N, 8]'
+    """
+    body = chain(*layers)
+    other = None if shortcut is None else as_layer(shortcut)
+
+    def forward(scope: Scope, x: Any) -> Any:
+        y: Array = scope.call(body, x, "body")
+        kept: Array = x if other is None else scope.call(other, x, "shortcut")
+        scope.unify(kept.shape, y.shape, "what is added has another shape")
+        return kept + y
+
+    inner = ", ".join(map(repr, body.parts)) + ("" if other is None else f", shortcut={other!r}")
+    return Layer("residual", forward, body.takes, body.integers, text=f"residual({inner})")
+
+
+def branches(*layers: Any, axis: int = 1) -> Layer:
+    """What several layers make of one input, joined along an axis.
+
+    Args:
+        layers: layers and functions of arrays, each given the input.
+        axis: along which results are joined: 1 for channels of N C H W.
+    Raises:
+        ShapeError: [E162] results differ along another axis.
+
+    >>> from pullback import nn
+    >>> nn.branches(nn.dense(3), nn.dense(5)).type.result
+    'f32[N, 8]'
+    """
+    parts = [as_layer(x) for x in layers]
+    if not parts:
+        raise TraceError("E163", "branches of no layers", position=user_position(), remedy="`nn.branches(a, b)`")
+
+    def forward(scope: Scope, x: Any) -> Any:
+        results = [scope.call(part, x) for part in parts]
+        at = axis % results[0].ndim
+        for y in results[1:]:
+            _same_but(scope, results[0], y, at)
+        return pb.concat(results, axis=at)
+
+    first = next((part for part in parts if part.takes is not None), None)
+    return Layer(
+        "branches",
+        forward,
+        first.takes if first else None,
+        first.integers if first else False,
+        text=f"branches({', '.join(map(repr, parts))})",
+    )
+
+
+def _same_but(scope: Scope, a: Array, b: Array, axis: int) -> None:
+    if a.ndim != b.ndim:
+        raise ShapeError("E162", f"branches give {a.ndim} and {b.ndim} axes", position=user_position())
+    rest = [k for k in range(a.ndim) if k != axis]
+    scope.unify(tuple(a.shape[k] for k in rest), tuple(b.shape[k] for k in rest), f"branches differ beside axis {axis}")

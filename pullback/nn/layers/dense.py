@@ -1,0 +1,47 @@
+"""Layers that connect everything with everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pullback as pb
+from pullback import Array
+from pullback.nn.layer import layer
+from pullback.nn.scope import Scope, Start
+
+__all__ = ["dense", "flatten"]
+
+
+@layer("N M")
+def dense(scope: Scope, x: Any, units: int, *, bias: bool = True, start: Start | None = None) -> Array:
+    """Weighted sums of all features: y[…, k] = b[k] + Σm x[…, m] w[k, m].
+
+    Args:
+        scope: gives the parameters w (units, M) and b (units,).
+        x: (…, M).
+        units: how many sums.
+        bias: whether there is a b.
+        start: the initialiser of w.
+    Returns:
+        (…, units).
+
+    >>> from pullback import nn
+    >>> parameters = {"w": np.array([[1.0, 0.0], [1.0, 1.0]]), "b": np.array([0.5, 0.0])}
+    >>> nn.dense(2)(parameters, np.array([[3.0, 4.0]])).tolist()
+    [[3.5, 7.0]]
+    """
+    w = scope.parameter("w", (units, x.shape[-1]), start)
+    y: Array = x @ w.T
+    return y + scope.parameter("b", (units,)) if bias else y
+
+
+@layer()
+def flatten(scope: Scope, x: Any) -> Array:
+    """All axes but the first as one.
+
+    >>> from pullback import nn
+    >>> nn.flatten().on("N 2 3").type.result
+    'f32[N, 6]'
+    """
+    flat: Array = pb.reshape(x, (x.shape[0], -1))
+    return flat

@@ -1,0 +1,296 @@
+"""What a layer is written with: a `Scope` gives it parameters, state and random keys, in the place that needs them.
+
+A layer is a function of a scope and its input. Called to find its type, the scope answers with zeros and writes down
+what was asked for; called to compute, it answers with what it was given. So the shapes of a layer's parameters stand
+where they are used, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import pullback as pb
+from pullback import Array
+from pullback.errors import PullbackError, ShapeError, TraceError
+from pullback.ir.index import DimSymbol, Index
+from pullback.lang import tree
+from pullback.lang.handle import Handle, as_array, extent_of, shape_text, type_text
+from pullback.source import user_position
+
+if TYPE_CHECKING:
+    from pullback.nn.layer import Layer
+
+__all__ = ["Call", "Replaced", "Scope", "Start", "Wanted"]
+
+Start = Callable[[np.random.Generator, tuple[int, ...], Any], np.ndarray[Any, Any]]
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """An array that a layer asked for: its name there, its extents, and how its first value is made."""
+
+    name: str
+    extents: tuple[Index, ...]
+    start: Start
+    dtype: Any  # an element type, None for that of the network
+
+
+@dataclass
+class Call:
+    """One layer at its place: what it was given, what it gave, and what it asked for."""
+
+    path: tuple[str, ...]
+    layer: Layer
+    given: str
+    result: str = ""
+    parameters: list[Wanted] = field(default_factory=list)
+    state: list[Wanted] = field(default_factory=list)
+    composed: bool = False  # whether it is made of layers of its own
+
+    @property
+    def name(self) -> str:
+        """Its path, as errors and tables write it."""
+        return "/".join(self.path)
+
+
+class Replaced(Exception):
+    """A dim of the network's input that must be something else for two shapes to be equal."""
+
+    def __init__(self, symbol: str, extent: Index) -> None:
+        super().__init__(symbol, extent)
+        self.symbol = symbol
+        self.extent = extent
+
+
+class Scope:
+    """The place of a layer in a network, while the network is traced.
+
+    Attributes:
+        path: the names on the way from the network to this layer.
+        training: whether this is a step of training: dropout drops, statistics are taken of the batch.
+        after: the layer that was called before it in the same place, for errors.
+    """
+
+    def __init__(
+        self,
+        path: tuple[str, ...] = (),
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        state: Mapping[str, Any] | None = None,
+        training: bool = False,
+        calls: list[Call] | None = None,
+        dtype: Any = None,
+        after: str | None = None,
+    ) -> None:
+        self.path = path
+        self.after = after
+        self.training = training
+        self._parameters = {} if parameters is None else parameters
+        self._state = {} if state is None else state
+        self._calls = calls  # where what is asked for is written down; None where arrays are given
+        self._call: Call | None = None
+        self._dtype = dtype
+        self._counts: Counter[str] = Counter()
+        self._before: str | None = None  # the layer that was called last
+        self._next: Tree = dict(self._state)
+
+    # What a layer asks for ------------------------------------------------------------------------------------
+
+    def parameter(self, name: str, shape: Any, start: Start | None = None) -> Array:
+        """An array that is learnt.
+
+        Args:
+            name: its name in this layer; asked for twice, it is the same array.
+            shape: extents: ints, dims of the input, or arithmetic on these.
+            start: an initialiser of `pullback.nn.init`; without one, `he_normal` for what has two axes or more and
+                zeros otherwise.
+        Returns:
+            The array, of the network's element type.
+        Raises:
+            TraceError: [E160] the parameters given hold no such array. ShapeError: [E161] it has another shape.
+        """
+        from pullback.nn import init
+
+        extents = _extents(shape)
+        chosen = start or (init.he_normal() if len(extents) > 1 else init.zeros())
+        return self._array("parameter", Wanted(name, extents, chosen, None), self._parameters)
+
+    def state(self, name: str, shape: Any, start: Start | None = None, *, dtype: Any = None) -> Array:
+        """An array that training steps change without learning it, as it is before this step."""
+        from pullback.nn import init
+
+        return self._array("state", Wanted(name, _extents(shape), start or init.zeros(), dtype), self._next)
+
+    def update(self, name: str, value: Any) -> None:
+        """The value that a state has after this step."""
+        self._next[name] = value
+
+    def key(self) -> Array:
+        """A key for random numbers of this step, like no other one; the next one follows from what the state keeps."""
+        keys = pb.random.split(self.state("key", (2,), _random_key, dtype="uint32"))
+        self.update("key", keys[0])
+        own: Array = keys[1]
+        return own
+
+    def unify(self, a: Any, b: Any, what: str) -> None:
+        """Two extents, or two shapes, are the same from here on.
+
+        While types are found, a dim of the network's input that stands alone becomes what it must be.
+
+        Args:
+            a: an extent or a tuple of extents.
+            b: the same.
+            what: what would be wrong, for the error: "the branches of a residual differ".
+        Raises:
+            ShapeError: [E162] they cannot be equal.
+        """
+        left, right = (_extents(x) for x in (a, b))
+        if len(left) == len(right):
+            for one, other in zip(left, right):
+                if one != other and self._calls is not None:
+                    _replace(one, other)
+                    _replace(other, one)
+            if left == right:
+                return
+        raise ShapeError(
+            "E162",
+            f"{self._place()}{what}: {shape_text(left)} and {shape_text(right)}",
+            position=user_position(),
+            remedy="layers that keep the shape, or a projection",
+        )
+
+    def call(self, layer: Any, x: Any, name: str | None = None) -> Any:
+        """Another layer, as a part of this one.
+
+        Args:
+            layer: a Layer, or a function of arrays.
+            x: its input.
+            name: under which its parameters are kept; without one, its kind and a number. The same name twice is the
+                same parameters.
+        """
+        from pullback.nn.layer import as_layer
+
+        part = as_layer(layer)
+        own = name or part.name or self._numbered(part.kind)
+        inner = Scope(
+            (*self.path, own),
+            parameters=self._part("parameters", own, self._parameters),
+            state=self._part("state", own, self._next),
+            training=self.training,
+            calls=self._calls,
+            dtype=self._dtype,
+            after=self._before,
+        )
+        y = inner.run(part, x)
+        self._before = "/".join(inner.path)
+        if inner._next:
+            self._next[own] = inner._next
+        return y
+
+    # How networks run it --------------------------------------------------------------------------------------
+
+    def run(self, layer: Layer, x: Any) -> Any:
+        """The layer of this place, with what was asked for written down where types are found."""
+        if self._calls is not None:
+            self._call = Call(self.path, layer, _type(x))
+            self._calls.append(self._call)
+        with _named(self, layer, x):
+            y = layer.forward(self, x)
+        if self._call is not None:
+            assert self._calls is not None
+            self._call.result = _type(y)
+            self._call.composed = self._calls[-1] is not self._call
+        return y
+
+    @property
+    def next_state(self) -> Tree:
+        """The state after this step, a tree like the state before it."""
+        return self._next
+
+    def _numbered(self, kind: str) -> str:
+        self._counts[kind] += 1
+        return f"{kind}{self._counts[kind]}"
+
+    def _part(self, what: str, name: str, whole: Mapping[str, Any]) -> Mapping[str, Any]:
+        part = whole.get(name, {})
+        if not isinstance(part, Mapping):
+            raise TraceError(
+                "E160",
+                f"the {what} given for {'/'.join((*self.path, name))} are no dict",
+                position=user_position(),
+                remedy="`net.init(seed=0)` gives parameters and state",
+            )
+        return part
+
+    def _array(self, what: str, wanted: Wanted, given: Mapping[str, Any]) -> Array:
+        if self._calls is not None:
+            return self._recorded(what, wanted, given)
+        if wanted.name not in given:
+            raise TraceError(
+                "E160",
+                f"{self._place()}no {what} {wanted.name} is given, {shape_text(wanted.extents)}",
+                position=user_position(),
+                facts=[f"given: {', '.join(given) or 'nothing'}"],
+                remedy="`net.init(seed=0)` gives parameters and state of this network",
+            )
+        array: Array = as_array(given[wanted.name])
+        if array.extents != wanted.extents:
+            raise ShapeError(
+                "E161",
+                f"{self._place()}{what} {wanted.name} is {shape_text(array.extents)}, not {shape_text(wanted.extents)}",
+                position=user_position(),
+                remedy="parameters that `net.init` made for this network and this size of its input",
+            )
+        return array
+
+    def _recorded(self, what: str, wanted: Wanted, given: Mapping[str, Any]) -> Array:
+        assert self._call is not None
+        if wanted.name in given and what == "state":  # changed before, in this step
+            return as_array(given[wanted.name])
+        asked = self._call.parameters if what == "parameter" else self._call.state
+        if all(w.name != wanted.name for w in asked):
+            asked.append(wanted)
+        zeros: Array = pb.zeros(tuple(wanted.extents), dtype=wanted.dtype or self._dtype)
+        return zeros
+
+    def _place(self) -> str:
+        return f"{'/'.join(self.path)}: " if self.path else ""
+
+
+def _extents(shape: Any) -> tuple[Index, ...]:
+    return tuple(extent_of(e, "shape") for e in (shape if isinstance(shape, tuple | list) else (shape,)))
+
+
+def _random_key(random: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+    return random.integers(0, 2**32, shape, dtype=np.uint32)
+
+
+def _replace(one: Index, other: Index) -> None:
+    """Raise Replaced where one is a dim of the input, alone, that the other does not hold."""
+    symbol = one.single
+    if isinstance(symbol, DimSymbol) and symbol not in other.symbols:
+        raise Replaced(symbol.name, other)
+
+
+@contextmanager
+def _named(scope: Scope, layer: Layer, x: Any) -> Iterator[None]:
+    """Errors inside name the layer: the innermost one says what it was given."""
+    try:
+        yield
+    except PullbackError as error:
+        if scope.path and not any(fact.startswith("in ") for fact in error.facts):
+            given = f"which was given {_type(x)}" + (f" by {scope.after}" if scope.after else "")
+            error.facts = (*error.facts, f"in {'/'.join(scope.path)} = {layer}, {given}")
+        raise
+
+
+def _type(x: Any) -> str:
+    """The types of the arrays of a tree, as text."""
+    return ", ".join(type_text(leaf) for leaf in tree.flatten(x)[0] if isinstance(leaf, Handle))

@@ -1,0 +1,137 @@
+"""The type of a network: what every layer is given, gives and asks for, found by tracing it once."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import pullback as pb
+from pullback.errors import ShapeError, TraceError
+from pullback.lang.handle import shape_text
+from pullback.nn.scope import Call, Replaced, Scope, Wanted
+from pullback.source import user_position
+
+if TYPE_CHECKING:
+    from pullback.nn.layer import Layer
+
+__all__ = ["NetworkType", "find_type"]
+
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True, repr=False)
+class NetworkType:
+    """What a network takes and gives, layer by layer.
+
+    Attributes:
+        takes: the type of the input as text.
+        result: that of the result.
+        rows: of every layer that is not made of others: name, layer, type of its result, parameters.
+    """
+
+    takes: str
+    result: str
+    rows: tuple[tuple[str, str, str, str], ...]
+    calls: tuple[Call, ...]
+    dtype: str
+
+    def __repr__(self) -> str:
+        lines = [f"(x: {self.takes}) -> {self.result}"]
+        columns = [max((len(row[k]) for row in self.rows), default=0) for k in range(3)]
+        lines += ["  " + "  ".join(c.ljust(n) for c, n in zip(row, [*columns, 0])).rstrip() for row in self.rows]
+        return "\n".join(lines)
+
+    def wanted(self, what: str) -> Iterator[tuple[tuple[str, ...], Wanted]]:
+        """The arrays that layers asked for, with their paths: of "parameters" or "state"; shared ones once."""
+        seen = set()
+        for call in self.calls:
+            for array in getattr(call, what):
+                path = (*call.path, array.name)
+                if path not in seen:
+                    seen.add(path)
+                    yield path, array
+
+    def start(self, seed: int) -> tuple[Tree, Tree]:
+        """Parameters and state to start from (`Layer.init`)."""
+        return self._made("parameters", seed), self._made("state", seed)
+
+    def _made(self, what: str, seed: int) -> Tree:
+        out: Tree = {}
+        for path, wanted in self.wanted(what):
+            shape = tuple(e.constant for e in wanted.extents if e.constant is not None)
+            if len(shape) < len(wanted.extents):
+                raise ShapeError(
+                    "E164",
+                    f"{'/'.join(path)} : {shape_text(wanted.extents)} follows from sizes that are open",
+                    position=user_position(),
+                    facts=[f"the network takes {self.takes}"],
+                    remedy='give them: `net.on("N 1 28 28")`',
+                )
+            random = np.random.Generator(np.random.PCG64([seed, zlib.crc32("/".join(path).encode())]))
+            place = out
+            for name in path[:-1]:
+                place = place.setdefault(name, {})
+            dtype = np.dtype(wanted.dtype or self.dtype)
+            place[path[-1]] = np.asarray(wanted.start(random, shape, dtype), dtype, order="C")
+        return out
+
+
+def find_type(network: Layer, dtype: str) -> NetworkType:
+    """The type of a network for an element type, with dims of its input replaced as far as shapes must be equal.
+
+    Raises:
+        TraceError: [E165] no layer says what shape it takes.
+    """
+    if network.takes is None:
+        raise TraceError(
+            "E165",
+            f"{network}: no layer says what shape it takes",
+            position=user_position(),
+            remedy='say it: `net.on("N 784")`',
+        )
+    takes = network.takes.split()
+    while True:
+        try:
+            return _traced(network, takes, dtype)
+        except Replaced as found:
+            extent = str(found.extent).replace(" ", "")
+            takes = [extent if t == found.symbol else t for t in takes]
+
+
+def _traced(network: Layer, takes: Sequence[str], dtype: str) -> NetworkType:
+    calls: list[Call] = []
+
+    def trace(x: Any) -> Any:
+        calls.clear()
+        return Scope(calls=calls, dtype=dtype, training=True).run(network, x)  # training asks for the most
+
+    trace.__name__ = network.name or network.kind
+    trace.__annotations__ = {"x": Shaped(" ".join(takes), "int64" if network.integers else dtype)}
+    pb.function(trace).check()
+    whole = calls[0]
+    rows = [_row(call) for call in calls if call is not whole and (not call.composed or call.parameters)]
+    return NetworkType(whole.given, whole.result, tuple(rows or [_row(whole)]), tuple(calls), dtype)
+
+
+def _row(call: Call) -> tuple[str, str, str, str]:
+    dtype = call.result.partition("[")[0]
+    own = ", ".join(f"{w.name} {dtype}{shape_text(w.extents)}" for w in call.parameters)
+    return call.name, str(call.layer), call.result, own
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """An annotation of arrays, in the form in which jaxtyping's are recognised."""
+
+    dim_str: str
+    dtype: str
+    array_type: type = pb.Array
+
+    @property
+    def dtypes(self) -> list[str]:
+        """The element types that it admits."""
+        return [self.dtype]
