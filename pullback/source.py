@@ -128,9 +128,15 @@ def user_position() -> Position | None:
     """The innermost frame outside this package: where the user wrote the operation being traced."""
     if _STANDING.code is not None and (place := return_position(_STANDING.code)) is not None:
         return place
+    frame = user_frame()
+    if frame is None or _is_program(frame.f_code.co_filename):
+        return None if frame is None else _STANDING.defined
+    return Position(frame.f_code, frame.f_lasti)
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame outside this package, or of its command line."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_ours(frame.f_code.co_filename):
-        if _is_program(frame.f_code.co_filename):
-            return _STANDING.defined
+    while frame is not None and is_ours(frame.f_code.co_filename) and not _is_program(frame.f_code.co_filename):
         frame = frame.f_back
-    return None if frame is None else Position(frame.f_code, frame.f_lasti)
+    return frame

@@ -54,7 +54,9 @@ def inline(name: str, traced: Traced, leaves: Sequence[Leaf], values: Sequence[A
         dims |= {s: as_index(s) for e, token in zip(ref.shape, leaf.dims) if e is token for s in e.symbols}
     unify(name, inputs, handles, dims, position)
     handles += [view(r.shape, r.dtype, lambda i, r=r: expr.get(r, *i)) for r in traced.foreign]  # type: ignore[misc]
-    handles += [from_ref(tracer.capture(a)) for a in traced.captured]
+    captured = traced.captured
+    given = known.inputs[len(known.inputs) - len(captured) :]
+    handles += [from_ref(tracer.capture(a, r.name)) for a, r in zip(captured, given)]
     sub = Substitution(dims=dims)
     for c in known.requires:
         mapped = sub.condition(c)

@@ -26,6 +26,7 @@ from pullback.lang.array import Array
 from pullback.lang.extents import check_solvable
 from pullback.lang.handle import Weak, as_array, from_index, from_ref, ref_of, weak_input
 from pullback.lang.lift import free_variables
+from pullback.lang.naming import assigned_name
 from pullback.lang.trace import Tracer, current, default_float, is_tracing, tracing
 from pullback.lang.tree import Structure
 from pullback.rewrite.fired import recording
@@ -176,7 +177,6 @@ def run(
         result = body()
         with returning_from(code):
             leaves, structure = tree.flatten(result)
-            names = tree.leaf_names(structure)
             if not leaves:
                 raise ShapeError(
                     "E104",
@@ -188,6 +188,9 @@ def run(
             check(result)
             own = identifier(tracer.name) or "out"
             refs = [ref_of(h, own) for h in handles]
+            taken = {r.name for r in tracer.inputs}
+            assigned = [assigned_name(tracer.origins.get(r)) for r in refs]
+            names = tree.leaf_names(structure, own=[None if n in taken else n for n in assigned])
     except PullbackError as error:
         if tracer.errors and error not in tracer.errors:
             raise together([*tracer.errors, error]) from None

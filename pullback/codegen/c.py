@@ -133,7 +133,9 @@ def _header(unit: Unit) -> str:
     lines = [f.name]
     if f.doc:
         lines += ["", *(line.strip() for line in f.doc.strip().splitlines())]
-    for title, buffers in (("inputs", f.inputs), ("outputs", f.outputs)):
+    for title, buffers in (("inputs", f.given), ("outputs", f.outputs), ("tables", tuple(f.constants))):
+        if title == "tables" and not buffers:
+            continue
         text = f"{title:9}" + ", ".join(f"{b.name}: {shape_text(b)}" for b in buffers)
         lines += ["", *folded(text, WIDTH - 3, 9)]
     n = len(unit.plan.offsets)

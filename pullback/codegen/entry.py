@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Sequence
 
 from pullback.codegen import sizes
+from pullback.codegen.expressions import literal
 from pullback.codegen.kernels import Unit
 from pullback.codegen.names import Names
 from pullback.codegen.statements import Writer
 from pullback.codegen.text import shape_text, thousands, wrap
 from pullback.loops import nodes
-from pullback.loops.nodes import Call, For, Let, Loop, Parallel, Store
+from pullback.loops.nodes import Buffer, Call, For, Let, Loop, Parallel, Store
 
 MOST_ARGUMENTS = 1024  # that foreign function interfaces pass
 
@@ -48,7 +50,7 @@ def entry_function(unit: Unit) -> str:
 def _packed(unit: Unit, count: int) -> str:
     """The same function for callers that cannot pass so many arguments: it takes an array of them."""
     f = unit.function
-    first_dim = len(f.inputs) + len(f.outputs)
+    first_dim = len(f.given) + len(f.outputs)
     dims = range(first_dim, first_dim + len(f.dims))
     values = (f"(int64_t)(intptr_t)arguments[{k}]" if k in dims else f"arguments[{k}]" for k in range(count))
     lines = textwrap.fill(", ".join(values), 110, initial_indent=" " * 8, subsequent_indent=" " * 8)
@@ -60,7 +62,7 @@ def _arrays(unit: Unit, names: Names) -> list[str]:
     f = unit.function
     shared = {f.inputs[j] for _, j in f.in_place}
     params = []
-    for b in f.inputs:
+    for b in f.given:
         restrict = "" if b in shared else "restrict "
         params.append(f"const {b.dtype.c} *{restrict}{names(b, b.name)}")
     params += [f"{b.dtype.c} *restrict {names(b, b.name)}" for b in f.outputs]
@@ -86,11 +88,24 @@ def _declare(unit: Unit, writer: Writer, text: str) -> None:
             shape = f" /* {shape_text(b)} */" if unit.comments else ""
             writer.line(f"{b.dtype.c} {token}[{b.elements}];{shape}")
     sizes.place_slots(unit, writer, text)
-    for b in f.inputs:
+    for b, elements in f.constants.items():
+        if names(b, b.name) in text:
+            _constant(writer, b, elements)
+    for b in f.given:
         if names(b, b.name) not in text:
             writer.line(f"(void){names(b, b.name)};")
     if re.search(r"\bstatus\b", text):
         writer.line("int status;")
+
+
+def _constant(writer: Writer, b: Buffer, elements: Sequence[bool | int | float]) -> None:
+    """An array that the C has itself."""
+    numbers = ", ".join(literal(x, b.dtype)[0] for x in elements) or "0"
+    head = f"static const {b.dtype.c} {writer.names(b, b.name)}[{max(len(elements), 1)}] = {{"
+    lines = textwrap.wrap(f"{numbers}}};", 100, break_long_words=False, break_on_hyphens=False)
+    lines[0] = head + lines[0]
+    for k, line in enumerate(lines):
+        writer.line("    " * (k > 0) + line)  # no line begins or ends with a brace as blocks do
 
 
 def entry_comment(unit: Unit) -> str:

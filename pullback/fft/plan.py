@@ -72,4 +72,11 @@ def chirp_spectrum(n: int, length: int, sign: int, dtype: str) -> tuple[Table, T
 
 
 def _fixed(tables: tuple[Table, Table], dtype: str) -> tuple[Table, Table]:
-    return np.ascontiguousarray(tables[0], dtype), np.ascontiguousarray(tables[1], dtype)
+    return fixed(tables[0], dtype), fixed(tables[1], dtype)
+
+
+def fixed(table: Table, dtype: Any) -> Table:
+    """A copy that nobody can write: exported C has it as a constant."""
+    made = np.array(table, dtype, order="C")
+    made.setflags(write=False)
+    return made

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.fft import plan
-from pullback.lang.creation import asarray, zeros
+from pullback.lang.creation import zeros
 from pullback.lang.custom import emit_call
+from pullback.lang.handle import table
 from pullback.lang.index import build
 from pullback.lang.manipulation import concat, moveaxis, reshape, squeeze
 
@@ -77,7 +78,8 @@ def _stages(real: Array, imag: Array, n: int, radices: Sequence[int], sign: int)
 
 def _stage(real: Array, imag: Array, m: int, r: int, lead: Any, s: int, sign: int) -> tuple[Array, Array]:
     """One stage: [m, batch.., r, s] to [r m, batch.., s]."""
-    cosines, sines = (asarray(t) for t in plan.twiddles(r, m, str(real.dtype.numpy)))
+    if m > 1:
+        cosines, sines = map(table, plan.twiddles(r, m, str(real.dtype.numpy)), ("cosines", "sines"))
 
     def element(p: Any, *rest: Any) -> Any:
         *b, q = rest
@@ -153,12 +155,12 @@ def _bluestein(real: Array, imag: Array, n: int, sign: int) -> tuple[Array, Arra
     length = plan.smooth(2 * n - 1)
     radices = plan.factors(length)
     assert radices is not None
-    c, s = (asarray(t) for t in plan.chirp(n, dtype))
+    c, s = map(table, plan.chirp(n, dtype), ("chirp_real", "chirp_imag"))
     w = (c, s if sign > 0 else -s)
     x, y = _times((real, imag), w)
     border = zeros((*real.shape[:-1], length - n), dtype=real.dtype)
     x, y = _stages(concat([x, border], axis=-1), concat([y, border], axis=-1), length, radices, -1)
-    kernel = tuple(asarray(t) for t in plan.chirp_spectrum(n, length, sign, dtype))
+    kernel = tuple(map(table, plan.chirp_spectrum(n, length, sign, dtype), ("spectrum_real", "spectrum_imag")))
     x, y = _times((x, y), (kernel[0], kernel[1]))
     x, y = _stages(x, y, length, radices, 1)
     return _times((x[..., :n], y[..., :n]), w)

@@ -13,9 +13,9 @@ from pullback.fft import plan
 from pullback.fft.stages import transform
 from pullback.lang.array import Array
 from pullback.lang.complex import ComplexArray, as_complex, by_parts, is_complex
-from pullback.lang.creation import arange, asarray, zeros
+from pullback.lang.creation import arange, zeros
 from pullback.lang.elementwise import convert, elementwise
-from pullback.lang.handle import as_array, describe, type_text
+from pullback.lang.handle import as_array, describe, table, type_text
 from pullback.lang.index import where
 from pullback.lang.manipulation import concat, flip, moveaxis, reshape, roll, stack
 from pullback.lang.reduction import normal_axes
@@ -298,7 +298,7 @@ def _table(turns: np.ndarray[Any, Any], n: int, like: Array, sign: int) -> tuple
     """exp(sign 2πi turns / n) as constants."""
     c, s = plan.circle(turns, n)
     dtype = like.settled.numpy
-    return asarray(c.astype(dtype)), asarray((sign * s).astype(dtype))
+    return table(plan.fixed(c, dtype), "cosines"), table(plan.fixed(sign * s, dtype), "sines")
 
 
 def _unpacked(z: ComplexArray, n: int) -> ComplexArray:

@@ -212,6 +212,11 @@ def as_array(x: object, what: str = "operand") -> Array:
     )
 
 
+def table(array: np.ndarray[Any, Any], name: str) -> Array:
+    """An array that belongs to a function of the library, under a name for programs."""
+    return from_ref(current().capture(array, name))
+
+
 def _article(x: object) -> str:
     kind = type(x).__name__
     return "None" if x is None else "a function" if callable(x) else f"{'an' if kind[0] in 'aeioAEIO' else 'a'} {kind}"

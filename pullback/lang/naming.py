@@ -10,7 +10,7 @@ from types import CodeType, FunctionType
 from typing import Any, TypeGuard
 
 from pullback.errors import TraceError
-from pullback.source import Position, user_position
+from pullback.source import Position, user_frame, user_position
 
 
 @lru_cache(maxsize=512)
@@ -31,6 +31,24 @@ def assigned_name(position: Position | None) -> str | None:
     if position is None:
         return None
     return _stores(position.code).get(position.offset)
+
+
+def captured_name(value: object) -> str | None:
+    """What the user's code that is running calls a value, where a variable of it, or something in one, is the value."""
+    frame = user_frame()
+    if frame is None:
+        return None
+    used = {n: frame.f_globals[n] for n in frame.f_code.co_names if n in frame.f_globals}
+    variables = {**used, **frame.f_locals}
+    for name, found in variables.items():
+        if found is value:
+            return name
+    for name, found in variables.items():
+        inside = found if isinstance(found, dict) else getattr(found, "__dict__", {})
+        for key, item in inside.items():
+            if item is value:
+                return f"{name}_{key}"
+    return None
 
 
 def parameter_names(f: Callable[..., Any], count: int, taken: Iterable[str] = ()) -> list[str]:

@@ -44,6 +44,7 @@ from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType, dtype_of, f32, f64
 from pullback.lang.deferred import Deferred, outline_of
 from pullback.lang.lift import free_variables, lift_statement
+from pullback.lang.naming import captured_name
 from pullback.lang.ranges import Obligation, RangeChecker, range_error, range_of
 from pullback.source import Position, called, is_ours, user_position
 
@@ -167,8 +168,8 @@ class Tracer:
         self.inputs.append(ref)
         return ref
 
-    def capture(self, array: NDArray) -> Ref:
-        """A NumPy array from around the function, as a further input."""
+    def capture(self, array: NDArray, name: str | None = None) -> Ref:
+        """A NumPy array from around the function, as a further input; `name` where another function has named it."""
         found = self.captured.get(id(array))
         if found is None:
             dtype = dtype_of(array.dtype)
@@ -177,7 +178,8 @@ class Tracer:
             bounds = None  # what its integers are now: an index into another array needs no check, as with in_range
             if dtype.is_integer and array.size:
                 bounds = as_index(int(array.min())), as_index(int(array.max()) + 1)
-            ref = Ref(f"captured_{len(self.captured)}", dtype, shape, bounds)
+            name = name or captured_name(array) or f"captured_{len(self.captured)}"
+            ref = Ref(name, dtype, shape, bounds)
             self._owner[ref] = self.scopes[0]
             found = self.captured[id(array)] = (ref, array)
         return found[0]

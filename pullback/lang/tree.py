@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -194,15 +194,25 @@ def leaf_paths(s: Structure, name: str = "") -> list[str]:
     return out
 
 
-def leaf_names(s: Structure, name: str = "out") -> list[str]:
-    """An identifier for each leaf: the keys on the way to it, joined by underscores."""
+def leaf_names(s: Structure, name: str = "out", own: Iterable[str | None] = ()) -> list[str]:
+    """An identifier for each leaf: the keys on the way to it, joined by underscores.
+
+    `own` are names of the leaves themselves, where they have any, for those whose last key is a position.
+    """
+    rest = iter(own)
+    return _leaf_names(s, name, lambda default: next(rest, None) or default)
+
+
+def _leaf_names(s: Structure, name: str, own: Callable[[str], str], keyed: bool = False) -> list[str]:
     if s.kind == "leaf":
-        return [name]
+        found = own(name)
+        return [name if keyed else found]
     out: list[str] = []
     for key, child in zip(s.keys, s.children):
         text = str(key)
-        step = f"{name}_{text}" if s.kind == "complex" or text.isdigit() or not text.isidentifier() else text
-        out += leaf_names(child, step if step.isidentifier() else f"{name}_{len(out)}")
+        keyed = s.kind == "complex" or (text.isidentifier() and not text.isdigit())
+        step = text if keyed and s.kind != "complex" else f"{name}_{text}"
+        out += _leaf_names(child, step if step.isidentifier() else f"{name}_{len(out)}", own, keyed)
     return out
 
 

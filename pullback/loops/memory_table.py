@@ -56,6 +56,7 @@ class MemoryTable:
     Attributes:
         program, mode: its name, and which of the modes it was planned for.
         inputs, outputs: arguments and results, which are not in the arena.
+        constants: arrays that exported C has itself.
         in_place: names of results that may be the memory of an argument.
         buffers: arrays and working memory in the arena.
         statements: one row for each, in the order in which they run.
@@ -78,6 +79,7 @@ class MemoryTable:
     worker_bytes: int = 0
     rounded_bytes: int = 0
     build: Build = "call"
+    constants: tuple[BufferRow, ...] = ()
 
     @property
     def arena_bytes(self) -> int:
@@ -113,6 +115,9 @@ class MemoryTable:
         rows.append(("outputs", "", ""))
         rows += [(f"  {r.name}" + " (in place)" * (r.name in self.in_place), r.dims, f"{r.bytes:,}")
                  for r in self.outputs]
+        if self.constants:
+            rows.append(("constants", "", ""))
+        rows += [(f"  {r.name}", r.dims, f"{r.bytes:,}") for r in self.constants]
         return _aligned(rows, right=(2,))
 
     def _statements(self) -> list[str]:
@@ -158,12 +163,12 @@ def memory_table(function: Function, memory: MemoryPlan, mode: str = "fastest",
     """The table of a planned function; its mathematics where kernels carry theirs."""
     buffers = tuple(BufferRow(b.name, _dims(b), b.bytes, offset, *memory.lives[b])
                     for b, offset in memory.offsets.items())
-    inputs, outputs = (tuple(BufferRow(b.name, _dims(b), b.bytes) for b in side)
-                       for side in (function.inputs, function.outputs))
+    inputs, outputs, constants = (tuple(BufferRow(b.name, _dims(b), b.bytes) for b in side)
+                                  for side in (function.given, function.outputs, function.constants))
     in_place = tuple(function.outputs[o].name for o, _ in function.in_place)
     return MemoryTable(function.name, mode, inputs, outputs, in_place, buffers, tuple(_rows(function, memory)),
                        memory.peak, find_peaks, workers if memory.worker_bytes else 1, memory.worker_bytes,
-                       memory.bytes, build)
+                       memory.bytes, build, constants)
 
 
 def _rows(function: Function, memory: MemoryPlan) -> Iterator[StatementRow]:

@@ -19,7 +19,7 @@ Nodes are compared by identity; nothing here is interned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, wraps
 from typing import Literal as Lit
@@ -601,6 +601,7 @@ class Function:
         operations: how many it takes.
         dims: dims that are no numbers: integer arguments after the arrays.
         needs: what these dims must fulfil, tested at entry.
+        constants: the elements of those inputs that its C has itself, in order; they are no arguments of it.
     """
 
     name: str
@@ -612,6 +613,12 @@ class Function:
     operations: Index = field(default_factory=lambda: as_index(0))
     dims: tuple[DimSymbol, ...] = ()
     needs: tuple[Cond, ...] = ()
+    constants: Mapping[Buffer, Sequence[bool | int | float]] = field(default_factory=dict)
+
+    @property
+    def given(self) -> tuple[Buffer, ...]:
+        """The inputs that are arguments."""
+        return tuple(b for b in self.inputs if b not in self.constants)
 
     @property
     def checks(self) -> bool:

@@ -64,7 +64,8 @@ class SizeTable:
 
 def size_table(function: Function, memory: MemoryPlan) -> SizeTable:
     """The table of a planned function with dims that are no numbers."""
-    rows = [*_rows(function.inputs, "input"), *_rows(function.outputs, "output")]
+    rows = [*_rows(function.given, "input"), *_rows(function.outputs, "output")]
+    rows += _rows(tuple(function.constants), "constant")
     for b, offset in memory.offsets.items():
         rows += _rows((b,), f"arena + {offset:,}")
     for k, slot in enumerate(memory.slots):

@@ -34,6 +34,7 @@ from pullback.loops.tile import groups, vector_kernels
 from pullback.loops.unroll import unroll_copies
 from pullback.loops.verify import verify_function
 from pullback.passes.pipeline import DEBUG_PASSES, optimise
+from pullback.runtime.buffer import NDArray
 from pullback.runtime.compile import native_vector_bytes
 from pullback.runtime.modes import MODES, MemoryMode
 from pullback.turns import deep_recursion
@@ -211,7 +212,23 @@ def emit_c(program: Program, dims: Mapping[str, int], *, names: Style = "user", 
            vector_bytes: int = SHIPPED_VECTOR_BYTES) -> CSource:
     """The C of a program with what is known about it."""
     lowered = lower_program(program, dims, comments, vector_bytes, canonical=names == "canonical")
-    return print_lowered(lowered, names=names, comments=comments)
+    return print_lowered(with_constants(lowered, program), names=names, comments=comments)
+
+
+def with_constants(lowered: Lowered, program: Program) -> Lowered:
+    """What is shipped: arrays that the program was traced with and that nobody can write are in its C.
+
+    Tables of the library are so, and what users have made read-only with `setflags`; others are arguments.
+    """
+    captured = program.notes.get("captured", ())
+    buffers = lowered.function.inputs[len(lowered.function.inputs) - len(captured) :]
+    constants = {b: a.ravel().tolist() for b, a in zip(buffers, captured, strict=True) if is_constant(a)}
+    return replace(lowered, function=replace(lowered.function, constants=constants))
+
+
+def is_constant(array: NDArray) -> bool:
+    """Whether an array that a function reads from around itself stays as it is: read-only, and no view of another."""
+    return not array.flags.writeable and array.base is None
 
 
 def c_source(program: Program, dims: Mapping[str, int], names: Style = "user", comments: bool = True) -> str:
@@ -233,7 +250,7 @@ def memory(program: Program, dims: Mapping[str, int], mode: MemoryMode | None = 
     """
     def lowered(mode: MemoryMode, program: Program = program) -> Lowered:
         if build == "export":
-            return lower_program(with_mode(program, mode), dims)
+            return with_constants(lower_program(with_mode(program, mode), dims), program)
         return lower_program(with_mode(program, mode), dims, True, native_vector_bytes(), False, threaded=True)
 
     def peaks() -> dict[str, int]:

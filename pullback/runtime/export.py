@@ -7,6 +7,7 @@ function in a static arena and compares sampled results with numbers that the in
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from itertools import islice, product
 from pathlib import Path
@@ -27,7 +28,7 @@ from pullback.ir.types import f64
 from pullback.loops.nodes import Buffer, Site
 from pullback.loops.storage import make_buffer
 from pullback.runtime.buffer import NDArray, extents, prepared
-from pullback.runtime.emit import Lowered, lower_program, print_lowered
+from pullback.runtime.emit import Lowered, is_constant, lower_program, print_lowered, with_constants
 
 SAMPLES: Final = 32
 EMBEDDED: Final = 4096  # elements of reference inputs that the example may hold
@@ -50,18 +51,18 @@ def export(program: Program, dims: Mapping[str, int], directory: str | os.PathLi
     Raises:
         ShapeError: [E115] no small dims were found that the function takes, for the example.
     """
-    lowered = lower_program(program, dims)
+    lowered = with_constants(lower_program(program, dims), program)
     source = print_lowered(lowered)
     chosen = _small_dims(program, lowered)
     fixed = specialise(program, {**dims, **chosen})
-    inputs, rules = _reference_inputs(fixed, reference_inputs)
+    inputs, rules = _reference_inputs(fixed, reference_inputs, program.notes.get("captured", ()))
     outputs = interpret(fixed, inputs)
     name = source.name
     texts = {
-        f"{name}.h": _header(program, source),
+        f"{name}.h": _header(program, lowered, source),
         f"{name}.c": source.text.replace("#include <", f'#include "{name}.h"\n\n#include <', 1),
         "CMakeLists.txt": _cmake(name),
-        "main.c": _example(fixed, source, lowered.memory.bytes_at(chosen), chosen, inputs, rules, outputs),
+        "main.c": _example(fixed, source, lowered, chosen, inputs, rules, outputs),
     }
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,21 +104,34 @@ def _made_up(b: Buffer, seed: int, modulus: int | None, low: int) -> NDArray:
 Rule = tuple[int, int | None, int] | None  # seed, modulus, lowest; None: embedded
 
 
-def _reference_inputs(program: Program, given: Sequence[NDArray] | None) -> tuple[list[NDArray], list[Rule]]:
+def _reference_inputs(program: Program, given: Sequence[NDArray] | None,
+                      captured: Sequence[NDArray]) -> tuple[list[NDArray], list[Rule]]:
+    """Numbers for all inputs: those given, and those captured, where they are few or constants; else made up."""
     buffers = [make_buffer(r, "input") for r in program.inputs]
+    known: dict[int, NDArray] = {}
     if given is not None and sum(a.size for a in given) <= EMBEDDED:
-        arrays = [prepared(np.asarray(a), b.name, b.dtype.numpy, extents(b))
-                  for a, b in zip(given, buffers, strict=True)]
-        return arrays, [None] * len(arrays)
+        known = dict(enumerate(given))
+    else:
+        small = sum(a.size for a in captured if not is_constant(a)) <= EMBEDDED
+        first = len(buffers) - len(captured)
+        known = {k: a for k, a in enumerate(captured, first) if small or is_constant(a)}
+    known = {k: prepared(np.asarray(a), buffers[k].name, buffers[k].dtype.numpy, extents(buffers[k]))
+             for k, a in known.items()}
     for modulus in (5, 1):
         rules: list[Rule] = []
         for k, r in enumerate(program.inputs):
+            if k in known:
+                rules.append(None)
+                continue
             low, width = 0, modulus
             if r.bounds is not None and r.bounds[0].constant is not None and r.bounds[1].constant is not None:
                 low = r.bounds[0].constant
                 width = max(1, r.bounds[1].constant - low)
             rules.append((1000 * k + 1, None if r.dtype.is_floating else 2 if r.dtype.is_bool else width, low))
-        arrays = [_made_up(b, *rule) for b, rule in zip(buffers, rules, strict=True) if rule is not None]
+        arrays = [known[k] if rule is None else _made_up(b, *rule)
+                  for k, (b, rule) in enumerate(zip(buffers, rules, strict=True))]
+        if len(known) == len(buffers):
+            break
         try:
             interpret(program, arrays)
         except IndexRangeError:
@@ -135,7 +149,25 @@ def _failure(site: Site) -> str:
     return f"an index left the range of {site.array} (in {site.statement})"
 
 
-def _header(program: Program, source: CSource) -> str:
+def _shapes(program: Program, lowered: Lowered, source: CSource) -> str:
+    """What each array of the prototype is: its shape in the user's dims, and in numbers where these are known."""
+    f = lowered.function
+    inputs = [(r, b) for r, b in zip(program.inputs, f.inputs, strict=True) if b not in f.constants]
+    outputs = list(zip(program.outputs, f.outputs, strict=True))
+    names = re.findall(r"(\w+)[,)]", source.declaration)
+    rows = []
+    for name, (r, b) in zip(names, [*inputs, *outputs]):
+        shape, known = (", ".join(map(str, extents)) for extents in (r.shape, b.shape))
+        numbers = f" = [{known}]" if known != shape else ""
+        rows.append((name, f"{r.dtype.name}[{shape}]" if shape else r.dtype.name, numbers))
+    widths = [max((len(row[k]) for row in rows), default=0) for k in (0, 1)]
+    lines = [f"     {n:{widths[0]}}  {t:{widths[1]}}{numbers}".rstrip() for n, t, numbers in rows]
+    given, results = lines[: len(inputs)], lines[len(inputs) :]
+    about = ["   Arguments:", *given] if given else []
+    return "\n".join([*about, "   Results:", *results])
+
+
+def _header(program: Program, lowered: Lowered, source: CSource) -> str:
     macro = source.name.upper()
     about = " ".join(program.doc.split()) if program.doc else program.name
     about = about.replace("*/", "* /")
@@ -163,7 +195,9 @@ extern "C" {{
 
 {_arena(source)}#define {macro}_ALIGNED(name) ((void *)((name) + (64 - (uintptr_t)(name) % 64) % 64))
 
-/* `arena` must be aligned to 64 bytes.
+/* Arrays are stored row by row.
+{_shapes(program, lowered, source)}
+   `arena` must be aligned to 64 bytes.
 {failures}*/
 {source.declaration}
 
@@ -226,9 +260,10 @@ add_test(NAME example COMMAND example)
 """
 
 
-def _example(program: Program, source: CSource, arena_bytes: int, dims: Mapping[str, int], inputs: Sequence[NDArray],
+def _example(program: Program, source: CSource, lowered: Lowered, dims: Mapping[str, int], inputs: Sequence[NDArray],
              rules: Sequence[Rule], outputs: Sequence[NDArray]) -> str:
     name, macro = source.name, source.name.upper()
+    arena_bytes, f = lowered.memory.bytes_at(dims), lowered.function
     lines = [f"/* Calls {name} and compares its results with numbers computed by the reference interpreter. */",
              "#include <math.h>", "#include <stdio.h>", f'#include "{name}.h"', "",
              f"static unsigned char arena[{arena_bytes} + 64];" if dims else f"{macro}_STATIC_ARENA(arena);", ""]
@@ -238,7 +273,9 @@ def _example(program: Program, source: CSource, arena_bytes: int, dims: Mapping[
         body += [f"if ({name}_arena_bytes({', '.join(numbers)}) > sizeof arena - 64) {{",
                  '    printf("the arena is too small\\n");', "    return 1;", "}"]
     arguments = []
-    for k, (r, a, rule) in enumerate(zip(program.inputs, inputs, rules, strict=True)):
+    for k, (b, r, a, rule) in enumerate(zip(f.inputs, program.inputs, inputs, rules, strict=True)):
+        if b in f.constants:
+            continue
         variable = f"input{k}"
         arguments.append(variable)
         count = max(a.size, 1)
@@ -252,15 +289,15 @@ def _example(program: Program, source: CSource, arena_bytes: int, dims: Mapping[
         value = f"{value} / 2147483648.0 - 1.0" if modulus is None else f"({value} >> 8) % {modulus} + {low}"
         body.append(f"for (uint32_t i = 0; i < {a.size}; ++i) {variable}[i] = ({r.dtype.c})({value});")
     checks: list[str] = []
-    for k, (r, a) in enumerate(zip(program.outputs, outputs, strict=True)):
+    for k, (b, a) in enumerate(zip(f.outputs, outputs, strict=True)):
         variable = f"output{k}"
         arguments.append(variable)
-        lines.append(f"static {r.dtype.c} {variable}[{max(a.size, 1)}]; /* {r.name} */")
+        lines.append(f"static {b.dtype.c} {variable}[{max(a.size, 1)}]; /* {b.name} */")
         flat = a.reshape(-1)
         picked = sorted({int(i) for i in np.linspace(0, flat.size - 1, min(SAMPLES, flat.size))}) if flat.size else []
         if not picked:
             continue
-        tolerance = TOLERANCE.get(r.dtype.name, 0)
+        tolerance = TOLERANCE.get(b.dtype.name, 0)
         positions = ", ".join(str(i) for i in picked)
         wanted = ", ".join(literal(float(flat[i]), f64)[0] for i in picked)
         lines.append(f"static const uint32_t position{k}[{len(picked)}] = {{{_folded(positions)}}};")
@@ -268,7 +305,7 @@ def _example(program: Program, source: CSource, arena_bytes: int, dims: Mapping[
         checks.append(f"for (int i = 0; i < {len(picked)}; ++i) {{")
         checks.append(f"    double got = (double){variable}[position{k}[i]];")
         checks.append(f"    if (!close_to(got, wanted{k}[i], {tolerance})) {{")
-        checks.append(f'        printf("{r.name}[%u] is %.9g, not %.9g\\n",')
+        checks.append(f'        printf("{b.name}[%u] is %.9g, not %.9g\\n",')
         checks.append(f"               (unsigned)position{k}[i], got, wanted{k}[i]);")
         checks.append("        ++wrong;")
         checks.append("    }")

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jaxtyping import Float64
 
+import pullback as pb
+from pullback import Array
 from pullback.ir.parser import parse_program
 from pullback.loops.memory import FEW
 from pullback.runtime.export import export
@@ -84,3 +87,53 @@ def test_the_header_is_fit_for_cpp(tmp_path: Path) -> None:
         pytest.skip("no C++ compiler")
     (tmp_path / "use.cpp").write_text('#include "dense.h"\nint main() { return 0; }\n')
     subprocess.run(["c++", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "use.cpp"], check=True, cwd=tmp_path)
+
+
+WEIGHTS = np.array([0.5, -1.0, 2.0])
+FIXED = np.array([1.0, 2.0, 4.0])
+FIXED.setflags(write=False)
+
+
+@pb.function
+def scored(x: Float64[Array, "N 3"]):  # type: ignore[no-untyped-def]
+    score = x @ WEIGHTS
+    return score, pb.sum(x * FIXED), {"largest": pb.max(score)}
+
+
+def test_the_header_has_the_names_and_shapes_of_the_user(tmp_path: Path) -> None:
+    scored.export(tmp_path, N=5)
+    header = (tmp_path / "scored.h").read_text()
+    assert """
+/* Arrays are stored row by row.
+   Arguments:
+     x        f64[N, 3] = [5, 3]
+     WEIGHTS  f64[3]
+   Results:
+     score    f64[N]    = [5]
+     out_1    f64
+     largest  f64
+   `arena` must be aligned to 64 bytes.
+   Returns 0.
+*/
+int scored(const double *restrict x, const double *restrict WEIGHTS, double *restrict score, double *restrict out_1,
+           double *restrict largest, void *restrict arena);
+""" in header
+    source = (tmp_path / "scored.c").read_text()
+    assert "static const double FIXED[3] = {1.0, 2.0, 4.0};" in source
+    assert "static const double input1[3] = {0.5, -1.0, 2.0}; /* WEIGHTS */" in (tmp_path / "main.c").read_text()
+    assert "0 numbers differ" in build_and_run(tmp_path, *STRICT, "-Wno-psabi")
+    table = str(scored.memory("fastest", "export", N=5))
+    assert re.search(r"constants\n +FIXED", table)
+    assert re.search(r"FIXED +f64\[3\] +24 +constant\n", str(scored.memory(None, "export")))
+    assert "constant" not in str(scored.memory(N=5))
+
+
+def test_tables_of_the_library_are_in_its_c(tmp_path: Path) -> None:
+    spectrum = pb.function(lambda x: pb.real(pb.fft.fft(x)))
+    x = np.linspace(-1.0, 1.0, 22) ** 3  # 11 · 2: an odd stage with tables
+    spectrum(x)
+    spectrum.export(tmp_path)
+    assert "0 numbers differ" in build_and_run(tmp_path, *STRICT, "-Wno-psabi")
+    prototype = re.search(r"int lambda\(([^)]*)\)", (tmp_path / "lambda.h").read_text())
+    assert prototype
+    assert re.findall(r"\w+(?=,|$)", prototype[1]) == ["x", "out", "arena"]
