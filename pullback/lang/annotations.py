@@ -297,7 +297,7 @@ class OptionalSpec(Spec):
 class TreeSpec(Spec):
     """A NamedTuple, dataclass, TypedDict or tuple whose fields are annotated."""
 
-    kind: Literal["namedtuple", "dataclass", "dict", "tuple"]
+    kind: Literal["namedtuple", "dataclass", "dict", "tuple", "list", "none"]
     type: type | None
     fields: tuple[tuple[Any, Spec], ...]
 
@@ -395,12 +395,28 @@ def _unannotated(value: Any, path: str) -> Leaf:
 # Reading annotations --------------------------------------------------------------------------------------------
 
 
+def spec_like(x: Any) -> Spec:
+    """The Spec of trees like this one: the same structure, and arrays of the same element types and extents."""
+    node = tree.open_node(x)
+    if node is None:
+        array = np.asarray(x)
+        dims = tuple(map(str, array.shape))
+        dtype = types.dtype_of(array.dtype)
+        assert dtype is not None, array.dtype
+        return ArraySpec(f"{dtype}[{', '.join(dims)}]", (dtype,), dims)
+    structure, children = node
+    fields = tuple(zip(structure.keys, map(spec_like, children)))
+    return TreeSpec(structure.kind, structure.type, fields)  # type: ignore[arg-type]
+
+
 def spec_of(annotation: Any, owner: str) -> Spec:
-    """The Spec of an annotation.
+    """The Spec of an annotation; a Spec is one.
 
     Raises:
         TraceError: [E107] it is nothing the language knows.
     """
+    if isinstance(annotation, Spec):
+        return annotation
     if annotation is inspect.Parameter.empty or annotation is Any:
         return AnySpec()
     if isinstance(annotation, Size):

@@ -118,7 +118,7 @@ class MemoryTable:
         if self.constants:
             rows.append(("constants", "", ""))
         rows += [(f"  {r.name}", r.dims, f"{r.bytes:,}") for r in self.constants]
-        return _aligned(rows, right=(2,))
+        return aligned(rows, right=(2,))
 
     def _statements(self) -> list[str]:
         head = ("statement", "", "dims", "workspace", "allocated", "live", "total", "")
@@ -131,7 +131,7 @@ class MemoryTable:
             workspace, allocated = (f"{n:,}" if n else "" for n in (r.workspace, r.allocated))
             rows.append(("  " * r.depth + r.name, r.mathematics, r.dims, workspace, allocated, f"{r.live:,}",
                          f"{r.total:,}", "<- peak" if peak else ""))
-        return _aligned(rows, right=(3, 4, 5, 6))
+        return aligned(rows, right=(3, 4, 5, 6))
 
     def _foot(self) -> list[str]:
         unused = self.peak_bytes - self.live_bytes
@@ -148,7 +148,7 @@ class MemoryTable:
         return out
 
 
-def _aligned(rows: Sequence[tuple[str, ...]], right: tuple[int, ...]) -> list[str]:
+def aligned(rows: Sequence[tuple[str, ...]], right: tuple[int, ...]) -> list[str]:
     """Lines with columns two spaces apart, the head underlined."""
     widths = [max(len(r[k]) for r in rows) for k in range(len(rows[0]))]
     lines = ["  ".join(c.rjust(w) if k in right else c.ljust(w) for k, (c, w) in enumerate(zip(r, widths))).rstrip()

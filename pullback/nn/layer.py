@@ -24,8 +24,9 @@ import pullback as pb
 from pullback import Array
 from pullback.errors import ShapeError, TraceError
 from pullback.lang.trace import is_tracing
+from pullback.nn.describe import Description, describe
 from pullback.nn.scope import Scope
-from pullback.nn.types import NetworkType, find_type
+from pullback.nn.types import NetworkType, find_type, function_types
 from pullback.source import user_position
 
 __all__ = ["Layer", "as_layer", "branches", "chain", "layer", "residual"]
@@ -153,6 +154,40 @@ class Layer:
         """
         return self.typed(dtype).start(seed)
 
+    def describe(
+        self, batch: int = 1, *, loss: Callable[[Any], Any] | None = None, dtype: DTypeLike = np.float32, **sizes: int
+    ) -> Description:
+        """A table of every layer: its shape, parameters, operations and bytes; below it the peaks of memory.
+
+        Nothing runs. The peaks are found when the table is printed, or `peaks` is asked for: they are those of plans,
+        which programs take to the byte, in the modes "fastest", "less" and "least".
+
+        Args:
+            batch: the first extent of the input, where it is open.
+            loss: of the result, one number; it costs memory itself. By default the sum of the squares.
+            dtype: float32 or float64.
+            sizes: the other extents that are open, by name.
+        Raises:
+            ShapeError: [E115] an extent is open and not given.
+
+        >>> from pullback import nn
+        >>> print(nn.chain(nn.dense(3), nn.relu, nn.dense(2)).describe(batch=8, M=4))
+        chain(x: f32[8, 4])
+        layer             result     parameters  operations  bytes
+        ------  --------  ---------  ----------  ----------  -----
+        dense1  dense(3)  f32[8, 3]          15         216     96
+        relu1   relu      f32[8, 3]                      24     96
+        dense2  dense(2)  f32[8, 2]           8         112     64
+                                             23         352
+        <BLANKLINE>
+        parameters 92 bytes
+        memory besides parameters, input and result  fastest  less  least
+        -------------------------------------------  -------  ----  -----
+          inference                                      128   128    128
+          training                                       448   320    320
+        """
+        return describe(self, batch, loss, dtype, sizes)
+
     # Use ------------------------------------------------------------------------------------------------------
 
     def apply(self, parameters: Any, state: Any, x: Any, *, training: bool = False) -> tuple[Any, Any]:
@@ -167,6 +202,29 @@ class Layer:
         scope = Scope(parameters=parameters, state=state, training=training)
         y = scope.run(self, x)
         return y, scope.next_state
+
+    def function(self, dtype: DTypeLike = np.float32) -> pb.Function:
+        """Inference as a traced function of (parameters, state, x) whose arrays have their shapes.
+
+        So it has a type, C, and memory, before there is an array.
+
+        Args:
+            dtype: float32 or float64.
+        Raises:
+            ShapeError: [E164] the shape of a parameter follows from a size that is open.
+
+        >>> from pullback import nn
+        >>> nn.dense(3, bias=False).on("N 4").function().type
+        '(parameters: {w: f32[3, 4]}, state: {}, x: f32[N, 4]) -> f32[N, 3]'
+        """
+        trees = self.init(dtype=dtype)
+
+        def inference(parameters: Any, state: Any, x: Any) -> Any:
+            return self.apply(parameters, state, x)[0]
+
+        inference.__name__ = self.name or self.kind
+        inference.__annotations__ = function_types(self, trees, dtype)
+        return pb.function(inference)
 
     def __call__(self, parameters: Any, x: Any, state: Any = None) -> Any:
         """The result for an input, as inference computes it: traced inside a traced function, compiled outside.

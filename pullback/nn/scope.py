@@ -19,8 +19,10 @@ import pullback as pb
 from pullback import Array
 from pullback.errors import PullbackError, ShapeError, TraceError
 from pullback.ir.index import DimSymbol, Index
+from pullback.ir.program import Statement
 from pullback.lang import tree
 from pullback.lang.handle import Handle, as_array, extent_of, shape_text, type_text
+from pullback.lang.trace import current
 from pullback.source import user_position
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ class Call:
     parameters: list[Wanted] = field(default_factory=list)
     state: list[Wanted] = field(default_factory=list)
     composed: bool = False  # whether it is made of layers of its own
+    extents: tuple[Index, ...] = ()  # of the result, where it is one array
+    statements: tuple[Statement, ...] = ()  # what it computes, all of its parts included
 
     @property
     def name(self) -> str:
@@ -198,15 +202,19 @@ class Scope:
 
     def run(self, layer: Layer, x: Any) -> Any:
         """The layer of this place, with what was asked for written down where types are found."""
-        if self._calls is not None:
-            self._call = Call(self.path, layer, _type(x))
-            self._calls.append(self._call)
+        if self._calls is None:
+            with _named(self, layer, x):
+                return layer.forward(self, x)
+        self._call = call = Call(self.path, layer, _type(x))
+        self._calls.append(call)
+        written = current().scope.statements
+        before = len(written)
         with _named(self, layer, x):
             y = layer.forward(self, x)
-        if self._call is not None:
-            assert self._calls is not None
-            self._call.result = _type(y)
-            self._call.composed = self._calls[-1] is not self._call
+        call.result = _type(y)
+        call.extents = y.extents if isinstance(y, Handle) else ()
+        call.composed = self._calls[-1] is not call
+        call.statements = tuple(written[before:])
         return y
 
     @property

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 import pullback as pb
 from pullback.errors import ShapeError, TraceError
+from pullback.lang.annotations import spec_like
 from pullback.lang.handle import shape_text
 from pullback.nn.scope import Call, Replaced, Scope, Wanted
 from pullback.source import user_position
@@ -18,7 +20,7 @@ from pullback.source import user_position
 if TYPE_CHECKING:
     from pullback.nn.layer import Layer
 
-__all__ = ["NetworkType", "find_type"]
+__all__ = ["NetworkType", "find_type", "function_types"]
 
 Tree = dict[str, Any]
 
@@ -121,6 +123,12 @@ def _row(call: Call) -> tuple[str, str, str, str]:
     dtype = call.result.partition("[")[0]
     own = ", ".join(f"{w.name} {dtype}{shape_text(w.extents)}" for w in call.parameters)
     return call.name, str(call.layer), call.result, own
+
+
+def function_types(network: Layer, trees: tuple[Tree, Tree], dtype: DTypeLike) -> dict[str, Any]:
+    """Annotations of a function of (parameters, state, x) of a network whose arrays are as large as these."""
+    takes = Shaped(network.takes or "", "int64" if network.integers else np.dtype(dtype).name)
+    return {"parameters": spec_like(trees[0]), "state": spec_like(trees[1]), "x": takes}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,167 @@
+"""What a network costs, before anything runs: shapes, parameters, operations, bytes, and the peaks of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+import pullback as pb
+from pullback.errors import ShapeError
+from pullback.ir.program import Block, Program
+from pullback.loops.memory_table import MemoryTable, aligned
+from pullback.nn.types import function_types
+from pullback.passes.operations import operation_count
+from pullback.source import user_position
+
+if TYPE_CHECKING:
+    from pullback.nn.layer import Layer
+    from pullback.nn.scope import Call
+
+__all__ = ["Description", "LayerRow", "describe"]
+
+MODES: Final = ("fastest", "less", "least")
+Loss = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class LayerRow:
+    """A layer of a network that is not made of others.
+
+    Attributes:
+        name: its path in the network.
+        layer: how it was written.
+        result: the type of its result.
+        parameters: how many numbers it learns.
+        operations: scalar operations of one run: a product and a sum are two.
+        bytes: those of its result.
+    """
+
+    name: str
+    layer: str
+    result: str
+    parameters: int
+    operations: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Description:
+    """A table of a network's layers, and what running and training it takes.
+
+    Attributes:
+        name: that of the network.
+        takes: the type of the input.
+        rows: the layers.
+        parameters: how many numbers the network learns.
+        parameter_bytes: their bytes.
+        operations: of one run.
+        inference: a function of (parameters, state, x): the result.
+        training: likewise: a loss of the result with its gradient by all parameters, and the next state.
+    """
+
+    name: str
+    takes: str
+    rows: tuple[LayerRow, ...]
+    parameters: int
+    parameter_bytes: int
+    operations: int
+    inference: pb.Function
+    training: pb.Function
+
+    @cached_property
+    def peaks(self) -> Mapping[str, Mapping[str, int]]:
+        """Bytes of the arena of `inference` and `training` in every mode, as plans say; found when first asked for."""
+        both = {"inference": self.inference, "training": self.training}
+        return {what: {mode: _arena(f, mode) for mode in MODES} for what, f in both.items()}
+
+    def __str__(self) -> str:
+        head = ("layer", "", "result", "parameters", "operations", "bytes")
+        rows = [head, *(self._cells(row) for row in self.rows)]
+        rows.append(("", "", "", f"{self.parameters:,}", f"{self.operations:,}", ""))
+        lines = [f"{self.name}(x: {self.takes})", *aligned(rows, right=(3, 4, 5)), ""]
+        lines.append(f"parameters {self.parameter_bytes:,} bytes")
+        peaks: list[tuple[str, ...]] = [("memory besides parameters, input and result", *MODES)]
+        peaks += [(f"  {what}", *(f"{found[mode]:,}" for mode in MODES)) for what, found in self.peaks.items()]
+        return "\n".join([*lines, *aligned(peaks, right=(1, 2, 3))])
+
+    @staticmethod
+    def _cells(row: LayerRow) -> tuple[str, ...]:
+        numbers = (f"{n:,}" if n else "" for n in (row.parameters, row.operations, row.bytes))
+        return (row.name, row.layer, row.result, *numbers)
+
+
+def describe(network: Layer, batch: int, loss: Loss | None, dtype: DTypeLike, sizes: Mapping[str, int]) -> Description:
+    """See `Layer.describe`."""
+    fixed = network.on(" ".join(_bound(network, batch, sizes)))
+    found = fixed.typed(dtype)
+    whole = found.calls[0]
+    rows = tuple(_row(call) for call in found.calls if not call.composed)
+    arrays = [wanted for _, wanted in found.wanted("parameters")]
+    count = sum(prod(_numbers(w.extents)) for w in arrays)
+    trees = found.start(0)
+    return Description(
+        network.name or network.kind,
+        found.takes,
+        rows,
+        count,
+        count * np.dtype(dtype).itemsize,
+        _operations(whole),
+        fixed.function(dtype),
+        _gradient(fixed, trees, loss or _size, dtype),
+    )
+
+
+def _arena(f: pb.Function, mode: Any) -> int:
+    table = f.memory(mode)
+    assert isinstance(table, MemoryTable)  # every size is a number
+    return table.arena_bytes
+
+
+def _bound(network: Layer, batch: int, sizes: Mapping[str, int]) -> Sequence[str]:
+    """The extents of the input as numbers: the first one, where it is open, is the batch."""
+    takes = network.type.takes.partition("[")[2].rstrip("]").split(", ")
+    given = {**({takes[0]: batch} if takes[0].isidentifier() else {}), **sizes}
+    missing = [t for t in takes if not t.isdigit() and t not in given]
+    if missing:
+        raise ShapeError(
+            "E115",
+            f"{network}: {', '.join(missing)} of its input {network.type.takes} is not given",
+            position=user_position(),
+            remedy=f"describe(batch={batch}, {', '.join(f'{m}=…' for m in missing)})",
+        )
+    return [str(given.get(t, t)) for t in takes]
+
+
+def _row(call: Call) -> LayerRow:
+    parameters = sum(prod(_numbers(w.extents)) for w in call.parameters)
+    size = 8 if call.result.partition("[")[0].endswith("64") else 4
+    return LayerRow(
+        call.name, str(call.layer), call.result, parameters, _operations(call), size * prod(_numbers(call.extents))
+    )
+
+
+def _operations(call: Call) -> int:
+    return operation_count(Program(call.name, (), Block(call.statements, ())))
+
+
+def _numbers(extents: Sequence[Any]) -> list[int]:
+    return [n for e in extents if (n := e.constant) is not None]
+
+
+def _size(y: Any) -> Any:
+    return pb.sum(y * y)
+
+
+def _gradient(network: Layer, trees: Any, loss: Loss, dtype: DTypeLike) -> pb.Function:
+    def training(parameters: Any, state: Any, x: Any) -> Any:
+        y, after = network.apply(parameters, state, x, training=True)
+        return loss(y), after
+
+    training.__annotations__ = function_types(network, trees, dtype)
+    return pb.value_and_grad(pb.function(training), wrt="parameters", has_aux=True)
