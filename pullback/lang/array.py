@@ -265,6 +265,9 @@ class Array(Handle):
             return ended(self, user_position())
         return TraceError(code, what, position=user_position(), remedy=remedy)
 
+    def _kind(self) -> str:
+        return f"the {'dim' if self.index.is_dim else 'index'} {self.index}" if self.index else type_text(self)
+
     def __bool__(self) -> NoReturn:
         what = f"the truth of a traced value ({type_text(self)}) is not known when the function is defined"
         remedy = _truth_remedy(user_position())
@@ -273,8 +276,7 @@ class Array(Handle):
         raise self._refused(what, remedy)
 
     def __index__(self) -> NoReturn:
-        kind = f"the {'dim' if self.index.is_dim else 'index'} {self.index}" if self.index else type_text(self)
-        what = f"a traced value ({kind}) is no Python int, so `range` and the like cannot use it"
+        what = f"a traced value ({self._kind()}) is no Python int, so `range` and the like cannot use it"
         raise self._refused(what, _number_remedy(user_position()))
 
     def _number(self, what: str) -> NoReturn:
@@ -346,12 +348,12 @@ class Array(Handle):
     def __array__(self, *args: Any, **keywords: Any) -> NoReturn:
         position = user_position()
         text = source_text(position)
-        subscripted = _SUBSCRIPTED.match(text)
-        if subscripted:
-            name = subscripted.group(1)
+        if subscripted := _subscripted(text):
+            known = self.index is not None and not self.index.is_dim
+            own = self._kind() if known else self.name or f"this {self._kind()}"
             raise self._refused(
-                f"{text}: {name} is a NumPy array, whose indices are numbers, and {type_text(self)} was given",
-                f"`{text.replace(name, f'pb.asarray({name})', 1)}`",
+                f"{text}: {subscripted[0]} is a NumPy array, whose indices are numbers, and {own} is a traced value",
+                f"`pb.asarray({subscripted[0]}){subscripted[1]}`",
                 "E136",
             )
         name = (called(position) or "").split(".")[-1]
@@ -404,7 +406,6 @@ class Array(Handle):
 _WRITING = "`x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed"
 _REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all",
                "logical_or": "any"}
-_SUBSCRIPTED = re.compile(r"([A-Za-z_][\w.]*)\[.*\]$")
 _BUILTINS = {"max": "`pb.maximum(a, b)`, `pb.max(x)`", "min": "`pb.minimum(a, b)`, `pb.min(x)`",
              "sum": "`pb.sum(x)`", "any": "`pb.any(x)`", "all": "`pb.all(x)`"}
 
@@ -428,12 +429,22 @@ def _number_remedy(position: Position | None) -> str:
     module, _, name = (called(position) or "").rpartition(".")
     if module == "math" or module.split(".")[0] in ("np", "numpy"):
         return elsewhere.remedy("random" if "random" in module else name)
-    subscripted = _SUBSCRIPTED.match(source_text(position))
-    if subscripted:
-        return f"`{source_text(position).replace(subscripted[1], f'pb.asarray({subscripted[1]})', 1)}`"
+    if subscripted := _subscripted(source_text(position)):
+        return f"`pb.asarray({subscripted[0]}){subscripted[1]}`"
     if name in ("float", "int"):
         return "`astype` converts; `pb.Static` makes an argument a Python value"
     return "`fold`, `build` or `sum_over` run over an extent; `pb.Static` makes an argument a Python value"
+
+
+def _subscripted(text: str) -> tuple[str, str] | None:
+    """What is subscripted in `W[i, 0]` or `(a + b)[i]`, without brackets of its own, and the subscript."""
+    depth = 0
+    for k in range(len(text) - 1, 0, -1):
+        depth += (text[k] == "]") - (text[k] == "[")
+        if not depth:
+            base = text[:k]
+            return (base[1:-1] if base[0] + base[-1] == "()" else base, text[k:]) if text[k] == "[" else None
+    return None
 
 
 def _subscript(x: Array, position: Position | None) -> str:

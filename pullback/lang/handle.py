@@ -132,6 +132,7 @@ def scalar(e: Scalar) -> Array:
 
 def weak(kind: Weak, make: Callable[[DType], Scalar]) -> Array:
     """A value of rank 0 that takes the dtype of what it meets."""
+    current()  # outside of a function there are none
     h = _blank()
     h.extents, h._dtype, h.weak, h.make = (), None, kind, make
     return h

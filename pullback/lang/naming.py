@@ -6,7 +6,7 @@ import dis
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MappingProxyType
 from typing import Any, TypeGuard
 
 from pullback.errors import TraceError
@@ -44,10 +44,11 @@ def captured_name(value: object) -> str | None:
         if found is value:
             return name
     for name, found in variables.items():
-        inside = found if isinstance(found, dict) else getattr(found, "__dict__", {})
-        for key, item in inside.items():
-            if item is value:
-                return f"{name}_{key}"
+        inside = found if isinstance(found, dict) else getattr(found, "__dict__", None)
+        if isinstance(inside, dict | MappingProxyType):
+            for key, item in inside.items():
+                if item is value and f"{name}_{key}".isidentifier():
+                    return f"{name}_{key}"
     return None
 
 

@@ -46,7 +46,7 @@ from pullback.lang.deferred import Deferred, outline_of
 from pullback.lang.lift import free_variables, lift_statement
 from pullback.lang.naming import captured_name
 from pullback.lang.ranges import Obligation, RangeChecker, range_error, range_of
-from pullback.source import Position, called, is_ours, user_position
+from pullback.source import Position, called, is_ours, source_text, user_position
 
 NDArray = np.ndarray[Any, Any]
 
@@ -496,16 +496,21 @@ def _outside() -> TraceError:
     position = user_position()
     frame: FrameType | None = sys._getframe(1)
     given: Sequence[Any] = ()
+    arguments: Sequence[Any] = ()
     while frame is not None and is_ours(frame.f_code.co_filename):  # the last is what the user has called
         given = [*frame.f_locals.values()]
+        arguments = given[: frame.f_code.co_argcount + frame.f_code.co_kwonlyargcount]
         frame = frame.f_back
-    operands = [x for value in given for x in (value if isinstance(value, tuple) else (value,))]
+    operands = [x for value in given for x in (value if isinstance(value, tuple | list) else (value,))]
     for x in operands:
         if isinstance(getattr(x, "extents", None), tuple):
             return ended(x, position)
     name = called(position)
-    arrays = any(isinstance(x, np.ndarray) for x in operands)
-    at_once = f"; `pb.function({name})(...)` computes it at once" if name and arrays else ""
+    at_once = ""
+    if name and any(isinstance(x, np.ndarray) for x in operands):
+        plain = not any(isinstance(x, tuple | list) for x in arguments)
+        form = f"{name})(...)" if plain else f"lambda: {source_text(position)})()"
+        at_once = f"; `pb.function({form}` computes it at once"
     return TraceError(
         "E132",
         f"{name or 'this'} is part of the language, and no function is being traced",

@@ -885,6 +885,32 @@ TraceError [E132] pb.exp is part of the language, and no function is being trace
 ''',
     ),
     (
+        "a function of lists outside",
+        '''
+pb.concat([np.ones(2), np.ones(3)])
+''',
+        '''\
+TraceError [E132] pb.concat is part of the language, and no function is being traced
+  --> user.py:1:1
+   | pb.concat([np.ones(2), np.ones(3)])
+   | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  try: put it inside a function marked `@pb.function`; `pb.function(lambda: pb.concat([np.ones(2), np.ones(3)]))()` computes it at once      See `pullback explain-error E132`
+''',
+    ),
+    (
+        "a function of a number outside",
+        '''
+pb.exp(1.0)
+''',
+        '''\
+TraceError [E132] pb.exp is part of the language, and no function is being traced
+  --> user.py:1:1
+   | pb.exp(1.0)
+   | ^^^^^^^^^^^
+  try: put it inside a function marked `@pb.function`      See `pullback explain-error E132`
+''',
+    ),
+    (
         "a sum outside",
         '''
 pb.sum_over(3, lambda i: i)
