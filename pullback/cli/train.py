@@ -49,8 +49,8 @@ def register(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Train, test, save, report."""
-    from pullback.nn.initialisers import initialise
     from pullback.nn.models import network as find
+    from pullback.nn.network import initialise
     from pullback.nn.parameters import check_writable, load_parameters, save_parameters
     from pullback.nn.training import accuracy, check_images
 

@@ -1,25 +1,335 @@
-"""Initialisers: how the first value of a parameter is made."""
+"""Initial values of parameters, as values: `he_normal()` is called with a generator, a shape and an element type.
+
+    scheme(random, shape, dtype) -> array
+
+Weights have shape (out, in, *window). Their fans are how many numbers go into an output and how many outputs a number
+goes into: fan in = in · window, fan out = out · window; `fans=(i, o)` says otherwise. Numbers are drawn in f64 and
+rounded, so element types draw the same ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
-Start = Callable[[np.random.Generator, tuple[int, ...], Any], np.ndarray[Any, Any]]
+from pullback.errors import ShapeError
+from pullback.nn.settings import Settings, check_number, refused
+from pullback.source import user_position
+
+__all__ = [
+    "Scheme",
+    "constant",
+    "he_normal",
+    "he_uniform",
+    "lecun_normal",
+    "lecun_uniform",
+    "normal",
+    "ones",
+    "orthogonal",
+    "truncated_normal",
+    "uniform",
+    "xavier_normal",
+    "xavier_uniform",
+    "zeros",
+]
+
+Values = NDArray[Any]
+Shape = tuple[int, ...]
 
 
-def zeros() -> Start:
-    """Zeros."""
-    return lambda random, shape, dtype: np.zeros(shape, dtype)
+@dataclass(frozen=True, repr=False, eq=False)
+class Scheme(Settings):
+    """How initial values are made. One of your own has a method `draw(random, shape)`.
+
+    >>> from pullback import nn
+    >>> scheme = nn.init.xavier_uniform(gain=2.0)
+    >>> scheme
+    xavier_uniform(gain=2.0)
+    >>> scheme(np.random.default_rng(0), (4, 3), np.float32).shape
+    (4, 3)
+    """
+
+    def __call__(self, random: np.random.Generator, shape: Shape, dtype: DTypeLike = np.float32) -> Values:
+        """An array of this shape and element type."""
+        return np.asarray(self.draw(random, tuple(shape)), dtype=dtype)
+
+    def draw(self, random: np.random.Generator, shape: Shape) -> Values:
+        """The values in f64."""
+        raise NotImplementedError
 
 
-def ones() -> Start:
-    """Ones."""
-    return lambda random, shape, dtype: np.ones(shape, dtype)
+@dataclass(frozen=True, repr=False, eq=False)
+class constant(Scheme):
+    """The same value everywhere.
+
+    >>> from pullback import nn
+    >>> nn.init.constant(0.5)(np.random.default_rng(0), (2,)).tolist()
+    [0.5, 0.5]
+    """
+
+    value: float
+
+    def __post_init__(self) -> None:
+        check_number(self, "value", self.value, -math.inf)
+
+    def draw(self, random: np.random.Generator, shape: Shape) -> Values:
+        """Nothing is drawn."""
+        return np.full(shape, float(self.value))
 
 
-def he_normal() -> Start:
-    """Normal numbers of variance 2 / fan in (He et al. 2015)."""
-    return lambda random, shape, dtype: (random.standard_normal(shape) * np.sqrt(2 / np.prod(shape[1:]))).astype(dtype)
+@dataclass(frozen=True, repr=False, eq=False)
+class zeros(Scheme):
+    """0 everywhere."""
+
+    def draw(self, random: np.random.Generator, shape: Shape) -> Values:
+        """Nothing is drawn."""
+        return np.zeros(shape)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ones(Scheme):
+    """1 everywhere."""
+
+    def draw(self, random: np.random.Generator, shape: Shape) -> Values:
+        """Nothing is drawn."""
+        return np.ones(shape)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class uniform(Scheme):
+    """Evenly between `low` and `high`."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        check_number(self, "low", self.low, -math.inf)
+        check_number(self, "high", self.high, self.low)
+
+    def draw(self, random: np.random.Generator, shape: Shape) -> Values:
+        """U(low, high)."""
+        return random.uniform(self.low, self.high, shape)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class normal(Scheme):
+    """Normally distributed with a standard deviation and a mean."""
+
+    deviation: float
+    mean: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_number(self, "deviation", self.deviation)
+        check_number(self, "mean", self.mean, -math.inf)
+
+    def draw(self, random: np.random.Generator, shape: Shape) -> Values:
+        """N(mean, deviation²)."""
+        return random.normal(self.mean, self.deviation, shape)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class truncated_normal(Scheme):
+    """Normally distributed, and drawn again where it is more than `bound` deviations from the mean.
+
+    The deviation is that of the normal distribution; with the bound of 2 what is drawn has 0.88 of it.
+    """
+
+    deviation: float
+    mean: float = 0.0
+    bound: float = 2.0
+
+    def __post_init__(self) -> None:
+        check_number(self, "deviation", self.deviation)
+        check_number(self, "mean", self.mean, -math.inf)
+        check_number(self, "bound", self.bound, 0.1)
+
+    def draw(self, random: np.random.Generator, shape: Shape) -> Values:
+        """N(mean, deviation²) within the bound."""
+        out = random.standard_normal(shape)
+        while (outside := np.abs(out) > self.bound).any():
+            out = np.where(outside, random.standard_normal(shape), out)
+        return self.mean + self.deviation * out
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class _Fans(Scheme):
+    """Of mean 0 and a variance that follows from the fans; uniform, or normal."""
+
+    is_uniform: ClassVar[bool]
+
+    def variance(self, shape: Shape) -> float:
+        """The variance."""
+        raise NotImplementedError
+
+    def draw(self, random: np.random.Generator, shape: Shape) -> Values:
+        """U(-√(3 variance), √(3 variance)), or N(0, variance)."""
+        if self.is_uniform:
+            bound = math.sqrt(3 * self.variance(shape))
+            return random.uniform(-bound, bound, shape)
+        return random.normal(0.0, math.sqrt(self.variance(shape)), shape)
+
+
+def _check_fans(where: object, fans: Any) -> None:
+    if fans is None:
+        return
+    if not isinstance(fans, tuple) or len(fans) != 2:
+        raise refused(where, "fans", fans, "a pair of numbers, fan in and fan out")
+    for fan in fans:
+        check_number(where, "fans", fan, above=True)
+
+
+def fans_of(scheme: Scheme, shape: Shape) -> tuple[int, int]:
+    """Fan in and fan out of weights of shape (out, in, *window).
+
+    Raises:
+        ShapeError: [E104] the shape has fewer than two axes.
+    """
+    if len(shape) < 2:
+        raise ShapeError(
+            "E104",
+            f"{scheme!r}: an array of shape {list(shape)} has no fans",
+            position=user_position(),
+            remedy="weights of shape (out, in, *window), `fans=(i, o)`, or `zeros()` for a bias",
+        )
+    window = math.prod(shape[2:])
+    return shape[1] * window, shape[0] * window
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class _Xavier(_Fans):
+    gain: float = 1.0
+    fans: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        check_number(self, "gain", self.gain)
+        _check_fans(self, self.fans)
+
+    def variance(self, shape: Shape) -> float:
+        """gain² · 2 / (fan in + fan out)."""
+        return self.gain**2 * 2 / sum(self.fans or fans_of(self, shape))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class xavier_uniform(_Xavier):
+    """U(-b, b) with b = gain √(6 / (fan in + fan out)) (Glorot and Bengio 2010, eq. 16).
+
+    >>> from pullback import nn
+    >>> w = nn.init.xavier_uniform()(np.random.default_rng(0), (100, 50))
+    >>> bool(abs(w).max() <= 0.2)
+    True
+    """
+
+    is_uniform = True
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class xavier_normal(_Xavier):
+    """N(0, gain² · 2 / (fan in + fan out)) (Glorot and Bengio 2010)."""
+
+    is_uniform = False
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class _OneFan(_Fans):
+    fan: Literal["in", "out"] = "in"
+    fans: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.fan not in ("in", "out"):
+            raise refused(self, "fan", self.fan, '"in" or "out"')
+        _check_fans(self, self.fans)
+
+    def one(self, shape: Shape) -> float:
+        """The fan that counts."""
+        return (self.fans or fans_of(self, shape))[self.fan == "out"]
+
+    def variance(self, shape: Shape) -> float:
+        """1 / fan."""
+        return 1 / self.one(shape)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class lecun_uniform(_OneFan):
+    """U(-b, b) with b = √(3 / fan) (LeCun and others 1998, section 4.6); what Caffe calls Xavier.
+
+    With `fan="out"` the fan out counts, in the place of the fan in.
+    """
+
+    is_uniform = True
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class lecun_normal(_OneFan):
+    """N(0, 1 / fan) (LeCun and others 1998, section 4.6). With `fan="out"` the fan out counts."""
+
+    is_uniform = False
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class _He(_OneFan):
+    slope: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, "slope", self.slope, -math.inf)
+
+    def variance(self, shape: Shape) -> float:
+        """2 / ((1 + slope²) fan)."""
+        return 2 / ((1 + self.slope**2) * self.one(shape))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class he_uniform(_He):
+    """U(-b, b) with b = √(6 / ((1 + slope²) fan)): for relu, or a leaky one's slope (He and others 2015, eq. 15).
+
+    With `fan="out"` the fan out counts, in the place of the fan in.
+    """
+
+    is_uniform = True
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class he_normal(_He):
+    """N(0, 2 / ((1 + slope²) fan)): for relu, or a leaky one's slope (He and others 2015, eqs. 10 and 15).
+
+    With `fan="out"` the fan out counts, in the place of the fan in.
+
+    >>> from pullback import nn
+    >>> w = nn.init.he_normal()(np.random.default_rng(0), (256, 50, 2, 2), np.float64)
+    >>> w.std().round(2).item()
+    0.1
+    """
+
+    is_uniform = False
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class orthogonal(Scheme):
+    """Rows, or columns where there are fewer, that are orthogonal and of length `gain` (Saxe and others 2014).
+
+    Of weights (out, in, *window) a row is all that goes into an output. Drawn evenly: R of a normal matrix's QR has
+    a positive diagonal (Mezzadri 2007).
+
+    >>> from pullback import nn
+    >>> w = nn.init.orthogonal()(np.random.default_rng(0), (2, 3), np.float64)
+    >>> np.allclose(w @ w.T, np.eye(2))
+    True
+    """
+
+    gain: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number(self, "gain", self.gain)
+
+    def draw(self, random: np.random.Generator, shape: Shape) -> Values:
+        """Q."""
+        fans_of(self, shape)
+        rows, columns = shape[0], math.prod(shape[1:])
+        a = random.standard_normal((max(rows, columns), min(rows, columns)))
+        q, r = np.linalg.qr(a)
+        q = q * np.where(np.diag(r) < 0, -1.0, 1.0)
+        return self.gain * (q if rows >= columns else q.T).reshape(shape)

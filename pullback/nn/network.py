@@ -1,12 +1,17 @@
-"""What the training loop and the command line need to know about a network."""
+"""What the training loop and the command line need to know about a network, and its initial parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-__all__ = ["Network"]
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from pullback.nn import init
+
+__all__ = ["Network", "initialise"]
 
 
 @dataclass(frozen=True)
@@ -40,3 +45,33 @@ class Network:
     rate: float
     chunk: int
     images_per_call: int
+
+
+def initialise(
+    network: Network, start: Literal["constant", "uniform"] = "uniform", *, seed: int = 0, dtype: DTypeLike = np.float32
+) -> Any:
+    """Parameters to start training from.
+
+    `uniform` draws weights by `init.xavier_uniform` and sets biases to zero. `constant` sets every weight to 1 / fan
+    in and every bias to 1 / its extent, as the published program of Zhang's network in APL does; units of one layer
+    then stay alike forever, so this start serves comparison, not learning.
+
+    Args:
+        network: whose parameters.
+        start: which of the two.
+        seed: of the random numbers; equal seeds give equal parameters on every machine.
+        dtype: float32 or float64.
+    Returns:
+        An instance of `network.parameters` with NumPy arrays.
+    """
+    random = np.random.Generator(np.random.PCG64(seed))
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, shape in network.shapes.items():
+        fans = network.fans.get(name)
+        scheme: init.Scheme = init.zeros()
+        if start == "constant":
+            scheme = init.constant(1 / fans[0] if fans else 1 / int(np.prod(shape)))
+        elif fans:
+            scheme = init.xavier_uniform(fans=fans)
+        arrays[name] = scheme(random, shape, dtype)
+    return network.parameters(**arrays)

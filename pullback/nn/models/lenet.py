@@ -21,7 +21,6 @@ import pullback as pb
 from pullback import Array
 from pullback.nn.blocks import log_softmax, max_pool
 from pullback.nn.network import Network
-from pullback.nn.optimisers import sgd
 
 __all__ = ["NETWORK", "Parameters", "Training", "loss", "recognise", "scores", "train"]
 
@@ -89,7 +88,8 @@ def train(
 
     def step(state: Training, s: Any) -> Training:
         value, gradient = pb.value_and_grad(loss, wrt="parameters")(state.parameters, images[s], labels[s])
-        return Training(sgd(state.parameters, gradient, rate), state.loss + value * batch)
+        after = pb.tree_map(lambda p, g: p - rate * g, state.parameters, gradient)
+        return Training(after, state.loss + value * batch)
 
     trained: Training = pb.fold(steps, state, step)
     return trained

@@ -20,7 +20,6 @@ import pullback as pb
 from pullback import Array
 from pullback.nn.blocks import average_pool, convolution, half_squared_error
 from pullback.nn.network import Network
-from pullback.nn.optimisers import sgd
 
 __all__ = ["NETWORK", "Layers", "Parameters", "Training", "layers", "loss", "recognise", "train"]
 
@@ -79,7 +78,8 @@ def train(
 
     def step(state: Training, n: Any) -> Training:
         value, gradient = pb.value_and_grad(loss, wrt="parameters")(state.parameters, images[n], labels[n])
-        return Training(sgd(state.parameters, gradient, rate), state.loss + value)
+        after = pb.tree_map(lambda p, g: p - rate * g, state.parameters, gradient)
+        return Training(after, state.loss + value)
 
     trained: Training = pb.fold(images.shape[0], state, step)
     return trained

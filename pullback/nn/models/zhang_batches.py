@@ -9,7 +9,6 @@ from jaxtyping import Float, UInt8
 import pullback as pb
 from pullback import Array
 from pullback.nn.models.zhang import Parameters, Training, loss
-from pullback.nn.optimisers import sgd
 
 __all__ = ["train_batches"]
 
@@ -26,7 +25,8 @@ def train_batches(
 
     def step(state: Training, s: Any) -> Training:
         value, gradient = pb.value_and_grad(batch_loss, wrt="parameters")(state.parameters, s)
-        return Training(sgd(state.parameters, gradient, rate), state.loss + value * batch)
+        after = pb.tree_map(lambda p, g: p - rate * g, state.parameters, gradient)
+        return Training(after, state.loss + value * batch)
 
     trained: Training = pb.fold(steps, state, step)
     return trained

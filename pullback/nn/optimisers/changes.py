@@ -1,0 +1,249 @@
+"""What stands in front of an optimiser and changes gradients, or behind it and changes updates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pullback as pb
+from pullback.lang.elementwise import convert
+from pullback.lang.handle import Handle
+from pullback.nn.optimisers.leaves import Leaves
+from pullback.nn.optimisers.optimiser import Elementwise, Optimiser, State, rate_of
+from pullback.nn.settings import Rate, check_matches, check_number, check_rate, matched, refused
+
+__all__ = ["clip_by_norm", "clip_by_value", "decoupled_weight_decay", "freeze", "multiply", "scale", "weight_decay"]
+
+Kept = tuple[Any, ...]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class clip_by_value(Elementwise):
+    """Each element between -`limit` and `limit`.
+
+    >>> from pullback import nn
+    >>> step = pb.function(lambda p, g: nn.clip_by_value(1.0).update(g, {}, p, 0)[0])
+    >>> step(np.zeros(3), np.array([0.5, 4.0, -2.0])).tolist()
+    [0.5, 1.0, -1.0]
+    """
+
+    limit: float
+
+    def __post_init__(self) -> None:
+        check_number(self, "limit", self.limit, above=True)
+
+    def rule(self, g: Any, p: Any, kept: Kept, numbers: Kept) -> tuple[Any, Kept]:
+        """min(max(g, -limit), limit)."""
+        return pb.minimum(pb.maximum(g, -self.limit), self.limit), ()
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class clip_by_norm(Optimiser):
+    """All gradients times min(1, `limit` / ‖g‖), with ‖g‖ the norm of all together (Pascanu, Mikolov and Bengio 2013).
+
+    Frozen parameters do not count. A norm that is NaN changes nothing.
+
+    >>> from pullback import nn
+    >>> step = pb.function(lambda p, g: nn.clip_by_norm(1.0).update(g, {}, p, 0)[0])
+    >>> step({"a": 0.0, "b": 0.0}, {"a": 30.0, "b": 40.0})["a"].round(6).item()
+    0.6
+    """
+
+    limit: float
+
+    def __post_init__(self) -> None:
+        check_number(self, "limit", self.limit, above=True)
+
+    def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
+        """The norm first, then every one."""
+        squares = [convert(pb.sum(g * g), "float64") for g in gradients.values()]
+        if not squares:
+            return gradients, {}
+        norm = pb.sqrt(sum(squares[1:], squares[0]))
+        factor = pb.where(norm > self.limit, self.limit / norm, 1.0)
+        return {n: convert(factor, g.settled) * g for n, g in gradients.items()}, {}
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class scale(Elementwise):
+    """Times a number, or what a schedule gives at the step: a rate on top of another.
+
+    >>> from pullback import nn
+    >>> nn.adam(1e-3) >> nn.scale(nn.linear(1.0, steps=100))
+    adam(0.001) >> scale(linear(1.0, 100))
+    """
+
+    factor: Rate
+
+    def __post_init__(self) -> None:
+        check_rate(self, "factor", self.factor, -math.inf)
+
+    def numbers(self, step: Any) -> Kept:
+        """The factor."""
+        return (rate_of(self.factor, step),)
+
+    def rule(self, g: Any, p: Any, kept: Kept, numbers: Kept) -> tuple[Any, Kept]:
+        """Factor · g."""
+        return numbers[0] * g, ()
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class multiply(Optimiser):
+    """Times a number by the parameter's name: `multiply({"*/b": 2.0})`, as `lr_mult` of Caffe.
+
+    The first pattern that a name matches counts (`fnmatch`: * stands for any letters, / too); others are as they were.
+    Numbers may be schedules.
+
+    >>> from pullback import nn
+    >>> optimiser = nn.sgd(1.0) >> nn.multiply({"*/b": 2.0})
+    >>> step = pb.function(lambda p, g: optimiser.update(g, {}, p, 0)[0])
+    >>> g = {"dense1": {"w": np.ones(1), "b": np.ones(1)}}
+    >>> step(g, g)["dense1"]["b"].tolist()
+    [-2.0]
+    """
+
+    factors: Mapping[str, Rate]
+
+    def __post_init__(self) -> None:
+        _check_patterns(self, "factors", self.factors)
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Each pattern fits a name."""
+        check_matches(self, self.factors, names)
+
+    def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
+        """Factor · g where there is a factor."""
+        found = matched(self.factors, parameters)
+        return {n: times(found[n], step, g) if n in found else g for n, g in gradients.items()}, {}
+
+
+def times(factor: Any, step: Any, g: Any) -> Any:
+    """A number or a schedule's, times an array, in its element type."""
+    number = rate_of(factor, step)
+    return (convert(number, g.settled) if isinstance(number, Handle) else number) * g
+
+
+def _check_patterns(where: object, name: str, factors: Any) -> None:
+    if not isinstance(factors, Mapping) or not all(isinstance(p, str) for p in factors):
+        raise refused(where, name, factors, 'numbers by the names of parameters: {"*/b": 2.0}')
+    for pattern, value in factors.items():
+        check_rate(where, pattern, value)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class freeze(Optimiser):
+    """Parameters of these names stay as they are: no update, no state, and their gradients are not computed.
+
+    >>> from pullback import nn
+    >>> optimiser = nn.freeze("conv1/*") >> nn.sgd(0.1, momentum=0.9)
+    >>> p = {"conv1": {"w": np.ones(2)}, "dense1": {"w": np.ones(3)}}
+    >>> optimiser.init(p)
+    {'sgd': {'momentum': {'dense1/w': array([0., 0., 0.])}}}
+    """
+
+    patterns: tuple[str, ...]
+
+    def __init__(self, *patterns: str) -> None:
+        object.__setattr__(self, "patterns", patterns)
+        if not patterns or not all(isinstance(p, str) for p in patterns):
+            raise refused(self, "patterns", patterns, 'names of parameters or patterns: "conv1/*"')
+
+    def __repr__(self) -> str:
+        return f"freeze({', '.join(map(repr, self.patterns))})"
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Each pattern fits a name."""
+        check_matches(self, self.patterns, names)
+
+    def visible(self, parameters: Leaves) -> Leaves:
+        """All others."""
+        found = matched(dict.fromkeys(self.patterns, True), parameters)
+        return {n: x for n, x in parameters.items() if n not in found}
+
+    def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
+        """Nothing: they are not seen."""
+        return gradients, {}
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class _Decay(Optimiser):
+    """Λ₂ p + λ₁ sign(p), times a factor by name."""
+
+    l2: float = 0.0
+    l1: float = 0.0
+    factors: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        check_number(self, "l2", self.l2)
+        check_number(self, "l1", self.l1)
+        if self.factors is not None:
+            _check_patterns(self, "factors", self.factors)
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Each pattern fits a name."""
+        check_matches(self, self.factors or (), names)
+
+    def _pull(self, p: Any) -> Any:
+        pull: Any = self.l2 * p if self.l2 or not self.l1 else 0.0
+        return pull + self.l1 * pb.sign(p) if self.l1 else pull
+
+    def pulls(self, parameters: Leaves) -> Leaves:
+        """What each parameter is pulled by; those whose factor is 0 are left out."""
+        found = matched(self.factors or {}, parameters)
+        factors = {n: found.get(n, 1.0) for n in parameters}
+        return {n: times(factors[n], 0, self._pull(p)) for n, p in parameters.items() if factors[n] != 0}
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class weight_decay(_Decay):
+    """The gradient of l2/2 Σ p² + l1 Σ |p| added to that of the loss: in front of an optimiser.
+
+        g + λ₂ p + λ₁ sign(p)
+
+    Args:
+        l2: λ₂, at least 0.
+        l1: λ₁, at least 0.
+        factors: by names, what to multiply both with, as `decay_mult` of Caffe: {"*/b": 0.0}.
+
+    >>> from pullback import nn
+    >>> optimiser = nn.weight_decay(0.5) >> nn.sgd(1.0)
+    >>> pb.function(lambda p, g: optimiser.update(g, {}, p, 0)[0])(np.array([4.0]), np.array([1.0])).tolist()
+    [-3.0]
+    """
+
+    def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
+        """G + pull."""
+        pulls = self.pulls(parameters)
+        return {n: g + pulls[n] if n in pulls else g for n, g in gradients.items()}, {}
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class decoupled_weight_decay(_Decay):
+    """Parameters decay apart from what the optimiser before it does (Loshchilov and Hutter 2019).
+
+        u - α (λ₂ p + λ₁ sign(p))
+
+    Args:
+        l2: λ₂, at least 0.
+        l1: λ₁, at least 0.
+        factors: by names, what to multiply both with: {"*/b": 0.0}.
+        rate: α, a number or a schedule: that of the optimiser, as the paper has it.
+
+    >>> from pullback import nn
+    >>> optimiser = nn.sgd(0.1) >> nn.decoupled_weight_decay(0.5, rate=0.1)
+    >>> pb.function(lambda p, g: optimiser.update(g, {}, p, 0)[0])(np.array([4.0]), np.array([1.0])).round(6).tolist()
+    [-0.3]
+    """
+
+    rate: Rate = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_rate(self, "rate", self.rate)
+
+    def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
+        """U - α pull."""
+        pulls = self.pulls(parameters)
+        return {n: u - times(self.rate, step, pulls[n]) if n in pulls else u for n, u in gradients.items()}, {}

@@ -1,0 +1,291 @@
+"""Optimisers made of others: groups by name, accumulation over batches, averages of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+import pullback as pb
+from pullback.errors import TraceError
+from pullback.lang.handle import Handle, as_array
+from pullback.nn.optimisers.changes import clip_by_norm, freeze, multiply, weight_decay
+from pullback.nn.optimisers.leaves import Leaves
+from pullback.nn.optimisers.optimiser import Elementwise, Optimiser, State, chained, kept_of, rate_of
+from pullback.nn.optimisers.rules import sgd
+from pullback.nn.settings import (
+    Rate,
+    check_fraction,
+    check_matches,
+    check_number,
+    check_whole,
+    listed,
+    matched,
+    refused,
+)
+from pullback.source import user_position
+
+__all__ = ["accumulate", "average", "caffe_sgd", "groups"]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class groups(Optimiser):
+    """An optimiser for each group of parameters; the first pattern that a name matches counts.
+
+    Every parameter must match one, and every pattern some name. What a part does for all of its parameters together
+    (the norm of `clip_by_norm`) it does for its group.
+
+    >>> from pullback import nn
+    >>> optimiser = nn.groups({"*/b": nn.sgd(0.1), "*": nn.adamw(1e-3)})
+    >>> optimiser
+    groups({'*/b': sgd(0.1), '*': adamw(0.001)})
+    >>> sorted(optimiser.init({"dense1": {"w": np.ones(2), "b": np.ones(1)}})["*"]["mean"])
+    ['dense1/w']
+    """
+
+    parts: Mapping[str, Optimiser]
+    descends = True
+
+    def __post_init__(self) -> None:
+        given: Any = self.parts
+        good = isinstance(given, Mapping) and given
+        if not good or not all(isinstance(p, str) and isinstance(o, Optimiser) for p, o in given.items()):
+            raise refused(self, "parts", given, 'optimisers by names: {"*/b": nn.sgd(0.1), "*": nn.adam(1e-3)}')
+        for part in self.parts.values():
+            if not part.descends and not isinstance(part, freeze):
+                raise TraceError(
+                    "E171",
+                    f"groups: {part!r} makes no updates of gradients",
+                    position=user_position(),
+                    remedy=f'`{part!r} >> nn.sgd(...)`, or `nn.freeze("*")`',
+                )
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Each name has a pattern, each pattern a name; and the patterns inside."""
+        check_matches(self, self.parts, names)
+        own = matched({pattern: pattern for pattern in self.parts}, names)
+        lost = [n for n in names if n not in own]
+        if lost:
+            raise TraceError(
+                "E108",
+                f"groups: no pattern for {listed(lost)}",
+                position=user_position(),
+                facts=(f"patterns: {', '.join(map(repr, self.parts))}",),
+                remedy='"*" as the last pattern takes all others',
+            )
+        for pattern, part in self.parts.items():
+            part.check_names([n for n in names if own[n] == pattern])
+
+    def visible(self, parameters: Leaves) -> Leaves:
+        """What each group's optimiser sees of it."""
+        seen = [part.visible(own).keys() for _, part, own in self._split(parameters)]
+        return {n: x for n, x in parameters.items() if any(n in s for s in seen)}
+
+    def begin(self, parameters: Leaves) -> State:
+        """The states of the groups by their patterns."""
+        states = {pattern: part.begin(own) for pattern, part, own in self._split(parameters)}
+        return {pattern: state for pattern, state in states.items() if state}
+
+    def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
+        """Each group by itself."""
+        updates: Leaves = {}
+        after: State = {}
+        for pattern, part, own in self._split(parameters):
+            mine, kept = part.advance({n: gradients[n] for n in own}, state.get(pattern, {}), own, step)
+            updates |= mine
+            after |= {pattern: kept} if kept else {}
+        return {n: updates[n] for n in gradients if n in updates}, after
+
+    def averages(self, state: State) -> Leaves:
+        """Those of all groups."""
+        return {n: x for pattern, p in self.parts.items() for n, x in p.averages(state.get(pattern, {})).items()}
+
+    def rate_at(self, step: int) -> float | None:
+        """That of the first group that has one."""
+        rates = (p.rate_at(step) for p in self.parts.values())
+        return next((r for r in rates if r is not None), None)
+
+    def _split(self, parameters: Leaves) -> list[tuple[str, Optimiser, Leaves]]:
+        """The parameters of each group."""
+        found = matched({pattern: pattern for pattern in self.parts}, parameters)
+        return [(p, o, {n: x for n, x in parameters.items() if found[n] == p}) for p, o in self.parts.items()]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class accumulate(Optimiser):
+    """One step of an optimiser for each `count` updates, by the mean of their gradients.
+
+    So `count` batches and one that is `count` times as large come to the same, where the loss is a mean over the batch.
+    In between, updates are 0 and the optimiser's state is as it was; its step counts its own updates.
+
+    Args:
+        count: how many gradients make one.
+        optimiser: what the mean is given to.
+
+    >>> from pullback import nn
+    >>> optimiser = nn.accumulate(2, nn.sgd(1.0))
+    >>> step = pb.function(lambda p, g, state, t: optimiser.update(g, state, p, t))
+    >>> p = np.array([0.0])
+    >>> u, state = step(p, np.array([1.0]), optimiser.init(p), 0)
+    >>> v, state = step(p, np.array([3.0]), state, 1)
+    >>> u.tolist(), v.tolist()
+    ([0.0], [-2.0])
+    """
+
+    count: int
+    optimiser: Optimiser
+
+    def __post_init__(self) -> None:
+        check_whole(self, "count", self.count)
+        inner: Any = self.optimiser
+        if not isinstance(inner, Optimiser):
+            raise refused(self, "optimiser", inner, "an optimiser such as `nn.adam(1e-3)`")
+
+    @property
+    def descends(self) -> bool:  # type: ignore[override]
+        """Whether the optimiser does."""
+        return self.optimiser.descends
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """The optimiser's."""
+        self.optimiser.check_names(names)
+
+    def visible(self, parameters: Leaves) -> Leaves:
+        """What the optimiser sees."""
+        return self.optimiser.visible(parameters)
+
+    def begin(self, parameters: Leaves) -> State:
+        """Sums of gradients, and the optimiser's."""
+        inner = self.optimiser.begin(parameters)
+        return {"sum": zeros_like(parameters)} | ({"optimiser": inner} if inner else {})
+
+    def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
+        """Add up; at each `count`-th update the optimiser's."""
+        t = as_array(step)
+        sums = {n: as_array(kept_of(self, state, "sum", n)) + g for n, g in gradients.items()}
+
+        def act(sums: Leaves, inner: State) -> tuple[Leaves, State, Leaves]:
+            mean = {n: (1 / self.count) * x for n, x in sums.items()}
+            updates, after = self.optimiser.advance(mean, inner, parameters, t // self.count)
+            return updates, after, zeros_like(sums)
+
+        def wait(sums: Leaves, inner: State) -> tuple[Leaves, State, Leaves]:
+            return zeros_like(sums), inner, sums
+
+        due = t % self.count == self.count - 1
+        updates, inner, sums = pb.cond(due, act, wait, sums, state.get("optimiser", {}))
+        return updates, {"sum": sums} | ({"optimiser": inner} if inner else {})
+
+    def averages(self, state: State) -> Leaves:
+        """The optimiser's."""
+        return self.optimiser.averages(state.get("optimiser", {}))
+
+    def rate_at(self, step: int) -> float | None:
+        """The optimiser's."""
+        return self.optimiser.rate_at(step // self.count)
+
+
+def zeros_like(leaves: Leaves) -> Leaves:
+    """Zeros for each array, traced or not."""
+    return {n: pb.zeros_like(x) if isinstance(x, Handle) else np.zeros_like(x) for n, x in leaves.items()}
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class average(Elementwise):
+    """Behind an optimiser: a moving average of the parameters as they are after each update (Polyak and Juditsky 1992).
+
+        a ← δ a + (1 - δ) (p + u)          a starts as p
+
+    Updates pass unchanged. `optimiser.averaged(state, parameters)` gives the averages.
+
+    Args:
+        decay: δ, from 0 to below 1, or a schedule.
+
+    >>> from pullback import nn
+    >>> optimiser = nn.sgd(1.0) >> nn.average(0.75)
+    >>> step = pb.function(lambda p, g: optimiser.update(g, optimiser.init(p), p, 0))
+    >>> p = np.array([8.0])
+    >>> updates, state = step(p, np.array([4.0]))
+    >>> optimiser.averaged(state, p + updates).tolist()
+    [7.0]
+    """
+
+    decay: Rate
+
+    def __post_init__(self) -> None:
+        if not callable(self.decay):
+            check_fraction(self, "decay", self.decay)
+
+    @property
+    def slots(self) -> dict[str, float]:
+        """A; it starts as the parameter."""
+        return {"average": 0.0}
+
+    def begin(self, parameters: Leaves) -> State:
+        """The parameters."""
+        return {"average": {n: x if isinstance(x, Handle) else np.array(x) for n, x in parameters.items()}}
+
+    def numbers(self, step: Any) -> tuple[Any, ...]:
+        """δ."""
+        return (rate_of(self.decay, step),)
+
+    def rule(self, g: Any, p: Any, kept: tuple[Any, ...], numbers: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        """See the class."""
+        (decay,) = numbers
+        return g, (decay * kept[0] + (1 - decay) * (p + g),)
+
+    def averages(self, state: State) -> Leaves:
+        """A."""
+        return dict(state.get("average", {}))
+
+
+def caffe_sgd(
+    rate: Rate,
+    momentum: float = 0.0,
+    decay: float = 0.0,
+    *,
+    regularisation: Literal["L2", "L1"] = "L2",
+    clip: float = 0.0,
+    rate_factors: Mapping[str, Rate] | None = None,
+    decay_factors: Mapping[str, float] | None = None,
+    fixed: Sequence[str] = (),
+) -> Optimiser:
+    """The solver of Caffe (Jia and others 2014), which DeepDSL has too: a chain of parts that exist by themselves.
+
+        g ← g min(1, clip / ‖g‖)            where `clip` is not 0
+        g ← g + decay · factor · p          L1: sign(p) in the place of p
+        v ← momentum v + rate · factor · g
+        p ← p - v
+
+    Args:
+        rate: a number or a schedule.
+        momentum: from 0 to below 1.
+        decay: of weights.
+        regularisation: whether it is that of the sum of squares or of magnitudes.
+        clip: largest norm of all gradients together; 0 for any.
+        rate_factors: by names or patterns, what to multiply the rate with (`lr_mult`).
+        decay_factors: by names or patterns, what to multiply the decay with (`decay_mult`).
+        fixed: names or patterns of parameters that stay.
+    Returns:
+        The chain.
+
+    >>> from pullback import nn
+    >>> nn.caffe_sgd(0.01, 0.9, 5e-4, rate_factors={"*/b": 2.0}, decay_factors={"*/b": 0.0})
+    weight_decay(l2=0.0005, factors={'*/b': 0.0}) >> multiply({'*/b': 2.0}) >> sgd(0.01, momentum=0.9, rate_within=True)
+    """
+    if regularisation not in ("L2", "L1"):
+        raise refused(caffe_sgd, "regularisation", regularisation, '"L2" or "L1"')
+    check_number(caffe_sgd, "clip", clip)
+    parts: list[Optimiser] = []
+    if fixed:
+        parts.append(freeze(*fixed))
+    if clip:
+        parts.append(clip_by_norm(clip))
+    if decay:
+        parts.append(weight_decay(**{regularisation.lower(): decay}, factors=decay_factors))
+    if rate_factors:
+        parts.append(multiply(rate_factors))
+    parts.append(sgd(rate, momentum, rate_within=momentum != 0))
+    return chained(parts) if len(parts) > 1 else parts[0]

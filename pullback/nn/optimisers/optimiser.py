@@ -1,0 +1,304 @@
+"""Optimisers as values: a pair of functions on trees, put one behind the other by `>>`.
+
+    optimiser = nn.clip_by_norm(1.0) >> nn.adamw(1e-3)
+    state = optimiser.init(parameters)                                      # NumPy arrays, or in a traced function
+    updates, state = optimiser.update(gradients, state, parameters, step)   # in a traced function
+    parameters = optimiser.apply(parameters, updates)                       # parameters + updates
+
+Parts are of two kinds. Those that `descend` (sgd, adam) take gradients and give what to add to the parameters, with
+the sign and the rate in it; there is one in a chain. The others give what they take, changed: in front of it
+gradients, behind it updates.
+
+A state is a dict by what it holds and the parameter's name, {"mean": {"conv1/w": …}}; without a trace it is NumPy's.
+
+To write one, derive from `Elementwise` and say what happens to one parameter, or from `Optimiser` for all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+import pullback as pb
+from pullback.errors import TraceError
+from pullback.lang.elementwise import convert
+from pullback.lang.handle import Handle, as_array
+from pullback.nn.optimisers.leaves import Leaves, check_floating, check_gradients, foreign_state, leaves_of, rebuilt
+from pullback.nn.settings import Settings
+from pullback.source import user_position
+
+__all__ = ["Elementwise", "Optimiser", "State", "chained"]
+
+State = dict[str, Any]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Optimiser(Settings):
+    """What one step does to the parameters, with its settings; see the module for how it is used.
+
+    >>> from pullback import nn
+    >>> optimiser = nn.clip_by_norm(1.0) >> nn.sgd(0.1, momentum=0.9)
+    >>> optimiser
+    clip_by_norm(1.0) >> sgd(0.1, momentum=0.9)
+    >>> @pb.function
+    ... def train(p, state, step):
+    ...     gradients = pb.grad(lambda p: pb.sum(p["w"] ** 2))(p)
+    ...     updates, state = optimiser.update(gradients, state, p, step)
+    ...     return optimiser.apply(p, updates), state
+    >>> p = {"w": np.array([3.0, 4.0])}
+    >>> p, state = train(p, optimiser.init(p), 0)
+    >>> p["w"].round(6).tolist(), sorted(state)
+    ([2.94, 3.92], ['sgd'])
+    """
+
+    descends: ClassVar[bool] = False  # whether it takes gradients and gives what to add to the parameters
+
+    # What users call ------------------------------------------------------------------------------------------------
+
+    def init(self, parameters: Any) -> State:
+        """The state before the first step.
+
+        Args:
+            parameters: a tree of floating-point arrays, of NumPy or of a traced function.
+        Returns:
+            A dict of dicts of arrays like the parameters, those of frozen ones left out; {} where nothing is kept.
+        Raises:
+            DTypeError: [E121] a parameter that is not frozen is not floating-point.
+            TraceError: [E108] a pattern matches no parameter.
+        """
+        leaves = leaves_of(parameters)
+        self.check_names(list(leaves))
+        return self.begin(self._seen(leaves))
+
+    def update(self, gradients: Any, state: State, parameters: Any, step: Any) -> tuple[Any, State]:
+        """What to add to the parameters, and the next state. In a traced function.
+
+        Args:
+            gradients: a tree like the parameters; frozen ones need none.
+            state: what `init` or the last update gave.
+            parameters: a tree of arrays.
+            step: how many updates there were before this one: an integer.
+        Returns:
+            A tree like the parameters, with None for frozen ones, and the state.
+        Raises:
+            ShapeError, DTypeError: [E139] a gradient is missing, or of another shape or element type than its
+                parameter. TraceError: [E139] the state is another optimiser's.
+        """
+        leaves = leaves_of(parameters)
+        self.check_names(list(leaves))
+        p = {n: as_array(x) for n, x in self._seen(leaves).items()}
+        g = {n: as_array(x) for n, x in leaves_of(gradients).items() if n in p or n not in leaves}
+        check_gradients(g, p, repr(self))
+        updates, after = self.advance(g, state, p, step)
+        return rebuilt(parameters, updates), after
+
+    @staticmethod
+    def apply(parameters: Any, updates: Any) -> Any:
+        """Parameters plus updates, leaf by leaf; where the update is None the parameter is as it was.
+
+        Returns:
+            A tree like the parameters.
+        """
+        added = leaves_of(updates)
+        return rebuilt(parameters, {n: p + added[n] if n in added else p for n, p in leaves_of(parameters).items()})
+
+    def averaged(self, state: State, parameters: Any) -> Any:
+        """The parameters, with the moving average in the place of those that `average` keeps one of."""
+        return rebuilt(parameters, {**leaves_of(parameters), **self.averages(state)})
+
+    def rate_at(self, step: int) -> float | None:
+        """The rate of a step, for those who watch: of several groups the first one's; None where there is none."""
+        return None
+
+    def __rshift__(self, other: Any) -> Optimiser:
+        return chained((self, other)) if isinstance(other, Optimiser) else NotImplemented
+
+    # What each kind says ----------------------------------------------------------------------------------------------
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Refuse patterns that fit none of the parameters' names.
+
+        Raises:
+            TraceError: [E108] with the patterns.
+        """
+
+    def visible(self, parameters: Leaves) -> Leaves:
+        """Those that are not frozen."""
+        return parameters
+
+    def begin(self, parameters: Leaves) -> State:
+        """The state before the first step, for parameters by name."""
+        return {}
+
+    def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
+        """`update` for leaves by name, frozen ones left out."""
+        raise NotImplementedError
+
+    def averages(self, state: State) -> Leaves:
+        """The averages in a state, by name."""
+        return {}
+
+    def _seen(self, parameters: Leaves) -> Leaves:
+        seen = self.visible(parameters)
+        check_floating(seen, repr(self))
+        return seen
+
+
+def rate_of(rate: Any, step: Any) -> Any:
+    """A rate at a step: a number as it is, a schedule's for the step as f64."""
+    if not callable(rate):
+        return rate
+    return rate(convert(step, "float64") if isinstance(step, Handle) else step)
+
+
+def count(step: Any) -> Any:
+    """T = step + 1, as f64: how many updates there are with this one."""
+    return convert(as_array(step), "float64") + 1.0
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Elementwise(Optimiser):
+    """An optimiser that is a rule for one parameter, the same for all.
+
+    A subclass names its `slots`, arrays like the parameter that it keeps, and has `rule`. Numbers of a step, such as
+    its rate, come from `numbers`: they are computed once, in f64, and given in the parameter's element type.
+
+    >>> from dataclasses import dataclass
+    >>> from pullback import nn
+    >>> @dataclass(frozen=True, repr=False, eq=False)
+    ... class signs(nn.Elementwise):
+    ...     rate: float
+    ...     descends = True
+    ...     def rule(self, g, p, kept, numbers):
+    ...         return -self.rate * pb.sign(g), ()
+    >>> f = pb.function(lambda g, p: signs(0.1).update(g, {}, p, 0)[0])
+    >>> f(np.array([3.0, -2.0]), np.array([1.0, 1.0])).tolist()
+    [-0.1, 0.1]
+    """
+
+    @property
+    def slots(self) -> dict[str, float]:
+        """What is kept of each parameter, with its value at the start."""
+        return {}
+
+    def numbers(self, step: Any) -> tuple[Any, ...]:
+        """Numbers of a step that all parameters share: Python's, or scalars in f64."""
+        return ()
+
+    def rule(self, g: Any, p: Any, kept: tuple[Any, ...], numbers: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        """The update of one parameter, and what is kept of it: arrays in the order of `slots`."""
+        raise NotImplementedError
+
+    def begin(self, parameters: Leaves) -> State:
+        """For each slot arrays like the parameters."""
+        return {slot: {n: _start(p, value) for n, p in parameters.items()} for slot, value in self.slots.items()}
+
+    def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
+        """The rule for each parameter."""
+        numbers = self.numbers(step)
+        updates: Leaves = {}
+        after: State = {slot: {} for slot in self.slots}
+        for name, p in parameters.items():
+            kept = tuple(as_array(kept_of(self, state, slot, name)) for slot in self.slots)
+            here = tuple(convert(x, p.settled) if isinstance(x, Handle) else x for x in numbers)
+            updates[name], kept = self.rule(gradients[name], p, kept, here)
+            for slot, value in zip(self.slots, kept):
+                after[slot][name] = value
+        return updates, after
+
+    def rate_at(self, step: int) -> float | None:
+        """The rate of a step."""
+        rate = rate_of(getattr(self, "rate", None), step)
+        return None if rate is None or isinstance(rate, Handle) else float(rate)
+
+
+def _start(p: Any, value: float) -> Any:
+    return pb.full_like(p, value) if isinstance(p, Handle) else np.full_like(p, value)
+
+
+def kept_of(optimiser: Optimiser, state: State, slot: str, name: str) -> Any:
+    """What a state keeps of a parameter.
+
+    Raises:
+        TraceError: [E139] nothing.
+    """
+    kept = state.get(slot, {})
+    if name not in kept:
+        raise foreign_state(repr(optimiser), f"{slot} of {name}")
+    return kept[name]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Chain(Optimiser):
+    """Optimisers one behind the other; made by `>>`. Its state is a dict by what they are called."""
+
+    parts: tuple[Optimiser, ...]
+
+    @property
+    def descends(self) -> bool:  # type: ignore[override]
+        """Whether one of them does."""
+        return any(p.descends for p in self.parts)
+
+    def __repr__(self) -> str:
+        return " >> ".join(map(repr, self.parts))
+
+    def keyed(self) -> Iterator[tuple[str, Optimiser]]:
+        """The parts with their names: `scale`, `scale2`."""
+        seen: list[str] = []
+        for part in self.parts:
+            kind = type(part).__name__
+            seen.append(kind)
+            yield kind if seen.count(kind) == 1 else f"{kind}{seen.count(kind)}", part
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Those of all parts."""
+        for part in self.parts:
+            part.check_names(names)
+
+    def visible(self, parameters: Leaves) -> Leaves:
+        """Those that no part freezes."""
+        for part in self.parts:
+            parameters = part.visible(parameters)
+        return parameters
+
+    def begin(self, parameters: Leaves) -> State:
+        """The states of those that have one."""
+        states = {name: part.begin(parameters) for name, part in self.keyed()}
+        return {name: state for name, state in states.items() if state}
+
+    def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
+        """One after the other."""
+        after: State = {}
+        for name, part in self.keyed():
+            gradients, own = part.advance(gradients, state.get(name, {}), parameters, step)
+            after |= {name: own} if own else {}
+        return gradients, after
+
+    def averages(self, state: State) -> Leaves:
+        """Those of the part that has some."""
+        return {n: x for name, part in self.keyed() for n, x in part.averages(state.get(name, {})).items()}
+
+    def rate_at(self, step: int) -> float | None:
+        """The rate of the part that descends."""
+        return next((p.rate_at(step) for p in self.parts if p.descends), None)
+
+
+def chained(parts: Sequence[Optimiser]) -> Chain:
+    """The optimiser that does one thing after the other.
+
+    Raises:
+        TraceError: [E171] more than one of them makes updates of gradients, or one that needs updates comes first.
+    """
+    flat = tuple(x for p in parts for x in (p.parts if isinstance(p, Chain) else (p,)))
+    made = [p for p in flat if p.descends]
+    if len(made) > 1:
+        raise TraceError(
+            "E171",
+            f"{made[0]!r} >> {made[1]!r}: both make updates of gradients",
+            position=user_position(),
+            remedy='one of them, or `nn.groups({"*/b": ..., "*": ...})` for parameters apart',
+        )
+    return Chain(flat)

@@ -1,0 +1,136 @@
+"""Initial parameters: bounds, constants, seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pullback.errors import PullbackError
+from pullback.nn import init, initialise
+from pullback.nn.models import NAMES, network
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_uniform(name: str, dtype: Any) -> None:
+    parameters = initialise(network(name), "uniform", seed=3, dtype=dtype)
+    for field, shape in network(name).shapes.items():
+        array = getattr(parameters, field)
+        assert array.shape == shape
+        assert array.dtype == dtype
+        fans = network(name).fans.get(field)
+        if fans is None:
+            assert not array.any()
+        else:
+            bound = np.sqrt(6 / sum(fans))
+            assert np.abs(array).max() <= bound
+            assert np.abs(array).max() > 0.9 * bound
+            assert abs(array.mean()) < 4 * bound / np.sqrt(array.size)
+
+
+def test_seeds() -> None:
+    zhang = network("zhang")
+    one, same, other = (initialise(zhang, seed=seed).k1 for seed in (1, 1, 2))
+    assert np.array_equal(one, same)
+    assert not np.array_equal(one, other)
+
+
+def test_element_types_draw_the_same_numbers() -> None:
+    zhang = network("zhang")
+    single, double = (initialise(zhang, dtype=dtype).fc for dtype in (np.float32, np.float64))
+    assert np.array_equal(single, double.astype(np.float32))
+
+
+def test_a23_constants() -> None:
+    parameters = initialise(network("zhang"), "constant", dtype=np.float64)
+    expected = {"k1": 1 / 25, "b1": 1 / 6, "k2": 1 / 150, "b2": 1 / 12, "fc": 1 / 192, "b": 1 / 10}
+    for name, value in expected.items():
+        assert np.unique(getattr(parameters, name)).tolist() == [value]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fans_follow_from_shapes(name: str) -> None:
+    for field, (fan_in, _) in network(name).fans.items():
+        shape = network(name).shapes[field]
+        assert fan_in == int(np.prod(shape[1:]))
+
+
+SHAPE = (60, 40, 3, 3)  # fan in 360, fan out 540
+
+
+@pytest.mark.parametrize(
+    ("scheme", "mean", "variance", "bound"),
+    [
+        (init.uniform(-1.0, 3.0), 1.0, 16 / 12, 3.0),
+        (init.normal(0.5, 2.0), 2.0, 0.25, None),
+        (init.truncated_normal(0.5, 1.0), 1.0, 0.25 * 0.7737413, 2.0),
+        (init.xavier_uniform(), 0.0, 2 / 900, math.sqrt(6 / 900)),
+        (init.xavier_uniform(gain=2.0, fans=(50, 50)), 0.0, 4 * 2 / 100, 2 * math.sqrt(6 / 100)),
+        (init.xavier_normal(), 0.0, 2 / 900, None),
+        (init.he_uniform(), 0.0, 2 / 360, math.sqrt(6 / 360)),
+        (init.he_normal(), 0.0, 2 / 360, None),
+        (init.he_normal(fan="out", slope=0.5), 0.0, 2 / (1.25 * 540), None),
+        (init.lecun_normal(), 0.0, 1 / 360, None),
+        (init.lecun_uniform(), 0.0, 1 / 360, math.sqrt(3 / 360)),
+        (init.lecun_uniform(fan="out"), 0.0, 1 / 540, math.sqrt(3 / 540)),
+        (init.orthogonal(0.5), 0.0, 0.25 / 360, None),
+    ],
+    ids=repr,
+)
+def test_c26_moments_are_those_of_the_formula(
+    scheme: init.Scheme, mean: float, variance: float, bound: float | None
+) -> None:
+    """Xavier by both fans, Caffe's (`lecun_uniform`), Gaussian and others, on 21,600 numbers: four standard errors."""
+    w = scheme(np.random.default_rng(1), SHAPE, np.float64)
+    assert w.shape == SHAPE
+    kurtosis = 3.0 if bound is None else 1.8
+    assert abs(w.mean() - mean) < 4 * math.sqrt(variance / w.size)
+    assert abs(w.var() - variance) < 4 * variance * math.sqrt(kurtosis / w.size)
+    if bound is not None:
+        assert 0.99 * bound < np.abs(w).max() <= bound
+
+
+def test_c26_constants() -> None:
+    random = np.random.default_rng(0)
+    for scheme, value in ((init.constant(-0.5), -0.5), (init.zeros(), 0.0), (init.ones(), 1.0)):
+        made = scheme(random, (2, 3), np.float32)
+        assert made.dtype == np.float32
+        assert np.unique(made).tolist() == [value]
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 2, 3, 3)])
+def test_orthogonal(shape: tuple[int, ...]) -> None:
+    w = init.orthogonal(2.0)(np.random.default_rng(3), shape, np.float64).reshape(shape[0], -1)
+    small = w.T @ w if w.shape[0] > w.shape[1] else w @ w.T
+    np.testing.assert_allclose(small, 4 * np.eye(len(small)), atol=1e-14)
+
+
+def test_schemes_are_values() -> None:
+    assert repr(init.he_normal(fan="out")) == "he_normal(fan='out')"
+    assert init.xavier_uniform() == init.xavier_uniform(gain=1.0) != init.xavier_normal()
+    draws = [init.he_normal()(np.random.default_rng(7), (4, 4), dtype) for dtype in (np.float32, np.float64)]
+    assert np.array_equal(draws[0], draws[1].astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (
+            lambda: init.he_normal()(np.random.default_rng(0), (4,)),
+            "ShapeError [E104] he_normal(): an array of shape [4]",
+        ),
+        (lambda: init.uniform(1.0, 0.0), "TraceError [E170] uniform: high is 0.0"),
+        (lambda: init.normal(-1.0), "TraceError [E170] normal: deviation is -1.0"),
+        (lambda: init.lecun_normal(fan="both"), "TraceError [E170] lecun_normal: fan is 'both'"),
+        (lambda: init.xavier_normal(fans=3), "TraceError [E170] xavier_normal: fans is 3"),
+        (lambda: init.orthogonal(float("inf")), "TraceError [E170] orthogonal: gain is inf"),
+    ],
+)
+def test_errors(wrong: Callable[[], Any], message: str) -> None:
+    with pytest.raises(PullbackError) as found:
+        wrong()
+    assert str(found.value).startswith(message)
