@@ -8,7 +8,7 @@ from pullback.nn import blocks, init
 from pullback.nn.activations import relu
 from pullback.nn.blocks import half_squared_error, log_softmax, one_hot
 from pullback.nn.layer import Layer, branches, chain, layer, residual
-from pullback.nn.layers import dense, flatten
+from pullback.nn.layers import attention, bidirectional, dense, embedding, flatten, gru, lstm, position, rotate
 from pullback.nn.network import Network, initialise
 from pullback.nn.objective import objective
 from pullback.nn.optimisers import (
@@ -59,7 +59,9 @@ __all__ = [
     "adagrad",
     "adam",
     "adamw",
+    "attention",
     "average",
+    "bidirectional",
     "blocks",
     "branches",
     "caffe_sgd",
@@ -70,11 +72,13 @@ __all__ = [
     "cosine",
     "decoupled_weight_decay",
     "dense",
+    "embedding",
     "exponential",
     "fit",
     "flatten",
     "freeze",
     "groups",
+    "gru",
     "half_squared_error",
     "init",
     "initialise",
@@ -85,14 +89,17 @@ __all__ = [
     "lion",
     "load_parameters",
     "log_softmax",
+    "lstm",
     "multiply",
     "objective",
     "one_hot",
     "piecewise",
     "polynomial",
+    "position",
     "relu",
     "residual",
     "rmsprop",
+    "rotate",
     "save_parameters",
     "scale",
     "sgd",

@@ -1,0 +1,195 @@
+"""Attention, the encodings of positions that go with it, and the block of transformers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pullback as pb
+from pullback import Array
+from pullback.errors import ShapeError
+from pullback.ir.index import DimSymbol, as_index
+from pullback.lang.handle import extent_of
+from pullback.nn import init
+from pullback.nn.layer import layer
+from pullback.nn.layers.checks import check_count, check_one_of, check_setting
+from pullback.nn.layers.dense import dense
+from pullback.nn.scope import Scope
+from pullback.source import user_position
+
+__all__ = ["attention", "position", "rotate"]
+
+
+@layer("N L M")
+def attention(
+    scope: Scope, x: Any, heads: int, *, causal: bool = False, groups: int | None = None, rotary: bool = False
+) -> Array:
+    """Every step looks at every other one (Vaswani et al. 2017): in each head, softmax(q kᵀ / √D) v.
+
+        q, k, v = in x            of all heads, then of all groups, then of all groups: D = M / heads features each
+        y       = out (heads side by side)
+
+    Args:
+        scope: gives the parameters of two dense layers: in/w (M + 2 groups D, M), in/b, out/w (M, M), out/b. Without
+            groups these are in_proj_weight, in_proj_bias and out_proj of PyTorch's MultiheadAttention.
+        x: (N, L, M).
+        heads: how many; M is a multiple.
+        causal: whether a step looks at itself and those before it alone.
+        groups: how many heads there are of keys and values, each read by heads / groups neighbouring heads of queries
+            (Ainslie et al. 2023); as many as `heads` without it.
+        rotary: whether queries and keys are turned by their positions (`rotate`).
+    Returns:
+        (N, L, M).
+    Raises:
+        TraceError: [E163] `heads` or `groups` is no number from 1 up, or `groups` does not divide `heads`.
+        ShapeError: [E105] `heads` does not divide M.
+    Cost:
+        N L M (2 M + 2 groups D) multiply-adds for the products with parameters, 2 N L² M for those between steps.
+
+    >>> from pullback import nn
+    >>> nn.attention(4, causal=True, groups=2).on("N L 32").type
+    (x: f32[N, L, 32]) -> f32[N, L, 32]
+      in   dense(64)  f32[N, L, 64]  w f32[64, 32], b f32[64]
+      out  dense(32)  f32[N, L, 32]  w f32[32, 32], b f32[32]
+    """
+    groups = heads if groups is None else groups
+    check_count("attention", heads=heads, groups=groups)
+    check_setting(heads % groups == 0, f"attention: {heads} heads in {groups} groups", "groups that divide the heads")
+    n, steps, width = x.shape
+    share = _features_of_a_head(scope, width, heads, rotary)
+    z = scope.call(dense(width + 2 * groups * share), x, "in")
+    queries = pb.reshape(z[:, :, :width], (n, steps, heads, share))
+    keys = pb.reshape(z[:, :, width : width + groups * share], (n, steps, groups, share))
+    values = pb.reshape(z[:, :, width + groups * share :], (n, steps, groups, share))
+    if rotary:
+        queries, keys = rotate(queries), rotate(keys)
+    y = _mean_of_values(queries, keys, values, causal)
+    joined: Array = scope.call(dense(width), pb.reshape(y, (n, steps, width)), "out")
+    return joined
+
+
+def _mean_of_values(queries: Array, keys: Array, values: Array, causal: bool) -> Array:
+    """Softmax(q kᵀ / √D) v: (N, L, H, D) of queries, and of keys and values of as many heads or fewer.
+
+    It is the exponentials that are multiplied by the values, and what comes of it that is divided by their sum.
+    """
+    n, steps, heads, share = queries.shape
+    each = heads // keys.shape[2]
+
+    def seen(i: Any, j: Any, x: Any, otherwise: Any) -> Any:
+        return pb.where(j <= i, x, otherwise) if causal else x
+
+    def score(n: Any, h: Any, i: Any, j: Any) -> Any:
+        return pb.sum_over(share, lambda m: queries[n, i, h, m] * keys[n, j, h // each, m]) / share**0.5
+
+    def largest(n: Any, h: Any, i: Any) -> Any:
+        return pb.max_over(steps, lambda j: seen(i, j, scores[n, h, i, j], -pb.inf))
+
+    def weight(n: Any, h: Any, i: Any, j: Any) -> Any:
+        return seen(i, j, pb.exp(scores[n, h, i, j] - top[n, h, i]), 0)
+
+    def mean(n: Any, i: Any, h: Any, m: Any) -> Any:
+        return pb.sum_over(steps, lambda j: weights[n, h, i, j] * values[n, j, h // each, m]) / total[n, h, i]
+
+    scores = pb.build((n, heads, steps, steps), score)
+    top = pb.stop_gradient(pb.build((n, heads, steps), largest))  # whatever is taken out, the result is the same
+    weights = pb.build((n, heads, steps, steps), weight)
+    total = pb.sum(weights, axis=-1)
+    y: Array = pb.build((n, steps, heads, share), mean)
+    return y
+
+
+def _features_of_a_head(scope: Scope, width: Any, heads: int, rotary: bool) -> Any:
+    """Width / heads; a width that is still open becomes a multiple."""
+    extent, parts = extent_of(width, "attention"), 2 * heads if rotary else heads
+    if isinstance(extent.single, DimSymbol):
+        scope.unify(extent, parts * as_index(DimSymbol("D")), "the heads share the features")
+    if extent_of(width // parts * parts, "attention") != extent:
+        raise ShapeError(
+            "E162",
+            f"attention: {heads} heads do not share {width} features evenly" + (" in pairs" if rotary else ""),
+            position=user_position(),
+            remedy=f"a multiple of {parts} features",
+        )
+    return width // heads
+
+
+@layer("N L M")
+def position(scope: Scope, x: Any, kind: str = "sinusoidal", *, longest: int | None = None) -> Array:
+    """What tells the steps of a sequence apart, added to each.
+
+        sinusoidal   sin(t / 10000^(2 i / M)) to feature 2 i of step t, the cosine of the same to 2 i + 1
+                     (Vaswani et al. 2017)
+        learnt       w[t]
+
+    Args:
+        scope: gives the parameter w (longest, M) where it is learnt.
+        x: (N, L, M).
+        kind: "sinusoidal" or "learnt".
+        longest: how many steps there may be, where they are learnt; as many as x has without it.
+    Returns:
+        (N, L, M).
+    Raises:
+        TraceError: [E163] another kind. ShapeError: [E162] x has more steps than `longest`.
+
+    >>> from pullback import nn
+    >>> nn.position()({}, np.zeros((1, 2, 2)))[0].round(3).tolist()
+    [[0.0, 1.0], [0.841, 0.54]]
+    """
+    check_one_of("position", "kind", kind, ("sinusoidal", "learnt"))
+    _, steps, width = x.shape
+    if kind == "sinusoidal":
+        angles = _angles(steps, (width + 1) // 2, 2 / width)
+        sin, cos = pb.sin(angles), pb.cos(angles)
+        waves = pb.build((steps, width), lambda t, m: pb.where(m % 2 == 0, sin[t, m // 2], cos[t, m // 2]))
+        y: Array = x + pb.astype(waves, x.dtype)
+        return y
+    check_count("position", longest=1 if longest is None else longest)
+    w = scope.parameter("w", (steps if longest is None else longest, width), init.normal(0.02))
+    if isinstance(steps, int) and longest is not None and steps > longest:
+        raise ShapeError(
+            "E162",
+            f"position: {steps} steps where {longest} are learnt",
+            position=user_position(),
+            remedy=f"`longest={steps}`",
+        )
+    rows: Array = pb.build((steps, width), lambda t, m: w.at(t, m))  # an open number of steps may be larger
+    return pb.add(x, rows)
+
+
+def rotate(x: Array) -> Array:
+    """Queries or keys turned by their positions (rotary encoding, Su et al. 2021).
+
+        (y[2 i], y[2 i + 1]) = (x[2 i], x[2 i + 1]) turned by the angle t / 10000^(2 i / D)
+
+    So that products of queries and keys depend on how far apart they are.
+
+    Args:
+        x: (N, L, heads, D), step t of L; D even.
+    Returns:
+        Of the shape of x.
+    Raises:
+        ShapeError: [E162] D is odd.
+
+    >>> from pullback import nn
+    >>> x = np.array([1.0, 0.0] * 2).reshape(1, 2, 1, 2)
+    >>> pb.function(lambda x: nn.rotate(x))(x)[0, :, 0].round(3).tolist()
+    [[1.0, 0.0], [0.54, 0.841]]
+    """
+    n, steps, heads, width = x.shape
+    pairs = pb.reshape(x, (n, steps, heads, width // 2, 2))
+    angles = _angles(steps, width // 2, 2 / width)
+    cos, sin = (pb.astype(f(angles), x.dtype) for f in (pb.cos, pb.sin))
+
+    def turned(n: Any, t: Any, h: Any, i: Any, k: Any) -> Any:
+        return pairs[n, t, h, i, k] * cos[t, i] + (2 * k - 1) * pairs[n, t, h, i, 1 - k] * sin[t, i]
+
+    y: Array = pb.reshape(pb.build(pairs.shape, turned), x.shape)
+    return y
+
+
+def _angles(steps: Any, count: Any, exponent: Any) -> Array:
+    """T / 10000^(i exponent), in f64: a large t times a rounded frequency would be far off."""
+    t, i = pb.arange(steps, dtype=pb.float64), pb.arange(count, dtype=pb.float64)
+    angles: Array = t[:, None] * pb.exp(-math.log(10000) * exponent * i)[None, :]
+    return angles

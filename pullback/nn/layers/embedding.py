@@ -1,0 +1,41 @@
+"""Rows of a table for positions in an alphabet."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pullback as pb
+from pullback import Array
+from pullback.nn import init
+from pullback.nn.layer import layer
+from pullback.nn.layers.checks import check_count
+from pullback.nn.scope import Scope, Start
+
+__all__ = ["embedding"]
+
+NORMAL: Final = init.normal(1.0)
+
+
+@layer("N L", integers=True)
+def embedding(scope: Scope, x: Any, count: int, width: int, *, start: Start = NORMAL) -> Array:
+    """A row of a table for each integer: y[…, m] = w[x[…], m].
+
+    Args:
+        scope: gives the parameter w (count, width).
+        x: integers, (…).
+        count: how many rows there are; an integer that is not in [0, count) is an IndexRangeError of the call.
+        width: of a row.
+        start: the initialiser of w.
+    Returns:
+        (…, width).
+    Derivative:
+        The cotangents of equal integers add up in their row.
+
+    >>> from pullback import nn
+    >>> nn.embedding(3, 2)({"w": np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])}, np.array([[2, 0]])).tolist()
+    [[[4.0, 5.0], [0.0, 1.0]]]
+    """
+    check_count("embedding", count=count, width=width)
+    w = scope.parameter("w", (count, width), start)
+    rows: Array = pb.build((*x.shape, width), lambda *i: w[x[i[:-1]], i[-1]])
+    return rows

@@ -1,0 +1,220 @@
+"""Layers that read a sequence step by step: long short-term memory and gated recurrent units.
+
+The products with the input of all steps are one matrix product before the loop; a step multiplies its state alone.
+Weights are laid out as PyTorch keeps them, so its files need other names and nothing else:
+
+    w (G W, M)  weight_ih    b (G W,)  bias_ih        G gates, W the width of the state, M features of the input
+    u (G W, W)  weight_hh    c (G W,)  bias_hh
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pullback as pb
+from pullback import Array
+from pullback.nn import init
+from pullback.nn.layer import Layer, as_layer, layer
+from pullback.nn.layers.checks import check_count, check_setting
+from pullback.nn.scope import Scope
+
+__all__ = ["bidirectional", "gru", "lstm"]
+
+State = Mapping[str, Array]
+Step = Callable[[State, Array, Array], State]
+
+
+@layer("N L M")
+def lstm(
+    scope: Scope,
+    x: Any,
+    width: int,
+    *,
+    layers: int = 1,
+    backward: bool = False,
+    both: bool = False,
+    last: bool = False,
+) -> Any:
+    """Long short-term memory (Hochreiter and Schmidhuber 1997; with forget gates, Gers et al. 2000).
+
+        i, f, g, o = w x[t] + b + u h + c        gates in this order, each (W,)
+        cell = σ(f) cell + σ(i) tanh(g)
+        h    = σ(o) tanh(cell)
+
+    Args:
+        scope: gives the parameters w, u, b, c; of several layers in lstm1, lstm2, …, of both directions in forward and
+            backward.
+        x: (N, L, M), or a pair of it and the state to start from, {"h": (N, W), "cell": (N, W)}; of several layers, or
+            of both directions, a tuple of states. None, and no pair, are zeros.
+        width: W, of the state.
+        layers: how many, each reading what the one before it gives.
+        backward: whether it reads from the last step to the first.
+        both: whether one reads forwards and another backwards, their results side by side.
+        last: whether the result is that of the last step read alone.
+    Returns:
+        (N, L, W), h of all steps; (N, W) with `last`; 2 W features with `both`. Given a pair it is a pair, with the
+        state after the last step read.
+    Raises:
+        TraceError: [E163] a width or a number of layers below 1; `backward` with `both`.
+
+    >>> from pullback import nn
+    >>> nn.lstm(5, both=True).type.result, nn.lstm(5, last=True).type.result
+    ('f32[N, L, 10]', 'f32[N, 5]')
+    """
+    _check("lstm", width, layers, backward, both)
+    if layers > 1 or both:
+        return _stacked(scope, x, lambda last: lstm(width, backward=backward, last=last), layers, both, last)
+
+    def step(state: State, own: Array, from_state: Array) -> State:
+        i, f, g, o = _gates(own + from_state, 4)
+        cell = pb.logistic(f) * state["cell"] + pb.logistic(i) * pb.tanh(g)
+        return {"h": pb.logistic(o) * pb.tanh(cell), "cell": cell}
+
+    return _read(scope, x, step, ("h", "cell"), 4, width, backward, last)
+
+
+@layer("N L M")
+def gru(
+    scope: Scope,
+    x: Any,
+    width: int,
+    *,
+    layers: int = 1,
+    backward: bool = False,
+    both: bool = False,
+    last: bool = False,
+) -> Any:
+    """Gated recurrent units (Cho et al. 2014), in the form that multiplies the state once.
+
+        r, z = σ(w x[t] + b + u h + c)           the first two thirds of the rows, gates in this order
+        n    = tanh(w x[t] + b + r (u h + c))    the last third
+        h    = (1 - z) n + z h
+
+    Args:
+        scope: gives the parameters w, u, b, c; of several layers in gru1, gru2, …, of both directions in forward and
+            backward.
+        x: (N, L, M), or a pair of it and the state to start from, {"h": (N, W)}; of several layers, or of both
+            directions, a tuple of states. None, and no pair, are zeros.
+        width: W, of the state.
+        layers: how many, each reading what the one before it gives.
+        backward: whether it reads from the last step to the first.
+        both: whether one reads forwards and another backwards, their results side by side.
+        last: whether the result is that of the last step read alone.
+    Returns:
+        As `lstm`.
+    Raises:
+        TraceError: [E163] a width or a number of layers below 1; `backward` with `both`.
+
+    >>> from pullback import nn
+    >>> nn.gru(5).type.result
+    'f32[N, L, 5]'
+    """
+    _check("gru", width, layers, backward, both)
+    if layers > 1 or both:
+        return _stacked(scope, x, lambda last: gru(width, backward=backward, last=last), layers, both, last)
+
+    def step(state: State, own: Array, from_state: Array) -> State:
+        (r, z, n), (r_state, z_state, n_state) = _gates(own, 3), _gates(from_state, 3)
+        kept = pb.logistic(z + z_state)
+        new = pb.tanh(n + pb.logistic(r + r_state) * n_state)
+        return {"h": (1 - kept) * new + kept * state["h"]}
+
+    return _read(scope, x, step, ("h",), 3, width, backward, last)
+
+
+def bidirectional(forward: Any, backward: Any = None) -> Layer:
+    """Two layers, one reading a sequence forwards and one backwards, their results side by side.
+
+    Args:
+        forward: a layer of (N, L, M).
+        backward: the one that is given the sequence from its end; without it, a second one like the first.
+    Returns:
+        A layer whose result has the features of both; where they give sequences, those of the second are in the order
+        of the input again. Parameters are in `forward` and `backward`.
+
+    >>> from pullback import nn
+    >>> nn.bidirectional(nn.gru(3), nn.lstm(2)).type.result
+    'f32[N, L, 5]'
+    """
+    ahead, back = as_layer(forward), as_layer(forward if backward is None else backward)
+
+    def run(scope: Scope, x: Any) -> Any:
+        sequence, states = _pair(x)
+        given = (None, None) if states is None else states
+        results = [
+            scope.call(part, _like(x, one, state), name)
+            for part, one, state, name in zip(
+                (ahead, back), (sequence, _flipped(sequence)), given, ("forward", "backward")
+            )
+        ]
+        (y, first), (z, second) = map(_pair, results)
+        joined = pb.concat([y, _flipped(z) if z.ndim == sequence.ndim else z], axis=-1)
+        return _like(x, joined, (first, second))
+
+    other = "" if backward is None else f", {back!r}"
+    return Layer("bidirectional", run, ahead.takes, ahead.integers, text=f"bidirectional({ahead!r}{other})")
+
+
+def _read(
+    scope: Scope, given: Any, step: Step, names: tuple[str, ...], gates: int, width: int, backward: bool, last: bool
+) -> Any:
+    """One layer in one direction."""
+    x, given_state = _pair(given)
+    n, steps, inputs = x.shape
+    start = init.uniform(-(width**-0.5), width**-0.5)
+    w, u = (scope.parameter(name, (gates * width, m), start) for name, m in (("w", inputs), ("u", width)))
+    b, c = (scope.parameter(name, (gates * width,), start) for name in "bc")
+    products = x @ w.T + b
+    zeros = pb.zeros((n, width), dtype=x.dtype)
+    state = dict.fromkeys(names, zeros) if given_state is None else {name: given_state[name] for name in names}
+
+    def at(state: State, t: Any) -> tuple[State, Array]:
+        after = step(state, products[:, steps - 1 - t if backward else t], state["h"] @ u.T + c)
+        return after, after["h"]
+
+    if last:
+        state = pb.fold(steps, state, lambda state, t: at(state, t)[0])
+        return _like(given, state["h"], state)
+    state, rows = pb.scan(steps, state, at)
+    y = pb.permute_dims(rows, (1, 0, 2))
+    return _like(given, _flipped(y) if backward else y, state)
+
+
+def _stacked(scope: Scope, given: Any, one: Callable[[bool], Layer], layers: int, both: bool, last: bool) -> Any:
+    """Several layers, or both directions: each layer reads what the one before it gives."""
+    x, starts = _pair(given)
+    states = []
+    for k in range(layers):
+        part = one(last and k == layers - 1)
+        turned = bidirectional(part) if both else part
+        start = starts if layers == 1 else None if starts is None else starts[k]
+        x, state = scope.call(turned, (x, start), f"{part.kind}{k + 1}")
+        states.append(state)
+    return _like(given, x, tuple(states) if layers > 1 else states[0])
+
+
+def _check(kind: str, width: int, layers: int, backward: bool, both: bool) -> None:
+    check_count(kind, width=width, layers=layers)
+    check_setting(not (backward and both), f"{kind}: backward and both directions", "one of `backward`, `both`")
+
+
+def _gates(a: Array, count: int) -> list[Array]:
+    width = a.shape[1] // count
+    return [a[:, k * width : (k + 1) * width] for k in range(count)]
+
+
+def _flipped(x: Array) -> Array:
+    """A sequence from its end."""
+    flipped: Array = pb.flip(x, axis=1)
+    return flipped
+
+
+def _pair(given: Any) -> tuple[Any, Any]:
+    """(x, state) of what a layer is given or gives."""
+    return given if isinstance(given, tuple) else (given, None)
+
+
+def _like(given: Any, y: Array, state: Any) -> Any:
+    """A pair where one was given."""
+    return (y, state) if isinstance(given, tuple) else y

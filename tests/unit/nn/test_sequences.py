@@ -1,0 +1,115 @@
+"""Layers of sequences beside PyTorch's: values, and gradients by the input and every parameter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback import nn
+from pullback.errors import PullbackError
+from tests.unit.nn.torch_peers.cases import LAYERS, distance, expected, ours
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_c27_layers_equal_pytorch(name: str) -> None:
+    far, where = distance(ours(LAYERS[name], np.float64, interpreted=True), expected()[name])
+    assert far < 1e-11, where
+
+
+@pytest.mark.parametrize("name", ["lstm-two-both", "gru", "attention-groups-rotary"])
+@pytest.mark.parametrize(("dtype", "most"), [(np.float32, 1e-5), (np.float64, 1e-11)])
+def test_c27_layers_in_c_equal_pytorch(name: str, dtype: Any, most: float) -> None:
+    far, where = distance(ours(LAYERS[name], dtype, interpreted=False), expected()[name])
+    assert far < most, where
+
+
+def message(f: Any) -> str:
+    with pytest.raises(PullbackError) as caught:
+        f()
+    error = caught.value
+    return f"{error.code} {error.what} | {'; '.join(error.facts)} | {error.remedy}"
+
+
+@pytest.mark.parametrize("make", [nn.lstm, nn.gru])
+def test_a_sequence_in_two_parts_with_the_state_between(make: Any) -> None:
+    net = make(4, layers=2).on("2 6 3")
+    p, _ = net.init(seed=3, dtype=np.float64)
+    x = np.random.default_rng(0).normal(size=(2, 6, 3))
+
+    @pb.function
+    def halves(p: Any, x: Any) -> Any:
+        first, state = net(p, (x[:, :4], None))
+        second, state = net(p, (x[:, 4:], state))
+        return pb.concat([first, second], axis=1), state
+
+    joined, state = halves.interpret(p, x)
+    np.testing.assert_allclose(joined, net(p, x), atol=1e-14)
+    np.testing.assert_allclose(state[1]["h"], joined[:, -1], atol=1e-14)
+
+
+def test_two_directions_of_different_layers() -> None:
+    net = nn.bidirectional(nn.lstm(4), nn.gru(3)).on("2 6 5")
+    p, _ = net.init(seed=3, dtype=np.float64)
+    x = np.random.default_rng(0).normal(size=(2, 6, 5))
+    y = net(p, x)
+    np.testing.assert_allclose(y[:, :, :4], nn.lstm(4)(p["forward"], x), atol=1e-14)
+    np.testing.assert_allclose(y[:, ::-1, 4:], nn.gru(3)(p["backward"], x[:, ::-1]), atol=1e-14)
+
+
+def test_rotated_products_follow_from_the_distance() -> None:
+    q = np.broadcast_to(np.random.default_rng(0).normal(size=8), (1, 9, 1, 8))
+    turned = pb.function(lambda x: nn.rotate(x)).interpret(np.ascontiguousarray(q))[0, :, 0]
+    products = turned @ turned.T
+    for k in range(9):
+        np.testing.assert_allclose(np.diagonal(products, k), products[0, k], atol=1e-12)
+
+
+def test_an_integer_without_a_row_is_an_error() -> None:
+    net = nn.embedding(3, 2)
+    for bad in (3, -1):
+        assert message(lambda: net({"w": np.ones((3, 2))}, np.array([[0, bad]]))).startswith("E401 ")
+
+
+def test_features_of_heads_follow() -> None:
+    assert nn.attention(4).type.takes == "f32[N, L, 4 * D]"
+    assert nn.position("learnt").type.result == nn.position("learnt", longest=9).type.result == "f32[N, L, M]"
+    assert nn.attention(4, rotary=True).type.takes == "f32[N, L, 8 * D]"
+
+
+@pytest.mark.parametrize(
+    ("f", "what"),
+    [
+        (lambda: nn.lstm(0).type, "E163 lstm: width is 0 |  | a whole number from 1 up: `width=1`"),
+        (lambda: nn.gru(3, layers=0).type, "E163 gru: layers is 0 |  | a whole number from 1 up: `layers=1`"),
+        (
+            lambda: nn.lstm(3, backward=True, both=True).type,
+            "E163 lstm: backward and both directions |  | one of `backward`, `both`",
+        ),
+        (lambda: nn.embedding(0, 3).type, "E163 embedding: count is 0 |  | a whole number from 1 up: `count=1`"),
+        (
+            lambda: nn.attention(4, groups=3).type,
+            "E163 attention: 4 heads in 3 groups |  | groups that divide the heads",
+        ),
+        (
+            lambda: nn.attention(4).on("N L 30"),
+            "E162 attention: 4 heads do not share 30 features evenly |  | a multiple of 4 features",
+        ),
+        (
+            lambda: nn.attention(4, rotary=True).on("N L 20"),
+            "E162 attention: 4 heads do not share 20 features evenly in pairs |  | a multiple of 8 features",
+        ),
+        (
+            lambda: nn.position("rotary").type,
+            "E163 position: kind is 'rotary' |  | one of 'sinusoidal', 'learnt'",
+        ),
+        (
+            lambda: nn.position("learnt", longest=3).on("N 4 2"),
+            "E162 position: 4 steps where 3 are learnt |  | `longest=4`",
+        ),
+    ],
+)  # fmt: skip
+def test_what_makes_no_layer_of_sequences(f: Any, what: str) -> None:
+    assert message(f) == what

@@ -1,0 +1,125 @@
+"""Networks whose values and gradients are compared with PyTorch's: numbers that go in, and what is kept of results."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pullback as pb
+from pullback import nn
+from pullback.nn.layer import Layer
+
+NUMBERS = Path(__file__).parent / "numbers.json"
+Values = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network and what it is given; for integers, below which number."""
+
+    make: Callable[[], Layer]
+    shape: tuple[int, ...]
+    below: int | None = None
+
+    def network(self) -> Layer:
+        """The network for this input."""
+        return self.make().on(" ".join(map(str, self.shape)))
+
+    def input(self, dtype: Any) -> Values:
+        """The input."""
+        if self.below is not None:
+            return np.floor((wave(self.shape, 1) + 1) / 2 * self.below).astype(np.int64)
+        return wave(self.shape, 1).astype(dtype)
+
+
+LAYERS = {
+    "embedding": Case(lambda: nn.embedding(7, 5), (3, 4), 7),
+    "lstm": Case(lambda: nn.lstm(4), (2, 5, 3)),
+    "lstm-last-backward": Case(lambda: nn.lstm(4, last=True, backward=True), (2, 5, 3)),
+    "lstm-two-both": Case(lambda: nn.lstm(4, layers=2, both=True), (2, 5, 3)),
+    "gru": Case(lambda: nn.gru(4), (2, 5, 3)),
+    "gru-two-both": Case(lambda: nn.gru(4, layers=2, both=True), (2, 5, 3)),
+    "attention": Case(lambda: nn.attention(2), (2, 5, 8)),
+    "attention-causal": Case(lambda: nn.attention(4, causal=True), (2, 5, 8)),
+    "attention-groups-rotary": Case(lambda: nn.attention(4, groups=2, rotary=True, causal=True), (2, 5, 16)),
+    "position-learnt": Case(lambda: nn.position("learnt", longest=7), (2, 5, 6)),
+    "position": Case(lambda: nn.position(), (2, 5, 6)),
+}
+
+
+def wave(shape: tuple[int, ...], seed: int) -> Values:
+    """Numbers between -1 and 1 without order, the same on every machine."""
+    k = np.arange(1, int(np.prod(shape)) + 1, dtype=np.float64)
+    return np.sin(0.37 * k * k + seed).reshape(shape)
+
+
+def filled(tree: dict[str, Any], dtype: Any, path: str = "") -> dict[str, Any]:
+    """A tree of the same shapes, filled by name: weights by their fan in, the rest near where it starts."""
+    out: dict[str, Any] = {}
+    for name, leaf in tree.items():
+        place = f"{path}/{name}" if path else name
+        if isinstance(leaf, dict):
+            out[name] = filled(leaf, dtype, place)
+            continue
+        values = wave(leaf.shape, zlib.crc32(place.encode()) % 1000)
+        many = leaf.ndim > 1
+        scale = np.sqrt(2 / np.prod(leaf.shape[1:])) if many else 0.25
+        out[name] = (scale * values + (0 if many else leaf)).astype(dtype)
+    return out
+
+
+def leaves(tree: dict[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """The arrays of a tree with their paths."""
+    for name, leaf in tree.items():
+        place = f"{path}/{name}" if path else name
+        if isinstance(leaf, dict):
+            yield from leaves(leaf, place)
+        else:
+            yield place, leaf
+
+
+def digest(a: Any) -> list[float]:
+    """Two numbers that follow from all of an array's: its norm, and its product with a wave."""
+    values = np.asarray(a, np.float64).ravel()
+    return [float(np.sqrt(values @ values)), float(values @ wave(values.shape, 2))]
+
+
+def ours(case: Case, dtype: Any, *, interpreted: bool) -> dict[str, list[float]]:
+    """What Pullback makes of a case: digests of the result, and of the gradients of its product with a wave."""
+    net = case.network()
+    parameters, state = net.init(dtype=dtype)
+    given = filled(parameters, dtype)
+    x = case.input(dtype)
+
+    def loss(p: Any, x: Any, s: Any, r: Any) -> Any:
+        y = net(p, x, s)
+        return pb.sum(y * r), y
+
+    wrt = tuple(n for n in (("p",) if given else ()) + (("x",) if case.below is None else ()))
+    derivative = pb.value_and_grad(pb.function(loss), wrt=wrt, has_aux=True)
+    shape = [int(e) for e in net.type.result.partition("[")[2].rstrip("]").split(",")]
+    arguments = given, x, state, wave(tuple(shape), 3).astype(dtype)
+    (_, y), gradients = (derivative.interpret if interpreted else derivative)(*arguments)
+    found = dict(zip(wrt, gradients))
+    out = {"result": digest(y)}
+    if "x" in found:
+        out["input"] = digest(found["x"])
+    return out | {name: digest(g) for name, g in leaves(found.get("p", {}))}
+
+
+def expected() -> dict[str, dict[str, list[float]]]:
+    """PyTorch's numbers, as they are stored."""
+    found: dict[str, dict[str, list[float]]] = json.loads(NUMBERS.read_text())
+    return found
+
+
+def distance(found: dict[str, list[float]], wanted: dict[str, list[float]]) -> tuple[float, str]:
+    """The largest difference, relative to the norm of its array, and where."""
+    assert found.keys() == wanted.keys()
+    return max((max(abs(a - b) for a, b in zip(found[k], wanted[k])) / max(wanted[k][0], 1e-3), k) for k in wanted)

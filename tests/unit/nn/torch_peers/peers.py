@@ -1,0 +1,105 @@
+"""The same networks in PyTorch, parameters under the same names. Run as a module, it stores their numbers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from tests.unit.nn.torch_peers.cases import LAYERS, NUMBERS, Case, digest, filled, leaves, wave
+
+PLACES = {"w": "weight_ih", "u": "weight_hh", "b": "bias_ih", "c": "bias_hh"}
+
+
+def recurrent(kind: Any, p: Any, x: Any, layers: int = 1, both: bool = False) -> Any:
+    """torch.nn.LSTM or GRU with parameters of a tree: forward and backward of each layer."""
+    name = kind.__name__.lower()
+    module = kind(x.shape[2], 4, layers, batch_first=True, bidirectional=both).to(x.dtype)
+    parameters = {}
+    for layer in range(layers):
+        own = p[f"{name}{layer + 1}"] if layers > 1 else p
+        for suffix, part in (("", own["forward"]), ("_reverse", own["backward"])) if both else (("", own),):
+            parameters |= {f"{PLACES[k]}_l{layer}{suffix}": part[k] for k in "wubc"}
+    return torch.func.functional_call(module, parameters, x)
+
+
+def attention(p: Any, x: Any, heads: int, groups: int, *, causal: bool = False, rotary: bool = False) -> Any:
+    """Attention by torch's own function, its rotation by complex numbers."""
+    n, steps, width = x.shape
+    share = width // heads
+    z = functional.linear(x, p["in"]["w"], p["in"]["b"])
+    parts = z.split([width, groups * share, groups * share], -1)
+    q, k, v = (a.reshape(n, steps, -1, share).transpose(1, 2) for a in parts)
+    if rotary:
+        t, i = torch.arange(steps, dtype=torch.float64), torch.arange(share // 2, dtype=torch.float64)
+        angles = torch.outer(t, 10000.0 ** (-2 * i / share))
+        turn = torch.polar(torch.ones_like(angles), angles)
+        q, k = (
+            torch.view_as_real(torch.view_as_complex(a.double().reshape(*a.shape[:-1], -1, 2)) * turn)
+            .reshape(a.shape)
+            .to(a.dtype)
+            for a in (q, k)
+        )
+    y = functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
+    return functional.linear(y.transpose(1, 2).reshape(n, steps, width), p["out"]["w"], p["out"]["b"])
+
+
+def sinusoids(x: Any) -> Any:
+    """Sines and cosines of positions."""
+    _, steps, width = x.shape
+    angles = np.arange(steps)[:, None] / 10000.0 ** (np.arange(0, width, 2) / width)
+    return torch.from_numpy(np.stack([np.sin(angles), np.cos(angles)], -1).reshape(steps, width)).to(x.dtype)
+
+
+PEERS: dict[str, Any] = {
+    "embedding": lambda p, x: functional.embedding(x, p["w"]),
+    "lstm": lambda p, x: recurrent(torch.nn.LSTM, p, x)[0],
+    "lstm-last-backward": lambda p, x: recurrent(torch.nn.LSTM, p, x.flip(1))[1][0][0],
+    "lstm-two-both": lambda p, x: recurrent(torch.nn.LSTM, p, x, 2, both=True)[0],
+    "gru": lambda p, x: recurrent(torch.nn.GRU, p, x)[0],
+    "gru-two-both": lambda p, x: recurrent(torch.nn.GRU, p, x, 2, both=True)[0],
+    "attention": lambda p, x: attention(p, x, 2, 2),
+    "attention-causal": lambda p, x: attention(p, x, 4, 4, causal=True),
+    "attention-groups-rotary": lambda p, x: attention(p, x, 4, 2, causal=True, rotary=True),
+    "position-learnt": lambda p, x: x + p["w"][: x.shape[1]],
+    "position": lambda p, x: x + sinusoids(x),
+}
+
+
+def tensors(tree: dict[str, Any]) -> dict[str, Any]:
+    """A tree of arrays as parameters of torch."""
+    return {
+        k: tensors(v) if isinstance(v, dict) else torch.from_numpy(v.copy()).requires_grad_() for k, v in tree.items()
+    }
+
+
+def theirs(name: str, case: Case, dtype: Any) -> dict[str, list[float]]:
+    """What PyTorch makes of a case: digests as `cases.ours` makes them."""
+    parameters = tensors(filled(case.network().init(dtype=dtype)[0], dtype))
+    x = torch.from_numpy(case.input(dtype))
+    if case.below is None:
+        x.requires_grad_()
+    y = PEERS[name](parameters, x)
+    (y * torch.from_numpy(wave(tuple(y.shape), 3).astype(dtype))).sum().backward()
+    out = {"result": digest(y.detach())}
+    if case.below is None:
+        out["input"] = digest(x.grad)
+    return out | {k: digest(p.grad) for k, p in leaves(parameters)}
+
+
+def main() -> None:
+    """Store the numbers of all cases, or of those that are named."""
+    stored = json.loads(NUMBERS.read_text()) if NUMBERS.exists() else {}
+    for name, case in LAYERS.items():
+        if len(sys.argv) == 1 or name in sys.argv[1:]:
+            stored[name] = theirs(name, case, np.float64)
+    lines = (f"{json.dumps(name)}: {json.dumps(stored[name])}" for name in sorted(stored))
+    NUMBERS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+if __name__ == "__main__":
+    main()
