@@ -27,7 +27,9 @@ from pullback.errors import (
     UnfinishedError,
     UnknownNameError,
 )
+from pullback.ir.types import bf16 as bfloat16
 from pullback.ir.types import bool_ as bool
+from pullback.ir.types import f16 as float16
 from pullback.ir.types import f32 as float32
 from pullback.ir.types import f64 as float64
 from pullback.ir.types import i8 as int8
@@ -243,6 +245,7 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "bfloat16",
     "bincount",
     "bitwise_and",
     "bitwise_invert",
@@ -295,6 +298,7 @@ __all__ = [
     "fft",
     "finfo",
     "flip",
+    "float16",
     "float32",
     "float64",
     "floor",

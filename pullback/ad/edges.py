@@ -223,7 +223,7 @@ def partials(e: Scalar, active: set[Ref], result: Scalar | None) -> dict[Get, Sc
 
     for node in reversed(order):
         parts = adjoint.pop(node, None)
-        if parts is None or not node.dtype.is_floating:
+        if parts is None or not node.dtype.computed.is_floating:
             continue
         w = guarded_sum(parts)
         match node:
@@ -247,9 +247,9 @@ def partials(e: Scalar, active: set[Ref], result: Scalar | None) -> dict[Get, Sc
                 give(node.then, expr.select(node.test, w, expr.zero(w.dtype)))
                 give(node.otherwise, expr.select(expr.apply("logical_not", node.test), w, expr.zero(w.dtype)))
             case Cast():
-                if node.arg.dtype.is_floating:
+                if node.arg.dtype.computed.is_floating:
                     fired("derivative.cast")
-                    give(node.arg, expr.cast(w, node.arg.dtype))
+                    give(node.arg, expr.cast(w, node.arg.dtype.computed))
             case Apply():
                 fired("derivative." + node.primitive.name)
                 if node.primitive.partials is not None:

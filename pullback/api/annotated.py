@@ -104,7 +104,7 @@ class _Check:
             kinds = {"int": h.settled.is_integer, "float": h.settled.is_floating, "bool": h.settled.is_bool}
             fits, right, wanted = h.rank == 0, kinds[spec.kind], str(spec.kind)
         else:
-            fits, right, wanted = self._fits(spec, h.extents), h.settled in spec.dtypes, spec.text
+            fits, right, wanted = self._fits(spec, h.extents), h.storage in spec.dtypes, spec.text
         if fits and right:
             return
         raise (DTypeError if fits else ShapeError)(

@@ -234,7 +234,7 @@ class Batched(Derived):
 
 def _longer(r: Ref, extent: Index, axis: int) -> Ref:
     """An array with one more axis."""
-    return Ref(r.name, r.dtype, (*r.shape[:axis], extent, *r.shape[axis:]), r.bounds)
+    return Ref(r.name, r.dtype, (*r.shape[:axis], extent, *r.shape[axis:]), r.bounds, r.storage)
 
 
 def _batched(
@@ -260,7 +260,7 @@ def _moved_out(r: Ref, at: int, after: list[Statement]) -> Ref:
         return r
     order = [*range(1, at + 1), 0, *range(at + 1, r.rank)]
     variables = tuple(Var(f"i{k}", r.shape[k]) for k in order)
-    out = Ref(r.name, r.dtype, tuple(r.shape[k] for k in order), r.bounds)
+    out = Ref(r.name, r.dtype, tuple(r.shape[k] for k in order), r.bounds, r.storage)
     after.append(Build((out,), variables, (_read(r, variables, order),)))
     return out
 

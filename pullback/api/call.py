@@ -116,15 +116,16 @@ def _fitting(leaf: Leaf, value: Any, position: Position | None) -> Array:
     """An argument with the dtype of its leaf; weak values take it."""
     h = as_array(value, leaf.path)
     assert leaf.dtype is not None
-    if h.strong is leaf.dtype:
+    if h.strong is not None and h.storage is leaf.dtype:
         return h
     if h.weak is not None:
-        fits = {"bool": leaf.dtype.is_bool, "integer": not leaf.dtype.is_bool, "floating": leaf.dtype.is_floating}
+        computed = leaf.dtype.computed
+        fits = {"bool": computed.is_bool, "integer": not computed.is_bool, "floating": computed.is_floating}
         if fits[h.weak]:
             return convert(h, leaf.dtype)
     elif leaf.kind in ("int", "float") and h.rank == 0 and h.settled.is_floating == leaf.dtype.is_floating:
         return convert(h, leaf.dtype)
-    error = wrong_dtype(leaf.path, [leaf.dtype], h.settled, h)
+    error = wrong_dtype(leaf.path, [leaf.dtype], h.storage, h)
     raise DTypeError(error.code, error.what, position=position, remedy=error.remedy)
 
 

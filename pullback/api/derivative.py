@@ -78,7 +78,7 @@ class Gradient(Function):
         positions, structures = [], []
         for k in chosen:
             for offset, leaf in enumerate(signature.leaves[k]):
-                if leaf.dtype is None or not leaf.dtype.is_floating:
+                if leaf.dtype is None or not leaf.dtype.computed.is_floating:
                     kind = leaf.kind if leaf.dtype is None else str(leaf.dtype)
                     raise DerivativeError(
                         "E202",

@@ -142,7 +142,8 @@ def floating_only(s: Structure, slots: Sequence[Slot]) -> Structure:
 
 def argument_slots(leaves: Sequence[Leaf]) -> list[Slot]:
     """The arguments as slots."""
-    return [Slot(leaf.path, leaf.dtype if leaf.is_input else None, len(leaf.dims)) for leaf in leaves]
+    types = (leaf.dtype.computed if leaf.is_input and leaf.dtype else None for leaf in leaves)
+    return [Slot(leaf.path, dtype, len(leaf.dims)) for leaf, dtype in zip(leaves, types)]
 
 
 def result_slots(structure: Structure, refs: Sequence[Ref], name: str) -> list[Slot]:
@@ -342,7 +343,7 @@ def sources(
     positions, structures = [], []
     for k in parameters:
         for offset, leaf in zip(input_positions(signature, k), signature.leaves[k]):
-            if offset is None or leaf.dtype is None or not leaf.dtype.is_floating:
+            if offset is None or leaf.dtype is None or not leaf.dtype.computed.is_floating:
                 kind = leaf.kind if leaf.dtype is None else str(leaf.dtype)
                 raise DerivativeError(
                     "E202",

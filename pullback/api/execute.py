@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from typing import Any, NoReturn
@@ -13,8 +14,10 @@ from pullback.api.traced import Traced
 from pullback.api.trial import Trial
 from pullback.errors import CompilerError, DTypeError, ShapeError
 from pullback.ir.dims import check_bytes, evaluate, has_empty_extent, solve_dims
+from pullback.ir.halves import to_half
 from pullback.ir.interpret import interpret
 from pullback.ir.program import Outline
+from pullback.ir.types import bf16, bits_of
 from pullback.lang import tree
 from pullback.lang.annotations import Leaf
 from pullback.lang.arguments import as_numpy, numpy_dtype, wrong_dtype
@@ -44,6 +47,8 @@ def _array(leaf: Leaf, value: Any) -> NDArray:
     if leaf.kind != "array" or (isinstance(value, bool | int | float) and not isinstance(value, np.generic)):
         return _number(leaf, value)
     array = as_numpy(value, leaf.path)
+    if leaf.dtype is bf16:
+        array = bits_of(array)
     if array.dtype != wanted:
         raise wrong_dtype(leaf.path, [leaf.dtype], numpy_dtype(array, leaf.path), value)
     if not array.flags.c_contiguous or not array.flags.aligned:
@@ -66,12 +71,15 @@ def _number(leaf: Leaf, value: Any) -> NDArray:
         "signed": found.is_integer,
         "unsigned": found.is_integer,
         "floating": found.is_integer or found.is_floating,
+        "half": found.is_integer or found.computed.is_floating,
     }
     if not allowed[leaf.dtype.kind]:
         raise wrong_dtype(leaf.path, [leaf.dtype], found, value)
     if leaf.dtype.is_integer and not leaf.dtype.minimum <= int(array) <= leaf.dtype.maximum:
         raise DTypeError("E124", f"{leaf.path} = {int(array)} does not fit {leaf.dtype}")
-    return array.astype(leaf.dtype.numpy)
+    if leaf.dtype.is_half and found is not leaf.dtype:
+        return to_half(array, leaf.dtype).view(leaf.dtype.numpy)
+    return bits_of(array).astype(leaf.dtype.numpy)
 
 
 class Runner:
@@ -98,7 +106,8 @@ class Runner:
         self.sizes = sizes
         self.dims = solve_dims(traced.known, [a.shape for a in arrays], sizes)
         self.single = traced.structure == tree.LEAF
-        self.dtypes = [r.dtype.numpy for r in traced.known.inputs]
+        self.dtypes = [r.storage.numpy for r in traced.known.inputs]
+        self.bits = any(r.storage is bf16 for r in traced.known.outputs)
         self._entries: dict[Hashable, Callable[..., Any] | None] = {}
         self.executable: Any = None
         self.trial = trial
@@ -150,7 +159,7 @@ class Runner:
             given: the structures of the arguments.
             asked: the number of threads that the block around such calls asks for.
         """
-        if self.trial is not None:
+        if self.trial is not None or self.bits:
             return None
         key = (fixed, given, asked)
         if key not in self._entries:
@@ -187,13 +196,21 @@ class Runner:
                 self.trial = None  # other threads go on with what there is
                 self.executable = trial.executable() or self.executable
             results: list[NDArray] = self.executable.run(arrays, outputs)
-            return results
+            return self._named(results) if self.bits and outputs is None else results
         results = interpret(self.traced.program, arrays, self.sizes)
         if outputs is not None:
             for target, r in zip(outputs, results):
                 target[...] = r
             return outputs
-        return results
+        return self._named(results) if self.bits else results
+
+    def _named(self, results: list[NDArray]) -> list[NDArray]:
+        """Results of bfloat16 as arrays of that where the program has a package for them, else their bits."""
+        package = sys.modules.get("ml_dtypes")
+        if package is None:
+            return results
+        found = zip(results, self.traced.known.outputs, strict=True)
+        return [r.view(package.bfloat16) if ref.storage is bf16 else r for r, ref in found]
 
     def _outputs(self, out: Any) -> list[NDArray]:
         """The arrays of `out`, which is a tree like the results."""
@@ -204,6 +221,7 @@ class Runner:
                 f"{self.name}: out is {tree.flatten(out)[1]}, the result is {self.traced.structure}",
                 remedy="pass arrays in the structure of the result",
             )
+        leaves = [bits_of(x) if self.bits and isinstance(x, np.ndarray) else x for x in leaves]
         for k, (leaf, (shape, dtype)) in enumerate(zip(leaves, self._results, strict=True)):
             fits = isinstance(leaf, np.ndarray) and leaf.shape == shape and leaf.dtype == dtype
             if not fits or not (flags := leaf.flags).c_contiguous or not flags.writeable:
@@ -237,7 +255,7 @@ class Runner:
     @cached_property
     def _results(self) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
         """Shape and element type of each result."""
-        return [(tuple(evaluate(d, self.dims) for d in r.shape), r.dtype.numpy) for r in self.traced.known.outputs]
+        return [(tuple(evaluate(d, self.dims) for d in r.shape), r.storage.numpy) for r in self.traced.known.outputs]
 
     def _check_apart(self, outputs: Sequence[NDArray]) -> None:
         """Two results cannot be in one memory."""

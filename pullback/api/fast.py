@@ -26,6 +26,8 @@ def collect(x: Any, key: list[Any], leaves: list[Any], values: bool) -> bool:
         key.append(x.shape)
         if x.dtype.kind == "c":
             leaves += (x.real, x.imag)
+        elif x.dtype.kind == "V":  # bfloat16 of a package
+            return False
         else:
             leaves.append(x)
         return True

@@ -37,7 +37,7 @@ def arrow(
 
 def ref_type(r: Ref) -> str:
     """`f32[N, M]`; `f32` for rank 0."""
-    return f"{r.dtype}[{', '.join(map(str, r.shape))}]" if r.shape else str(r.dtype)
+    return f"{r.storage}[{', '.join(map(str, r.shape))}]" if r.shape else str(r.storage)
 
 
 def _leaf(leaf: Leaf, refs: Iterator[Ref]) -> str:

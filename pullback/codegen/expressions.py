@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback.codegen.helpers import Helpers, limit
 from pullback.codegen.names import Names
+from pullback.ir.halves import to_half
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var, polynomial
 from pullback.ir.primitive import PRIMITIVES
 from pullback.ir.types import DType, dtype_named
@@ -54,6 +55,8 @@ def literal(value: bool | int | float, dtype: DType) -> Text:
         return ("true" if value else "false"), ATOM
     if dtype.is_floating:
         return _float(float(value), dtype)
+    if dtype.is_half:
+        return f"0x{int(to_half(np.float32(value), dtype)):04x}", ATOM
     n = int(value)
     if dtype.kind == "unsigned":
         return (f"UINT64_C({n})" if dtype.bits == 64 else f"{n}u" if dtype.bits == 32 else str(n)), ATOM
@@ -197,10 +200,7 @@ class Expressions:
                 numbers = ", ".join(literal(k * v.step, v.type.dtype)[0] for k in range(v.type.lanes))
                 return f"({self.helpers.type(v.type)}){{{numbers}}}", POSTFIX
             case Gather():
-                parts = []
-                for o in v.offsets:
-                    name, where = self.place(v.buffer, o)
-                    parts.append(f"{name}[{self.index(where)}]")
+                parts = [self.value(Load(v.buffer, o, Type(v.type.dtype))) for o in v.offsets]
                 return f"({self.helpers.type(v.type)}){{{', '.join(parts)}}}", POSTFIX
             case Read():
                 return self.names(v.temp, v.temp.name), ATOM
@@ -251,6 +251,8 @@ class Expressions:
         return f"{self.helpers.splat(t)}({text})", POSTFIX
 
     def _load(self, v: Load) -> Text:
+        if v.buffer.dtype.is_half and not v.type.dtype.is_half:
+            return self._convert(Convert(Load(v.buffer, v.offset, Type(v.buffer.dtype, v.type.lanes)), v.type))
         if v.type.lanes == 1:
             name, where = self.place(v.buffer, v.offset)
             return f"{name}[{self.index(where)}]", POSTFIX
@@ -342,6 +344,8 @@ class Expressions:
 
     def _convert(self, v: Convert) -> Text:
         source, target = v.value.type.dtype, v.type.dtype
+        if source.is_half or target.is_half:
+            return f"{self.helpers.half(v.value.type, v.type)}({self.value(v.value)})", POSTFIX
         if v.type.lanes > 1:
             return f"__builtin_convertvector({self.value(v.value)}, {self.helpers.type(v.type)})", POSTFIX
         if target.is_bool:

@@ -6,8 +6,11 @@ Each `Helpers` collects sources by name, dependencies first. Vector types are th
 
 from __future__ import annotations
 
+from string import Template
+
 from pullback.codegen.text import reached, views
-from pullback.ir.types import DType
+from pullback.ir import halves
+from pullback.ir.types import DType, f32, i32, u16, u32
 from pullback.loops.functions.vector import HAS, if_known
 from pullback.loops.lanes import mask_of
 from pullback.loops.nodes import Type
@@ -140,6 +143,28 @@ static inline {to.c} {name}(double x) {{
     return x <= (double){low} ? {low} : x >= (double){high} ? {high} : ({to.c})x;
 }}
 """)
+        return name
+
+    def half(self, source: Type, target: Type) -> str:
+        """Conversion between f32 or f64 and a type of 16 bits."""
+        name, definitions = halves.c_of(source.dtype, target.dtype)
+        if source.lanes == 1:
+            for function, text in definitions:
+                self.scalar.setdefault(function, text)
+            return name
+        single = Type(f32, source.lanes)
+        words = {"lanes": str(source.lanes), "wide": self.type(single), "short": self.type(Type(u16, source.lanes)),
+                 "u": self.type(Type(u32, source.lanes)), "i": self.type(Type(i32, source.lanes))}
+        half = (source if source.dtype.is_half else target).dtype
+        words["half"] = self.type(Type(half, source.lanes))
+        name = f"{name}_x{source.lanes}"
+        body = halves.VECTOR_FROM[half.name] if source.dtype.is_half else halves.VECTOR_TO[half.name]
+        quick = halves.QUICK.get((half.name, source.dtype.is_half, source.lanes))
+        text = Template(body).substitute(words)
+        if quick:
+            text = self._either(quick[0], f"    {quick[1]}\n", text)
+        given, made = self.type(source), self.type(target)
+        self.vector.setdefault(name, f"static inline {made} {name}({given} x) {{\n{text}}}\n")
         return name
 
     # Vectors ------------------------------------------------------------------------------------------------------

@@ -43,15 +43,17 @@ class Ref:
     """A name for an array value: an input, or what a statement yields. Compared by identity.
 
     `bounds` is the half-open range of an integer array's values where it is known (declared by `in_range`
-    and checked at entry for inputs; by construction for argmax).
+    and checked at entry for inputs; by construction for argmax). `storage` is the type in which an input or a result
+    lies in memory, f16 or bf16 where `dtype` is f32; it is an element of neither until `passes.halves`.
     """
 
-    __slots__ = ("__weakref__", "bounds", "dtype", "name", "serial", "shape")
+    __slots__ = ("__weakref__", "bounds", "dtype", "name", "serial", "shape", "storage")
 
     def __init__(self, name: str, dtype: DType, shape: Sequence[Index | int],
-                 bounds: tuple[Index, Index] | None = None) -> None:
+                 bounds: tuple[Index, Index] | None = None, storage: DType | None = None) -> None:
         self.name = name
         self.dtype = dtype
+        self.storage = storage or dtype
         self.shape: tuple[Index, ...] = tuple(as_index(d) for d in shape)
         self.bounds = bounds
         self.serial = next(_SERIAL)
@@ -293,6 +295,8 @@ def const(value: bool | int | float, dtype: DType) -> Scalar:
         value = bool(value)
     elif dtype.is_integer:
         value = dtype.wrap(int(value))
+    elif dtype.is_half:
+        value = _half(float(value), dtype)
     else:
         value = _rounded(float(value)) if dtype is types.f32 else float(value)
     key = struct.pack("<d", value) if isinstance(value, float) else value
@@ -305,6 +309,13 @@ def _rounded(value: float) -> float:
         return float(_F32.unpack(_F32.pack(value))[0])
     with np.errstate(over="ignore"):
         return float(np.float32(value))
+
+
+def _half(value: float, dtype: DType) -> float:
+    """The nearest number of 16 bits."""
+    from pullback.ir.halves import from_half, to_half
+
+    return float(from_half(to_half(np.float64(value), dtype), dtype))
 
 
 def zero(dtype: DType) -> Scalar:
@@ -374,24 +385,35 @@ def apply(primitive: Primitive | str, *args: Scalar) -> Scalar:
 
 
 def cast(x: Scalar, dtype: DType) -> Scalar:
-    """X converted to dtype."""
+    """X converted to dtype; to and from f16 and bf16 by way of f32, but for f64, which is rounded once."""
     match x:
         case _ if x.dtype is dtype:
             return x
+        case Const() if dtype.is_half or x.dtype.is_half:
+            return const(x.value, dtype)
         case Const():
             from pullback.ir.semantics import convert
 
             return const(convert(np.asarray(x.value, x.dtype.numpy), dtype).item(), dtype)
         case Zero():
             return zero(dtype)
-        case FromIndex() if x.dtype is types.i64 and not dtype.is_bool:
+        case FromIndex() if x.dtype is types.i64 and not dtype.is_bool and not dtype.is_half:
             return intern(FromIndex, x.index, dtype)
         case Bracket():
             return bracket(x.conds, cast(x.arg, dtype))
         case Select() if isinstance(x.otherwise, Zero):
             return select(x.test, cast(x.then, dtype), zero(dtype))
+        case Cast() if x.arg.dtype is dtype and dtype.is_half:  # which every number of the type comes back from
+            return x.arg
+        case _ if (dtype.is_half and not x.dtype.is_floating) or (x.dtype.is_half and dtype is not types.f32):
+            return cast(cast(x, types.f32), dtype)
         case _:
             return intern(Cast, x, dtype)
+
+
+def rounded(x: Scalar, storage: DType) -> Scalar:
+    """X as it comes back from an array of this type: rounded where that is f16 or bf16."""
+    return cast(cast(x, storage), storage.computed)
 
 
 def negative(x: Scalar) -> Scalar:

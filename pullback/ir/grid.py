@@ -40,6 +40,7 @@ from pullback.ir.expr import (
     Zero,
     is_demand,
 )
+from pullback.ir.halves import from_half, to_half
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var
 from pullback.ir.program import Elementwise, Scatter, Statement, scalars_of
 from pullback.ir.semantics import convert
@@ -69,7 +70,7 @@ class Machine:
 
     def dtype(self, dtype: DType) -> DType:
         """The dtype that stands for `dtype` in this run."""
-        return types.f64 if self.float64 and dtype is types.f32 else dtype
+        return types.f64 if self.float64 and dtype is types.f32 else types.u16 if dtype.is_half else dtype
 
     def extent(self, dim: Index, what: str) -> int:
         """A dim's value; ShapeError where it is negative."""
@@ -351,8 +352,10 @@ class Grid:
 
     def _scalar(self, e: Node, guards: Guards) -> NDArray:
         match e:
-            case Const():
+            case Const() if not e.dtype.is_half:
                 return np.asarray(e.value, self.machine.dtype(e.dtype).numpy)
+            case Const():
+                return to_half(np.float32(e.value), e.dtype)
             case Zero():
                 return np.zeros((), self.machine.dtype(e.dtype).numpy)
             case FromIndex():
@@ -363,6 +366,10 @@ class Grid:
                 args = [self.scalar(a, guards) for a in e.args]
                 return np.asarray(e.primitive.evaluate(*args))
             case Cast():
+                if e.arg.dtype.is_half:  # arrays of bits
+                    return from_half(self.scalar(e.arg, guards), e.arg.dtype).astype(self.machine.dtype(e.dtype).numpy)
+                if e.dtype.is_half:
+                    return to_half(self.scalar(e.arg, guards), e.dtype)
                 return convert(self.scalar(e.arg, guards), self.machine.dtype(e.dtype))
             case Add():
                 out = self.scalar(e.args[0], guards)

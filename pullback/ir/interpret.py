@@ -17,6 +17,7 @@ from pullback.errors import DTypeError, IndexRangeError, ShapeError
 from pullback.ir import dims as dims_
 from pullback.ir.expr import Bracket, Ref, Scalar, Select, Zero
 from pullback.ir.grid import Grid, Guards, Machine, NDArray, make_plan
+from pullback.ir.halves import from_half, to_half
 from pullback.ir.program import (
     Block,
     Build,
@@ -52,7 +53,15 @@ def interpret(program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, i
     """
     with entered(program, inputs, sizes, float64=float64) as machine:
         run_block(machine, program.body)
-    return [np.array(machine.arrays[r]) for r in program.outputs]
+    return [_stored(machine.arrays[r], r) for r in program.outputs]
+
+
+def _stored(a: NDArray, ref: Ref) -> NDArray:
+    """A result as an array of its own, of the type that it is stored in."""
+    if not ref.storage.is_half:
+        return np.array(a)
+    bits = np.array(a) if ref.dtype.is_half else to_half(a, ref.storage)
+    return bits.view(ref.storage.numpy)
 
 
 @contextmanager
@@ -62,10 +71,13 @@ def entered(program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, int
     arrays = [np.ascontiguousarray(a).reshape(np.shape(a)) for a in inputs]
     machine = Machine(dims_.solve_dims(program, [a.shape for a in arrays], sizes), float64)
     for ref, a in zip(program.inputs, arrays, strict=True):
-        if a.dtype != ref.dtype.numpy:
-            raise DTypeError("E122", f"{program.name}: {ref.name} is {ref.dtype}, got an array of {a.dtype}",
-                             remedy=f"`.astype(\"{ref.dtype.numpy}\")`")
+        if a.dtype != ref.storage.numpy:
+            raise DTypeError("E122", f"{program.name}: {ref.name} is {ref.storage}, got an array of {a.dtype}",
+                             remedy=f"`.astype(\"{ref.storage.numpy}\")`")
         _check_bounds(program, machine, ref, a)
+        if ref.storage.is_half:
+            a = a.view(np.uint16)
+            a = a if ref.dtype.is_half else from_half(a, ref.storage)
         machine.arrays[ref] = a.astype(machine.dtype(ref.dtype).numpy, copy=False)
     height = max((_height(machine, s) for s in walk_statements(program.body)), default=0)
     with np.errstate(all="ignore"), deep_recursion(1000 + 6 * height):  # calls of Python functions take no C stack

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from pullback.ir.types import DTYPES
+from pullback.ir.types import DTYPES, HALVES
 
 # Words that stand where a name could; all others (build, sum, size, in, ...) are known by their place.
 RESERVED: Final = frozenset({
-    *(d.name for d in DTYPES), *(f"as_{d.name}" for d in DTYPES),
+    *(d.name for d in (*DTYPES, *HALVES)), *(f"as_{d.name}" for d in DTYPES),
     "yield", "return", "let", "true", "false", "inf", "nan",
 })
 

@@ -20,7 +20,7 @@ from pullback.ir.printer import CLAIMS, INFIX, OR, SHIFT
 from pullback.ir.types import DType, dtype_named
 
 _CLAIMS: Final[dict[str, Any]] = {word: claim for claim, word in CLAIMS.items()}
-_DTYPES: Final = frozenset(d.name for d in types.DTYPES)
+_DTYPES: Final = frozenset(d.name for d in (*types.DTYPES, *types.HALVES))
 _OPERATORS: Final = {row: {sign for sign, p in INFIX.items() if p == row} for row in range(OR, SHIFT + 1)}
 _ROWS: Final = {"&&": "logical_and", "||": "logical_or", "==": "equal", "!=": "not_equal", "<": "less",
                 "<=": "less_equal", ">": "greater", ">=": "greater_equal", "|": "bitwise_or", "^": "bitwise_xor",

@@ -49,6 +49,7 @@ def parse_programs(text: str, file: str = "<text>") -> list[Program]:
 class _Parser(ExpressionParser):
     def program(self) -> Program:
         self.dims, self.scope = {}, {}
+        self.stored: dict[Token, DType] = {}
         name = self.word("the name of a program").text
         while self.take("."):
             name += "." + self.word("a name").text
@@ -79,8 +80,7 @@ class _Parser(ExpressionParser):
                        tuple(sizes))
 
     def parameter(self, inputs: list[Ref], sizes: list[str]) -> None:
-        name = self.name("a parameter")
-        bounds = self.bounds()
+        name, bounds = self.marked(self.name("a parameter"))
         self.expect(":")
         if self.take("size"):
             self.dims[name.text] = None
@@ -94,6 +94,12 @@ class _Parser(ExpressionParser):
         if self.take("["):
             self.separated(lambda: shape.append(self.index()), "]")
         return dtype, shape
+
+    def marked(self, name: Token) -> tuple[Token, Bounds]:
+        """What stands behind the name of an array: the type in which it is stored, and its bounds."""
+        if self.take("as"):
+            self.stored[name] = self.dtype()
+        return name, self.bounds()
 
     def bounds(self) -> Bounds:
         if not self.take("in"):
@@ -109,7 +115,7 @@ class _Parser(ExpressionParser):
         """A new array; a name may be given once."""
         if name.text in self.scope or name.text in self.dims:
             raise self.source.error(name, f"{name.text} is already defined", "E303")
-        ref = Ref(name.text, dtype, shape, bounds)
+        ref = Ref(name.text, dtype, shape, bounds, self.stored.get(name))
         self.scope[name.text] = ref
         return ref
 
@@ -140,7 +146,7 @@ class _Parser(ExpressionParser):
         targets: list[Target] = []
         declared: tuple[DType, list[Index]] | None = None
         while True:
-            targets.append((self.name("a statement"), self.bounds()))
+            targets.append(self.marked(self.name("a statement")))
             if not self.take(","):
                 break
         if self.take(":"):
@@ -221,7 +227,7 @@ class _Parser(ExpressionParser):
         pairs: list[tuple[Token, Bounds, Ref]] = []
 
         def state() -> None:
-            name, bounds = self.name("a state"), self.bounds()
+            name, bounds = self.marked(self.name("a state"))
             self.expect("=")
             pairs.append((name, bounds, self.ref(self.name("an array"))))
 

@@ -334,7 +334,7 @@ class _Printer:
     def define(self, r: Ref) -> str:
         """Name an array where it is defined, with its bounds."""
         self.refs[r] = self.names.fresh(r.name)
-        return self.refs[r] + self.bounds(r)
+        return self.refs[r] + (f" as {r.storage}" if r.storage is not r.dtype else "") + self.bounds(r)
 
     def bounds(self, r: Ref) -> str:
         """` in [low, high)` where the range of the values is known."""

@@ -197,7 +197,7 @@ class Substitution:
                 shape = tuple(self.index(d) for d in r.shape)
                 bounds = r.bounds and (self.index(r.bounds[0]), self.index(r.bounds[1]))
                 if shape != r.shape or bounds != r.bounds:
-                    out = Ref(r.name, r.dtype, shape, bounds)
+                    out = Ref(r.name, r.dtype, shape, bounds, r.storage)
             self.refs[r] = out
         return out
 
@@ -226,7 +226,7 @@ class Substitution:
         """A fresh array for a definition, so that a block may be copied more than once."""
         shape = tuple(self.index(d) for d in r.shape)
         bounds = r.bounds and (self.index(r.bounds[0]), self.index(r.bounds[1]))
-        out = Ref(r.name, r.dtype, shape, bounds)
+        out = Ref(r.name, r.dtype, shape, bounds, r.storage)
         self.stand(r, out)
         return out
 

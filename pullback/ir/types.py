@@ -4,16 +4,18 @@ A `DType` is one of a closed set of singletons, so it is compared by identity. P
 array API: within a kind the wider type wins, signed and unsigned meet in a wider signed type, and a mix of
 kinds (bool, integer, floating) is an error that names `astype`; Python numbers are weak and take the other
 operand's dtype, which is decided in `lang`, where the Python number is still seen.
+
+f16 and bf16 are types of storage: arrays that enter and leave a program may have them; what is computed with is f32.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
-Kind = Literal["bool", "signed", "unsigned", "floating"]
+Kind = Literal["bool", "signed", "unsigned", "floating", "half"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -51,6 +53,16 @@ class DType:
         return self.kind == "bool"
 
     @property
+    def is_half(self) -> bool:
+        """Whether it is f16 or bf16, in which arrays are stored and nothing is computed."""
+        return self.kind == "half"
+
+    @property
+    def computed(self) -> DType:
+        """The type in which its elements are computed with: f32 for f16 and bf16, itself for others."""
+        return f32 if self.is_half else self
+
+    @property
     def minimum(self) -> int:
         """Smallest value of an integer type."""
         return -(1 << (self.bits - 1)) if self.kind == "signed" else 0
@@ -64,6 +76,11 @@ class DType:
         """`value` reduced modulo 2**bits into the range of this integer type."""
         value &= (1 << self.bits) - 1
         return value - (1 << self.bits) if self.kind == "signed" and value > self.maximum else value
+
+    @property
+    def title(self) -> str:
+        """What users call it: `float32`."""
+        return "bfloat16" if self.name == "bf16" else str(self.numpy)
 
     def __repr__(self) -> str:
         return self.name
@@ -83,15 +100,18 @@ u32: Final = DType("u32", "unsigned", 32, "uint32_t")
 u64: Final = DType("u64", "unsigned", 64, "uint64_t")
 f32: Final = DType("f32", "floating", 32, "float")
 f64: Final = DType("f64", "floating", 64, "double")
+f16: Final = DType("f16", "half", 16, "uint16_t")
+bf16: Final = DType("bf16", "half", 16, "uint16_t")
 
-DTYPES: Final = (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64)
-_BY_NAME: Final = {d.name: d for d in DTYPES}
+DTYPES: Final = (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64)  # what there is to compute with
+HALVES: Final = (f16, bf16)
+_BY_NAME: Final = {d.name: d for d in (*DTYPES, *HALVES)}
 _NUMPY: Final = {
     d.name: np.dtype({"bool": "bool", "signed": "int", "unsigned": "uint", "floating": "float"}[d.kind]
                      + ("" if d.is_bool else str(d.bits)))
     for d in DTYPES
-}
-_FROM_NUMPY: Final = {d.numpy: d for d in DTYPES}
+} | {"f16": np.dtype("float16"), "bf16": np.dtype("uint16")}  # NumPy has no bfloat16: its bits
+_FROM_NUMPY: Final = {d.numpy: d for d in (*DTYPES, f16)}
 
 
 def dtype_named(name: str) -> DType:
@@ -100,12 +120,22 @@ def dtype_named(name: str) -> DType:
 
 
 def dtype_of(dtype: np.dtype[np.generic]) -> DType | None:
-    """The dtype of a NumPy dtype in native byte order, None if the language has no such type."""
-    return _FROM_NUMPY.get(dtype)
+    """The dtype of a NumPy dtype in native byte order, None if the language has no such type.
+
+    `bfloat16` of the package ml_dtypes is known by its name.
+    """
+    found = _FROM_NUMPY.get(dtype)
+    return bf16 if found is None and dtype.name == "bfloat16" else found
+
+
+def bits_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An array of `bfloat16` as one of its bits, on the same memory; any other as it is."""
+    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
 
 
 def promote(a: DType, b: DType) -> DType | None:
     """The common dtype of two operands by the array API's table; None where the table has none."""
+    a, b = a.computed, b.computed
     if a is b:
         return a
     if (a.is_floating and b.is_floating) or a.kind == b.kind:

@@ -345,7 +345,7 @@ class _Verifier:
         match e:
             case Const():
                 good = isinstance(e.value, bool) == e.dtype.is_bool and const(e.value, e.dtype) is e
-                good = good and isinstance(e.value, float) == e.dtype.is_floating
+                good = good and isinstance(e.value, float) == e.dtype.computed.is_floating
             case Zero():
                 good = True
             case FromIndex():
@@ -362,7 +362,8 @@ class _Verifier:
             case Cast():
                 good = e.dtype is not e.arg.dtype
             case Add() | Mul():
-                good = len(e.args) > 1 and all(a.dtype is e.dtype for a in e.args) and not e.dtype.is_bool
+                good = len(e.args) > 1 and all(a.dtype is e.dtype for a in e.args)
+                good = good and not e.dtype.is_bool and not e.dtype.is_half
             case Bracket():
                 good = bool(e.conds) and e.arg.dtype is e.dtype
             case Select():

@@ -241,6 +241,8 @@ class ArraySpec(Spec):
                 found = self.dtypes[0] if len(self.dtypes) == 1 else None
             if found is None:
                 found = types.f64 if types.f64 in self.dtypes else self.dtypes[-1]
+            if found is types.u16 and types.bf16 in self.dtypes:
+                found = types.bf16  # its bits
             if found not in self.dtypes:
                 raise wrong_dtype(path, self.dtypes, found, value)
             dtype = found
@@ -384,7 +386,7 @@ def _unannotated(value: Any, path: str) -> Leaf:
         if value.weak is not None:
             kind = {"bool": "bool", "integer": "int", "floating": "float"}[value.weak]  # type: ignore[assignment]
             return Leaf(path, kind, value.settled)
-        return Leaf(path, "array", value.strong, tuple(value.extents))
+        return Leaf(path, "array", value.storage, tuple(value.extents))
     if not is_array_like(value):
         # a Python object that is no array is fixed, as `self` of a method is
         return Leaf(path, "static", value=value)
@@ -539,6 +541,8 @@ def _array_spec(annotation: Any, owner: str) -> Spec:
     names = annotation.dtypes if isinstance(annotation.dtypes, tuple | list) else None
     known = _dtypes_by_name()
     dtypes = tuple(d for n, d in known.items() if names is None or n in names)
+    if not dtypes and names is not None:  # those of `Float` are what is computed with
+        dtypes = tuple(d for d in types.HALVES if d.title in names)
     complexes = tuple(d for n, d in _PARTS.items() if names is not None and n in names)
     if not dtypes and not complexes:
         raise DTypeError(

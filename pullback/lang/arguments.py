@@ -105,7 +105,7 @@ def numpy_dtype(array: np.ndarray[Any, Any], path: str) -> DType:
 def argument_type(value: Any, path: str, allowed: Sequence[DType]) -> tuple[DType | None, int]:
     """Dtype and rank of an argument; the dtype is None for Python numbers and weak values."""
     if isinstance(value, Handle):
-        return value.strong, value.rank
+        return value.strong and value.storage, value.rank
     if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
         return None, 0
     array = as_numpy(value, path)
@@ -114,7 +114,7 @@ def argument_type(value: Any, path: str, allowed: Sequence[DType]) -> tuple[DTyp
 
 def dtypes_text(allowed: Sequence[DType]) -> str:
     """`float32 or float64`."""
-    return " or ".join(str(d.numpy) for d in allowed)
+    return " or ".join(d.title for d in allowed)
 
 
 def wrong_dtype(path: str, allowed: Sequence[DType], found: DType, value: Any) -> DTypeError:
@@ -128,8 +128,8 @@ def wrong_dtype(path: str, allowed: Sequence[DType], found: DType, value: Any) -
     module = "pb" if isinstance(value, Handle) else "np"
     return DTypeError(
         "E122",
-        f"{path} has dtype {found.numpy}, its annotation says {wanted}",
-        remedy=f"`{path}.astype({module}.{allowed[-1].numpy})` converts it",
+        f"{path} has dtype {found.title}, its annotation says {wanted}",
+        remedy=f"`{path}.astype({module}.{allowed[-1].title})` converts it",
     )
 
 

@@ -39,8 +39,8 @@ class Array(Handle):
 
     @property
     def dtype(self) -> DType:
-        """The element type."""
-        return self.settled
+        """The element type; of arrays stored as float16 or bfloat16 that, and what is read from them is float32."""
+        return self.storage
 
     @property
     def ndim(self) -> int:

@@ -24,7 +24,7 @@ from pullback.errors import DTypeError
 from pullback.ir import expr, types
 from pullback.ir.types import DType
 from pullback.lang.composite import Composite
-from pullback.lang.elementwise import aligned, broadcast_extents, choose, common_dtype, convert, elementwise
+from pullback.lang.elementwise import aligned, broadcast_extents, choose, common_dtype, convert, dtype_from, elementwise
 from pullback.lang.handle import Handle, Rule, as_array, scalar, type_text, view
 from pullback.lang.subscript import subscript
 from pullback.source import user_position
@@ -310,6 +310,8 @@ def of_type(f: F) -> F:
     @functools.wraps(f)
     def made(*args: Any, dtype: Any = None, **keywords: Any) -> Any:
         wanted = complex_type(dtype)
+        if wanted is None and dtype is not None and dtype_from(dtype).is_half:
+            return convert(f(*args, dtype=dtype_from(dtype).computed, **keywords), dtype)
         complex_arguments = [k for k, a in enumerate(args) if is_complex(a)]
         if wanted is None and not complex_arguments:
             return f(*args, **keywords) if dtype is None else f(*args, dtype=dtype, **keywords)

@@ -19,9 +19,9 @@ _KINDS: Final = {
     "signed integer": ("signed",),
     "unsigned integer": ("unsigned",),
     "integral": ("signed", "unsigned"),
-    "real floating": ("floating",),
+    "real floating": ("floating", "half"),
     "complex floating": (),
-    "numeric": ("signed", "unsigned", "floating"),
+    "numeric": ("signed", "unsigned", "floating", "half"),
 }
 
 
@@ -49,7 +49,7 @@ class IntegerInfo:
 
 def _type_of(x: Any) -> DType:
     if isinstance(x, Handle):
-        return x.settled
+        return x.storage
     return dtype_from(x.dtype if isinstance(x, np.ndarray | np.generic) else x)
 
 
@@ -60,9 +60,12 @@ def finfo(type: Any, /) -> FloatInfo:
     1.1920928955078125e-07
     """
     dtype = _type_of(type)
-    if not dtype.is_floating:
+    if not dtype.computed.is_floating:
         raise DTypeError("E121", f"finfo is about floating-point types, not {dtype}", position=user_position())
-    found: Any = np.finfo(str(dtype.numpy))
+    if dtype is types.bf16:
+        largest = float.fromhex("0x1.fep127")
+        return FloatInfo(16, 2.0**-7, largest, -largest, 2.0**-126, dtype)
+    found: Any = np.finfo(dtype.title)
     eps, largest, smallest, normal = map(float, (found.eps, found.max, found.min, found.smallest_normal))
     return FloatInfo(dtype.bits, eps, largest, smallest, normal, dtype)
 
@@ -106,7 +109,8 @@ def can_cast(from_: Any, to: Any, /) -> bool:
     >>> pb.can_cast(pb.int8, pb.int16), pb.can_cast(pb.int16, pb.int8)
     (True, False)
     """
-    return promote(_type_of(from_), dtype_from(to)) is dtype_from(to)
+    given, wanted = _type_of(from_), dtype_from(to)
+    return given is wanted or promote(given, wanted) is wanted
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
@@ -119,7 +123,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     i16
     """
     weak = [x for x in arrays_and_dtypes if isinstance(x, bool | int | float)]
-    strong = [_type_of(x) for x in arrays_and_dtypes if not isinstance(x, bool | int | float)]
+    strong = [_type_of(x).computed for x in arrays_and_dtypes if not isinstance(x, bool | int | float)]
     common: DType | None = strong[0] if strong else None
     for dtype in strong[1:]:
         common = common and promote(common, dtype)

@@ -26,6 +26,7 @@ from pullback.lang.handle import (
     scalar,
     shape_text,
     type_text,
+    view,
     weak,
 )
 from pullback.lang.ranges import compare, to_index
@@ -355,17 +356,32 @@ def convert(value: object, dtype: object) -> Array:
     if Composite.is_one(value) or Composite.names_type(dtype):
         return Composite.convert(value, dtype)  # type: ignore[no-any-return]
     h, target = as_array(value, "astype"), dtype_from(dtype)
+    if target.is_half:
+        return _stored(h, target)
     if h.weak is not None:
         if target.is_floating or (h.weak == "integer" and target.is_integer):
             return scalar(h.element((), target))
         return scalar(expr.cast(h.element(()), target))
     if h.strong is target:
-        return as_array(h)
+        return as_array(h) if h.stored is None else view(h.extents, target, h.element)
     rule: Rule = lambda indices: expr.cast(h.element(indices), target)
     return scalar(rule(())) if h.rank == 0 else emit(h.extents, rule, "astype")
 
 
-_BY_ALIAS = {str(d.numpy): d for d in types.DTYPES} | {d.name: d for d in types.DTYPES}
+def _stored(h: Handle, target: DType) -> Array:
+    """The array rounded to f16 or bf16, in which it is stored where it is a result."""
+    if h.storage is target:
+        return as_array(h)
+    rule: Rule = lambda indices: expr.rounded(h.element(indices), target)
+    made = scalar(rule(())) if h.rank == 0 else emit(h.extents, rule, "astype")
+    made.stored = target
+    if made.ref is not None:
+        made.ref.storage = target
+    return made
+
+
+_ALL = (*types.DTYPES, *types.HALVES)
+_BY_ALIAS = {d.title: d for d in _ALL} | {d.name: d for d in _ALL}
 
 
 def dtype_from(x: object) -> DType:
@@ -383,7 +399,7 @@ def dtype_from(x: object) -> DType:
             "E122",
             f"{x!r} is not an element type of the language",
             position=user_position(),
-            remedy="one of " + ", ".join(str(d.numpy) for d in types.DTYPES),
+            remedy="one of " + ", ".join(d.title for d in _ALL),
         )
     return found
 

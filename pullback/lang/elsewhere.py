@@ -46,7 +46,7 @@ EQUAL = {
     "fori_loop": "fold",
     "ge": "greater_equal",
     "gt": "greater",
-    "half": "float32",
+    "half": "float16",
     "inner": "vecdot",
     "invert": "bitwise_invert",
     "jacfwd": "jacobian",

@@ -41,7 +41,7 @@ Extent = Any  # int, dim, index handle, or None
 class Handle:
     """An array while tracing. `extents` is its shape as dims; see the module for the rest."""
 
-    __slots__ = ("_dtype", "_rule", "extents", "index", "literal", "make", "name", "position", "ref", "weak")
+    __slots__ = ("_dtype", "_rule", "extents", "index", "literal", "make", "name", "position", "ref", "stored", "weak")
     kind: ClassVar[type[Handle]]
 
     extents: Indices
@@ -52,6 +52,7 @@ class Handle:
     literal: bool | int | float | None
     name: str | None
     position: Position | None
+    stored: DType | None
     _dtype: DType | None
     _rule: Rule
 
@@ -75,6 +76,11 @@ class Handle:
             return self.ref.dtype
         return {"bool": types.bool_, "integer": types.i64}.get(self.weak) or current().default_float
 
+    @property
+    def storage(self) -> DType:
+        """The dtype in which it lies in memory: f16 or bf16 where its elements, when they are read, are f32."""
+        return self.stored or self.settled
+
     def element(self, indices: Indices = (), dtype: DType | None = None) -> Scalar:
         """The element at these indices; `dtype` is what a weak value becomes."""
         if self.make is not None:
@@ -84,7 +90,7 @@ class Handle:
 
 def _blank() -> Array:
     h = object.__new__(Handle.kind)
-    h.ref = h.weak = h.make = h.index = h.literal = h.name = h.position = None
+    h.ref = h.weak = h.make = h.index = h.literal = h.name = h.position = h.stored = None
     return cast("Array", h)
 
 
@@ -92,6 +98,7 @@ def from_ref(ref: Ref) -> Array:
     """The handle of an array of the program."""
     h = _blank()
     h.extents, h._dtype, h.ref, h.name = ref.shape, ref.dtype, ref, ref.name
+    h.stored = ref.storage if ref.storage.is_half else None
     h._rule = lambda indices: current().read(ref, indices)
     return h
 
@@ -187,12 +194,12 @@ def as_array(x: object, what: str = "operand") -> Array:
     if isinstance(x, np.generic):
         dtype = types.dtype_of(x.dtype)
         if dtype is not None:
-            return scalar(expr.const(x.item(), dtype))
+            return scalar(expr.const(x.item(), dtype.computed))
     if isinstance(x, np.ndarray) and x.dtype.kind != "c":
         dtype = types.dtype_of(x.dtype)
         if dtype is not None:
             if x.ndim == 0:
-                return scalar(expr.const(x.item(), dtype))
+                return scalar(expr.const(x.item(), dtype.computed))
             return from_ref(current().capture(x))
         raise DTypeError(
             "E122",
@@ -318,6 +325,7 @@ def ref_of(h: Handle, name: str | None = None) -> Ref:
             return current().whole(h.ref)
     made = emit(h.extents, lambda indices: h.element(indices), name or h.name or "value", h.position or user_position())
     assert made.ref is not None
+    made.ref.storage = h.stored or made.ref.dtype
     return made.ref
 
 
@@ -336,7 +344,7 @@ def type_text(h: Handle) -> str:
     name = {"bool": "a Python bool", "integer": "an index or Python int", "floating": "a Python float"}
     if h.weak is not None:
         return name[h.weak]
-    return f"{h.settled}{shape_text(h.extents) if h.extents else ''}"
+    return f"{h.storage}{shape_text(h.extents) if h.extents else ''}"
 
 
 def describe(h: Handle, fallback: str) -> str:

@@ -41,7 +41,7 @@ from pullback.ir.program import (
     statement_reads,
 )
 from pullback.ir.traverse import Substitution
-from pullback.ir.types import DType, dtype_of, f32, f64
+from pullback.ir.types import DType, bits_of, dtype_of, f32, f64
 from pullback.lang.deferred import Deferred, outline_of
 from pullback.lang.lift import free_variables, lift_statement
 from pullback.lang.naming import captured_name
@@ -164,7 +164,7 @@ class Tracer:
 
     def input(self, name: str, dtype: DType, shape: Sequence[Index]) -> Ref:
         """A new input of the program."""
-        ref = self.define(name, dtype, shape)
+        ref = self.own(Ref(name, dtype.computed, shape, storage=dtype))
         self.inputs.append(ref)
         return ref
 
@@ -172,16 +172,17 @@ class Tracer:
         """A NumPy array from around the function, as a further input; `name` where another function has named it."""
         found = self.captured.get(id(array))
         if found is None:
-            dtype = dtype_of(array.dtype)
-            assert dtype is not None
+            storage = dtype_of(array.dtype)
+            assert storage is not None
+            dtype = storage.computed
             shape = [as_index(int(n)) for n in array.shape]
             bounds = None  # what its integers are now: an index into another array needs no check, as with in_range
             if dtype.is_integer and array.size:
                 bounds = as_index(int(array.min())), as_index(int(array.max()) + 1)
             name = name or captured_name(array) or f"captured_{len(self.captured)}"
-            ref = Ref(name, dtype, shape, bounds)
+            ref = Ref(name, dtype, shape, bounds, storage)
             self._owner[ref] = self.scopes[0]
-            found = self.captured[id(array)] = (ref, array)
+            found = self.captured[id(array)] = (ref, bits_of(array))
         return found[0]
 
     def read(self, ref: Ref, indices: Sequence[Index]) -> Scalar:
@@ -205,7 +206,7 @@ class Tracer:
         assert isinstance(e, Get)
         mine = self.foreign.get(e.ref)
         if mine is None:
-            mine = self.foreign[e.ref] = Ref(e.ref.name, e.ref.dtype, e.ref.shape, e.ref.bounds)
+            mine = self.foreign[e.ref] = Ref(e.ref.name, e.ref.dtype, e.ref.shape, e.ref.bounds, e.ref.storage)
             self._owner[mine] = self.scopes[0]
             self._obligations[mine] = self.parent.obligations(e.ref)
         return expr.get(mine, *e.indices)
@@ -546,5 +547,5 @@ def tracing(tracer: Tracer) -> Iterator[Tracer]:
 
 def default_float(dtypes: Sequence[DType]) -> DType:
     """The dtype of a Python float that meets no other: f32 where all floating inputs are f32, else f64."""
-    floating = {d for d in dtypes if d.is_floating}
+    floating = {d.computed for d in dtypes if d.computed.is_floating}
     return f32 if floating == {f32} else f64

@@ -24,7 +24,7 @@ from itertools import product
 from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Add, Apply, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Select, Zero
+from pullback.ir.expr import Add, Apply, Cast, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Select, Zero
 from pullback.ir.index import Index, Var, as_index, prove_nonnegative
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution, indices_of, rewrite, walk
@@ -144,7 +144,7 @@ def _shape(s: Build, small: int) -> _Shape | None:
     dtype = s.outs[0].dtype
     if not dtype.is_floating or any(not v.extent.is_dim for v in s.vars):
         return None
-    if any(n.dtype is not dtype and n.dtype is not bool_ for v in s.values for n in walk(v)):
+    if any(n.dtype.computed is not dtype and n.dtype is not bool_ for v in s.values for n in walk(v)):
         return None
     reductions = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, Reduce))
     wide = [r for r in reductions if _is_wide(r, small)]
@@ -310,7 +310,11 @@ def possible(e: Scalar, dtype: DType, space: tuple[Var, ...]) -> bool:
         if any(i.data for i in indices_of(n)):
             return False
         match n:
-            case Const() | Get() if n.dtype is dtype:
+            case Const() if n.dtype is dtype:
+                continue
+            case Get() if n.dtype.computed is dtype:
+                continue
+            case Cast() if isinstance(n.arg, Get) and n.arg.dtype.is_half:
                 continue
             case Zero() | Add() | Mul() | Select() if n.dtype is dtype:
                 continue

@@ -59,7 +59,7 @@ class GroupNest:
         def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
             buffer, offset = address(ref, indices)
             if buffer not in flat:
-                flat[buffer] = Ref(buffer.name, ref.dtype, (buffer.elements,))
+                flat[buffer] = Ref(buffer.name, ref.dtype.computed, (buffer.elements,))  # a load converts
                 buffers[flat[buffer]] = buffer
             return expr.get(flat[buffer], offset)
 

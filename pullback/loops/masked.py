@@ -310,7 +310,7 @@ class LaneWriter:
             return self._converted(Binary("&", self.mask(value, kind.dtype), Literal(1, kind), kind), target)
         if target.is_bool:
             return compared("not_equal", [value, Literal(0, Type(source))], source)
-        if source.is_floating and target.is_integer:
+        if source.is_floating and (target.is_integer or (target.is_half and source.bits == 64)):
             raise Declined
         return self._converted(value, target)
 

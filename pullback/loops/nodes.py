@@ -123,7 +123,7 @@ class Literal:
 class Load:
     """buffer[offset], or with several lanes buffer[offset .. offset + lanes - 1] (no alignment is assumed).
 
-    With a mask only its lanes are read; the others are 0.
+    With a mask only its lanes are read; the others are 0. From a buffer of f16 or bf16 a load of f32 converts.
     """
 
     buffer: Buffer
@@ -134,7 +134,7 @@ class Load:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Gather:
-    """One element per lane, from explicit offsets."""
+    """One element per lane, from explicit offsets; it converts as a load does."""
 
     buffer: Buffer
     offsets: tuple[Index, ...]

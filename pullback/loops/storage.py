@@ -83,7 +83,7 @@ class Storage:
 
 def make_buffer(ref: Ref, space: Space, name: str | None = None) -> Buffer:
     """A buffer of the size of an array."""
-    return Buffer(name or ref.name, ref.dtype, ref.shape, space, elements(ref.shape))
+    return Buffer(name or ref.name, ref.storage, ref.shape, space, elements(ref.shape))
 
 
 def assign_storage(program: Program) -> Storage:

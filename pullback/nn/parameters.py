@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pullback.errors import DataError
 from pullback.files import check_place, put_file
+from pullback.ir.halves import from_half
+from pullback.ir.types import bf16
 from pullback.nn.network import Network
 
 __all__ = ["check_writable", "load_parameters", "save_parameters"]
 
+_KINDS: Final = {
+    **{f"{kind}{8 * size}": f"{kind.lower()}{size}" for kind in "FIU" for size in (2, 4, 8)},
+    "I8": "i1", "U8": "u1", "BOOL": "?",
+}  # fmt: skip
 REMEDY = "pass a file that `--save` wrote for this network"
 
 
@@ -67,7 +73,7 @@ def load_parameters(path: str | os.PathLike[str], network: Network, dtype: Any =
     Args:
         path: a file that `save_parameters` wrote.
         network: whose parameters are expected.
-        dtype: the element type wanted; the other floating type is converted.
+        dtype: the element type wanted; other floating types are converted, those of 16 bits too.
     Returns:
         An instance of `network.parameters`.
     Raises:
@@ -75,7 +81,6 @@ def load_parameters(path: str | os.PathLike[str], network: Network, dtype: Any =
             the parameters of another network.
     """
     from safetensors import SafetensorError
-    from safetensors.numpy import load
 
     path = Path(path)
     try:
@@ -83,7 +88,7 @@ def load_parameters(path: str | os.PathLike[str], network: Network, dtype: Any =
     except OSError as error:
         raise DataError("E501", f"{path}: {error.strerror or error}", remedy=REMEDY) from error
     try:
-        arrays = load(content)
+        arrays = _arrays(content)
     except (SafetensorError, ValueError, KeyError) as error:
         raise DataError(
             "E509",
@@ -101,6 +106,18 @@ def load_parameters(path: str | os.PathLike[str], network: Network, dtype: Any =
                 "E509", f"{path}: {name} holds values that are not finite", remedy="train again with a smaller rate"
             )
     return network.parameters(**ordered)
+
+
+def _arrays(content: bytes) -> dict[str, NDArray[Any]]:
+    """The arrays of a file by name; bfloat16, which NumPy has not, as float32."""
+    from safetensors import deserialize
+
+    arrays = {}
+    for name, found in deserialize(content):  # type: ignore[no-untyped-call]
+        kind, shape = found["dtype"], found["shape"]
+        array = np.frombuffer(found["data"], np.uint16 if kind == "BF16" else _KINDS[kind])
+        arrays[name] = (from_half(array, bf16) if kind == "BF16" else array).reshape(shape)
+    return arrays
 
 
 def _differences(network: Network, arrays: dict[str, NDArray[Any]]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from pullback.passes.commute import commute
 from pullback.passes.extremes import read_extremes
 from pullback.passes.fuse import fuse
 from pullback.passes.gather import gather_neighbours
+from pullback.passes.halves import store_halves
 from pullback.passes.hoist import hoist_small
 from pullback.passes.narrow import narrow_positions
 from pullback.passes.operands import separate_operands
@@ -62,6 +63,7 @@ class Stage:
 
 
 PASSES = (
+    Pass("halves", "arrays of 16 bits are converted where they are read and written", store_halves),
     Pass("rules", "derivatives are taken: functions with rules of their own are like others", inline_rules),
     Pass("loops", "loops of no step, of one, or with states that stay are none", simplify_loops),
     Pass("algebra", "integers' ring rules, and what a test says in its branches", simplify_algebra),
@@ -93,7 +95,7 @@ PASSES = (
 )
 
 # Statements stay as written.
-DEBUG_PASSES = tuple(p for p in PASSES if p.name in ("rules", "checkpoints", "dead", "sort"))
+DEBUG_PASSES = tuple(p for p in PASSES if p.name in ("halves", "rules", "checkpoints", "dead", "sort"))
 
 
 def optimise(program: Program, dims: Mapping[str, int], levels: int = 1, for_memory: bool = False) -> Program:

@@ -68,7 +68,7 @@ class _Batch:
     def lifted(self, r: Ref) -> Ref:
         """The batched form of an array, made when it is first met."""
         if r not in self.new:
-            self.new[r] = Ref(r.name, r.dtype, (*(v.extent for v in self.axes), *r.shape), r.bounds)
+            self.new[r] = Ref(r.name, r.dtype, (*(v.extent for v in self.axes), *r.shape), r.bounds, r.storage)
         return self.new[r]
 
     def lead(self) -> tuple[Var, ...]:
@@ -88,7 +88,7 @@ class _Batch:
         if r in self.new:
             return self.new[r]
         lead, own = self.lead(), tuple(Var(f"i{k}", d) for k, d in enumerate(r.shape))
-        out = Ref(r.name, r.dtype, (*(v.extent for v in lead), *r.shape), r.bounds)
+        out = Ref(r.name, r.dtype, (*(v.extent for v in lead), *r.shape), r.bounds, r.storage)
         statements.append(Build((out,), (*lead, *own), (expr.get(r, *own),)))
         return out
 

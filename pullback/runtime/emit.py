@@ -12,6 +12,7 @@ from pullback.codegen.names import Style
 from pullback.errors import CompilerError
 from pullback.ir.dims import determined_dims, needed_conditions
 from pullback.ir.expr import in_order
+from pullback.ir.halves import elements_of
 from pullback.ir.index import Cond
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program, print_statement
@@ -222,7 +223,8 @@ def with_constants(lowered: Lowered, program: Program) -> Lowered:
     """
     captured = program.notes.get("captured", ())
     buffers = lowered.function.inputs[len(lowered.function.inputs) - len(captured) :]
-    constants = {b: a.ravel().tolist() for b, a in zip(buffers, captured, strict=True) if is_constant(a)}
+    constant = [(b, a) for b, a in zip(buffers, captured, strict=True) if is_constant(a)]
+    constants = {b: elements_of(a, b.dtype).ravel().tolist() for b, a in constant}
     return replace(lowered, function=replace(lowered.function, constants=constants))
 
 

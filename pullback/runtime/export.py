@@ -21,10 +21,11 @@ from pullback.codegen.sizes import TOO_LARGE, WRONG_DIMS
 from pullback.errors import IndexRangeError, ShapeError
 from pullback.files import put_file
 from pullback.ir.dims import holds
+from pullback.ir.halves import c_of, elements_of, to_half
 from pullback.ir.interpret import interpret
 from pullback.ir.program import Program
 from pullback.ir.traverse import specialise
-from pullback.ir.types import f64
+from pullback.ir.types import DType, f64
 from pullback.loops.nodes import Buffer, Site
 from pullback.loops.storage import make_buffer
 from pullback.runtime.buffer import NDArray, extents, prepared
@@ -32,7 +33,7 @@ from pullback.runtime.emit import Lowered, is_constant, lower_program, print_low
 
 SAMPLES: Final = 32
 EMBEDDED: Final = 4096  # elements of reference inputs that the example may hold
-TOLERANCE: Final = {"f32": 2e-3, "f64": 1e-7}
+TOLERANCE: Final = {"bf16": 2e-2, "f16": 3e-3, "f32": 2e-3, "f64": 1e-7}
 SMALL: Final = (9, 11, 10, 5, 3, 7, 4, 6, 2, 1, 8, 12, 16)  # dims of an example
 MOST_CHOICES: Final = 100_000
 _MULTIPLIER: Final = 2654435761
@@ -98,6 +99,8 @@ def _made_up(b: Buffer, seed: int, modulus: int | None, low: int) -> NDArray:
         values = mixed.astype(np.float64) / 2147483648.0 - 1.0
     else:
         values = (mixed >> np.uint64(8)) % np.uint64(modulus) + np.uint64(low)
+    if b.dtype.is_half:
+        return to_half(values.astype(np.float32), b.dtype).view(b.dtype.numpy).reshape(shape)
     return values.astype(b.dtype.numpy).reshape(shape)
 
 
@@ -280,20 +283,20 @@ def _example(program: Program, source: CSource, lowered: Lowered, dims: Mapping[
         arguments.append(variable)
         count = max(a.size, 1)
         if rule is None:
-            given = ", ".join(literal(v.item(), r.dtype)[0] for v in a.reshape(-1)) or "0"
-            lines.append(f"static const {r.dtype.c} {variable}[{count}] = {{{_folded(given)}}}; /* {r.name} */")
+            given = ", ".join(literal(v.item(), r.storage)[0] for v in elements_of(a, r.storage).reshape(-1)) or "0"
+            lines.append(f"static const {r.storage.c} {variable}[{count}] = {{{_folded(given)}}}; /* {r.name} */")
             continue
-        lines.append(f"static {r.dtype.c} {variable}[{count}]; /* {r.name} */")
+        lines.append(f"static {r.storage.c} {variable}[{count}]; /* {r.name} */")
         seed, modulus, low = rule
         value = f"mixed(i + {seed})"
         value = f"{value} / 2147483648.0 - 1.0" if modulus is None else f"({value} >> 8) % {modulus} + {low}"
-        body.append(f"for (uint32_t i = 0; i < {a.size}; ++i) {variable}[i] = ({r.dtype.c})({value});")
+        body.append(f"for (uint32_t i = 0; i < {a.size}; ++i) {variable}[i] = {_converted(value, r.storage)};")
     checks: list[str] = []
     for k, (b, a) in enumerate(zip(f.outputs, outputs, strict=True)):
         variable = f"output{k}"
         arguments.append(variable)
         lines.append(f"static {b.dtype.c} {variable}[{max(a.size, 1)}]; /* {b.name} */")
-        flat = a.reshape(-1)
+        flat = elements_of(a, b.dtype).reshape(-1)
         picked = sorted({int(i) for i in np.linspace(0, flat.size - 1, min(SAMPLES, flat.size))}) if flat.size else []
         if not picked:
             continue
@@ -303,13 +306,21 @@ def _example(program: Program, source: CSource, lowered: Lowered, dims: Mapping[
         lines.append(f"static const uint32_t position{k}[{len(picked)}] = {{{_folded(positions)}}};")
         lines.append(f"static const double wanted{k}[{len(picked)}] = {{{_folded(wanted)}}};")
         checks.append(f"for (int i = 0; i < {len(picked)}; ++i) {{")
-        checks.append(f"    double got = (double){variable}[position{k}[i]];")
+        read = f"{variable}[position{k}[i]]"
+        read = f"{c_of(b.dtype, b.dtype.computed)[0]}({read})" if b.dtype.is_half else read
+        checks.append(f"    double got = (double){read};")
         checks.append(f"    if (!close_to(got, wanted{k}[i], {tolerance})) {{")
         checks.append(f'        printf("{b.name}[%u] is %.9g, not %.9g\\n",')
         checks.append(f"               (unsigned)position{k}[i], got, wanted{k}[i]);")
         checks.append("        ++wrong;")
         checks.append("    }")
         checks.append("}")
+    refs = [r for r, rule in zip(program.inputs, rules, strict=True) if rule is not None]
+    pairs = [(r.dtype, r.storage) for r in refs] + [(r.storage, r.dtype) for r in program.outputs]
+    converting = dict(d for pair in pairs if pair[0] is not pair[1] for d in c_of(*pair)[1])
+    if converting:
+        lines[1:1] = ["#include <stdint.h>", "#include <string.h>"]
+        lines += ["", *(text.rstrip("\n") for text in converting.values())]
     arguments += [*numbers, f"{macro}_ALIGNED(arena)"]
     if source.sites:
         arguments.append("0")
@@ -327,6 +338,11 @@ def _example(program: Program, source: CSource, lowered: Lowered, dims: Mapping[
               f'    printf("{name}: %d numbers differ from the reference\\n", wrong);',
               "    return wrong != 0;", "}", ""]
     return "\n".join(lines)
+
+
+def _converted(value: str, dtype: DType) -> str:
+    """A number in C as an element of an array of this type."""
+    return f"{c_of(dtype.computed, dtype)[0]}({value})" if dtype.is_half else f"({dtype.c})({value})"
 
 
 def _folded(text: str, width: int = 100) -> str:

@@ -514,7 +514,7 @@ DTypeError [E122] 'float128x' is not an element type of the language
   --> user.py:3:12
    |     return x.astype("float128x")
    |            ^^^^^^^^^^^^^^^^^^^^^
-  try: one of bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64      See `pullback explain-error E122`
+  try: one of bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64, float16, bfloat16      See `pullback explain-error E122`
 ''',
     ),
     (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from pathlib import Path
@@ -13,6 +14,8 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from pullback.errors import DataError
+from pullback.ir.halves import to_half
+from pullback.ir.types import bf16, f16
 from pullback.nn.network import Network
 from pullback.nn.parameters import check_writable, load_parameters, save_parameters
 
@@ -126,3 +129,18 @@ def test_values_that_are_not_finite(tmp_path: Path) -> None:
     save_parameters(tmp_path / "p", NETWORK, broken)
     with pytest.raises(DataError, match=r"E509.*k holds values that are not finite"):
         load_parameters(tmp_path / "p", NETWORK)
+
+
+@pytest.mark.parametrize("kind", ["F16", "BF16"])
+def test_arrays_of_16_bits_are_converted(tmp_path: Path, kind: str) -> None:
+    stored = {name: to_half(a, f16 if kind == "F16" else bf16) for name, a in some()._asdict().items()}
+    header, content = {}, b""
+    for name, bits in stored.items():
+        end = len(content) + bits.nbytes
+        header[name] = {"dtype": kind, "shape": bits.shape, "data_offsets": [len(content), end]}
+        content += bits.tobytes()
+    text = json.dumps(header).encode()
+    (tmp_path / "p").write_bytes(len(text).to_bytes(8, "little") + text + content)
+    again = load_parameters(tmp_path / "p", NETWORK)
+    for new, old in zip(again, some(), strict=True):
+        np.testing.assert_allclose(new, old, rtol=2**-11 if kind == "F16" else 2**-8)

@@ -1,0 +1,57 @@
+"""Arrays that lie in memory in 16 bits are converted where they are read, and where results are written.
+
+Before    f(x: f32[N] as f16) { y as f16 = build i < N { f32(f16(x[i] * 2)) } return y }
+After     f(x: f16[N]) { y = build i < N { f16(f32(x[i]) * 2) } return y }
+
+Up to here every array is what is computed with, so that no derivative and no rule knows of f16 and bf16. From here on
+an element of such an array stands under a conversion to f32, and what is stored in one under one from f32. An input
+that a loop or a choice takes whole is converted before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pullback.ir import expr
+from pullback.ir.expr import Ref, Scalar
+from pullback.ir.index import Index, Var
+from pullback.ir.program import Block, Build, Program, Statement, blocks_of, walk_statements, whole_reads
+from pullback.ir.traverse import Substitution
+from pullback.rewrite.fired import fired
+
+
+def store_halves(program: Program) -> Program:
+    """The program with inputs and results of the types in which they are stored."""
+    halves = {r: Ref(r.name, r.storage, r.shape) for r in program.inputs if r.storage is not r.dtype}
+    if not halves and all(r.storage is r.dtype for r in program.outputs):
+        return program
+    whole = {r for s in walk_statements(program.body) for b in blocks_of(s) for r in b.results}
+    whole.update(r for s in walk_statements(program.body) for r in whole_reads(s))
+    before: list[Statement] = []
+    wide = {r: _converted(halves[r], r.dtype, before) for r in halves if r in whole}
+
+    def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+        if ref in halves and ref not in wide:
+            fired("halves.read")
+            return expr.cast(expr.get(halves[ref], *indices), ref.dtype)
+        return expr.get(ref, *indices)
+
+    body = Substitution(refs=dict(wide), get=element).block(program.body)
+    after: list[Statement] = []
+    results = []
+    for old, r in zip(program.outputs, body.results, strict=True):
+        if old.storage is old.dtype:
+            results.append(r if r not in halves else _converted(halves[r], r.dtype, after))
+        else:
+            fired("halves.store")
+            results.append(_converted(halves.get(old, r), old.storage, after))
+    block = Block((*before, *body.statements, *after), tuple(results))
+    return replace(program, inputs=tuple(halves.get(r, r) for r in program.inputs), body=block)
+
+
+def _converted(r: Ref, dtype: expr.DType, statements: list[Statement]) -> Ref:
+    """The array in another type, as a statement."""
+    variables = tuple(Var(f"i{k}", d) for k, d in enumerate(r.shape))
+    out = Ref(r.name, dtype, r.shape)
+    statements.append(Build((out,), variables, (expr.cast(expr.get(r, *variables), dtype),)))
+    return out
