@@ -157,7 +157,7 @@ class Batched(Derived):
     """The function over a further axis of its arguments."""
 
     def __init__(self, base: Function, in_axes: Axes, out_axes: Axes, position: Position | None) -> None:
-        super().__init__(base, "vmap", position)
+        super().__init__(base, "vmap", position, "{f} for each element of a batch.")
         self.in_axes = in_axes
         self.out_axes = out_axes
 

@@ -38,7 +38,8 @@ class Compressed(Derived):
     """`(*args, seeds) -> tuple of tuples`: for each seed what the derivative makes of each of its rows."""
 
     def __init__(self, base: Function, wrt: Wrt | None, mode: Direction, position: Position | None) -> None:
-        super().__init__(base, f"compressed_{mode}", position)
+        about = "{f}: rows or columns of its Jacobian with respect to {x}, added up."
+        super().__init__(base, f"compressed_{mode}", position, about, wrt)
         self.wrt = wrt
         self.mode = mode
 

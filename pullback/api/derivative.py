@@ -8,6 +8,7 @@ from typing import Any
 from pullback.api.direction import Wrt, chosen, pair, selection, substituted, tuple_of, unique
 from pullback.api.function import Function, function
 from pullback.api.mistakes import public
+from pullback.api.shown import ShownSignature, made_of
 from pullback.api.signature import Parameter, Signature
 from pullback.api.traced import Traced, derived
 from pullback.errors import DerivativeError
@@ -24,13 +25,17 @@ class Gradient(Function):
     """The gradient of a function whose result is one floating-point number."""
 
     is_derivative = True
+    __signature__ = ShownSignature()
 
     def __init__(
         self, base: Function, wrt: Wrt | None, has_aux: bool, with_value: bool, position: Position | None
     ) -> None:
         super().__init__(base.python)
         self.base = base
-        self.name = f"{base.name}_{'value_and_grad' if with_value else 'grad'}"
+        if with_value:
+            made_of(self, base, f"{base.name}_value_and_grad", "{f} and its gradient with respect to {x}.", wrt)
+        else:
+            made_of(self, base, f"{base.name}_grad", "The gradient of {f} with respect to {x}, shaped like {x}.", wrt)
         self.wrt = wrt
         self.has_aux = has_aux
         self.with_value = with_value

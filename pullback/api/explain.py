@@ -44,6 +44,9 @@ class Explanation:
     def __str__(self) -> str:
         return self.markdown() if self.format == "markdown" else self.text()
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def text(self) -> str:
         """The derivation, then each stage, as plain text."""
         parts = []

@@ -20,9 +20,10 @@ from pullback.api.explain import Explanation, Format, derive, explain
 from pullback.api.fast import Shortcut, arrangement, collect
 from pullback.api.mistakes import out_of_memory, present, public
 from pullback.api.recent import Recent
+from pullback.api.shown import function_html
 from pullback.api.signature import Parameter, Signature, bind, name_of, parameters_of, signature_of
 from pullback.api.traced import Traced, trace
-from pullback.api.typetext import program_type
+from pullback.api.typetext import TypeText, program_type
 from pullback.api.versions import Versions
 from pullback.clock import stage
 from pullback.errors import ShapeError, TraceError
@@ -400,7 +401,7 @@ class Function:
     # Looking ------------------------------------------------------------------------------------------------
 
     @property
-    def type(self) -> str:
+    def type(self) -> TypeText:
         """The type with its dims: `(x: f32[N, M], w: f32[M]) -> f32[N]`, and what the dims must fulfil.
 
         >>> from jaxtyping import Float64
@@ -614,6 +615,9 @@ class Function:
             return f"<pullback function {self.name}{self.type}>"
         except Exception:
             return f"<pullback function {self.name}>"
+
+    def _repr_html_(self) -> str:
+        return function_html(self)
 
     def __reduce__(self) -> Any:
         return reduced(self, self.made_by, (_remade, (self.python,), self._options))

@@ -13,6 +13,7 @@ from pullback.api.direction import Wrt, selection
 from pullback.api.function import Function
 from pullback.api.mistakes import public
 from pullback.api.modes import Derived, as_function
+from pullback.api.shown import made_of
 from pullback.api.signature import Signature
 from pullback.api.sparse import SparseDerivative, sparse_hessian, sparse_jacobian
 from pullback.api.traced import Traced
@@ -35,7 +36,8 @@ class Jacobian(Derived):
     """All derivatives of all results, axes of the result first."""
 
     def __init__(self, base: Function, wrt: Wrt | None, mode: Mode, position: Position | None) -> None:
-        super().__init__(base, "jacobian", position)
+        about = "The Jacobian of {f} with respect to {x}: axes of the result, then of {x}."
+        super().__init__(base, "jacobian", position, about, wrt)
         self.wrt = wrt
         self.mode = mode
 
@@ -225,7 +227,9 @@ def hessian(
 
     def make() -> Function:
         made = Jacobian(grad(base, wrt), wrt, "forward", user_position())
-        made.name, made.what = f"{base.name}_hessian", f"hessian({base.name})"
+        about = "The Hessian of {f} with respect to {x}: second derivatives, dense."
+        made_of(made, base, f"{base.name}_hessian", about, wrt)
+        made.what = f"hessian({base.name})"
         return made
 
     return base.once(("hessian", wrt), make)

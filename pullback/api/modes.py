@@ -15,6 +15,7 @@ from pullback.api.derivative import grad
 from pullback.api.direction import ArgumentsSpec, DirectionSpec, Slot, Wrt, selection
 from pullback.api.function import Function, function
 from pullback.api.mistakes import public
+from pullback.api.shown import ShownSignature, made_of
 from pullback.api.signature import Parameter, Signature, signature_of
 from pullback.api.traced import Traced, derived
 from pullback.ir import expr
@@ -37,11 +38,14 @@ class Derived(Function):
     """
 
     is_derivative = True
+    __signature__ = ShownSignature()
 
-    def __init__(self, base: Function, mode: str, position: Position | None) -> None:
+    def __init__(
+        self, base: Function, mode: str, position: Position | None, about: str, wrt: Wrt | None = None
+    ) -> None:
         super().__init__(base.python)
         self.base = base
-        self.name = f"{base.name}_{mode}"
+        made_of(self, base, f"{base.name}_{mode}", about, wrt)
         self.what = f"{mode}({base.name})"
         self.position = position
 
@@ -91,6 +95,9 @@ class Derived(Function):
         return derived(base, self.name, body, what, inputs, outputs, direction.unique(names), structure, leaves, notes)
 
 
+_JVP = "{f}, and its derivative at `primals`, all arguments as a tuple, in the direction `tangents`."
+
+
 class JacobianVector(Derived):
     """`(primals, tangents) -> (out, tangent)`."""
 
@@ -138,7 +145,7 @@ class VectorJacobian(Derived):
     """`(*args, cotangent) -> (out, cotangents)`."""
 
     def __init__(self, base: Function, wrt: Wrt | None, position: Position | None) -> None:
-        super().__init__(base, "vjp", position)
+        super().__init__(base, "vjp", position, "{f}, and a cotangent of its result times its derivatives.", wrt)
         self.wrt = wrt
 
     def _find_parameters(self) -> list[Parameter]:
@@ -190,7 +197,7 @@ class HessianVector(Derived):
     """`(args, v) -> H v`, forward over reverse."""
 
     def __init__(self, base: Function, wrt: Wrt | None, position: Position | None) -> None:
-        super().__init__(base, "hvp", position)
+        super().__init__(base, "hvp", position, "The Hessian of {f} with respect to {x} times a direction `v`.", wrt)
         self.wrt = wrt
         self.gradient = grad(base, wrt)
 
@@ -282,7 +289,7 @@ def jvp(f: Callable[..., Any]) -> Function:
     (6.0, 3.0)
     """
     base = as_function(f)
-    return base.once(("jvp",), lambda: JacobianVector(base, "jvp", user_position()))
+    return base.once(("jvp",), lambda: JacobianVector(base, "jvp", user_position(), _JVP))
 
 
 @public

@@ -16,10 +16,11 @@ from pullback.api.derivative import grad
 from pullback.api.direction import Wrt
 from pullback.api.function import Function
 from pullback.api.modes import Derived, as_function
-from pullback.api.signature import Signature
+from pullback.api.shown import ShownSignature, function_html, made_of
+from pullback.api.signature import Parameter, Signature
 from pullback.api.sparse_matrix import SparseMatrix
 from pullback.api.traced import Traced
-from pullback.api.typetext import arrow
+from pullback.api.typetext import TypeText, arrow
 from pullback.errors import DerivativeError
 from pullback.ir import expr, types
 from pullback.ir.expr import Ref
@@ -73,7 +74,7 @@ class Entries(Derived):
     """The entries of sparse derivatives as a traced function: for each result and parameter the terms."""
 
     def __init__(self, base: Function, wrt: Wrt | None, mode: Mode, name: str, position: Position | None) -> None:
-        super().__init__(base, name, position)
+        super().__init__(base, name, position, "The entries of a sparse derivative of {f} with respect to {x}.", wrt)
         self.wrt = wrt
         self.mode = mode
 
@@ -123,11 +124,25 @@ class SparseDerivative:
 
     is_derivative = True
     made_by: Recipe | None = None
+    __signature__ = ShownSignature()
+    name: str
 
     def __init__(self, entries: Entries, colours: Coloured) -> None:
         self.entries = entries
         self.colours = colours
         self.by_colours = False
+        self.python = entries.python
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """The parameters of the function."""
+        return self.entries.parameters
+
+    def __repr__(self) -> str:
+        return f"<sparse derivative {self.name}{self.type}>"
+
+    def _repr_html_(self) -> str:
+        return function_html(self)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """The matrices at these arguments: for one result and one parameter a matrix, else trees of them."""
@@ -151,7 +166,7 @@ class SparseDerivative:
         return self
 
     @property
-    def type(self) -> str:
+    def type(self) -> TypeText:
         """The type with its dims: `(x: f64[N]) -> sparse f64[N, N]`, with the numbers of elements."""
         of = self.entries
         signature, base = of.base.determined()
@@ -188,9 +203,12 @@ def _once(base: Function, key: tuple[Any, ...], how: How, make: Callable[[], Any
         of, what, mode, symmetric = make()
         position = user_position()
         entries = Entries(of, key[1], mode, key[0], position)
-        entries.name, entries.what = f"{base.name}_{key[0]}", what
+        name = f"{base.name}_{key[0]}"
+        entries.name, entries.what = name, what
         found = SparseDerivative(entries, Coloured(of, key[1], mode, what, symmetric, position))
         found.by_colours = how == "coloured"
+        about = f"The {key[0].capitalize()} of {{f}} with respect to {{x}} as a sparse matrix."
+        made_of(found, base, name, about, key[1])
         return found
 
     return base.once(("sparse", *key), both)

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ShapeError
+from pullback.tables import html_table
 
+SHOWN = 12  # entries in a notebook
 NDArray = np.ndarray[Any, Any]
 
 
@@ -57,6 +59,11 @@ class SparseMatrix:
     def __repr__(self) -> str:
         rows, columns = self.shape
         return f"<SparseMatrix of {rows} x {columns} elements with {self.nnz} entries, {self.dtype}>"
+
+    def _repr_html_(self) -> str:
+        shown = [(str(r), str(c), f"{v:.6g}") for r, c, v in zip(self.rows[:SHOWN], self.columns, self.values)]
+        more = [("⋮", "⋮", "⋮")] if self.nnz > SHOWN else []
+        return html_table([("row", "column", "value"), *shown, *more], right=(0, 1, 2), caption=repr(self)[1:-1])
 
     def __matmul__(self, other: Any) -> NDArray:
         """The product with a vector, or with the columns of a matrix.

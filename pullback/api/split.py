@@ -91,7 +91,7 @@ class Forward(Derived):
     """`(*args) -> (out, residuals)`."""
 
     def __init__(self, parts: _Parts, position: Position | None) -> None:
-        super().__init__(parts.base, "forward", position)
+        super().__init__(parts.base, "forward", position, "{f}, and what its backward part needs.")
         self.parts = parts
 
     def _trace(self, signature: Signature) -> Traced:
@@ -125,7 +125,8 @@ class Backward(Derived):
     """`(residuals, cotangent) -> cotangents`."""
 
     def __init__(self, parts: _Parts, position: Position | None) -> None:
-        super().__init__(parts.base, "backward", position)
+        about = "The cotangents of the arguments of {f}, by what its forward part kept."
+        super().__init__(parts.base, "backward", position, about)
         self.parts = parts
 
     def _find_parameters(self) -> list[Parameter]:

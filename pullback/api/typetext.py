@@ -10,21 +10,45 @@ from pullback.ir.expr import Ref
 from pullback.ir.index import cond
 from pullback.lang.annotations import Leaf
 from pullback.lang.tree import Structure
+from pullback.tables import html_table
 
 
-def program_type(parameters: Sequence[Parameter], signature: Signature, traced: Traced) -> str:
+class TypeText(str):
+    """A type as text, and as a table in a notebook."""
+
+    arguments: Sequence[tuple[str, str]]
+    result: str
+    where: str
+
+    @classmethod
+    def of(cls, arguments: Sequence[tuple[str, str]], result: str, where: str) -> TypeText:
+        """The type of these arguments, each a name and a type, and of this result."""
+        made = cls(f"({', '.join(f'{n}: {t}' for n, t in arguments)}) -> {result}{where}")
+        made.arguments, made.result, made.where = arguments, result, where
+        return made
+
+    def html(self, caption: str = "") -> str:
+        """The table."""
+        rows = [("", "type"), *self.arguments, ("→", f"{self.result}{self.where}")]
+        return html_table(rows, caption=caption)
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+
+def program_type(parameters: Sequence[Parameter], signature: Signature, traced: Traced) -> TypeText:
     """`(x: f32[N, M], n: N) -> f32[N] where N >= M`."""
     return arrow(parameters, signature, traced, traced.structure, [ref_type(r) for r in traced.known.outputs])
 
 
 def arrow(
     parameters: Sequence[Parameter], signature: Signature, traced: Traced, structure: Structure, results: Sequence[str]
-) -> str:
+) -> TypeText:
     """The type of a function of these parameters with results of its own, given as text."""
     refs = iter(traced.known.inputs)
-    parts = []
+    arguments = []
     for p, given, leaves in zip(parameters, signature.structures, signature.leaves):
-        parts.append(f"{p.name}: {_tree(given, iter([_leaf(leaf, refs) for leaf in leaves]))}")
+        arguments.append((p.name, _tree(given, iter([_leaf(leaf, refs) for leaf in leaves]))))
     result = _tree(structure, iter(results))
     own = [
         c
@@ -32,7 +56,7 @@ def arrow(
         if c not in {cond(">=", e - 1) for r in traced.known.inputs for e in r.shape}
     ]
     where = " where " + ", ".join(map(str, own)) if own else ""
-    return f"({', '.join(parts)}) -> {result}{where}"
+    return TypeText.of(arguments, result, where)
 
 
 def ref_type(r: Ref) -> str:

@@ -49,6 +49,12 @@ class Derivation:
     def __str__(self) -> str:
         return self.text()
 
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _repr_markdown_(self) -> str:
+        return self.markdown()
+
 
 def _text_section(s: Section) -> str:
     return "\n".join([s.title, *(_text_line(line) for line in s.lines)])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from pullback.loops.memory import Lifetimes, MemoryPlan, accesses
 from pullback.loops.nodes import Buffer, Call, Comment, Copy, Fill, For, Function, If, Loop, Parallel, Stmt
+from pullback.tables import html_note, html_table, text_table
 
 Build = Literal["call", "export"]
 NAME, MATHEMATICS = 28, 44  # characters that are shown of a statement's name and of its mathematics
@@ -107,10 +108,21 @@ class MemoryTable:
         return {self.mode: self.peak_bytes} if self.find_peaks is None else self.find_peaks()
 
     def __str__(self) -> str:
-        return "\n".join([*self._arguments(), "", *self._statements(), "", *self._foot()])
+        tables = (text_table(rows, right) for rows, right in self._tables())
+        return "\n".join([line for table in tables for line in (*table, "")] + self._foot())
 
-    def _arguments(self) -> list[str]:
-        rows = [("inputs", "dims", "bytes")]
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return "\n".join([*(html_table(rows, right) for rows, right in self._tables()), html_note(*self._foot())])
+
+    def _tables(self) -> tuple[tuple[list[tuple[str, ...]], tuple[int, ...]], ...]:
+        """Arguments, then statements: rows, and which columns are numbers."""
+        return (self._arguments(), (2,)), (self._statements(), (3, 4, 5, 6))
+
+    def _arguments(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = [("inputs", "dims", "bytes")]
         rows += [(f"  {r.name}", r.dims, f"{r.bytes:,}") for r in self.inputs]
         rows.append(("outputs", "", ""))
         rows += [(f"  {r.name}" + " (in place)" * (r.name in self.in_place), r.dims, f"{r.bytes:,}")
@@ -118,11 +130,10 @@ class MemoryTable:
         if self.constants:
             rows.append(("constants", "", ""))
         rows += [(f"  {r.name}", r.dims, f"{r.bytes:,}") for r in self.constants]
-        return aligned(rows, right=(2,))
+        return rows
 
-    def _statements(self) -> list[str]:
-        head = ("statement", "", "dims", "workspace", "allocated", "live", "total", "")
-        rows = [head]
+    def _statements(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = [("statement", "", "dims", "workspace", "allocated", "live", "total", "")]
         most = self.live_bytes
         marked = False
         for r in self.statements:
@@ -131,7 +142,7 @@ class MemoryTable:
             workspace, allocated = (f"{n:,}" if n else "" for n in (r.workspace, r.allocated))
             rows.append(("  " * r.depth + r.name, r.mathematics, r.dims, workspace, allocated, f"{r.live:,}",
                          f"{r.total:,}", "<- peak" if peak else ""))
-        return aligned(rows, right=(3, 4, 5, 6))
+        return rows
 
     def _foot(self) -> list[str]:
         unused = self.peak_bytes - self.live_bytes
@@ -146,15 +157,6 @@ class MemoryTable:
         if self.find_peaks is not None:
             out.append("modes " + ", ".join(f"{mode} {n:,}" for mode, n in self.peaks.items()))
         return out
-
-
-def aligned(rows: Sequence[tuple[str, ...]], right: tuple[int, ...]) -> list[str]:
-    """Lines with columns two spaces apart, the head underlined."""
-    widths = [max(len(r[k]) for r in rows) for k in range(len(rows[0]))]
-    lines = ["  ".join(c.rjust(w) if k in right else c.ljust(w) for k, (c, w) in enumerate(zip(r, widths))).rstrip()
-             for r in rows]
-    lines.insert(1, "  ".join("-" * w for w in widths).rstrip())
-    return lines
 
 
 def memory_table(function: Function, memory: MemoryPlan, mode: str = "fastest",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pullback.ir.index import Index
 from pullback.loops.memory import MemoryPlan
 from pullback.loops.nodes import Buffer, Function
+from pullback.tables import html_note, html_table, text_table
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,19 @@ class SizeTable:
         return self.plan.bytes_at(dims)
 
     def __str__(self) -> str:
-        cells = [("statement", "dims", "bytes", "where"), *((r.name, r.dims, str(r.bytes), r.space) for r in self.rows)]
-        widths = [max(len(row[k]) for row in cells) for k in range(4)]
-        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]
-        lines.insert(1, "  ".join("-" * w for w in widths))
-        return "\n".join([*lines, f"peak {self.peak} bytes in the arena"])
+        return "\n".join([*text_table(self._rows()), self._foot()])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows()) + html_note(self._foot())
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [("statement", "dims", "bytes", "where"), *((r.name, r.dims, str(r.bytes), r.space) for r in self.rows)]
+
+    def _foot(self) -> str:
+        return f"peak {self.peak} bytes in the arena"
 
 
 def size_table(function: Function, memory: MemoryPlan) -> SizeTable:

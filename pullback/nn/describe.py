@@ -14,10 +14,11 @@ from numpy.typing import DTypeLike
 import pullback as pb
 from pullback.errors import ShapeError
 from pullback.ir.program import Block, Program
-from pullback.loops.memory_table import MemoryTable, aligned
+from pullback.loops.memory_table import MemoryTable
 from pullback.nn.types import function_types
 from pullback.passes.operations import operation_count
 from pullback.source import user_position
+from pullback.tables import html_note, html_table, text_table
 
 if TYPE_CHECKING:
     from pullback.nn.layer import Layer
@@ -81,14 +82,26 @@ class Description:
         return {what: {mode: _arena(f, mode) for mode in MODES} for what, f in both.items()}
 
     def __str__(self) -> str:
+        (layers, right), (peaks, of) = self._tables()
+        about = f"{self.name}(x: {self.takes})", f"parameters {self.parameter_bytes:,} bytes"
+        return "\n".join([about[0], *text_table(layers, right), "", about[1], *text_table(peaks, of)])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        (layers, right), (peaks, of) = self._tables()
+        found = html_table(layers, right, caption=f"{self.name}(x: {self.takes})")
+        return "\n".join([found, html_note(f"parameters {self.parameter_bytes:,} bytes"), html_table(peaks, of)])
+
+    def _tables(self) -> tuple[tuple[list[tuple[str, ...]], tuple[int, ...]], ...]:
+        """Layers, then memory in every mode: rows, and which columns are numbers."""
         head = ("layer", "", "result", "parameters", "operations", "bytes")
         rows = [head, *(self._cells(row) for row in self.rows)]
         rows.append(("", "", "", f"{self.parameters:,}", f"{self.operations:,}", ""))
-        lines = [f"{self.name}(x: {self.takes})", *aligned(rows, right=(3, 4, 5)), ""]
-        lines.append(f"parameters {self.parameter_bytes:,} bytes")
         peaks: list[tuple[str, ...]] = [("memory besides parameters, input and result", *MODES)]
         peaks += [(f"  {what}", *(f"{found[mode]:,}" for mode in MODES)) for what, found in self.peaks.items()]
-        return "\n".join([*lines, *aligned(peaks, right=(1, 2, 3))])
+        return (rows, (3, 4, 5)), (peaks, (1, 2, 3))
 
     @staticmethod
     def _cells(row: LayerRow) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def test_over_one_argument() -> None:
     np.testing.assert_allclose(mapped.interpret(p, x), expected)
     verify(mapped.program(p, x))
     assert mapped.type == "(p: Params(w: f64[K, M], b: f64[K]), x: f64[B, M]) -> f64[B, K]"
-    assert mapped.__doc__ == "One layer." and mapped.name == "layer_vmap"
+    assert mapped.__doc__.endswith("About `layer`:\n\nOne layer.") and mapped.name == "layer_vmap"
     assert mapped is pb.vmap(layer, in_axes=(None, 0))
 
 

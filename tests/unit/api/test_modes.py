@@ -202,7 +202,7 @@ def test_types() -> None:
     assert pb.hvp(energy).type == "(args: (f64[N], f64), v: f64[N]) -> f64[N]"
     assert pb.jacobian(layer, wrt="x").type == "(p: Params(w: f64[K, M], b: f64[K]), x: f64[M]) -> f64[K, M]"
     assert pb.hessian(energy).type == "(x: f64[N], s: f64) -> f64[N, N]"
-    assert pb.jvp(layer).__doc__ == "One layer."
+    assert pb.jvp(layer).__doc__.endswith("About `layer`:\n\nOne layer.")
 
 
 def test_the_text_of_a_jacobian_is_the_textbook_s() -> None:

@@ -1,0 +1,55 @@
+"""Tables for people: rows of cells, the first of them the head, as lines of text or as HTML.
+
+The HTML has no colours of its own, so that it can be read on any background, and no scripts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from html import escape
+
+__all__ = ["html_note", "html_table", "text_table"]
+
+Rows = Sequence[Sequence[str]]
+
+
+def text_table(rows: Rows, right: Collection[int] = ()) -> list[str]:
+    r"""Lines with columns two spaces apart, the head underlined; the columns `right` end where they end.
+
+    >>> print("\n".join(text_table([("name", "bytes"), ("x", "8"), ("weights", "1024")], right=(1,))))
+    name     bytes
+    -------  -----
+    x            8
+    weights   1024
+    """
+    widths = [max(len(r[k]) for r in rows) for k in range(len(rows[0]))]
+    lines = ["  ".join(c.rjust(w) if k in right else c.ljust(w) for k, (c, w) in enumerate(zip(r, widths))).rstrip()
+             for r in rows]
+    lines.insert(1, "  ".join("-" * w for w in widths).rstrip())
+    return lines
+
+
+def html_table(rows: Rows, right: Collection[int] = (), caption: str = "") -> str:
+    """The same as a table of HTML, all text escaped, under a caption.
+
+    >>> html_table([("a",), ("x < y",)]).count("x &lt; y")
+    1
+    """
+    head, *body = rows
+    parts = ['<table style="border-collapse: collapse; font-family: monospace">']
+    if caption:
+        parts.append(f'<caption style="text-align: left; white-space: pre-wrap">{escape(caption)}</caption>')
+    parts.append(f"<thead>{_row('th', head, right, 'border-bottom: 1px solid; ')}</thead><tbody>")
+    parts += [_row("td", row, right) for row in body]
+    return "\n".join([*parts, "</tbody></table>"])
+
+
+def html_note(*lines: str) -> str:
+    """Lines below a table."""
+    return f'<pre style="background: none">{escape(chr(10).join(lines))}</pre>'
+
+
+def _row(kind: str, cells: Sequence[str], right: Collection[int], style: str = "") -> str:
+    styled = (f'<{kind} style="{style}white-space: pre; text-align: {"right" if k in right else "left"}">'
+              f"{escape(cell)}</{kind}>" for k, cell in enumerate(cells))
+    return f"<tr>{''.join(styled)}</tr>"
