@@ -100,6 +100,7 @@ class Tracer:
         self.ruled: list[Any] = [] if parent is None else parent.ruled  # calls whose rules are being traced
         self.sizes: dict[str, None] = {}
         self.deferred: list[Deferred] = []
+        self.place = ""  # what the names of arrays that are made begin with
         self._owner: dict[Ref, Scope] = {}
         self._views: dict[Ref, tuple[Ref, tuple[Var, ...]]] = {}
         self._recipes: dict[Ref, _Recipe] = {}
@@ -245,6 +246,7 @@ class Tracer:
         strict: bool = False,
     ) -> list[Ref]:
         """The arrays with these elements, as one statement; with `strict` nothing about data waits for a guard."""
+        names = [self.place + name for name in names]
         if self.scope.lifted and not strict:  # what depends on nothing around is not lifted, and no guard is to come
             stand_in = Build(tuple(Ref(n, v.dtype, ()) for n, v in zip(names, values)), tuple(variables), tuple(values))
             strict = free_variables(stand_in, self._views).isdisjoint(self.scope.lifted)
@@ -271,6 +273,15 @@ class Tracer:
             for out in outs:
                 self._recipes[out] = self._recipes[self._views[out][0]] = recipe
         return list(outs)
+
+    @contextmanager
+    def at_place(self, place: str) -> Iterator[None]:
+        """Arrays that are made inside have names that begin so."""
+        before, self.place = self.place, place
+        try:
+            yield
+        finally:
+            self.place = before
 
     def with_checks(self, ref: Ref) -> tuple[Ref, Ref]:
         """The array whose reads of data are checked when the program runs, in place of one that counted on a guard.

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Concatenate, Final, ParamSpec
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -28,6 +29,10 @@ from pullback.nn.describe import Description, describe
 from pullback.nn.scope import Scope
 from pullback.nn.types import NetworkType, find_type, function_types
 from pullback.source import user_position
+
+if TYPE_CHECKING:
+    from pullback.nn.export import Weights, What
+    from pullback.runtime.modes import MemoryMode
 
 __all__ = ["Layer", "as_layer", "branches", "chain", "layer", "residual"]
 
@@ -225,6 +230,49 @@ class Layer:
         inference.__name__ = self.name or self.kind
         inference.__annotations__ = function_types(self, trees, dtype)
         return pb.function(inference)
+
+    def export(
+        self,
+        directory: str | os.PathLike[str],
+        parameters: Any,
+        state: Any = None,
+        *,
+        what: What = "infer",
+        batch: int = 1,
+        loss: Callable[[Any, Any], Any] | None = None,
+        optimiser: Any = None,
+        target: Any = None,
+        weights: Weights = "file",
+        memory: MemoryMode = "fastest",
+    ) -> dict[str, Any]:
+        """A C project whose program recognises, measures and trains; it allocates nothing and needs libc and libm.
+
+        Args:
+            directory: made where it does not exist; files of the same names are replaced.
+            parameters: what the program begins with.
+            state: likewise, for networks that have a state.
+            what: "infer" gives the commands infer and test, "train" train, "both" all three.
+            batch: samples of an update.
+            loss: of the result and the target, for training.
+            optimiser: for training.
+            target: targets of one batch, whose shape and element type count; by default labels, int64.
+            weights: in a "file", or as "const" arrays in the C.
+            memory: the mode in which memory is planned: "fastest", "less" or "least".
+        Returns:
+            `files`, the paths written, and `arena_bytes` for each function.
+        Raises:
+            TraceError: [E166] training without a loss or an optimiser, or with weights in the C.
+            ShapeError: [E164] a size of the input besides the first is open.
+
+        >>> from pullback import nn
+        >>> net = nn.dense(2).named("small").on("N 3")
+        >>> net.export("small", *net.init(seed=0), weights="const")["files"]
+        ['small/small_infer.h', 'small/small_infer.c', 'small/main.c', 'small/CMakeLists.txt']
+        """
+        from pullback.nn.export import export
+
+        kept = {} if state is None else state
+        return export(self, directory, parameters, kept, what, batch, loss, optimiser, target, weights, memory)
 
     def __call__(self, parameters: Any, x: Any, state: Any = None) -> Any:
         """The result for an input, as inference computes it: traced inside a traced function, compiled outside.

@@ -203,13 +203,13 @@ class Scope:
     def run(self, layer: Layer, x: Any) -> Any:
         """The layer of this place, with what was asked for written down where types are found."""
         if self._calls is None:
-            with _named(self, layer, x):
+            with self._here(layer, x):
                 return layer.forward(self, x)
         self._call = call = Call(self.path, layer, _type(x))
         self._calls.append(call)
         written = current().scope.statements
         before = len(written)
-        with _named(self, layer, x):
+        with self._here(layer, x):
             y = layer.forward(self, x)
         call.result = _type(y)
         call.extents = y.extents if isinstance(y, Handle) else ()
@@ -268,6 +268,18 @@ class Scope:
         zeros: Array = pb.zeros(tuple(wanted.extents), dtype=wanted.dtype or self._dtype)
         return zeros
 
+    @contextmanager
+    def _here(self, layer: Layer, x: Any) -> Iterator[None]:
+        """Arrays are called after this place, and errors name the innermost layer and what it was given."""
+        try:
+            with current().at_place("".join(f"{name}_" for name in self.path)):
+                yield
+        except PullbackError as error:
+            if self.path and not any(fact.startswith("in ") for fact in error.facts):
+                given = f"which was given {_type(x)}" + (f" by {self.after}" if self.after else "")
+                error.facts = (*error.facts, f"in {'/'.join(self.path)} = {layer}, {given}")
+            raise
+
     def _place(self) -> str:
         return f"{'/'.join(self.path)}: " if self.path else ""
 
@@ -285,18 +297,6 @@ def _replace(one: Index, other: Index) -> None:
     symbol = one.single
     if isinstance(symbol, DimSymbol) and symbol not in other.symbols:
         raise Replaced(symbol.name, other)
-
-
-@contextmanager
-def _named(scope: Scope, layer: Layer, x: Any) -> Iterator[None]:
-    """Errors inside name the layer: the innermost one says what it was given."""
-    try:
-        yield
-    except PullbackError as error:
-        if scope.path and not any(fact.startswith("in ") for fact in error.facts):
-            given = f"which was given {_type(x)}" + (f" by {scope.after}" if scope.after else "")
-            error.facts = (*error.facts, f"in {'/'.join(scope.path)} = {layer}, {given}")
-        raise
 
 
 def _type(x: Any) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice, product
 from pathlib import Path
 from typing import Any, Final
@@ -39,6 +40,43 @@ MOST_CHOICES: Final = 100_000
 _MULTIPLIER: Final = 2654435761
 
 
+@dataclass(frozen=True)
+class Library:
+    """A function in C: the texts of its header and its source, and what is known of it."""
+
+    header: str
+    text: str
+    source: CSource
+    lowered: Lowered
+
+    @property
+    def name(self) -> str:
+        """The function's name in C, and that of its files."""
+        return self.source.name
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Its header and its source by the names of their files."""
+        return {f"{self.name}.h": self.header, f"{self.name}.c": self.text}
+
+
+def library(program: Program, dims: Mapping[str, int]) -> Library:
+    """The C of a program with its header, for the given dims; others are arguments of the function."""
+    lowered = with_constants(lower_program(program, dims), program)
+    source = print_lowered(lowered)
+    text = source.text.replace("#include <", f'#include "{source.name}.h"\n\n#include <', 1)
+    return Library(_header(program, lowered, source), text, source, lowered)
+
+
+def put_files(directory: str | os.PathLike[str], texts: Mapping[str, str | bytes]) -> list[str]:
+    """Write the files of a project, each whole or not at all; their paths."""
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, text in texts.items():
+        put_file(folder / file, text if isinstance(text, bytes) else text.encode())
+    return [str(folder / file) for file in texts]
+
+
 def export(program: Program, dims: Mapping[str, int], directory: str | os.PathLike[str],
            reference_inputs: Sequence[NDArray] | None = None) -> dict[str, Any]:
     """Write the C project of a program for the given dims; others are arguments of the function.
@@ -52,25 +90,16 @@ def export(program: Program, dims: Mapping[str, int], directory: str | os.PathLi
     Raises:
         ShapeError: [E115] no small dims were found that the function takes, for the example.
     """
-    lowered = with_constants(lower_program(program, dims), program)
-    source = print_lowered(lowered)
+    made = library(program, dims)
+    lowered, source = made.lowered, made.source
     chosen = _small_dims(program, lowered)
     fixed = specialise(program, {**dims, **chosen})
     inputs, rules = _reference_inputs(fixed, reference_inputs, program.notes.get("captured", ()))
     outputs = interpret(fixed, inputs)
-    name = source.name
-    texts = {
-        f"{name}.h": _header(program, lowered, source),
-        f"{name}.c": source.text.replace("#include <", f'#include "{name}.h"\n\n#include <', 1),
-        "CMakeLists.txt": _cmake(name),
-        "main.c": _example(fixed, source, lowered, chosen, inputs, rules, outputs),
-    }
-    folder = Path(directory)
-    folder.mkdir(parents=True, exist_ok=True)
-    for file, text in texts.items():
-        put_file(folder / file, text.encode())
+    example = _example(fixed, source, lowered, chosen, inputs, rules, outputs)
+    files = put_files(directory, {**made.files, "CMakeLists.txt": _cmake(made.name), "main.c": example})
     peak = lowered.memory.formula if lowered.memory.slots else source.arena_bytes
-    return {"files": [str(folder / file) for file in texts], "peak_bytes": peak}
+    return {"files": files, "peak_bytes": peak}
 
 
 def _small_dims(program: Program, lowered: Lowered) -> dict[str, int]:

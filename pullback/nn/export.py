@@ -1,0 +1,187 @@
+"""A network as a C project whose program recognises, measures and trains, on files of plain numbers.
+
+    lenet_infer.c .h        the network, inference
+    lenet_train.c .h        an update: loss, gradient, optimiser
+    main.c                  lenet infer | test | train
+    lenet.safetensors       parameters, state, and what the optimiser keeps; training writes it anew
+    CMakeLists.txt
+
+Nothing is allocated. The weights may be in the C instead, as `const` arrays, where nothing is trained.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+import pullback as pb
+from pullback.errors import ShapeError, TraceError
+from pullback.lang import tree
+from pullback.lang.annotations import spec_like
+from pullback.nn.export_main import Array, Main, Step
+from pullback.nn.objective import objective
+from pullback.nn.types import function_types
+from pullback.runtime.export import Library, library, put_files
+from pullback.source import user_position
+
+if TYPE_CHECKING:
+    from pullback.nn.layer import Layer
+
+__all__ = ["Weights", "What", "export"]
+
+What = Literal["infer", "train", "both"]
+Weights = Literal["file", "const"]
+REMEDY: Final = "net.export(directory, parameters, what='both', loss=nn.cross_entropy, optimiser=nn.sgd(0.1), batch=64)"
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """Arrays of the weights file: of the parameters, the state, or the optimiser."""
+
+    name: str
+    value: Any
+
+    @property
+    def arrays(self) -> list[Array]:
+        """Each with its name in the file and in C."""
+        return [Array.of("/".join((self.name, *path)), np.asarray(leaf)) for path, leaf in leaves_of(self.value)]
+
+
+def export(
+    network: Layer,
+    directory: str | os.PathLike[str],
+    parameters: Any,
+    state: Any,
+    what: What,
+    batch: int,
+    loss: Callable[[Any, Any], Any] | None,
+    optimiser: Any,
+    target: Any,
+    weights: Weights,
+    memory: Any,
+) -> dict[str, Any]:
+    """See `Layer.export`."""
+    _check(what, weights, loss, optimiser)
+    name = network.name or network.kind
+    trees = [_Tree("parameters", parameters), _Tree("state", state)]
+    sample = _sample(network, parameters)
+    infer = train = None
+    made: list[Library] = []
+    if what != "train":
+        f = _constant(network, parameters, state, sample) if weights == "const" else network.function(sample.dtype)
+        made.append(_library(f, f"{name}_infer", memory, _batch_dim(network, 1)))
+        infer = Step(made[-1].source, made[-1].lowered.function.outputs[0])
+    if what != "infer":
+        trees.append(_Tree("optimiser", optimiser.init(parameters)))
+        targets = np.zeros(batch, np.int64) if target is None else np.asarray(target)
+        f = _update(network, loss, optimiser, [t.value for t in trees], sample, batch, targets)
+        made.append(_library(f, f"{name}_train", memory, {}))
+        train = Step(made[-1].source, made[-1].lowered.function.outputs[-1])
+    else:
+        targets = np.zeros(1, np.int64) if target is None else np.asarray(target)
+    arrays = [array for t in trees for array in t.arrays]
+    if train is not None:
+        arrays.append(Array.of("step", np.zeros((), np.int64)))
+    in_file = weights == "file"
+    main = Main(name, infer, train, arrays if in_file else [], len(parameters_of(trees)), sample, targets[:1], batch)
+    texts: dict[str, str | bytes] = {file: text for library in made for file, text in library.files.items()}
+    texts |= {"main.c": main.text, "CMakeLists.txt": main.cmake}
+    if in_file:
+        texts[main.weights] = main.content
+    files = put_files(directory, texts)
+    return {"files": files, "arena_bytes": {m.name: m.source.arena_bytes for m in made}}
+
+
+def leaves_of(x: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The leaves of a tree with their paths."""
+    node = tree.open_node(x)
+    if node is None:
+        yield path, x
+    else:
+        for key, child in zip(node[0].keys, node[1]):
+            yield from leaves_of(child, (*path, str(key)))
+
+
+def parameters_of(trees: Sequence[_Tree]) -> list[Array]:
+    """The arrays that inference takes: parameters and state."""
+    return [array for t in trees if t.name != "optimiser" for array in t.arrays]
+
+
+def _check(what: str, weights: str, loss: Any, optimiser: Any) -> None:
+    wrong = None
+    if what not in ("infer", "train", "both"):
+        wrong = f"what={what!r}: 'infer', 'train' or 'both'"
+    elif weights not in ("file", "const"):
+        wrong = f"weights={weights!r}: 'file' or 'const'"
+    elif what != "infer" and (loss is None or optimiser is None):
+        wrong = "a program that trains needs a loss and an optimiser"
+    elif what != "infer" and weights == "const":
+        wrong = "weights in the C cannot be trained"
+    if wrong:
+        raise TraceError("E166", f"export: {wrong}", position=user_position(), remedy=REMEDY)
+
+
+def _sample(network: Layer, parameters: Any) -> NDArray[Any]:
+    """One sample of the input, of the element type of the parameters."""
+    kinds = [np.asarray(leaf).dtype for leaf in tree.flatten(parameters)[0]]
+    dtype = next((d for d in kinds if d.kind == "f"), np.dtype(np.float32))
+    takes = (network.takes or "").split()
+    if not takes or not all(t.isdigit() for t in takes[1:]):
+        raise ShapeError(
+            "E164",
+            f"export: the sizes of the input of {network} are open: {network.takes}",
+            position=user_position(),
+            remedy='give them: `net.on("N 1 28 28")`',
+        )
+    return np.zeros((1, *map(int, takes[1:])), np.int64 if network.integers else dtype)
+
+
+def _batch_dim(network: Layer, batch: int) -> dict[str, int]:
+    first = (network.takes or "").split()[0]
+    return {} if first.isdigit() else {first: batch}
+
+
+def _library(f: pb.Function, name: str, memory: Any, dims: dict[str, int]) -> Library:
+    f.python.__name__ = name
+    named = pb.function(memory=memory)(f.python)
+    return library(*named.for_dims(dims))
+
+
+def _constant(network: Layer, parameters: Any, state: Any, sample: NDArray[Any]) -> pb.Function:
+    """Inference with the parameters in it."""
+    fixed = [tree.map_leaves(_frozen, t) for t in (parameters, state)]
+
+    def inference(x: Any) -> Any:
+        return network.apply(fixed[0], fixed[1], x)[0]
+
+    inference.__annotations__ = {"x": function_types(network, ({}, {}), sample.dtype)["x"]}
+    return pb.function(inference)
+
+
+def _frozen(array: Any) -> NDArray[Any]:
+    copy = np.array(array)
+    copy.setflags(write=False)
+    return copy
+
+
+def _update(
+    network: Layer, loss: Any, optimiser: Any, trees: Sequence[Any], sample: NDArray[Any], batch: int, target: Any
+) -> pb.Function:
+    """One update: the trees after it, and the loss before it."""
+    of_batch = objective(network, loss)
+
+    def update(parameters: Any, state: Any, kept: Any, step: Any, x: Any, target: Any) -> Any:
+        found = pb.value_and_grad(of_batch, wrt="parameters", has_aux=True)(parameters, state, (x, target))
+        (value, after), gradients = found
+        changes, memory = optimiser.update(gradients, kept, parameters, step)
+        return optimiser.apply(parameters, changes), after, memory, value
+
+    x = np.zeros((batch, *sample.shape[1:]), sample.dtype)
+    given = dict(zip(("parameters", "state", "kept", "step", "x", "target"), (*trees, np.int64(0), x, target)))
+    update.__annotations__ = {name: spec_like(value) for name, value in given.items()}
+    return pb.function(update)
