@@ -7,6 +7,7 @@ function that writes index notation when it is called inside a traced function.
 from pullback.nn import blocks, init
 from pullback.nn.activations import relu
 from pullback.nn.blocks import half_squared_error, log_softmax, one_hot
+from pullback.nn.ctc import ctc
 from pullback.nn.layer import Layer, branches, chain, layer, residual
 from pullback.nn.layers import attention, bidirectional, dense, embedding, flatten, gru, lstm, position, rotate
 from pullback.nn.network import Network, initialise
@@ -70,6 +71,7 @@ __all__ = [
     "clip_by_value",
     "constant",
     "cosine",
+    "ctc",
     "decoupled_weight_decay",
     "dense",
     "embedding",

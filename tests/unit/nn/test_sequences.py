@@ -19,7 +19,7 @@ def test_c27_layers_equal_pytorch(name: str) -> None:
     assert far < 1e-11, where
 
 
-@pytest.mark.parametrize("name", ["lstm-two-both", "gru", "attention-groups-rotary"])
+@pytest.mark.parametrize("name", ["ctc", "lstm-two-both", "gru", "attention-groups-rotary"])
 @pytest.mark.parametrize(("dtype", "most"), [(np.float32, 1e-5), (np.float64, 1e-11)])
 def test_c27_layers_in_c_equal_pytorch(name: str, dtype: Any, most: float) -> None:
     far, where = distance(ours(LAYERS[name], dtype, interpreted=False), expected()[name])
@@ -73,6 +73,16 @@ def test_an_integer_without_a_row_is_an_error() -> None:
         assert message(lambda: net({"w": np.ones((3, 2))}, np.array([[0, bad]]))).startswith("E401 ")
 
 
+def test_labels_that_do_not_fit_their_sequence_are_infinitely_unlikely() -> None:
+    loss = pb.function(lambda x, labels, lengths: nn.ctc(x, labels, lengths))
+    x, labels = np.zeros((3, 3, 3)), np.array([[1, 1], [1, 2], [2, 2]])
+    value = loss.interpret(x, labels, np.array([2, 2, 3]))
+    np.testing.assert_allclose(value, [np.inf, np.log(9), np.log(27)], rtol=1e-12)
+    by_x = pb.grad(pb.function(lambda x, labels, lengths: pb.sum(nn.ctc(x, labels, lengths))), wrt="x")
+    gradient = by_x.interpret(x, labels, np.array([2, 2, 3]))
+    assert np.isfinite(gradient).all() and not gradient[0].any() and not gradient[1, 2].any()
+
+
 def test_features_of_heads_follow() -> None:
     assert nn.attention(4).type.takes == "f32[N, L, 4 * D]"
     assert nn.position("learnt").type.result == nn.position("learnt", longest=9).type.result == "f32[N, L, M]"
@@ -100,6 +110,15 @@ def test_features_of_heads_follow() -> None:
         (
             lambda: nn.attention(4, rotary=True).on("N L 20"),
             "E162 attention: 4 heads do not share 20 features evenly in pairs |  | a multiple of 8 features",
+        ),
+        (
+            lambda: pb.function(lambda x, y: nn.ctc(x, y))(np.zeros((2, 3, 4)), np.zeros((3, 2), int)),
+            "E102 ctc: scores are of 2 sequences, labels of 3 |  | labels (N, S) for scores (N, L, K), with "
+            "`label_lengths` where some have fewer",
+        ),
+        (
+            lambda: pb.function(lambda x, y: nn.ctc(x, y, blank=4))(np.zeros((2, 3, 4)), np.zeros((2, 2), int)),
+            "E163 ctc: blank is 4, of 4 classes |  | the number of a class, from 0 up",
         ),
         (
             lambda: nn.position("rotary").type,

@@ -38,7 +38,17 @@ class Case:
         return wave(self.shape, 1).astype(dtype)
 
 
+LABELS = np.array([[2, 2, 1], [1, 2, 3], [3, 1, 0]])
+LENGTHS, LABEL_LENGTHS = np.array([7, 5, 6]), np.array([3, 3, 1])
+
+
+@nn.layer("N L K")
+def ctc(scope: Any, x: Any) -> Any:
+    return nn.ctc(x, LABELS, LENGTHS, LABEL_LENGTHS)
+
+
 LAYERS = {
+    "ctc": Case(ctc, (3, 7, 4)),
     "embedding": Case(lambda: nn.embedding(7, 5), (3, 4), 7),
     "lstm": Case(lambda: nn.lstm(4), (2, 5, 3)),
     "lstm-last-backward": Case(lambda: nn.lstm(4, last=True, backward=True), (2, 5, 3)),

@@ -10,7 +10,18 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from tests.unit.nn.torch_peers.cases import LAYERS, NUMBERS, Case, digest, filled, leaves, wave
+from tests.unit.nn.torch_peers.cases import (
+    LABEL_LENGTHS,
+    LABELS,
+    LAYERS,
+    LENGTHS,
+    NUMBERS,
+    Case,
+    digest,
+    filled,
+    leaves,
+    wave,
+)
 
 PLACES = {"w": "weight_ih", "u": "weight_hh", "b": "bias_ih", "c": "bias_hh"}
 
@@ -55,7 +66,15 @@ def sinusoids(x: Any) -> Any:
     return torch.from_numpy(np.stack([np.sin(angles), np.cos(angles)], -1).reshape(steps, width)).to(x.dtype)
 
 
+def ctc(x: Any) -> Any:
+    """Torch's loss of the labels of `cases`."""
+    labels, lengths, label_lengths = map(torch.from_numpy, (LABELS, LENGTHS, LABEL_LENGTHS))
+    p = x.log_softmax(-1).transpose(0, 1)
+    return functional.ctc_loss(p, labels, lengths, label_lengths, reduction="none")
+
+
 PEERS: dict[str, Any] = {
+    "ctc": lambda p, x: ctc(x),
     "embedding": lambda p, x: functional.embedding(x, p["w"]),
     "lstm": lambda p, x: recurrent(torch.nn.LSTM, p, x)[0],
     "lstm-last-backward": lambda p, x: recurrent(torch.nn.LSTM, p, x.flip(1))[1][0][0],

@@ -1,0 +1,102 @@
+"""The loss of a sequence of labels whose places in a longer sequence are not known."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pullback as pb
+from pullback import Array
+from pullback.errors import ShapeError, TraceError
+from pullback.lang.handle import extent_of
+from pullback.nn.blocks import log_softmax
+from pullback.source import user_position
+
+__all__ = ["ctc"]
+
+NEVER: Final = -1e30  # the logarithm of a probability of 0 that sums and differences keep finite
+
+
+def ctc(scores: Any, labels: Any, lengths: Any = None, label_lengths: Any = None, *, blank: int = 0) -> Array:
+    """Connectionist temporal classification (Graves et al. 2006): -log of the probability of the labels.
+
+    At every step one of K classes is read; repeated ones count once, and those that are `blank` not at all. With e the
+    labels with a blank before, between and behind them, a[t, s] is the probability of having read e up to s at step t,
+    here as a logarithm:
+
+        a[t, s] = p[t, e[s]] (a[t - 1, s] + a[t - 1, s - 1] + (a[t - 1, s - 2] where e[s] is no blank and ≠ e[s - 2]))
+
+    Args:
+        scores: (N, L, K); their softmax along K are the probabilities.
+        labels: (N, S), integers in [0, K).
+        lengths: (N,), how many steps each sequence has, from 1 up; L without them.
+        label_lengths: (N,), how many labels; S without them.
+        blank: the class that stands for none.
+    Returns:
+        (N,), for each sequence; infinite, with a derivative of 0, where it is too short for its labels.
+    Raises:
+        ShapeError: [E102] there are not as many sequences of labels. TraceError: [E163] the blank is no class.
+        IndexRangeError: [E401] a label is no class.
+    Cost:
+        N L (2 S + 1) exponentials of three terms, one step after another.
+
+    >>> from pullback import nn
+    >>> loss = pb.function(lambda scores, labels: nn.ctc(scores, labels))
+    >>> loss(np.zeros((1, 2, 2)), np.array([[1]])).round(4).tolist()  # "11", "_1" and "1_" of 4
+    [0.2877]
+    """
+    scores, labels = pb.asarray(scores), pb.asarray(labels)
+    n, steps, classes = scores.shape
+    count = labels.shape[1]
+    _check(scores, labels, blank)
+    states = 2 * count + 1
+    p = pb.reshape(log_softmax(pb.reshape(scores, (n * steps, classes))), (n, steps, classes))
+    own = pb.build((n, states), lambda i, s: pb.where(s % 2 == 1, labels.at(i, s // 2), blank))
+    read = pb.build((steps, n, states), lambda t, i, s: p[i, t, own[i, s]])  # of the classes that there are
+    skips = pb.build(
+        (n, states), lambda i, s: pb.where(s % 2 == 1, labels.at(i, s // 2) != labels.at(i, s // 2 - 1), False)
+    )
+    ends = _whole(lengths, n, steps), _whole(label_lengths, n, count)
+
+    def step(a: Any, t: Any) -> Any:
+        def after(i: Any, s: Any) -> Any:
+            stay, move = a[i, s], a.at(i, s - 1, fill=NEVER)
+            skip = pb.where(skips[i, s], a.at(i, s - 2, fill=NEVER), NEVER)
+            top = pb.stop_gradient(pb.maximum(stay, pb.maximum(move, skip)))
+            total = pb.log(pb.exp(stay - top) + pb.exp(move - top) + pb.exp(skip - top))
+            return pb.where(t < ends[0][i], top + total + read[t, i, s], stay)
+
+        return pb.build((n, states), after)
+
+    start = pb.build((n, states), lambda i, s: pb.where(s <= 1, read[0, i, s], NEVER))
+    a = pb.fold(steps - 1, start, lambda a, t: step(a, t + 1))
+    last = pb.build((n,), lambda i: pb.logaddexp(_at(a, i, 2 * ends[1][i]), _at(a, i, 2 * ends[1][i] - 1)))
+    loss: Array = pb.where(last < NEVER / 2, pb.inf, -last)
+    return loss
+
+
+def _whole(lengths: Any, n: Any, most: Any) -> Any:
+    """How long each sequence is."""
+    return pb.build((n,), lambda i: most) if lengths is None else pb.asarray(lengths)
+
+
+def _at(a: Array, i: Any, s: Any) -> Any:
+    """a[i, s] where s is data, NEVER where there is no such state."""
+    return pb.max_over(a.shape[1], lambda k: pb.where(k == s, a[i, k], NEVER))
+
+
+def _check(scores: Any, labels: Any, blank: int) -> None:
+    n, other, classes = (extent_of(e, "ctc") for e in (scores.shape[0], labels.shape[0], scores.shape[2]))
+    if n != other:
+        raise ShapeError(
+            "E102",
+            f"ctc: scores are of {n} sequences, labels of {other}",
+            position=user_position(),
+            remedy="labels (N, S) for scores (N, L, K), with `label_lengths` where some have fewer",
+        )
+    if blank < 0 or (classes.constant is not None and blank >= classes.constant):
+        raise TraceError(
+            "E163",
+            f"ctc: blank is {blank}, of {classes} classes",
+            position=user_position(),
+            remedy="the number of a class, from 0 up",
+        )
