@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
@@ -52,7 +52,8 @@ class Layer:
         integers: whether the input holds integers, such as positions in an alphabet.
         text: how it was written.
         name: what it is called in a network instead of its kind and a number.
-        parts: the layers that it puts one behind the other.
+        parts: the layers that it is made of: those of a chain in their order, of a residual its chain and its shortcut.
+        settings: what was said when it was made, by name, and what was not said as it is by default.
     """
 
     kind: str
@@ -62,6 +63,7 @@ class Layer:
     text: str = field(kw_only=True)
     name: str | None = None
     parts: tuple[Layer, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return self.text
@@ -321,14 +323,18 @@ def layer(
         @functools.wraps(f)
         def make(*settings: Settings.args, **named: Settings.kwargs) -> Layer:
             try:
-                own.bind(*settings, **named)
+                bound = own.bind(*settings, **named)
             except TypeError as error:
                 raise TraceError(
                     "E163", f"{kind}: {error}", position=user_position(), remedy=f"{kind}{own}".split(" ->")[0]
                 ) from None
             given = [*map(_setting, settings), *(f"{k}={_setting(v)}" for k, v in named.items())]
             text = f"{kind}({', '.join(given)})"
-            return Layer(kind, lambda scope, x: f(scope, x, *settings, **named), takes, integers, text=text)
+            bound.apply_defaults()
+            known = bound.arguments
+            return Layer(
+                kind, lambda scope, x: f(scope, x, *settings, **named), takes, integers, text=text, settings=known
+            )
 
         make.__signature__ = own  # type: ignore[attr-defined]
         return make
@@ -420,8 +426,9 @@ def residual(*layers: Any, shortcut: Any = None) -> Layer:
         scope.unify(kept.shape, y.shape, "what is added has another shape")
         return kept + y
 
+    parts = (body,) if other is None else (body, other)
     inner = ", ".join(map(repr, body.parts)) + ("" if other is None else f", shortcut={other!r}")
-    return Layer("residual", forward, body.takes, body.integers, text=f"residual({inner})")
+    return Layer("residual", forward, body.takes, body.integers, text=f"residual({inner})", parts=parts)
 
 
 def branches(*layers: Any, axis: int = 1) -> Layer:
@@ -455,6 +462,8 @@ def branches(*layers: Any, axis: int = 1) -> Layer:
         first.takes if first else None,
         first.integers if first else False,
         text=f"branches({', '.join(map(repr, parts))})",
+        parts=tuple(parts),
+        settings={"axis": axis},
     )
 
 
