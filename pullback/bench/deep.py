@@ -21,7 +21,7 @@ from jaxtyping import Float32, UInt8
 
 import pullback as pb
 from pullback import Array
-from pullback.nn.blocks import log_softmax
+from pullback.nn.activations import log_softmax
 
 __all__ = ["Block", "Network", "deep_inputs", "deep_network", "main"]
 

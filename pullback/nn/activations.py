@@ -1,13 +1,43 @@
-"""What is done to every element, and along the last axis: functions of arrays, which are layers as they are."""
+"""What is done to every element, or along an axis: functions of arrays, which are layers as they are.
+
+`relu` is one; `leaky_relu(0.1)`, which has a setting, gives one: `chain(dense(10), relu, dense(10), leaky_relu(0.1))`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec
 
 import pullback as pb
 from pullback import Array
+from pullback.errors import TraceError
+from pullback.nn.layer import written
+from pullback.source import user_position
 
-__all__ = ["relu"]
+__all__ = [
+    "clipped_relu",
+    "elu",
+    "gelu",
+    "gelu_tanh",
+    "hard_logistic",
+    "hard_silu",
+    "leaky_relu",
+    "log_softmax",
+    "logistic",
+    "relu",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softplus",
+    "tanh",
+]
+
+Settings = ParamSpec("Settings")
+
+
+# Without settings -------------------------------------------------------------------------------------------------
 
 
 def relu(x: Any) -> Array:
@@ -18,4 +48,184 @@ def relu(x: Any) -> Array:
     [0.0, 2.0]
     """
     y: Array = pb.relu(x)
+    return y
+
+
+def tanh(x: Any) -> Array:
+    """The hyperbolic tangent.
+
+    >>> from pullback import nn
+    >>> pb.function(lambda x: nn.tanh(x))(np.array([0.0])).tolist()
+    [0.0]
+    """
+    y: Array = pb.tanh(x)
+    return y
+
+
+def logistic(x: Any) -> Array:
+    """1 / (1 + exp(-x)), without overflow; `sigmoid` is another name of it.
+
+    >>> from pullback import nn
+    >>> pb.function(lambda x: nn.logistic(x))(np.array([0.0, 1000.0])).tolist()
+    [0.5, 1.0]
+    """
+    y: Array = pb.logistic(x)
+    return y
+
+
+sigmoid = logistic
+
+
+def gelu(x: Any) -> Array:
+    """X times the probability that a normal number is below x (Hendrycks and Gimpel 2016): x (1 + erf(x / √2)) / 2.
+
+    >>> from pullback import nn
+    >>> pb.function(lambda x: nn.gelu(x))(np.array([0.0, 1.0])).round(6).tolist()
+    [0.0, 0.841345]
+    """
+    y: Array = 0.5 * x * (1 + pb.erf(x * 0.5**0.5))
+    return y
+
+
+def gelu_tanh(x: Any) -> Array:
+    """`gelu` as it was first computed: x (1 + tanh(√(2 / π) (x + 0.044715 x³))) / 2.
+
+    >>> from pullback import nn
+    >>> pb.function(lambda x: nn.gelu_tanh(x))(np.array([0.0, 1.0])).round(6).tolist()
+    [0.0, 0.841192]
+    """
+    y: Array = 0.5 * x * (1 + pb.tanh((2 / pb.pi) ** 0.5 * (x + 0.044715 * x * x * x)))
+    return y
+
+
+def silu(x: Any) -> Array:
+    """X times its logistic function (Elfwing et al. 2018), also called swish.
+
+    >>> from pullback import nn
+    >>> pb.function(lambda x: nn.silu(x))(np.array([0.0, 1.0])).round(6).tolist()
+    [0.0, 0.731059]
+    """
+    y: Array = x * pb.logistic(x)
+    return y
+
+
+def softplus(x: Any) -> Array:
+    """log(1 + exp(x)), without overflow.
+
+    >>> from pullback import nn
+    >>> pb.function(lambda x: nn.softplus(x))(np.array([-1000.0, 1000.0])).tolist()
+    [0.0, 1000.0]
+    """
+    return pb.logaddexp(x, 0)
+
+
+def hard_logistic(x: Any) -> Array:
+    """Straight lines in place of the logistic function (Howard et al. 2019): x + 3 kept within 0 and 6, by 6.
+
+    >>> from pullback import nn
+    >>> pb.function(lambda x: nn.hard_logistic(x))(np.array([-4.0, 0.0, 4.0])).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    y: Array = pb.clip(x + 3, 0, 6) / 6
+    return y
+
+
+def hard_silu(x: Any) -> Array:
+    """X times `hard_logistic` of it.
+
+    >>> from pullback import nn
+    >>> pb.function(lambda x: nn.hard_silu(x))(np.array([1.0, 3.0])).round(6).tolist()
+    [0.666667, 3.0]
+    """
+    y: Array = x * hard_logistic(x)
+    return y
+
+
+def softmax(x: Any, axis: int = -1) -> Array:
+    """Exp x divided by its sum along an axis, without overflow.
+
+    >>> from pullback import nn
+    >>> pb.function(lambda x: nn.softmax(x))(np.array([0.0, 0.0])).tolist()
+    [0.5, 0.5]
+    """
+    y: Array = pb.softmax(x, axis=axis)
+    return y
+
+
+def log_softmax(x: Any, axis: int = -1) -> Array:
+    """Logarithm of the softmax along an axis: x - log Σ exp x, with the largest element taken out first.
+
+    Where the largest element is infinite, those equal to it share alike.
+
+    >>> from pullback import nn
+    >>> pb.function(lambda x: nn.log_softmax(x))(np.array([[0.0, 1000.0]])).tolist()
+    [[-1000.0, 0.0]]
+    """
+    at = axis % x.ndim
+    largest = pb.expand_dims(pb.stop_gradient(pb.max(x, axis=at)), at)  # whatever is taken out, the result is the same
+    lowered = pb.where(pb.isinf(largest) & (x == largest), 0, x - largest)
+    return lowered - pb.expand_dims(pb.log(pb.sum(pb.exp(lowered), axis=at)), at)
+
+
+# With settings ----------------------------------------------------------------------------------------------------
+
+
+def _with_settings(f: Callable[Concatenate[Any, Settings], Array]) -> Callable[Settings, Callable[[Any], Array]]:
+    """Of a function of x and settings, a function of the settings that gives one of x."""
+    signature = inspect.signature(f)
+    own = signature.replace(parameters=list(signature.parameters.values())[1:])
+    kind = f.__name__
+
+    @functools.wraps(f)
+    def make(*settings: Settings.args, **named: Settings.kwargs) -> Callable[[Any], Array]:
+        text, _ = written(kind, own, settings, named)
+        for value in (*settings, *named.values()):
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                remedy = f"a number, as in `nn.{kind}(0.5)`, which gives a function of arrays"
+                raise TraceError("E163", f"{text}: its setting is no number", position=user_position(), remedy=remedy)
+
+        def activation(x: Any) -> Array:
+            return f(x, *settings, **named)
+
+        activation.__name__ = kind
+        activation.text = text  # type: ignore[attr-defined]
+        return activation
+
+    make.__signature__ = own  # type: ignore[attr-defined]
+    return make
+
+
+@_with_settings
+def leaky_relu(x: Any, slope: float = 0.01) -> Array:
+    """X where it is positive, and `slope` times it elsewhere, as a function of x.
+
+    >>> from pullback import nn
+    >>> pb.function(lambda x: nn.leaky_relu(0.5)(x))(np.array([-1.0, 2.0])).tolist()
+    [-0.5, 2.0]
+    """
+    y: Array = pb.where(x > 0, x, slope * x)
+    return y
+
+
+@_with_settings
+def clipped_relu(x: Any, limit: float = 6.0) -> Array:
+    """X kept within 0 and a limit, as a function of x.
+
+    >>> from pullback import nn
+    >>> pb.function(lambda x: nn.clipped_relu()(x))(np.array([-1.0, 2.0, 9.0])).tolist()
+    [0.0, 2.0, 6.0]
+    """
+    y: Array = pb.where((x > 0) & (x < limit), x, pb.where(x > 0, limit, 0))
+    return y
+
+
+@_with_settings
+def elu(x: Any, alpha: float = 1.0) -> Array:
+    """X where it is positive, and alpha (exp x - 1) elsewhere, as a function of x (Clevert et al. 2015).
+
+    >>> from pullback import nn
+    >>> pb.function(lambda x: nn.elu()(x))(np.array([-1000.0, 2.0])).tolist()
+    [-1.0, 2.0]
+    """
+    y: Array = pb.where(x > 0, x, alpha * pb.expm1(x))
     return y

@@ -10,7 +10,7 @@ from typing import Any
 import pullback as pb
 from pullback import Array
 
-__all__ = ["average_pool", "convolution", "half_squared_error", "log_softmax", "max_pool", "one_hot"]
+__all__ = ["average_pool", "convolution", "half_squared_error", "max_pool", "one_hot"]
 
 
 def convolution(x: Array, k: Array, b: Array) -> Array:
@@ -127,20 +127,3 @@ def half_squared_error(y: Array, label: Array) -> Array:
 
     error: Array = pb.sum_over(y.shape[0], term) / 2
     return error
-
-
-def log_softmax(z: Array) -> Array:
-    """Logarithm of the softmax along the last of two axes: z - log Σ exp z, with the largest element taken out first.
-
-    Args:
-        z: (N, K).
-    Returns:
-        (N, K). Where the largest element of a row is infinite, those equal to it share alike.
-
-    >>> from pullback import nn
-    >>> pb.function(lambda z: nn.log_softmax(z))(np.array([[0.0, 1000.0]])).tolist()
-    [[-1000.0, 0.0]]
-    """
-    largest = pb.stop_gradient(pb.max(z, axis=1))[:, None]  # whatever is taken out, the result is the same
-    lowered = pb.where(pb.isinf(largest) & (z == largest), 0, z - largest)
-    return lowered - pb.log(pb.sum(pb.exp(lowered), axis=1))[:, None]

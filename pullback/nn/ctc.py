@@ -8,7 +8,7 @@ import pullback as pb
 from pullback import Array
 from pullback.errors import ShapeError, TraceError
 from pullback.lang.handle import extent_of
-from pullback.nn.blocks import log_softmax
+from pullback.nn.activations import log_softmax
 from pullback.source import user_position
 
 __all__ = ["ctc"]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pullback.nn.export import Weights, What
     from pullback.runtime.modes import MemoryMode
 
-__all__ = ["Layer", "as_layer", "branches", "chain", "layer", "residual"]
+__all__ = ["Layer", "as_layer", "branches", "chain", "layer", "residual", "written"]
 
 Settings = ParamSpec("Settings")
 Parameters = dict[str, Any]
@@ -297,12 +297,13 @@ class Layer:
 
 
 def layer(
-    takes: str | None = None, *, integers: bool = False
+    takes: str | Callable[..., str | None] | None = None, *, integers: bool = False
 ) -> Callable[[Callable[Concatenate[Scope, Any, Settings], Any]], Callable[Settings, Layer]]:
     """Make a layer of a function of a scope, an input, and settings.
 
     Args:
-        takes: the shape of its input, as an annotation writes it; None where any will do.
+        takes: the shape of its input, as an annotation writes it; None where any will do. Or a function of the settings
+            that gives it, which is where settings are checked.
         integers: whether the input holds integers.
     Returns:
         A decorator. What it gives takes the settings and returns a Layer.
@@ -322,24 +323,34 @@ def layer(
 
         @functools.wraps(f)
         def make(*settings: Settings.args, **named: Settings.kwargs) -> Layer:
-            try:
-                bound = own.bind(*settings, **named)
-            except TypeError as error:
-                raise TraceError(
-                    "E163", f"{kind}: {error}", position=user_position(), remedy=f"{kind}{own}".split(" ->")[0]
-                ) from None
-            given = [*map(_setting, settings), *(f"{k}={_setting(v)}" for k, v in named.items())]
-            text = f"{kind}({', '.join(given)})"
-            bound.apply_defaults()
-            known = bound.arguments
+            text, known = written(kind, own, settings, named)
+            shape = takes(*settings, **named) if callable(takes) else takes
             return Layer(
-                kind, lambda scope, x: f(scope, x, *settings, **named), takes, integers, text=text, settings=known
+                kind, lambda scope, x: f(scope, x, *settings, **named), shape, integers, text=text, settings=known
             )
 
         make.__signature__ = own  # type: ignore[attr-defined]
         return make
 
     return decorate
+
+
+def written(
+    kind: str, own: inspect.Signature, settings: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """How a layer with these settings is written, and all its settings by name.
+
+    Raises:
+        TraceError: [E163] they are not what the signature has.
+    """
+    try:
+        bound = own.bind(*settings, **named)
+    except TypeError as error:
+        remedy = f"{kind}{own}".split(" ->")[0]
+        raise TraceError("E163", f"{kind}: {error}", position=user_position(), remedy=remedy) from None
+    given = [*map(_setting, settings), *(f"{k}={_setting(v)}" for k, v in named.items())]
+    bound.apply_defaults()
+    return f"{kind}({', '.join(given)})", dict(bound.arguments)
 
 
 def _setting(value: Any) -> str:
@@ -359,7 +370,7 @@ def as_layer(x: Any) -> Layer:
         if isinstance(getattr(x, "__signature__", None), inspect.Signature) and hasattr(x, "__wrapped__"):
             raise TraceError("E163", f"{kind} is how a layer is made", position=user_position(), remedy=f"`{kind}(…)`")
         own = kind if kind.isidentifier() else "function"
-        return Layer(own, lambda scope, array: x(array), text=kind)
+        return Layer(own, lambda scope, array: x(array), text=getattr(x, "text", kind))
     raise TraceError(
         "E163",
         f"{x!r} is no layer",

@@ -12,7 +12,8 @@ import pullback as pb
 from pullback import Array
 from pullback.bench.counts import operations as counted
 from pullback.ir.dims import solve_dims
-from pullback.nn.blocks import log_softmax, max_pool
+from pullback.nn.activations import log_softmax
+from pullback.nn.blocks import max_pool
 from pullback.nn.models import lenet
 
 if TYPE_CHECKING:

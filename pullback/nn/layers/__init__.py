@@ -1,8 +1,46 @@
 """Layers, each a function of a scope and its input in a few lines of mathematics."""
 
 from pullback.nn.layers.attention import attention, position, rotate
-from pullback.nn.layers.dense import dense, flatten
+from pullback.nn.layers.convolution import conv, conv_transposed
+from pullback.nn.layers.dense import dense
+from pullback.nn.layers.dropout import dropout
 from pullback.nn.layers.embedding import embedding
+from pullback.nn.layers.normalisation import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    local_response_norm,
+    rms_norm,
+)
+from pullback.nn.layers.pooling import average_pool, global_average_pool, global_max_pool, max_pool
 from pullback.nn.layers.recurrent import bidirectional, gru, lstm
+from pullback.nn.layers.shapes import concat, flatten, permute, reshape
 
-__all__ = ["attention", "bidirectional", "dense", "embedding", "flatten", "gru", "lstm", "position", "rotate"]
+__all__ = [
+    "attention",
+    "average_pool",
+    "batch_norm",
+    "bidirectional",
+    "concat",
+    "conv",
+    "conv_transposed",
+    "dense",
+    "dropout",
+    "embedding",
+    "flatten",
+    "global_average_pool",
+    "global_max_pool",
+    "group_norm",
+    "gru",
+    "instance_norm",
+    "layer_norm",
+    "local_response_norm",
+    "lstm",
+    "max_pool",
+    "permute",
+    "position",
+    "reshape",
+    "rms_norm",
+    "rotate",
+]

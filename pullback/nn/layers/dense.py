@@ -1,15 +1,14 @@
-"""Layers that connect everything with everything."""
+"""The layer that connects everything with everything."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pullback as pb
 from pullback import Array
 from pullback.nn.layer import layer
 from pullback.nn.scope import Scope, Start
 
-__all__ = ["dense", "flatten"]
+__all__ = ["dense"]
 
 
 @layer("N M")
@@ -33,15 +32,3 @@ def dense(scope: Scope, x: Any, units: int, *, bias: bool = True, start: Start |
     w = scope.parameter("w", (units, x.shape[-1]), start)
     y: Array = x @ w.T
     return y + scope.parameter("b", (units,)) if bias else y
-
-
-@layer()
-def flatten(scope: Scope, x: Any) -> Array:
-    """All axes but the first as one.
-
-    >>> from pullback import nn
-    >>> nn.flatten().on("N 2 3").type.result
-    'f32[N, 6]'
-    """
-    flat: Array = pb.reshape(x, (x.shape[0], -1))
-    return flat

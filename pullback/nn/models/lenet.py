@@ -19,7 +19,8 @@ from jaxtyping import Float, UInt8
 
 import pullback as pb
 from pullback import Array
-from pullback.nn.blocks import log_softmax, max_pool
+from pullback.nn.activations import log_softmax
+from pullback.nn.blocks import max_pool
 from pullback.nn.network import Network
 
 __all__ = ["NETWORK", "Parameters", "Training", "loss", "recognise", "scores", "train"]

@@ -10,7 +10,8 @@ from jaxtyping import Float, UInt8
 
 import pullback as pb
 from pullback import Array
-from pullback.nn.blocks import average_pool, convolution, half_squared_error, log_softmax, max_pool, one_hot
+from pullback.nn.activations import log_softmax
+from pullback.nn.blocks import average_pool, convolution, half_squared_error, max_pool, one_hot
 
 Values = np.ndarray[Any, Any]
 

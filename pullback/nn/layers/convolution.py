@@ -1,0 +1,211 @@
+"""Convolutions, for any number of axes, and what turns them round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pullback as pb
+from pullback import Array
+from pullback.nn.layer import layer
+from pullback.nn.layers.windows import (
+    Layout,
+    Numbers,
+    Padding,
+    Windows,
+    image,
+    join,
+    numbers,
+    setting,
+    share_of_group,
+    split,
+    windows,
+)
+from pullback.nn.scope import Scope, Start
+
+__all__ = ["conv", "conv_transposed"]
+
+
+def _takes(kind: str, channels: Any, groups: Any, layout: str, over: Windows) -> str:
+    numbers(kind, "number of channels", channels, 1, least=1)
+    numbers(kind, "number of groups", groups, 1, least=1)
+    if channels % groups:
+        raise setting(kind, f"{groups} groups do not divide {channels} channels", "a divisor of the channels")
+    return image(kind, layout, len(over.size), channels="C" if groups == 1 else f"{groups}*C")
+
+
+def _conv_takes(
+    channels: int,
+    window: Numbers,
+    *,
+    stride: Numbers = 1,
+    padding: Padding = 0,
+    dilation: Numbers = 1,
+    groups: int = 1,
+    layout: Layout = "NCHW",
+    **rest: Any,
+) -> str:
+    over = windows("conv", window, stride=stride, padding=padding, dilation=dilation)
+    return _takes("conv", channels, groups, layout, over)
+
+
+@layer(_conv_takes)
+def conv(
+    scope: Scope,
+    x: Any,
+    channels: int,
+    window: Numbers,
+    *,
+    stride: Numbers = 1,
+    padding: Padding = 0,
+    dilation: Numbers = 1,
+    groups: int = 1,
+    bias: bool = True,
+    start: Start | None = None,
+    layout: Layout = "NCHW",
+) -> Array:
+    """Windows of weights slid over an image: y[n, o, i…] = b[o] + Σ c u… x[n, c, i s + u d - p, …] w[o, c, u…].
+
+    A setting is a number for all axes of space or a tuple with one for each; a tuple says how many axes there are:
+    `conv(8, (5,))` is for N C L, `conv(8, (3, 3, 3))` for N C D H W.
+
+    Args:
+        scope: gives the parameters w (channels, C / groups, *window) and b (channels,).
+        x: (N, C, *space), or (N, *space, C) where the layout says so. Outside of the image it is 0.
+        channels: of the result.
+        window: its extents.
+        stride: the step s from a window to the next.
+        padding: elements p of border; pairs for before and behind each axis; "same" for a result as large as the image.
+        dilation: the step d from an element of a window to the next.
+        groups: channels of the result fall into so many groups, each of which sees its own part of the image's.
+        bias: whether there is a b.
+        start: the initialiser of w.
+        layout: "NCHW" or "NHWC", for any number of axes.
+    Returns:
+        (N, channels, *space), with ⌊(H + 2 p - d (k - 1) - 1) / s⌋ + 1 for every extent H.
+    Raises:
+        TraceError: [E163] settings are out of range. ShapeError: [E167] they do not fit the image.
+    Cost:
+        Multiply-adds: elements of the result times those of a window, times C / groups.
+
+    >>> from pullback import nn
+    >>> nn.chain(nn.conv(20, 5, stride=2)).type
+    (x: f32[N, C, H, W]) -> f32[N, 20, (H + 1) // 2 - 2, (W + 1) // 2 - 2]
+      conv1  conv(20, 5, stride=2)  f32[N, 20, (H + 1) // 2 - 2, (W + 1) // 2 - 2]  w f32[20, C, 5, 5], b f32[20]
+    """
+    over = windows("conv", window, stride=stride, padding=padding, dilation=dilation)
+    batch, inputs, space = split(layout, x.shape)
+    own = share_of_group(inputs, groups, "conv")
+    w = scope.parameter("w", (channels, own, *over.size), start)
+    b = scope.parameter("b", (channels,)) if bias else None
+    return _convolved(x, w, b, over, layout, groups, (batch, own, over.counts(space)))
+
+
+def _convolved(x: Any, w: Any, b: Any, over: Windows, layout: str, groups: int, extents: Any) -> Array:
+    """The sum of the windows; of several groups first with an axis for these."""
+    batch, own, counts = extents
+    channels = w.shape[0]
+    each = channels // groups
+
+    def value(n: Any, group: Any, o: Any, i: Any) -> Any:
+        def term(c: Any, *u: Any) -> Any:
+            return over.read(x, join(layout, n, group * own + c, over.places(i, u))) * w[(o, c, *u)]
+
+        return pb.sum_over((own, *over.size), term) + (0 if b is None else b[o])
+
+    def pixel(*place: Any) -> Any:
+        n, o, i = split(layout, place)
+        return value(n, 0, o, i)
+
+    def grouped(*place: Any) -> Any:
+        n, go, i = split(layout, (place[0], place[1:3], *place[3:]) if layout == "NCHW" else (*place[:-2], place[-2:]))
+        group, o = go
+        return value(n, group, group * each + o, i)
+
+    shape = join(layout, batch, channels, counts)
+    if groups == 1:
+        y: Array = pb.build(shape, pixel)
+        return y
+    parts = (batch, groups, each, *counts) if layout == "NCHW" else (batch, *counts, groups, each)
+    joined: Array = pb.reshape(pb.build(parts, grouped), shape)
+    return joined
+
+
+def _transposed_takes(
+    channels: int,
+    window: Numbers,
+    *,
+    stride: Numbers = 1,
+    padding: Padding = 0,
+    dilation: Numbers = 1,
+    extra: Numbers = 0,
+    groups: int = 1,
+    layout: Layout = "NCHW",
+    **rest: Any,
+) -> str:
+    kind = "conv_transposed"
+    over = windows(kind, window, stride=stride, padding=padding, dilation=dilation)
+    more = numbers(kind, "extra", extra, len(over.size), least=0)
+    if any(e >= max(s, d) for e, s, d in zip(more, over.stride, over.dilation)):
+        raise setting(kind, f"extra is {extra!r}, no less than the stride", "less than the stride")
+    return _takes(kind, channels, groups, layout, over)
+
+
+@layer(_transposed_takes)
+def conv_transposed(
+    scope: Scope,
+    x: Any,
+    channels: int,
+    window: Numbers,
+    *,
+    stride: Numbers = 1,
+    padding: Padding = 0,
+    dilation: Numbers = 1,
+    extra: Numbers = 0,
+    groups: int = 1,
+    bias: bool = True,
+    start: Start | None = None,
+    layout: Layout = "NCHW",
+) -> Array:
+    """Every element of an image spread over a window: y[n, o, i s + u d - p] sums x[n, c, i] w[c, o, u].
+
+    It is the transpose of `conv`: the derivative of a convolution with these windows by its image, for the cotangent x.
+    Settings are those of `conv`; `padding` takes elements away from the borders of the result.
+
+    Args:
+        scope: gives the parameters w (C, channels / groups, *window) and b (channels,).
+        x: (N, C, *space), or (N, *space, C) where the layout says so.
+        channels: of the result.
+        window: its extents.
+        stride: how far apart elements are spread.
+        padding: elements of the result left out at its borders.
+        dilation: the step from an element of a window to the next.
+        extra: further elements of the result behind it, fewer than the stride.
+        groups: as for `conv`.
+        bias: whether there is a b.
+        start: the initialiser of w.
+        layout: "NCHW" or "NHWC", for any number of axes.
+    Returns:
+        (N, channels, *space), with (H - 1) s + d (k - 1) + 1 - 2 p + extra for every extent H.
+    Raises:
+        TraceError: [E163] settings are out of range. ShapeError: [E167] they do not fit the image.
+
+    >>> from pullback import nn
+    >>> nn.conv_transposed(3, 4, stride=2, padding=1).on("N 8 16 16").type.result
+    'f32[N, 3, 32, 32]'
+    """
+    over = windows("conv_transposed", window, stride=stride, padding=padding, dilation=dilation)
+    more = numbers("conv_transposed", "extra", extra, len(over.size), least=0)
+    batch, inputs, space = split(layout, x.shape)
+    each = channels // groups
+    share_of_group(inputs, groups, "conv_transposed")
+    w = scope.parameter("w", (inputs, each, *over.size), start)
+    target = join(layout, batch, channels, over.spread(space, more))
+
+    def forward(image: Any) -> Any:
+        return _convolved(image, w, None, over, layout, groups, (batch, each, space))
+
+    y: Array = pb.vjp(pb.function(forward), wrt=0)(pb.zeros(target, dtype=x.dtype), cotangent=x)[1]
+    if not bias:
+        return y
+    b = scope.parameter("b", (channels,))
+    return y + (b if layout == "NHWC" else pb.reshape(b, (channels, *(1 for _ in space))))

@@ -1,0 +1,52 @@
+"""Dropout: noise for training that is not there in inference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pullback as pb
+from pullback import Array
+from pullback.nn.layer import layer
+from pullback.nn.layers.windows import numbers, setting
+from pullback.nn.scope import Scope
+
+__all__ = ["dropout"]
+
+
+def _takes(rate: Any = 0.5, *, shared: tuple[int, ...] = ()) -> None:
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < 1:
+        raise setting("dropout", f"the rate is {rate!r}", "a number from 0 to below 1")
+    numbers("dropout", "list of axes", shared, len(shared), least=0)
+
+
+@layer(_takes)
+def dropout(scope: Scope, x: Any, rate: float = 0.5, *, shared: tuple[int, ...] = ()) -> Array:
+    """In training every element is 0 with probability `rate`, otherwise divided by 1 - rate.
+
+    So noise keeps units from relying on each other (Srivastava et al. 2014). Which ones are dropped follows from the
+    key in the state, for any number of threads.
+
+    Args:
+        scope: gives the state key.
+        x: of any shape.
+        rate: the probability, from 0 to below 1.
+        shared: axes along which all elements share their lot: (2, 3) drops whole channels of N C H W, (1, 2, 3) a whole
+            image, as stochastic depth does with what a residual adds.
+    Returns:
+        The same shape.
+    Raises:
+        TraceError: [E163] the rate is no such number.
+
+    >>> from pullback import nn
+    >>> net = nn.dropout(0.5).on("N 4")
+    >>> parameters, state = net.init(seed=0)
+    >>> step = pb.function(lambda p, s, x: net.apply(p, s, x, training=True))
+    >>> sorted(set(step(parameters, state, np.ones((8, 4)))[0].ravel().tolist()))
+    [0.0, 2.0]
+    """
+    if not scope.training or rate == 0:
+        return x  # type: ignore[no-any-return]
+    shape = tuple(1 if k in shared else extent for k, extent in enumerate(x.shape))
+    kept = pb.random.bits(scope.key(), shape) >= round(rate * 2**32)
+    y: Array = pb.where(kept, x / (1 - rate), 0)
+    return y

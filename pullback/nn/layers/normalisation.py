@@ -1,0 +1,286 @@
+"""Normalisation: values less their mean, divided by how far they spread, then scaled and shifted by what is learnt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pullback as pb
+from pullback import Array
+from pullback.nn import init
+from pullback.nn.layer import layer
+from pullback.nn.layers.windows import Layout, image, join, numbers, setting, share_of_group, split
+from pullback.nn.scope import Scope
+
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
+
+
+def _check(kind: str, epsilon: float, **shares: float) -> None:
+    if not epsilon >= 0:
+        raise setting(kind, f"epsilon is {epsilon!r}", "a small positive number, such as 1e-5")
+    for name, share in shares.items():
+        if not 0 <= share <= 1:
+            raise setting(kind, f"the {name} is {share!r}", "a number from 0 to 1")
+
+
+def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Array, Array, Array]:
+    """What x is less its mean along the axes, the mean, and the variance.
+
+    The variance is taken of the differences, so that it keeps its digits where the mean is large.
+    """
+    mean = pb.mean(x, axis=axes)
+    centred = x - pb.expand_dims(mean, axes)
+    return centred, mean, pb.mean(centred * centred, axis=axes)
+
+
+def _affine(scope: Scope, y: Any, shape: Any, axes: tuple[int, ...], learn: bool) -> Array:
+    """`y` scaled and shifted, where that is learnt, by numbers that are the same along the axes."""
+    if learn:
+        y = y * pb.expand_dims(scope.parameter("scale", shape, init.ones()), axes)
+        y = y + pb.expand_dims(scope.parameter("shift", shape, init.zeros()), axes)
+    normalised: Array = y
+    return normalised
+
+
+def _beside_channels(layout: str, x: Any) -> tuple[int, ...]:
+    """All axes of an image but that of its channels."""
+    channels = 1 if layout == "NCHW" else x.ndim - 1
+    return tuple(k for k in range(x.ndim) if k != channels)
+
+
+def _batch_takes(momentum: float = 0.1, epsilon: float = 1e-5, *, learn: bool = True, layout: Layout = "NCHW") -> str:
+    _check("batch_norm", epsilon, momentum=momentum)
+    return image("batch_norm", layout, 2)
+
+
+@layer(_batch_takes)
+def batch_norm(
+    scope: Scope, x: Any, momentum: float = 0.1, epsilon: float = 1e-5, *, learn: bool = True, layout: Layout = "NCHW"
+) -> Array:
+    """Every channel less its mean, by the root of its variance, over batch and space (Ioffe and Szegedy 2015).
+
+        y = scale (x - mean) / √(variance + ε) + shift
+
+    In training these are of the batch, and running ones go towards them: m ← (1 - momentum) m + momentum · mean,
+    likewise the variance, which for this is divided by one less than the number of elements. In inference the running
+    ones serve.
+
+    Args:
+        scope: gives the parameters scale and shift, and the state mean and variance, each (C,).
+        x: (N, C, *space) or (N, *space, C), with any number of axes of space, or none.
+        momentum: how far running statistics go towards those of a batch.
+        epsilon: added to the variance.
+        learn: whether there are scale and shift.
+        layout: "NCHW" or "NHWC".
+    Returns:
+        The same shape.
+    Raises:
+        TraceError: [E163] the momentum is not within 0 and 1, or epsilon is negative.
+
+    >>> from pullback import nn
+    >>> parameters, state = nn.batch_norm().on("N 3 8 8").init()
+    >>> parameters["scale"].tolist(), state["variance"].tolist()
+    ([1.0, 1.0, 1.0], [1.0, 1.0, 1.0])
+    """
+    batch, channels, space = split(layout, x.shape)
+    axes = _beside_channels(layout, x)
+    mean, variance = scope.state("mean", (channels,)), scope.state("variance", (channels,), init.ones())
+    if scope.training:
+        count = batch
+        for extent in space:
+            count = count * extent
+        centred, found, spread = _moments(x, axes)
+        unbiased = spread * count / pb.maximum(count - 1, 1)
+        scope.update("mean", (1 - momentum) * mean + momentum * found)
+        scope.update("variance", (1 - momentum) * variance + momentum * unbiased)
+    else:
+        centred, spread = x - pb.expand_dims(mean, axes), variance
+    factor = 1 / pb.sqrt(spread + epsilon)
+    if not learn:
+        plain: Array = centred * pb.expand_dims(factor, axes)
+        return plain
+    scale, shift = scope.parameter("scale", (channels,), init.ones()), scope.parameter("shift", (channels,))
+    y: Array = centred * pb.expand_dims(factor * scale, axes) + pb.expand_dims(shift, axes)
+    return y
+
+
+def _layer_takes(axes: int = 1, epsilon: float = 1e-5, *, learn: bool = True) -> str | None:
+    _check("layer_norm", epsilon)
+    (count,) = numbers("layer_norm", "number of axes", axes, 1, least=1)
+    return "N M" if count == 1 else None
+
+
+@layer(_layer_takes)
+def layer_norm(scope: Scope, x: Any, axes: int = 1, epsilon: float = 1e-5, *, learn: bool = True) -> Array:
+    """Every row less its mean, by the root of its variance (Ba et al. 2016).
+
+        y = scale (x - mean) / √(variance + ε) + shift
+
+    Args:
+        scope: gives the parameters scale and shift, of the shape of the last axes.
+        x: (…, M).
+        axes: how many of the last axes make a row.
+        epsilon: added to the variance.
+        learn: whether there are scale and shift.
+    Returns:
+        The same shape.
+    Raises:
+        TraceError: [E163] there are fewer than one axis, or epsilon is negative.
+
+    >>> from pullback import nn
+    >>> nn.layer_norm(learn=False, epsilon=0.0)({}, np.array([[1.0, 3.0]])).tolist()
+    [[-1.0, 1.0]]
+    """
+    last = tuple(range(x.ndim - axes, x.ndim))
+    centred, _, spread = _moments(x, last)
+    y = centred * pb.expand_dims(1 / pb.sqrt(spread + epsilon), last)
+    return _affine(scope, y, x.shape[-axes:], (), learn)
+
+
+def _rms_takes(epsilon: float = 1e-6, *, learn: bool = True) -> str:
+    _check("rms_norm", epsilon)
+    return "N M"
+
+
+@layer(_rms_takes)
+def rms_norm(scope: Scope, x: Any, epsilon: float = 1e-6, *, learn: bool = True) -> Array:
+    """Every row by the root of its mean square (Zhang and Sennrich 2019): scale x / √(mean x² + ε).
+
+    Args:
+        scope: gives the parameter scale (M,).
+        x: (…, M).
+        epsilon: added to the mean square.
+        learn: whether there is a scale.
+    Returns:
+        The same shape.
+    Raises:
+        TraceError: [E163] epsilon is negative.
+
+    >>> from pullback import nn
+    >>> nn.rms_norm(learn=False, epsilon=0.0)({}, np.array([[2.0, 2.0]])).tolist()
+    [[1.0, 1.0]]
+    """
+    factor = 1 / pb.sqrt(pb.mean(x * x, axis=-1) + epsilon)
+    y: Array = x * factor[..., None]
+    return y * scope.parameter("scale", x.shape[-1:], init.ones()) if learn else y
+
+
+def _group_takes(groups: int, epsilon: float = 1e-5, *, learn: bool = True, layout: Layout = "NCHW") -> str:
+    _check("group_norm", epsilon)
+    numbers("group_norm", "number of groups", groups, 1, least=1)
+    return image("group_norm", layout, 2, channels="C" if groups == 1 else f"{groups}*C")
+
+
+@layer(_group_takes)
+def group_norm(
+    scope: Scope, x: Any, groups: int, epsilon: float = 1e-5, *, learn: bool = True, layout: Layout = "NCHW"
+) -> Array:
+    """Groups of channels of every image less their mean, by the root of their variance (Wu and He 2018).
+
+    Args:
+        scope: gives the parameters scale and shift, each (C,).
+        x: (N, C, *space), or (N, *space, C) where the layout says so.
+        groups: how many there are, each of C / groups channels side by side.
+        epsilon: added to the variance.
+        learn: whether there are scale and shift.
+        layout: "NCHW" or "NHWC".
+    Returns:
+        The same shape.
+    Raises:
+        TraceError: [E163] settings are out of range. ShapeError: [E167] the groups do not divide the channels.
+
+    >>> from pullback import nn
+    >>> x = np.array([1.0, 3.0, 5.0, 9.0]).reshape(1, 4, 1, 1)
+    >>> nn.group_norm(2, learn=False, epsilon=0.0)({}, x).ravel().tolist()
+    [-1.0, 1.0, -1.0, 1.0]
+    """
+    batch, channels, space = split(layout, x.shape)
+    own = share_of_group(channels, groups, "group_norm")
+    parts = (batch, groups, own, *space) if layout == "NCHW" else (batch, *space, groups, own)
+    axes = tuple(k for k in range(1, x.ndim + 1) if k != (1 if layout == "NCHW" else x.ndim - 1))
+    centred, _, spread = _moments(pb.reshape(x, parts), axes)
+    y = pb.reshape(centred * pb.expand_dims(1 / pb.sqrt(spread + epsilon), axes), x.shape)
+    return _affine(scope, y, (channels,), _beside_channels(layout, x), learn)
+
+
+def _instance_takes(epsilon: float = 1e-5, *, learn: bool = True, layout: Layout = "NCHW") -> str:
+    _check("instance_norm", epsilon)
+    return image("instance_norm", layout, 2)
+
+
+@layer(_instance_takes)
+def instance_norm(
+    scope: Scope, x: Any, epsilon: float = 1e-5, *, learn: bool = True, layout: Layout = "NCHW"
+) -> Array:
+    """Every channel of every image less its mean, by the root of its variance (Ulyanov et al. 2016).
+
+    Args:
+        scope: gives the parameters scale and shift, each (C,).
+        x: (N, C, *space), or (N, *space, C) where the layout says so.
+        epsilon: added to the variance.
+        learn: whether there are scale and shift.
+        layout: "NCHW" or "NHWC".
+    Returns:
+        The same shape.
+    Raises:
+        TraceError: [E163] epsilon is negative, or the layout is none.
+
+    >>> from pullback import nn
+    >>> nn.instance_norm(learn=False, epsilon=0.0)({}, np.array([[[[1.0, 3.0]], [[5.0, 9.0]]]])).tolist()
+    [[[[-1.0, 1.0]], [[-1.0, 1.0]]]]
+    """
+    beside = _beside_channels(layout, x)
+    centred, _, spread = _moments(x, beside[1:])
+    y = centred * pb.expand_dims(1 / pb.sqrt(spread + epsilon), beside[1:])
+    return _affine(scope, y, (split(layout, x.shape)[1],), beside, learn)
+
+
+def _response_takes(size: int = 5, alpha: float = 1e-4, beta: float = 0.75, k: float = 2.0, *,
+                    layout: Layout = "NCHW") -> str:  # fmt: skip
+    numbers("local_response_norm", "size", size, 1, least=1)
+    if not k > 0 or alpha < 0:
+        what = f"k is {k!r} and alpha {alpha!r}"
+        raise setting("local_response_norm", what, "k above 0 and alpha from 0: the root is of a positive number")
+    return image("local_response_norm", layout, 2)
+
+
+@layer(_response_takes)
+def local_response_norm(
+    scope: Scope,
+    x: Any,
+    size: int = 5,
+    alpha: float = 1e-4,
+    beta: float = 0.75,
+    k: float = 2.0,
+    *,
+    layout: Layout = "NCHW",
+) -> Array:
+    """Every element by a power of the squares of the channels beside it (Krizhevsky et al. 2012).
+
+        y[n, c, i…] = x[n, c, i…] / (k + α Σ j x[n, j, i…]²)^β        j from c - ⌊size / 2⌋, `size` of them
+
+    The numbers are the paper's. Others divide α by the size: give `alpha / size` for theirs.
+
+    Args:
+        scope: not used.
+        x: (N, C, *space), or (N, *space, C) where the layout says so.
+        size: how many channels are beside each other.
+        alpha: the weight of the squares.
+        beta: the power.
+        k: what is added to them.
+        layout: "NCHW" or "NHWC".
+    Returns:
+        The same shape.
+    Raises:
+        TraceError: [E163] settings are out of range.
+
+    >>> from pullback import nn
+    >>> nn.local_response_norm(3, 1.0, 1.0, 1.0)({}, np.ones((1, 3, 1, 1))).ravel().tolist()
+    [0.3333333333333333, 0.25, 0.3333333333333333]
+    """
+
+    def squares(*place: Any) -> Any:
+        n, c, i = split(layout, place)
+        return pb.sum_over(size, lambda j: x.at(*join(layout, n, c + j - size // 2, i)) ** 2)
+
+    y: Array = x / (k + alpha * pb.build(x.shape, squares)) ** beta
+    return y

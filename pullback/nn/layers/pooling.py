@@ -1,0 +1,217 @@
+"""The largest elements and the means of windows, and of whole images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pullback as pb
+from pullback import Array
+from pullback.nn.layer import layer
+from pullback.nn.layers.windows import (
+    Layout,
+    Numbers,
+    Padding,
+    Windows,
+    image,
+    join,
+    setting,
+    split,
+    windows,
+)
+from pullback.nn.scope import Scope
+
+__all__ = ["average_pool", "global_average_pool", "global_max_pool", "max_pool"]
+
+
+def _pool(
+    kind: str, size: Numbers, stride: Numbers | None, padding: Padding, *, ceil: bool = False, dilation: Numbers = 1
+) -> Windows:
+    """The windows of a pool, none of which lies in the border alone."""
+    over = windows(kind, size, stride=stride, padding=padding, ceil=ceil, dilation=dilation)
+    for k, d, before, after in zip(over.size, over.dilation, over.before, over.after):
+        if max(before, after) > (d * (k - 1) + 1) // 2:
+            raise setting(kind, f"padding {padding!r} is more than half of a window", "at most half of a window")
+    return over
+
+
+def _max_takes(size: Numbers, stride: Numbers | None = None, padding: Padding = 0, *, ceil: bool = False,
+               dilation: Numbers = 1, layout: Layout = "NCHW") -> str:  # fmt: skip
+    return image("max_pool", layout, len(_pool("max_pool", size, stride, padding, dilation=dilation).size))
+
+
+@layer(_max_takes)
+def max_pool(
+    scope: Scope,
+    x: Any,
+    size: Numbers,
+    stride: Numbers | None = None,
+    padding: Padding = 0,
+    *,
+    ceil: bool = False,
+    dilation: Numbers = 1,
+    layout: Layout = "NCHW",
+) -> Array:
+    """The largest element of every window: y[n, c, i…] = max u… x[n, c, i s + u d - p, …].
+
+    The gradient goes to the first of equal elements.
+
+    Args:
+        scope: not used.
+        x: (N, C, *space), or (N, *space, C) where the layout says so.
+        size: extents of a window; a number for both axes, or a number for each axis, of which there may be any number.
+        stride: the step from a window to the next; as large as a window unless given.
+        padding: elements of border, of which none is ever the largest; as for `conv`.
+        ceil: whether a last window that is not whole counts, as long as it begins in the image or the border before it.
+        dilation: the step from an element of a window to the next.
+        layout: "NCHW" or "NHWC", for any number of axes.
+    Returns:
+        (N, C, *space), with ⌊(H + 2 p - d (k - 1) - 1) / s⌋ + 1 for every extent H, or rounded up.
+    Raises:
+        TraceError: [E163] settings are out of range. ShapeError: [E167] windows are larger than the image.
+
+    >>> from pullback import nn
+    >>> nn.max_pool(2)({}, np.arange(16.0).reshape(1, 1, 4, 4)).tolist()
+    [[[[5.0, 7.0], [13.0, 15.0]]]]
+    """
+    over = _pool("max_pool", size, stride, padding, ceil=ceil, dilation=dilation)
+    batch, channels, space = split(layout, x.shape)
+    y = _bordered(x, over, layout, -pb.inf)
+
+    def largest(*place: Any) -> Any:
+        n, c, i = split(layout, place)
+        return pb.max_over(over.size, lambda *u: y[join(layout, n, c, over.places(i, u, bordered=True))])
+
+    pooled: Array = pb.build(join(layout, batch, channels, over.counts(space)), largest)
+    return pooled
+
+
+def _bordered(x: Any, over: Windows, layout: str, fill: float) -> Any:
+    """The image with its border as an array of its own: windows then read it without a test."""
+    if over.inside:
+        return x
+    batch, channels, space = split(layout, x.shape)
+
+    def at(*place: Any) -> Any:
+        n, c, i = split(layout, place)
+        return x.at(*join(layout, n, c, tuple(a - b for a, b in zip(i, over.before))), fill=fill)
+
+    return pb.build(join(layout, batch, channels, over.bordered(space)), at)
+
+
+def _average_takes(size: Numbers, stride: Numbers | None = None, padding: Padding = 0, *, ceil: bool = False,
+                   count_padding: bool = True, layout: Layout = "NCHW") -> str:  # fmt: skip
+    return image("average_pool", layout, len(_pool("average_pool", size, stride, padding).size))
+
+
+@layer(_average_takes)
+def average_pool(
+    scope: Scope,
+    x: Any,
+    size: Numbers,
+    stride: Numbers | None = None,
+    padding: Padding = 0,
+    *,
+    ceil: bool = False,
+    count_padding: bool = True,
+    layout: Layout = "NCHW",
+) -> Array:
+    """The mean of every window: y[n, c, i…] = Σ u… x[n, c, i s + u - p, …] / how many.
+
+    Args:
+        scope: not used.
+        x: (N, C, *space), or (N, *space, C) where the layout says so.
+        size: extents of a window; a number for both axes, or a number for each axis.
+        stride: the step from a window to the next; as large as a window unless given.
+        padding: elements of border, which are 0; as for `conv`.
+        ceil: whether a last window that is not whole counts, as long as it begins in the image or the border before it.
+        count_padding: whether elements of the border count; what lies behind it, with `ceil`, never does.
+        layout: "NCHW" or "NHWC", for any number of axes.
+    Returns:
+        (N, C, *space), extents as for `max_pool`.
+    Raises:
+        TraceError: [E163] settings are out of range. ShapeError: [E167] windows are larger than the image.
+
+    >>> from pullback import nn
+    >>> nn.average_pool(2)({}, np.arange(16.0).reshape(1, 1, 4, 4)).tolist()
+    [[[[2.5, 4.5], [10.5, 12.5]]]]
+    """
+    over = _pool("average_pool", size, stride, padding, ceil=ceil)
+    batch, channels, space = split(layout, x.shape)
+    counts = over.counts(space)
+    known = over.inside or (count_padding and not ceil)
+    shares = [] if known else [_share(over, axis, space, counts, count_padding, x.dtype) for axis in range(len(space))]
+    whole = 1.0
+    for extent in over.size:
+        whole /= extent
+
+    def mean(*place: Any) -> Any:
+        n, c, i = split(layout, place)
+        total = pb.sum_over(over.size, lambda *u: over.read(x, join(layout, n, c, over.places(i, u))))
+        for share, axis_place in zip(shares, i):
+            total = total * share[axis_place]
+        return total * whole if known else total
+
+    pooled: Array = pb.build(join(layout, batch, channels, counts), mean)
+    return pooled
+
+
+def _share(over: Windows, axis: int, space: Any, counts: Any, count_padding: bool, dtype: Any) -> Array:
+    """For every window along an axis, 1 divided by how many of its elements count."""
+    first = -over.before[axis] if count_padding else 0
+    last = space[axis] + (over.after[axis] if count_padding else 0)
+
+    def at(i: Any) -> Any:
+        start = i * over.stride[axis] - over.before[axis]
+        inside = pb.sum_over(
+            over.size[axis], lambda u: pb.where((start + u >= first) & (start + u < last), 1.0, 0.0).astype(dtype)
+        )
+        return 1 / inside
+
+    share: Array = pb.build(counts[axis], at)
+    return share
+
+
+def _global_takes(layout: Layout = "NCHW") -> str:
+    return image("global pool", layout, 2)
+
+
+def _space(layout: str, x: Any) -> tuple[int, ...]:
+    return tuple(range(2, x.ndim)) if layout == "NCHW" else tuple(range(1, x.ndim - 1))
+
+
+@layer(_global_takes)
+def global_average_pool(scope: Scope, x: Any, layout: Layout = "NCHW") -> Array:
+    """The mean of every channel over the whole image, for any number of axes of space.
+
+    Args:
+        scope: not used.
+        x: (N, C, *space), or (N, *space, C) where the layout says so.
+        layout: "NCHW" or "NHWC".
+    Returns:
+        (N, C).
+
+    >>> from pullback import nn
+    >>> nn.global_average_pool()({}, np.arange(8.0).reshape(1, 2, 2, 2)).tolist()
+    [[1.5, 5.5]]
+    """
+    y: Array = pb.mean(x, axis=_space(layout, x))
+    return y
+
+
+@layer(_global_takes)
+def global_max_pool(scope: Scope, x: Any, layout: Layout = "NCHW") -> Array:
+    """The largest element of every channel in the whole image, for any number of axes of space.
+
+    Args:
+        scope: not used.
+        x: (N, C, *space), or (N, *space, C) where the layout says so.
+        layout: "NCHW" or "NHWC".
+    Returns:
+        (N, C).
+
+    >>> from pullback import nn
+    >>> nn.global_max_pool()({}, np.arange(8.0).reshape(1, 2, 2, 2)).tolist()
+    [[3.0, 7.0]]
+    """
+    y: Array = pb.max(x, axis=_space(layout, x))
+    return y

@@ -1,0 +1,67 @@
+"""Layers that only change shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pullback as pb
+from pullback import Array
+from pullback.nn.layer import layer
+from pullback.nn.layers.windows import setting
+from pullback.nn.scope import Scope
+
+__all__ = ["concat", "flatten", "permute", "reshape"]
+
+
+@layer()
+def flatten(scope: Scope, x: Any) -> Array:
+    """All axes but the first as one.
+
+    >>> from pullback import nn
+    >>> nn.flatten().on("N 2 3").type.result
+    'f32[N, 6]'
+    """
+    flat: Array = pb.reshape(x, (x.shape[0], -1))
+    return flat
+
+
+@layer()
+def reshape(scope: Scope, x: Any, *shape: int) -> Array:
+    """All axes but the first in another shape, of which one extent may be -1.
+
+    >>> from pullback import nn
+    >>> nn.reshape(4, -1).on("N 2 6").type.result
+    'f32[N, 4, 3]'
+    """
+    y: Array = pb.reshape(x, (x.shape[0], *shape))
+    return y
+
+
+def _permute_takes(*axes: int) -> None:
+    if sorted(axes) != list(range(len(axes))) or not axes:
+        raise setting("permute", f"{axes!r} is no order of axes", "every axis once: `nn.permute(0, 2, 3, 1)`")
+
+
+@layer(_permute_takes)
+def permute(scope: Scope, x: Any, *axes: int) -> Array:
+    """The axes in another order: `permute(0, 2, 3, 1)` makes N H W C of N C H W.
+
+    >>> from pullback import nn
+    >>> nn.permute(0, 2, 1).on("N 2 3").type.result
+    'f32[N, 3, 2]'
+    """
+    y: Array = pb.permute_dims(x, axes)
+    return y
+
+
+@layer()
+def concat(scope: Scope, x: Any, axis: int = 1) -> Array:
+    """Several arrays, as a layer may give them in a tuple, joined along an axis.
+
+    >>> from pullback import nn
+    >>> both = nn.chain(lambda x: (x, -x), nn.concat())
+    >>> both.on("N 2").type.result
+    'f32[N, 4]'
+    """
+    y: Array = pb.concat(list(x), axis=axis)
+    return y

@@ -1,0 +1,244 @@
+"""How windows go over an image: which positions they read, and how many there are.
+
+Along an axis of extent h with window k, stride s, dilation d and borders before and after, window i reads the elements
+i s + u d - before for u = 0 … k - 1, and there are ⌊(h + before + after - d (k - 1) - 1) / s⌋ + 1 windows.
+
+An image has the shape (N, C, *space), "NCHW", or (N, *space, C), "NHWC", for any number of axes of space.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pullback.errors import ShapeError, TraceError
+from pullback.lang.handle import extent_of, shape_text
+from pullback.source import user_position
+
+__all__ = [
+    "Layout",
+    "Numbers",
+    "Padding",
+    "Windows",
+    "image",
+    "join",
+    "numbers",
+    "setting",
+    "share_of_group",
+    "split",
+    "windows",
+]
+
+Layout = Literal["NCHW", "NHWC"]
+Numbers = int | tuple[int, ...]
+Padding = int | tuple[int, ...] | tuple[tuple[int, int], ...] | Literal["same"]
+
+
+# Layouts ----------------------------------------------------------------------------------------------------------
+
+
+def split(layout: str, shape: Any) -> tuple[Any, Any, tuple[Any, ...]]:
+    """A shape or a place of an image as batch, channel and space.
+
+    >>> split("NHWC", (2, 28, 30, 3))
+    (2, 3, (28, 30))
+    """
+    n, *rest = shape
+    return (n, rest[0], tuple(rest[1:])) if layout == "NCHW" else (n, rest[-1], tuple(rest[:-1]))
+
+
+def join(layout: str, n: Any, c: Any, space: Any) -> tuple[Any, ...]:
+    """Batch, channel and space as a shape or a place of an image: what `split` takes apart."""
+    return (n, c, *space) if layout == "NCHW" else (n, *space, c)
+
+
+def image(kind: str, layout: str, rank: int, *, channels: str = "C") -> str:
+    """The shape of an image as an annotation.
+
+    Raises:
+        TraceError: [E163] the layout is none of the two.
+
+    >>> image("conv", "NHWC", 2)
+    'N H W C'
+    """
+    if layout not in ("NCHW", "NHWC"):
+        raise setting(kind, f"the layout is {layout!r}", '"NCHW" or "NHWC", for any number of axes')
+    space = {1: "L", 2: "H W", 3: "D H W"}.get(rank) or " ".join(f"X{k}" for k in range(rank))
+    return " ".join(join(layout, "N", channels, (space,)))
+
+
+# Windows ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows over the axes of space of an image, a number of each tuple for each axis.
+
+    Attributes:
+        kind: the layer that has them, for errors.
+        size: the extents of a window.
+        stride: the step from a window to the next.
+        before: elements of border in front of the image.
+        after: elements of border behind it.
+        dilation: the step from an element of a window to the next.
+        ceil: whether a last window that is not whole counts, as long as it begins in the image or in front of it.
+    """
+
+    kind: str
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    dilation: tuple[int, ...]
+    ceil: bool = False
+
+    def counts(self, space: tuple[Any, ...]) -> tuple[Any, ...]:
+        """How many windows there are along each axis.
+
+        Raises:
+            ShapeError: [E167] an image is smaller than a window.
+        """
+        out = []
+        for axis, extent in enumerate(space):
+            stride, before, after, reach = self.stride[axis], self.before[axis], self.after[axis], self._reach(axis)
+            room = extent + before + after - reach  # for the last window to begin
+            if (number(room) or 0) < 0:
+                raise self._too_small(space)
+            if not self.ceil:
+                out.append(room // stride + 1)
+            elif stride <= reach - after:  # a window that begins where some are not whole begins in the image
+                out.append((room + stride - 1) // stride + 1)
+            else:
+                out.append((extent + before - 1) // stride + 1)
+        return tuple(out)
+
+    def bordered(self, space: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The extents of the image with its borders: as far as windows reach."""
+        counts = self.counts(space)
+        return tuple((n - 1) * s + self._reach(axis) for axis, (n, s) in enumerate(zip(counts, self.stride)))
+
+    def spread(self, space: tuple[Any, ...], extra: tuple[int, ...]) -> tuple[Any, ...]:
+        """The extents of the image over which this many windows lie, with `extra` elements that none reaches.
+
+        Raises:
+            ShapeError: [E167] the borders are all there is.
+        """
+        out = tuple(
+            (n - 1) * s + self._reach(axis) - self.before[axis] - self.after[axis] + e
+            for axis, (n, s, e) in enumerate(zip(space, self.stride, extra, strict=True))
+        )
+        if any((number(extent - 1) or 0) < 0 for extent in out):
+            raise self._too_small(space)
+        return out
+
+    def places(self, window: Any, element: Any, *, bordered: bool = False) -> tuple[Any, ...]:
+        """Where in the image an element of a window lies, or where in the image with its borders."""
+        before = (0,) * len(self.size) if bordered else self.before
+        return tuple(
+            i * s + u * d - p for i, u, s, d, p in zip(window, element, self.stride, self.dilation, before, strict=True)
+        )
+
+    def read(self, x: Any, place: tuple[Any, ...]) -> Any:
+        """The element of an image at a place that a window reads, 0 in the border."""
+        return x[place] if self.inside else x.at(*place)
+
+    @property
+    def inside(self) -> bool:
+        """Whether every window lies in the image."""
+        return not (self.ceil or any(self.before) or any(self.after))
+
+    def _reach(self, axis: int) -> int:
+        return self.dilation[axis] * (self.size[axis] - 1) + 1
+
+    def _too_small(self, space: tuple[Any, ...]) -> ShapeError:
+        found = shape_text([extent_of(e, "extent") for e in space])
+        reach = " × ".join(str(self._reach(axis)) for axis in range(len(self.size)))
+        border = f" with borders of {_pairs(self.before, self.after)}" if any((*self.before, *self.after)) else ""
+        return ShapeError(
+            "E167",
+            f"{self.kind}: windows that reach over {reach} do not fit {found}{border}",
+            position=user_position(),
+            remedy="larger images, or fewer layers that make them smaller",
+        )
+
+
+def windows(
+    kind: str,
+    window: Numbers,
+    *,
+    stride: Numbers | None = 1,
+    padding: Padding = 0,
+    dilation: Numbers = 1,
+    ceil: bool = False,
+) -> Windows:
+    """Windows of settings as layers take them: a number stands for all axes, and for two where nothing says how many.
+
+    Raises:
+        TraceError: [E163] settings are out of range or say different numbers of axes.
+    """
+    rank = next((len(x) for x in (window, stride, padding, dilation) if isinstance(x, tuple | list)), 2)
+    size = numbers(kind, "window", window, rank, least=1)
+    steps = size if stride is None else numbers(kind, "stride", stride, rank, least=1)
+    gaps = numbers(kind, "dilation", dilation, rank, least=1)
+    if padding == "same":
+        if any(s != 1 for s in steps):
+            raise setting(kind, 'padding "same" keeps the extents, which a stride does not', "a number as padding")
+        border = tuple(d * (k - 1) for k, d in zip(size, gaps))
+        before = tuple(b // 2 for b in border)
+        after = tuple(b - f for b, f in zip(border, before))
+    elif isinstance(padding, tuple | list) and all(isinstance(p, tuple | list) for p in padding):
+        pairs = [numbers(kind, "padding", tuple(p), 2, least=0) for p in padding if isinstance(p, tuple | list)]
+        _check_rank(kind, "padding", pairs, rank)
+        before, after = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
+    else:
+        before = after = numbers(kind, "padding", padding, rank, least=0)
+    return Windows(kind, size, steps, before, after, gaps, ceil)
+
+
+def numbers(kind: str, name: str, given: Any, rank: int, *, least: int) -> tuple[int, ...]:
+    """A setting as a number for each axis.
+
+    Raises:
+        TraceError: [E163] it is no number, or none for each axis, or less than the least.
+    """
+    each = tuple(given) if isinstance(given, tuple | list) else (given,) * rank
+    _check_rank(kind, name, each, rank)
+    if any(isinstance(x, bool) or not isinstance(x, int) or x < least for x in each):
+        raise setting(kind, f"the {name} is {given!r}", f"whole numbers from {least}, one for all axes or one for each")
+    return each
+
+
+def _check_rank(kind: str, name: str, each: Any, rank: int) -> None:
+    if len(each) != rank:
+        raise setting(kind, f"the {name} has {len(each)} numbers instead of {rank}", f"{rank} numbers, or one for all")
+
+
+def setting(kind: str, what: str, remedy: str) -> TraceError:
+    """The error of a setting that a layer does not take."""
+    return TraceError("E163", f"{kind}: {what}", position=user_position(), remedy=remedy)
+
+
+def share_of_group(inputs: Any, groups: int, kind: str) -> Any:
+    """The channels of an image that belong to each of some groups.
+
+    Raises:
+        ShapeError: [E167] the groups do not divide the channels.
+    """
+    own = inputs // groups
+    if number(own * groups - inputs) != 0:
+        raise ShapeError(
+            "E167",
+            f"{kind}: {groups} groups do not divide {inputs} channels of the image",
+            position=user_position(),
+            remedy="a divisor of the channels",
+        )
+    return own
+
+
+def number(extent: Any) -> int | None:
+    """An extent where it is a number."""
+    return extent_of(extent, "extent").constant
+
+
+def _pairs(before: tuple[int, ...], after: tuple[int, ...]) -> str:
+    return " × ".join(str(b) if b == a else f"{b} and {a}" for b, a in zip(before, after))

@@ -1,0 +1,272 @@
+"""Losses: how far a result is from a target, as one number to make small.
+
+Each is a function of the result, the target and settings by name; `functools.partial(cross_entropy, smoothing=0.1)` has
+some bound. `reduction` says what becomes of the losses of single rows or elements: their "mean", their "sum", or "none"
+for an array of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pullback as pb
+from pullback import Array
+from pullback.errors import ShapeError, TraceError
+from pullback.lang.handle import as_array, type_text
+from pullback.source import user_position
+
+__all__ = [
+    "absolute_error",
+    "cross_entropy",
+    "hinge",
+    "huber",
+    "kullback_leibler",
+    "logistic_loss",
+    "squared_error",
+]
+
+Reduction = Literal["mean", "sum", "none"]
+
+
+# Numbers ----------------------------------------------------------------------------------------------------------
+
+
+def squared_error(y: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
+    """(y - target)² of every element.
+
+    Args:
+        y: of any shape.
+        target: of the same shape.
+        reduction: "mean" over all elements, "sum" or "none".
+    Raises:
+        ShapeError: [E162] the shapes differ.
+
+    >>> from pullback import nn
+    >>> pb.function(lambda y, t: nn.squared_error(y, t))(np.array([1.0, 4.0]), np.array([1.0, 2.0])).item()
+    2.0
+    """
+    _check_equal("squared_error", y, target)
+    difference = y - target
+    return _reduced("squared_error", difference * difference, reduction)
+
+
+def absolute_error(y: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
+    """|y - target| of every element; its derivative where they are equal is 0.
+
+    Args:
+        y: of any shape.
+        target: of the same shape.
+        reduction: "mean" over all elements, "sum" or "none".
+    Raises:
+        ShapeError: [E162] the shapes differ.
+
+    >>> from pullback import nn
+    >>> pb.function(lambda y, t: nn.absolute_error(y, t))(np.array([1.0, 4.0]), np.array([1.0, 2.0])).item()
+    1.0
+    """
+    _check_equal("absolute_error", y, target)
+    return _reduced("absolute_error", pb.abs(y - target), reduction)
+
+
+def huber(y: Any, target: Any, *, delta: float = 1.0, reduction: Reduction = "mean") -> Array:
+    """With d = |y - target|: d² / 2 up to delta, and delta (d - delta / 2) beyond (Huber 1964).
+
+    Args:
+        y: of any shape.
+        target: of the same shape.
+        delta: where the square ends.
+        reduction: "mean" over all elements, "sum" or "none".
+    Raises:
+        ShapeError: [E162] the shapes differ. TraceError: [E163] delta is not positive.
+
+    >>> from pullback import nn
+    >>> pb.function(lambda y, t: nn.huber(y, t, reduction="none"))(np.array([0.5, 3.0]), np.zeros(2)).tolist()
+    [0.125, 2.5]
+    """
+    if not delta > 0:
+        raise _setting("huber", f"delta is {delta!r}", "a positive number")
+    _check_equal("huber", y, target)
+    d = y - target
+    distance = pb.abs(d)
+    return _reduced("huber", pb.where(distance < delta, 0.5 * d * d, delta * (distance - delta / 2)), reduction)
+
+
+# Classes ----------------------------------------------------------------------------------------------------------
+
+
+def cross_entropy(
+    y: Any,
+    target: Any,
+    *,
+    smoothing: float = 0.0,
+    weights: Any = None,
+    ignore: int | None = None,
+    axis: int = -1,
+    reduction: Reduction = "mean",
+) -> Array:
+    """-Σ k t[k] log softmax(y)[k], of scores and a label or a distribution t for each row.
+
+    Args:
+        y: (…, K) scores, of any size.
+        target: (…,) labels from 0 to K - 1, of any integer type, or (…, K) distributions. A label that is out of range
+            makes the loss of its row NaN.
+        smoothing: the share of every target that is spread over all classes alike (Szegedy et al. 2016).
+        weights: (K,), by which the terms of the classes are multiplied.
+        ignore: a label whose rows do not count.
+        axis: the axis of the classes.
+        reduction: "mean" over rows, weighted by the weights of their labels; "sum" or "none".
+    Raises:
+        ShapeError: [E162] the target has another shape. TraceError: [E163] smoothing is not within 0 and 1.
+
+    >>> from pullback import nn
+    >>> loss = pb.function(lambda y, label: nn.cross_entropy(y, label))
+    >>> loss(np.array([[0.0, 0.0], [0.0, 1000.0]]), np.array([0, 1])).round(6).item()
+    0.346574
+    """
+    from pullback.nn.activations import log_softmax
+
+    if not 0 <= smoothing <= 1:
+        raise _setting("cross_entropy", f"smoothing is {smoothing!r}", "a number from 0 to 1")
+    y, target = as_array(y, "cross_entropy"), as_array(target, "cross_entropy")
+    if labelled := bool(target.settled.is_integer):
+        _check_labels("cross_entropy", y, target, axis)
+    else:
+        _check_equal("cross_entropy", y, target)
+        target = pb.moveaxis(target, axis, -1)
+    likely = log_softmax(pb.moveaxis(y, axis, -1))
+    classes = likely.shape[-1]
+    weighted = likely if weights is None else likely * weights
+    if not labelled:
+        t = target if smoothing == 0 else (1 - smoothing) * target + smoothing / classes
+        return _reduced("cross_entropy", -pb.sum(t * weighted, axis=-1), reduction)
+    loss = -_picked(weighted, target)
+    if smoothing:
+        loss = (1 - smoothing) * loss - smoothing / classes * pb.sum(weighted, axis=-1)
+    known = (target >= 0) & (target < classes)
+    share = None if weights is None else _picked(pb.broadcast_to(pb.asarray(weights), likely.shape), target)
+    if ignore is not None:
+        counted = target != ignore
+        known, loss = known | (target == ignore), pb.where(counted, loss, 0)
+        share = pb.where(counted, 1 if share is None else share, 0).astype(likely.dtype)
+    loss = pb.where(known, loss, pb.nan)
+    if reduction == "mean" and share is not None:
+        return pb.sum(loss) / pb.sum(share)
+    return _reduced("cross_entropy", loss, reduction)
+
+
+def _picked(x: Any, labels: Any) -> Array:
+    """Of every row the element that a label names, 0 where there is none."""
+    *lead, classes = x.shape
+
+    def at(*n: Any) -> Any:
+        return pb.sum_over(classes, lambda k: pb.where(labels[n] == k, x[(*n, k)], 0))
+
+    y: Array = pb.build(tuple(lead), at) if lead else at()
+    return y
+
+
+def logistic_loss(y: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
+    """Of scores y, whose logistic function is the probability of 1: log(1 + exp y) - target y.
+
+    Args:
+        y: scores, of any shape and size.
+        target: of the same shape: 0 or 1, or probabilities; numbers of any type, or bools.
+        reduction: "mean" over all elements, "sum" or "none".
+    Raises:
+        ShapeError: [E162] the shapes differ.
+
+    >>> from pullback import nn
+    >>> pb.function(lambda y, t: nn.logistic_loss(y, t))(np.array([0.0, 1000.0]), np.array([0, 1])).round(6).item()
+    0.346574
+    """
+    _check_equal("logistic_loss", y, target)
+    return _reduced("logistic_loss", pb.logaddexp(y, 0) - target.astype(y.dtype) * y, reduction)
+
+
+def hinge(y: Any, target: Any, *, margin: float = 1.0, reduction: Reduction = "mean") -> Array:
+    """The larger of 0 and margin - target y, for targets 1 and -1.
+
+    With labels in place of targets, one for each row, it is the mean over classes of what they lack of being `margin`
+    below the score of the label: Σ k ≠ label max(0, margin - y[label] + y[k]) / K.
+
+    Args:
+        y: scores, of any shape; (…, K) with labels.
+        target: of the same shape, 1 or -1; or (…,) labels, of an integer type.
+        margin: by how much a score is to be right.
+        reduction: "mean" over all elements or rows, "sum" or "none".
+    Raises:
+        ShapeError: [E162] the target has another shape.
+
+    >>> from pullback import nn
+    >>> pb.function(lambda y, t: nn.hinge(y, t, reduction="none"))(np.array([0.5, 2.0]), np.array([1.0, -1.0])).tolist()
+    [0.5, 3.0]
+    """
+    y, target = as_array(y, "hinge"), as_array(target, "hinge")
+    if target.ndim == y.ndim:
+        _check_equal("hinge", y, target)
+        return _reduced("hinge", pb.relu(margin - target.astype(y.dtype) * y), reduction)
+    _check_labels("hinge", y, target, -1)
+    *lead, classes = y.shape
+    right = _picked(y, target)
+
+    def at(*n: Any) -> Any:
+        return pb.sum_over(classes, lambda k: pb.where(target[n] == k, 0, pb.relu(margin - right[n] + y[(*n, k)])))
+
+    return _reduced("hinge", pb.build(tuple(lead), at) / classes, reduction)
+
+
+def kullback_leibler(y: Any, target: Any, *, reduction: Reduction = "mean") -> Array:
+    """Σ k t[k] (log t[k] - y[k]) for logarithms y of probabilities, such as `log_softmax` gives; 0 log 0 is 0.
+
+    Args:
+        y: (…, K) logarithms of probabilities.
+        target: (…, K) distributions.
+        reduction: "mean" over rows, "sum" or "none".
+    Raises:
+        ShapeError: [E162] the shapes differ.
+
+    >>> from pullback import nn
+    >>> f = pb.function(lambda y, t: nn.kullback_leibler(y, t))
+    >>> f(np.log([[0.5, 0.5]]), np.array([[1.0, 0.0]])).round(6).item()
+    0.693147
+    """
+    _check_equal("kullback_leibler", y, target)
+    terms = pb.where(target > 0, target * pb.log(pb.where(target > 0, target, 1)), 0) - target * y
+    return _reduced("kullback_leibler", pb.sum(terms, axis=-1), reduction)
+
+
+# ------------------------------------------------------------------------------------------------------------------
+
+
+def _reduced(kind: str, losses: Any, reduction: str) -> Array:
+    if reduction not in ("mean", "sum", "none"):
+        raise _setting(kind, f"the reduction is {reduction!r}", '"mean", "sum" or "none"')
+    if reduction == "none":
+        return losses  # type: ignore[no-any-return]
+    return pb.mean(losses) if reduction == "mean" else pb.sum(losses)
+
+
+def _check_equal(kind: str, y: Any, target: Any) -> None:
+    """Shapes that differ would broadcast: a column with a row makes a square, whose mean nobody wants."""
+    a, b = as_array(y, kind), as_array(target, kind)
+    if a.extents != b.extents:
+        _refuse(kind, a, b, "a target of the shape of the result")
+
+
+def _check_labels(kind: str, y: Any, labels: Any, axis: int) -> None:
+    at = axis % y.ndim
+    if labels.extents != (*y.extents[:at], *y.extents[at + 1 :]):
+        _refuse(kind, y, labels, "one label for each row of scores, as integers")
+
+
+def _refuse(kind: str, y: Any, target: Any, remedy: str) -> None:
+    raise ShapeError(
+        "E162",
+        f"{kind}: the result is {type_text(y)}, the target {type_text(target)}",
+        position=user_position(),
+        remedy=remedy,
+    )
+
+
+def _setting(kind: str, what: str, remedy: str) -> TraceError:
+    return TraceError("E163", f"{kind}: {what}", position=user_position(), remedy=remedy)
