@@ -159,6 +159,9 @@ def jacobian(
     Raises:
         DerivativeError: [E202] a parameter is not floating. [E221] the mode is not available. [E222] no result is
             floating. [E204] sparse, and a result depends on every element.
+    Cost:
+        Forward as many `jvp` as the parameter has elements, reverse as many `vjp` as the result has; sparse as the
+        entries that there are, or one sweep for each colour.
 
     >>> import numpy as np, pullback as pb
     >>> from jaxtyping import Float64
@@ -205,6 +208,8 @@ def hessian(
     Raises:
         DerivativeError: [E201] the result of f is not one floating-point number. [E202] a parameter is not floating.
             [E204] sparse, and a derivative depends on every element.
+    Cost:
+        As many `hvp` as the parameter has elements.
 
     >>> import numpy as np, pullback as pb
     >>> from jaxtyping import Float64

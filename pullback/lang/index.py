@@ -266,13 +266,17 @@ def search_over(extent: Any, f: Callable[..., Any]) -> Any:
     """How often a test holds before it first fails, found by bisection.
 
     The test must hold up to some index and fail from there on, as `x[i] < v` does for elements in order; what the
-    result is otherwise is not said. It takes as many steps as the extent has binary digits, and has no derivative.
+    result is otherwise is not said.
 
     Args:
         extent: an extent.
         f: gives the test, a bool, from an index.
     Returns:
         The first index at which the test fails, the extent where it always holds; int64.
+    Derivative:
+        Positions have none.
+    Cost:
+        As many tests as the extent has binary digits.
 
     >>> pb.function(lambda x: pb.search_over(3, lambda i: x[i] < 4.0))(np.array([2.0, 3.0, 5.0])).item()
     2

@@ -39,6 +39,8 @@ def matmul(x1: Any, x2: Any, /) -> Array:
     Raises:
         ShapeError: [E102] the inner extents differ.
         DTypeError: [E120] the element types have no common one.
+    Cost:
+        n k m multiply-adds for each pair of matrices.
 
     >>> pb.function(lambda x, y: pb.matmul(x, y))(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]])).tolist()
     [[11.0]]

@@ -37,6 +37,8 @@ def convolve(x1: Any, x2: Any, /, mode: Literal["full", "same", "valid"] = "full
         x2: a vector of m elements. Where it is not known which is longer, x1 has to be: calls are checked [E114].
         mode: "full": all n + m - 1 elements; "same": as many as the longer one has, in the middle; "valid": those for
             which no element is missing, the longer one's less the shorter one's plus 1.
+    Cost:
+        n m multiply-adds; the derivatives are convolutions too.
 
     >>> pb.function(lambda x, y: pb.convolve(x, y))(np.array([1, 2, 3]), np.array([1, 10])).tolist()
     [1, 12, 23, 30]

@@ -62,6 +62,8 @@ def odeint(
         A tree like y0 whose leaves have a further first axis, of the times.
     Raises:
         UnfinishedError: [E404] when it runs: `max_steps` were not enough.
+    Cost:
+        Seven slopes for each step of "dopri5", four of "rk4".
     Derivative:
         Of the steps, whose lengths are taken as given. Backwards the states at the times are kept, and the steps
         between two of them are taken again: `steps` or `max_steps` of them.

@@ -75,6 +75,8 @@ def root(f: Callable[..., Any], x0: Any, *args: Any, tolerance: float = 1e-10, m
         A tree like x0.
     Raises:
         UnfinishedError: [E404] when it runs: the tolerance was not reached.
+    Cost:
+        For each step a value, a Jacobian and a `linalg.solve`; for the derivative a Jacobian and a solve more.
     Derivative:
         ẋ = -(∂f/∂x)⁻¹ (∂f/∂args) ȧrgs (the implicit function theorem); by x0 it is 0.
 
@@ -116,6 +118,8 @@ def root_scalar(f: Callable[..., Any], low: Any, high: Any, *args: Any, steps: i
         high: the other end.
         args: further arguments of f; derivatives are by these; arrays that f reads from around have none [E250].
         steps: how often the interval is halved.
+    Cost:
+        One value for each step; for the derivative one slope more.
     Derivative:
         ẋ = -(∂f/∂args) ȧrgs / (∂f/∂x) (the implicit function theorem); by low and high it is 0.
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs import functions_page
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -62,3 +64,8 @@ def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
         if not target.startswith(("http:", "https:")):
             assert (path.parent / target).exists(), f"{name(path)} links to {target}"
+
+
+def test_the_page_of_functions_is_that_of_the_code() -> None:
+    made = functions_page.page(functions_page.PAGE.read_text(encoding="utf-8"))
+    assert functions_page.PAGE.read_text(encoding="utf-8") == made, "python -m tests.docs.functions_page writes it anew"
