@@ -93,9 +93,9 @@ def test_symbolic_sizes_agree_with_numbers(name: str) -> None:
     np.testing.assert_allclose(symbolic.interpret(parameters, state, x), numbers(name)["y"], rtol=1e-12, atol=1e-14)
 
 
-def of_two(name: str) -> pb.Function:
+def of_two(name: str, **settings: Any) -> pb.Function:
     loss = getattr(nn, name)
-    return pb.function(lambda y, t: loss(y, t))
+    return pb.function(lambda y, t: loss(y, t, **settings))
 
 
 def test_losses_with_symbolic_sizes() -> None:
@@ -298,8 +298,8 @@ WHOLE = "whole numbers from {}, one for all axes or one for each"
         ),
         (
             lambda: nn.leaky_relu(np.ones(3)),
-            "leaky_relu(array([1., 1., 1.])): its setting is no number |  | a number, as in `nn.leaky_relu(0.5)`, which "
-            "gives a function of arrays",
+            "leaky_relu(array([1., 1., 1.])): its setting is no number |  | a number, as in `nn.leaky_relu(0.5)`, "
+            "which gives a function of arrays",
         ),
         (lambda: nn.chain(nn.elu), "elu is how a layer is made |  | `elu(…)`"),
         (
@@ -307,7 +307,7 @@ WHOLE = "whole numbers from {}, one for all axes or one for each"
             "cross_entropy: smoothing is 2 |  | a number from 0 to 1",
         ),
         (
-            lambda: nn.squared_error(np.zeros(2), np.zeros(2), reduction="max"),  # type: ignore[arg-type]
+            lambda: of_two("squared_error", reduction="max")(np.zeros(2), np.zeros(2)),
             "squared_error: the reduction is 'max' |  | \"mean\", \"sum\" or \"none\"",
         ),
         (
