@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback.api.function import Function
 from pullback.api.signature import Signature, bind
+from pullback.api.traced import identifier
 from pullback.errors import DerivativeError, TraceError
 from pullback.ir import expr, types
 from pullback.ir.expr import Const, Ref, Scalar, Zero
@@ -86,7 +87,8 @@ class DirectionSpec(Spec):
 
 
 def _array_leaf(path: str, dtype: DType | None, rank: int) -> Leaf:
-    return Leaf(path, "array", dtype, tuple(f"d{k}" for k in range(rank)))  # the extents are those of the primal
+    own = identifier(path)  # dims of its own: that its extents are those of the primal is found later
+    return Leaf(path, "array", dtype, tuple(f"{own}_{k}" for k in range(rank)))
 
 
 def _leaf(value: Any, path: str) -> Leaf:

@@ -30,7 +30,7 @@ def prepare(leaves: Sequence[Leaf], values: Sequence[Any]) -> tuple[list[NDArray
     arrays: list[NDArray] = []
     sizes: dict[str, int] = {}
     for leaf, value in zip(leaves, values):
-        if leaf.kind == "static":
+        if leaf.kind in ("static", "index"):
             continue
         if leaf.kind == "size":
             if leaf.size in sizes and sizes[leaf.size] != int(value):

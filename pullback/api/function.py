@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 import numpy as np
 
-from pullback.api import policy
+from pullback.api import policy, sized
 from pullback.api.annotated import result_spec
 from pullback.api.call import apart, inline
 from pullback.api.carried import Recipe, reduced
@@ -26,7 +26,7 @@ from pullback.api.traced import Traced, trace
 from pullback.api.typetext import TypeText, program_type
 from pullback.api.versions import Versions
 from pullback.clock import stage
-from pullback.errors import ShapeError, TraceError
+from pullback.errors import PullbackError, ShapeError, TraceError
 from pullback.ir.dims import check_bytes, check_requirements, determined_dims
 from pullback.ir.intern import uncollected
 from pullback.ir.program import Known, Program, program_of
@@ -175,6 +175,7 @@ class Function:
         self._entries = ()
         self._by_value = True
         self._last: Signature | None = None
+        self._sized: Recent[Signature, bool] = Recent()  # what is traced for the sizes of each call
         self._made: dict[Hashable, Any] = {}
         functools.update_wrapper(self, f, updated=())
 
@@ -230,6 +231,8 @@ class Function:
         except Undetermined:
             return False
         except Exception as error:
+            if isinstance(error, PullbackError) and sized.needs_numbers(error):
+                return False  # a call says them
             present(error)
             raise
         return True
@@ -239,6 +242,19 @@ class Function:
         found = self._traces.get(signature) or self._traced_now(signature)
         self._last = signature
         return found
+
+    def traced_for(self, signature: Signature, values: Sequence[Any]) -> tuple[Signature, Traced]:
+        """The function traced for a call: for all sizes, or for those of the call where they must be numbers."""
+        own = sized.of_call(self.name, signature, values) if self._sized.get(signature) else None
+        if own is None:
+            try:
+                return signature, self.traced(signature)
+            except PullbackError as error:
+                own = sized.of_call(self.name, signature, values) if sized.needs_numbers(error) else None
+                if own is None or own == signature:
+                    raise
+        self._sized.put(signature, True)
+        return own, self.traced(own)
 
     def _traced_now(self, signature: Signature) -> Traced:
         """The function traced now, or by another thread meanwhile."""
@@ -272,8 +288,11 @@ class Function:
     def _trace(self, signature: Signature) -> Traced:
         return trace(self.python, self.name, self.parameters, self._annotated, signature, dict(self._notes))
 
-    def _determined(self) -> Traced:
-        """The trace that the annotations determine, else the one of the last call."""
+    def _determined(self, dims: Mapping[str, int] | None = None) -> Traced:
+        """The trace that the annotations determine, else the one of the last call.
+
+        With `dims` it is for these where shapes must be numbers.
+        """
         try:
             signature, _ = signature_of(self.parameters, None)
         except Undetermined:
@@ -285,7 +304,13 @@ class Function:
                     remedy=f"call {self.name} once, or use {self.name}.program(...) with arguments",
                 ) from None
             signature = self._last
-        return self.traced(signature)
+        try:
+            return self.traced(signature)
+        except PullbackError as error:
+            own = self._last if dims is None else sized.of_dims(signature, dims)
+            if not sized.needs_numbers(error) or own is None or own == signature:
+                raise
+        return self.traced(own)
 
     def program(self, *args: Any, **keywords: Any) -> Program:
         """The program for these arguments; without arguments what the annotations determine.
@@ -301,8 +326,8 @@ class Function:
         if not args and not keywords:
             return self._determined().program
         try:
-            signature, _ = signature_of(self.parameters, bind(self.name, self.parameters, args, keywords))
-            return self.traced(signature).program
+            signature, flat = signature_of(self.parameters, bind(self.name, self.parameters, args, keywords))
+            return self.traced_for(signature, flat)[1].program
         except Exception as error:
             present(error)
             raise
@@ -341,8 +366,9 @@ class Function:
                 if is_tracing():
                     if not self._stands_alone(signature):
                         signature = apart(self.name, signature, flat)
-                    return inline(self.name, self.traced(signature), signature.flat, flat)
-                traced = self.traced(signature)
+                    signature, traced = self.traced_for(signature, flat)
+                    return inline(self.name, traced, signature.flat, flat)
+                signature, traced = self.traced_for(signature, flat)
                 runner, arrays = self._versions.runner(signature, traced, flat)
         except Exception as error:
             present(error)
@@ -385,7 +411,7 @@ class Function:
     def arrays_of(self, values: Sequence[Any]) -> tuple[Signature, Traced, list[np.ndarray[Any, Any]], dict[str, int]]:
         """The signature and trace for a call's values, one for each parameter, and what its program is given."""
         signature, flat = signature_of(self.parameters, values)
-        traced = self.traced(signature)
+        signature, traced = self.traced_for(signature, flat)
         arrays, sizes = prepare(signature.flat, flat)
         return signature, traced, arrays + traced.captured, sizes
 
@@ -476,7 +502,11 @@ class Function:
 
     def known_for_dims(self, given: dict[str, Any]) -> tuple[Known, dict[str, int]]:
         """The same, in outline where nothing needs its statements yet."""
-        traced = self._determined()
+        traced = self._determined(given)
+        open_dims = determined_dims(traced.known)
+        if not given.keys() <= open_dims.keys():  # one that became a number is none of the program
+            numbers = sized.dims_of(self.parameters) - open_dims.keys()
+            given = {n: v for n, v in given.items() if n not in numbers}
         dims = self._dims(traced.known, given)
         complete = len(dims) == len(determined_dims(traced.known))
         return (self._specialised(traced, dims) if complete else traced).known, dims

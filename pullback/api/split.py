@@ -14,7 +14,7 @@ from pullback.api.function import Function
 from pullback.api.mistakes import public
 from pullback.api.modes import Derived, VectorJacobian, as_function
 from pullback.api.signature import Parameter, Signature, signature_of
-from pullback.api.traced import Traced
+from pullback.api.traced import Traced, identifier
 from pullback.errors import DerivativeError
 from pullback.ir import expr
 from pullback.ir.expr import Ref, Scalar
@@ -115,7 +115,7 @@ class ResidualsSpec(Spec):
         paths = tree.leaf_paths(made.residuals, path)
         count = len(paths)
         leaves = [
-            Leaf(p, "array", r.dtype, tuple(f"d{k}" for k in range(r.rank)))
+            Leaf(p, "array", r.dtype, tuple(f"{identifier(p)}_{k}" for k in range(r.rank)))
             for p, r in zip(paths, made.backward.program.inputs[:count], strict=True)
         ]
         return made.residuals, leaves, [MISSING] * count if value is MISSING else list(value)

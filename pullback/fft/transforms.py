@@ -11,11 +11,12 @@ import numpy as np
 from pullback.errors import DTypeError, ShapeError
 from pullback.fft import plan
 from pullback.fft.stages import transform
+from pullback.ir.index import Index
 from pullback.lang.array import Array
 from pullback.lang.complex import ComplexArray, as_complex, by_parts, is_complex
 from pullback.lang.creation import arange, zeros
 from pullback.lang.elementwise import convert, elementwise
-from pullback.lang.handle import as_array, describe, table, type_text
+from pullback.lang.handle import Handle, as_array, describe, table, type_text
 from pullback.lang.index import where
 from pullback.lang.manipulation import concat, flip, moveaxis, reshape, roll, stack
 from pullback.lang.reduction import normal_axes
@@ -29,8 +30,9 @@ _OPPOSITE: Final = {"backward": "forward", "ortho": "ortho", "forward": "backwar
 def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> ComplexArray:
     """The discrete Fourier transform along an axis:  X[k] = Σ_t x[t] exp(-2πi k t / n).
 
-    Lengths are numbers; those without a prime factor over 13 are fastest, others are a convolution of at least twice
-    their length. Cost: about 4 n log₂ n operations. The derivative is the transform itself, its transpose too.
+    A function is traced for each length that it is called with. Lengths without a prime factor over 13 are fastest,
+    others are a convolution of at least twice their length. Cost: about 4 n log₂ n operations. The
+    derivative is the transform itself, its transpose too.
 
     Args:
         x: floating or complex elements.
@@ -236,17 +238,25 @@ def _rows(what: str, x: Any, n: int | None, axis: int) -> tuple[Any, int, int]:
 def _number(what: str, h: Array, axis: int) -> int:
     n = h.extents[axis].constant
     if n is None:
-        raise ShapeError(
-            "E106",
-            f"{what}: the length {h.extents[axis]} is open, and a transform is made for a number",
-            position=user_position(),
-            facts=[describe(h, "array")],
-            remedy='a number in the annotation, as in `Float64[Array, "1024"]`, or none: then a call says it',
-        )
+        raise _open(what, h.extents[axis], [describe(h, "array")])
     return _length(what, n)
 
 
+def _open(what: str, length: Index, facts: Sequence[str] = ()) -> ShapeError:
+    """The error for a length that is no number; a call that says the number traces the function again (E117)."""
+    dims = ", ".join(f"{s.name}=1024" for s in length.symbols)
+    return ShapeError(
+        "E117",
+        f"{what}: the length {length} is open, and a transform is made for a number",
+        position=user_position(),
+        facts=facts,
+        remedy=f"a call says it; give dims, as in `f.export(directory, {dims})`",
+    )
+
+
 def _length(what: str, n: Any) -> int:
+    if isinstance(n, Handle) and n.index is not None and n.index.is_dim:
+        raise _open(what, n.index)
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise ShapeError("E105", f"{what}: a length is at least 1, not {n!r}", position=user_position())
     return int(n)

@@ -107,14 +107,51 @@ def test_tables_are_correct_to_the_last_place() -> None:
 
 
 def test_what_cannot_be_transformed() -> None:
-    with pytest.raises(pb.ShapeError, match="E106") as caught:
-
-        @pb.function
-        def open_length(x: Float64[Array, "N"]):
-            return pb.fft.fft(x)
-
-    assert "the length N is open" in str(caught.value)
     for f in (lambda x: pb.fft.fft(x, n=0), lambda x: pb.fft.fft(x, norm="half"), lambda x: pb.fft.rfft(x[0]),
               lambda x: pb.fft.fft(x, axis=1), lambda x: pb.fft.rfft(x.astype("int64"))):  # fmt: skip
         with pytest.raises(pb.PullbackError):
             pb.function(f)(np.ones(4))
+
+
+@pb.function
+def spectrum(x: Float64[Array, "B N"], w: Float64[Array, "N"]):
+    return pb.fft.rfft(x * w, n=2 * x.shape[1])
+
+
+@pb.function
+def energy(x: Float64[Array, "B N"], w: Float64[Array, "N"], scale: pb.Size["S"]):
+    z = spectrum(x, w)
+    return scale * pb.sum(z.real**2 + z.imag**2)
+
+
+def test_open_lengths_are_those_of_the_call() -> None:
+    rng = np.random.default_rng(5)
+    for n in (4, 9, 4):
+        x, w = rng.normal(size=(3, n)), rng.normal(size=n)
+        wanted = np.fft.rfft(x * w, n=2 * n)
+        np.testing.assert_allclose(spectrum(x, w), wanted, atol=1e-12)
+        np.testing.assert_allclose(spectrum.interpret(x, w), wanted, atol=1e-12)
+        np.testing.assert_allclose(energy(x, w, 3), 3 * (abs(wanted) ** 2).sum(), rtol=1e-12)
+    step = 1e-6 * rng.normal(size=(3, 4))
+    difference = energy(x + step, w, 3) - energy(x - step, w, 3)
+    np.testing.assert_allclose(2 * (pb.grad(energy)(x, w, 3) * step).sum(), difference, rtol=1e-6)
+    np.testing.assert_allclose(pb.jvp(energy)((x, w, 3), (step, 0 * w, None))[1], difference / 2, rtol=1e-6)
+    assert pb.vmap(spectrum, in_axes=(0, None))(np.stack([x, x]), w).shape == (2, 3, 5)
+    assert "out_real: f64[3, 9]" in spectrum.c_source(B=3, N=8)
+    assert spectrum.memory(B=3, N=8).peak_bytes > 0
+    assert "dims     B" in spectrum.c_source(N=8)
+
+
+def test_what_is_open_is_said() -> None:
+    with pytest.raises(pb.ShapeError, match=r"\[E117\] rfft: the length N is open") as caught:
+        spectrum.c_source(B=3)
+    assert "give dims, as in `f.export(directory, N=1024)`" in str(caught.value)
+    with pytest.raises(pb.ShapeError, match=r"\[E111\] spectrum: axis 0 of w has extent 3, but N = 4"):
+        spectrum(np.ones((2, 4)), np.ones(3))
+    with pytest.raises(pb.ShapeError, match=r"\[E106\] spectrum has no dim M"):
+        spectrum.c_source(N=4, M=3)
+    with pytest.raises(pb.ShapeError, match=r"\[E101\]"):  # which has nothing to do with lengths
+
+        @pb.function
+        def wrong(x: Float64[Array, "N"], y: Float64[Array, "M"]):
+            return pb.fft.fft(x + y)
