@@ -226,10 +226,11 @@ class _Emitter:
         writer = ValueWriter(self.nest, self.plan.axis)
         stores: list[Stmt] = []
         for e, known in zip(elements, results, strict=True):
-            for (buffer, offset), wanted in zip(self.nest.outs, self.nest.values, strict=True):
-                at = Substitution(variables=e.at).index(offset)
-                got = writer.value(wanted, e, known, stores)
-                stores.append(Store(buffer, at, widened(got, e.lanes)))
+            place = Substitution(variables=e.at)
+            # All values before any store: a result may lie where what another one reads was.
+            values = [widened(writer.value(v, e, known, stores), e.lanes) for v in self.nest.values]
+            for (buffer, offset), value in zip(self.nest.outs, values, strict=True):
+                stores.append(Store(buffer, place.index(offset), value))
         return out + stores
 
     def _accumulators(self, r: Reduce, lanes: Sequence[int], out: list[Stmt]) -> list[Temp]:
