@@ -1,34 +1,30 @@
 """Linear algebra under the names of the Python array API, and the constructors of the language M̃.
 
-`matrices` has products, norms and M̃; `triangular`, `lu`, `qr` and `spectral` have the decompositions and what they
-solve. All are index notation; derivatives of the latter are rules from the literature, cited beside them.
+`matrices` has products, norms and M̃; `triangular`, `lu`, `qr`, `spectral`, `singular` and `eigen` have the
+decompositions and what they solve. All are index notation, for real and complex matrices alike; derivatives of the
+latter are rules from the literature, cited beside them.
 """
 
 import typing as _typing
 
 from pullback.lang.elsewhere import lookup as _lookup
+from pullback.linalg.eigen import eig, eigvals
+from pullback.linalg.exponential import expm, sqrtm
 from pullback.linalg.lu import det, inv, slogdet, solve
 from pullback.linalg.matrices import *  # noqa: F403
 from pullback.linalg.matrices import __all__ as _matrices
 from pullback.linalg.qr import lstsq, qr
-from pullback.linalg.spectral import (
-    cond,
-    eigh,
-    eigvalsh,
-    expm,
-    matrix_rank,
-    pinv,
-    sqrtm,
-    svd,
-    svdvals,
-)
+from pullback.linalg.singular import cond, matrix_rank, pinv, svd, svdvals
+from pullback.linalg.spectral import eigh, eigvalsh
 from pullback.linalg.triangular import cholesky, solve_triangular
 
 __all__ = [
     "cholesky",
     "cond",
     "det",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
     "expm",
     "inv",

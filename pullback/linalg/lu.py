@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pullback.lang.array import Array
-from pullback.lang.complex import is_complex
+from pullback.lang.complex import conj, imag, is_complex, real
+from pullback.lang.complex import make_complex as complex
 from pullback.lang.composed import diagonal
 from pullback.lang.control import scan
 from pullback.lang.creation import eye, full, ones, zeros
 from pullback.lang.custom import emit_call
 from pullback.lang.functions import abs as magnitude
-from pullback.lang.functions import exp, log, sign
+from pullback.lang.functions import log, sign
 from pullback.lang.index import argmax_over, build, sum_over, where
 from pullback.lang.manipulation import matrix_transpose
 from pullback.lang.reduction import prod, sum
-from pullback.linalg.complex_elimination import pivots
-from pullback.linalg.embedding import by_embedding, solved_by_embedding
-from pullback.linalg.stacks import constant, each, each_solved, matrices, system
+from pullback.linalg.stacks import adjoint, constant, each, each_solved, matrices, system
 from pullback.linalg.triangular import back_substitution, forward_substitution
 
 
@@ -44,12 +43,11 @@ class Factors(NamedTuple):
     place: Any
 
 
-@solved_by_embedding
 def solve(x1: Any, x2: Any, /) -> Array:
     """Solve x1 @ x = x2 for x.
 
     Args:
-        x1: (..., n, n) floating-point matrices.
+        x1: (..., n, n) floating-point or complex matrices.
         x2: (n,) or (..., n, k) right-hand sides. Leading axes of x1 and x2 broadcast.
     Returns:
         (..., n) or (..., n, k) solutions; infinity or NaN where x1 is singular, nothing is raised.
@@ -57,7 +55,7 @@ def solve(x1: Any, x2: Any, /) -> Array:
         ShapeError: [E104] the matrices are not square. [E102] their rows and those of x2 differ.
         DTypeError: [E121] the element types are not floating-point.
     Derivative:
-        With x̄ the cotangent of x: x̄2 = x1⁻ᵀ x̄ and x̄1 = -x̄2 xᵀ (Giles, *Collected matrix derivative results for forward
+        With x̄ the cotangent of x: x̄2 = x1⁻ᴴ x̄ and x̄1 = -x̄2 xᴴ (Giles, *Collected matrix derivative results for forward
         and reverse mode algorithmic differentiation*, 2008, matrix inverse product). The factors are used again.
     Cost:
         n³ multiply-adds for the factors, in rows that vectorise; n² k for each solve; the derivative one solve more.
@@ -73,12 +71,11 @@ def solve(x1: Any, x2: Any, /) -> Array:
     return each_solved("solve", lambda a, b: _solved(a, eliminated(a), b), left, right)
 
 
-@by_embedding
 def inv(x: Any, /) -> Array:
     """The inverse of square matrices.
 
     Args:
-        x: (..., n, n) floating-point matrices.
+        x: (..., n, n) floating-point or complex matrices.
     Returns:
         (..., n, n) inverses; infinity or NaN where x is singular, nothing is raised.
     Raises:
@@ -109,7 +106,7 @@ def det(x: Any, /) -> Array:
     """The determinant of square matrices.
 
     Args:
-        x: (..., n, n) floating-point matrices.
+        x: (..., n, n) floating-point or complex matrices.
     Returns:
         (...) determinants, 0 for singular matrices up to rounding. `slogdet` neither overflows nor underflows.
     Raises:
@@ -131,9 +128,6 @@ def det(x: Any, /) -> Array:
     >>> pb.grad(volume)(np.array([[0.0, 0.0], [4.0, 1.0]])).tolist()
     [[1.0, -4.0], [0.0, 0.0]]
     """
-    if is_complex(x):
-        sign, size = pivots("det", x)
-        return sign * exp(size)
 
     def one(a: Array) -> Array:
         out: Array = emit_call("det", _determinant, (a, eliminated(a)), _determinant_jvp)
@@ -147,7 +141,7 @@ def slogdet(x: Any, /) -> SlogdetResult:
     """Sign and logarithm of the magnitude of the determinant of square matrices.
 
     Args:
-        x: (..., n, n) floating-point matrices.
+        x: (..., n, n) floating-point or complex matrices.
     Returns:
         A pair (sign, logabsdet) of shape (...): sign * exp(logabsdet) is the determinant; (0, -inf) where it is 0.
     Raises:
@@ -166,8 +160,6 @@ def slogdet(x: Any, /) -> SlogdetResult:
     >>> float(sign), float(value)
     (-1.0, 0.0)
     """
-    if is_complex(x):
-        return SlogdetResult(*pivots("slogdet", x))
 
     def one(a: Array) -> Any:
         return emit_call("slogdet", _log_determinant, (a, eliminated(a)), _log_determinant_jvp)
@@ -187,7 +179,7 @@ def eliminated(a: Array) -> Factors:
     """
     a = constant(a)
     n = a.shape[0]
-    if a.extents[0].constant == 0:  # among no rows there is none to choose
+    if real(a).extents[0].constant == 0:  # among no rows there is none to choose
         nothing = zeros((0,), dtype="int64")
         return Factors(a, a, nothing, nothing)
 
@@ -216,10 +208,10 @@ def _apply(f: Factors, b: Array) -> Array:
     return back_substitution(f.upper, forward_substitution(f.lower, build(b.shape, lambda i, c: b[f.order[i], c])))
 
 
-def _apply_transposed(f: Factors, b: Array) -> Array:
-    """A⁻ᵀ b: Uᵀ y = b, Lᵀ z = y, and x[order] = z."""
-    y = forward_substitution(matrix_transpose(f.upper), b)
-    return _unordered(f, back_substitution(matrix_transpose(f.lower), y))
+def _apply_adjoint(f: Factors, b: Array) -> Array:
+    """A⁻ᴴ b: Uᴴ y = b, Lᴴ z = y, and x[order] = z."""
+    y = forward_substitution(adjoint(f.upper), b)
+    return _unordered(f, back_substitution(adjoint(f.lower), y))
 
 
 def _unordered(f: Factors, z: Array) -> Array:
@@ -227,7 +219,7 @@ def _unordered(f: Factors, z: Array) -> Array:
     return out
 
 
-# Giles 2008, matrix inverse product X = A⁻¹ B.  Ẋ = A⁻¹ (Ḃ - Ȧ X);  B̄ = A⁻ᵀ X̄, Ā = -B̄ Xᵀ.  The same for Y = A⁻ᵀ B.
+# Giles 2008, matrix inverse product X = A⁻¹ B.  Ẋ = A⁻¹ (Ḃ - Ȧ X);  B̄ = A⁻ᴴ X̄, Ā = -B̄ Xᴴ.  The same for Y = A⁻ᴴ B.
 
 
 def _solved(a: Array, f: Factors, b: Array) -> Array:
@@ -235,10 +227,8 @@ def _solved(a: Array, f: Factors, b: Array) -> Array:
     return out
 
 
-def _solved_transposed(a: Array, f: Factors, b: Array) -> Array:
-    out: Array = emit_call(
-        "solve_transposed", _transposed_solution, (a, f, b), _solve_transposed_jvp, _solve_transposed_vjp
-    )
+def _solved_adjoint(a: Array, f: Factors, b: Array) -> Array:
+    out: Array = emit_call("solve_adjoint", _adjoint_solution, (a, f, b), _solve_adjoint_jvp, _solve_adjoint_vjp)
     return out
 
 
@@ -246,8 +236,8 @@ def _solution(a: Array, f: Factors, b: Array) -> Array:
     return _apply(f, b)
 
 
-def _transposed_solution(a: Array, f: Factors, b: Array) -> Array:
-    return _apply_transposed(f, b)
+def _adjoint_solution(a: Array, f: Factors, b: Array) -> Array:
+    return _apply_adjoint(f, b)
 
 
 def _solve_jvp(primals: Any, x: Array, tangents: Any) -> Array:
@@ -257,19 +247,19 @@ def _solve_jvp(primals: Any, x: Array, tangents: Any) -> Array:
 
 def _solve_vjp(primals: Any, x: Array, x_bar: Array) -> Any:
     a, f, _ = primals
-    b_bar = _solved_transposed(a, f, x_bar)
-    return -(b_bar @ matrix_transpose(x)), None, b_bar
+    b_bar = _solved_adjoint(a, f, x_bar)
+    return -(b_bar @ adjoint(x)), None, b_bar
 
 
-def _solve_transposed_jvp(primals: Any, x: Array, tangents: Any) -> Array:
+def _solve_adjoint_jvp(primals: Any, x: Array, tangents: Any) -> Array:
     (a, f, _), (a_dot, _, b_dot) = primals, tangents
-    return _solved_transposed(a, f, b_dot - matrix_transpose(a_dot) @ x)
+    return _solved_adjoint(a, f, b_dot - adjoint(a_dot) @ x)
 
 
-def _solve_transposed_vjp(primals: Any, x: Array, x_bar: Array) -> Any:
+def _solve_adjoint_vjp(primals: Any, x: Array, x_bar: Array) -> Any:
     a, f, _ = primals
     b_bar = _solved(a, f, x_bar)
-    return -(x @ matrix_transpose(b_bar)), None, b_bar
+    return -(x @ adjoint(b_bar)), None, b_bar
 
 
 def _inverse(a: Array, f: Factors) -> Array:
@@ -291,7 +281,7 @@ def _parity(order: Array, dtype: Any) -> Array:
 
 
 def _determinant(a: Array, f: Factors) -> Array:
-    return _parity(f.order, a.dtype) * prod(diagonal(f.upper))
+    return _parity(f.order, real(a).dtype) * prod(diagonal(f.upper))
 
 
 def _determinant_jvp(primals: Any, determinant: Array, tangents: Any) -> Array:
@@ -323,7 +313,7 @@ def _cofactors_of(a: Array, determinant: Array, f: Factors) -> Array:
     between = scan(n, one, widen)[1]  # between[k, i] = Π i < p < k: u[p]
     scaled = build((n, n), lambda i, k: where(i < k, f.upper[i, k] * between[k, i], where(i == k, 1, 0)))
     inverse = back_substitution(scaled, eye(n, dtype=a.dtype))
-    sign_of = _parity(f.order, a.dtype)
+    sign_of = _parity(f.order, real(a).dtype)
     adjugate = build((n, n), lambda i, k: sign_of * before[i] * after[k] * inverse[i, k])
     return _unordered(f, back_substitution(matrix_transpose(f.lower), matrix_transpose(adjugate)))
 
@@ -337,10 +327,12 @@ def _cofactors_jvp(primals: Any, cofactors: Array, tangents: Any) -> Array:
 
 def _log_determinant(a: Array, f: Factors) -> SlogdetResult:
     pivots = diagonal(f.upper)
-    return SlogdetResult(_parity(f.order, a.dtype) * prod(sign(pivots)), sum(log(magnitude(pivots))))
+    return SlogdetResult(_parity(f.order, real(a).dtype) * prod(sign(pivots)), sum(log(magnitude(pivots))))
 
 
 def _log_determinant_jvp(primals: Any, out: Any, tangents: Any) -> SlogdetResult:
     a, f = primals  # Giles 2008, determinant: (log |det A|)˙ = tr(A⁻¹ Ȧ)
-    inverse = _solved_transposed(a, f, eye(a.shape[0], dtype=a.dtype))
-    return SlogdetResult(None, sum(inverse * tangents[0]))
+    inverse = _solved_adjoint(a, f, eye(a.shape[0], dtype=a.dtype))
+    change = sum(conj(inverse) * tangents[0])  # of the logarithm of the determinant: its imaginary part is the angle
+    turn = out.sign * complex(0.0, imag(change)) if is_complex(a) else None
+    return SlogdetResult(turn, real(change))

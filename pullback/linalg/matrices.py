@@ -15,7 +15,7 @@ from pullback.errors import ShapeError
 from pullback.ir import expr
 from pullback.ir.index import as_index, cond
 from pullback.lang.array import Array
-from pullback.lang.complex import bilinear, is_complex, real
+from pullback.lang.complex import as_complex, bilinear, is_complex, real
 from pullback.lang.composed import diagonal, inf, trace
 from pullback.lang.creation import arange, eye, full, ones, zeros
 from pullback.lang.elementwise import dtype_from, elementwise
@@ -24,15 +24,14 @@ from pullback.lang.functions import add, multiply
 from pullback.lang.handle import as_array, describe, extent_of, shape_text, view
 from pullback.lang.index import build, where
 from pullback.lang.linalg import matmul, outer, shared_axis, tensordot, vecdot
-from pullback.lang.manipulation import expand_dims, matrix_transpose, roll
+from pullback.lang.manipulation import broadcast_to, expand_dims, matrix_transpose, roll
 from pullback.lang.ranges import to_index
 from pullback.lang.reduction import max as largest
 from pullback.lang.reduction import min as smallest
 from pullback.lang.reduction import root, sum
 from pullback.lang.trace import current
-from pullback.linalg.embedding import embedding, extracted
 from pullback.linalg.lu import inv
-from pullback.linalg.spectral import svdvals
+from pullback.linalg.singular import svdvals
 from pullback.source import user_position
 
 __all__ = [
@@ -237,9 +236,8 @@ def matrix_power(x: Any, n: int, /) -> Array:
     >>> pb.function(lambda x: pb.linalg.matrix_power(x, 3))(np.array([[1, 1], [0, 1]])).tolist()
     [[1, 3], [0, 1]]
     """
-    if is_complex(x):
-        return extracted(matrix_power(embedding("matrix_power", x), n))  # type: ignore[return-value]
-    h: Array = as_array(x, "matrix_power")
+    given: Array = as_complex(x) if is_complex(x) else as_array(x, "matrix_power")  # type: ignore[assignment]
+    h = real(given)
     if h.rank < 2 or h.extents[-1] is not h.extents[-2]:
         raise ShapeError(
             "E104",
@@ -248,10 +246,9 @@ def matrix_power(x: Any, n: int, /) -> Array:
             facts=[describe(h, "array")],
         )
     if n == 0:
-        one = expr.const(1, h.settled)
-        return view(h.extents, h.settled, lambda i: expr.bracket([cond("==", i[-1] - i[-2])], one))
+        return broadcast_to(eye(h.shape[-1], dtype=given.dtype), h.shape)
     result: Array | None = None
-    square, n = (h, n) if n > 0 else (inv(h), -n)
+    square, n = (given, n) if n > 0 else (inv(given), -n)
     while True:
         if n % 2:
             result = square if result is None else matmul(result, square)

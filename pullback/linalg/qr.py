@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pullback.errors import ShapeError
 from pullback.ir.index import cond, prove
 from pullback.lang.array import Array
+from pullback.lang.complex import conj, imag, is_complex, real
+from pullback.lang.complex import make_complex as complex
+from pullback.lang.composed import diagonal
 from pullback.lang.control import fold, scan
+from pullback.lang.creation import eye
 from pullback.lang.custom import emit_call
 from pullback.lang.functions import abs as magnitude
 from pullback.lang.functions import sqrt
 from pullback.lang.handle import describe, from_index, shape_text
 from pullback.lang.index import build, sum_over, where
-from pullback.lang.manipulation import concat, matrix_transpose
+from pullback.lang.manipulation import concat
 from pullback.lang.trace import current
-from pullback.linalg.stacks import each, each_solved, matrices, system
+from pullback.linalg.stacks import adjoint, each, each_solved, matrices, square_magnitude, system
 from pullback.linalg.triangular import solve_lower, solve_upper
 from pullback.source import user_position
 
@@ -27,23 +31,29 @@ class QRResult(NamedTuple):
     R: Any
 
 
-def qr(x: Any, /) -> QRResult:
-    """The reduced QR decomposition: x = Q @ R.
+def qr(x: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
+    """The QR decomposition: x = Q @ R.
 
     Args:
-        x: (..., m, n) floating-point matrices. Where it is not known which extent is larger, m has to be at least n.
+        x: (..., m, n) floating-point or complex matrices. Where it is not known which extent is larger, m has to be at
+            least n.
+        mode: "complete" gives all m columns of Q, a basis of which the first span the columns of x.
     Returns:
-        A pair (Q, R) with k the smaller extent: Q (..., m, k) with orthonormal columns, R (..., k, n) upper triangular,
-        with the signs of LAPACK: those on the diagonal of R are what the reflections leave.
+        A pair (Q, R) with k the smaller extent, or k = m for "complete": Q (..., m, k) with orthonormal columns,
+        R (..., k, n) upper triangular, with the signs of LAPACK: those on the diagonal of R, which are real, are what
+        the reflections leave.
     Raises:
-        ShapeError: [E104] the arrays have fewer than two axes; [E114] a call has n > m where that was not known.
+        ShapeError: [E104] the arrays have fewer than two axes, or there is no such mode; [E114] a call has n > m where
+            that was not known.
         DTypeError: [E121] they are not floating-point.
     Derivative:
-        With C = Qᵀ ẋ R⁻¹ and Ω the antisymmetric matrix of its strict lower triangle: Ṙ = (C - Ω) R and
-        Q̇ = ẋ R⁻¹ - Q (C - Ω) (Walter and Lehmann, *Algorithmic differentiation of linear algebra functions with
-        application in optimum experimental design*, 2010). It needs full column rank; NaN or infinity without.
+        With C = Qᴴ ẋ R⁻¹ and Ω the antihermitian matrix of its strict lower triangle and imaginary diagonal:
+        Ṙ = (C - Ω) R and Q̇ = ẋ R⁻¹ - Q (C - Ω) (Walter and Lehmann, *Algorithmic differentiation of linear algebra
+        functions with application in optimum experimental design*, 2010). It needs full column rank; NaN or infinity
+        without. Columns that complete the basis turn no more than they must: any other choice of them is as good, and
+        the derivative is right for functions that do not depend on it.
     Cost:
-        4 m n² multiply-adds at most; m n² + n³ more for the derivative.
+        4 m n² multiply-adds at most, 4 m² n more for "complete"; m n² + n³ more for the derivative.
 
     >>> import numpy as np, pullback as pb
     >>> @pb.function
@@ -54,18 +64,22 @@ def qr(x: Any, /) -> QRResult:
     ([[3.0, 1.0], [4.0, 2.0]], [[-5.0, -2.2], [0.0, 0.4]])
     """
     h = matrices("qr", x, square=False)
-    if not prove(cond(">=", h.extents[-1] - h.extents[-2] - 1), current().known):
-        return each("qr", _factors, _tall("qr", h))  # type: ignore[no-any-return]
-    rows = from_index(h.extents[-2])
-    q, first = each("qr", _factors, h[..., :rows])  # of the first columns; the others are turned by it
-    return QRResult(q, concat([first, matrix_transpose(q) @ h[..., rows:]], axis=-1))
+    if mode not in ("reduced", "complete"):
+        raise ShapeError(
+            "E104", f"qr: there is no mode {mode!r}", position=user_position(), remedy='"reduced" or "complete"'
+        )
+    if prove(cond(">=", real(h).extents[-1] - real(h).extents[-2] - 1), current().known):
+        rows = from_index(real(h).extents[-2])
+        q, first = each("qr", _factors, h[..., :rows])  # of the first columns; the others are turned by it
+        return QRResult(q, concat([first, adjoint(q) @ h[..., rows:]], axis=-1))
+    return each("qr", _factors if mode == "reduced" else _all_factors, _tall("qr", h))  # type: ignore[no-any-return]
 
 
 def lstsq(a: Any, b: Any, /) -> Array:
     """The x for which a @ x is nearest to b in the 2-norm, for matrices of full column rank.
 
     Args:
-        a: (..., m, n) floating-point matrices, m >= n.
+        a: (..., m, n) floating-point or complex matrices, m >= n.
         b: (m,) or (..., m, k) right-hand sides. Leading axes of a and b broadcast.
     Returns:
         (..., n) or (..., n, k) solutions alone, where NumPy's `lstsq` gives residuals, rank and singular values too.
@@ -75,7 +89,7 @@ def lstsq(a: Any, b: Any, /) -> Array:
             and b differ.
         DTypeError: [E121] the element types are not floating-point.
     Derivative:
-        With r = b - a x: ẋ = a⁺ (ḃ - ȧ x) + (aᵀ a)⁻¹ ȧᵀ r (Golub and Pereyra, *The differentiation of pseudo-inverses
+        With r = b - a x: ẋ = a⁺ (ḃ - ȧ x) + (aᴴ a)⁻¹ ȧᴴ r (Golub and Pereyra, *The differentiation of pseudo-inverses
         and nonlinear least squares problems whose variables separate*, 1973), by the factors of a.
     Cost:
         4 m n² multiply-adds at most for the factors; m n k + n² k / 2 for a solution; m n k + n² k for the derivative.
@@ -97,8 +111,9 @@ def lstsq(a: Any, b: Any, /) -> Array:
     return each_solved("lstsq", one, _tall("lstsq", left), right)
 
 
-def _tall(what: str, h: Array) -> Array:
+def _tall(what: str, matrix: Array) -> Array:
     """The matrices, which have at least as many rows as columns from here on."""
+    h = real(matrix)
     more = cond(">=", h.extents[-2] - h.extents[-1])
     if more is False or prove(cond(">=", h.extents[-1] - h.extents[-2] - 1)):
         raise ShapeError(
@@ -109,66 +124,124 @@ def _tall(what: str, h: Array) -> Array:
             facts=[describe(h, "array")],
         )
     current().require(more)
-    return h
+    return matrix
 
 
 def _factors(a: Array) -> QRResult:
     return emit_call("qr", _householder, (a,), _qr_jvp)  # type: ignore[no-any-return]
 
 
-def _householder(a: Array) -> QRResult:
-    """Reflections I - scale v vᵀ that bring a to triangular form, and their product.
+def _all_factors(a: Array) -> QRResult:
+    q, r = _factors(a)
+    m, n = a.shape
+    square = real(a).extents[0] is real(a).extents[1]
+    return QRResult(complete(q, not square), r if square else build((m, n), r.at))
 
-    Golub and Van Loan, *Matrix computations*, chapter 5: v is column j from its diagonal on, with ±norm added to its
-    first element, in whose sign nothing cancels. Where nothing is below the diagonal, nothing is reflected.
-    """
+
+def _householder(a: Array) -> QRResult:
+    m, n = a.shape
+    triangle, reflections = _triangular(a)
+    r = build((n, n), lambda i, k: where(i <= k, triangle[i, k], 0))
+    return QRResult(_product(reflections, eye(m, n, dtype=a.dtype)), r)
+
+
+def _triangular(a: Array) -> tuple[Array, tuple[Array, Array]]:
+    """What reflections bring the columns to, and these reflections."""
     m, n = a.shape
 
     def reflect(x: Array, j: Any) -> Any:
-        below = sum_over(m, lambda i: where(i > j, x[i, j] * x[i, j], 0))
-        norm = sqrt(x[j, j] * x[j, j] + below)
-        corner = where(x[j, j] < 0, x[j, j] - norm, x[j, j] + norm)
-        v = build(m, lambda i: where(i > j, x[i, j], where(i == j, corner, 0)))
-        scale = where(below == 0, 0, 1 / (norm * magnitude(corner)))  # 2 / (vᵀ v)
-        scaled = build(m, lambda i: v[i] * scale)
-        return _reflected(x, v, scaled, j), (v, scaled)
+        v, scaled = reflection(build(m, lambda i: x[i, j]), j)
+        return reflected(x, v, scaled, j), (v, scaled)
 
-    triangle, (vs, scaled) = scan(n, a, reflect)
-
-    def back(q: Array, t: Any) -> Array:
-        j = n - 1 - t
-        return _reflected(q, vs[j], scaled[j], j)
-
-    columns = build((m, n), lambda i, k: where(i == k, 1, 0)).astype(a.dtype)
-    r = build((n, n), lambda i, k: where(i <= k, triangle[i, k], 0))
-    return QRResult(fold(n, columns, back), r)
+    return scan(n, a, reflect)
 
 
-def _reflected(x: Array, v: Array, scaled: Array, first: Any) -> Array:
-    """X - scaled (vᵀ x), where both vectors are zero before `first`."""
+def _product(reflections: tuple[Array, Array], start: Array) -> Array:
+    """The inverses of the reflections, the last one first, of the columns of a matrix."""
+    vs, scales = reflections
+    n = vs.shape[0]
+    back = lambda q, t: reflected(q, scales[n - 1 - t], vs[n - 1 - t], n - 1 - t)
+    return fold(n, start, back)  # type: ignore[no-any-return]
+
+
+def reflection(column: Array, j: Any) -> tuple[Array, Array]:
+    """V and scaled, for which I - scaled vᴴ is unitary and makes a column 0 below its element j, and that real.
+
+    Golub and Van Loan, *Matrix computations*, chapter 5: v is the column from j on, with ±norm added to its first
+    element, in whose sign nothing cancels. Where there is nothing to bring to 0, nothing is reflected. Of complex
+    columns the factor is complex, as in LAPACK: I - v scaledᴴ, its adjoint, is its inverse.
+    """
+    m = column.shape[0]
+    top = column.at(j)
+    below = sum_over(m, lambda i: where(i > j, square_magnitude(column[i]), 0))
+    rest = below + imag(top) * imag(top) if is_complex(top) else below
+    norm = sqrt(real(top) * real(top) + rest)
+    found = where(real(top) < 0, norm, -norm)
+    corner = top - found
+    v = build(m, lambda i: where(i > j, column[i], where(i == j, corner, 0)))
+    scale = where(rest == 0, 0, -1 / (found * corner))
+    return v, build(m, lambda i: v[i] * scale)
+
+
+def reflected(x: Array, v: Array, scaled: Array, first: Any) -> Array:
+    """X - scaled (vᴴ x), where both vectors are zero before `first`."""
     m, n = x.shape
-    along = build(n, lambda k: sum_over(m, lambda i: where(i >= first, v[i] * x[i, k], 0)))
+    along = build(n, lambda k: sum_over(m, lambda i: where(i >= first, conj(v[i]) * x[i, k], 0)))
     out: Array = build((m, n), lambda i, k: x[i, k] - where(i >= first, scaled[i] * along[k], 0))
     return out
 
 
 def _qr_jvp(primals: Any, out: QRResult, tangents: Any) -> QRResult:
-    # Walter and Lehmann 2010: from Ȧ = Q̇ R + Q Ṙ follows Qᵀ Ȧ R⁻¹ = Qᵀ Q̇ + Ṙ R⁻¹, antisymmetric plus upper triangular.
+    # Walter and Lehmann 2010: from Ȧ = Q̇ R + Q Ṙ follows Qᴴ Ȧ R⁻¹ = Qᴴ Q̇ + Ṙ R⁻¹, antihermitian plus upper triangular
+    # with a real diagonal.
     q, r = out
-    x = matrix_transpose(solve_lower(r, matrix_transpose(tangents[0]), transpose=True))  # Ȧ R⁻¹
-    c = matrix_transpose(q) @ x
+    x = adjoint(solve_lower(adjoint(r), adjoint(tangents[0])))  # Ȧ R⁻¹
+    c = adjoint(q) @ x
     strict: Array = build(c.shape, lambda i, k: where(i > k, c[i, k], 0))
-    upper = c - strict + matrix_transpose(strict)
+    upper = c - strict + adjoint(strict)
+    if is_complex(c):
+        turn = imag(diagonal(c))
+        upper = upper - complex(0.0, build(c.shape, lambda i, k: where(i == k, turn[i], 0)))
     return QRResult(x - q @ upper, upper @ r)
 
 
+# Bases --------------------------------------------------------------------------------------------------------------
+
+
+def complete(q: Array, whole: bool) -> Array:
+    """Orthonormal columns: the given ones, but others for those that are 0; with `whole` as many as there are rows."""
+    out: Array = emit_call("complete", _basis, (q, whole), _complete_jvp)
+    return out
+
+
+def _basis(q: Array, whole: bool) -> Array:
+    m, n = q.shape
+    columns = m if whole else n
+    triangle, reflections = _triangular(q)
+    others = _product(reflections, eye(m, columns, dtype=q.dtype))
+    given = build(columns, lambda k: magnitude(triangle.at(k, k)) > 0.5)  # of norm 1 or 0, and none behind the last
+    return build((m, columns), lambda i, k: where(given[k], q.at(i, k), others[i, k]))  # type: ignore[no-any-return]
+
+
+def _complete_jvp(primals: Any, out: Array, tangents: Any) -> Array:
+    # From Qᴴ Q = I: q̇ᴴ Q₂ + qᴴ Q̇₂ = 0 for the other columns Q₂, of which Q₂ᴴ Q̇₂ is chosen to be 0.
+    (q, whole), (q_dot, _) = primals, tangents
+    if not whole:
+        return q_dot  # type: ignore[no-any-return]
+    others = q @ (adjoint(q_dot) @ out)
+    return build(out.shape, lambda i, k: where(k < q.shape[1], q_dot.at(i, k), -others[i, k]))  # type: ignore[no-any-return]
+
+
+# Least squares ------------------------------------------------------------------------------------------------------
+
+
 def _least(a: Array, f: QRResult, b: Array) -> Array:
-    return solve_upper(f.R, matrix_transpose(f.Q) @ b)
+    return solve_upper(f.R, adjoint(f.Q) @ b)
 
 
 def _least_jvp(primals: Any, x: Array, tangents: Any) -> Array:
-    # Golub and Pereyra 1973, from aᵀ (b - a x) = 0; with a = Q R, a⁺ = R⁻¹ Qᵀ and (aᵀ a)⁻¹ = R⁻¹ R⁻ᵀ. How the factors
+    # Golub and Pereyra 1973, from aᴴ (b - a x) = 0; with a = Q R, a⁺ = R⁻¹ Qᴴ and (aᴴ a)⁻¹ = R⁻¹ R⁻ᴴ. How the factors
     # change follows from ȧ, so their tangents are not read.
     (a, (q, r), b), (a_dot, _, b_dot) = primals, tangents
-    inner = solve_lower(r, matrix_transpose(a_dot) @ (b - a @ x), transpose=True)
-    return solve_upper(r, matrix_transpose(q) @ (b_dot - a_dot @ x) + inner)
+    inner = solve_lower(adjoint(r), adjoint(a_dot) @ (b - a @ x))
+    return solve_upper(r, adjoint(q) @ (b_dot - a_dot @ x) + inner)

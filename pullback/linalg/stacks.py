@@ -1,4 +1,8 @@
-"""What the decompositions share: their arguments checked, and stacks of matrices taken one by one."""
+"""What the decompositions share: their arguments checked, and stacks of matrices taken one by one.
+
+Matrices are real or complex, and what is done with them is written once: of real ones `adjoint` is the transpose, and
+`conj` and `real` leave them as they are.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,20 @@ from typing import Any
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.lang.array import Array
+from pullback.lang.complex import ComplexArray, as_complex, conj, imag, is_complex, real
 from pullback.lang.elementwise import broadcast_extents, common_dtype, convert, elementwise
 from pullback.lang.handle import as_array, describe, from_index, shape_text, type_text, view
 from pullback.lang.index import build
+from pullback.lang.manipulation import concat, matrix_transpose
 from pullback.source import user_position
 
 
 def matrices(what: str, x: Any, *, square: bool = True) -> Array:
     """The argument: floating-point matrices in its last two axes."""
+    if is_complex(x):
+        z: Any = as_complex(x)
+        matrices(what, z.real, square=square)
+        return z  # type: ignore[no-any-return]
     h: Array = as_array(x, what)
     if h.rank < 2 or (square and h.extents[-1] is not h.extents[-2]):
         raise ShapeError(
@@ -39,8 +49,17 @@ def _floating(what: str, h: Array) -> Array:
     return h
 
 
-def system(what: str, a: Any, b: Any, *, square: bool = True) -> tuple[Array, Array]:
-    """The matrices and right-hand sides of a linear system, of one element type and as many rows."""
+def system(what: str, a: Any, b: Any, *, square: bool = True) -> tuple[Any, Any]:
+    """The matrices and right-hand sides of a linear system, of one element type and as many rows.
+
+    Those of complex matrices are complex.
+    """
+    if is_complex(a) or is_complex(b):
+        m, r = as_complex(a), as_complex(b)
+        (m_real, r_real), (m_imag, r_imag) = (
+            system(what, *parts, square=square) for parts in ((m.real, r.real), (m.imag, r.imag))
+        )
+        return ComplexArray(m_real, m_imag) if is_complex(a) else m_real, ComplexArray(r_real, r_imag)
     left, right = matrices(what, a, square=square), _floating(what, as_array(b, what))
     if not right.rank or left.extents[-2] is not right.extents[-2 if right.rank > 1 else 0]:
         rows = f"{right.extents[-2 if right.rank > 1 else 0]} rows" if right.rank else "no axes"
@@ -61,25 +80,41 @@ def system(what: str, a: Any, b: Any, *, square: bool = True) -> tuple[Array, Ar
 
 def each(what: str, f: Callable[..., Any], *stacks: Array) -> Any:
     """F of every matrix of the stacks, whose leading axes broadcast."""
-    lead = [view(h.extents[:-2], h.settled, h.element, name=h.name) for h in stacks]
+    parts = [real(h) for h in stacks]
+    lead = [view(h.extents[:-2], h.settled, h.element, name=h.name) for h in parts]
     extents = broadcast_extents(what, lead, user_position())
     if not extents:
         return f(*stacks)
 
     def one(h: Array, indices: Sequence[Any]) -> Array:
-        own = h.extents[:-2]
+        own = real(h).extents[:-2]
         kept = indices[len(indices) - len(own) :]
         return h[tuple(0 if e.constant == 1 else i for e, i in zip(own, kept))] if own else h
 
     return build(tuple(map(from_index, extents)), lambda *i: f(*(one(h, i) for h in stacks)))
 
 
-def each_solved(what: str, f: Callable[[Array, Array], Array], a: Array, b: Array) -> Array:
+def each_solved(what: str, f: Callable[[Array, Array], Array], a: Array, b: Any) -> Array:
     """F of every matrix and its right-hand sides; a vector b is a matrix of one column."""
-    if b.rank > 1:
-        out: Array = each(what, f, a, b)
-        return out
+    if is_complex(b) and not is_complex(a):  # real and imaginary parts are right-hand sides side by side
+        if b.ndim == 1:
+            return each_solved(what, f, a, b[:, None])[..., 0]
+        k = b.shape[-1]
+        x = each_solved(what, f, a, concat([b.real, b.imag], axis=-1))
+        return ComplexArray(x[..., :k], x[..., k:])  # type: ignore[return-value]
+    if b.ndim > 1:
+        return each(what, f, a, b)  # type: ignore[no-any-return]
     return each(what, lambda m: f(m, b[:, None])[:, 0], a)  # type: ignore[no-any-return]
+
+
+def adjoint(h: Array) -> Array:
+    """The transposed matrices, and their conjugates where they are complex."""
+    return conj(matrix_transpose(h))  # type: ignore[no-any-return]
+
+
+def square_magnitude(z: Array) -> Array:
+    """|z|², without a root."""
+    return real(z) * real(z) + imag(z) * imag(z) if is_complex(z) else z * z
 
 
 def constant(h: Array) -> Array:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pullback.errors import ShapeError
 from pullback.lang.array import Array
+from pullback.lang.complex import conj, real
 from pullback.lang.composed import diagonal
 from pullback.lang.control import fold
 from pullback.lang.creation import zeros
@@ -13,16 +14,17 @@ from pullback.lang.custom import emit_call
 from pullback.lang.functions import sqrt
 from pullback.lang.index import build, sum_over, where
 from pullback.lang.manipulation import matrix_transpose
-from pullback.linalg.stacks import each, each_solved, matrices, system
+from pullback.linalg.stacks import adjoint, each, each_solved, matrices, system
 from pullback.source import user_position
 
 
 def cholesky(x: Any, /, *, upper: bool = False) -> Array:
-    """The lower triangular L with L @ L.T = x, for symmetric positive definite matrices.
+    """The lower triangular L with L @ Lᴴ = x, for symmetric or Hermitian positive definite matrices.
 
     Args:
-        x: (..., n, n) floating-point matrices. What is decomposed is their symmetric part (x + x.T) / 2.
-        upper: give L.T instead.
+        x: (..., n, n) floating-point or complex matrices. What is decomposed is their Hermitian part (x + xᴴ) / 2, for
+            real ones the symmetric part.
+        upper: give Lᴴ instead.
     Returns:
         (..., n, n) triangular matrices with positive diagonals, zero on the other side. Where x is not positive
         definite, NaN or infinity from the first column on where that shows; nothing is raised.
@@ -30,9 +32,9 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Array:
         ShapeError: [E104] the matrices are not square.
         DTypeError: [E121] they are not floating-point.
     Derivative:
-        L̇ = L Φ(L⁻¹ ẋ L⁻ᵀ), where Φ keeps the lower triangle and half of the diagonal: two triangular solves (Murray,
-        *Differentiation of the Cholesky decomposition*, 2016, section 3). As a function of the symmetric part, the
-        gradient is symmetric.
+        L̇ = L Φ(L⁻¹ ẋ L⁻ᴴ), where Φ keeps the lower triangle and half of the diagonal: two triangular solves (Murray,
+        *Differentiation of the Cholesky decomposition*, 2016, section 3). As a function of the Hermitian part, the
+        gradient is Hermitian.
     Cost:
         n³ / 2 multiply-adds, in rows that vectorise; 2 n³ for the derivative in either direction.
 
@@ -44,7 +46,7 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Array:
     [[2.0, 0.0], [1.0, 3.0]]
     """
     lower: Array = each("cholesky", cholesky_factor, matrices("cholesky", x))
-    return matrix_transpose(lower) if upper else lower
+    return adjoint(lower) if upper else lower
 
 
 def solve_triangular(
@@ -86,23 +88,19 @@ def solve_triangular(
         if unit_diagonal:
             m = build(m.shape, lambda i, k, m=m: where(i == k, 1, m[i, k]))
         solved = solve_lower if lower != bool(trans) else solve_upper
-        return solved(m, r, transpose=bool(trans))
+        return solved(matrix_transpose(m) if trans else m, r)
 
     return each_solved("solve_triangular", one, left, right)
 
 
-def solve_lower(m: Array, b: Array, *, transpose: bool = False) -> Array:
-    """m⁻¹ b for a lower triangular matrix; with `transpose` m⁻ᵀ b for an upper one."""
-    if transpose:
-        m = matrix_transpose(m)
+def solve_lower(m: Array, b: Array) -> Array:
+    """m⁻¹ b for a lower triangular matrix."""
     out: Array = emit_call("solve_lower", forward_substitution, (m, b), _lower_jvp, _lower_vjp)
     return out
 
 
-def solve_upper(m: Array, b: Array, *, transpose: bool = False) -> Array:
-    """m⁻¹ b for an upper triangular matrix; with `transpose` m⁻ᵀ b for a lower one."""
-    if transpose:
-        m = matrix_transpose(m)
+def solve_upper(m: Array, b: Array) -> Array:
+    """m⁻¹ b for an upper triangular matrix."""
     out: Array = emit_call("solve_upper", back_substitution, (m, b), _upper_jvp, _upper_vjp)
     return out
 
@@ -131,7 +129,7 @@ def back_substitution(m: Array, b: Array) -> Array:
     return out
 
 
-# Giles 2008, matrix inverse product X = M⁻¹ B.  Ẋ = M⁻¹ (Ḃ - Ṁ X);  B̄ = M⁻ᵀ X̄, M̄ = -B̄ Xᵀ; of M the triangle it has.
+# Giles 2008, matrix inverse product X = M⁻¹ B.  Ẋ = M⁻¹ (Ḃ - Ṁ X);  B̄ = M⁻ᴴ X̄, M̄ = -B̄ Xᴴ; of M the triangle it has.
 
 
 def _lower_jvp(primals: Any, x: Array, tangents: Any) -> Array:
@@ -140,8 +138,8 @@ def _lower_jvp(primals: Any, x: Array, tangents: Any) -> Array:
 
 
 def _lower_vjp(primals: Any, x: Array, x_bar: Array) -> tuple[Array, Array]:
-    b_bar = solve_upper(primals[0], x_bar, transpose=True)
-    return -lower_part(b_bar @ matrix_transpose(x)), b_bar
+    b_bar = solve_upper(adjoint(primals[0]), x_bar)
+    return -lower_part(b_bar @ adjoint(x)), b_bar
 
 
 def _upper_jvp(primals: Any, x: Array, tangents: Any) -> Array:
@@ -150,8 +148,8 @@ def _upper_jvp(primals: Any, x: Array, tangents: Any) -> Array:
 
 
 def _upper_vjp(primals: Any, x: Array, x_bar: Array) -> tuple[Array, Array]:
-    b_bar = solve_lower(primals[0], x_bar, transpose=True)
-    return -upper_part(b_bar @ matrix_transpose(x)), b_bar
+    b_bar = solve_lower(adjoint(primals[0]), x_bar)
+    return -upper_part(b_bar @ adjoint(x)), b_bar
 
 
 def lower_part(x: Array) -> Array:
@@ -168,27 +166,27 @@ def upper_part(x: Array) -> Array:
 
 def cholesky_factor(x: Array) -> Array:
     """L of one matrix."""
-    half: Array = (x + matrix_transpose(x)) / 2
+    half: Array = (x + adjoint(x)) / 2
     out: Array = emit_call("cholesky", _cholesky, (half,), _cholesky_jvp)
     return out
 
 
 def _cholesky(x: Array) -> Array:
-    """Row by row of L.T: u[j, i] u[j, j] = x[j, i] - Σ k < j: u[k, j] u[k, i]."""
+    """Row by row of u = Lᴴ: u[j, i] u[j, j] = x[j, i] - Σ k < j: conj(u[k, j]) u[k, i]."""
     n = x.shape[0]
 
     def step(u: Array, j: Any) -> Any:
-        rest = build(n, lambda i: x[j, i] - sum_over(j, lambda k: u[k, j] * u[k, i]))
-        root = sqrt(rest[j])
+        rest = build(n, lambda i: x[j, i] - sum_over(j, lambda k: conj(u[k, j]) * u[k, i]))
+        root = sqrt(real(rest[j]))
         return build((n, n), lambda k, i: u[k, i] + where((k == j) & (i >= j), rest[i] / root, 0))
 
-    return matrix_transpose(fold(n, zeros((n, n), dtype=x.dtype), step))
+    return adjoint(fold(n, zeros((n, n), dtype=x.dtype), step))
 
 
 def _cholesky_jvp(primals: Any, factor: Array, tangents: Any) -> Array:
-    # Murray 2016, section 3: from Ẋ = L̇ Lᵀ + L L̇ᵀ follows L⁻¹ Ẋ L⁻ᵀ = S + Sᵀ with S = L⁻¹ L̇ lower triangular, so
-    # S = Φ(L⁻¹ Ẋ L⁻ᵀ) and L̇ = L S.  Ẋ is symmetric, hence L⁻¹ (L⁻¹ Ẋ)ᵀ is the same matrix.
-    both = solve_lower(factor, matrix_transpose(solve_lower(factor, tangents[0])))
+    # Murray 2016, section 3: from Ẋ = L̇ Lᴴ + L L̇ᴴ follows L⁻¹ Ẋ L⁻ᴴ = S + Sᴴ with S = L⁻¹ L̇ lower triangular, so
+    # S = Φ(L⁻¹ Ẋ L⁻ᴴ) and L̇ = L S.  Ẋ is Hermitian, hence L⁻¹ (L⁻¹ Ẋ)ᴴ is the same matrix.
+    both = solve_lower(factor, adjoint(solve_lower(factor, tangents[0])))
     return factor @ (lower_part(both) - _on_diagonal(diagonal(both) / 2))
 
 

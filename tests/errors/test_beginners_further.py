@@ -160,7 +160,7 @@ UnknownNameError [E146] pullback.linalg has no 'eigenvalues'
   --> user.py:3:12
    |     return pb.linalg.eigenvalues(a)
    |            ^^^^^^^^^^^^^^^^^^^^^
-  try: did you mean `pb.linalg.eigvalsh`?      See `pullback explain-error E146`
+  try: did you mean `pb.linalg.eigvals`?      See `pullback explain-error E146`
 ''',
     ),
     (

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback import linalg
+from pullback.testing import check_grads
 
 R = np.random.default_rng(0)
 
@@ -76,3 +78,26 @@ def test_gradients(f: Callable[..., Any]) -> None:
             e[k] = unit * 1e-6
             numerical.flat[k] += unit * (g(A + e.reshape(4, 4)) - g(A - e.reshape(4, 4))) / 2e-6
     np.testing.assert_allclose(found, numerical, rtol=1e-6, atol=1e-7)
+
+
+def projector(u: Any) -> Any:
+    return u @ pb.conj(u).mT
+
+
+def vectors_of_singular_values(a: Any) -> Any:
+    """What of them does not depend on their phases, nor on the choice of a basis."""
+    u, s, v = linalg.svd(a)
+    return projector(u[:, :1]), projector(u[:, 2:]), s, u[:, :1] @ v[:1], projector(v.mT)
+
+
+@pytest.mark.parametrize("f", [
+    lambda a, t: (linalg.cholesky(a @ pb.conj(a).mT), linalg.qr(t), projector(linalg.qr(t, mode="complete").Q[:, 2:])),
+    lambda a, t: (linalg.eigh(a @ pb.conj(a).mT), vectors_of_singular_values(t), linalg.pinv(t)),
+    lambda a, t: (linalg.lstsq(t, t[:, 0] ** 2), linalg.slogdet(a), linalg.det(a), linalg.inv(a)),
+    lambda a, t: (linalg.solve(a, pb.real(a) * 2.0 + 1.0), linalg.solve_triangular(a, a, lower=True, trans=1)),
+    lambda a, t: (linalg.solve(pb.real(a), a[:, 0]), linalg.matrix_norm(t, ord="nuc")),
+    lambda a, t: (linalg.qr(pb.real(t)[:3], mode="complete"), linalg.svd(pb.real(t)[:3]).U),
+], ids=["cholesky, qr", "eigh, svd", "elimination", "systems", "norms", "real bases"])  # fmt: skip
+def test_derivatives(f: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")
+    check_grads(pb.function(f), (A[:3, :3], TALL[:4, :2]), order=1, elements=3)

@@ -1,0 +1,73 @@
+"""Jacobi's rotations: what symmetric eigenvalues and singular values share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pullback.lang.array import Array
+from pullback.lang.complex import conj, is_complex
+from pullback.lang.functions import abs as magnitude
+from pullback.lang.functions import sqrt
+from pullback.lang.index import argmax_over, build, sum_over, where
+
+SWEEPS = 10  # over all pairs; convergence is quadratic, and six suffice for matrices of some hundred rows
+
+
+def partners(t: Any, m: Any) -> Callable[[Any], Any]:
+    """The index that each one meets in round t of m.
+
+    In each round every index has one partner, q = (r - p) mod m for an odd number m of indices, of which one is left
+    alone: so a round is one unitary matrix, of which row p has its only other element in column q, and m rounds meet
+    every pair (Brent and Luk 1985).
+    """
+    return lambda p: (t + m - p) % m
+
+
+def rotation(p: Any, q: Any, n: Any, main: Array, off: Callable[[Any, Any], Array]) -> tuple[Array, Array]:
+    """Real cosine and sine c, s: column p becomes c x[p] + s x[q], and both are orthogonal then.
+
+    Golub and Van Loan, *Matrix computations*, 8.5: of the two angles the smaller one. Of complex numbers the sine has
+    the phase that makes the element between them real. Both columns of a pair read the same numbers, those of the
+    smaller index first, so that their turns belong together to the last bit, though rounding leaves x[p, q] and x[q, p]
+    different.
+    """
+    first = p < q
+    own = where(first, main[p], main.at(q))
+    other = where(first, main.at(q), main[p])
+    between = where(first, off(p, q), off(q, p))
+    size = magnitude(between) if is_complex(between) else between
+    there = (size != 0) & (p != q) & (q < n)
+    apart = (own - other) / (2 * size)
+    tangent = where(apart < 0, -1.0, 1.0) / (magnitude(apart) + sqrt(apart * apart + 1))
+    tangent = where(there, tangent, 0.0)
+    cosine = 1 / sqrt(tangent * tangent + 1)
+    sine = where(first, tangent, -tangent) * cosine
+    if is_complex(between):
+        phase = between / where(there, size, 1.0)
+        return cosine, where(first, conj(phase), phase) * sine
+    return cosine, sine
+
+
+def order(values: Array) -> Array:
+    """The place of the k-th smallest; of equal ones the first. NaN come in some order."""
+    n = values.shape[0]
+
+    def before(i: Any, j: Any) -> Any:
+        return (values[j] < values[i]) | (~(values[i] < values[j]) & (j < i))
+
+    place = build(n, lambda i: sum_over(n, lambda j: where(before(i, j), 1, 0)))
+    out: Array = build(n, lambda k: argmax_over(n, lambda i: where(place[i] == k, 1, 0)))
+    return out
+
+
+def gaps(values: Array) -> Array:
+    """F[i, j] = 1 / (values[j] - values[i]), 0 where they are equal."""
+    n = values.shape[0]
+
+    def at(i: Any, j: Any) -> Any:
+        gap = values[j] - values[i]
+        return where(gap == 0, 0.0, 1 / where(gap == 0, 1.0, gap))
+
+    out: Array = build((n, n), at)
+    return out
