@@ -1,9 +1,13 @@
-"""Small statements move up to where what they read is there, so that statements over one large space are neighbours.
+"""Statements move up to where what they read is there, so that those over one large space are neighbours.
 
 Before    y = build n < N { .. }    c = build { sqrt(s) }    z = build n < N { c * y[n] }
 After     c = build { sqrt(s) }     y = build n < N { .. }   z = build n < N { c * y[n] }
 
-`loops.group` makes one loop of neighbours. Large arrays keep their order, and so the memory they need.
+Before    m = build n < N { .. }    other statements    p = build n < N { q[n] + m[n] }    return m, p
+After     m = build n < N { .. }    p = build n < N { q[n] + m[n] }    other statements    return m, p
+
+`loops.group` makes one loop of neighbours: all that an optimiser does to a parameter. Of large arrays results alone
+move, which live as long in any order; and none moves past what reads an array that it may be written over.
 """
 
 from __future__ import annotations
@@ -11,10 +15,11 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-from pullback.ir.expr import Reduce
+from pullback.ir.expr import Get, Reduce, Ref
+from pullback.ir.index import as_index
 from pullback.ir.program import Block, Build, Program, Statement, map_blocks, statement_reads
 from pullback.ir.traverse import walk
-from pullback.passes.cost import size
+from pullback.passes.cost import has_data_index, has_reduction, size
 from pullback.rewrite.fired import fired
 
 SMALL = 64  # elements and terms of a statement that may move
@@ -22,7 +27,7 @@ WIDER = 8  # how many times as many one has that it moves past
 
 
 def gather_neighbours(program: Program) -> Program:
-    """The program with small statements as early as they can be."""
+    """The program with small statements as early as they can be, and results beside what they are made of."""
     return program.with_body(_block(program.body))
 
 
@@ -38,7 +43,41 @@ def _block(block: Block) -> Block:
         if at < len(out):
             fired("gather.small")
         out.insert(at, s)
-    return replace(block, statements=tuple(out))
+    return replace(block, statements=tuple(_beside_operands(out, set(block.results))))
+
+
+def _beside_operands(statements: list[Statement], results: set[Ref]) -> list[Statement]:
+    """The statements with elementwise results right behind the last one over their space that they read."""
+    place: dict[Ref, tuple[int, ...]] = {}  # of the statement that makes an array
+    read: dict[Ref, tuple[int, ...]] = {}  # of the last statement that reads it
+    makers: dict[Ref, Build] = {}
+    keyed: list[tuple[tuple[int, ...], Statement]] = []
+    for k, s in enumerate(statements):
+        reads = statement_reads(s)
+        key: tuple[int, ...] = (k,)
+        last = max((r for r in reads if r in place), key=lambda r: place[r], default=None)
+        if last in makers and results.issuperset(s.outs) and _is_at_own_points(s, makers[last]):
+            behind = place[last]
+            if all(read.get(r, behind) <= behind for r in reads if (size(r.shape) or inf) > SMALL):
+                key = (*behind, k)
+                fired("gather.result")
+        keyed.append((key, s))
+        place |= dict.fromkeys(s.outs, key)
+        read |= {r: max(read.get(r, key), key) for r in reads}
+        if isinstance(s, Build):
+            makers |= dict.fromkeys(s.outs, s)
+    return [s for _, s in sorted(keyed, key=lambda x: x[0])]
+
+
+def _is_at_own_points(s: Statement, maker: Build) -> bool:
+    """Whether both are elementwise over one large space, and one reads the other at its own points alone."""
+    if not isinstance(s, Build) or _work(s) <= SMALL or any(map(has_reduction, (*s.values, *maker.values))):
+        return False
+    if [v.extent for v in s.vars] != [v.extent for v in maker.vars]:
+        return False
+    here = tuple(as_index(v) for v in s.vars)
+    gets = (n for e in s.values for n in walk(e) if isinstance(n, Get))
+    return not any(map(has_data_index, s.values)) and all(g.indices == here for g in gets if g.ref in maker.outs)
 
 
 def _work(s: Statement) -> float:

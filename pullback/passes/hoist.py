@@ -1,10 +1,14 @@
-"""Small statements that are the same in every trip of a loop leave it.
+"""What is the same in every trip leaves its loop: small statements, and conversions of numbers.
 
 Before    fold t < T (w = w0) { f = build { all n < N { isfinite(x[n]) } }  .. f .. }
 After     f = build { all n < N { isfinite(x[n]) } }  fold t < T (w = w0) { .. f .. }
 
+Before    y = build n < N { f32(a) * x[n] }
+After     c = build { f32(a) }    y = build n < N { c * x[n] }
+
 What is hoisted lives as long as the loop, so only small results are. A loop that may have no trip keeps its statements,
-as one of them may test a range.
+as one of them may test a range. A conversion leaves its statement because kernels of many elements (`loops.group`) have
+one element type.
 """
 
 from __future__ import annotations
@@ -12,22 +16,30 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from pullback.ir import expr
+from pullback.ir.expr import Cast, Get, Reduce, Ref, Scalar
 from pullback.ir.index import Var
 from pullback.ir.program import Block, Build, Fold, Program, Statement, map_blocks, statement_reads
+from pullback.ir.traverse import rewrite, walk
+from pullback.passes.cost import has_data_index, is_inside
 from pullback.rewrite.fired import fired
 
 SMALL = 64  # elements of a result that may wait for the end of a loop
 
 
 def hoist_small(program: Program) -> Program:
-    """The program with small statements in front of the loops that do not change them."""
+    """The program with small statements, and conversions, in front of the loops that do not change them."""
     return program.with_body(_block(program.body))
 
 
 def _block(block: Block) -> Block:
     out: list[Statement] = []
+    converted: dict[Scalar, Scalar] = {}
     for s in block.statements:
         s = map_blocks(s, _block)
+        if isinstance(s, Build):
+            found, s = _without_conversions(s, converted)
+            out += found
         if isinstance(s, Fold) and (s.var.extent.constant or 0) >= 1:
             inner = _invariant(s)
             out += inner
@@ -57,3 +69,30 @@ def _free(x: Build, var: Var) -> bool:
 
 def _size(x: Build) -> int:
     return prod(SMALL + 1 if v.extent.constant is None else v.extent.constant for v in x.vars)
+
+
+def _without_conversions(s: Build, converted: dict[Scalar, Scalar]) -> tuple[list[Build], Build]:
+    """The statements that convert what is the same for all elements of s, but for those known, and s reading them."""
+    out: list[Build] = []
+    inner = {*s.vars, *(v for e in s.values for n in walk(e) if isinstance(n, Reduce) for v in n.vars)}
+    if not inner:
+        return out, s
+
+    def once(e: Scalar) -> Scalar | None:
+        if not isinstance(e, Cast) or not e.dtype.is_floating or not inner.isdisjoint(e.free):
+            return None
+        if any(isinstance(n, Reduce) or has_data_index(n) or not is_inside(n, ()) for n in walk(e)):
+            return None  # costly, or read under a condition that it needs
+        if e not in converted:
+            made = Ref(_name(e), e.dtype, ())
+            out.append(Build((made,), (), (e,), s.positions))
+            converted[e] = expr.get(made)
+            fired("hoist.conversion")
+        return converted[e]
+
+    values = tuple(rewrite(v, once) for v in s.values)
+    return out, s if values == s.values else replace(s, values=values)
+
+
+def _name(e: Scalar) -> str:
+    return next((n.ref.name for n in walk(e) if isinstance(n, Get)), "number")

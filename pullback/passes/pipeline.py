@@ -90,7 +90,7 @@ PASSES = (
     Pass("pad", "conditions on contraction operands become zero borders", pad_operands),
     Pass("order", "factors that windows and borders brought are in one order too", commute),
     Pass("narrow", "positions take as few bytes as their range needs", narrow_positions),
-    Pass("hoist", "small statements that are the same in every trip leave their loop", hoist_small),
+    Pass("hoist", "small statements and conversions that are the same in every trip leave their loop", hoist_small),
     Pass("gather", "small statements are early, so that those over one space are neighbours", gather_neighbours),
 )
 

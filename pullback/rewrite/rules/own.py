@@ -94,9 +94,13 @@ OWN: Final = (
           condition="nothing else reads w; few terms of a step for each element of w; adds in another order"),
     _rule("hoist.small", "small statements leave their loop", "fold t { y = s; … } = y = s; fold t { … }, t not in s",
           "passes/hoist.py", condition="the loop has a trip; y is small"),
+    _rule("hoist.conversion", "a number is converted once", "y = I ⇒ … f32(a) … = c = f32(a); y = I ⇒ … c …",
+          "passes/hoist.py", condition="no index of I, nor of a sum in it, is in a"),
     _rule("narrow.position", "positions in few bytes", "p = I ⇒ argmaxₖ s(k), k < K: p as 8, 16 or 32 bits, by K",
           "passes/narrow.py"),
     _rule("gather.small", "small statements early", "y₁; y₂ = y₂; y₁, y₂ smaller and without y₁", "passes/gather.py"),
+    _rule("gather.result", "results beside what they are made of", "m; y; p = I ⇒ f(m) = m; p = I ⇒ f(m); y",
+          "passes/gather.py", condition="p is a result, y reads none of its operands"),
     _rule("shifts.product", "products before shifts", "xⱼ = ∑_{q, o} [0 ≤ j - q < n] w(o, q) × g(o, j - q) = "
           "∑_q [0 ≤ j - q < n] t(q, j - q), t(q, v) = ∑ₒ w(o, q) × g(o, v)",
           "passes/shifts.py; off under exact() and for least memory", exact=False,

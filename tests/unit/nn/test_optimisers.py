@@ -450,3 +450,21 @@ def test_errors(wrong: Callable[[], Any], kind: type[PullbackError], message: st
     with pytest.raises(kind) as found:
         wrong()
     assert message in str(found.value)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_pass_over_memory_for_each_parameter(dtype: Any) -> None:
+    """Moments, update, parameter and average of Adam are one kernel, the same for both parameters; no array between."""
+    optimiser = nn.clip_by_value(1.0) >> nn.adamw(nn.cosine(0.1, steps=9)) >> nn.average(0.9)
+
+    @pb.function
+    def step(p: Any, g: Any, state: Any, t: Any) -> Any:
+        updates, state = optimiser.update(g, state, p, t)
+        return optimiser.apply(p, updates), state
+
+    p = {name: np.zeros((50, 80), dtype) for name in "ab"}
+    state = optimiser.init(p)
+    step(p, p, state, np.int64(0))
+    text = step.c_source()
+    assert text.count("static void step") == 1
+    assert step.memory().peak_bytes < 1000  # numbers alone

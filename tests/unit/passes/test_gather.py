@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pullback.ir.parser import parse_program
 from pullback.ir.traverse import specialise
+from pullback.ir.verify import verify
 from pullback.passes.gather import gather_neighbours
 
 TEXT = """
@@ -21,3 +22,21 @@ mixed(x: f64[N], s: f64[]) {
 def test_small_statements_are_as_early_as_what_they_read() -> None:
     program = gather_neighbours(specialise(parse_program(TEXT), {"N": 1000}))
     assert [s.outs[0].name for s in program.body.statements] == ["c", "y", "z", "t", "d", "w"]
+
+
+STEP = """
+adam(p: f64[N], q: f64[N], g: f64[N], h: f64[N], m: f64[N], o: f64[N]) {
+  a = build n < N { 0.9 * m[n] + 0.1 * g[n] }
+  b = build n < N { 0.9 * o[n] + 0.1 * h[n] }
+  c = build n < N { p[n] - a[n] }
+  r = build n < N { b[N - 1 - n] + q[n] }
+  d = build n < N { q[n] - b[n] }
+  return a, b, c, r, d }
+"""
+
+
+def test_results_stand_beside_what_they_are_made_of() -> None:
+    """One that is read elsewhere than at its own point is no neighbour; none moves past what reads its operands."""
+    program = gather_neighbours(specialise(parse_program(STEP), {"N": 1000}))
+    assert [s.outs[0].name for s in program.body.statements] == ["a", "c", "b", "r", "d"]
+    verify(program)
