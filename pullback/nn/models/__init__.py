@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from pullback.nn.network import Network
+from pullback.nn.models.recipes import Recipe
 
-__all__ = ["NAMES", "network"]
+__all__ = ["NAMES", "Recipe", "recipe"]
 
 NAMES = ("zhang", "lenet")
 
 
-def network(name: str) -> Network:
-    """The network of a name.
+def recipe(name: str) -> Recipe:
+    """What it takes to train the network of a name.
 
     Args:
         name: one of NAMES.
-    Returns:
-        What it takes to train it.
     """
-    found: Network = import_module(f"pullback.nn.models.{name}").NETWORK
+    found: Recipe = import_module(f"pullback.nn.models.{name}").RECIPE
     return found
