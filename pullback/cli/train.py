@@ -33,7 +33,8 @@ def register(commands: Any) -> None:
     add("--data", default="digits", metavar="NAME", help="`digits`, or a folder of images (`pullback.data.load`)")
     add("--images", type=at_least(1), metavar="N", help="train on the first N images only")
     length = command.add_mutually_exclusive_group()
-    length.add_argument("--epochs", type=at_least(0), metavar="N", help="passes over the images (default: 10)")
+    epochs = "passes over the images (default: 10 for zhang, 20 for lenet)"
+    length.add_argument("--epochs", type=at_least(0), metavar="N", help=epochs)
     length.add_argument("--steps", type=at_least(0), metavar="N", help="updates, instead of epochs")
     add("--batch", type=at_least(1), metavar="N", help="images per update (default: 1 for zhang, 64 for lenet)")
     add("--optimiser", choices=OPTIMISERS, default="sgd", help="what an update does with the gradient")
@@ -62,6 +63,7 @@ def run(options: argparse.Namespace) -> int:
     recipe = find(options.network)
     splits = load(options.data)
     train, test = (_fitting(recipe, part) for part in (splits.train.first(options.images), splits.test))
+    train = train.transformed(*recipe.transforms)
     parameters = recipe.start(options.init, seed=options.seed)
     if options.load:
         parameters = nn.load_parameters(options.load, parameters)

@@ -50,8 +50,8 @@ def load(name: str | os.PathLike[str]) -> Splits:
         "E505",
         f"{name}: no such data set",
         facts=("neither a folder nor a file: " + ", ".join(map(str, places)),),
-        remedy="`digits`, or a folder: train and test images and labels as idx or NumPy files, CIFAR's binary files, or "
-        "images in train/CLASS/ and test/CLASS/",
+        remedy="`digits`, or a folder: train and test images and labels as idx or NumPy files, CIFAR's binary files, "
+        "or images in train/CLASS/ and test/CLASS/",
     )
 
 

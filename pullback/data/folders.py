@@ -56,18 +56,18 @@ def _incomplete(folder: Path, missing: str, remedy: str) -> DataError:
 def load_arrays(folder: str | os.PathLike[str]) -> Splits:
     """Read a folder of NumPy files: `train-inputs.npy`, `train-targets.npy`, `test-inputs.npy`, `test-targets.npy`.
 
-    `images` and `labels`, or `x` and `y`, are as good as `inputs` and `targets`, and `_` as `-`. Files in .npy are mapped into memory,
-    and read where samples are used. `train.npz` and `test.npz` may hold the arrays under these names instead.
+    `images` and `labels`, or `x` and `y`, are as good as `inputs` and `targets`, and `_` as `-`. Files in .npy are
+    mapped into memory, and read where samples are used. `train.npz` and `test.npz` may hold the arrays under these
+    names instead.
 
     Raises:
         DataError: [E507] a file is missing, or inputs and targets differ in number; [E503] one is damaged.
     """
     folder = Path(folder)
-    train, test = (Dataset(*_arrays(folder, part), folder.resolve().name) for part in ("train", "test"))
-    return splits(folder, train, test)
+    return splits(folder, *(_arrays(folder, part) for part in ("train", "test")))
 
 
-def _arrays(folder: Path, part: str) -> list[NDArray[Any]]:
+def _arrays(folder: Path, part: str) -> Dataset:
     archive = folder / f"{part}.npz"
     held = _opened(archive) if archive.is_file() else None
     found = []
@@ -81,7 +81,8 @@ def _arrays(folder: Path, part: str) -> list[NDArray[Any]]:
             place = f"array `{kind}` in {archive.name}" if held is not None else f"{part}-{kind}.npy"
             raise _incomplete(folder, place, "train-inputs.npy, train-targets.npy, test-inputs.npy, test-targets.npy")
         found.append(array)
-    return found
+    inputs, targets = found
+    return Dataset(inputs, targets, folder.resolve().name)
 
 
 def _opened(path: Path) -> Any:

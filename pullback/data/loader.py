@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+import pullback.lang.complex  # noqa: F401  says what trees are to know of complex arrays
 from pullback.data.dataset import Dataset
 from pullback.data.order import permutation
 from pullback.errors import DataError, UsageError
@@ -64,8 +65,9 @@ class Samples:
         self.items = min(batch, self.count)
         self.seed = seed
         self.shuffle = shuffle
-        self.whole = self.count // self.items
-        self.steps = self.whole + (remainder == "keep" and self.count % self.items > 0)
+        whole = self.count // self.items
+        self.whole: int | None = whole
+        self.steps: int | None = whole + (remainder == "keep" and self.count % self.items > 0)
         self._order: tuple[int, NDArray[np.intp]] | None = None
 
     def stacked(self, epoch: int, first: int, count: int) -> Any:
@@ -117,7 +119,8 @@ class Stream:
     def __init__(self, batches: Iterable[Any]) -> None:
         self.batches = batches
         self.name = type(batches).__name__
-        self.steps = self.whole = None
+        self.steps: int | None = None
+        self.whole: int | None = None
         self.items = 0
         self._iterator: Iterator[Any] | None = None
         self._at = (0, 0)
@@ -168,12 +171,12 @@ def batches_of(data: Any, batch: int | None, **order: Any) -> Batches:
 
 def _is_arrays(data: Any) -> bool:
     """Whether it is a tree of arrays, as opposed to something that gives batches."""
-    if isinstance(data, list) or tree.open_node(data) is None and not hasattr(data, "shape"):
+    if isinstance(data, list) or (tree.open_node(data) is None and not hasattr(data, "shape")):
         return False
     return all(hasattr(leaf, "shape") for leaf in tree.flatten(data)[0])
 
 
-def ahead(load: Callable[..., T], requests: Iterable[Request]) -> Iterator[tuple[Request, T]]:
+def ahead(load: Callable[..., T], requests: Iterable[Request]) -> Generator[tuple[Request, T], None, None]:
     """What `load` gives for each request, loaded by a thread while the one before it is used.
 
     Errors appear where what could not be loaded would have come. One thing is loaded ahead, no more.

@@ -18,15 +18,15 @@ __all__ = ["Transform", "normalise", "random_crop", "random_flip", "scale", "sub
 Transform = Callable[[NDArray[Any], Draws], NDArray[Any]]
 
 
-def scale(factor: float = 1 / 255) -> Transform:
-    """Inputs as float32, multiplied by a factor: bytes from 0 to 1.
+def scale(divisor: float = 255.0) -> Transform:
+    """Inputs as float32, divided by a number: bytes from 0 to 1.
 
     >>> from pullback import data
     >>> data.Dataset(np.array([[51]], np.uint8), np.array([0])).transformed(data.scale()).batch([0])[0].tolist()
     [[0.20000000298023224]]
     """
-    by = np.float32(factor)
-    return lambda inputs, draws: inputs.astype(np.float32) * by
+    by = np.float32(divisor)
+    return lambda inputs, draws: inputs.astype(np.float32) / by
 
 
 def subtract(mean: ArrayLike) -> Transform:

@@ -149,7 +149,8 @@ def load_parameters(path: str | os.PathLike[str], like: Any = None, *, names: Na
     Args:
         path: a safetensors file, or a folder of checkpoints, of which the last one counts.
         like: a tree of arrays with the names, shapes and element types that are wanted, such as `net.init(0)[0]`;
-            floating-point arrays are converted to its types, those of 16 bits too. Without it, everything is read into nested dicts.
+            floating-point arrays are converted to its types, those of 16 bits too. Without it, everything is read into
+            nested dicts.
         names: what an array is called in the file, for files of other programs: a mapping from our names to theirs, or
             a function.
     Returns:

@@ -21,6 +21,7 @@ from numpy.typing import DTypeLike
 
 import pullback as pb
 from pullback import Array
+from pullback.data import random_crop
 from pullback.nn.activations import log_softmax
 from pullback.nn.blocks import max_pool
 from pullback.nn.models.recipes import Kind, Recipe, started
@@ -127,4 +128,5 @@ SHAPES = {
     "w4": (10, 500), "b4": (10,),
 }  # fmt: skip
 FANS = {"k1": (25, 500), "k2": (500, 1250), "w3": (800, 500), "w4": (500, 10)}  # in and out
-RECIPE = Recipe("lenet", batch_loss, (accuracy,), start, sgd, rate=0.1, batch=64, epochs=10, image=(28, 28), classes=10)
+SHIFTED = (random_crop(28, padding=2),)  # by up to two pixels: other writers put their digits elsewhere
+RECIPE = Recipe("lenet", batch_loss, (accuracy,), start, sgd, 0.1, 64, 20, (28, 28), 10, SHIFTED)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
+from pullback.data import Transform
 from pullback.nn import init
 
 __all__ = ["Kind", "Recipe", "started"]
@@ -29,6 +30,7 @@ class Recipe:
         rate, batch, epochs: of training.
         image: the shape of one image, without channels where there is one only.
         classes: how many labels there are.
+        transforms: done to training images when they are read.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Recipe:
     epochs: int
     image: tuple[int, ...]
     classes: int
+    transforms: tuple[Transform, ...] = ()
 
 
 def started(

@@ -1,7 +1,7 @@
 """Checkpoints: all that a run needs to go on as if it had never stopped, in one file that is there whole or not at all.
 
-A file is safetensors: the arrays of three trees under `parameters/…`, `state/…` and `optimiser/…`, and in its metadata, as JSON,
-the position (updates, epoch, batch), the history, and what a run that goes on from here must share with this one.
+A file is safetensors: the arrays of three trees under `parameters/…`, `state/…` and `optimiser/…`, and in its metadata,
+as JSON, the position (updates, epoch, batch), the history, and what a run that goes on must share with this one.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from pullback.errors import DataError
 from pullback.files import remove_unfinished
@@ -173,4 +171,5 @@ class Folder:
             problem = f"format {about['format']}, this version reads {FORMAT}"
         except (KeyError, ValueError, TypeError):
             problem = "parameters alone, without a position"
-        raise DataError("E509", f"{path}: no checkpoint of training", facts=(problem,), remedy="another folder for `save`")
+        what = f"{path}: no checkpoint of training"
+        raise DataError("E509", what, facts=(problem,), remedy="another folder for `save`")

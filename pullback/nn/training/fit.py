@@ -60,8 +60,8 @@ def fit(
         parameters: where to begin; a Layer makes its own. They are left as they are.
         state: what the loss carries besides, likewise.
         evaluate: data that is measured after every epoch, as inference sees it.
-        metrics: measured there too: traced functions of a Layer's result and the target, or of (parameters, state, batch) beside
-            a loss; each gives a mean over the batch.
+        metrics: measured there too: traced functions of a Layer's result and the target, or of (parameters, state,
+            batch) beside a loss; each gives a mean over the batch.
         save: a folder for checkpoints and the history, or `Checkpoints` that say how often. Where it holds
             checkpoints of this run, training goes on from the last one.
         resume: True demands that there is one, False that there is none.
@@ -98,7 +98,8 @@ def fit(
     source = batches_of(data, batch, seed=seed, shuffle=shuffle, remainder=remainder)
     first = tree.map_leaves(lambda x: x[0], source.stacked(0, 0, 1))
     task = task_of(model, loss, data, first, metrics, parameters, state, seed)
-    options = {"memory": memory, "memory_limit": memory_limit, "threads": threads, "debug": debug or None}
+    options: dict[str, Any] = {"memory": memory, "memory_limit": memory_limit, "threads": threads}
+    options["debug"] = debug or None  # where it is not asked for, the environment decides
     start = Carry(task.parameters, task.state, optimiser.init(task.parameters))
     updates = Updates(task.loss, optimiser, start, **options)
     training = Training(source, updates, epochs, steps, debug)

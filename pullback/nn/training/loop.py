@@ -102,7 +102,7 @@ class Training:
             raise UsageError(
                 "E518",
                 f"{self.folder.path} holds {'checkpoints' if there else 'no checkpoint'}",
-                remedy="`resume=True` goes on from the last one" if there else "`resume=False` begins",
+                remedy="`resume=True` (--resume) goes on from the last one" if there else "begin without `resume`",
             )
         if found := self.folder.load(self.updates.carry):
             carry, self.at = found
@@ -166,14 +166,13 @@ class Training:
 
     def _requests(self) -> Iterator[tuple[int, int, int]]:
         """What to load for the rest of an epoch: stacked batches, then those that are left over one by one."""
-        at = self.at
-        if self.source.steps is None:
-            yield from ((at.epoch, k, 1) for k in count(at.batch))
-        done, end = at.batch, min(self.source.steps, at.batch + self.steps - at.step)
-        whole = min(end, self.source.whole or 0)
+        epoch, done = self.at.epoch, self.at.batch
+        left = self.steps - self.at.step
+        whole = min(self.source.whole or 0, done + left)
+        end = done + left if self.source.steps is None else min(self.source.steps, done + left)
         while done < end:
             size = self.stack if done % self.stack == 0 and done + self.stack <= whole else 1
-            yield at.epoch, done, size
+            yield epoch, done, size
             done += size
 
     def _updated(self, stacked: Any, first: int) -> Any:

@@ -25,9 +25,11 @@ def not_finite(loss: float, batch: Any, number: int, at: Position, folder: Folde
         debug: whether debug builds run, which would have named a line.
     """
     leaves, structure = tree.flatten(batch)
-    names = ("inputs", "targets") if structure.kind == "tuple" and len(leaves) == 2 else tree.leaf_paths(structure, "batch")
-    wrong = [_place(name, x) for name, x in zip(names, leaves, strict=True) if not _is_finite(x)]
-    facts = wrong or [f"{name} : all finite, from {x.min():g} to {x.max():g}" for name, x in zip(names, leaves, strict=True)]
+    pair = structure.kind == "tuple" and len(leaves) == 2
+    names = ["inputs", "targets"] if pair else tree.leaf_paths(structure, "batch")
+    arrays = dict(zip(names, leaves, strict=True))
+    wrong = [_place(name, x) for name, x in arrays.items() if not _is_finite(x)]
+    facts = wrong or [f"{name} : all finite, from {x.min():g} to {x.max():g}" for name, x in arrays.items()]
     if folder is not None and (files := folder.files()):
         facts.append(f"the last checkpoint: {files[-1]}")
     remedy = "data without NaN and infinity" if wrong else "a smaller rate, or `clip_by_norm`"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -39,7 +39,7 @@ def stack_size(seconds: float, steps: int) -> int:
         steps: updates in an epoch.
 
     >>> stack_size(1e-5, 1437), stack_size(1e-5, 10007), stack_size(0.01, 1437), stack_size(1e-5, 3)
-    (1437, 5003, 1, 3)
+    (1437, 3335, 1, 3)
     """
     most = 1 if seconds >= SLOW else max(1, min(steps, int(CALL / seconds)))
     return min(range(most, most // 4, -1), key=lambda size: steps % size)
@@ -75,7 +75,7 @@ class Updates:
         return found
 
     def seconds(self, batch: Any) -> float:
-        """What one update for such a batch takes, roughly: by its operations, so that it is the same on every machine."""
+        """What one update for such a batch takes, roughly: by its operations, so the same on every machine."""
         program = self._one.program(self.arrays, batch, np.zeros((), np.int64))
         slower = 1 if is_compiled() else INTERPRETED
         return slower * operation_count(program) / RATE
@@ -112,7 +112,7 @@ class Updates:
         def update(carry: Any, batch: Any, step: Any) -> Any:
             return self._updated(carry, batch, step)
 
-        return pb.function(update, donate=("carry",), **self.options)
+        return pb.function(donate=("carry",), **self.options)(update)
 
     @cached_property
     def _many(self) -> pb.Function:
@@ -124,7 +124,7 @@ class Updates:
 
             return pb.scan(len(tree.flatten(batches)[0][0]), carry, update)
 
-        return pb.function(updates, donate=("carry",), **self.options)
+        return pb.function(donate=("carry",), **self.options)(updates)
 
     def _updated(self, arrays: Any, batch: Any, step: Any) -> tuple[tuple[Any, ...], Any]:
         """The carry after an update, and the loss before it."""
@@ -150,21 +150,25 @@ class Measure:
     """
 
     def __init__(self, measured: Callable[..., Any], **options: Any) -> None:
-        self.function = pb.function(lambda parameters, state, batch: tuple(measured(parameters, state, batch)), **options)
+        def measure(parameters: Any, state: Any, batch: Any) -> Any:
+            return tuple(measured(parameters, state, batch))
 
-    def __call__(self, carry: Carry, batches: Sequence[tuple[Any, int]] | Any) -> list[float]:
+        self.function = pb.function(**options)(measure)
+
+    def __call__(self, carry: Carry, batches: Iterable[tuple[Any, int]]) -> list[float]:
         """The means over all samples.
 
         Args:
             carry: the parameters and the state.
             batches: pairs of a batch and how many samples it has.
         """
-        total, items = 0.0, 0
+        totals: list[float] = []
+        items = 0
         for batch, size in batches:
-            values = self.function(carry.parameters, carry.state, batch)
-            total = total + size * np.array([float(v) for v in values])
+            values = [size * float(v) for v in self.function(carry.parameters, carry.state, batch)]
+            totals = [a + b for a, b in zip(totals, values, strict=True)] if items else values
             items += size
-        return [float(x) for x in total / max(1, items)]
+        return [total / items for total in totals]
 
 
 def is_compiled() -> bool:

@@ -64,7 +64,8 @@ def task_of(
             raise UsageError(
                 "E518",
                 f"fit: {_name(model)} is no network" + (" and no parameters are given" if loss is None else ""),
-                remedy="`fit(net, loss, data, …)`, or `fit(loss, data, parameters=…, …)` with a loss of (parameters, state, batch)",
+                remedy="`fit(net, loss, data, …)`, or `fit(loss, data, parameters=…, …)` with a loss of (parameters, "
+                "state, batch)",
             )
 
         def measured(parameters: Any, state: Any, batch: Any) -> list[Any]:
@@ -103,8 +104,12 @@ def _sized(net: Layer, batch: Any) -> Layer:
         DataError: [E508] it is for others. ShapeError: one of its layers does not take them.
     """
     if not (isinstance(batch, tuple | list) and len(batch) == 2 and hasattr(batch[0], "shape")):
-        found = tree.flatten(batch)[1]
-        raise DataError("E508", f"fit: a batch of {net} is a pair (inputs, targets)", facts=(f"the data gives {found}",))
+        raise DataError(
+            "E508",
+            f"fit: a batch of {net} is a pair (inputs, targets)",
+            facts=(f"the data gives {tree.flatten(batch)[1]}",),
+            remedy="a Dataset, or a pair of arrays",
+        )
     shape = np.shape(batch[0])
     wanted = (net.takes or "N").split()
     fits = len(wanted) == len(shape) and all(not w.isdigit() or int(w) == n for w, n in zip(wanted[1:], shape[1:]))

@@ -88,7 +88,8 @@ def test_killed_runs_end_as_if_they_had_not_been(tmp_path: Path) -> None:
 
 
 def bits(run: nn.Run) -> list[bytes]:
-    return [np.asarray(x).tobytes() for x in (*run.parameters.values(), run.state["seen"], run.optimiser_state["count"])]
+    arrays = (*run.parameters.values(), run.state["seen"], run.optimiser_state["count"])
+    return [np.asarray(x).tobytes() for x in arrays]
 
 
 def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
