@@ -76,10 +76,25 @@ def reshape(x: Any, /, shape: Any) -> Array:
             remedy="one extent may be -1, which takes what is left",
         )
 
+    parts = _alike(h.extents, extents)
+
     def rule(indices: Indices) -> Scalar:
-        return h.element(split(join(indices, extents), h.extents))
+        cut = (split(join(indices[new], extents[new]), h.extents[own]) for own, new in parts)
+        return h.element(tuple(i for part in cut for i in part))
 
     return view(extents, h.settled, rule, position, h.name)
+
+
+def _alike(a: Sequence[Index], b: Sequence[Index]) -> list[tuple[slice, slice]]:
+    """Neighbouring axes of two shapes that hold equally many elements, as few as can be: each is cut alone."""
+    out, i, j = [], 0, 0
+    for k in range(1, len(a) + 1):
+        own = product(a[:k])
+        end = next((m for m in range(j, len(b) + 1) if product(b[:m]) is own), None)
+        if end is not None and k < len(a):
+            out.append((slice(i, k), slice(j, end)))
+            i, j = k, end
+    return [*out, (slice(i, None), slice(j, None))]
 
 
 def join(indices: Sequence[Index], extents: Sequence[Index]) -> Index:

@@ -255,3 +255,16 @@ def test_what_to_write_for_unequal_parts() -> None:
     with pytest.raises(pb.ShapeError) as caught:
         pb.function(f)
     assert caught.value.remedy == "`pb.split(x, [3, 5])`, as NumPy's `array_split` cuts"
+
+
+def test_axes_beside_those_that_are_merged_stay_as_they_are() -> None:
+    """Where their extents are divided dims, the position in the whole array could not be taken apart again."""
+
+    @pb.function
+    def merged(x: Float[Array, "N 2 3 H W"]) -> Any:
+        n, *_, height, width = x.shape
+        small = x[:, :, :, : (height + 5) // 8, : (width + 5) // 8]
+        return pb.reshape(small, (n, 6, (height + 5) // 8, (width + 5) // 8))
+
+    x = np.arange(2 * 6 * 11 * 19.0).reshape(2, 2, 3, 11, 19)
+    np.testing.assert_array_equal(merged.interpret(x), x[..., :2, :3].reshape(2, 6, 2, 3))
