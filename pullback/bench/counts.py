@@ -19,7 +19,7 @@ from pullback import Array
 from pullback.api import Function
 from pullback.bench.systems import derivatives_pullback as paper_003
 from pullback.ir.program import Program
-from pullback.nn.models import lenet, zhang
+from pullback.nn.models import lenet_by_hand, zhang
 from pullback.passes.operations import operation_count
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.normal_form import normalise
@@ -139,7 +139,7 @@ _PROGRAMS = (
     Case("product", _product, 0, {"N": 1000}),
     Case("convolution", _convolution, ("w", "x"), {"O": 4, "K": 5, "N": 100}),
     Case("Zhang's network", zhang.loss, "parameters", {}),
-    Case("LeNet", lenet.loss, "parameters", {"N": 4}),
+    Case("LeNet", lenet_by_hand.loss, "parameters", {"N": 4}),
     Case("dot (D16)", paper_003.PROGRAMS["dot"], (0, 1), {"N": 1000}),
     Case("max (D16)", paper_003.PROGRAMS["max"], 0, {"N": 1000}),
     Case("plus (D16)", paper_003.PROGRAMS["plus"], None, {"N": 1000}),

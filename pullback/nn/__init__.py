@@ -4,7 +4,7 @@ Networks themselves are in `pullback.nn.models`. Nothing here is known to the co
 function that writes index notation when it is called inside a traced function.
 """
 
-from pullback.nn import blocks, init, metrics
+from pullback.nn import blocks, init, metrics, models
 from pullback.nn.activations import (
     clipped_relu,
     elu,
@@ -51,6 +51,7 @@ from pullback.nn.layers import (
     reshape,
     rms_norm,
     rotate,
+    transformer_block,
 )
 from pullback.nn.losses import (
     absolute_error,
@@ -61,6 +62,7 @@ from pullback.nn.losses import (
     logistic_loss,
     squared_error,
 )
+from pullback.nn.network import Network, initialise
 from pullback.nn.objective import objective
 from pullback.nn.optimisers import (
     Elementwise,
@@ -82,7 +84,6 @@ from pullback.nn.optimisers import (
     groups,
     inverse,
     inverse_square_root,
-    lbfgs,
     linear,
     lion,
     multiply,
@@ -96,21 +97,19 @@ from pullback.nn.optimisers import (
 )
 from pullback.nn.parameters import load_parameters, save_parameters
 from pullback.nn.scope import Scope
-from pullback.nn.training import Checkpoints, EarlyStop, History, Progress, Run, evaluate, fit
+from pullback.nn.training import Progress, accuracy, fit
 
 __all__ = [
-    "Checkpoints",
-    "EarlyStop",
     "Elementwise",
-    "History",
     "Layer",
+    "Network",
     "Optimiser",
     "Progress",
-    "Run",
     "Schedule",
     "Scope",
     "absolute_error",
     "accumulate",
+    "accuracy",
     "adagrad",
     "adam",
     "adamw",
@@ -138,7 +137,6 @@ __all__ = [
     "dropout",
     "elu",
     "embedding",
-    "evaluate",
     "exponential",
     "fit",
     "flatten",
@@ -156,13 +154,13 @@ __all__ = [
     "hinge",
     "huber",
     "init",
+    "initialise",
     "instance_norm",
     "inverse",
     "inverse_square_root",
     "kullback_leibler",
     "layer",
     "layer_norm",
-    "lbfgs",
     "leaky_relu",
     "linear",
     "lion",
@@ -174,6 +172,7 @@ __all__ = [
     "lstm",
     "max_pool",
     "metrics",
+    "models",
     "multiply",
     "objective",
     "one_hot",
@@ -197,5 +196,6 @@ __all__ = [
     "squared_error",
     "step_decay",
     "tanh",
+    "transformer_block",
     "weight_decay",
 ]

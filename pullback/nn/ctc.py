@@ -45,11 +45,11 @@ def ctc(scores: Any, labels: Any, lengths: Any = None, label_lengths: Any = None
     [0.2877]
     """
     scores, labels = pb.asarray(scores), pb.asarray(labels)
-    n, steps, classes = scores.shape
+    n, steps, _ = scores.shape
     count = labels.shape[1]
     _check(scores, labels, blank)
     states = 2 * count + 1
-    p = pb.reshape(log_softmax(pb.reshape(scores, (n * steps, classes))), (n, steps, classes))
+    p = log_softmax(scores)
     own = pb.build((n, states), lambda i, s: pb.where(s % 2 == 1, labels.at(i, s // 2), blank))
     read = pb.build((steps, n, states), lambda t, i, s: p[i, t, own[i, s]])  # of the classes that there are
     skips = pb.build(

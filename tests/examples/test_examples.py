@@ -14,7 +14,7 @@ import pytest
 
 import pullback as pb
 from pullback.cli.options import import_file, traced_functions
-from pullback.nn.models import lenet, zhang, zhang_batches, zhang_by_hand
+from pullback.nn.models import lenet_by_hand, zhang, zhang_batches, zhang_by_hand
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -52,7 +52,7 @@ def functions() -> dict[str, tuple[Any, dict[str, int]]]:
     found["zhang_batches.train_batches"] = zhang_batches.train_batches, {"S": 2, "B": 2}
     found["zhang.recognise"] = zhang.recognise, {"N": 3}
     found["zhang_by_hand.gradient"] = zhang_by_hand.gradient, {}
-    found["lenet.loss gradient"] = pb.value_and_grad(lenet.loss, wrt="parameters"), {"N": 2}
+    found["lenet.loss gradient"] = pb.value_and_grad(lenet_by_hand.loss, wrt="parameters"), {"N": 2}
     return found
 
 

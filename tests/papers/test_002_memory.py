@@ -17,7 +17,7 @@ from pullback.ir.parser import parse_program
 from pullback.ir.program import Block, Program, Statement, statement_reads
 from pullback.ir.traverse import specialise
 from pullback.loops.schedule import block_bytes, schedule, steps
-from pullback.nn.models import lenet
+from pullback.nn.models import lenet_by_hand
 from pullback.runtime.emit import lower_program, memory, with_mode
 from pullback.runtime.executor import compile_program
 from pullback.runtime.modes import MODES, MemoryMode
@@ -154,7 +154,7 @@ def layered(w1: Float64[Array, "M M"], w2: Float64[Array, "M M"], x: Float64[Arr
 
 
 def test_c22_three_peaks_stand_below_the_table() -> None:
-    table = lenet.train.memory(S=1, B=50)
+    table = lenet_by_hand.train.memory(S=1, B=50)
     assert list(table.peaks) == ["fastest", "less", "least"]
     assert table.peaks["fastest"] >= table.peaks["less"] >= table.peaks["least"]
     assert table.peaks["fastest"] == table.peak_bytes
@@ -162,17 +162,18 @@ def test_c22_three_peaks_stand_below_the_table() -> None:
 
 
 def test_c23_least_memory_for_lenet() -> None:
-    peaks = lenet.train.memory(S=1, B=500).peaks
+    peaks = lenet_by_hand.train.memory(S=1, B=500).peaks
     assert peaks["least"] <= peaks["less"] <= 0.85 * peaks["fastest"]
 
 
 def test_c23_a_limit_is_met_by_the_first_mode_that_fits() -> None:
     def mode(limit: int) -> str:
-        program = lenet.train.program()
+        program = lenet_by_hand.train.program()
         limited = replace(program, notes={**program.notes, "memory_limit": limit})
         return lower_program(limited, {"S": 1, "B": 20}).mode
 
-    peaks = {m: lower_program(with_mode(lenet.train.program(), m), {"S": 1, "B": 20}).memory.bytes for m in MODES}
+    program = lenet_by_hand.train.program()
+    peaks = {m: lower_program(with_mode(program, m), {"S": 1, "B": 20}).memory.bytes for m in MODES}
     assert mode(peaks["fastest"]) == "fastest"
     assert mode(peaks["less"]) == "less"
     with pytest.raises(CompilerError, match="E260"):

@@ -14,7 +14,7 @@ from pullback.bench.counts import operations as counted
 from pullback.ir.dims import solve_dims
 from pullback.nn.activations import log_softmax
 from pullback.nn.blocks import max_pool
-from pullback.nn.models import lenet
+from pullback.nn.models import lenet_by_hand
 
 if TYPE_CHECKING:
     from pullback.bench.programs import Case
@@ -119,7 +119,7 @@ def _lenet(
     k1: Any, b1: Any, k2: Any, b2: Any, w3: Any, b3: Any, w4: Any, b4: Any,
     images: Float32[Array, "N 28 28"], labels: UInt8[Array, "N"],
 ) -> Any:  # fmt: skip
-    return lenet.loss(lenet.Parameters(k1, b1, k2, b2, w3, b3, w4, b4), images, labels)
+    return lenet_by_hand.loss(lenet_by_hand.Parameters(k1, b1, k2, b2, w3, b3, w4, b4), images, labels)
 
 
 LOSSES = {

@@ -1,6 +1,6 @@
 """Layers, each a function of a scope and its input in a few lines of mathematics."""
 
-from pullback.nn.layers.attention import attention, position, rotate
+from pullback.nn.layers.attention import attention, position, rotate, transformer_block
 from pullback.nn.layers.convolution import conv, conv_transposed
 from pullback.nn.layers.dense import dense
 from pullback.nn.layers.dropout import dropout
@@ -43,4 +43,5 @@ __all__ = [
     "reshape",
     "rms_norm",
     "rotate",
+    "transformer_block",
 ]

@@ -11,18 +11,28 @@ from pullback.errors import ShapeError
 from pullback.ir.index import DimSymbol, as_index
 from pullback.lang.handle import extent_of
 from pullback.nn import init
-from pullback.nn.layer import layer
+from pullback.nn.activations import gelu
+from pullback.nn.layer import chain, layer, residual
 from pullback.nn.layers.checks import check_count, check_one_of, check_setting
 from pullback.nn.layers.dense import dense
+from pullback.nn.layers.dropout import dropout
+from pullback.nn.layers.normalisation import layer_norm
 from pullback.nn.scope import Scope
 from pullback.source import user_position
 
-__all__ = ["attention", "position", "rotate"]
+__all__ = ["attention", "position", "rotate", "transformer_block"]
 
 
 @layer("N L M")
 def attention(
-    scope: Scope, x: Any, heads: int, *, causal: bool = False, groups: int | None = None, rotary: bool = False
+    scope: Scope,
+    x: Any,
+    heads: int,
+    *,
+    causal: bool = False,
+    groups: int | None = None,
+    rotary: bool = False,
+    drop: float = 0.0,
 ) -> Array:
     """Every step looks at every other one (Vaswani et al. 2017): in each head, softmax(q kᵀ / √D) v.
 
@@ -38,6 +48,7 @@ def attention(
         groups: how many heads there are of keys and values, each read by heads / groups neighbouring heads of queries
             (Ainslie et al. 2023); as many as `heads` without it.
         rotary: whether queries and keys are turned by their positions (`rotate`).
+        drop: the rate of dropout on how much a step looks at another.
     Returns:
         (N, L, M).
     Raises:
@@ -63,12 +74,12 @@ def attention(
     values = pb.reshape(z[:, :, width + groups * share :], (n, steps, groups, share))
     if rotary:
         queries, keys = rotate(queries), rotate(keys)
-    y = _mean_of_values(queries, keys, values, causal)
+    y = _mean_of_values(scope, queries, keys, values, causal, drop)
     joined: Array = scope.call(dense(width), pb.reshape(y, (n, steps, width)), "out")
     return joined
 
 
-def _mean_of_values(queries: Array, keys: Array, values: Array, causal: bool) -> Array:
+def _mean_of_values(scope: Scope, queries: Array, keys: Array, values: Array, causal: bool, drop: float) -> Array:
     """Softmax(q kᵀ / √D) v: (N, L, H, D) of queries, and of keys and values of as many heads or fewer.
 
     It is the exponentials that are multiplied by the values, and what comes of it that is divided by their sum.
@@ -95,6 +106,8 @@ def _mean_of_values(queries: Array, keys: Array, values: Array, causal: bool) ->
     top = pb.stop_gradient(pb.build((n, heads, steps), largest))  # whatever is taken out, the result is the same
     weights = pb.build((n, heads, steps, steps), weight)
     total = pb.sum(weights, axis=-1)
+    if drop:
+        weights = scope.call(dropout(drop), weights)
     y: Array = pb.build((n, steps, heads, share), mean)
     return y
 
@@ -112,6 +125,50 @@ def _features_of_a_head(scope: Scope, width: Any, heads: int, rotary: bool) -> A
             remedy=f"a multiple of {parts} features",
         )
     return width // heads
+
+
+@layer("N L M")
+def transformer_block(
+    scope: Scope,
+    x: Any,
+    heads: int,
+    *,
+    hidden: int | None = None,
+    causal: bool = False,
+    groups: int | None = None,
+    rotary: bool = False,
+    drop: float = 0.0,
+    activation: Any = gelu,
+) -> Array:
+    """Attention, then two dense layers for each step alone, both added to what they read (Vaswani et al. 2017).
+
+    Each reads its input normalised (Xiong et al. 2020).
+
+    Args:
+        scope: gives the parameters, in look/body and think/body.
+        x: (N, L, M).
+        heads: of the attention, as are `causal`, `groups` and `rotary`.
+        hidden: units of the first dense layer; 4 M without it.
+        causal: whether a step looks at itself and those before it alone.
+        groups: how many heads there are of keys and values.
+        rotary: whether queries and keys are turned by their positions.
+        drop: the rate of dropout of the attention, and of what is added.
+        activation: between the dense layers.
+    Returns:
+        (N, L, M).
+
+    >>> from pullback import nn
+    >>> block = nn.transformer_block(4, causal=True)
+    >>> (block >> block).on("N L 32").type.result
+    'f32[N, L, 32]'
+    """
+    dropped = (dropout(drop),) if drop else ()
+    look = attention(heads, causal=causal, groups=groups, rotary=rotary, drop=drop)
+    x = scope.call(residual(layer_norm(), look, *dropped), x, "look")
+    width = x.shape[2]
+    think = chain(dense(4 * width if hidden is None else hidden), activation, dense(width))
+    y: Array = scope.call(residual(layer_norm(), think, *dropped), x, "think")
+    return y
 
 
 @layer("N L M")

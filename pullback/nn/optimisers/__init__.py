@@ -10,7 +10,6 @@ from pullback.nn.optimisers.changes import (
     weight_decay,
 )
 from pullback.nn.optimisers.combined import accumulate, average, caffe_sgd, groups
-from pullback.nn.optimisers.lbfgs import Minimum, lbfgs
 from pullback.nn.optimisers.optimiser import Elementwise, Optimiser
 from pullback.nn.optimisers.rules import adagrad, adam, adamw, lion, rmsprop, sgd
 from pullback.nn.optimisers.schedules import (
@@ -28,7 +27,6 @@ from pullback.nn.optimisers.schedules import (
 
 __all__ = [
     "Elementwise",
-    "Minimum",
     "Optimiser",
     "Schedule",
     "accumulate",
@@ -47,7 +45,6 @@ __all__ = [
     "groups",
     "inverse",
     "inverse_square_root",
-    "lbfgs",
     "linear",
     "lion",
     "multiply",

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float32, Float64, Int8, Int32, Int64, UInt8
 
 import pullback as pb
 from pullback import Array
-from pullback.nn.models import lenet, zhang
+from pullback.nn.models import lenet_by_hand, zhang
 
 
 @pb.function
@@ -132,6 +132,6 @@ PROGRAMS: dict[str, tuple[Any, dict[str, int]]] = {
     "sums": (sums, {"N": 9}),
     "zhang": (zhang.recognise, {"N": 2}),
     "zhang_training": (zhang.train, {"N": 2}),
-    "lenet": (lenet.recognise, {"N": 2}),
-    "lenet_training": (lenet.train, {"S": 1, "B": 2}),
+    "lenet": (lenet_by_hand.recognise, {"N": 2}),
+    "lenet_training": (lenet_by_hand.train, {"S": 1, "B": 2}),
 }

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pullback.ir.dims import solve_dims
-from pullback.nn.models import lenet, zhang
+from pullback.nn.models import lenet_by_hand, zhang
 from pullback.runtime.emit import with_mode
 from pullback.runtime.executor import compile_program
 from pullback.runtime.modes import MODES, MemoryMode
@@ -17,7 +17,7 @@ RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("function", "dims"), [(zhang.train, {"N": 3}), (lenet.train, {"S": 2, "B": 3})])
+@pytest.mark.parametrize(("function", "dims"), [(zhang.train, {"N": 3}), (lenet_by_hand.train, {"S": 2, "B": 3})])
 def test_the_predicted_peak_is_used(function: Any, dims: dict[str, int], mode: MemoryMode) -> None:
     program = with_mode(function.program(), mode)
     inputs: list[Any] = []

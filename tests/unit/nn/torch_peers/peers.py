@@ -15,21 +15,23 @@ from tests.unit.nn.torch_peers.cases import (
     LABELS,
     LAYERS,
     LENGTHS,
+    MODELS,
     NUMBERS,
     Case,
     digest,
     filled,
     leaves,
+    target,
     wave,
 )
 
 PLACES = {"w": "weight_ih", "u": "weight_hh", "b": "bias_ih", "c": "bias_hh"}
 
 
-def recurrent(kind: Any, p: Any, x: Any, layers: int = 1, both: bool = False) -> Any:
+def recurrent(kind: Any, p: Any, x: Any, layers: int = 1, *, width: int = 4, both: bool = False) -> Any:
     """torch.nn.LSTM or GRU with parameters of a tree: forward and backward of each layer."""
     name = kind.__name__.lower()
-    module = kind(x.shape[2], 4, layers, batch_first=True, bidirectional=both).to(x.dtype)
+    module = kind(x.shape[2], width, layers, batch_first=True, bidirectional=both).to(x.dtype)
     parameters = {}
     for layer in range(layers):
         own = p[f"{name}{layer + 1}"] if layers > 1 else p
@@ -110,12 +112,30 @@ def theirs(name: str, case: Case, dtype: Any) -> dict[str, list[float]]:
     return out | {k: digest(p.grad) for k, p in leaves(parameters)}
 
 
+def their_model(name: str, case: Case) -> dict[str, list[float]]:
+    """What PyTorch makes of a model: numbers as `cases.our_model` makes them."""
+    from tests.unit.nn.torch_peers import models
+
+    parameters = tensors(filled(case.network().init(dtype=np.float64)[0], np.float64))
+    x = torch.from_numpy(case.input(np.float64))
+    y = models.PEERS[name](models.Part(parameters), x)
+    wanted = torch.from_numpy(target(name, case))
+    if name == "autoencoder":
+        loss = functional.mse_loss(y, wanted)
+    else:
+        scores = y if isinstance(y, tuple) else (y,)
+        each = [functional.cross_entropy(s.flatten(0, -2), wanted.flatten()) for s in scores]
+        loss = each[0] + sum(0.3 * other for other in each[1:])
+    loss.backward()
+    return {"loss": [loss.item(), 0.0]} | {k: digest(p.grad) for k, p in leaves(parameters)}
+
+
 def main() -> None:
     """Store the numbers of all cases, or of those that are named."""
     stored = json.loads(NUMBERS.read_text()) if NUMBERS.exists() else {}
-    for name, case in LAYERS.items():
+    for name, case in (LAYERS | MODELS).items():
         if len(sys.argv) == 1 or name in sys.argv[1:]:
-            stored[name] = theirs(name, case, np.float64)
+            stored[name] = their_model(name, case) if name in MODELS else theirs(name, case, np.float64)
     lines = (f"{json.dumps(name)}: {json.dumps(stored[name])}" for name in sorted(stored))
     NUMBERS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

@@ -1,0 +1,112 @@
+"""Networks that make images: an autoencoder, and a generator that learns from a discriminator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pullback as pb
+from pullback import Array
+from pullback.nn.activations import leaky_relu, logistic, relu, softplus, tanh
+from pullback.nn.layer import Layer, chain, layer
+from pullback.nn.layers import conv, conv_transposed, dense, flatten, reshape
+from pullback.nn.optimisers import Optimiser
+from pullback.nn.scope import Scope
+
+__all__ = ["autoencoder", "discriminator", "gan_step", "generator"]
+
+
+@layer("N C H W")
+def autoencoder(scope: Scope, x: Any, code: int = 32, *, hidden: int = 128) -> Array:
+    """An image in few numbers and back (Hinton and Salakhutdinov 2006), by two dense layers each way.
+
+    Args:
+        scope: gives the parameters of dense1 to dense4.
+        x: (N, C, H, W), within 0 and 1.
+        code: how many numbers.
+        hidden: units on the way.
+    Returns:
+        Of the shape of x: what is to be like x.
+
+    >>> from pullback import nn
+    >>> nn.models.autoencoder(8).type.result
+    'f32[N, C, H, W]'
+    """
+    there = chain(flatten(), dense(hidden), relu, dense(code))
+    back = chain(dense(hidden), relu, dense(math.prod(x.shape[1:])), logistic)
+    y: Array = pb.reshape(scope.call(back, scope.call(there, x, "encoder"), "decoder"), x.shape)
+    return y
+
+
+def generator(channels: int = 1, side: int = 28, *, width: int = 32) -> Layer:
+    """An image in -1 to 1 of N numbers, by transposed convolutions (Radford et al. 2015).
+
+    Args:
+        channels: of the image.
+        side: its height and width, a multiple of 4.
+        width: channels on the way.
+
+    >>> from pullback import nn
+    >>> nn.models.generator().on("N 16").type.result
+    'f32[N, 1, 28, 28]'
+    """
+    small = side // 4
+    return chain(
+        *(dense(2 * width * small * small), relu, reshape(2 * width, small, small)),
+        *(conv_transposed(width, 4, stride=2, padding=1), relu),
+        *(conv_transposed(channels, 4, stride=2, padding=1), tanh),
+    )
+
+
+def discriminator(*, width: int = 32) -> Layer:
+    """A score of each image: how likely it was not made by the generator.
+
+    >>> from pullback import nn
+    >>> nn.models.discriminator().on("N 1 28 28").type.result
+    'f32[N, 1]'
+    """
+    return chain(
+        *(conv(width, 4, stride=2, padding=1), leaky_relu(0.2)),
+        *(conv(2 * width, 4, stride=2, padding=1), leaky_relu(0.2)),
+        *(flatten(), dense(1)),
+    )
+
+
+def gan_step(
+    generator: Layer, discriminator: Layer, optimisers: tuple[Optimiser, Optimiser]
+) -> Callable[..., tuple[Any, Any, Any]]:
+    """One step of both networks against each other (Goodfellow et al. 2014), as a function to be traced.
+
+        discriminator   mean of softplus(-d(x)) + softplus(d(g(z)))     by its own parameters, g(z) as it is
+        generator       mean of softplus(-d(g(z)))                      by its own, through d
+
+    Args:
+        generator: of (N, Z) numbers.
+        discriminator: of images, with scores (N, 1).
+        optimisers: of the two, in this order.
+    Returns:
+        A function (parameters, states, step, images, noise) -> (parameters, states, losses), each a pair of that of the
+        generator and that of the discriminator; states begin as `optimiser.init(parameters)`.
+    """
+
+    def of_discriminator(own: Any, images: Any, made: Any) -> Any:
+        return pb.mean(softplus(-discriminator(own, images)) + softplus(discriminator(own, made)))
+
+    def of_generator(own: Any, other: Any, noise: Any) -> Any:
+        return pb.mean(softplus(-discriminator(other, generator(own, noise))))
+
+    def step(parameters: Any, states: Any, step: Any, images: Any, noise: Any) -> tuple[Any, Any, Any]:
+        g, d = parameters
+        made = pb.stop_gradient(generator(g, noise))
+        losses, gradients = zip(
+            pb.value_and_grad(of_generator, wrt="own")(g, d, noise),
+            pb.value_and_grad(of_discriminator, wrt="own")(d, images, made),
+        )
+        changes, after = zip(
+            *(o.update(x, s, p, step) for o, x, s, p in zip(optimisers, gradients, states, parameters, strict=True))
+        )
+        moved = tuple(pb.tree_map(lambda p, c: p + c, p, c) for p, c in zip(parameters, changes))
+        return moved, after, losses
+
+    return step

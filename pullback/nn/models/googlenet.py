@@ -1,0 +1,110 @@
+"""GoogLeNet: windows of several sizes side by side, and two further classifiers on the way that training listens to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pullback.nn.activations import relu
+from pullback.nn.layer import Layer, branches, chain, layer
+from pullback.nn.layers import (
+    average_pool,
+    conv,
+    dense,
+    dropout,
+    flatten,
+    global_average_pool,
+    local_response_norm,
+    max_pool,
+)
+from pullback.nn.models.widths import scaled
+from pullback.nn.scope import Scope
+
+__all__ = ["googlenet", "with_auxiliary"]
+
+
+@layer("N C H W")
+def googlenet(
+    scope: Scope,
+    x: Any,
+    classes: int = 1000,
+    *,
+    auxiliary: bool = True,
+    width: float = 1.0,
+    drop: tuple[float, float] = (0.4, 0.7),
+) -> Any:
+    """GoogLeNet (Szegedy et al. 2014), for 224 × 224: 6,998,552 parameters; with two further classifiers 13,378,280.
+
+    Args:
+        scope: gives the parameters.
+        x: (N, C, H, W); H and W of 80 or more with the further classifiers.
+        classes: how many.
+        auxiliary: whether training has them.
+        width: of every layer, as a multiple of the paper's.
+        drop: the rates of dropout before the scores, and in the further classifiers.
+    Returns:
+        Scores (N, classes). In training with `auxiliary` a tuple of them and those of the two others: the loss is
+        `with_auxiliary(nn.cross_entropy)`.
+
+    >>> from pullback import nn
+    >>> nn.models.googlenet(10).on("N 3 224 224").type.result
+    'f32[N, 10], f32[N, 10], f32[N, 10]'
+    """
+    c, pool, normed = scaled(width), max_pool(3, 2, ceil=True), local_response_norm(5)
+    x = scope.call(chain(conv(c(64), 7, stride=2, padding=3), relu, pool, normed), x, "stem1")
+    x = scope.call(chain(conv(c(64), 1), relu, conv(c(192), 3, padding=1), relu, normed, pool), x, "stem2")
+    others: list[Any] = []
+    for name, sizes in INCEPTIONS.items():
+        if name in ("4a", "5a"):
+            x = scope.call(pool, x)
+        x = scope.call(inception(*map(c, sizes)), x, f"inception_{name}")
+        if name in ("4a", "4d") and auxiliary and scope.training:
+            others.append(scope.call(_auxiliary(c(128), c(1024), classes, drop[1]), x, f"auxiliary{len(others) + 1}"))
+    y = scope.call(chain(global_average_pool(), dropout(drop[0]), dense(classes)), x, "classifier")
+    return (y, *others) if others else y
+
+
+INCEPTIONS = {  # 1 × 1; before 3 × 3, and these; before 5 × 5, and these; behind the pool
+    "3a": (64, 96, 128, 16, 32, 32),
+    "3b": (128, 128, 192, 32, 96, 64),
+    "4a": (192, 96, 208, 16, 48, 64),
+    "4b": (160, 112, 224, 24, 64, 64),
+    "4c": (128, 128, 256, 24, 64, 64),
+    "4d": (112, 144, 288, 32, 64, 64),
+    "4e": (256, 160, 320, 32, 128, 128),
+    "5a": (256, 160, 320, 32, 128, 128),
+    "5b": (384, 192, 384, 48, 128, 128),
+}
+
+
+def inception(one: int, before_three: int, three: int, before_five: int, five: int, pooled: int) -> Layer:
+    """Windows of 1, 3 and 5, and a pool, side by side; channels of each."""
+    return branches(
+        chain(conv(one, 1), relu),
+        chain(conv(before_three, 1), relu, conv(three, 3, padding=1), relu),
+        chain(conv(before_five, 1), relu, conv(five, 5, padding=2), relu),
+        chain(max_pool(3, 1, padding=1), conv(pooled, 1), relu),
+    )
+
+
+def _auxiliary(channels: int, units: int, classes: int, drop: float) -> Layer:
+    return chain(
+        *(average_pool(5, 3), conv(channels, 1), relu, flatten()),
+        *(dense(units), relu, dropout(drop), dense(classes)),
+    )
+
+
+def with_auxiliary(loss: Callable[[Any, Any], Any], weight: float = 0.3) -> Callable[[Any, Any], Any]:
+    """The loss of a network that gives scores of further classifiers too: these count by a weight.
+
+    Args:
+        loss: of scores and a target.
+        weight: of each further one.
+    """
+
+    def total(y: Any, target: Any) -> Any:
+        if not isinstance(y, tuple):
+            return loss(y, target)
+        return loss(y[0], target) + weight * sum(loss(other, target) for other in y[1:])
+
+    return total

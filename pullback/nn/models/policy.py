@@ -1,0 +1,64 @@
+"""A policy that learns from rewards alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pullback as pb
+from pullback import Array
+from pullback.nn.activations import log_softmax, tanh
+from pullback.nn.layer import Layer, chain
+from pullback.nn.layers.dense import dense
+
+__all__ = ["discounted", "policy", "reinforce"]
+
+
+def policy(actions: int, *, hidden: int = 32) -> Layer:
+    """Scores of actions from what is observed.
+
+    >>> from pullback import nn
+    >>> nn.models.policy(2).on("N 4").type.result
+    'f32[N, 2]'
+    """
+    return chain(dense(hidden), tanh, dense(actions))
+
+
+def discounted(rewards: Any, discount: float = 0.99) -> Array:
+    """What follows from each step on: r[t] + discount r[t + 1] + discount² r[t + 2] + ….
+
+    Args:
+        rewards: (L,) of one episode.
+        discount: of what comes a step later.
+
+    >>> from pullback import nn
+    >>> pb.function(lambda r: nn.models.discounted(r, 0.5))(np.array([1.0, 0.0, 4.0])).tolist()
+    [2.0, 2.0, 4.0]
+    """
+    steps = rewards.shape[0]
+
+    def before(total: Any, t: Any) -> tuple[Any, Any]:
+        total = rewards[steps - 1 - t] + discount * total
+        return total, total
+
+    _, totals = pb.scan(steps, pb.zeros((), dtype=rewards.dtype), before)
+    turned: Array = pb.flip(totals)
+    return turned
+
+
+def reinforce(scores: Any, target: tuple[Any, Any]) -> Array:
+    """The loss whose gradient is that of the expected reward (Williams 1992): -mean of log π(action) · return.
+
+    Args:
+        scores: (N, actions) of a policy.
+        target: the actions taken (N,), integers, and what followed from each (N,), less a baseline.
+
+    >>> from pullback import nn
+    >>> loss = pb.function(lambda scores, actions, returns: nn.models.reinforce(scores, (actions, returns)))
+    >>> float(loss(np.zeros((1, 2)), np.array([0]), np.array([1.0])).round(4))
+    0.6931
+    """
+    actions, returns = target
+    likely = log_softmax(scores)
+    taken = pb.sum(pb.where(pb.arange(scores.shape[1]) == actions[:, None], likely, 0), axis=1)
+    loss: Array = -pb.mean(taken * returns)
+    return loss
