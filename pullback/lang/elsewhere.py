@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterable
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
 from pullback.errors import UnknownNameError
@@ -159,6 +159,13 @@ def one_of(name: str, known: Iterable[str]) -> str:
 def public_names() -> ModuleType:
     """The package, as the user sees it: its names are complete by the time that somebody asks."""
     return sys.modules[__name__.partition(".")[0]]
+
+
+def is_public(code: CodeType) -> bool:
+    """Whether it is the code of a public function."""
+    package = public_names()
+    found = getattr(package, code.co_name) if code.co_name in package.__all__ else None
+    return callable(found) and getattr(inspect.unwrap(found), "__code__", None) is code
 
 
 def counterpart(name: str, module: str = "") -> Callable[..., Any] | None:

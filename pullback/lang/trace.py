@@ -21,7 +21,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -42,6 +42,7 @@ from pullback.ir.program import (
 )
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType, bits_of, dtype_of, f32, f64
+from pullback.lang import elsewhere
 from pullback.lang.deferred import Deferred, outline_of
 from pullback.lang.lift import free_variables, lift_statement
 from pullback.lang.naming import captured_name
@@ -509,19 +510,22 @@ def _outside() -> TraceError:
     frame: FrameType | None = sys._getframe(1)
     given: Sequence[Any] = ()
     arguments: Sequence[Any] = ()
+    codes: list[CodeType] = []
     while frame is not None and is_ours(frame.f_code.co_filename):  # the last is what the user has called
+        codes.insert(0, frame.f_code)
         given = [*frame.f_locals.values()]
-        arguments = given[: frame.f_code.co_argcount + frame.f_code.co_kwonlyargcount]
+        arguments = given[: codes[0].co_argcount + codes[0].co_kwonlyargcount]
         frame = frame.f_back
     operands = [x for value in given for x in (value if isinstance(value, tuple | list) else (value,))]
     for x in operands:
         if isinstance(getattr(x, "extents", None), tuple):
             return ended(x, position)
-    name = called(position)
+    name = called(position) or next((f"pb.{code.co_name}" for code in codes if elsewhere.is_public(code)), None)
     at_once = ""
     if name and any(isinstance(x, np.ndarray) for x in operands):
         plain = not any(isinstance(x, tuple | list) for x in arguments)
-        form = f"{name})(...)" if plain else f"lambda: {source_text(position)})()"
+        text = source_text(position)
+        form = f"{name})(...)" if plain else f"lambda: {text if text.endswith(')') else f'{name}(...)'})()"
         at_once = f"; `pb.function({form}` computes it at once"
     return TraceError(
         "E132",

@@ -1,4 +1,4 @@
-"""The code in the README and in the documents runs as it stands; links lead somewhere."""
+"""The code in the README and in the documents runs as it stands and prints what it says; links lead somewhere."""
 
 from __future__ import annotations
 
@@ -25,15 +25,25 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+RUN = """
+import builtins, runpy, sys
+shown = builtins.print
+def tagged(*values, **options):  # each print says from which line it comes
+    shown(end=f"\\x01{sys._getframe(1).f_lineno}\\x02")
+    shown(*values, **options)
+builtins.print = tagged
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
 WITH_PYTHON = [path for path in DOCUMENTS if blocks(path, "python")]
 
 
 @pytest.mark.parametrize("path", WITH_PYTHON, ids=name)
 def test_python_blocks_run(path: Path, tmp_path: Path) -> None:
     program = tmp_path / (path.stem + ".py")
-    program.write_text("\n".join(blocks(path, "python")), encoding="utf-8")
+    text = "\n".join(blocks(path, "python"))
+    program.write_text(text, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(program)],
+        [sys.executable, "-W", "error", "-c", RUN, str(program)],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -42,6 +52,17 @@ def test_python_blocks_run(path: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+    lines = text.splitlines()
+    for number, shown in re.findall(r"\x01(\d+)\x02([^\x01]*)", done.stdout):
+        said = re.search(r"\)\s+# ((?:True|False|[-\d.,()\[\]e ]*\d[-\d.,()\[\]e ]*).*)$", lines[int(number) - 1])
+        if said:
+            assert said[1].startswith(shown.strip()), f"{lines[int(number) - 1]}\nprints {shown}"
+
+
+def test_all_examples_are_in_the_index() -> None:
+    text = (ROOT / "docs" / "howto" / "examples.md").read_text(encoding="utf-8")
+    there = {path.relative_to(ROOT).as_posix() for path in (ROOT / "examples").rglob("*.py")}
+    assert set(re.findall(r"\(../../(examples/[\w/]+\.py)\)", text)) == there
 
 
 def test_the_readme_example_is_about_ten_lines() -> None:
