@@ -36,7 +36,6 @@ from pullback.lang.annotations import (
     MISSING,
     AnySpec,
     ArraySpec,
-    Leaf,
     NumberSpec,
     OptionalSpec,
     SizeSpec,
@@ -72,19 +71,20 @@ _THREAD = _Thread()
 
 
 def _fixed(
-    flat: Sequence[Any], leaves: Sequence[Leaf], arrays: Sequence[np.ndarray[Any, Any]]
+    flat: Sequence[Any], signature: Signature, arrays: Sequence[np.ndarray[Any, Any]]
 ) -> tuple[tuple[int, int], ...] | None:
     """The integers among the leaves of the arguments that the program was made for, by position.
 
-    None where others than these, arrays that go in as they are, and numbers for arrays of rank 0 are among them: then
-    a call needs to look closely each time.
+    None where others than these, arrays that go in as they are, complex ones, and numbers for arrays of rank 0 are
+    among them: then a call needs to look closely each time.
     """
     found: list[tuple[int, int]] = []
     inputs = iter(arrays)
-    for k, (x, leaf) in enumerate(zip(flat, leaves, strict=True)):
+    parts = [part for s in signature.structures for part in tree.parts_of_complex(s)]
+    for k, (x, leaf, is_part) in enumerate(zip(flat, signature.flat, parts, strict=True)):
         if leaf.is_input:
             array = next(inputs)
-            if array is not x and not (isinstance(x, float) and array.ndim == 0):
+            if array is not x and not is_part and not (isinstance(x, float) and array.ndim == 0):
                 return None
         elif type(x) is int:
             found.append((k, x))
@@ -373,7 +373,7 @@ class Function:
         except Exception as error:
             present(error)
             raise
-        if len(args) + len(keywords) == len(values) and (fixed := _fixed(flat, signature.flat, arrays)) is not None:
+        if len(args) + len(keywords) == len(values) and (fixed := _fixed(flat, signature, arrays)) is not None:
             self._keep(runner, fixed, signature.structures)
         if quick:
             take = arrangement(self.parameters, spans, given, signature.leaves, flat)

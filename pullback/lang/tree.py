@@ -52,17 +52,26 @@ PAIR = Structure("complex", None, ("real", "imag"))
 
 
 def is_plain(s: Structure) -> bool:
-    """Whether it is made of tuples and None only."""
-    return s.kind in ("leaf", "none") or (s.kind == "tuple" and all(map(is_plain, s.children)))
+    """Whether it is made of tuples, complex arrays and None only."""
+    return s.kind in ("leaf", "none") or (s.kind in ("tuple", "complex") and all(map(is_plain, s.children)))
 
 
 def form(s: Structure) -> Any:
-    """A plain structure as tuples, with 0 for each leaf (`runtime.shim`).
+    """A plain structure as tuples, with 0 for each leaf and 2 for a complex array (`runtime.shim`).
 
     >>> form(flatten((1.0, (None, 2.0)))[1])
     (0, (None, 0))
     """
-    return 0 if s.kind == "leaf" else None if s.kind == "none" else tuple(map(form, s.children))
+    if s.kind in ("leaf", "complex"):
+        return 2 if s.kind == "complex" else 0
+    return None if s.kind == "none" else tuple(map(form, s.children))
+
+
+def parts_of_complex(s: Structure) -> list[bool]:
+    """For each leaf whether it is a part of a complex array."""
+    if s.kind == "leaf":
+        return [False]
+    return [s.kind == "complex" or part for c in s.children for part in parts_of_complex(c)]
 
 
 def is_namedtuple(x: object) -> bool:

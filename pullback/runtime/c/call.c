@@ -5,7 +5,8 @@
    Whatever does not fit is answered with NotImplemented: the caller then goes the long way, which converts, copies or
    explains. Among the arguments may be integers that the function was compiled for: they must be equal. Where it
    says so, numbers do for floating-point arrays of rank 0. Arrays that are held follow the arguments. Arguments and
-   results may be trees of tuples and None; their form is such a tree with integers at its leaves.
+   results may be trees of tuples and None; their form is such a tree with integers at its leaves: 2 for a complex array,
+   which is two for the function, its parts, opened into lent memory and joined from there; 0 for all others.
 
    `quick_class` makes a subclass of a Python class whose instances, once quickened, try the entries in their slot
    `_entries` when they are called, and then their method `_call_slowly`: the arguments come as CPython's vectorcall has
@@ -43,6 +44,7 @@ typedef struct {
     vectorcallfunc vectorcall;
     void *address;
     int inputs, outputs;
+    int opens, joins; /* of how many complex arrays the parts are inputs and outputs */
     PyObject *given_form;  /* of the tuple of all arguments; None where each of them is a leaf */
     PyObject *result_form; /* of the result */
     PyObject *names;       /* of the arguments: a tuple of strings */
@@ -63,6 +65,8 @@ typedef struct {
     int brief; /* takes so little time that the interpreter lock is better kept */
     PyObject *failed;
     PyObject *owner; /* what keeps the machine code loaded */
+    size_t joined_bytes;
+    char joined[MOST_ARRAYS]; /* of each output, whether it and the next one are the parts of a complex array */
 } Entry;
 
 /* Working memory that no call uses just now, the latest first. It serves calls of all functions and sizes, and is freed
@@ -161,6 +165,61 @@ static int fits(PyObject *object, const Array *a, int flags) {
     for (int k = 0; k < a->axes; ++k)
         if (PyArray_DIM(x, k) != a->shape[k]) return 0;
     return 1;
+}
+
+/* Complex arrays. Whoever computes wants their parts apart. */
+
+#if defined(__GNUC__) && !defined(__clang__)
+#define QUICK __attribute__((optimize("O3")))
+#else
+#define QUICK
+#endif
+#ifdef __GNUC__
+#define APART __attribute__((noinline))
+#define ALWAYS __attribute__((always_inline))
+#else
+#define APART
+#define ALWAYS
+#endif
+
+#define PARTS(name, T) \
+    QUICK static void open_##name(const T *restrict z, T *restrict real, T *restrict imag, size_t n) { \
+        for (size_t k = 0; k < n; ++k) real[k] = z[2 * k], imag[k] = z[2 * k + 1]; \
+    } \
+    QUICK static void join_##name(T *restrict z, const T *restrict real, const T *restrict imag, size_t n) { \
+        for (size_t k = 0; k < n; ++k) z[2 * k] = real[k], z[2 * k + 1] = imag[k]; \
+    }
+PARTS(double, double)
+PARTS(float, float)
+
+static int complex_type(int type) { return type == NPY_DOUBLE ? NPY_CDOUBLE : type == NPY_FLOAT ? NPY_CFLOAT : -1; }
+
+/* Whether an argument is a complex array of which these are the parts. */
+APART static int fits_both(PyObject *object, const Array *part) {
+    Array whole = *part;
+    whole.type = complex_type(part->type);
+    return whole.type >= 0 && fits(object, &whole, 0);
+}
+
+#define ROOM(bytes) (((bytes) + 63) / 64 * 64)
+
+/* The places of two parts in lent memory, and the memory behind them. */
+static char *two_parts(const Array *part, void **pointers, char *room) {
+    pointers[0] = room;
+    pointers[1] = room + ROOM(part->bytes);
+    return room + 2 * ROOM(part->bytes);
+}
+
+static void open_array(PyObject *object, const Array *part, void **parts) {
+    void *z = PyArray_DATA((PyArrayObject *)object);
+    if (part->type == NPY_DOUBLE) open_double(z, parts[0], parts[1], part->bytes / sizeof(double));
+    else open_float(z, parts[0], parts[1], part->bytes / sizeof(float));
+}
+
+static void join_array(PyObject *object, const Array *part, void **parts) {
+    void *z = PyArray_DATA((PyArrayObject *)object);
+    if (part->type == NPY_DOUBLE) join_double(z, parts[0], parts[1], part->bytes / sizeof(double));
+    else join_float(z, parts[0], parts[1], part->bytes / sizeof(float));
 }
 
 /* The number that an argument is, for an array of rank 0; 0 where it is none. */
@@ -281,13 +340,16 @@ static int call_now(Entry *self, void **pointers, int64_t fault[2]) {
     return code;
 }
 
-/* The leaves of a tree, after `count` others; the new count, -1 where it has another form or more than `most`. */
+/* The leaves of a tree, after `count` others; the new count, -1 where it has another form or more than `most`. A complex
+   array is two of them, of which the second is NULL. */
 static Py_ssize_t leaves(PyObject *tree, PyObject *form, PyObject **found, Py_ssize_t count, Py_ssize_t most) {
     if (form == Py_None) return tree == Py_None ? count : -1;
     if (!PyTuple_CheckExact(form)) {
-        if (count == most) return -1;
+        int arrays = PyLong_AsLong(form) == 2 ? 2 : 1;
+        if (count + arrays > most) return -1;
         found[count] = tree;
-        return count + 1;
+        if (arrays == 2) found[count + 1] = NULL;
+        return count + arrays;
     }
     if (!PyTuple_CheckExact(tree) || PyTuple_GET_SIZE(tree) != PyTuple_GET_SIZE(form)) return -1;
     for (Py_ssize_t k = 0; count >= 0 && k < PyTuple_GET_SIZE(form); ++k)
@@ -308,8 +370,31 @@ static PyObject *tree_of(PyObject *form, PyObject **arrays, int *next) {
     return made;
 }
 
-/* The call itself; `out` is NULL for new arrays. NotImplemented where something does not fit. */
-static PyObject *entry_run(Entry *self, PyObject *const *args, Py_ssize_t given, PyObject *out) {
+/* Lends memory for all parts, and opens those arguments there; what is left of it, NULL where there is none. */
+APART static char *open_all(Entry *self, void **pointers, const int *opened, int opens, Arena *lent) {
+    size_t bytes = self->joined_bytes;
+    for (int j = 0; j < opens; ++j) bytes += 2 * ROOM(self->arrays[opened[j]].bytes);
+    *lent = lend(bytes);
+    char *room = lent->start;
+    for (int j = 0; room && j < opens; ++j) {
+        PyObject *whole = pointers[opened[j]];
+        room = two_parts(&self->arrays[opened[j]], pointers + opened[j], room);
+        open_array(whole, &self->arrays[opened[j]], pointers + opened[j]);
+    }
+    return room;
+}
+
+APART static void join_all(Entry *self, void **pointers, PyObject **results) {
+    for (int k = 0; k < self->outputs; ++k, ++results) {
+        if (!self->joined[k]) continue;
+        int at = self->inputs + k++;
+        join_array(*results, &self->arrays[at], pointers + at);
+    }
+}
+
+/* The call itself; `out` is NULL for new arrays. NotImplemented where something does not fit. It is there twice, so that
+   calls without complex arrays pay nothing for them. */
+static inline ALWAYS PyObject *run(Entry *self, PyObject *const *args, Py_ssize_t given, PyObject *out, int is_complex) {
     int held = (int)PyTuple_GET_SIZE(self->held), next = 0;
     PyObject *flat[MOST_ARRAYS + MOST_FIXED], *targets[MOST_ARRAYS];
     if (self->given_form != Py_None) {
@@ -325,8 +410,11 @@ static PyObject *entry_run(Entry *self, PyObject *const *args, Py_ssize_t given,
     void *pointers[MOST_ARRAYS + MOST_DIMS + 3];
     PyObject *results[MOST_ARRAYS];
     PyObject *answer = NULL;
-    int made = 0;
+    int made = 0, opens = 0;
     int64_t fault[2] = {0, 0};
+    int opened[MOST_ARRAYS];
+    Arena parts = {NULL, 0};
+    char *room = NULL;
     for (int k = 0; k < self->inputs; ++k) {
         while (next < self->fixed && self->fixed_at[next] == k + next) {
             PyObject *n = args[k + next];
@@ -340,7 +428,12 @@ static PyObject *entry_run(Entry *self, PyObject *const *args, Py_ssize_t given,
         PyObject *x = k < first_held ? args[k + next] : PyTuple_GET_ITEM(self->held, k - first_held);
         if (fits(x, &self->arrays[k], 0)) pointers[k] = PyArray_DATA((PyArrayObject *)x);
         else if (self->numbers && number(x, &self->arrays[k], &numbers[k])) pointers[k] = &numbers[k];
-        else Py_RETURN_NOTIMPLEMENTED;
+        else if (is_complex && k + 1 < first_held && self->given_form != Py_None && !args[k + next + 1]
+                 && fits_both(x, &self->arrays[k])) {
+            opened[opens++] = k;
+            pointers[k] = x; /* until it is opened */
+            ++k;
+        } else Py_RETURN_NOTIMPLEMENTED;
     }
     for (; next < self->fixed; ++next) {
         PyObject *n = args[self->fixed_at[next]];
@@ -348,6 +441,9 @@ static PyObject *entry_run(Entry *self, PyObject *const *args, Py_ssize_t given,
             PyErr_Clear();
             Py_RETURN_NOTIMPLEMENTED;
         }
+    }
+    if (is_complex) {
+        if (out || !(room = open_all(self, pointers, opened, opens, &parts))) Py_RETURN_NOTIMPLEMENTED;
     }
     if (out && leaves(out, self->result_form, targets, 0, MOST_ARRAYS) != self->outputs) Py_RETURN_NOTIMPLEMENTED;
     for (int k = 0; k < self->outputs; ++k) {
@@ -361,13 +457,19 @@ static PyObject *entry_run(Entry *self, PyObject *const *args, Py_ssize_t given,
             for (int j = 0; j < at; ++j)
                 if (overlap(pointers[j], self->arrays[j].bytes, data, a->bytes)) Py_RETURN_NOTIMPLEMENTED;
         } else {
-            target = PyArray_SimpleNew(a->axes, a->shape, a->type);
+            int joined = is_complex && self->joined[k];
+            target = PyArray_SimpleNew(a->axes, a->shape, joined ? complex_type(a->type) : a->type);
             if (!target) { /* the long way says what there is no memory for */
                 PyErr_Clear();
                 answer = Py_NewRef(Py_NotImplemented);
                 goto done;
             }
             results[made++] = target;
+            if (joined) {
+                room = two_parts(a, pointers + at, room);
+                ++k;
+                continue;
+            }
         }
         pointers[at] = PyArray_DATA((PyArrayObject *)target);
     }
@@ -379,11 +481,18 @@ static PyObject *entry_run(Entry *self, PyObject *const *args, Py_ssize_t given,
         goto done; /* `failed` raises */
     }
     if (out) return Py_NewRef(out);
+    if (is_complex) join_all(self, pointers, results);
     next = 0;
     answer = tree_of(self->result_form, results, &next);
 done:
+    if (is_complex && parts.start) give_back(parts);
     for (int k = 0; k < made; ++k) Py_DECREF(results[k]);
     return answer;
+}
+
+static PyObject *entry_run(Entry *self, PyObject *const *args, Py_ssize_t given, PyObject *out) {
+    if (self->opens || self->joins) return run(self, args, given, out, 1);
+    return run(self, args, given, out, 0);
 }
 
 static PyObject *entry_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *names) {
@@ -534,14 +643,30 @@ static int read_array(PyObject *item, Array *a) {
     return !PyErr_Occurred();
 }
 
-/* Whether a tree of tuples, None and integers; adds up the integers. */
+/* Whether a tree of tuples, None and integers; adds up the arrays at its leaves. */
 static int is_form(PyObject *form, Py_ssize_t *count) {
     if (form == Py_None) return 1;
-    if (PyLong_Check(form)) return ++*count;
+    if (PyLong_Check(form)) return *count += PyLong_AsLong(form) == 2 ? 2 : 1, 1;
     if (!PyTuple_CheckExact(form)) return 0;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(form); ++k)
         if (!is_form(PyTuple_GET_ITEM(form, k), count)) return 0;
     return 1;
+}
+
+/* The number of complex arrays in a form; of results also which outputs are their parts. */
+static int complex_arrays(PyObject *form, Entry *self, int results, int *at) {
+    int found = 0;
+    if (PyLong_Check(form)) {
+        found = PyLong_AsLong(form) == 2;
+        if (results && found) {
+            self->joined[*at] = 1;
+            self->joined_bytes += 2 * ROOM(self->arrays[self->inputs + *at].bytes);
+        }
+        *at += 1 + found;
+    }
+    for (Py_ssize_t k = 0; PyTuple_CheckExact(form) && k < PyTuple_GET_SIZE(form); ++k)
+        found += complex_arrays(PyTuple_GET_ITEM(form, k), self, results, at);
+    return found;
 }
 
 /* entry(address, owner, inputs, outputs, result_form, arena_bytes, checked, brief, failed, fixed, held, numbers, dims,
@@ -613,6 +738,9 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
             return NULL;
         }
     }
+    int first = 0;
+    self->joins = complex_arrays(self->result_form, self, 1, &first);
+    self->opens = complex_arrays(self->given_form, self, 0, &first);
     return (PyObject *)self;
 }
 

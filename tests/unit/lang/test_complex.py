@@ -144,3 +144,27 @@ def test_what_complex_numbers_are_not() -> None:
               lambda z: pb.sort(z), lambda z: z.astype("float64"), lambda z: z + pb.arange(4)):
         with pytest.raises(pb.DTypeError):
             pb.function(f)(W)
+
+
+def test_calls_with_complex_arrays_go_straight_to_machine_code():
+    rng = np.random.default_rng(11)
+    f = pb.function(lambda z, w, x: ((z * w).conj(), (2 * x, None, pb.sum(z))))
+    for kind, real in ((np.complex128, np.float64), (np.complex64, np.float32)):
+        z, w = ((rng.normal(size=(5, 7)) + 1j * rng.normal(size=(5, 7))).astype(kind) for _ in range(2))
+        x = rng.normal(size=(5, 7)).astype(real)
+        for _ in range(2):
+            product, (scaled, nothing, total) = f(z, w, x)
+            assert (product.dtype, scaled.dtype, type(total)) == (kind, real, kind)
+            np.testing.assert_allclose(product, (z * w).conj(), rtol=1e-5)
+            np.testing.assert_allclose(scaled, x * 2, rtol=1e-6)
+            np.testing.assert_allclose(total, z.sum(), rtol=1e-4)
+            assert nothing is None
+    assert f._entries
+    g = pb.function(lambda z: z * 2)
+    z = rng.normal(size=(4, 6)) + 1j
+    g(z)
+    assert g._entries
+    for given in (z, z.T, z[::2], np.asfortranarray(z), z.astype(np.complex64), z[:0], z[0, 0], z.real):
+        np.testing.assert_allclose(g(given), given * 2)
+    with pytest.raises(pb.DTypeError):
+        g(z.astype(">c16"))
