@@ -43,8 +43,9 @@ from pullback.ir.types import u64 as uint64
 from pullback.lang.annotations import Static
 from pullback.lang.arrange import broadcast_arrays, broadcast_shapes, diag, kron, meshgrid, pad, split, swapaxes, vander
 from pullback.lang.array import Array
-from pullback.lang.complex import angle, complex64, complex128, conj, imag, real
+from pullback.lang.complex import angle, conj, imag, real
 from pullback.lang.complex import make_complex as complex
+from pullback.lang.complex_array import complex64, complex128
 from pullback.lang.composed import (
     count_nonzero,
     cumulative_max,
@@ -74,6 +75,7 @@ from pullback.lang.creation import (
     empty,
     empty_like,
     eye,
+    from_dlpack,
     full,
     full_like,
     linspace,
@@ -84,6 +86,7 @@ from pullback.lang.creation import (
     zeros,
     zeros_like,
 )
+from pullback.lang.dtypes import API_VERSION as __array_api_version__  # noqa: F401
 from pullback.lang.dtypes import (
     can_cast,
     finfo,
@@ -305,6 +308,7 @@ __all__ = [
     "floor_divide",
     "fold",
     "forward_backward",
+    "from_dlpack",
     "full",
     "full_like",
     "function",

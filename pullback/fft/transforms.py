@@ -13,8 +13,10 @@ from pullback.fft import plan
 from pullback.fft.stages import transform
 from pullback.ir.index import Index
 from pullback.lang.array import Array
-from pullback.lang.complex import ComplexArray, as_complex, by_parts, is_complex
+from pullback.lang.by_parts import by_parts
+from pullback.lang.complex_array import ComplexArray, as_complex, is_complex
 from pullback.lang.creation import arange, zeros
+from pullback.lang.devices import check_device
 from pullback.lang.elementwise import convert, elementwise
 from pullback.lang.handle import Handle, as_array, describe, table, type_text
 from pullback.lang.index import where
@@ -154,26 +156,28 @@ def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "back
     return rfft(x, n=n, axis=axis, norm=_OPPOSITE[_norm(norm)]).conj()  # type: ignore[arg-type]
 
 
-def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None) -> Array:
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
     """The frequencies of the elements of a transform, in cycles per unit of the sample spacing d.
 
     >>> import numpy as np, pullback as pb
     >>> pb.function(lambda: pb.fft.fftfreq(4))().tolist()
     [0.0, 0.25, -0.5, -0.25]
     """
+    check_device("fftfreq", device)
     n = _length("fftfreq", n)
     k = arange(n)
     turns = where(elementwise("less", k, (n + 1) // 2), k, elementwise("subtract", k, n))
     return elementwise("divide", convert(turns, dtype or current().default_float), n * d)
 
 
-def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None) -> Array:
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
     """The frequencies of the elements of `rfft`, in cycles per unit of the sample spacing d.
 
     >>> import numpy as np, pullback as pb
     >>> pb.function(lambda: pb.fft.rfftfreq(4))().tolist()
     [0.0, 0.25, 0.5]
     """
+    check_device("rfftfreq", device)
     n = _length("rfftfreq", n)
     return elementwise("divide", convert(arange(n // 2 + 1), dtype or current().default_float), n * d)
 

@@ -12,7 +12,8 @@ from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ZERO_INDEX, Cond, Index, as_index, cond, divide_exactly, prove, prove_nonnegative
-from pullback.lang.complex import ComplexArray, all_by_parts, as_complex, bilinear, by_parts, is_complex
+from pullback.lang.by_parts import all_by_parts, bilinear, by_parts
+from pullback.lang.complex_array import ComplexArray, as_complex, is_complex
 from pullback.lang.composed import diagonal
 from pullback.lang.creation import arange
 from pullback.lang.elementwise import broadcast_extents, common_dtype, elementwise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -17,6 +18,7 @@ from pullback.lang import linalg as _l
 from pullback.lang import manipulation as _m
 from pullback.lang import reduction as _r
 from pullback.lang import subscript as _s
+from pullback.lang.devices import CPU, check_device
 from pullback.lang.handle import Handle, shape_value, type_text
 from pullback.lang.trace import ended, is_tracing
 from pullback.lang.writing import changed
@@ -54,6 +56,19 @@ class Array(Handle):
         for n in self.shape:
             total = total * n
         return total
+
+    @property
+    def device(self) -> str:
+        """Where arrays are: on the processor."""
+        return CPU
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
+        """The array, on the only device there is."""
+        check_device("to_device", device)
+        return self
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
+        return sys.modules[__name__.partition(".")[0]]
 
     @property
     def T(self) -> Array:
@@ -187,6 +202,12 @@ class Array(Handle):
 
     def __rxor__(self, other: Any) -> Array:
         return _e.elementwise(_logic("xor", self, other), other, self)
+
+    def __rlshift__(self, other: Any) -> Array:
+        return _e.elementwise("bitwise_left_shift", other, self)
+
+    def __rrshift__(self, other: Any) -> Array:
+        return _e.elementwise("bitwise_right_shift", other, self)
 
     def __lshift__(self, other: Any) -> Array:
         return _e.elementwise("bitwise_left_shift", self, other)

@@ -9,7 +9,8 @@ import numpy as np
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir.index import ZERO_INDEX, prove_nonnegative
-from pullback.lang.complex import as_complex, by_parts, complex_type, is_complex
+from pullback.lang.by_parts import by_parts
+from pullback.lang.complex_array import as_complex, complex_type, is_complex
 from pullback.lang.composite import Composite
 from pullback.lang.control import fold, scan
 from pullback.lang.creation import ones, zeros

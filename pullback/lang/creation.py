@@ -12,9 +12,11 @@ from pullback.ir import expr, types
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ZERO_INDEX, Index, as_index, cond, prove_nonnegative
 from pullback.ir.types import DType
-from pullback.lang.complex import by_parts, of_type
+from pullback.lang.by_parts import by_parts, of_type
+from pullback.lang.complex_array import ComplexArray
+from pullback.lang.devices import check_device
 from pullback.lang.elementwise import convert, dtype_from
-from pullback.lang.handle import Indices, as_array, extent_of, from_number, type_text, view
+from pullback.lang.handle import Handle, Indices, as_array, extent_of, from_number, type_text, view
 from pullback.lang.trace import current
 from pullback.source import user_position
 
@@ -28,7 +30,7 @@ def _shape(shape: Any, what: str) -> list[Index]:
 
 
 @of_type
-def full(shape: Any, fill_value: Any, *, dtype: Any = None) -> Array:
+def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of one value; a Python float is f32 where all floating inputs are, else f64.
 
     >>> pb.function(lambda: pb.full((2,), 7))().tolist()
@@ -47,7 +49,7 @@ def _filled(shape: Any, fill_value: Any, dtype: Any, what: str) -> Array:
 
 
 @of_type
-def zeros(shape: Any, *, dtype: Any = None) -> Array:
+def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of zeros, floating unless `dtype` says otherwise.
 
     >>> pb.function(lambda: pb.zeros((2,)))().tolist()
@@ -57,7 +59,7 @@ def zeros(shape: Any, *, dtype: Any = None) -> Array:
 
 
 @of_type
-def ones(shape: Any, *, dtype: Any = None) -> Array:
+def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of ones, floating unless `dtype` says otherwise.
 
     >>> pb.function(lambda: pb.ones((2,)))().tolist()
@@ -67,7 +69,7 @@ def ones(shape: Any, *, dtype: Any = None) -> Array:
 
 
 @of_type
-def empty(shape: Any, *, dtype: Any = None) -> Array:
+def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of zeros: a program has nothing that is not initialised.
 
     >>> pb.function(lambda x: pb.empty(2))(0.0).tolist()
@@ -77,7 +79,7 @@ def empty(shape: Any, *, dtype: Any = None) -> Array:
 
 
 @of_type
-def empty_like(x: Any, /, *, dtype: Any = None) -> Array:
+def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:
     """Zeros with the shape and dtype of x.
 
     >>> pb.function(lambda x: pb.empty_like(x))(np.array([3, 4])).tolist()
@@ -87,7 +89,7 @@ def empty_like(x: Any, /, *, dtype: Any = None) -> Array:
 
 
 @of_type
-def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None) -> Array:
+def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of one value with the shape and, unless given, the dtype of x.
 
     >>> pb.function(lambda x: pb.full_like(x, 7))(np.zeros(2)).tolist()
@@ -98,7 +100,7 @@ def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None) -> Array:
 
 
 @of_type
-def zeros_like(x: Any, /, *, dtype: Any = None) -> Array:
+def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:
     """Zeros with the shape and dtype of x.
 
     >>> pb.function(lambda x: pb.zeros_like(x))(np.arange(2)).tolist()
@@ -108,7 +110,7 @@ def zeros_like(x: Any, /, *, dtype: Any = None) -> Array:
 
 
 @of_type
-def ones_like(x: Any, /, *, dtype: Any = None) -> Array:
+def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:
     """Ones with the shape and dtype of x.
 
     >>> pb.function(lambda x: pb.ones_like(x))(np.arange(2)).tolist()
@@ -118,7 +120,7 @@ def ones_like(x: Any, /, *, dtype: Any = None) -> Array:
 
 
 @of_type
-def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None) -> Array:
+def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Array:
     """Numbers from start up to, not including, stop.
 
     Args:
@@ -186,7 +188,9 @@ def _number_type(what: str, dtype: Any, default: DType) -> DType:
 
 
 @of_type
-def linspace(start: Any, stop: Any, /, num: Any, *, dtype: Any = None, endpoint: bool = True) -> Array:
+def linspace(
+    start: Any, stop: Any, /, num: Any, *, dtype: Any = None, device: Any = None, endpoint: bool = True
+) -> Array:
     """`num` evenly spaced values from start to stop, which is the last of them unless `endpoint` is False.
 
     >>> pb.function(lambda: pb.linspace(0.0, 1.0, 3))().tolist()
@@ -222,7 +226,7 @@ def _several(what: str, h: Array) -> DTypeError:
 
 
 @of_type
-def eye(n_rows: Any, n_cols: Any = None, /, *, k: int = 0, dtype: Any = None) -> Array:
+def eye(n_rows: Any, n_cols: Any = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Array:
     """Ones on a diagonal, `k` above the main one, zeros elsewhere.
 
     >>> pb.function(lambda: pb.eye(2))().tolist()
@@ -277,12 +281,15 @@ def triu(x: Any, /, *, k: int = 0) -> Array:
     )
 
 
-def asarray(x: Any, /, *, dtype: Any = None) -> Array:
+def asarray(x: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Array:
     """A number, NumPy array or traced array as a traced array; lists of values become vectors.
+
+    `copy` has no effect: arrays are values, which nothing changes later.
 
     >>> pb.function(lambda x: pb.asarray([10.0, 20.0]) + x)(1.0).tolist()
     [11.0, 21.0]
     """
+    check_device("asarray", device)
     if isinstance(x, list | tuple) and _is_plain(x):
         found = _as_numpy(x)
         if found is not None and not found.size:
@@ -290,6 +297,18 @@ def asarray(x: Any, /, *, dtype: Any = None) -> Array:
         if found is not None:
             x = found if found.dtype.kind == "c" else found.tolist()  # of one kind
     return _asarray(x, dtype=dtype)
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+    """An array of any library that has DLPack, read when the function is traced; as NumPy arrays are captured.
+
+    Raises:
+        TraceError: [E145] another device is asked for.
+
+    >>> pb.function(lambda: pb.from_dlpack(np.arange(3)))().tolist()
+    [0, 1, 2]
+    """
+    return asarray(x if isinstance(x, Handle | ComplexArray) else np.from_dlpack(x), device=device, copy=copy)
 
 
 @of_type

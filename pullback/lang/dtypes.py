@@ -10,6 +10,7 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.ir import types
 from pullback.ir.types import DType, promote
+from pullback.lang.complex_array import ComplexArray, ComplexType, complex64, complex128, complex_type
 from pullback.lang.elementwise import dtype_from
 from pullback.lang.handle import Handle
 from pullback.source import user_position
@@ -20,9 +21,12 @@ _KINDS: Final = {
     "unsigned integer": ("unsigned",),
     "integral": ("signed", "unsigned"),
     "real floating": ("floating", "half"),
-    "complex floating": (),
-    "numeric": ("signed", "unsigned", "floating", "half"),
+    "complex floating": ("complex",),
+    "numeric": ("signed", "unsigned", "floating", "half", "complex"),
 }
+
+_RANKS: Final = {"bool": 0, "signed": 1, "unsigned": 1, "floating": 2, "half": 2, "complex": 3}
+API_VERSION: Final = "2025.12"  # of the Python array API standard
 
 
 @dataclass(frozen=True)
@@ -47,26 +51,45 @@ class IntegerInfo:
     dtype: DType
 
 
-def _type_of(x: Any) -> DType:
+Kind = DType | ComplexType
+
+
+def _named(x: Any) -> Kind:
+    """The type that a name, a type of NumPy or one of the language means."""
+    return complex_type(x) or dtype_from(x)
+
+
+def _type_of(x: Any) -> Kind:
+    """The same, or the type of an array."""
     if isinstance(x, Handle):
         return x.storage
-    return dtype_from(x.dtype if isinstance(x, np.ndarray | np.generic) else x)
+    return _named(x.dtype if isinstance(x, np.ndarray | np.generic | ComplexArray) else x)
+
+
+def _promoted(a: Kind, b: Kind) -> Kind | None:
+    """The type of both together; of complex numbers that whose parts have the type of their parts together."""
+    if not isinstance(a, ComplexType) and not isinstance(b, ComplexType):
+        return promote(a, b)
+    first, second = (t.part if isinstance(t, ComplexType) else t for t in (a, b))
+    part = promote(first, second) if first.is_floating and second.is_floating else None
+    return None if part is None else complex64 if part is types.f32 else complex128
 
 
 def finfo(type: Any, /) -> FloatInfo:
-    """What a floating-point type, or that of an array, holds.
+    """What a floating-point type, or that of an array, holds; of a complex one what its parts hold.
 
     >>> pb.finfo(pb.float32).eps
     1.1920928955078125e-07
     """
-    dtype = _type_of(type)
+    found = _type_of(type)
+    dtype = found.part if isinstance(found, ComplexType) else found
     if not dtype.computed.is_floating:
         raise DTypeError("E121", f"finfo is about floating-point types, not {dtype}", position=user_position())
     if dtype is types.bf16:
         largest = float.fromhex("0x1.fep127")
         return FloatInfo(16, 2.0**-7, largest, -largest, 2.0**-126, dtype)
-    found: Any = np.finfo(dtype.title)
-    eps, largest, smallest, normal = map(float, (found.eps, found.max, found.min, found.smallest_normal))
+    info: Any = np.finfo(dtype.title)
+    eps, largest, smallest, normal = map(float, (info.eps, info.max, info.min, info.smallest_normal))
     return FloatInfo(dtype.bits, eps, largest, smallest, normal, dtype)
 
 
@@ -77,7 +100,7 @@ def iinfo(type: Any, /) -> IntegerInfo:
     -128
     """
     dtype = _type_of(type)
-    if not dtype.is_integer:
+    if isinstance(dtype, ComplexType) or not dtype.is_integer:
         raise DTypeError("E121", f"iinfo is about integer types, not {dtype}", position=user_position())
     return IntegerInfo(dtype.bits, dtype.maximum, dtype.minimum, dtype)
 
@@ -88,7 +111,7 @@ def isdtype(dtype: Any, kind: Any, /) -> bool:
     >>> pb.isdtype(pb.int8, ("bool", "integral"))
     True
     """
-    mine = dtype_from(dtype)
+    mine = _named(dtype)
     if isinstance(kind, tuple):
         return any(isdtype(mine, k) for k in kind)
     if isinstance(kind, str) and kind in _KINDS:
@@ -100,7 +123,7 @@ def isdtype(dtype: Any, kind: Any, /) -> bool:
             position=user_position(),
             remedy="one of " + ", ".join(map(repr, _KINDS)),
         )
-    return mine is dtype_from(kind)
+    return mine is _named(kind)
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
@@ -109,29 +132,32 @@ def can_cast(from_: Any, to: Any, /) -> bool:
     >>> pb.can_cast(pb.int8, pb.int16), pb.can_cast(pb.int16, pb.int8)
     (True, False)
     """
-    given, wanted = _type_of(from_), dtype_from(to)
-    return given is wanted or promote(given, wanted) is wanted
+    given, wanted = _type_of(from_), _named(to)
+    return given is wanted or _promoted(given, wanted) is wanted
 
 
-def result_type(*arrays_and_dtypes: Any) -> DType:
+def result_type(*arrays_and_dtypes: Any) -> Kind:
     """The element type that arrays, types and Python numbers have together.
 
     Raises:
         DTypeError: [E120] they have none.
 
-    >>> pb.result_type(pb.int8, pb.uint8, 3)
-    i16
+    >>> pb.result_type(pb.int8, pb.uint8, 3), pb.result_type(pb.float32, 1j)
+    (i16, complex64)
     """
-    weak = [x for x in arrays_and_dtypes if isinstance(x, bool | int | float)]
-    strong = [_type_of(x).computed for x in arrays_and_dtypes if not isinstance(x, bool | int | float)]
-    common: DType | None = strong[0] if strong else None
-    for dtype in strong[1:]:
-        common = common and promote(common, dtype)
-    kinds = {bool: 0, int: 1, float: 2}
-    highest = max((kinds[type(x)] for x in weak), default=0)
-    own = -1 if common is None else 0 if common.is_bool else 2 if common.is_floating else 1
+    order = (bool, int, float, complex)
+    weak = [x for x in arrays_and_dtypes if type(x) in order]
+    strong = [t if isinstance(t, ComplexType) else t.computed
+              for t in (_type_of(x) for x in arrays_and_dtypes if type(x) not in order)]  # fmt: skip
+    highest = max((order.index(type(x)) for x in weak), default=0)
     if not strong and weak:
-        return (types.bool_, types.i64, types.f64)[highest]
+        return (types.bool_, types.i64, types.f64, complex128)[highest]
+    common: Kind | None = strong[0] if strong else None
+    for dtype in strong[1:]:
+        common = common and _promoted(common, dtype)
+    if highest == 3 and common is not None:
+        common = _promoted(common, complex64)
+    own = -1 if common is None else _RANKS[common.kind]
     bools_mixed = any(isinstance(x, bool) for x in weak) and own > 0
     if common is None or highest > own or bools_mixed:
         raise DTypeError(
@@ -158,13 +184,15 @@ class NamespaceInfo:
         """The processor alone."""
         return ["cpu"]
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
+    def default_dtypes(self, *, device: Any = None) -> dict[str, Kind]:
         """The element types of numbers that nothing else decides; f32 for floats where all floating inputs are f32."""
-        return {"real floating": types.f64, "integral": types.i64, "indexing": types.i64}
+        return {"real floating": types.f64, "complex floating": complex128, "integral": types.i64,
+                "indexing": types.i64}  # fmt: skip
 
-    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Kind]:
         """The element types by name, all or those of a kind."""
-        return {str(d.numpy): d for d in types.DTYPES if kind is None or isdtype(d, kind)}
+        found = (*types.DTYPES, complex64, complex128)
+        return {str(d.numpy): d for d in found if kind is None or isdtype(d, kind)}
 
 
 def namespace_info() -> NamespaceInfo:

@@ -20,7 +20,7 @@ from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.types import DType
-from pullback.lang.complex import ComplexArray, as_complex, is_complex
+from pullback.lang.complex_array import ComplexArray, as_complex, is_complex
 from pullback.lang.elementwise import common_dtype
 from pullback.lang.handle import Handle, Indices, as_array, describe, emit, scalar, shape_text, view
 from pullback.lang.reduction import reduced

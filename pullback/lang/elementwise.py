@@ -14,6 +14,7 @@ from pullback.ir.index import ZERO_INDEX, Cond, Index, cond, prove_nonnegative
 from pullback.ir.primitive import PRIMITIVES
 from pullback.ir.types import DType, promote
 from pullback.lang.composite import Composite
+from pullback.lang.devices import check_device
 from pullback.lang.handle import (
     Handle,
     Indices,
@@ -347,12 +348,13 @@ def _is_zero(h: Handle) -> bool:
     return h.literal is not None and not isinstance(h.literal, bool) and h.literal == 0
 
 
-def convert(value: object, dtype: object) -> Array:
-    """`astype`: every element converted.
+def convert(value: object, dtype: object, /, *, copy: bool = True, device: object = None) -> Array:
+    """`astype`: every element converted. `copy` has no effect: arrays are values, which nothing changes later.
 
     >>> pb.function(lambda x: pb.astype(x, pb.int64))(np.array([1.0, -2.7])).tolist()
     [1, -2]
     """
+    check_device("astype", device)
     if Composite.is_one(value) or Composite.names_type(dtype):
         return Composite.convert(value, dtype)  # type: ignore[no-any-return]
     h, target = as_array(value, "astype"), dtype_from(dtype)

@@ -8,7 +8,9 @@ from pullback.errors import ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
-from pullback.lang.complex import bilinear, conj, is_complex, real
+from pullback.lang.by_parts import bilinear
+from pullback.lang.complex import conj, real
+from pullback.lang.complex_array import is_complex
 from pullback.lang.elementwise import broadcast_extents, common_dtype, elementwise
 from pullback.lang.handle import Handle, Indices, as_array, axes_for, describe, emit, scalar, view
 from pullback.lang.reduction import normal_axes, reduced

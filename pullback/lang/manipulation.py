@@ -11,7 +11,7 @@ from pullback.errors import ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, as_index, cond, divide_exactly
-from pullback.lang.complex import by_parts
+from pullback.lang.by_parts import by_parts
 from pullback.lang.elementwise import aligned, broadcast_extents, common_dtype, common_settled
 from pullback.lang.handle import (
     Handle,
@@ -42,8 +42,10 @@ def product(extents: Sequence[Index]) -> Index:
 
 
 @by_parts
-def reshape(x: Any, /, shape: Any) -> Array:
+def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
     """The elements in row-major order in another shape; one extent may be -1.
+
+    `copy` has no effect: arrays are values, which nothing changes later.
 
     >>> pb.function(lambda x: pb.reshape(x, (2, 3)))(np.arange(6)).tolist()
     [[0, 1, 2], [3, 4, 5]]

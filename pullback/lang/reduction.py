@@ -10,7 +10,8 @@ from pullback.ir import expr, types
 from pullback.ir.expr import ReduceOp, Scalar
 from pullback.ir.index import ONE_INDEX, Index, Var, as_index
 from pullback.ir.types import DType
-from pullback.lang.complex import by_parts, complex_type, is_complex
+from pullback.lang.by_parts import by_parts
+from pullback.lang.complex_array import complex_type, is_complex
 from pullback.lang.composite import Composite
 from pullback.lang.elementwise import choose, convert, dtype_from, elementwise
 from pullback.lang.handle import (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir.index import Index, cond, prove_nonnegative
-from pullback.lang.complex import bilinear, by_parts
+from pullback.lang.by_parts import bilinear, by_parts
 from pullback.lang.elementwise import choose, common_dtype, convert, elementwise
 from pullback.lang.handle import Handle, as_array, describe, from_index, type_text
 from pullback.lang.index import build, sum_over, where

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pullback.lang.array import Array
-from pullback.lang.complex import as_complex, conj, real
+from pullback.lang.complex import conj, real
+from pullback.lang.complex_array import as_complex
 from pullback.lang.composed import diagonal
 from pullback.lang.control import cond as either
 from pullback.lang.control import fold, scan

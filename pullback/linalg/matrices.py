@@ -15,7 +15,9 @@ from pullback.errors import ShapeError
 from pullback.ir import expr
 from pullback.ir.index import as_index, cond
 from pullback.lang.array import Array
-from pullback.lang.complex import as_complex, bilinear, is_complex, real
+from pullback.lang.by_parts import bilinear
+from pullback.lang.complex import real
+from pullback.lang.complex_array import as_complex, is_complex
 from pullback.lang.composed import diagonal, inf, trace
 from pullback.lang.creation import arange, eye, full, ones, zeros
 from pullback.lang.elementwise import dtype_from, elementwise

@@ -7,8 +7,9 @@ from typing import Any, Literal, NamedTuple
 from pullback.errors import ShapeError
 from pullback.ir.index import cond, prove
 from pullback.lang.array import Array
-from pullback.lang.complex import conj, imag, is_complex, real
+from pullback.lang.complex import conj, imag, real
 from pullback.lang.complex import make_complex as complex
+from pullback.lang.complex_array import is_complex
 from pullback.lang.composed import diagonal
 from pullback.lang.control import fold, scan
 from pullback.lang.creation import eye

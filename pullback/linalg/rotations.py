@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.lang.array import Array
-from pullback.lang.complex import conj, is_complex
+from pullback.lang.complex import conj
+from pullback.lang.complex_array import is_complex
 from pullback.lang.functions import abs as magnitude
 from pullback.lang.functions import sqrt
 from pullback.lang.index import argmax_over, build, sum_over, where

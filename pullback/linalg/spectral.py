@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pullback.lang.array import Array
-from pullback.lang.complex import conj, imag, is_complex, real
+from pullback.lang.complex import conj, imag, real
 from pullback.lang.complex import make_complex as complex
+from pullback.lang.complex_array import is_complex
 from pullback.lang.composed import diagonal
 from pullback.lang.control import fold
 from pullback.lang.creation import eye

@@ -11,7 +11,8 @@ from typing import Any
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.lang.array import Array
-from pullback.lang.complex import ComplexArray, as_complex, conj, imag, is_complex, real
+from pullback.lang.complex import conj, imag, real
+from pullback.lang.complex_array import ComplexArray, as_complex, is_complex
 from pullback.lang.elementwise import broadcast_extents, common_dtype, convert, elementwise
 from pullback.lang.handle import as_array, describe, from_index, shape_text, type_text, view
 from pullback.lang.index import build

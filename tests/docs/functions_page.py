@@ -57,7 +57,7 @@ SECTIONS = (
     Section("Index notation", ("lang.index",), "that of the body for each index"),
     Section("Loops and conditions", ("lang.control",), "that of the body for each step", "of every step, states kept"),
     Section("Elementwise", ("lang.functions", "lang.elementwise"), "1 for each element"),
-    Section("Complex numbers", ("lang.complex",), "that of both parts"),
+    Section("Complex numbers", ("lang.complex", "lang.complex_array"), "that of both parts"),
     Section("Reductions and what is made of them", ("lang.reduction", "lang.composed"), "a few for each element read"),
     Section("Products", ("lang.linalg", "lang.einsum"), "the product of all extents"),
     Section("Making arrays", ("lang.creation",), "none: elements are made where they are read"),

@@ -383,7 +383,7 @@ TraceError [E145] full() missing 1 required positional argument: 'fill_value'
   --> user.py:3:12
    |     return pb.full(3)
    |            ^^^^^^^^^^
-  try: `full(shape, fill_value, *, dtype=None)`      See `pullback explain-error E145`
+  try: `full(shape, fill_value, *, dtype=None, device=None)`      See `pullback explain-error E145`
 ''',
     ),
     (
@@ -446,7 +446,7 @@ TraceError [E145] astype() missing 1 required positional argument: 'dtype'
   --> user.py:3:12
    |     return x.astype()
    |            ^^^^^^^^^^
-  try: `astype(value, dtype)`      See `pullback explain-error E145`
+  try: `astype(value, dtype, *, copy=True, device=None)`      See `pullback explain-error E145`
 ''',
     ),
     (

@@ -795,7 +795,7 @@ TraceError [E145] zeros() takes 1 positional argument but 2 were given
   --> user.py:3:16
    |     return x + pb.zeros(x.shape[0], x.shape[1])
    |                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  try: `zeros(shape, *, dtype=None)`      See `pullback explain-error E145`
+  try: `zeros(shape, *, dtype=None, device=None)`      See `pullback explain-error E145`
 ''',
     ),
     (

@@ -216,7 +216,12 @@ def test_shapes_and_types() -> None:
     with pytest.raises(pb.DTypeError, match="E122"):
         pb.isdtype(pb.int8, "whole")
     there = pb.__array_namespace_info__()
-    assert there.dtypes()["int32"] is pb.int32 and not there.dtypes(kind="complex floating")
+    assert pb.isdtype(pb.complex64, ("numeric",)) and not pb.isdtype(np.complex64, "real floating")
+    assert pb.result_type(pb.float64, pb.complex64) is pb.complex128 and pb.result_type(pb.float32, 1j) is pb.complex64
+    assert pb.can_cast(pb.float64, pb.complex128) and not pb.can_cast(pb.complex64, pb.float64)
+    assert pb.finfo(pb.complex64) == pb.finfo(pb.float32)
+    assert there.dtypes()["int32"] is pb.int32
+    assert set(there.dtypes(kind="complex floating")) == {"complex64", "complex128"}
     assert there.default_dtypes()["real floating"] is pb.float64
     assert there.capabilities()["boolean indexing"] is False
 

@@ -1,0 +1,97 @@
+"""Functions of real arrays that are taken to complex ones: done to each part, or bilinear, or with a part that is 0."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pullback.lang.complex_array import ComplexArray, as_complex, complex_type, is_complex
+from pullback.lang.composite import Composite
+from pullback.lang.devices import check_device
+from pullback.lang.elementwise import convert, dtype_from, elementwise
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def by_parts(f: F) -> F:
+    """The function for complex arrays too, done to each part. The first argument is an array, or a list of arrays."""
+
+    @functools.wraps(f)
+    def both(x: Any, *args: Any, **keywords: Any) -> Any:
+        wanted = complex_type(keywords.get("dtype"))
+        if wanted is not None:
+            x, keywords = convert(x, wanted), {**keywords, "dtype": wanted.part}
+        if isinstance(x, list | tuple) and any(map(is_complex, x)):
+            parts = [as_complex(a) for a in x]
+            return _joined(f([p.real for p in parts], *args, **keywords),
+                           f([p.imag for p in parts], *args, **keywords))
+        if is_complex(x):
+            z = as_complex(x)
+            return _joined(f(z.real, *args, **keywords), f(z.imag, *args, **keywords))
+        return f(x, *args, **keywords)
+
+    return both  # type: ignore[return-value]
+
+
+def all_by_parts(f: F) -> F:
+    """The function of any number of arrays, for complex ones too: all are complex then."""
+
+    @functools.wraps(f)
+    def both(*arrays: Any, **keywords: Any) -> Any:
+        if not any(map(is_complex, arrays)):
+            return f(*arrays, **keywords)
+        parts = [as_complex(a) for a in arrays]
+        return _joined(f(*(p.real for p in parts), **keywords), f(*(p.imag for p in parts), **keywords))
+
+    return both  # type: ignore[return-value]
+
+
+def _joined(real: Any, imag: Any) -> Any:
+    if isinstance(real, tuple | list):
+        return type(real)(map(ComplexArray, real, imag))
+    return ComplexArray(real, imag)
+
+
+def bilinear(f: F) -> F:
+    """A product of two arrays, for complex ones too: (a + ib)(c + id) = ac - bd + i(ad + bc)."""
+
+    @functools.wraps(f)
+    def both(x1: Any, x2: Any, *args: Any, **keywords: Any) -> Any:
+        if not is_complex(x1) and not is_complex(x2):
+            return f(x1, x2, *args, **keywords)
+        product: Callable[..., Any] = lambda a, b: f(a, b, *args, **keywords)
+        if not is_complex(x1):
+            z = as_complex(x2)
+            return ComplexArray(product(x1, z.real), product(x1, z.imag))
+        z = as_complex(x1)
+        if not is_complex(x2):
+            return ComplexArray(product(z.real, x2), product(z.imag, x2))
+        w = as_complex(x2)
+        return ComplexArray(product(z.real, w.real) - product(z.imag, w.imag),
+                            product(z.real, w.imag) + product(z.imag, w.real))
+
+    Composite.products[f.__name__] = both
+    return both  # type: ignore[return-value]
+
+
+def of_type(f: F) -> F:
+    """A function that makes an array of a dtype on a device, for complex ones too: its imaginary part is 0."""
+
+    @functools.wraps(f)
+    def made(*args: Any, dtype: Any = None, device: Any = None, **keywords: Any) -> Any:
+        check_device(f.__name__, device)
+        wanted = complex_type(dtype)
+        if wanted is None and dtype is not None and dtype_from(dtype).is_half:
+            return convert(f(*args, dtype=dtype_from(dtype).computed, **keywords), dtype)
+        complex_arguments = [k for k, a in enumerate(args) if is_complex(a)]
+        if wanted is None and not complex_arguments:
+            return f(*args, **keywords) if dtype is None else f(*args, dtype=dtype, **keywords)
+        part = {"dtype": wanted.part} if wanted is not None else {} if dtype is None else {"dtype": dtype}
+        real = f(*(as_complex(a).real if is_complex(a) else a for a in args), **part, **keywords)
+        if not complex_arguments:
+            return ComplexArray(real, elementwise("multiply", real, 0))
+        imaginary = (as_complex(a).imag if is_complex(a) else a for a in args)
+        return ComplexArray(real, f(*imaginary, **part, **keywords))
+
+    return made  # type: ignore[return-value]

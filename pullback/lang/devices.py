@@ -1,0 +1,25 @@
+"""The device that arrays are on: the processor, the only one there is. The Python array API asks for it by name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pullback.errors import TraceError
+from pullback.source import user_position
+
+CPU: Final = "cpu"
+
+
+def check_device(what: str, device: object) -> None:
+    """Refuse any other device than the one there is.
+
+    Raises:
+        TraceError: [E145] another one is named.
+    """
+    if device is not None and device != CPU:
+        raise TraceError(
+            "E145",
+            f"{what}: there is no device {device!r}",
+            position=user_position(),
+            remedy=f'`device="{CPU}"`, or none: compiled functions run on the processor',
+        )
