@@ -11,8 +11,7 @@ from jaxtyping import Float, UInt8
 
 import pullback as pb
 from pullback import Array, add, exp, maximum
-from pullback.nn import initialise
-from pullback.nn.models.zhang import NETWORK, Layers, Parameters
+from pullback.nn.models.zhang import Layers, Parameters, start
 from pullback.verbs import (
     drop,
     each,
@@ -102,7 +101,7 @@ def gradient(parameters: Parameters, image: Float[Array, "28 28"], label: UInt8[
 
 
 def main() -> None:
-    parameters = initialise(NETWORK, seed=1, dtype=np.float64)
+    parameters = start(seed=1, dtype=np.float64)
     image, label = np.random.default_rng(0).random((28, 28)), np.uint8(7)
     for name, layer in layers(parameters, image)._asdict().items():
         print(name, *layer.shape)

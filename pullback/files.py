@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["check_place", "put_file"]
+__all__ = ["check_place", "put_file", "remove_unfinished"]
 
 
 def put_file(path: Path, content: bytes, mode: int = 0o666, sync: bool = False) -> None:
@@ -63,3 +63,9 @@ def _target(path: Path) -> Path:
     except FileNotFoundError:
         pass
     return Path(os.path.realpath(path))
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what `put_file` left in a folder when its process was killed."""
+    for path in folder.glob(".*.new"):
+        path.unlink(missing_ok=True)

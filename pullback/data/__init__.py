@@ -1,6 +1,33 @@
-"""Data sets: idx files, folders of them, and the digits that come with scikit-learn."""
+"""Data sets: digits, folders of idx, NumPy, CIFAR and image files, text; transforming, ordering and reading them."""
 
-from pullback.data.datasets import Dataset, Split, load, load_digits, load_folder
+from pullback.data.dataset import Dataset, Splits
+from pullback.data.datasets import load, load_digits, load_folder
+from pullback.data.folders import load_arrays, load_cifar, load_image_splits, load_images
 from pullback.data.idx import read_idx, write_idx
+from pullback.data.loader import Batches, ahead, batches_of
+from pullback.data.text import load_text
+from pullback.data.transforms import Transform, normalise, random_crop, random_flip, scale, subtract
 
-__all__ = ["Dataset", "Split", "load", "load_digits", "load_folder", "read_idx", "write_idx"]
+__all__ = [
+    "Batches",
+    "Dataset",
+    "Splits",
+    "Transform",
+    "ahead",
+    "batches_of",
+    "load",
+    "load_arrays",
+    "load_cifar",
+    "load_digits",
+    "load_folder",
+    "load_image_splits",
+    "load_images",
+    "load_text",
+    "normalise",
+    "random_crop",
+    "random_flip",
+    "read_idx",
+    "scale",
+    "subtract",
+    "write_idx",
+]

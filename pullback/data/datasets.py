@@ -1,88 +1,73 @@
-"""Labelled images, split into a training and a test set."""
+"""Data sets by name: the bundled digits, folders of idx files, and what else is known by its files' names."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback.data.dataset import Dataset, Splits
+from pullback.data.folders import load_arrays, load_cifar, load_image_splits, splits
 from pullback.data.idx import read_idx
+from pullback.data.text import load_text
 from pullback.errors import DataError
 
-__all__ = ["Dataset", "Split", "load", "load_digits", "load_folder"]
+__all__ = ["load", "load_digits", "load_folder"]
 
 DIGITS_TRAIN = 1437
 SIDE = 28
 
 
-class Split(NamedTuple):
-    """Images and what they show.
-
-    `images` is float32 of shape (N, rows, columns) with values in 0 … 1; `labels` is uint8 of shape (N,).
-    """
-
-    images: NDArray[np.float32]
-    labels: NDArray[np.uint8]
-
-    def first(self, count: int | None) -> Split:
-        """The first `count` images, all of them for None.
-
-        Raises:
-            DataError: [E508] there are fewer.
-        """
-        if count is None:
-            return self
-        if count > len(self.images):
-            raise DataError(
-                "E508",
-                f"{count} images were asked for and the set has {len(self.images)}",
-                remedy=f"at most {len(self.images)}, or leave the number out to use all",
-            )
-        return Split(self.images[:count], self.labels[:count])
-
-
-class Dataset(NamedTuple):
-    """A named pair of splits."""
-
-    name: str
-    train: Split
-    test: Split
-
-
-def load(name: str | os.PathLike[str]) -> Dataset:
-    """Find a data set by name or folder.
+def load(name: str | os.PathLike[str]) -> Splits:
+    """Find a data set by name or place.
 
     Args:
-        name: `digits`, the folder of four idx files, or the name of such a folder below `PULLBACK_DATA`.
+        name: `digits`, a folder, a text file, or the name of one of these below `PULLBACK_DATA`. A folder holds idx
+            files, NumPy files, the binary files of CIFAR-10 or CIFAR-100, or images in folders by class.
     Returns:
-        The data set.
+        The data set in two parts.
     Raises:
-        DataError: [E505] there is no such data set, and those of `load_digits` and `load_folder`.
+        DataError: [E505] there is no such data set, and those of `load_digits`, `load_folder`, `load_arrays`,
+            `load_cifar`, `load_images` and `load_text`.
     """
     if os.fspath(name) == "digits":
         return load_digits()
-    folder = Path(name)
-    if folder.is_dir():
-        return load_folder(folder)
-    places = [str(folder)]
+    places = [Path(name)]
     root = os.environ.get("PULLBACK_DATA")
-    if root and not folder.is_absolute():
-        below = Path(root) / folder
-        if below.is_dir():
-            return load_folder(below)
-        places.append(str(below))
+    if root and not places[0].is_absolute():
+        places.append(Path(root) / name)
+    for place in places:
+        if place.is_dir():
+            return _loader(place)(place)
+        if place.is_file():
+            text = load_text(place)
+            return Splits(text.name, *text.split(0.9))
     raise DataError(
         "E505",
         f"{name}: no such data set",
-        facts=("not a folder: " + ", ".join(places),),
-        remedy="`digits`, or a folder that holds train and test images and labels as idx files",
+        facts=("neither a folder nor a file: " + ", ".join(map(str, places)),),
+        remedy="`digits`, or a folder: train and test images and labels as idx or NumPy files, CIFAR's binary files, "
+        "or images in train/CLASS/ and test/CLASS/",
     )
 
 
-def load_digits() -> Dataset:
+def _loader(folder: Path) -> Callable[[Path], Splits]:
+    """What reads a folder, by the names in it."""
+    names = {path.name for path in folder.iterdir()}
+    if any(n.endswith((".npy", ".npz")) for n in names):
+        return load_arrays
+    if any(n.endswith(".bin") for n in names):
+        return load_cifar
+    if any((folder / n).is_dir() for n in ("train", "test")):
+        return load_image_splits
+    return load_folder
+
+
+def load_digits() -> Splits:
     """Scikit-learn's handwritten digits: 8 × 8 images resized to 28 × 28; the first 1,437 train, the other 360 test.
 
     Returns:
@@ -103,7 +88,8 @@ def load_digits() -> Dataset:
     images = resize(source.images / 16.0, SIDE).astype(np.float32)
     labels = source.target.astype(np.uint8)
     cut = DIGITS_TRAIN
-    return Dataset("digits", Split(images[:cut], labels[:cut]), Split(images[cut:], labels[cut:]))
+    train, test = (Dataset(images[part], labels[part], "digits") for part in (slice(cut), slice(cut, None)))
+    return Splits("digits", train, test)
 
 
 def resize(images: NDArray[np.float64], side: int) -> NDArray[np.float64]:
@@ -123,7 +109,7 @@ def resize(images: NDArray[np.float64], side: int) -> NDArray[np.float64]:
     return resized
 
 
-def load_folder(folder: str | os.PathLike[str]) -> Dataset:
+def load_folder(folder: str | os.PathLike[str]) -> Splits:
     """Read a folder of four idx files, plain or gzip: images and labels, for `train` and for `test` or `t10k`.
 
     Unsigned bytes are scaled by 1/255; other element types are taken as they are.
@@ -139,17 +125,10 @@ def load_folder(folder: str | os.PathLike[str]) -> Dataset:
     folder = Path(folder)
     train = _read_split(folder, ("train",))
     test = _read_split(folder, ("t10k", "test"))
-    if train.images.shape[1:] != test.images.shape[1:]:
-        raise DataError(
-            "E507",
-            f"{folder}: training and test images differ in size",
-            facts=(f"training: {train.images.shape[1:]}", f"test: {test.images.shape[1:]}"),
-            remedy="put one data set in one folder",
-        )
-    return Dataset(folder.resolve().name, train, test)
+    return splits(folder, train, test)
 
 
-def _read_split(folder: Path, words: tuple[str, ...]) -> Split:
+def _read_split(folder: Path, words: tuple[str, ...]) -> Dataset:
     image_file = _find(folder, words, "images")
     label_file = _find(folder, words, "labels")
     images, labels = read_idx(image_file), read_idx(label_file)
@@ -160,7 +139,7 @@ def _read_split(folder: Path, words: tuple[str, ...]) -> Split:
             facts=(f"images: shape {images.shape}", f"labels: shape {labels.shape}"),
             remedy="images of shape (N, rows, columns) and labels of shape (N,)",
         )
-    return Split(_scaled(images), _as_labels(label_file, labels))
+    return Dataset(_scaled(images), _as_labels(label_file, labels), folder.resolve().name)
 
 
 def _scaled(images: NDArray[Any]) -> NDArray[np.float32]:

@@ -62,7 +62,6 @@ from pullback.nn.losses import (
     logistic_loss,
     squared_error,
 )
-from pullback.nn.network import Network, initialise
 from pullback.nn.objective import objective
 from pullback.nn.optimisers import (
     Elementwise,
@@ -84,6 +83,7 @@ from pullback.nn.optimisers import (
     groups,
     inverse,
     inverse_square_root,
+    lbfgs,
     linear,
     lion,
     multiply,
@@ -97,19 +97,21 @@ from pullback.nn.optimisers import (
 )
 from pullback.nn.parameters import load_parameters, save_parameters
 from pullback.nn.scope import Scope
-from pullback.nn.training import Progress, accuracy, fit
+from pullback.nn.training import Checkpoints, EarlyStop, History, Progress, Run, evaluate, fit
 
 __all__ = [
+    "Checkpoints",
+    "EarlyStop",
     "Elementwise",
+    "History",
     "Layer",
-    "Network",
     "Optimiser",
     "Progress",
+    "Run",
     "Schedule",
     "Scope",
     "absolute_error",
     "accumulate",
-    "accuracy",
     "adagrad",
     "adam",
     "adamw",
@@ -137,6 +139,7 @@ __all__ = [
     "dropout",
     "elu",
     "embedding",
+    "evaluate",
     "exponential",
     "fit",
     "flatten",
@@ -154,13 +157,13 @@ __all__ = [
     "hinge",
     "huber",
     "init",
-    "initialise",
     "instance_norm",
     "inverse",
     "inverse_square_root",
     "kullback_leibler",
     "layer",
     "layer_norm",
+    "lbfgs",
     "leaky_relu",
     "linear",
     "lion",

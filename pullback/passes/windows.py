@@ -21,10 +21,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from pullback.ir import expr
-from pullback.ir.expr import Bracket, Get, Mul, Reduce, Scalar
+from pullback.ir.expr import Bracket, Get, Reduce, Scalar
 from pullback.ir.index import Cond, Index, Var, as_index, cond, floor_divide
 from pullback.ir.program import Block, Build, Program, Statement, map_blocks
-from pullback.ir.traverse import Substitution, walk
+from pullback.ir.traverse import Substitution, rewrite, walk
 from pullback.rewrite.fired import fired
 
 
@@ -40,34 +40,21 @@ def _block(block: Block, exact: bool) -> Block:
 def _statement(s: Statement, exact: bool) -> Statement:
     if not isinstance(s, Build):
         return map_blocks(s, partial(_block, exact=exact))
-    known: dict[Scalar, Scalar] = {}
-    values = tuple(_value(v, s, exact, known) for v in s.values)
+    values = tuple(rewrite(v, lambda e: _narrowed(e, s, exact)) for v in s.values)
     return s if values == s.values else replace(s, values=values)
 
 
-def _value(e: Scalar, s: Build, exact: bool, known: dict[Scalar, Scalar]) -> Scalar:
-    """The value with its sums narrowed; they stand at its top or in a sum or product there. `known` holds parts."""
-    found = known.get(e)
-    if found is None:
-        found = known[e] = _made(e, s, exact, known)
+def _narrowed(e: Scalar, s: Build, exact: bool) -> Scalar | None:
+    """A sum over the windows of all its variables; None where it has none. What guards it leaves it as it is."""
+    found = None
+    while isinstance(e, Reduce) and e.op == "sum" and isinstance(e.arg, Bracket):
+        b = e.arg
+        narrowed = next((n for v in e.vars if (n := _narrow(e, b, v, s, exact)) is not None), None)
+        if narrowed is None:
+            break
+        fired("window.floor")
+        found = e = narrowed
     return found
-
-
-def _made(e: Scalar, s: Build, exact: bool, known: dict[Scalar, Scalar]) -> Scalar:
-    match e:
-        case Reduce() if e.op == "sum" and isinstance(e.arg, Bracket):
-            for v in e.vars:
-                narrowed = _narrow(e, e.arg, v, s, exact)
-                if narrowed is not None:
-                    fired("window.floor")
-                    return _value(narrowed, s, exact, known)
-            return e
-        case expr.Add():
-            return expr.add(*(_value(a, s, exact, known) for a in e.args))
-        case Mul():
-            return expr.mul(*(_value(a, s, exact, known) for a in e.args))
-        case _:
-            return e
 
 
 def _narrow(r: Reduce, b: Bracket, v: Var, s: Build, exact: bool) -> Scalar | None:

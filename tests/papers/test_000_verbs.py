@@ -19,7 +19,6 @@ from jaxtyping import Float, Float64
 import pullback as pb
 from pullback import Array
 from pullback.cli.options import import_file
-from pullback.nn import initialise
 from pullback.nn.models import zhang
 from pullback.testing import check_grads
 from pullback.verbs import (
@@ -616,7 +615,7 @@ def test_a19_both_poolings_are_equal_and_of_every_size() -> None:
 
 
 def example() -> tuple[Any, Any, Any]:
-    return initialise(zhang.NETWORK, "uniform", seed=2, dtype=np.float64), RANDOM.random((28, 28)), np.uint8(4)
+    return zhang.start("uniform", seed=2, dtype=np.float64), RANDOM.random((28, 28)), np.uint8(4)
 
 
 def test_a20_the_network_is_the_one_in_index_notation() -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pullback.cli.main import main
-from pullback.data import Split, load_folder
-from pullback.nn import accuracy, fit, initialise
+from pullback.data import Dataset, load_folder
+from pullback.nn import evaluate, fit, sgd
 from pullback.nn.models import zhang, zhang_by_hand
 from pullback.nn.models.zhang_batches import train_batches
 from pullback.runtime.compile import compiler_command
@@ -21,7 +21,7 @@ LOSSES = [0.46033, 0.45321, 0.45226, 0.45175, 0.45141, 0.45115, 0.45092, 0.45072
 
 
 @pytest.fixture(scope="module")
-def mnist(mnist_folder: Path) -> tuple[Split, Split]:
+def mnist(mnist_folder: Path) -> tuple[Dataset, Dataset]:
     dataset = load_folder(mnist_folder)
     return dataset.train, dataset.test
 
@@ -31,7 +31,7 @@ def some_image(dtype: str = "float64") -> tuple[Any, Any]:
 
 
 def test_a20_shapes_of_the_layers() -> None:
-    parameters = initialise(zhang.NETWORK, "constant", dtype=np.float64)
+    parameters = zhang.start("constant", dtype=np.float64)
     out = zhang.layers(parameters, some_image()[0])
     assert out.c1.shape == (6, 24, 24)
     assert out.s1.shape == (6, 12, 12)
@@ -53,7 +53,7 @@ def test_a21_the_derived_gradient_is_the_hand_written_one(start: Any) -> None:
 
     derived = pb.value_and_grad(zhang.loss, wrt="parameters")
     for seed in range(3):
-        parameters = initialise(zhang.NETWORK, start, seed=seed, dtype=np.float64)
+        parameters = zhang.start(start, seed=seed, dtype=np.float64)
         image = np.random.default_rng(seed).random((28, 28))
         label = np.uint8(seed * 4 % 10)
         value, gradient = derived(parameters, image, label)
@@ -68,7 +68,7 @@ def test_a21_the_derived_gradient_is_the_hand_written_one(start: Any) -> None:
 
 
 def test_the_hand_written_gradient_agrees_with_finite_differences() -> None:
-    parameters = initialise(zhang.NETWORK, "uniform", seed=4, dtype=np.float64)
+    parameters = zhang.start("uniform", seed=4, dtype=np.float64)
     image, label = some_image()
     gradient = zhang_by_hand.gradient(parameters, image, label).gradient
     random = np.random.default_rng(0)
@@ -86,28 +86,29 @@ def test_the_hand_written_gradient_agrees_with_finite_differences() -> None:
             assert getattr(gradient, name).reshape(-1)[n] == pytest.approx(expected, abs=1e-9), name
 
 
-def test_a22_a23_losses_of_ten_epochs(mnist: tuple[Split, Split]) -> None:
+def trained(data: Dataset, start: Any, *, epochs: int, rate: float) -> Any:
+    """The network after some epochs over the images in their order, changed after each of them."""
+    begin = {"parameters": zhang.start(start), "optimiser": sgd(rate)}
+    return fit(zhang.batch_loss, data, **begin, epochs=epochs, batch=1, shuffle=False, progress=False)
+
+
+def test_a22_a23_losses_of_ten_epochs(mnist: tuple[Dataset, Dataset]) -> None:
     train = mnist[0].first(1000)
-    parameters = initialise(zhang.NETWORK, "constant")
-    history = fit(zhang.NETWORK, parameters, train.images, train.labels, epochs=10, rate=0.05)
-    assert np.abs(np.array(history.losses) - LOSSES).max() <= 1e-4, history.losses
+    losses = trained(train, "constant", epochs=10, rate=0.05).history.losses
+    assert np.abs(np.array(losses) - LOSSES).max() <= 1e-4, losses
 
 
-def test_a23_the_run_is_deterministic(mnist: tuple[Split, Split]) -> None:
+def test_a23_the_run_is_deterministic(mnist: tuple[Dataset, Dataset]) -> None:
     train = mnist[0].first(200)
-    runs = []
-    for _ in range(2):
-        parameters = initialise(zhang.NETWORK, "constant")
-        fit(zhang.NETWORK, parameters, train.images, train.labels, epochs=1, rate=0.05)
-        runs.append(parameters)
+    runs = [trained(train, "constant", epochs=1, rate=0.05).parameters for _ in range(2)]
     for one, two in zip(*runs, strict=True):
         assert np.array_equal(one, two)
 
 
-def test_interpreter_and_c_agree_on_fifty_updates(mnist: tuple[Split, Split]) -> None:
-    images = mnist[0].images[:50].astype(np.float64)
-    labels = mnist[0].labels[:50]
-    parameters = initialise(zhang.NETWORK, "uniform", seed=1, dtype=np.float64)
+def test_interpreter_and_c_agree_on_fifty_updates(mnist: tuple[Dataset, Dataset]) -> None:
+    images = mnist[0].inputs[:50].astype(np.float64)
+    labels = mnist[0].targets[:50]
+    parameters = zhang.start("uniform", seed=1, dtype=np.float64)
     start = zhang.Training(parameters, np.zeros(()))
     rate = np.array(0.5)
     meaning = zhang.train.interpret(start, images, labels, rate)
@@ -118,10 +119,10 @@ def test_interpreter_and_c_agree_on_fifty_updates(mnist: tuple[Split, Split]) ->
         assert np.abs(one - two).max() <= 1e-10, name
 
 
-def test_batches_of_one_are_single_images(mnist: tuple[Split, Split]) -> None:
-    images, labels = mnist[0].images[:40].astype(np.float64), mnist[0].labels[:40]
+def test_batches_of_one_are_single_images(mnist: tuple[Dataset, Dataset]) -> None:
+    images, labels = mnist[0].inputs[:40].astype(np.float64), mnist[0].targets[:40]
     rate = np.array(0.5)
-    start = zhang.Training(initialise(zhang.NETWORK, seed=1, dtype=np.float64), np.zeros(()))
+    start = zhang.Training(zhang.start(seed=1, dtype=np.float64), np.zeros(()))
     single = zhang.train(start, images, labels, rate)
     batches = train_batches(start, images[:, None], labels[:, None], rate)
     for one, two in zip(single.parameters, batches.parameters, strict=True):
@@ -129,11 +130,11 @@ def test_batches_of_one_are_single_images(mnist: tuple[Split, Split]) -> None:
     assert float(single.loss) == pytest.approx(float(batches.loss), abs=1e-12)
 
 
-def test_batches_step_by_the_mean_gradient(mnist: tuple[Split, Split]) -> None:
+def test_batches_step_by_the_mean_gradient(mnist: tuple[Dataset, Dataset]) -> None:
     import pullback as pb
 
-    images, labels = mnist[0].images[:4].astype(np.float64), mnist[0].labels[:4]
-    parameters = initialise(zhang.NETWORK, seed=1, dtype=np.float64)
+    images, labels = mnist[0].inputs[:4].astype(np.float64), mnist[0].targets[:4]
+    parameters = zhang.start(seed=1, dtype=np.float64)
     state = train_batches(zhang.Training(parameters, np.zeros(())), images[None], labels[None], np.array(1.0))
     derived = pb.grad(zhang.loss, wrt="parameters")
     gradients = [derived(parameters, image, label) for image, label in zip(images, labels, strict=True)]
@@ -143,12 +144,13 @@ def test_batches_step_by_the_mean_gradient(mnist: tuple[Split, Split]) -> None:
         assert np.abs(getattr(state.parameters, name) - expected).max() <= 1e-12, name
 
 
-def test_a_trained_network_recognises_digits(mnist: tuple[Split, Split]) -> None:
+def test_a_trained_network_recognises_digits(mnist: tuple[Dataset, Dataset]) -> None:
     train, test = mnist
-    parameters = initialise(zhang.NETWORK, "uniform")
-    history = fit(zhang.NETWORK, parameters, train.images, train.labels, epochs=3, rate=0.5)
-    assert history.losses[0] > history.losses[1] > history.losses[2]
-    assert accuracy(zhang.NETWORK, parameters, test.images, test.labels) > 0.95
+    run = trained(train, "uniform", epochs=3, rate=0.5)
+    losses = run.history.losses
+    assert losses[0] > losses[1] > losses[2]
+    measured = evaluate(zhang.batch_loss, test, parameters=run.parameters, metrics=(zhang.accuracy,), batch=1000)
+    assert measured["accuracy"] > 0.95
 
 
 @pytest.mark.slow

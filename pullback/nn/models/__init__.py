@@ -11,12 +11,13 @@ from pullback.nn.models.chains import alexnet, lenet, lenet_tanh, overfeat, vgg1
 from pullback.nn.models.generative import autoencoder, discriminator, gan_step, generator
 from pullback.nn.models.googlenet import googlenet, with_auxiliary
 from pullback.nn.models.policy import discounted, policy, reinforce
+from pullback.nn.models.recipes import Recipe
 from pullback.nn.models.resnet import mobilenet_v2, resnet18, resnet50
 from pullback.nn.models.sequences import character_lstm, gpt
-from pullback.nn.network import Network
 
 __all__ = [
     "NAMES",
+    "Recipe",
     "alexnet",
     "autoencoder",
     "character_lstm",
@@ -29,9 +30,9 @@ __all__ = [
     "lenet",
     "lenet_tanh",
     "mobilenet_v2",
-    "network",
     "overfeat",
     "policy",
+    "recipe",
     "reinforce",
     "resnet18",
     "resnet50",
@@ -44,13 +45,11 @@ MODULES = {"zhang": "zhang", "lenet": "lenet_by_hand"}
 NAMES = tuple(MODULES)
 
 
-def network(name: str) -> Network:
-    """The network of a name.
+def recipe(name: str) -> Recipe:
+    """What it takes to train the network of a name.
 
     Args:
         name: one of NAMES.
-    Returns:
-        What it takes to train it.
     """
-    found: Network = import_module(f"pullback.nn.models.{MODULES[name]}").NETWORK
+    found: Recipe = import_module(f"pullback.nn.models.{MODULES[name]}").RECIPE
     return found

@@ -15,15 +15,19 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 from jaxtyping import Float, UInt8
+from numpy.typing import DTypeLike
 
 import pullback as pb
 from pullback import Array
+from pullback.data import random_crop
 from pullback.nn.activations import log_softmax
 from pullback.nn.blocks import max_pool
-from pullback.nn.network import Network
+from pullback.nn.models.recipes import Kind, Recipe, started
+from pullback.nn.optimisers import sgd
 
-__all__ = ["NETWORK", "Parameters", "Training", "loss", "recognise", "scores", "train"]
+__all__ = ["RECIPE", "Parameters", "Training", "loss", "recognise", "scores", "start", "train"]
 
 
 class Parameters(NamedTuple):
@@ -103,26 +107,26 @@ def recognise(parameters: Parameters, images: Float[Array, "N 28 28"]) -> Any:
     return pb.build(images.shape[0], lambda n: pb.argmax_over(10, lambda k: z[n, k]))
 
 
-NETWORK = Network(
-    name="lenet",
-    parameters=Parameters,
-    shapes={
-        "k1": (20, 5, 5),
-        "b1": (20,),
-        "k2": (50, 20, 5, 5),
-        "b2": (50,),
-        "w3": (500, 50, 4, 4),
-        "b3": (500,),
-        "w4": (10, 500),
-        "b4": (10,),
-    },
-    fans={"k1": (25, 500), "k2": (500, 1250), "w3": (800, 500), "w4": (500, 10)},
-    image=(28, 28),
-    train=train,
-    recognise=recognise,
-    state=Training,
-    batch=64,
-    rate=0.1,
-    chunk=1,
-    images_per_call=100,
-)
+def start(kind: Kind = "uniform", *, seed: int = 0, dtype: DTypeLike = np.float32) -> Any:
+    """Parameters to start from (`recipes.started`)."""
+    return started(Parameters, SHAPES, FANS, kind, seed, dtype)
+
+
+def batch_loss(parameters: Parameters, state: Any, batch: Any) -> Any:
+    """The mean loss of a batch of images and labels."""
+    return loss(parameters, *batch)
+
+
+def accuracy(parameters: Parameters, state: Any, batch: Any) -> Any:
+    """The share of a batch that is recognised."""
+    images, labels = batch
+    return pb.mean(pb.where(recognise(parameters, images) == labels, 1.0, 0.0))
+
+
+SHAPES = {
+    "k1": (20, 5, 5), "b1": (20,), "k2": (50, 20, 5, 5), "b2": (50,), "w3": (500, 50, 4, 4), "b3": (500,),
+    "w4": (10, 500), "b4": (10,),
+}  # fmt: skip
+FANS = {"k1": (25, 500), "k2": (500, 1250), "w3": (800, 500), "w4": (500, 10)}  # in and out
+SHIFTED = (random_crop(28, padding=2),)  # by up to two pixels: other writers put their digits elsewhere
+RECIPE = Recipe("lenet", batch_loss, (accuracy,), start, sgd, 0.1, 64, 20, (28, 28), 10, SHIFTED)

@@ -12,16 +12,19 @@ The loss is half the squared distance to the one-hot array of the label; the par
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
+import numpy as np
 from jaxtyping import Float, UInt8
+from numpy.typing import DTypeLike
 
 import pullback as pb
 from pullback import Array
 from pullback.nn.blocks import average_pool, convolution, half_squared_error
-from pullback.nn.network import Network
+from pullback.nn.models.recipes import Kind, Recipe, started
+from pullback.nn.optimisers import sgd
 
-__all__ = ["NETWORK", "Layers", "Parameters", "Training", "layers", "loss", "recognise", "train"]
+__all__ = ["RECIPE", "Layers", "Parameters", "Training", "layers", "loss", "recognise", "start", "train"]
 
 
 class Parameters(NamedTuple):
@@ -96,26 +99,24 @@ def recognise(parameters: Parameters, images: Float[Array, "N 28 28"]) -> Any:
     return pb.scan(images.shape[0], None, one)[1]
 
 
-def _train(state: Training, images: Any, labels: Any, rate: Any, *, out: Training) -> Training:
-    """Batches of one image need no sums over the batch; what larger ones need is traced when they occur."""
-    if labels.shape[1] == 1:
-        return cast(Training, train(state, images[:, 0], labels[:, 0], rate, out=out))
-    from pullback.nn.models.zhang_batches import train_batches
-
-    return cast(Training, train_batches(state, images, labels, rate, out=out))
+def start(kind: Kind = "uniform", *, seed: int = 0, dtype: DTypeLike = np.float32) -> Any:
+    """Parameters to start from (`recipes.started`)."""
+    return started(Parameters, SHAPES, FANS, kind, seed, dtype)
 
 
-NETWORK = Network(
-    name="zhang",
-    parameters=Parameters,
-    shapes={"k1": (6, 5, 5), "b1": (6,), "k2": (12, 6, 5, 5), "b2": (12,), "fc": (10, 12, 1, 4, 4), "b": (10,)},
-    fans={"k1": (25, 150), "k2": (150, 300), "fc": (192, 10)},
-    image=(28, 28),
-    train=_train,
-    recognise=recognise,
-    state=Training,
-    batch=1,
-    rate=0.5,
-    chunk=1000,
-    images_per_call=1000,
-)
+def batch_loss(parameters: Parameters, state: Any, batch: Any) -> Any:
+    """The mean loss of a batch of images and labels."""
+    images, labels = batch
+    count = labels.shape[0]
+    return pb.sum_over(count, lambda n: loss(parameters, images[n], labels[n])) / count
+
+
+def accuracy(parameters: Parameters, state: Any, batch: Any) -> Any:
+    """The share of a batch that is recognised."""
+    images, labels = batch
+    return pb.mean(pb.where(recognise(parameters, images) == labels, 1.0, 0.0))
+
+
+SHAPES = {"k1": (6, 5, 5), "b1": (6,), "k2": (12, 6, 5, 5), "b2": (12,), "fc": (10, 12, 1, 4, 4), "b": (10,)}
+FANS = {"k1": (25, 150), "k2": (150, 300), "fc": (192, 10)}  # in and out; what is not here is a bias
+RECIPE = Recipe("zhang", batch_loss, (accuracy,), start, sgd, 0.5, 1, 10, (28, 28), 10)

@@ -10,6 +10,7 @@ from pullback.nn.optimisers.changes import (
     weight_decay,
 )
 from pullback.nn.optimisers.combined import accumulate, average, caffe_sgd, groups
+from pullback.nn.optimisers.lbfgs import Minimum, lbfgs
 from pullback.nn.optimisers.optimiser import Elementwise, Optimiser
 from pullback.nn.optimisers.rules import adagrad, adam, adamw, lion, rmsprop, sgd
 from pullback.nn.optimisers.schedules import (
@@ -27,6 +28,7 @@ from pullback.nn.optimisers.schedules import (
 
 __all__ = [
     "Elementwise",
+    "Minimum",
     "Optimiser",
     "Schedule",
     "accumulate",
@@ -45,6 +47,7 @@ __all__ = [
     "groups",
     "inverse",
     "inverse_square_root",
+    "lbfgs",
     "linear",
     "lion",
     "multiply",

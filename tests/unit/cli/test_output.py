@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from pullback.cli.output import Plain, print_json, progress_bar, table
+from pullback.cli.output import print_json, table
+from pullback.progress import Plain, duration, progress_bar
 
 
 def test_table() -> None:
@@ -53,3 +54,7 @@ def test_rich_is_not_needed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         assert isinstance(bar, Plain)
         bar.update(0.25, "x")
     assert "25%" in capsys.readouterr().err
+
+
+def test_durations() -> None:
+    assert [duration(s) for s in (0.4, 59.4, 60, 3599.4, 3661)] == ["0 s", "59 s", "1:00", "59:59", "1:01:01"]

@@ -16,8 +16,8 @@ import pytest
 
 from pullback.cli.main import main
 from pullback.data import write_idx
-from pullback.nn import initialise, load_parameters
-from pullback.nn.models import network
+from pullback.nn import load_parameters
+from pullback.nn.models import zhang
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -48,8 +48,10 @@ def last_object(text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["zhang", "lenet"])
-def test_train_json(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(name, "--data", folder, "--epochs", 2, "--images", 50, "--batch", 5, "--json") == 0
+def test_train_json(name: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "run.csv"
+    own = ("--epochs", 2, "--images", 50, "--batch", 5, "--history", table)
+    assert run(name, "--data", folder, *own, "--json") == 0
     out, err = capsys.readouterr()
     result = last_object(out)
     assert list(result) == ["losses", "accuracy", "seconds"]
@@ -59,6 +61,7 @@ def test_train_json(name: str, folder: Path, capsys: pytest.CaptureFixture[str])
     assert result["seconds"] > 0
     assert "epoch   2  loss" in err
     assert "accuracy" in out
+    assert table.read_text().startswith("epoch,step,loss,evaluation_loss,accuracy,rate,seconds\n1,10,")
 
 
 def test_training_learns_and_the_seed_repeats_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,62 +73,84 @@ def test_training_learns_and_the_seed_repeats_it(folder: Path, capsys: pytest.Ca
     assert results[0][-1] < results[0][0]
 
 
-def test_save_then_load_goes_on(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "p.safetensors"
+def test_optimisers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = ("--optimiser", "momentum", "--rate", 0.05, "--steps", 30)
+    assert run("zhang", "--data", folder, *own) == 0
+    assert "30 updates, sgd(0.05, momentum=0.9), batch 1" in capsys.readouterr().err
+
+
+def test_save_then_resume_goes_on(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     common = ("--data", folder, "--rate", 0.1, "--json")
     assert run("zhang", *common, "--epochs", 3) == 0
-    straight = last_object(capsys.readouterr().out)["losses"]
-    assert run("zhang", *common, "--epochs", 1, "--save", file) == 0
-    first = last_object(capsys.readouterr().out)["losses"]
-    assert run("zhang", *common, "--epochs", 2, "--load", file, "--save", file) == 0
-    rest = last_object(capsys.readouterr().out)["losses"]
-    assert first + rest == straight
+    straight = last_object(capsys.readouterr().out)
+    assert run("zhang", *common, "--epochs", 1, "--save", tmp_path / "run") == 0
+    assert run("zhang", *common, "--epochs", 3, "--save", tmp_path / "run", "--resume") == 0
+    whole = last_object(capsys.readouterr().out)
+    assert (whole["losses"], whole["accuracy"]) == (straight["losses"], straight["accuracy"])
+    assert run("zhang", *common, "--epochs", 3, "--save", tmp_path / "run") == 1
+    assert "UsageError [E518]" in capsys.readouterr().err
 
 
-def test_no_epochs_measures_what_was_loaded(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("zhang", "--data", folder, "--epochs", 0, "--json") == 0
-    assert last_object(capsys.readouterr().out)["losses"] == []
+def test_no_epochs_measures_what_was_loaded(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("zhang", "--data", folder, "--epochs", 3, "--save", tmp_path / "run", "--json") == 0
+    trained = last_object(capsys.readouterr().out)
+    assert run("zhang", "--data", folder, "--epochs", 0, "--load", tmp_path / "run", "--json") == 0
+    loaded = last_object(capsys.readouterr().out)
+    assert (loaded["losses"], loaded["accuracy"]) == ([], trained["accuracy"])
 
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (("--data", "nowhere"), "E505"),
-        (("--images", "61"), "E508"),
-        (("--save", "missing/p"), "E511"),
-        (("--save", "n" * 256), "E511"),
-        (("--load", "missing"), "E501"),
+        (("--data", "nowhere"), "DataError [E505]"),
+        (("--images", "61"), "DataError [E508]"),
+        (("--save", "bars/train-labels/run"), "DataError [E511]"),
+        (("--save", "n" * 256), "DataError [E511]"),
+        (("--history", "missing/p.csv"), "DataError [E511]"),
+        (("--load", "missing"), "DataError [E501]"),
+        (("--resume",), "UsageError [E601]"),
+        (("--resume", "--save", "new"), "UsageError [E518]"),
+        (("--epochs", "1", "--steps", "1"), "UsageError [E601]"),
     ],
 )
-def test_errors(folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: str) -> None:
+def test_errors(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: Any, code: str
+) -> None:
+    monkeypatch.chdir(folder.parent)
     data = () if "--data" in arguments else ("--data", folder)
     assert run("zhang", *data, *arguments) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert f"DataError [{code}]" in err
+    assert code in err
 
 
 def test_parameters_of_another_network(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "p"
-    assert run("zhang", "--data", folder, "--epochs", 0, "--save", file) == 0
-    before = file.read_bytes()
-    assert run("lenet", "--data", folder, "--load", file, "--save", file) == 1
+    assert run("zhang", "--data", folder, "--epochs", 0, "--save", tmp_path / "run") == 0
+    assert run("lenet", "--data", folder, "--load", tmp_path / "run") == 1
     assert "DataError [E510]" in capsys.readouterr().err
-    assert file.read_bytes() == before
+    assert run("lenet", "--data", folder, "--save", tmp_path / "run", "--resume") == 1
+    assert "optimiser: sgd(0.5) in the checkpoint, sgd(0.1) now" in capsys.readouterr().err
 
 
-def test_images_of_another_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_images_of_another_size_and_labels_of_other_classes(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_idx(folder / "test-labels", np.full(30, 10, np.uint8))
+    assert run("zhang", "--data", folder) == 1
+    assert "E513] bars: the label of sample 0 is 10, and there are 10 classes" in capsys.readouterr().err
     for name in ("train", "test"):
         write_idx(tmp_path / f"{name}-images", np.zeros((4, 8, 8), np.uint8))
         write_idx(tmp_path / f"{name}-labels", np.zeros(4, np.uint8))
     assert run("zhang", "--data", tmp_path) == 1
-    assert "E508" in capsys.readouterr().err
+    assert "E508] zhang takes images of 28 × 28" in capsys.readouterr().err
 
 
 def test_interruption_saves(folder: Path, tmp_path: Path) -> None:
-    file = tmp_path / "p.safetensors"
+    saved = tmp_path / "run"
     command = [sys.executable, "-m", "pullback.cli.main", "train", "zhang", "--data", str(folder)]
-    command += ["--epochs", "1000000", "--save", str(file), "--json"]
+    command += ["--epochs", "1000000", "--save", str(saved), "--json"]
     process = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -143,10 +168,10 @@ def test_interruption_saves(folder: Path, tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert f"parameters saved to {file}" in err
+    assert f"saved in {saved}: --resume goes on" in err
     assert out == ""
-    trained = load_parameters(file, network("zhang"))
-    assert not np.array_equal(trained.k1, initialise(network("zhang")).k1)
+    trained = load_parameters(saved, zhang.start())
+    assert not np.array_equal(trained.k1, zhang.start().k1)
 
 
 def test_digits_are_the_default(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pullback.data import Split, load, load_digits, load_folder, write_idx
+from pullback.data import Dataset, load, load_digits, load_folder, write_idx
 from pullback.data.datasets import resize
 from pullback.errors import DataError
 
@@ -25,21 +25,21 @@ def folder_of(path: Path, *, train: str = "train-{}.gz", test: str = "t10k-{}", 
 def test_digits_shapes_range_and_split() -> None:
     pytest.importorskip("sklearn")
     digits = load("digits")
-    assert digits.train.images.shape == (1437, 28, 28)
-    assert digits.test.images.shape == (360, 28, 28)
-    assert digits.train.images.dtype == np.float32
-    assert digits.train.labels.dtype == np.uint8
-    assert 0 <= digits.train.images.min() < digits.train.images.max() <= 1
-    assert set(digits.train.labels.tolist()) == set(range(10))
+    assert digits.train.inputs.shape == (1437, 28, 28)
+    assert digits.test.inputs.shape == (360, 28, 28)
+    assert digits.train.inputs.dtype == np.float32
+    assert digits.train.targets.dtype == np.uint8
+    assert 0 <= digits.train.inputs.min() < digits.train.inputs.max() <= 1
+    assert set(digits.train.targets.tolist()) == set(range(10))
 
 
 def test_digits_keep_the_order_of_their_source() -> None:
     datasets = pytest.importorskip("sklearn.datasets")
     source = datasets.load_digits()
     digits = load_digits()
-    assert np.array_equal(np.concatenate([digits.train.labels, digits.test.labels]), source.target)
+    assert np.array_equal(np.concatenate([digits.train.targets, digits.test.targets]), source.target)
     # Averaging the resized image over the place of an old pixel's neighbourhood keeps its overall brightness.
-    assert np.abs(digits.test.images.mean((1, 2)) - source.images[1437:].mean((1, 2)) / 16).max() < 0.02
+    assert np.abs(digits.test.inputs.mean((1, 2)) - source.images[1437:].mean((1, 2)) / 16).max() < 0.02
 
 
 def test_digits_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,9 +64,9 @@ def test_resize_is_linear_interpolation() -> None:
 def test_folder(tmp_path: Path, train: str, test: str) -> None:
     dataset = load(folder_of(tmp_path / "mine", train=train, test=test))
     assert dataset.name == "mine"
-    assert dataset.train.images.shape == (6, 5, 5)
-    assert dataset.train.images[0, 0].tolist() == [np.float32(i) / np.float32(255) for i in range(5)]
-    assert dataset.test.labels.tolist() == [0, 1, 2, 3]
+    assert dataset.train.inputs.shape == (6, 5, 5)
+    assert dataset.train.inputs[0, 0].tolist() == [np.float32(i) / np.float32(255) for i in range(5)]
+    assert dataset.test.targets.tolist() == [0, 1, 2, 3]
 
 
 def test_folder_below_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,10 +80,10 @@ def test_folder_below_the_data_folder(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_mnist(mnist_folder: Path) -> None:
     mnist = load_folder(mnist_folder)
-    assert mnist.train.images.shape == (10000, 28, 28)
-    assert mnist.test.images.shape == (10000, 28, 28)
-    assert mnist.test.images.max() == 1
-    assert mnist.test.labels[:10].tolist() == [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]
+    assert mnist.train.inputs.shape == (10000, 28, 28)
+    assert mnist.test.inputs.shape == (10000, 28, 28)
+    assert mnist.test.inputs.max() == 1
+    assert mnist.test.targets[:10].tolist() == [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def test_train_and_test_must_agree_in_size(tmp_path: Path) -> None:
 
 
 def test_first() -> None:
-    split = Split(np.zeros((3, 2, 2), np.float32), np.zeros(3, np.uint8))
+    split = Dataset(np.zeros((3, 2, 2), np.float32), np.zeros(3, np.uint8))
     assert split.first(None) is split
-    assert len(split.first(2).images) == len(split.first(2).labels) == 2
+    assert len(split.first(2).inputs) == len(split.first(2).targets) == 2
     with pytest.raises(DataError, match="E508"):
         split.first(4)

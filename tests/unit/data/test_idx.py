@@ -74,7 +74,7 @@ def fails(path: Path, code: str, *phrases: str) -> None:
         read_idx(path)
     message = str(caught.value)
     assert message.startswith(f"DataError [{code}] {path}: "), message
-    assert f"#{code}" in message
+    assert f"explain-error {code}" in message
     assert "try: " in message
     for phrase in phrases:
         assert phrase in message

@@ -8,20 +8,60 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.nn import fit, initialise
-from pullback.nn.models import NAMES, lenet_by_hand, network
+from pullback.nn import fit, sgd
+from pullback.nn.models import NAMES, lenet_by_hand, recipe, zhang
 
 Values = np.ndarray[Any, Any]
 
 
+def module(name: str) -> Any:
+    return {"zhang": zhang, "lenet": lenet}[name]
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_the_description_of_a_network(name: str) -> None:
-    found = network(name)
+def test_the_recipe_of_a_network(name: str) -> None:
+    found = recipe(name)
     assert found.name == name
-    assert tuple(found.shapes) == found.parameters._fields  # type: ignore[attr-defined]
-    assert set(found.fans) < set(found.shapes)
+    assert tuple(module(name).SHAPES) == found.start()._fields
+    assert set(module(name).FANS) < set(module(name).SHAPES)
     assert found.batch >= 1
-    assert found.chunk >= 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_uniform_start(name: str, dtype: Any) -> None:
+    parameters = recipe(name).start("uniform", seed=3, dtype=dtype)
+    for field, shape in module(name).SHAPES.items():
+        array = getattr(parameters, field)
+        assert array.shape == shape
+        assert array.dtype == dtype
+        fans = module(name).FANS.get(field)
+        if fans is None:
+            assert not array.any()
+        else:
+            assert fans[0] == int(np.prod(shape[1:]))
+            bound = np.sqrt(6 / sum(fans))
+            assert np.abs(array).max() <= bound
+            assert np.abs(array).max() > 0.9 * bound
+            assert abs(array.mean()) < 4 * bound / np.sqrt(array.size)
+
+
+def test_seeds() -> None:
+    one, same, other = (zhang.start(seed=seed).k1 for seed in (1, 1, 2))
+    assert np.array_equal(one, same)
+    assert not np.array_equal(one, other)
+
+
+def test_element_types_draw_the_same_numbers() -> None:
+    single, double = (zhang.start(dtype=dtype).fc for dtype in (np.float32, np.float64))
+    assert np.array_equal(single, double.astype(np.float32))
+
+
+def test_a23_constants() -> None:
+    parameters = zhang.start("constant", dtype=np.float64)
+    expected = {"k1": 1 / 25, "b1": 1 / 6, "k2": 1 / 150, "b2": 1 / 12, "fc": 1 / 192, "b": 1 / 10}
+    for name, value in expected.items():
+        assert np.unique(getattr(parameters, name)).tolist() == [value]
 
 
 def images_and_labels(count: int) -> tuple[Values, Values]:
@@ -32,7 +72,7 @@ def images_and_labels(count: int) -> tuple[Values, Values]:
 def start() -> lenet_by_hand.Parameters:
     """Parameters in float64 with biases that are not zero, so that nothing is left out by symmetry."""
     random = np.random.default_rng(1)
-    parameters = initialise(lenet_by_hand.NETWORK, seed=2, dtype=np.float64)
+    parameters = lenet_by_hand.start(seed=2, dtype=np.float64)
     return type(parameters)(*(p + 0.01 * random.standard_normal(p.shape) for p in parameters))
 
 
@@ -92,6 +132,7 @@ def test_lenet_learns_a_handful_of_images() -> None:
     images, labels = images_and_labels(20)
     for image, label in zip(images, labels, strict=True):
         image[4 + 2 * label : 6 + 2 * label] += 2
-    parameters = initialise(lenet_by_hand.NETWORK, seed=1)
-    history = fit(lenet_by_hand.NETWORK, parameters, images.astype(np.float32), labels, epochs=12, batch=10, rate=0.05)
-    assert history.losses[-1] < history.losses[0] / 2
+    data = images.astype(np.float32), labels
+    begin = {"parameters": lenet_by_hand.start(seed=1), "optimiser": sgd(0.05)}
+    losses = fit(lenet_by_hand.batch_loss, data, **begin, epochs=12, batch=10, progress=False).history.losses
+    assert losses[-1] < losses[0] / 2

@@ -35,3 +35,11 @@ def test_steps_of_one_run_upwards_where_no_array_has_that_index() -> None:
 def test_a_window_of_most_of_the_axis_stays() -> None:
     text = "x = build i < 9 { sum v < 5 { [i >= v, v + 4 >= i] g[v] * k[i - v] } }"
     assert narrowed(f"f(g: f64[5], k: f64[5]) {{ {text} return x }}") == text
+
+
+def test_sums_inside_of_guards_and_functions_are_narrowed() -> None:
+    assert narrowed(
+        "f(x: f64[28], g: f64[24], k: f64[5]) { "
+        "x_bar = build i < 28 { 0.0 < x[i] ? exp(sum v < 24 { [i >= v, v + 4 >= i] g[v] * k[i - v] }) : 0.0 } "
+        "return x_bar }"
+    ) == "x_bar = build i < 28 { 0.0 < x[i] ? exp(sum v < 5 { [i >= v, v + 23 >= i] g[i - v] * k[v] }) : 0.0 }"

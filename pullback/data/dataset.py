@@ -1,0 +1,122 @@
+"""Data sets as values: inputs, targets, and what is done to samples when they are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback.data.order import Draws, permutation
+from pullback.data.transforms import Transform
+from pullback.errors import DataError
+
+__all__ = ["Dataset", "Splits"]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Samples with their targets.
+
+    Attributes:
+        inputs: (N, ...) an array, one mapped from a file, or anything with `shape` and `dtype` that gives an array for
+            a slice and for an array of indices, such as images that are decoded when they are read.
+        targets: (N, ...) the same; labels are integers of shape (N,).
+        name: for messages.
+        transforms: done to inputs when they are read, in their order.
+        classes: what the labels stand for, where that is known.
+
+    >>> from pullback import data
+    >>> digits = data.Dataset(np.zeros((10, 8, 8), np.float32), np.arange(10))
+    >>> len(digits), [len(part) for part in digits.split(0.8)]
+    (10, [8, 2])
+    """
+
+    inputs: Any
+    targets: Any
+    name: str = "data"
+    transforms: tuple[Transform, ...] = ()
+    classes: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.inputs) != len(self.targets):
+            raise DataError(
+                "E507",
+                f"{self.name}: {len(self.inputs)} inputs and {len(self.targets)} targets",
+                remedy="one target for each input",
+            )
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __repr__(self) -> str:
+        parts = (f"{what} {x.dtype}{list(x.shape)}" for what, x in (("inputs", self.inputs), ("targets", self.targets)))
+        return f"Dataset({self.name}: {', '.join(parts)})"
+
+    def batch(self, samples: Any, seed: int = 0, epoch: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The inputs and targets of some samples.
+
+        Args:
+            samples: an array of indices, or a slice.
+            seed: what transformations draw follows from it,
+            epoch: from this, and from the sample.
+        Returns:
+            Inputs (B, ...) as they are after the transformations, and targets.
+        """
+        inputs, targets = np.asarray(self.inputs[samples]), np.asarray(self.targets[samples])
+        if self.transforms:
+            numbers = np.arange(len(self))[samples]
+            for place, transform in enumerate(self.transforms):
+                inputs = transform(inputs, Draws((seed, epoch, place), numbers))
+        return inputs, targets
+
+    def transformed(self, *transforms: Transform) -> Dataset:
+        """The same samples, with more done to them when they are read."""
+        return replace(self, transforms=(*self.transforms, *transforms))
+
+    def first(self, count: int | None) -> Dataset:
+        """The first `count` samples, all of them for None.
+
+        Raises:
+            DataError: [E508] there are fewer.
+        """
+        if count is None:
+            return self
+        if count > len(self):
+            raise DataError(
+                "E508",
+                f"{count} samples were asked for and {self.name} has {len(self)}",
+                remedy=f"at most {len(self)}, or leave the number out to use all",
+            )
+        return self._part(slice(count))
+
+    def split(self, share: float, seed: int | None = None) -> tuple[Dataset, Dataset]:
+        """Two data sets that share the samples: `share` of them, and the others.
+
+        Args:
+            share: from 0 to 1; none of the two is left empty where there are two samples.
+            seed: of a random choice; without one, the first ones and the last ones.
+        """
+        cut = min(max(1, round(share * len(self))), max(1, len(self) - 1))
+        if seed is None:
+            return self._part(slice(cut)), self._part(slice(cut, None))
+        order = permutation(len(self), seed)
+        return self._part(np.sort(order[:cut])), self._part(np.sort(order[cut:]))
+
+    def _part(self, samples: Any) -> Dataset:
+        return replace(self, inputs=self.inputs[samples], targets=self.targets[samples])
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """A data set in two parts: one to train on, one to measure by."""
+
+    name: str
+    train: Dataset
+    test: Dataset
+
+    def transformed(self, *transforms: Transform) -> Splits:
+        """The same, with more done to the samples of both parts when they are read."""
+        return replace(self, train=self.train.transformed(*transforms), test=self.test.transformed(*transforms))
+

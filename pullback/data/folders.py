@@ -1,0 +1,265 @@
+"""Folders of NumPy files, of CIFAR's binary files, and of images by class. Nothing is read before it is needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback.data.dataset import Dataset, Splits
+from pullback.data.transforms import scale
+from pullback.errors import DataError
+
+__all__ = ["ImageFiles", "load_arrays", "load_cifar", "load_image_splits", "load_images", "splits"]
+
+SIDE = 32  # of CIFAR's images
+KINDS = {"inputs": ("inputs", "images", "x"), "targets": ("targets", "labels", "y")}
+IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".webp", ".tif", ".tiff"}
+LAYOUT = "train/CLASS/*.png and test/CLASS/*.png, with the same classes"
+
+
+def splits(folder: Path, train: Dataset, test: Dataset) -> Splits:
+    """Two parts as one data set, named after the folder.
+
+    Raises:
+        DataError: [E507] their samples differ in size.
+    """
+    if train.inputs.shape[1:] != test.inputs.shape[1:]:
+        raise DataError(
+            "E507",
+            f"{folder}: training and test images differ in size",
+            facts=(f"training: {train.inputs.shape[1:]}", f"test: {test.inputs.shape[1:]}"),
+            remedy="put one data set in one folder",
+        )
+    return Splits(folder.resolve().name, train, test)
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first of some names, as text."""
+    return ", ".join([*names[:6], *(["…"] if len(names) > 6 else [])]) or "nothing"
+
+
+def _incomplete(folder: Path, missing: str, remedy: str) -> DataError:
+    present = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    return DataError(
+        "E507", f"{folder}: no {missing}", facts=(f"the folder holds: {listed(present)}",), remedy=remedy
+    )
+
+
+# NumPy files ------------------------------------------------------------------------------------------------------
+
+
+def load_arrays(folder: str | os.PathLike[str]) -> Splits:
+    """Read a folder of NumPy files: `train-inputs.npy`, `train-targets.npy`, `test-inputs.npy`, `test-targets.npy`.
+
+    `images` and `labels`, or `x` and `y`, are as good as `inputs` and `targets`, and `_` as `-`. Files in .npy are
+    mapped into memory, and read where samples are used. `train.npz` and `test.npz` may hold the arrays under these
+    names instead.
+
+    Raises:
+        DataError: [E507] a file is missing, or inputs and targets differ in number; [E503] one is damaged.
+    """
+    folder = Path(folder)
+    return splits(folder, *(_arrays(folder, part) for part in ("train", "test")))
+
+
+def _arrays(folder: Path, part: str) -> Dataset:
+    archive = folder / f"{part}.npz"
+    held = _opened(archive) if archive.is_file() else None
+    found = []
+    for kind, words in KINDS.items():
+        if held is not None:
+            array = next((held[w] for w in words if w in held), None)
+        else:
+            names = [folder / f"{part}{mark}{w}.npy" for w in words for mark in "-_"]
+            array = next((_opened(name) for name in names if name.is_file()), None)
+        if array is None:
+            place = f"array `{kind}` in {archive.name}" if held is not None else f"{part}-{kind}.npy"
+            raise _incomplete(folder, place, "train-inputs.npy, train-targets.npy, test-inputs.npy, test-targets.npy")
+        found.append(array)
+    inputs, targets = found
+    return Dataset(inputs, targets, folder.resolve().name)
+
+
+def _opened(path: Path) -> Any:
+    try:
+        return np.load(path, mmap_mode="r" if path.suffix == ".npy" else None, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(
+            "E503", f"{path}: not a NumPy file, or damaged", facts=(str(error),), remedy="write it again with `np.save`"
+        ) from error
+
+
+# CIFAR ------------------------------------------------------------------------------------------------------------
+
+
+def load_cifar(folder: str | os.PathLike[str]) -> Splits:
+    """Read the binary version of CIFAR-10 (`data_batch_1.bin` … `data_batch_5.bin`, `test_batch.bin`) or CIFAR-100.
+
+    CIFAR-100 is `train.bin` and `test.bin`; its fine labels are taken. Images are bytes of shape (N, 3, 32, 32), and
+    float32 from 0 to 1 when they are read.
+
+    Raises:
+        DataError: [E507] a file is missing; [E503] one does not hold whole records.
+    """
+    folder = Path(folder)
+    hundred = any((folder / name).exists() for name in ("train.bin", "test.bin"))
+    train = ["train.bin"] if hundred else [f"data_batch_{k}.bin" for k in range(1, 6)]
+    test = ["test.bin"] if hundred else ["test_batch.bin"]
+    missing = [name for name in train + test if not (folder / name).is_file()]
+    if missing:
+        raise _incomplete(folder, listed(missing), "the binary version of CIFAR-10 or CIFAR-100, unpacked")
+    return splits(folder, *(_cifar(folder, names, 2 if hundred else 1) for names in (train, test)))
+
+
+def _cifar(folder: Path, names: Sequence[str], labels: int) -> Dataset:
+    length = labels + 3 * SIDE * SIDE
+    parts = []
+    for path in (folder / name for name in names):
+        size = path.stat().st_size
+        if size == 0 or size % length:
+            raise DataError(
+                "E503",
+                f"{path}: {size} bytes are no whole number of records",
+                facts=(f"a record is {labels} + 3 × {SIDE} × {SIDE} = {length} bytes",),
+                remedy="copy or unpack the file again",
+            )
+        parts.append(np.memmap(path, np.uint8, "r").reshape(-1, length))
+    records = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    images = records[:, labels:].reshape(-1, 3, SIDE, SIDE)
+    return Dataset(images, records[:, labels - 1], folder.resolve().name, (scale(),))
+
+
+# Images -----------------------------------------------------------------------------------------------------------
+
+
+class ImageFiles:
+    """Images as an array that is decoded when it is read: (N, channels, rows, columns), bytes.
+
+    Args:
+        paths: the files.
+        size: rows and columns; images of another size are resized.
+        colour: three channels, or one.
+    """
+
+    dtype = np.dtype(np.uint8)
+
+    def __init__(self, paths: Sequence[Path], size: tuple[int, int], colour: bool = True) -> None:
+        self.paths = tuple(paths)
+        self.size = size
+        self.colour = colour
+        self.shape = (len(self.paths), 3 if colour else 1, *size)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, samples: Any) -> Any:
+        """The images of an array of indices, decoded; for a slice, as yet undecoded ones."""
+        if isinstance(samples, slice):
+            return ImageFiles(self.paths[samples], self.size, self.colour)
+        chosen = np.arange(len(self))[samples]
+        return np.stack([self._decoded(self.paths[k]) for k in chosen])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        whole: NDArray[Any] = self[np.arange(len(self))]
+        return whole if dtype is None else whole.astype(dtype)
+
+    def _decoded(self, path: Path) -> NDArray[np.uint8]:
+        pillow = _pillow()
+        try:
+            with pillow.open(path) as file:
+                image = file.convert("RGB" if self.colour else "L")
+                if image.size != self.size[::-1]:
+                    image = image.resize(self.size[::-1], pillow.Resampling.BILINEAR)
+                pixels = np.asarray(image)
+        except OSError as error:
+            raise DataError(
+                "E503", f"{path}: not an image, or damaged", facts=(str(error),), remedy="remove it or replace it"
+            ) from error
+        return pixels.transpose(2, 0, 1) if self.colour else pixels[None]
+
+
+def load_images(
+    folder: str | os.PathLike[str], size: int | tuple[int, int] | None = None, *, colour: bool = True
+) -> Dataset:
+    """Images in a folder for each class; the classes in the order of their names.
+
+    Args:
+        folder: holds `CLASS/*.png`, or files of other formats that Pillow reads.
+        size: rows and columns to resize to; without it, the size of the first image.
+        colour: three channels, or one.
+    Returns:
+        Inputs (N, channels, rows, columns), decoded when they are read and then float32 from 0 to 1; labels (N,).
+    Raises:
+        DataError: [E506] Pillow is not installed, [E507] there are no class folders, or one is empty; when they are
+            read, [E503] a file is no image.
+    """
+    folder = Path(folder)
+    classes = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    if not classes:
+        raise _incomplete(folder, "folders of classes", LAYOUT)
+    paths: list[Path] = []
+    labels: list[int] = []
+    for number, name in enumerate(classes):
+        own = sorted(path for path in (folder / name).iterdir() if path.suffix.lower() in IMAGES)
+        if not own:
+            raise _incomplete(folder / name, "images", f"files such as {name}/1.png")
+        paths += own
+        labels += [number] * len(own)
+    side = (size, size) if isinstance(size, int) else size or _size(paths[0])
+    kind = np.uint8 if len(classes) <= 256 else np.int32
+    images = ImageFiles(paths, side, colour)
+    return Dataset(images, np.array(labels, kind), folder.resolve().name, (scale(),), tuple(classes))
+
+
+def load_image_splits(
+    folder: str | os.PathLike[str], size: int | tuple[int, int] | None = None, *, colour: bool = True
+) -> Splits:
+    """Images in `train/CLASS/` and `test/CLASS/` of a folder (`load_images`), in the size of the first one.
+
+    Raises:
+        DataError: [E507] one of the folders is missing, or their classes differ.
+    """
+    folder = Path(folder)
+    for part in ("train", "test"):
+        if not (folder / part).is_dir():
+            raise _incomplete(folder, f"folder `{part}`", LAYOUT)
+    train = load_images(folder / "train", size, colour=colour)
+    test = load_images(folder / "test", train.inputs.size, colour=colour)
+    if train.classes != test.classes:
+        different = sorted(set(train.classes or ()) ^ set(test.classes or ()))
+        raise DataError(
+            "E507",
+            f"{folder}: train and test have different classes",
+            facts=(f"in one of them only: {listed(different)}",),
+            remedy=LAYOUT,
+        )
+    return splits(folder, train, test)
+
+
+def _size(path: Path) -> tuple[int, int]:
+    try:
+        with _pillow().open(path) as image:
+            width, height = image.size
+    except OSError as error:
+        raise DataError(
+            "E503", f"{path}: not an image, or damaged", facts=(str(error),), remedy="remove it or replace it"
+        ) from error
+    return height, width
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise DataError(
+            "E506",
+            "image folders: Pillow, which reads images, is not installed",
+            facts=(str(error),),
+            remedy="pip install 'pullback[images]'",
+        ) from error
+    return Image

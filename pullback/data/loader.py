@@ -1,0 +1,197 @@
+"""Batches in their order, stacked for one call, and loaded while the call before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+import pullback.lang.complex  # noqa: F401  says what trees are to know of complex arrays
+from pullback.data.dataset import Dataset
+from pullback.data.order import permutation
+from pullback.errors import DataError, UsageError
+from pullback.lang import tree
+
+__all__ = ["Batches", "Samples", "Stream", "ahead"]
+
+T = TypeVar("T")
+Request = tuple[int, int, int]  # the epoch, its first batch, how many
+ORDER = 1 << 32  # the place among the counters of random numbers where transformations have theirs
+
+
+class Batches(Protocol):
+    """Where batches come from.
+
+    Attributes:
+        name: for messages.
+        steps: batches in an epoch; None where that is not known before it ends.
+        whole: how many of them are of one size.
+        items: samples in such a batch, 0 where that is not known.
+    """
+
+    name: str
+    steps: int | None
+    whole: int | None
+    items: int
+
+    def stacked(self, epoch: int, first: int, count: int) -> Any:
+        """`count` batches of an epoch from the one numbered `first`: a tree of arrays (count, B, ...)."""
+
+
+class Samples:
+    """Batches of a data set, or of a tree of arrays with one first extent.
+
+    Args:
+        data: a Dataset, or arrays.
+        batch: samples in a batch; all of them where there are fewer.
+        seed: of the order and of what transformations draw.
+        shuffle: whether every epoch has an order of its own.
+        remainder: whether the last, smaller batch of an epoch is left out ("drop") or not ("keep").
+    Raises:
+        DataError: [E512] there are no samples, or arrays differ in how many they have.
+    """
+
+    def __init__(
+        self, data: Any, batch: int, *, seed: int = 0, shuffle: bool = True, remainder: str = "drop"
+    ) -> None:
+        self.data = data
+        self.name = data.name if isinstance(data, Dataset) else "data"
+        self.count = len(data) if isinstance(data, Dataset) else _extent(data)
+        if not self.count:
+            raise DataError("E512", f"{self.name}: no samples", remedy="at least one")
+        self.items = min(batch, self.count)
+        self.seed = seed
+        self.shuffle = shuffle
+        whole = self.count // self.items
+        self.whole: int | None = whole
+        self.steps: int | None = whole + (remainder == "keep" and self.count % self.items > 0)
+        self._order: tuple[int, NDArray[np.intp]] | None = None
+
+    def stacked(self, epoch: int, first: int, count: int) -> Any:
+        """`count` batches of an epoch from the one numbered `first`."""
+        start, end = first * self.items, min((first + count) * self.items, self.count)
+        samples = self.samples(epoch, start, end)
+        size = (end - start) // count
+        return tree.map_leaves(lambda x: _contiguous(x).reshape(count, size, *x.shape[1:]), self._read(samples, epoch))
+
+    def samples(self, epoch: int, start: int, end: int) -> Any:
+        """Which samples are from the place `start` to `end` in the order of an epoch."""
+        if not self.shuffle:
+            return slice(start, end)
+        if self._order is None or self._order[0] != epoch:
+            self._order = epoch, permutation(self.count, self.seed, epoch, ORDER)
+        return self._order[1][start:end]
+
+    def _read(self, samples: Any, epoch: int) -> Any:
+        if isinstance(self.data, Dataset):
+            return self.data.batch(samples, self.seed, epoch)
+        return tree.map_leaves(lambda x: np.asarray(x[samples]), self.data)
+
+
+def _contiguous(x: NDArray[Any]) -> NDArray[Any]:
+    return x if x.flags.c_contiguous else np.ascontiguousarray(x)
+
+
+def _extent(data: Any) -> int:
+    """The first extent of all arrays of a tree."""
+    leaves, structure = tree.flatten(data)
+    counts = {path: len(x) for path, x in zip(tree.leaf_paths(structure, "data"), leaves, strict=True)}
+    if len(set(counts.values())) > 1:
+        raise DataError(
+            "E512",
+            "the arrays of the data differ in how many samples they have",
+            facts=tuple(f"{path} : {count}" for path, count in counts.items()),
+            remedy="arrays with one first extent",
+        )
+    return next(iter(counts.values()), 0)
+
+
+class Stream:
+    """Batches that an iterable of the user gives, an epoch at a time.
+
+    Args:
+        batches: gives trees of arrays; for more than one epoch it is asked for a new iterator each time.
+    """
+
+    def __init__(self, batches: Iterable[Any]) -> None:
+        self.batches = batches
+        self.name = type(batches).__name__
+        self.steps: int | None = None
+        self.whole: int | None = None
+        self.items = 0
+        self._iterator: Iterator[Any] | None = None
+        self._at = (0, 0)
+        self._last: Any = None
+
+    def stacked(self, epoch: int, first: int, count: int) -> Any:
+        """The next batch, stacked alone; None where the epoch has ended."""
+        if self._iterator is None or self._at[0] != epoch or self._at[1] > first + 1:
+            self._start(epoch)
+        assert self._iterator is not None
+        while self._at[1] <= first:
+            self._last = next(self._iterator, None)
+            self._at = (epoch, self._at[1] + 1)
+            if self._last is None:
+                if self._at[1] == 1:
+                    raise DataError("E512", f"{self.name}: no batches in epoch {epoch + 1}", remedy=self._remedy())
+                return None
+        return tree.map_leaves(lambda x: np.asarray(x)[None], self._last)
+
+    def _start(self, epoch: int) -> None:
+        again = iter(self.batches)
+        if again is self._iterator or (again is self.batches and epoch > 0):
+            raise DataError("E512", f"{self.name}: no batches in epoch {epoch + 1}", remedy=self._remedy())
+        self._iterator, self._at = again, (epoch, 0)
+
+    def _remedy(self) -> str:
+        return "a list of batches, or an object whose __iter__ starts again; a generator serves one epoch"
+
+
+def batches_of(data: Any, batch: int | None, **order: Any) -> Batches:
+    """Batches of whatever holds them: a data set, a tree of arrays, or an iterable of batches.
+
+    Raises:
+        UsageError: [E518] the size of a batch is asked for of an iterable that gives batches, or none is.
+    """
+    if isinstance(data, Dataset) or _is_arrays(data):
+        if batch is not None and batch < 1:
+            raise UsageError("E518", f"batch={batch}", remedy="the number of samples in a batch, at least 1")
+        return Samples(data, batch or 32, **order)
+    if batch is not None:
+        raise UsageError(
+            "E518",
+            f"batch={batch} for {type(data).__name__}, which gives batches itself",
+            remedy="leave `batch` out, or pass arrays",
+        )
+    return Stream(data)
+
+
+def _is_arrays(data: Any) -> bool:
+    """Whether it is a tree of arrays, as opposed to something that gives batches."""
+    if isinstance(data, list) or (tree.open_node(data) is None and not hasattr(data, "shape")):
+        return False
+    return all(hasattr(leaf, "shape") for leaf in tree.flatten(data)[0])
+
+
+def ahead(load: Callable[..., T], requests: Iterable[Request]) -> Generator[tuple[Request, T], None, None]:
+    """What `load` gives for each request, loaded by a thread while the one before it is used.
+
+    Errors appear where what could not be loaded would have come. One thing is loaded ahead, no more.
+    """
+    with ThreadPoolExecutor(1, "pullback-load") as pool:
+        waiting: tuple[Request, Future[T]] | None = None
+        following: tuple[Request, Future[T]] | None = None
+        try:
+            for request in requests:
+                following = request, pool.submit(load, *request)
+                if waiting is not None:
+                    yield waiting[0], waiting[1].result()
+                waiting = following
+            if waiting is not None:
+                yield waiting[0], waiting[1].result()
+        finally:
+            if following is not None:
+                following[1].cancel()

@@ -1,0 +1,78 @@
+"""Random numbers that depend on what they are for, and on nothing else: the seed, the epoch, the sample.
+
+A counter-based hash (the finaliser of SplitMix64; Steele, Lea and Flood, Fast splittable pseudorandom number
+generators, OOPSLA 2014) gives 64 bits for each combination. So the order of an epoch and what a transformation draws
+for a sample are the same for every batch size, every thread that loads and every version of NumPy, and a run that is
+resumed goes on with the numbers it would have had.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Draws", "permutation", "random_bits"]
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def random_bits(*counters: ArrayLike) -> NDArray[np.uint64]:
+    """64 random bits for each combination of counters, which broadcast; integers from 0 up.
+
+    >>> from pullback.data.order import random_bits
+    >>> [hex(x) for x in random_bits(0, [0, 1])]
+    ['0xa706dd2f4d197e6f', '0x8b4fda8c892b50e']
+    """
+    state: NDArray[np.uint64] = np.zeros((), np.uint64)
+    with np.errstate(over="ignore"):
+        for counter in counters:
+            state = _mixed((state ^ np.asarray(counter).astype(np.uint64)) + GOLDEN)
+    return state
+
+
+def _mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: NDArray[np.uint64] = z ^ (z >> np.uint64(31))
+    return mixed
+
+
+def permutation(count: int, *counters: int) -> NDArray[np.intp]:
+    """The numbers below `count` in a random order that follows from the counters.
+
+    Cost:
+        A sort of `count` numbers.
+
+    >>> from pullback.data.order import permutation
+    >>> sorted(permutation(5, 0, 1).tolist())
+    [0, 1, 2, 3, 4]
+    """
+    return np.argsort(random_bits(*counters, np.arange(count)), kind="stable")
+
+
+class Draws:
+    """What a transformation draws: numbers of their own for each sample.
+
+    Args:
+        counters: what they follow from besides the sample: the seed, the epoch, the place of the transformation.
+        samples: (B,) the samples' numbers in their data set.
+    """
+
+    def __init__(self, counters: tuple[int, ...], samples: NDArray[np.intp]) -> None:
+        self._counters = counters
+        self._samples = samples
+        self._drawn = 0
+
+    def integers(self, high: int) -> NDArray[np.int64]:
+        """(B,) integers from 0 to high - 1, new ones at every call."""
+        self._drawn += 1
+        bits = random_bits(*self._counters, self._drawn, self._samples) >> np.uint64(32)
+        return ((bits * np.uint64(high)) >> np.uint64(32)).astype(np.int64)
+
+    def uniform(self) -> NDArray[np.float64]:
+        """(B,) numbers from 0 up to 1, new ones at every call."""
+        self._drawn += 1
+        bits: NDArray[Any] = random_bits(*self._counters, self._drawn, self._samples) >> np.uint64(11)
+        return bits * 2.0**-53

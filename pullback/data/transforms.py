@@ -1,0 +1,77 @@
+"""What is done to samples when they are read: crops and flips with numbers of their own, scaling and mean subtraction.
+
+A transformation is a function of the inputs of some samples, (B, ...), and of `Draws`; it gives new inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pullback.data.order import Draws
+
+__all__ = ["Transform", "normalise", "random_crop", "random_flip", "scale", "subtract"]
+
+Transform = Callable[[NDArray[Any], Draws], NDArray[Any]]
+
+
+def scale(divisor: float = 255.0) -> Transform:
+    """Inputs as float32, divided by a number: bytes from 0 to 1.
+
+    >>> from pullback import data
+    >>> data.Dataset(np.array([[51]], np.uint8), np.array([0])).transformed(data.scale()).batch([0])[0].tolist()
+    [[0.20000000298023224]]
+    """
+    by = np.float32(divisor)
+    return lambda inputs, draws: inputs.astype(np.float32) / by
+
+
+def subtract(mean: ArrayLike) -> Transform:
+    """Inputs less a mean, which broadcasts against one sample: that of all images, or of each channel as (C, 1, 1)."""
+    less = np.asarray(mean, np.float32)
+    return lambda inputs, draws: inputs - less
+
+
+def normalise(mean: ArrayLike, deviation: ArrayLike) -> Transform:
+    """(inputs - mean) / deviation, both of which broadcast against one sample."""
+    less, over = np.asarray(mean, np.float32), np.asarray(deviation, np.float32)
+    return lambda inputs, draws: (inputs - less) / over
+
+
+def random_flip(probability: float = 0.5) -> Transform:
+    """Some samples mirrored along their last axis: left and right changed."""
+
+    def flip(inputs: NDArray[Any], draws: Draws) -> NDArray[Any]:
+        chosen = draws.uniform() < probability
+        return np.where(chosen.reshape(-1, *[1] * (inputs.ndim - 1)), inputs[..., ::-1], inputs)
+
+    return flip
+
+
+def random_crop(size: int | tuple[int, int], padding: int = 0) -> Transform:
+    """A window of each image, at a place of its own.
+
+    Args:
+        size: rows and columns of the window, one number for both alike.
+        padding: zeros put around the image first, on every side.
+    Returns:
+        A transformation of (B, ..., rows, columns).
+    """
+    height, width = (size, size) if isinstance(size, int) else size
+
+    def crop(inputs: NDArray[Any], draws: Draws) -> NDArray[Any]:
+        around = [(0, 0)] * (inputs.ndim - 2) + [(padding, padding)] * 2
+        padded = np.pad(inputs, around) if padding else inputs
+        rows, columns = (n - k + 1 for n, k in zip(padded.shape[-2:], (height, width)))
+        if rows < 1 or columns < 1:
+            raise ValueError(f"a window of {height} × {width} in an image of {padded.shape[-2]} × {padded.shape[-1]}")
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (height, width), (-2, -1))
+        first, second = draws.integers(rows), draws.integers(columns)
+        # the axes between the first and the windows' places stay whole
+        inner = np.moveaxis(windows, (-4, -3), (1, 2))
+        return np.ascontiguousarray(inner[np.arange(len(inputs)), first, second])
+
+    return crop

@@ -1,0 +1,197 @@
+"""The method of Broyden, Fletcher, Goldfarb and Shanno with limited memory, on all data at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+import pullback as pb
+from pullback import Array
+from pullback.errors import DTypeError
+from pullback.lang.elementwise import convert
+from pullback.nn.settings import check_number, check_whole
+from pullback.source import user_position
+
+__all__ = ["Minimum", "lbfgs"]
+
+DECREASE: Final = 1e-4  # c₁ of Wolfe's conditions
+CURVATURE: Final = 0.9  # c₂
+INSIDE: Final = 0.1  # of a bracket, how far from its ends the next length is at least
+Loss = Callable[[Array], Array]
+
+
+class Minimum(NamedTuple):
+    """Where `lbfgs` ended."""
+
+    parameters: Any
+    value: Array
+    slope: Array  # the largest partial derivative, as a magnitude
+    steps: Array
+
+
+class _Memory(NamedTuple):
+    """The last changes of the point (s) and of the gradient (y), one a row, with 1 / s·y; rows of 0 are empty."""
+
+    s: Array
+    y: Array
+    inverse: Array
+    changes: Array  # how many there were
+    scale: Array  # s·y / y·y of the last one
+
+
+class _Trial(NamedTuple):
+    """A length along the direction, with the value, its derivative by the length, and the gradient there."""
+
+    length: Array
+    value: Array
+    along: Array
+    gradient: Array
+
+
+def lbfgs(
+    loss: Callable[..., Any], parameters: Any, *args: Any, steps: int = 100, history: int = 10, tolerance: float = 1e-6
+) -> Minimum:
+    """The parameters for which the loss is smallest, near those given: for losses of all data, without noise.
+
+    Directions are those of Nocedal (1980), two loops over the last changes (Nocedal and Wright 2006, algorithm 7.4);
+    lengths fulfil the strong conditions of Wolfe (eq. 3.7), found in a bracket by cubic interpolation (eq. 3.59).
+
+    Args:
+        loss: loss(parameters, *args) gives one number.
+        parameters: where to begin: an array or a tree.
+        args: further arguments of the loss.
+        steps: at most.
+        history: how many changes are kept.
+        tolerance: as large the largest partial derivative may be in the end.
+    Returns:
+        `parameters`, a tree like those given; `value` of the loss; `slope`, the largest partial derivative; `steps`
+        that were taken.
+    Raises:
+        DTypeError: [E121] parameters that are not floating-point.
+    Cost:
+        A step is a value with gradient for each length tried, mostly one, and 8 · history · n operations for n
+        parameters; 2 · history · n numbers are kept.
+
+    >>> from pullback import nn
+    >>> @pb.function
+    ... def lowest(p):
+    ...     return nn.lbfgs(lambda p: (1 - p["x"]) ** 2 + 100 * (p["y"] - p["x"] ** 2) ** 2, p)
+    >>> found = lowest({"x": -1.2, "y": 1.0})
+    >>> found.parameters["x"].round(5).item(), bool(found.slope <= 1e-6)
+    (1.0, True)
+    """
+    check_whole(lbfgs, "steps", steps)
+    check_whole(lbfgs, "history", history)
+    check_number(lbfgs, "tolerance", tolerance)
+    start, back = pb.ravel(parameters)
+    if not start.settled.is_floating:
+        raise DTypeError("E121", "lbfgs: the parameters are not floating-point", position=user_position())
+
+    def value_of(v: Array) -> Array:
+        return loss(back(v), *args)  # type: ignore[no-any-return]
+
+    both = pb.value_and_grad(value_of)
+
+    def going(state: Any) -> Any:
+        _, _, gradient, _, _, stuck = state
+        return ~(pb.max(pb.abs(gradient)) <= tolerance) & ~stuck
+
+    def step(state: Any) -> Any:
+        x, value, gradient, memory, taken, _ = state
+        ahead = _direction(memory, gradient)
+        found, good = _search(both, x, _Trial(0.0 * value, value, pb.vecdot(ahead, gradient), gradient), ahead)
+        after = _remember(memory, found.length * ahead, found.gradient - gradient)
+        return x + found.length * ahead, found.value, found.gradient, after, taken + 1, ~good
+
+    value, gradient = both(start)
+    none = pb.zeros((history, start.shape[0]), dtype=start.dtype)
+    memory = _Memory(none, none, pb.zeros(history, dtype=start.dtype), pb.asarray(0), pb.ones((), dtype=start.dtype))
+    first = (start, value, gradient, memory, pb.asarray(0), value != value)
+    (x, value, gradient, _, taken, _), _ = pb.while_loop(going, step, first, max_trips=steps, at_limit="report")
+    return Minimum(back(x), value, pb.max(pb.abs(gradient)), taken)
+
+
+def _direction(memory: _Memory, gradient: Array) -> Array:
+    """-H g, H being the inverse of the Hessian that the changes tell of; -g / ‖g‖ at first."""
+    rows = memory.s.shape[0]
+
+    def newest(k: Any) -> Any:
+        return (memory.changes - 1 - k) % rows
+
+    def backward(q: Array, k: Any) -> tuple[Array, Array]:
+        row = newest(k)
+        a = memory.inverse[row] * pb.vecdot(memory.s[row], q)
+        return q - a * memory.y[row], a
+
+    def forward(r: Array, k: Any) -> Any:
+        row = newest(rows - 1 - k)
+        return r + memory.s[row] * (share[rows - 1 - k] - memory.inverse[row] * pb.vecdot(memory.y[row], r))
+
+    q, share = pb.scan(rows, gradient, backward)
+    scale = pb.where(memory.changes == 0, 1 / pb.sqrt(pb.vecdot(gradient, gradient)), memory.scale)
+    ahead = -pb.fold(rows, scale * q, forward)
+    falls: Array = pb.where(pb.vecdot(ahead, gradient) < 0, ahead, -scale * gradient)
+    return falls
+
+
+def _remember(memory: _Memory, s: Array, y: Array) -> _Memory:
+    """The memory with a change in the place of the oldest one, unless rounding is all there is of it."""
+    curvature, size = pb.vecdot(s, y), pb.vecdot(y, y)
+    usable = curvature > pb.finfo(s.dtype).eps * size
+    row = memory.changes % memory.s.shape[0]
+
+    def kept(new: Any, old: Any) -> Any:
+        return pb.where(usable, new, old)
+
+    return _Memory(
+        memory.s.set(row, kept(s, memory.s[row])),
+        memory.y.set(row, kept(y, memory.y[row])),
+        memory.inverse.set(row, kept(1 / pb.where(usable, curvature, 1.0), memory.inverse[row])),
+        memory.changes + convert(usable, "int64"),
+        kept(curvature / pb.where(usable, size, 1.0), memory.scale),
+    )
+
+
+def _search(
+    both: Callable[[Array], tuple[Array, Array]], x: Array, start: _Trial, ahead: Array, most: int = 25
+) -> tuple[_Trial, Array]:
+    """A length along `ahead` that fulfils Wolfe's strong conditions, or the best found; and whether it is above 0.
+
+    There is such a length between `low`, where the value has fallen enough and falls too steeply still, and `high`,
+    where it has not, or rises: the least of f(x + a d) - c₁ a f' lies between them.
+    """
+    slack = 4 * pb.finfo(x.dtype).eps * pb.abs(start.value)  # what rounding may hide
+
+    def going(state: Any) -> Any:
+        return ~state[3]
+
+    def trial(state: Any) -> Any:
+        low, high, length, _ = state
+        value, gradient = both(x + length * ahead)
+        here = _Trial(length, value, pb.vecdot(gradient, ahead), gradient)
+        fallen = here.value <= start.value + DECREASE * length * start.along + slack
+        done = fallen & (pb.abs(here.along) <= -CURVATURE * start.along)
+        is_low = done | (fallen & (here.along < 0))
+        low = _Trial(*(pb.where(is_low, new, old) for new, old in zip(here, low)))
+        high = tuple(pb.where(is_low, old, new) for new, old in zip(here[:3], high))
+        return low, high, _between(low, high), done
+
+    high = (start.length + np.inf, start.value, -start.along)
+    first = (start, high, start.length + 1, start.value != start.value)
+    (low, _, _, _), _ = pb.while_loop(going, trial, first, max_trips=most, at_limit="report")
+    return low, low.length > 0
+
+
+def _between(low: _Trial, high: tuple[Array, ...]) -> Array:
+    """The next length: where the cubic through both ends is least, kept off them; twice as far if there is no end."""
+    far, value, along = high
+    is_open = pb.isinf(far)
+    width = pb.where(is_open, 1.0, far - low.length)
+    d1 = low.along + along - 3 * (value - low.value) / width
+    d2 = pb.sqrt(pb.maximum(d1 * d1 - low.along * along, 0.0))
+    share = 1 - (along + d2 - d1) / (along - low.along + 2 * d2)
+    share = pb.where(pb.isfinite(share), pb.minimum(pb.maximum(share, INSIDE), 1 - INSIDE), 0.5)
+    length: Array = pb.where(is_open, 2 * pb.maximum(low.length, 1.0), low.length + share * width)
+    return length

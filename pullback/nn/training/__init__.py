@@ -1,0 +1,9 @@
+"""Training: `fit`, what it returns, and how it is saved, shown and stopped."""
+
+from pullback.nn.training.checkpoint import Checkpoints
+from pullback.nn.training.fit import evaluate, fit
+from pullback.nn.training.history import EarlyStop, History
+from pullback.nn.training.loop import Run
+from pullback.nn.training.report import Progress
+
+__all__ = ["Checkpoints", "EarlyStop", "History", "Progress", "Run", "evaluate", "fit"]

@@ -1,0 +1,159 @@
+"""`fit` and `evaluate`: what users call, and what it asks for put in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from pullback.data import Batches, Splits, batches_of
+from pullback.errors import UsageError
+from pullback.lang import tree
+from pullback.nn.training.checkpoint import Checkpoints, Folder
+from pullback.nn.training.history import EarlyStop
+from pullback.nn.training.loop import Run, Second, Training
+from pullback.nn.training.report import Progress
+from pullback.nn.training.step import Carry, Measure, Updates
+from pullback.nn.training.task import Task, task_of
+from pullback.runtime.modes import MemoryMode
+
+__all__ = ["evaluate", "fit"]
+
+
+def fit(
+    model: Any,
+    loss: Any,
+    data: Any = None,
+    *,
+    optimiser: Any,
+    epochs: int | None = None,
+    steps: int | None = None,
+    batch: int | None = None,
+    seed: int = 0,
+    parameters: Any = None,
+    state: Any = None,
+    evaluate: Any = None,
+    metrics: Sequence[Callable[..., Any]] = (),
+    save: str | Checkpoints | None = None,
+    resume: bool | None = None,
+    progress: bool | Callable[[Progress], None] = True,
+    early_stop: EarlyStop | int | None = None,
+    shuffle: bool = True,
+    remainder: Literal["drop", "keep"] = "drop",
+    memory: MemoryMode = "fastest",
+    memory_limit: int | None = None,
+    threads: int | None = None,
+    debug: bool = False,
+) -> Run:
+    """Train a network, or whatever a traced function measures.
+
+    Args:
+        model: a Layer; or, with `loss` left out, a traced function (parameters, state, batch) that gives the loss, or
+            the loss and the next state.
+        loss: of a Layer's result and the target: one number, the mean over the batch.
+        data: a Dataset, a pair of them from `data.load`, of which the second one is evaluated on, a tuple or dict of
+            arrays with one first extent, or an iterable that gives batches.
+        optimiser: has `init(parameters)` and `update(gradients, state, parameters, step)`, such as `nn.adam(1e-3)`.
+        epochs: passes over the data.
+        steps: updates, instead of epochs.
+        batch: samples in a batch, 32 unless told otherwise; all where there are fewer.
+        seed: of the order of samples, of what transformations draw, and of a Layer's first parameters.
+        parameters: where to begin; a Layer makes its own. They are left as they are.
+        state: what the loss carries besides, likewise.
+        evaluate: data that is measured after every epoch, as inference sees it.
+        metrics: measured there too: traced functions of a Layer's result and the target, or of (parameters, state,
+            batch) beside a loss; each gives a mean over the batch.
+        save: a folder for checkpoints and the history, or `Checkpoints` that say how often. Where it holds
+            checkpoints of this run, training goes on from the last one.
+        resume: True demands that there is one, False that there is none.
+        progress: whether to show it on the error stream, or what to call between calls instead.
+        early_stop: epochs without gain after which training ends, or an `EarlyStop`.
+        shuffle: whether every epoch has an order of its own, which follows from the seed.
+        remainder: whether the last, smaller batch of an epoch is left out or kept, at the price of a second program.
+        memory, memory_limit, threads, debug: as `pb.function` takes them.
+    Returns:
+        The parameters and how they came about. Ctrl-C ends training between two updates, with what there is; a second
+        one raises.
+    Raises:
+        DataError: [E508] the network does not take the data, [E512] there is none, [E513] a label is no class,
+            [E514] the loss is not finite; [E509], [E510], [E511], [E515] of checkpoints.
+        UsageError: [E518] arguments that contradict each other.
+
+    >>> from pullback import nn
+    >>> x = np.linspace(-1, 1, 64, dtype=np.float32)
+    >>> def loss(parameters, state, batch):
+    ...     x, y = batch
+    ...     return pb.mean((parameters["a"] * x + parameters["b"] - y) ** 2)
+    >>> start = {"a": np.zeros((), np.float32), "b": np.zeros((), np.float32)}
+    >>> run = nn.fit(loss, (x, 3 * x + 1), parameters=start, optimiser=nn.sgd(0.3), epochs=20, batch=16, progress=False)
+    >>> [round(float(run.parameters[n]), 3) for n in "ab"]
+    [3.0, 1.0]
+    """
+    if data is None:
+        loss, data = None, loss
+    if isinstance(data, Splits):
+        evaluate = data.test if evaluate is None else evaluate
+        data = data.train
+    if (epochs is None) == (steps is None):
+        raise UsageError("E518", "fit: one of `epochs` and `steps` says when to end", remedy="epochs=10")
+    source = batches_of(data, batch, seed=seed, shuffle=shuffle, remainder=remainder)
+    first = tree.map_leaves(lambda x: x[0], source.stacked(0, 0, 1))
+    task = task_of(model, loss, data, first, metrics, parameters, state, seed)
+    options: dict[str, Any] = {"memory": memory, "memory_limit": memory_limit, "threads": threads}
+    options["debug"] = debug or None  # where it is not asked for, the environment decides
+    start = Carry(task.parameters, task.state, optimiser.init(task.parameters))
+    updates = Updates(task.loss, optimiser, start, **options)
+    training = Training(source, updates, epochs, steps, debug)
+    if evaluate is not None:
+        source = batches_of(evaluate, batch, shuffle=False, remainder="keep")
+        training.second = Second(Measure(task.measured, **options), source, task.columns)
+    if early_stop is not None:
+        training.early_stop = early_stop if isinstance(early_stop, EarlyStop) else EarlyStop(early_stop)
+    if save is not None:
+        settings = save if isinstance(save, Checkpoints) else Checkpoints(str(save))
+        training.folder = Folder(settings, _shared(task, training.source, optimiser, seed, shuffle, remainder))
+        training.resume(resume)
+    return training.run(first, progress)
+
+
+def evaluate(
+    model: Any, loss: Any, data: Any = None, *, parameters: Any, state: Any = None,
+    metrics: Sequence[Callable[..., Any]] = (), batch: int | None = None, **options: Any,
+) -> dict[str, float]:  # fmt: skip
+    """Measure a network on data, as inference sees it: the loss and every metric, means over all samples.
+
+    Args:
+        model, loss, data, metrics, batch: as in `fit`.
+        parameters: of the network.
+        state: likewise.
+        options: as `pb.function` takes them.
+    Returns:
+        `evaluation_loss`, and every metric by its name.
+
+    >>> from pullback import nn
+    >>> f = lambda parameters, state, batch: pb.mean((parameters["a"] * batch[0] - batch[1]) ** 2)
+    >>> x = np.array([1.0, 2.0, 3.0])
+    >>> nn.evaluate(f, (x, 3 * x), parameters={"a": np.array(2.0)}, batch=2)
+    {'evaluation_loss': 4.666666666666667}
+    """
+    if data is None:
+        loss, data = None, loss
+    source = batches_of(data, batch, shuffle=False, remainder="keep")
+    first = tree.map_leaves(lambda x: x[0], source.stacked(0, 0, 1))
+    task = task_of(model, loss, data, first, metrics, parameters, {} if state is None else state, 0)
+    second = Second(Measure(task.measured, **options), source, task.columns)
+    return second.measured(Carry(task.parameters, task.state, None), 0)
+
+
+def _shared(task: Task, source: Batches, optimiser: Any, seed: int, shuffle: bool, remainder: str) -> dict[str, Any]:
+    """What a run that goes on must have alike."""
+    text = str(optimiser)
+    return {
+        "model": task.name,
+        "optimiser": text if " at 0x" not in text else type(optimiser).__name__,
+        "data": source.name,
+        "batches in an epoch": source.steps,
+        "samples in a batch": source.items,
+        "seed": seed,
+        "shuffle": shuffle,
+        "remainder": remainder,
+    }

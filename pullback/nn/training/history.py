@@ -1,0 +1,157 @@
+"""What a run did, an entry for every epoch: a table, as CSV and as a plot."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pullback.errors import DataError
+from pullback.files import put_file
+
+__all__ = ["EarlyStop", "History"]
+
+EVALUATED = "evaluation_loss"
+
+
+@dataclass(frozen=True)
+class History:
+    """The epochs of a run, each a mapping from what was measured to its value.
+
+    There is `epoch` (from 1), `step` (updates so far), `loss` (the mean over the epoch's updates), `seconds` since
+    training began, `rate` (samples a second) and, with `evaluate=`, `evaluation_loss` and every metric.
+
+    >>> from pullback import nn
+    >>> history = nn.History(({"epoch": 1, "step": 10, "loss": 0.5}, {"epoch": 2, "step": 20, "loss": 0.25}))
+    >>> history["loss"], len(history)
+    ([0.5, 0.25], 2)
+    """
+
+    rows: tuple[Mapping[str, float], ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Mapping[str, float]]:
+        return iter(self.rows)
+
+    def __getitem__(self, name: str) -> list[float]:
+        """What was measured under a name, in the epochs in which it was."""
+        return [row[name] for row in self.rows if name in row]
+
+    @property
+    def losses(self) -> list[float]:
+        """The mean loss of each epoch."""
+        return self["loss"]
+
+    @property
+    def names(self) -> list[str]:
+        """What was measured, in the order of the columns."""
+        return list(dict.fromkeys(name for row in self.rows for name in row))
+
+    def csv(self) -> str:
+        """The table as CSV, numbers in full.
+
+        >>> from pullback import nn
+        >>> nn.History(({"epoch": 1, "loss": 0.5},)).csv().splitlines()
+        ['epoch,loss', '1,0.5']
+        """
+        text = io.StringIO()
+        table = csv.DictWriter(text, self.names, lineterminator="\n")
+        table.writeheader()
+        table.writerows(self.rows)
+        return text.getvalue()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the table as a CSV file, whole or not at all.
+
+        Raises:
+            DataError: [E511] the file cannot be written.
+        """
+        path = Path(path)
+        try:
+            put_file(path, self.csv().encode())
+        except OSError as error:
+            raise DataError(
+                "E511",
+                f"{path}: the history cannot be written: {error.strerror or error}",
+                facts=(f"folder: {path.parent.resolve()}",),
+                remedy="a folder that exists and may be written to",
+            ) from error
+
+    def plot(self, path: str | os.PathLike[str] | None = None, names: Sequence[str] = ()) -> Any:
+        """Curves over the epochs: the losses in one panel, every metric in one of its own.
+
+        Args:
+            path: a file to write, in the format that its name says.
+            names: the columns to draw; by default all that were measured of the network.
+        Returns:
+            The figure of matplotlib.
+        Raises:
+            DataError: [E506] matplotlib is not installed.
+        """
+        try:
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise DataError(
+                "E506",
+                "History.plot: matplotlib is not installed",
+                facts=(str(error),),
+                remedy="pip install 'pullback[demo]', or `History.save` for CSV",
+            ) from error
+        chosen = list(names) or [n for n in self.names if n not in ("epoch", "step", "seconds", "rate")]
+        losses = [n for n in chosen if n.endswith("loss")]
+        panels = [*([losses] if losses else []), *([n] for n in chosen if n not in losses)]
+        figure = Figure(figsize=(5 * max(1, len(panels)), 3.5), layout="constrained")
+        for place, panel in enumerate(panels, 1):
+            axes = figure.add_subplot(1, len(panels), place)
+            for name in panel:
+                points = [(row["epoch"], row[name]) for row in self.rows if name in row]
+                axes.plot(*zip(*points, strict=True), marker=".", label=name.replace("_", " "))
+            axes.set_xlabel("epoch")
+            axes.legend()
+        if path is not None:
+            figure.savefig(path)
+        return figure
+
+
+@dataclass(frozen=True)
+class EarlyStop:
+    """When training has stopped to gain: some epochs without a value below the least one so far.
+
+    It asks the history alone, so a resumed run stops where an uninterrupted one does.
+
+    Args:
+        patience: epochs without gain after which training ends.
+        on: the column that is to become smaller; by default the loss on the second set, where there is one.
+        least: what counts as gain.
+        rising: whether the column is to become larger instead, as accuracy is.
+
+    >>> from pullback import nn
+    >>> stop = nn.EarlyStop(patience=2)
+    >>> [stop(nn.History(tuple({"loss": x} for x in losses))) for losses in ([3, 2, 2.5], [3, 2, 2.5, 2.2])]
+    [False, True]
+    """
+
+    patience: int
+    on: str | None = None
+    least: float = 0.0
+    rising: bool = False
+
+    def __call__(self, history: History) -> bool:
+        """Whether training is to end."""
+        name = self.on or (EVALUATED if EVALUATED in history.names else "loss")
+        if history.rows and name not in history.names:
+            known = ", ".join(n for n in history.names if n != "epoch")
+            raise DataError("E518", f"EarlyStop: nothing is measured as {name!r}", remedy=f"one of {known}")
+        best, since = float("inf"), 0
+        for value in history[name]:
+            value = -value if self.rising else value
+            gains = value < best - self.least
+            since = 0 if gains else since + 1
+            best = value if gains else best
+        return since >= self.patience

@@ -1,0 +1,247 @@
+"""The training loop: updates until enough is done, with evaluation, checkpoints, and an end that loses nothing."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import count
+from types import FrameType
+from typing import Any, Literal
+
+import numpy as np
+
+from pullback.data import Batches, ahead
+from pullback.errors import NotFiniteError, PullbackError, UsageError
+from pullback.lang import tree
+from pullback.nn.training.checkpoint import Folder, Position
+from pullback.nn.training.history import EarlyStop, History
+from pullback.nn.training.mistakes import not_finite
+from pullback.nn.training.report import Progress, Report
+from pullback.nn.training.step import Carry, Measure, Updates, stack_size
+
+__all__ = ["Run", "Second", "Training"]
+
+End = Literal["finished", "stopped early", "interrupted"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What training made.
+
+    Attributes:
+        parameters: as they are now.
+        state: what layers carry besides, as it is now.
+        optimiser_state: what the optimiser carries.
+        history: what was measured in each epoch.
+        steps: updates made.
+        seconds: that they took.
+        end: why training ended: it was "finished", "stopped early" for want of gain, or "interrupted".
+    """
+
+    parameters: Any
+    state: Any
+    optimiser_state: Any
+    history: History
+    steps: int
+    seconds: float
+    end: End
+
+
+@dataclass(frozen=True)
+class Second:
+    """A second set, and how it is measured."""
+
+    measure: Measure
+    source: Batches
+    columns: tuple[str, ...]
+
+    def measured(self, carry: Carry, epoch: int) -> dict[str, float]:
+        """Loss and metrics, means over all samples."""
+        steps = count() if self.source.steps is None else range(self.source.steps)
+        requests = ((epoch if self.source.steps is None else 0, k, 1) for k in steps)
+
+        def batches() -> Iterator[tuple[Any, int]]:
+            with closing(ahead(self.source.stacked, requests)) as loaded:
+                for _, stacked in loaded:
+                    if stacked is None:
+                        return
+                    batch = tree.map_leaves(lambda x: x[0], stacked)
+                    yield batch, len(tree.flatten(batch)[0][0])
+
+        return dict(zip(self.columns, self.measure(carry, batches()), strict=True))
+
+
+class Training:
+    """A run under way."""
+
+    second: Second | None = None
+    early_stop: EarlyStop | None = None
+    folder: Folder | None = None
+
+    def __init__(self, source: Batches, updates: Updates, epochs: int | None, steps: int | None, debug: bool) -> None:
+        self.source = source
+        self.updates = updates
+        self.epochs = math.inf if epochs is None else epochs
+        self.steps = math.inf if steps is None else steps
+        self.debug = debug
+        self.at = Position()
+        self.stack = 1
+        self._part: list[dict[str, float]] = []  # the row of an epoch that was not to be completed
+        self._since = 0.0  # when this part of the run began
+
+    def resume(self, wish: bool | None) -> None:
+        """Go on from the last checkpoint, if there is one and it is of this run."""
+        assert self.folder is not None
+        there = bool(self.folder.files())
+        if wish is not None and wish != there:
+            raise UsageError(
+                "E518",
+                f"{self.folder.path} holds {'checkpoints' if there else 'no checkpoint'}",
+                remedy="`resume=True` (--resume) goes on from the last one" if there else "begin without `resume`",
+            )
+        if found := self.folder.load(self.updates.carry):
+            carry, self.at = found
+            for own, saved in zip(self.updates.arrays, tree.flatten(carry)[0], strict=True):
+                own[...] = saved
+
+    # The loop -------------------------------------------------------------------------------------------------
+
+    def run(self, batch: Any, progress: bool | Callable[[Progress], None]) -> Run:
+        """Train to the end."""
+        if self.source.whole and not self.debug:
+            self.stack = stack_size(self.updates.seconds(batch), self.source.whole)
+        self._since = time.perf_counter() - self.at.seconds
+        end: End = "finished"
+        with Report(progress, self.source.items) as report, _interruption() as interrupted:
+            while not self.is_over() and end == "finished":
+                try:
+                    end = self._epoch(report, interrupted)
+                except PullbackError:
+                    # The terminal sends Ctrl-C to the C compiler too, whose failure is then no error of ours, and
+                    # nothing has been overwritten: a compiled function runs to its end once it has started.
+                    if not interrupted[0]:
+                        raise
+                    end = "interrupted"
+        self._save(always=True)
+        carry = self.updates.carry
+        history = History((*self.at.history, *self._part))
+        return Run(carry.parameters, carry.state, carry.optimiser, history, self.at.step, self.at.seconds, end)
+
+    def is_over(self) -> bool:
+        """Whether as much is done as was asked for, or nothing is gained."""
+        return self.at.epoch >= self.epochs or self.at.step >= self.steps
+
+    def _epoch(self, report: Report, interrupted: list[bool]) -> End:
+        """What is left of an epoch."""
+        at = self.at
+        began, batches = time.perf_counter(), at.batch
+        with closing(ahead(self.source.stacked, self._requests())) as loaded:
+            for (_, first, size), stacked in loaded:
+                if stacked is None:
+                    break
+                losses = self._updated(stacked, first)
+                at.loss += float(np.sum(losses, dtype=np.float64))
+                at.step, at.batch = at.step + size, at.batch + size
+                at.seconds = time.perf_counter() - self._since
+                if report.is_due():
+                    report.show(self._progress(began, batches))
+                if interrupted[0]:
+                    return "interrupted"
+                if at.batch != self.source.steps:
+                    self._save()
+                if at.step >= self.steps:
+                    break
+        if at.step >= self.steps and at.batch != self.source.steps:
+            self._part = [self._row(began, batches)]
+            return "finished"
+        self._finish_epoch(report, began, batches)
+        self._save()
+        stop = self.early_stop is not None and self.early_stop(History(tuple(at.history)))
+        return "interrupted" if interrupted[0] else "stopped early" if stop else "finished"
+
+    def _requests(self) -> Iterator[tuple[int, int, int]]:
+        """What to load for the rest of an epoch: stacked batches, then those that are left over one by one."""
+        epoch, done = self.at.epoch, self.at.batch
+        left = self.steps - self.at.step
+        whole = min(self.source.whole or 0, done + left)
+        end = done + left if self.source.steps is None else min(self.source.steps, done + left)
+        while done < end:
+            size = self.stack if done % self.stack == 0 and done + self.stack <= whole else 1
+            yield epoch, done, size
+            done += size
+
+    def _updated(self, stacked: Any, first: int) -> Any:
+        """Make the updates; the losses. What is not finite ends the run."""
+        try:
+            losses = self.updates(stacked, self.at.step)
+        except NotFiniteError as error:
+            error.facts = (*error.facts, f"in batch {first + 1} of epoch {self.at.epoch + 1}")
+            raise
+        if not np.isfinite(losses).all():
+            k = int(np.argmin(np.isfinite(losses)))
+            batch = tree.map_leaves(lambda x: x[k], stacked)
+            raise not_finite(losses[k], batch, first + k, self.at, self.folder, self.debug)
+        return losses
+
+    def _finish_epoch(self, report: Report, began: float, before: int) -> None:
+        at = self.at
+        row = self._row(began, before)
+        at.history.append(row)
+        at.epoch, at.batch, at.loss = at.epoch + 1, 0, 0.0
+        report.epoch(row, self._progress(began, before))
+
+    def _row(self, began: float, before: int) -> dict[str, float]:
+        """What is written down of an epoch, or of its part."""
+        at = self.at
+        done, took = at.batch - before, max(time.perf_counter() - began, 1e-9)
+        return {
+            "epoch": at.epoch + 1,
+            "step": at.step,
+            "loss": at.loss / max(1, at.batch),
+            **({} if self.second is None else self.second.measured(self.updates.carry, at.epoch)),
+            "rate": round(done * max(1, self.source.items) / took, 1),
+            "seconds": round(time.perf_counter() - self._since, 3),
+        }
+
+    def _progress(self, began: float, before: int) -> Progress:
+        at, each = self.at, self.source.steps
+        took = max(time.perf_counter() - began, 1e-9)
+        share = 0.0
+        if self.steps < math.inf:
+            share = at.step / self.steps
+        elif each is not None:
+            share = (at.epoch + at.batch / each) / self.epochs
+        epochs = None if self.epochs == math.inf else int(self.epochs)
+        mean = at.loss / at.batch if at.batch else float("nan")
+        return Progress(at.epoch, epochs, at.step, at.batch, each, mean, (at.batch - before) / took, share, at.seconds)
+
+    def _save(self, always: bool = False) -> None:
+        if self.folder is not None and (always or self.folder.is_due(self.at.step)):
+            self.folder.save(self.updates.carry, self.at)
+            if self.at.history:
+                History(tuple(self.at.history)).save(self.folder.path / "history.csv")
+
+
+@contextmanager
+def _interruption() -> Iterator[list[bool]]:
+    """Note the first Ctrl-C instead of raising; training then stops between two calls. The second one raises."""
+    interrupted = [False]
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if interrupted[0]:
+            raise KeyboardInterrupt
+        interrupted[0] = True
+
+    if threading.current_thread() is not threading.main_thread():  # signals are met in the main thread only
+        yield interrupted
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)

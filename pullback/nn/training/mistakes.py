@@ -1,0 +1,53 @@
+"""What is said when a loss is not finite: which batch it was, and whether the data or the numbers went wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.errors import DataError
+from pullback.lang import tree
+from pullback.nn.training.checkpoint import Folder, Position
+
+__all__ = ["not_finite"]
+
+
+def not_finite(loss: float, batch: Any, number: int, at: Position, folder: Folder | None, debug: bool) -> DataError:
+    """The error for a loss that is not finite.
+
+    Args:
+        loss: its value.
+        batch: what it was computed of.
+        number: the batch's place in its epoch.
+        at: where training stood before it.
+        folder: where checkpoints are, if anywhere.
+        debug: whether debug builds run, which would have named a line.
+    """
+    leaves, structure = tree.flatten(batch)
+    pair = structure.kind == "tuple" and len(leaves) == 2
+    names = ["inputs", "targets"] if pair else tree.leaf_paths(structure, "batch")
+    arrays = dict(zip(names, leaves, strict=True))
+    wrong = [_place(name, x) for name, x in arrays.items() if not _is_finite(x)]
+    facts = wrong or [f"{name} : all finite, from {x.min():g} to {x.max():g}" for name, x in arrays.items()]
+    if folder is not None and (files := folder.files()):
+        facts.append(f"the last checkpoint: {files[-1]}")
+    remedy = "data without NaN and infinity" if wrong else "a smaller rate, or `clip_by_norm`"
+    if not wrong and not debug:
+        remedy += "; debug=True names the line where it is made"
+    return DataError(
+        "E514",
+        f"the loss is {loss:g} in batch {number + 1} of epoch {at.epoch + 1}",
+        facts=tuple(facts),
+        remedy=remedy,
+    )
+
+
+def _is_finite(x: Any) -> bool:
+    return x.dtype.kind not in "fc" or bool(np.isfinite(x).all())
+
+
+def _place(name: str, x: Any) -> str:
+    first = tuple(int(i) for i in np.argwhere(~np.isfinite(x))[0])
+    index = ", ".join(map(str, first))
+    return f"{name}[{index}] is {x[first]} in sample {first[0]} of the batch"

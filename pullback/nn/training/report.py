@@ -1,0 +1,99 @@
+"""Progress of training: what a bar shows, and what is written down after every epoch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any, NamedTuple, Self
+
+from pullback.progress import Bar, duration, progress_bar
+
+__all__ = ["Progress", "Report"]
+
+OFTEN = 0.1  # seconds from one look to the next
+
+
+class Progress(NamedTuple):
+    """Where training stands.
+
+    Attributes:
+        epoch: epochs completed.
+        epochs: to do, None where updates are counted.
+        step: updates made.
+        batch: batches of this epoch that are done.
+        batches: in an epoch, None where that is not known.
+        loss: the mean of this epoch so far.
+        speed: batches a second.
+        share: of the whole, from 0 to 1; 0 where that is not known.
+        seconds: since training began.
+    """
+
+    epoch: int
+    epochs: int | None
+    step: int
+    batch: int
+    batches: int | None
+    loss: float
+    speed: float
+    share: float
+    seconds: float
+
+
+class Report:
+    """Where progress goes: to a bar and the error stream, to a function, or nowhere."""
+
+    def __init__(self, wish: bool | Callable[[Progress], None], items: int) -> None:
+        self.items = items
+        self._call = wish if callable(wish) else None
+        self._wanted = wish is True
+        self._bar: Bar | None = None
+        self._next = 0.0
+        self._first: tuple[float, float] | None = None  # the share and the seconds when this part of the run began
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        if self._wanted:
+            self._bar = self._stack.enter_context(progress_bar())
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._stack.__exit__(*exception)
+
+    def is_due(self) -> bool:
+        """Whether it is time to show something."""
+        return self._call is not None or (self._bar is not None and time.monotonic() >= self._next)
+
+    def show(self, at: Progress) -> None:
+        """Show where training stands."""
+        if self._call is not None:
+            self._call(at)
+        if self._bar is not None:
+            self._next = time.monotonic() + OFTEN
+            epoch = f"epoch {at.epoch + 1}" + (f"/{at.epochs}" if at.epochs else "")
+            parts = [epoch, f"loss {at.loss:.5f}", self._rate(at.speed)]
+            if (left := self._left(at)) is not None:
+                parts.append(f"{duration(left)} left")
+            self._bar.update(min(1.0, at.share), "  ".join(parts))
+
+    def epoch(self, row: Mapping[str, float], at: Progress) -> None:
+        """Write down an epoch."""
+        if self._call is not None:
+            self._call(at)
+        if self._bar is not None:
+            measured = [n for n in row if n not in ("epoch", "step", "seconds", "rate")]
+            parts = [f"epoch {row['epoch']:3d}", *(f"{n.replace('_', ' ')} {row[n]:.5f}" for n in measured)]
+            self._bar.line("  ".join([*parts, self._rate(row["rate"] / max(1, self.items)), duration(row["seconds"])]))
+
+    def _rate(self, batches: float) -> str:
+        speed = batches * max(1, self.items)
+        return f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s"
+
+    def _left(self, at: Progress) -> float | None:
+        """Seconds to go, by the pace of this part of the run."""
+        if self._first is None:
+            self._first = at.share, at.seconds
+        share, seconds = self._first
+        if at.share <= share:
+            return None
+        return (1 - at.share) * (at.seconds - seconds) / (at.share - share)

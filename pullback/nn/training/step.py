@@ -1,0 +1,176 @@
+"""The compiled functions of training: updates, some in a call, and what is measured on a second set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import pullback as pb
+from pullback.api import policy
+from pullback.lang import tree
+from pullback.passes.operations import operation_count
+from pullback.runtime.compile import compiler_command
+
+__all__ = ["Carry", "Measure", "Updates", "stack_size"]
+
+RATE: Final = 5e10  # operations a second of a network, roughly
+SLOW: Final = 1e-3  # seconds of an update beside which a call of its own costs nothing
+CALL: Final = 0.05  # seconds of a call that makes many
+INTERPRETED: Final = 100  # times slower without a compiler
+
+
+class Carry(NamedTuple):
+    """What training carries from update to update."""
+
+    parameters: Any
+    state: Any
+    optimiser: Any
+
+
+def stack_size(seconds: float, steps: int) -> int:
+    """How many of an epoch's updates to make in a call, so that few are left over; 1 where one takes a while.
+
+    Args:
+        seconds: what one update takes, roughly.
+        steps: updates in an epoch.
+
+    >>> stack_size(1e-5, 1437), stack_size(1e-5, 10007), stack_size(0.01, 1437), stack_size(1e-5, 3)
+    (1437, 3335, 1, 3)
+    """
+    most = 1 if seconds >= SLOW else max(1, min(steps, int(CALL / seconds)))
+    return min(range(most, most // 4, -1), key=lambda size: steps % size)
+
+
+def pair(result: Any) -> tuple[Any, Any]:
+    """A loss's value and the state after it, which is none where the loss is a value alone."""
+    return result if type(result) is tuple and len(result) == 2 else (result, None)
+
+
+class Updates:
+    """The compiled function that makes updates in place.
+
+    Args:
+        loss: traced; (parameters, state, batch) -> the loss, or the loss and the state after it.
+        optimiser: has `update(gradients, state, parameters, step)`, giving what to add and its state.
+        carry: where training begins; its arrays are copied.
+        options: those of `pb.function`.
+    """
+
+    def __init__(self, loss: Callable[..., Any], optimiser: Any, carry: Carry, **options: Any) -> None:
+        self.loss = loss
+        self.optimiser = optimiser
+        self.options = options
+        leaves, self.structure = tree.flatten(carry)
+        self.arrays = tuple(np.array(leaf, order="C") for leaf in leaves)
+        self._losses: dict[int, NDArray[Any]] = {}
+
+    @property
+    def carry(self) -> Carry:
+        """The arrays as they are now."""
+        found: Carry = tree.unflatten(self.structure, self.arrays)
+        return found
+
+    def seconds(self, batch: Any) -> float:
+        """What one update for such a batch takes, roughly: by its operations, so the same on every machine."""
+        program = self._one.program(self.arrays, batch, np.zeros((), np.int64))
+        slower = 1 if is_compiled() else INTERPRETED
+        return slower * operation_count(program) / RATE
+
+    def __call__(self, batches: Any, step: int) -> NDArray[Any]:
+        """Make an update for each of the stacked batches, in place.
+
+        Args:
+            batches: a tree of arrays (S, B, ...).
+            step: updates made before.
+        Returns:
+            (S,) the losses before each update; overwritten by the next call.
+        """
+        count = len(tree.flatten(batches)[0][0])
+        number = np.array(step, np.int64)
+        losses = self._losses.get(count)
+        if losses is None:
+            losses = self._losses[count] = np.empty(count, self._dtype(tree.map_leaves(lambda x: x[0], batches)))
+        if count == 1:
+            alone = tree.map_leaves(lambda x: x[0], batches)
+            self._one(self.arrays, alone, number, out=(self.arrays, losses.reshape(())))
+        else:
+            self._many(self.arrays, batches, number, out=(self.arrays, losses))
+        return losses
+
+    def _dtype(self, batch: Any) -> Any:
+        program = self._one.program(self.arrays, batch, np.zeros((), np.int64))
+        return program.outputs[-1].dtype.numpy
+
+    @cached_property
+    def _one(self) -> pb.Function:
+        """An update for one batch."""
+
+        def update(carry: Any, batch: Any, step: Any) -> Any:
+            return self._updated(carry, batch, step)
+
+        return pb.function(donate=("carry",), **self.options)(update)
+
+    @cached_property
+    def _many(self) -> pb.Function:
+        """Updates for stacked batches, one after another."""
+
+        def updates(carry: Any, batches: Any, step: Any) -> Any:
+            def update(carry: Any, s: Any) -> Any:
+                return self._updated(carry, tree.map_leaves(lambda x: x[s], batches), step + s)
+
+            return pb.scan(len(tree.flatten(batches)[0][0]), carry, update)
+
+        return pb.function(donate=("carry",), **self.options)(updates)
+
+    def _updated(self, arrays: Any, batch: Any, step: Any) -> tuple[tuple[Any, ...], Any]:
+        """The carry after an update, and the loss before it."""
+        parameters, state, memory = tree.unflatten(self.structure, arrays)
+
+        def loss(parameters: Any, state: Any, batch: Any) -> Any:
+            return pair(self.loss(parameters, state, batch))
+
+        derived = pb.value_and_grad(loss, wrt="parameters", has_aux=True)
+        (value, after), gradients = derived(parameters, state, batch)
+        state = state if after is None else after
+        change, memory = self.optimiser.update(gradients, memory, parameters, step)
+        parameters = pb.tree_map(lambda p, u: p + pb.astype(u, p.dtype), parameters, change)
+        return tuple(tree.flatten(Carry(parameters, state, memory))[0]), value
+
+
+class Measure:
+    """The compiled function that measures parameters on batches, as inference sees them.
+
+    Args:
+        measured: traced; (parameters, state, batch) -> a tuple of numbers, means over the batch.
+        options: those of `pb.function`.
+    """
+
+    def __init__(self, measured: Callable[..., Any], **options: Any) -> None:
+        def measure(parameters: Any, state: Any, batch: Any) -> Any:
+            return tuple(measured(parameters, state, batch))
+
+        self.function = pb.function(**options)(measure)
+
+    def __call__(self, carry: Carry, batches: Iterable[tuple[Any, int]]) -> list[float]:
+        """The means over all samples.
+
+        Args:
+            carry: the parameters and the state.
+            batches: pairs of a batch and how many samples it has.
+        """
+        totals: list[float] = []
+        items = 0
+        for batch, size in batches:
+            values = [size * float(v) for v in self.function(carry.parameters, carry.state, batch)]
+            totals = [a + b for a, b in zip(totals, values, strict=True)] if items else values
+            items += size
+        return [total / items for total in totals]
+
+
+def is_compiled() -> bool:
+    """Whether calls run compiled programs, as opposed to the interpreter."""
+    return policy.backend() == "c" and compiler_command() is not None

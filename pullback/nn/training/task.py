@@ -1,0 +1,155 @@
+"""What is trained: a network with a loss, or a traced function of parameters, state and a batch; as one thing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pullback.data import Dataset
+from pullback.errors import DataError, UsageError
+from pullback.lang import tree
+from pullback.nn.layer import Layer
+from pullback.nn.objective import objective
+from pullback.nn.training.step import pair
+
+__all__ = ["Task", "task_of"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is trained.
+
+    Attributes:
+        name: for messages and checkpoints.
+        loss: traced; (parameters, state, batch) -> the loss, or the loss and the next state.
+        measured: traced; (parameters, state, batch) -> the loss and every metric, as inference sees them.
+        columns: what these are called in a history.
+        parameters: where training begins.
+        state: likewise.
+    """
+
+    name: str
+    loss: Callable[..., Any]
+    measured: Callable[..., Any]
+    columns: tuple[str, ...]
+    parameters: Any
+    state: Any
+
+
+def task_of(
+    model: Any, loss: Callable[[Any, Any], Any] | None, data: Any, batch: Any, metrics: Sequence[Callable[..., Any]],
+    parameters: Any, state: Any, seed: int,
+) -> Task:  # fmt: skip
+    """A network with its loss, or a loss of parameters, as a task.
+
+    Args:
+        model: a Layer, or a loss of (parameters, state, batch).
+        loss: of a Layer's result and the target.
+        data: where batches come from, for the check of labels.
+        batch: a first batch.
+        metrics: of a Layer's result and the target; beside a loss, of (parameters, state, batch).
+        parameters, state: where training begins; a Layer makes its own.
+        seed: for those.
+    Raises:
+        UsageError: [E518] a Layer without a loss, or a loss without parameters.
+        DataError: [E508] a Layer does not take the data, [E513] a label is no class of its.
+    """
+    columns = ("evaluation_loss", *map(_name, metrics))
+    if not isinstance(model, Layer):
+        if loss is not None or parameters is None:
+            raise UsageError(
+                "E518",
+                f"fit: {_name(model)} is no network" + (" and no parameters are given" if loss is None else ""),
+                remedy="`fit(net, loss, data, …)`, or `fit(loss, data, parameters=…, …)` with a loss of (parameters, "
+                "state, batch)",
+            )
+
+        def measured(parameters: Any, state: Any, batch: Any) -> list[Any]:
+            return [pair(model(parameters, state, batch))[0], *(m(parameters, state, batch) for m in metrics)]
+
+        return Task(_name(model), model, measured, columns, parameters, {} if state is None else state)
+    if loss is None:
+        raise UsageError("E518", f"fit: no loss for {model}", remedy="`fit(net, nn.cross_entropy, data, …)`")
+    of_result: Callable[[Any, Any], Any] = loss
+
+    def measured_network(parameters: Any, state: Any, batch: Any) -> list[Any]:
+        y = model.apply(parameters, state, batch[0], training=False)[0]
+        return [of(y, batch[1]) for of in (of_result, *metrics)]
+
+    net = _sized(model, batch)
+    _check_labels(net, data, batch)
+    started = net.init(seed) if parameters is None or state is None else ({}, {})
+    return Task(
+        str(model),
+        objective(model, loss),
+        measured_network,
+        columns,
+        started[0] if parameters is None else parameters,
+        started[1] if state is None else state,
+    )
+
+
+def _name(x: Any) -> str:
+    return str(getattr(x, "__name__", None) or x)
+
+
+def _sized(net: Layer, batch: Any) -> Layer:
+    """The network for samples of the size of a batch's.
+
+    Raises:
+        DataError: [E508] it is for others. ShapeError: one of its layers does not take them.
+    """
+    if not (isinstance(batch, tuple | list) and len(batch) == 2 and hasattr(batch[0], "shape")):
+        raise DataError(
+            "E508",
+            f"fit: a batch of {net} is a pair (inputs, targets)",
+            facts=(f"the data gives {tree.flatten(batch)[1]}",),
+            remedy="a Dataset, or a pair of arrays",
+        )
+    shape = np.shape(batch[0])
+    wanted = (net.takes or "N").split()
+    fits = len(wanted) == len(shape) and all(not w.isdigit() or int(w) == n for w, n in zip(wanted[1:], shape[1:]))
+    if not fits and any(w.isdigit() for w in wanted):
+        raise DataError(
+            "E508",
+            f"{net} takes {' '.join(wanted)}",
+            facts=(f"a batch of the data is {batch[0].dtype}{list(shape)}",),
+            remedy="data of that size, or `net.on(…)` with the size of the data",
+        )
+    return net.on(" ".join([wanted[0], *map(str, shape[1:])]))
+
+
+def _check_labels(net: Layer, data: Any, batch: Any) -> None:
+    """Refuse labels that are no class of the network's.
+
+    Raises:
+        DataError: [E513] the first such label.
+    """
+    extents = re.findall(r"\[(.*)\]", net.type.result)
+    scores = extents[0].split(", ") if extents else []
+    targets = batch[1]
+    if np.asarray(targets).dtype.kind not in "iu" or len(scores) != np.ndim(targets) + 1 or not scores[-1].isdigit():
+        return
+    whole = np.asarray(data.targets if isinstance(data, Dataset) else targets)
+    check_labels(whole, int(scores[-1]), getattr(data, "name", "data"))
+
+
+def check_labels(labels: Any, classes: int, name: str) -> None:
+    """Refuse labels outside of 0 … classes - 1.
+
+    Raises:
+        DataError: [E513] the first such label.
+    """
+    wrong = np.argwhere((labels < 0) | (labels >= classes))
+    if len(wrong):
+        place = tuple(int(i) for i in wrong[0])
+        raise DataError(
+            "E513",
+            f"{name}: the label of sample {place[0]} is {labels[place]}, and there are {classes} classes",
+            facts=(f"labels outside of 0 … {classes - 1}: {len(wrong)} of {labels.size}",),
+            remedy=f"labels from 0 to {classes - 1}, or a network with more classes",
+        )
