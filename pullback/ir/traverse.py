@@ -7,7 +7,7 @@ free in what is put in, is replaced by a fresh one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import assert_never
@@ -338,6 +338,20 @@ def children(e: Scalar) -> tuple[Scalar, ...]:
             return (e.test, e.then, e.otherwise)
         case _:
             return ()
+
+
+def count_uses(roots: Iterable[Scalar]) -> dict[Scalar, int]:
+    """How often each expression occurs among these and in them: what occurs again is worth a name."""
+    uses: dict[Scalar, int] = {}
+    seen: set[Scalar] = set()
+    for root in roots:
+        uses[root] = uses.get(root, 0) + 1
+        for node in walk(root):
+            if node not in seen:
+                seen.add(node)
+                for c in children(node):
+                    uses[c] = uses.get(c, 0) + 1
+    return uses
 
 
 def indices_of(e: Scalar) -> tuple[Index, ...]:

@@ -13,7 +13,7 @@ from typing import Final
 from pullback.ir import expr
 from pullback.ir.expr import Add, Apply, Const, FromIndex, Get, Mul, Scalar, Select, Zero
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var
-from pullback.ir.traverse import Substitution, children, walk
+from pullback.ir.traverse import Substitution, count_uses, walk
 from pullback.ir.types import DType, bool_
 from pullback.loops import nodes
 from pullback.loops.group_nest import GroupNest, Out
@@ -81,14 +81,7 @@ class PlaceWriter:
 
     def count_uses(self, values: Sequence[Scalar]) -> None:
         """Count how often each expression occurs in values: what occurs again gets a name."""
-        seen: set[Scalar] = set()
-        for value in values:
-            self.uses[value] = self.uses.get(value, 0) + 1
-            for n in walk(value):
-                if n not in seen:
-                    seen.add(n)
-                    for c in children(n):
-                        self.uses[c] = self.uses.get(c, 0) + 1
+        self.uses = count_uses(values)
 
     def _depth(self, e: Scalar) -> int:
         """How many loops are around what e depends on."""

@@ -49,7 +49,7 @@ from pullback.ir.index import (
     prove_nonnegative,
 )
 from pullback.ir.index import cond as make_cond
-from pullback.ir.traverse import children, indices_of, walk
+from pullback.ir.traverse import children, count_uses, indices_of, walk
 from pullback.ir.types import DType, bool_, i64
 from pullback.loops import nodes
 from pullback.loops.bounds import LoopNest
@@ -92,19 +92,11 @@ class ScalarLowering:
                  roots: Sequence[Scalar] = (), exact: bool = True) -> None:
         self.place = place
         self.site = site
-        self.uses: dict[Scalar, int] = {}
+        self.uses = count_uses(roots)
         self._depths: dict[Value, int] = {}
         self._total: dict[tuple[Scalar, tuple[Cond, ...]], bool] = {}
         self._index_values: dict[Index, Index] = {}
-        seen: set[Scalar] = set()
-        for root in roots:
-            self.uses[root] = self.uses.get(root, 0) + 1
-            for node in walk(root):
-                if node not in seen:
-                    seen.add(node)
-                    for c in children(node):
-                        self.uses[c] = self.uses.get(c, 0) + 1
-        divisions = [] if exact else [n for n in seen if _is_division(n)]
+        divisions = [] if exact else [n for n in self.uses if _is_division(n)]
         divisors = Counter(n.args[1] for n in divisions)
         self.reciprocals = {d: expr.apply("divide", expr.const(1, d.dtype), d) for d, times in divisors.items()
                             if times > 1 and not isinstance(d, Const)}

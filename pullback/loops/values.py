@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pullback.ir import expr
 from pullback.ir.expr import Add, Const, FromIndex, Get, Mul, Ref, Scalar, Zero
 from pullback.ir.index import Index, Var
-from pullback.ir.traverse import Substitution
+from pullback.ir.traverse import Substitution, count_uses
 from pullback.loops.lanes import chain, function
 from pullback.loops.nest import Nest, stride
 from pullback.loops.nodes import (
@@ -26,6 +26,7 @@ from pullback.loops.nodes import (
     Type,
     Value,
 )
+from pullback.loops.scalar import hint
 
 
 @dataclass(frozen=True)
@@ -43,19 +44,31 @@ class ValueWriter:
         self.nest = nest
         self.axis = axis
         self.done: dict[tuple[Ref, tuple[Index, ...]], Value] = {}
+        self._uses: dict[Scalar, dict[Scalar, int]] = {}
 
     def value(self, e: Scalar, element: Element, known: Mapping[Scalar, Value], out: list[Stmt]) -> Value:
         """The value of e at an element: a vector where it varies along the lanes, else a scalar."""
+        if e not in self._uses:
+            self._uses[e] = count_uses((e,))
+        uses, m = self._uses[e], Substitution(variables=element.at)
         memo: dict[Scalar, Value] = dict(known)
-        return self._value(e, element, Substitution(variables=element.at), memo, out)
 
-    def _value(self, e: Scalar, at: Element, m: Substitution, memo: dict[Scalar, Value], out: list[Stmt]) -> Value:
-        found = memo.get(e)
-        if found is None:
-            found = memo[e] = self._make(e, at, m, memo, out)
-        return found
+        def value(n: Scalar) -> Value:
+            found = memo.get(n)
+            if found is None:
+                found = self._make(n, element, m, value, out)
+                if uses[n] > 1 and isinstance(found, Binary):
+                    t = Temp(hint(n), found.type)
+                    out.append(Let(t, found))
+                    found = Read(t)
+                memo[n] = found
+            return found
 
-    def _make(self, e: Scalar, at: Element, m: Substitution, memo: dict[Scalar, Value], out: list[Stmt]) -> Value:
+        return value(e)
+
+    def _make(
+        self, e: Scalar, at: Element, m: Substitution, value: Callable[[Scalar], Value], out: list[Stmt]
+    ) -> Value:
         dtype = self.nest.dtype
         match e:
             case Const():
@@ -67,12 +80,11 @@ class ValueWriter:
             case Get():
                 return self._load(e, at, m, out)
             case Add():
-                return chain("+", [self._value(a, at, m, memo, out) for a in e.args])
+                return chain("+", [value(a) for a in e.args])
             case Mul():
-                return chain("*", [self._value(a, at, m, memo, out) for a in e.args])
+                return chain("*", [value(a) for a in e.args])
             case expr.Apply():
-                args = [self._value(a, at, m, memo, out) for a in e.args]
-                return self._function(e, args, out)
+                return self._function(e, [value(a) for a in e.args], out)
             case _:
                 raise AssertionError(f"no vector form: {type(e).__name__}")
 
