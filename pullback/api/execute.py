@@ -121,6 +121,11 @@ class Runner:
         if compiled and not has_empty_extent(traced.program, self.dims):
             self.executable = self._compile(threads, general)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether some loop of the program runs over nothing."""
+        return self.executable is None and has_empty_extent(self.traced.program, self.dims)
+
     def _recorded(self) -> Any:
         """The record of a program in outline that was compiled for these dims, so that nothing needs its statements."""
         from pullback.runtime.record import find_record, record_key

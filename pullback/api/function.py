@@ -369,7 +369,7 @@ class Function:
                     signature, traced = self.traced_for(signature, flat)
                     return inline(self.name, traced, signature.flat, flat)
                 signature, traced = self.traced_for(signature, flat)
-                runner, arrays = self._versions.runner(signature, traced, flat)
+                runner, arrays = self._runner(signature, traced, flat)
         except Exception as error:
             present(error)
             raise
@@ -386,6 +386,32 @@ class Function:
         except Exception as error:
             present(error)
             raise
+
+    def _runner(
+        self, signature: Signature, traced: Traced, flat: Sequence[Any]
+    ) -> tuple[Runner, list[np.ndarray[Any, Any]]]:
+        """What runs a call with these leaves, and the arrays to give it."""
+        runner, arrays = self._versions.runner(signature, traced, flat)
+        numbered = self._numbered(signature, flat, runner)
+        return (runner, arrays) if numbered is None else self._versions.runner(*numbered, flat)
+
+    def _numbered(
+        self, signature: Signature, flat: Sequence[Any], runner: Runner
+    ) -> tuple[Signature, Traced] | None:
+        """The signature and trace with numbers for dims, where a loop runs over nothing.
+
+        What is traced with names for its dims takes all of them to be at least one, so that a guard may be gone that
+        the empty array needs. Where the numbers refuse it, the program for all sizes says what is wrong.
+        """
+        if not runner.dims or not runner.is_empty:
+            return None
+        numbered = sized.of_call(self.name, signature, flat)
+        if numbered is None:
+            return None
+        try:
+            return numbered, self.traced(numbered)
+        except PullbackError:
+            return None
 
     def _keep(
         self, runner: Runner, fixed: tuple[tuple[int, int], ...], structures: tuple[tree.Structure, ...]
@@ -421,8 +447,13 @@ class Function:
         >>> float(pb.function(lambda x: pb.sum(x)).interpret(np.array([1.0, 2.0])))
         3.0
         """
-        _, traced, arrays, sizes = self.arrays_of(bind(self.name, self.parameters, args, keywords))
-        return Runner(self.name, traced, arrays, sizes, 1, backend="interpreter").call(arrays, None)
+        values = bind(self.name, self.parameters, args, keywords)
+        signature, traced, arrays, sizes = self.arrays_of(values)
+        runner = Runner(self.name, traced, arrays, sizes, 1, backend="interpreter")
+        numbered = self._numbered(signature, signature_of(self.parameters, values)[1], runner)
+        if numbered is not None:
+            runner = Runner(self.name, numbered[1], arrays, {}, 1, backend="interpreter")
+        return runner.call(arrays, None)
 
     # Looking ------------------------------------------------------------------------------------------------
 
