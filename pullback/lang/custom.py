@@ -13,6 +13,7 @@ from pullback.ir.expr import Ref
 from pullback.ir.program import Block, Call, Rule
 from pullback.lang import tree
 from pullback.lang.creation import full
+from pullback.lang.elementwise import convert
 from pullback.lang.handle import Handle, as_array, from_ref, ref_of, type_text, view, weak
 from pullback.lang.naming import assigned_name, check_callable
 from pullback.lang.ranges import Obligation
@@ -39,13 +40,10 @@ class _Arguments:
 
     def tree(self) -> Any:
         """The arguments as the user's function sees them: arrays are the params."""
-        tracer = current()
         leaves = list(self.leaves)
         for k, h, r in zip(self.places, self.handles, self.params):
-            tracer.own(r)
-            leaves[k] = from_ref(r)
-            if h.weak is not None:
-                leaves[k] = weak(h.weak, lambda dtype, r=r: expr.cast(current().read(r, ()), dtype))  # type: ignore[misc]
+            current().own(r)
+            leaves[k] = _standing_for(h, r)
         return tree.unflatten(self.structure, leaves)
 
     def kinds(self) -> tuple[Any, ...]:
@@ -62,9 +60,22 @@ class _Arguments:
     def beside(self, refs: Sequence[Ref]) -> Any:
         """A tree like the arguments with these arrays in the place of floating leaves, None elsewhere."""
         leaves: list[Any] = [None] * len(self.leaves)
+        given = dict(zip(self.places, self.handles))
         for k, r in zip(self.moving, refs, strict=True):
-            leaves[k] = from_ref(r)
+            leaves[k] = _standing_for(given[k], r)
         return tree.unflatten(self.structure, leaves)
+
+    @property
+    def weak(self) -> set[Ref]:
+        """The params of arguments that take the element type of what they meet, and so do their derivatives."""
+        return {r for h, r in zip(self.handles, self.params) if h.weak is not None}
+
+
+def _standing_for(given: Handle, r: Ref) -> Any:
+    """An array in the place of an argument, or of its tangent: weak where that is."""
+    if given.weak is None:
+        return from_ref(r)
+    return weak(given.weak, lambda dtype: expr.cast(current().read(r, ()), dtype))
 
 
 @dataclass(eq=False)
@@ -208,7 +219,10 @@ class _Rules:
                 h = view(r.shape, r.dtype, lambda i, r=r: expr.zero(r.dtype))  # type: ignore[misc]
             else:
                 h = as_array(found[k], f"{kind} of {self.what}")
-                h = full(r.shape, h, dtype=r.dtype) if h.weak is not None else h
+                if h.weak is not None:
+                    h = full(r.shape, h, dtype=r.dtype)
+                elif r in self.given.weak and h.settled.is_floating:
+                    h = convert(h, r.dtype)
             if h.strong is not r.dtype or h.extents != r.shape:
                 raise self._wrong(kind, f"gives {type_text(h)} for {paths[k]}, which is {type_text(like)}", None)
             out.append(ref_of(h, f"{r.name}_{'dot' if kind == 'jvp' else 'bar'}"))

@@ -267,3 +267,24 @@ def test_a_rule_may_use_a_checkpoint_beside_its_own_function() -> None:
     slope = pb.grad(lambda v: f(v))
     np.testing.assert_allclose(slope.interpret(x), np.exp(x) * np.sin(x))
     np.testing.assert_allclose(pb.grad(slope).interpret(x), np.exp(x) * (np.sin(x) ** 2 + np.cos(x)))
+
+
+@pytest.mark.parametrize("rule", [
+    {"jvp": lambda p, out, t: t[0] * p[1] + t[1] * p[0]},
+    {"vjp": lambda p, out, c: (c * p[1], pb.sum(c * p[0]))},
+], ids=["jvp", "vjp"])  # fmt: skip
+def test_what_takes_the_type_of_others_does_so_in_rules(rule):
+    """A number, and an extent times a number: their tangents and cotangents are of no type of their own."""
+    times = pb.custom_derivative(lambda x, n: x * n, **rule)
+    x = np.array([1.0, 2.0, 3.0], np.float32)
+    for factor, slopes in ((lambda x: 2.0, 2), (lambda x: x.shape[0] * 2.0, 6), (lambda x: pb.sum(x), 12)):
+        f = pb.function(lambda x: pb.sum(times(x, factor(x))))
+        found = pb.grad(f).interpret(x)
+        assert found.dtype == np.float32 and found.tolist() == [slopes] * 3
+
+
+def test_traced_functions_of_indices_in_a_sum_in_a_build():
+    row = pb.function(lambda i, x: x * i)
+    f = pb.function(lambda x: pb.build(3, lambda i: pb.sum(row(i, x))))
+    assert f(X).tolist() == f.interpret(X).tolist() == [0.0, X.sum(), 2 * X.sum()]
+    assert pb.grad(lambda x: pb.sum(f(x))).interpret(X).tolist() == [3.0] * 4
