@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NoReturn, assert_never, cast
 
 from pullback.errors import VerifyError
@@ -47,17 +48,51 @@ def verifying() -> bool:
     return os.environ.get("PULLBACK_VERIFY") == "1"
 
 
-def verify(program: Program) -> None:
+def verify(program: Program, known: Verified | None = None) -> None:
     """Check a program.
+
+    Args:
+        known: what has been checked of expressions before, in programs of which this one is made.
 
     Raises:
         VerifyError: the first rule that is broken, with the statement and the fact.
     """
-    _Verifier(program).program()
+    _Verifier(program, Verified() if known is None else known).program()
+
+
+@dataclass(eq=False)
+class _Checked:
+    """What was found of expressions under some requirements and dims.
+
+    Attributes:
+        values: whole expressions that are right under the binders around them, in which all they read is in range.
+        nodes: expressions whose operands have the right types.   indices: those of dims that a call determines.
+        binders: the variables that are bound inside.   unsafe: whether some element is in range under guards alone.
+    """
+
+    values: set[tuple[Scalar, frozenset[Var]]] = field(default_factory=set)
+    nodes: set[Scalar] = field(default_factory=set)
+    indices: set[Index] = field(default_factory=set)
+    binders: dict[Scalar, frozenset[Var]] = field(default_factory=dict)
+    unsafe: dict[Scalar, bool] = field(default_factory=dict)
+
+
+class Verified:
+    """What was found of the expressions of a program as it goes through passes, each of which leaves most as they are.
+
+    Expressions never change, and what holds of one does so wherever the same dims are known by the same requirements.
+    """
+
+    def __init__(self) -> None:
+        self._checked: dict[tuple[Known, frozenset[str]], _Checked] = {}
+
+    def under(self, known: Known, dims: Iterable[str]) -> _Checked:
+        """What was found under these requirements and dims."""
+        return self._checked.setdefault((known, frozenset(dims)), _Checked())
 
 
 class _Verifier:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, before: Verified) -> None:
         self.source = program
         self.known: Known = tuple(program.requires)
         self.dims = determined_dims(program)
@@ -66,10 +101,7 @@ class _Verifier:
         self.defined: set[Ref] = set()
         self.statement: Statement | None = None
         self.loops: frozenset[Var] = frozenset()
-        self.checked: set[Scalar] = set()
-        self.indices: set[Index] = set()
-        self.binders: dict[Scalar, frozenset[Var]] = {}
-        self.unsafe: dict[Scalar, bool] = {}
+        self.checked = before.under(self.known, self.dims)
 
     def fail(self, code: str, fact: str) -> NoReturn:
         """Raise, naming the statement."""
@@ -116,12 +148,12 @@ class _Verifier:
         self.symbols(d, what)
 
     def symbols(self, i: Index, what: str | Scalar) -> None:
-        if i in self.indices:
+        if i in self.checked.indices:
             return
-        self.indices.add(i)
         for s in i.symbols:
             if s.name not in self.dims:
                 self.fail("E315", f"{what}: no input or size determines the dim {s.name}")
+        self.checked.indices.add(i)
 
     def visible(self, refs: Iterable[Ref]) -> None:
         for r in refs:
@@ -303,18 +335,22 @@ class _Verifier:
         """What a statement computes for each element."""
         if e.dtype is not dtype:
             self.fail("E311", f"the value is {e.dtype}, the array {dtype}")
-        unbound = e.free - self.loops - set(variables)
+        bound = self.loops | frozenset(variables)
+        unbound = e.free - bound
         if unbound:
             self.fail("E310", f"no binder for {', '.join(sorted(v.name for v in unbound))} in {print_scalar(e)}")
         self.visible(e.refs)
+        if (e, bound) in self.checked.values:
+            return
         for node in walk(e):
-            if node not in self.checked:
+            if node not in self.checked.nodes:
                 self.node(cast(Node, node))
-                self.checked.add(node)
-        twice = self.binders[e] & (self.loops | set(variables))
+                self.checked.nodes.add(node)
+        twice = self.checked.binders[e] & bound
         if twice:
             self.fail("E314", f"{', '.join(sorted(v.name for v in twice))} is bound again inside its own scope")
         self.ranges(e)
+        self.checked.values.add((e, bound))
 
     def node(self, e: Node) -> None:
         """Types of one node over operands already checked, and what is known of it: binders, whether it is safe."""
@@ -326,19 +362,19 @@ class _Verifier:
                 if isinstance(a, Data) and not a.scalar.dtype.is_integer:
                     self.fail("E311", f"{print_scalar(a.scalar)} is {a.scalar.dtype} and used as an index")
         self.dtypes(e)
-        inside = frozenset[Var]().union(*(self.binders[p] for p in parts))
+        inside = frozenset[Var]().union(*(self.checked.binders[p] for p in parts))
         if isinstance(e, Reduce):
             for v in e.vars:
                 self.dim(v.extent, f"the extent of {v.name}")
             if len(set(e.vars)) < len(e.vars) or not inside.isdisjoint(e.vars):
                 self.fail("E314", f"an index is bound twice in {print_scalar(e)}")
             inside |= frozenset(e.vars)
-        self.binders[e] = inside
-        safe = all(not self.unsafe[p] for p in parts)
+        self.checked.binders[e] = inside
+        safe = all(not self.checked.unsafe[p] for p in parts)
         if isinstance(e, Get) and safe:
             safe = all(prove_nonnegative(i, self.known) and prove_nonnegative(n - 1 - i, self.known)
                        for i, n in zip(e.indices, e.ref.shape, strict=True))
-        self.unsafe[e] = not safe
+        self.checked.unsafe[e] = not safe
 
     def dtypes(self, e: Node) -> None:
         """The dtypes and rank of one node."""
@@ -387,7 +423,7 @@ class _Verifier:
         stack: list[tuple[Scalar, Known]] = [(root, self.known)]
         while stack:
             e, known = stack.pop()
-            if not self.unsafe[e] or (e, known) in seen:
+            if not self.checked.unsafe[e] or (e, known) in seen:
                 continue
             seen.add((e, known))
             if isinstance(e, Get):

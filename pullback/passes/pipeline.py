@@ -13,7 +13,7 @@ from pullback.clock import stage
 from pullback.errors import VerifyError
 from pullback.ir.program import Program
 from pullback.ir.traverse import specialise
-from pullback.ir.verify import verify, verifying
+from pullback.ir.verify import Verified, verify, verifying
 from pullback.passes.commute import commute
 from pullback.passes.extremes import read_extremes
 from pullback.passes.fuse import fuse
@@ -107,19 +107,20 @@ def optimise(program: Program, dims: Mapping[str, int], levels: int = 1, for_mem
     """
     with stage("specialise"):
         program = recompute_rows(specialise(program, dims), levels)
+    verified = Verified()
     for p in PASSES:
         if p.for_memory and not for_memory:
             continue
         with stage(f"pass {p.name}"):
             program = p.run(program)
         if verifying():
-            _verify(program, p)
+            _verify(program, p, verified)
     return program
 
 
-def _verify(program: Program, after: Pass) -> None:
+def _verify(program: Program, after: Pass, verified: Verified) -> None:
     try:
-        verify(program)
+        verify(program, verified)
     except VerifyError as error:
         error.add_note(f"after the pass {after.name!r}: {after.purpose}")
         raise
