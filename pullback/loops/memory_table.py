@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from pullback.loops.memory import Lifetimes, MemoryPlan, accesses
@@ -102,9 +103,9 @@ class MemoryTable:
         """The most bytes alive at once: the peak without what lies unused between arrays."""
         return max((r.live for r in self.statements), default=0)
 
-    @property
+    @cached_property
     def peaks(self) -> Mapping[str, int]:
-        """The peak in every mode; they are planned when this is asked."""
+        """The peak in every mode; they are planned when this is asked first."""
         return {self.mode: self.peak_bytes} if self.find_peaks is None else self.find_peaks()
 
     def __str__(self) -> str:

@@ -257,7 +257,7 @@ def memory(program: Program, dims: Mapping[str, int], mode: MemoryMode | None = 
 
     def peaks() -> dict[str, int]:
         unlimited = replace(program, notes={k: v for k, v in program.notes.items() if k != "memory_limit"})
-        return {m: lowered(m, unlimited).memory.peak for m in MODES}
+        return {m: (found if m == found.mode else lowered(m, unlimited)).memory.peak for m in MODES}
 
     found = lowered(mode or asked_mode(program))
     if found.function.dims:
