@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.bench.environment import limit_threads
-from pullback.bench.harness import Contender, Note, Repeated, Row, Runner, measure
+from pullback.bench.harness import Contender, Note, Repeated, Row, Runner
+from pullback.bench.suite import lines, measure_groups, microseconds, shown
 
-__all__ = ["CASES", "HEAD", "SYSTEMS", "Case", "bench_arrays", "cells", "markdown"]
+__all__ = ["CASES", "HEAD", "SYSTEMS", "Case", "bench_arrays", "cells"]
 
 SYSTEMS = ("pullback", "numpy", "jax")
 Call = Callable[..., Any]
@@ -82,7 +82,7 @@ def bench_arrays(
     """Measure functions of arrays.
 
     Args:
-        cases: names of CASES, or what they begin with.
+        cases: names of CASES.
         systems: any of SYSTEMS; those that are not installed are left out with a note.
         threads: processors for everyone.
         rounds: repetitions of each; short calls are made many times in one.
@@ -91,14 +91,10 @@ def bench_arrays(
     Returns:
         One row per case and system; times are of one call.
     """
-    limit_threads(threads)
-    rows: list[Row] = []
-    for case in CASES:
-        if any(case.name.startswith(c) for c in cases):
-            contenders = [Contender(case.name, s, "call", case.dtype, threads, partial(_prepare, case, s))
-                          for s in SYSTEMS if s in systems]
-            rows += measure(contenders, rounds=rounds, budget=budget, tolerance=1e-3, note=note)
-    return rows
+    found = ([Contender(case.name, s, "call", case.dtype, threads, partial(_prepare, case, s)) for s in SYSTEMS
+              if s in systems] for case in CASES if case.name in cases)
+    return measure_groups(((group, None) for group in found), threads=threads, rounds=rounds, budget=budget,
+                          tolerance=1e-3, note=note)
 
 
 def _prepare(case: Case, system: str) -> Runner:
@@ -174,20 +170,6 @@ HEAD = ("case", *(f"{s}, µs" for s in SYSTEMS), "NumPy's / ours", "best peer's 
 
 def cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     """The table's lines as text; times are the smallest."""
-    found: dict[str, dict[str, float]] = {}
-    for row in rows:
-        found.setdefault(row["case"], {})[row["system"]] = row["minimum"]
-    out = []
-    for case, times in found.items():
-        own, peers = times.get("pullback"), [t for s, t in times.items() if s != "pullback"]
-        ratios = ("–" if own is None or t is None else f"{t / own:.2f}"
-                  for t in (times.get("numpy"), min(peers, default=None)))
-        shown = ("–" if s not in times else f"{1e6 * times[s]:.1f}" for s in SYSTEMS)
-        out.append((case, *shown, *ratios))
-    return out
-
-
-def markdown(rows: Sequence[Row]) -> str:
-    """The table in Markdown."""
-    rule = ("---", *["---:"] * (len(HEAD) - 1))
-    return "\n".join("| " + " | ".join(line) + " |" for line in (HEAD, rule, *cells(rows)))
+    return [(line.case, *(microseconds(line.times[s]) for s in SYSTEMS),
+             *(shown(line.ratio(peer, "pullback")) for peer in ("numpy", line.best_peer)))
+            for line in lines(rows, SYSTEMS)]

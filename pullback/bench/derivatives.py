@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.bench.environment import limit_threads
-from pullback.bench.harness import Contender, Note, Repeated, Row, Runner, measure
+from pullback.bench.harness import Contender, Note, Repeated, Row, Runner
+from pullback.bench.suite import lines, measure_groups, microseconds, shown
 
-__all__ = ["CASES", "SYSTEMS", "Case", "Line", "bench_derivatives", "lines", "markdown"]
+__all__ = ["CASES", "SYSTEMS", "Case", "bench_derivatives", "cells"]
 
 Arrays = tuple[NDArray[Any], ...]
 SYSTEMS = ("c", "pullback", "jax", "torch", "casadi")
@@ -107,14 +107,9 @@ def bench_derivatives(
     Returns:
         One row per case and size, system and form; times are of one call.
     """
-    limit_threads(threads)
-    rows: list[Row] = []
-    for case in CASES:
-        for n in case.sizes:
-            if case.name in cases and (sizes is None or n in sizes):
-                contenders = list(_contenders(case, n, systems, threads))
-                rows += measure(contenders, rounds=rounds, budget=budget, tolerance=TOLERANCE, note=note)
-    return rows
+    groups = ((list(_contenders(case, n, systems, threads)), None) for case in CASES if case.name in cases
+              for n in case.sizes if sizes is None or n in sizes)
+    return measure_groups(groups, threads=threads, rounds=rounds, budget=budget, tolerance=TOLERANCE, note=note)
 
 
 def _contenders(case: Case, n: int, systems: Sequence[str], threads: int) -> Iterator[Contender]:
@@ -130,56 +125,12 @@ def _prepare(module: Any, case: Case, n: int, form: str) -> Runner:
     return Repeated(module.prepare(case, n, form))
 
 
-@dataclass(frozen=True)
-class Line:
-    """One line of the table: the best time of each system in seconds, None where it has none."""
-
-    case: str
-    times: dict[str, float | None]
-
-    def ratio(self, a: str, b: str) -> float | None:
-        """Time of a by time of b."""
-        x, y = self.times.get(a), self.times.get(b)
-        return x / y if x is not None and y is not None else None
-
-    @property
-    def best_peer(self) -> str | None:
-        """The fastest system that is neither hand-written nor ours."""
-        peers = {s: t for s, t in self.times.items() if t is not None and s not in ("c", "pullback")}
-        return min(peers, key=lambda s: peers[s]) if peers else None
-
-
-def lines(rows: Sequence[Row]) -> list[Line]:
-    """The rows by case: of each system the smallest time of its fastest form."""
-    out: dict[str, Line] = {}
-    for row in rows:
-        times = out.setdefault(row["case"], Line(row["case"], dict.fromkeys(SYSTEMS))).times
-        before = times[row["system"]]
-        times[row["system"]] = row["minimum"] if before is None else min(before, row["minimum"])
-    return list(out.values())
-
 
 HEAD = ("case", *(f"{s} µs" for s in SYSTEMS), "ours / c", "peer / ours")
 
 
 def cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     """The table's lines as text: microseconds of each system, ours by C, the best peer by ours."""
-    out = []
-    for line in lines(rows):
-        times = (line.times[s] for s in SYSTEMS)
-        peer = line.best_peer
-        ratios = (line.ratio("pullback", "c"), line.ratio(peer, "pullback") if peer else None)
-        out.append(
-            (
-                line.case,
-                *("–" if t is None else f"{1e6 * t:.3g}" if t < 1e-3 else f"{1e6 * t:.0f}" for t in times),
-                *("–" if r is None else f"{r:.2f}" for r in ratios),
-            )
-        )
-    return out
-
-
-def markdown(rows: Sequence[Row]) -> str:
-    """The table in Markdown."""
-    rule = ("---", *["---:"] * (len(HEAD) - 1))
-    return "\n".join("| " + " | ".join(line) + " |" for line in (HEAD, rule, *cells(rows)))
+    return [(line.case, *(microseconds(line.times[s]) for s in SYSTEMS), shown(line.ratio("pullback", "c")),
+             shown(line.ratio(line.best_peer, "pullback")))
+            for line in lines(rows, SYSTEMS)]

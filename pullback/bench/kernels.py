@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.bench.environment import limit_threads
-from pullback.bench.harness import Contender, Note, Repeated, Row, Runner, measure
+from pullback.bench.harness import Contender, Note, Repeated, Row, Runner
+from pullback.bench.suite import Group, lines, measure_groups, row_of_limit, shown
 
-__all__ = ["CASES", "SYSTEMS", "Case", "Layer", "bench_kernels", "cells", "lines", "markdown"]
+__all__ = ["CASES", "SYSTEMS", "Case", "Layer", "bench_kernels", "cells"]
 
 Arrays = tuple[NDArray[Any], ...]
 SYSTEMS = ("pullback", "jax", "torch")
@@ -139,7 +139,7 @@ def bench_kernels(
     """Measure kernels.
 
     Args:
-        cases: names of CASES, or what they begin with.
+        cases: names of CASES.
         systems: any of SYSTEMS; those that are not installed are left out with a note.
         threads: processors for everyone.
         rounds: repetitions of each; short calls are made many times in one.
@@ -149,19 +149,14 @@ def bench_kernels(
         One row per case, system and form; times are of one call. The rows of the system `peak` hold the seconds that
         the case's operations take at the speed of as many processors.
     """
-    limit_threads(threads)
-    rows: list[Row] = []
-    for case in CASES:
-        if any(case.name.startswith(c) for c in cases):
-            contenders = [_contender(case, s, threads) for s in SYSTEMS if s in systems]
-            rows += measure(contenders, rounds=rounds, budget=budget, tolerance=1e-3, note=note)
-            if not case.is_function:
-                rows.append(_peak_row(case, threads))
-    return rows
+    groups = (_group(case, systems, threads) for case in CASES if case.name in cases)
+    return measure_groups(groups, threads=threads, rounds=rounds, budget=budget, tolerance=1e-3, note=note)
 
 
-def _contender(case: Case, system: str, threads: int) -> Contender:
-    return Contender(case.name, system, "call", case.dtype, threads, partial(_prepare, case, system))
+def _group(case: Case, systems: Sequence[str], threads: int) -> Group:
+    contenders = [Contender(case.name, s, "call", case.dtype, threads, partial(_prepare, case, s))
+                  for s in SYSTEMS if s in systems]
+    return contenders, None if case.is_function else partial(_peak_row, case, threads)
 
 
 def _prepare(case: Case, system: str) -> Runner:
@@ -174,62 +169,20 @@ def _peak_row(case: Case, threads: int) -> Row:
     from pullback.bench.systems.kernels_peak import peak
 
     seconds = case.work / (threads * peak(case.dtype))
-    return Row(
-        case=case.name, system="peak", form="fused multiply-adds", dtype=case.dtype, threads=threads,
-        median=seconds, minimum=seconds, maximum=seconds, first_call=seconds,
-    )  # fmt: skip
+    return row_of_limit(case.name, "peak", "fused multiply-adds", case.dtype, threads, seconds)
 
-
-@dataclass(frozen=True)
-class Line:
-    """One line of the table: the best rate of each system in 10⁹ a second, None where it has none."""
-
-    case: str
-    rates: dict[str, float | None]
-
-    def ratio(self, a: str, b: str) -> float | None:
-        """Rate of a by rate of b."""
-        x, y = self.rates.get(a), self.rates.get(b)
-        return x / y if x is not None and y is not None else None
-
-    @property
-    def best_peer(self) -> str | None:
-        """The fastest of the peers."""
-        peers = {s: r for s, r in self.rates.items() if r is not None and s not in ("pullback", "peak")}
-        return max(peers, key=lambda s: peers[s]) if peers else None
-
-
-def lines(rows: Sequence[Row]) -> list[Line]:
-    """The rows by case, as rates by the smallest times."""
-    work = {c.name: c.work for c in CASES}
-    out: dict[str, Line] = {}
-    for row in rows:
-        rates = out.setdefault(row["case"], Line(row["case"], dict.fromkeys((*SYSTEMS, "peak")))).rates
-        rates[row["system"]] = 1e-9 * work[row["case"]] / row["minimum"]
-    return list(out.values())
 
 
 HEAD = ("case", *SYSTEMS, "peak", "ours / peak", "ours / best peer")
 
 
 def cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    """The table's lines as text."""
+    """The table's lines as text: rates in 10⁹ a second by the smallest times."""
+    work = {c.name: c.work for c in CASES}
     out = []
-    for line in lines(rows):
-        peer = line.best_peer
-        share, ratio = line.ratio("pullback", "peak"), line.ratio("pullback", peer) if peer else None
-        out.append(
-            (
-                line.case,
-                *("–" if line.rates[s] is None else f"{line.rates[s]:.1f}" for s in (*SYSTEMS, "peak")),
-                "–" if share is None else f"{100 * share:.0f} %",
-                "–" if ratio is None else f"{ratio:.2f}",
-            )
-        )
+    for line in lines(rows, SYSTEMS):
+        rates = (None if (t := line.times[s]) is None else 1e-9 * work[line.case] / t for s in (*SYSTEMS, "peak"))
+        share = line.ratio("peak", "pullback")
+        out.append((line.case, *(shown(r, ".1f") for r in rates), shown(share and 100 * share, ".0f", " %"),
+                    shown(line.ratio(line.best_peer, "pullback"))))
     return out
-
-
-def markdown(rows: Sequence[Row]) -> str:
-    """The table in Markdown."""
-    rule = ("---", *["---:"] * (len(HEAD) - 1))
-    return "\n".join("| " + " | ".join(line) + " |" for line in (HEAD, rule, *cells(rows)))

@@ -8,7 +8,7 @@ the measured speed of fused multiply-adds, or its compulsory traffic, inputs and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.bench.environment import limit_threads
-from pullback.bench.harness import Contender, Note, Repeated, Row, Runner, measure
+from pullback.bench.harness import Contender, Note, Repeated, Row, Runner
+from pullback.bench.suite import lines, measure_groups, microseconds, row_of_limit, shown
 from pullback.files import put_file
 
-__all__ = ["CASES", "SYSTEMS", "Case", "Line", "bench_programs", "cells", "lines", "markdown", "plot"]
+__all__ = ["CASES", "SYSTEMS", "Case", "bench_programs", "cells", "plot"]
 
 Arrays = tuple[NDArray[Any], ...]
 SYSTEMS = ("c", "pullback", "jax", "torch")
@@ -141,14 +141,9 @@ def bench_programs(
         One row per case, system and form; times are of one call. The rows of the system `roofline` hold the least
         seconds that the case's operations and traffic can take.
     """
-    limit_threads(threads)
-    rows: list[Row] = []
-    for case in CASES:
-        if case.name in cases:
-            contenders = list(_contenders(case, systems, threads, slow_forms))
-            rows += measure(contenders, rounds=rounds, budget=budget, tolerance=TOLERANCE, note=note)
-            rows.append(_roofline_row(case, threads))
-    return rows
+    groups = ((list(_contenders(case, systems, threads, slow_forms)), partial(_roofline_row, case, threads))
+              for case in CASES if case.name in cases)
+    return measure_groups(groups, threads=threads, rounds=rounds, budget=budget, tolerance=TOLERANCE, note=note)
 
 
 def _contenders(case: Case, systems: Sequence[str], threads: int, slow_forms: bool) -> Iterator[Contender]:
@@ -171,39 +166,8 @@ def _roofline_row(case: Case, threads: int) -> Row:
     inputs = case.make()
     moved = sum(a.nbytes for a in inputs) + sum(a.nbytes for a in inputs[: case.parameters])
     seconds = max(operations(case) / (threads * peak("float32")), moved / bandwidth(moved))
-    return Row(
-        case=case.name, system="roofline", form="operations or traffic", dtype="float32", threads=threads,
-        median=seconds, minimum=seconds, maximum=seconds, first_call=seconds,
-    )  # fmt: skip
+    return row_of_limit(case.name, "roofline", "operations or traffic", "float32", threads, seconds)
 
-
-@dataclass(frozen=True)
-class Line:
-    """One line of the table: the smallest time of each system's fastest form in seconds, None where it has none."""
-
-    case: str
-    times: Mapping[str, float | None]
-
-    def ratio(self, a: str | None, b: str) -> float | None:
-        """Time of a by time of b."""
-        x, y = self.times.get(a) if a is not None else None, self.times.get(b)
-        return x / y if x is not None and y is not None else None
-
-    @property
-    def best_peer(self) -> str | None:
-        """The fastest of the peers."""
-        peers = {s: t for s, t in self.times.items() if t is not None and s in ("jax", "torch")}
-        return min(peers, key=lambda s: peers[s]) if peers else None
-
-
-def lines(rows: Sequence[Row]) -> list[Line]:
-    """The rows by case."""
-    out: dict[str, dict[str, float | None]] = {}
-    for row in rows:
-        times = out.setdefault(row["case"], dict.fromkeys((*SYSTEMS, "roofline")))
-        before = times[row["system"]]
-        times[row["system"]] = row["minimum"] if before is None else min(before, row["minimum"])
-    return [Line(case, times) for case, times in out.items()]
 
 
 HEAD = ("case", *(f"{s} µs" for s in SYSTEMS), "of roofline", "ours / c", "peer / ours")
@@ -212,25 +176,13 @@ HEAD = ("case", *(f"{s} µs" for s in SYSTEMS), "of roofline", "ours / c", "peer
 def cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     """The table's lines as text: microseconds of each system, the share of the roofline, ours by C, the best peer's."""
     out = []
-    for line in lines(rows):
-        times = (line.times[s] for s in SYSTEMS)
-        roof = line.ratio("roofline", "pullback")
-        ratios = (line.ratio("pullback", "c"), line.ratio(line.best_peer, "pullback"))
-        out.append(
-            (
-                line.case,
-                *("–" if t is None else f"{1e6 * t:.3g}" if t < 1e-3 else f"{1e6 * t:.0f}" for t in times),
-                "–" if roof is None else f"{100 * roof:.0f} %",
-                *("–" if r is None else f"{r:.2f}" for r in ratios),
-            )
-        )
+    for line in lines(rows, SYSTEMS):
+        share = line.ratio("roofline", "pullback")
+        ratios = line.ratio("pullback", "c"), line.ratio(line.best_peer, "pullback")
+        out.append((line.case, *(microseconds(line.times[s]) for s in SYSTEMS),
+                    shown(share and 100 * share, ".0f", " %"), *map(shown, ratios)))
     return out
 
-
-def markdown(rows: Sequence[Row]) -> str:
-    """The table in Markdown."""
-    rule = ("---", *["---:"] * (len(HEAD) - 1))
-    return "\n".join("| " + " | ".join(line) + " |" for line in (HEAD, rule, *cells(rows)))
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
@@ -242,7 +194,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     matplotlib: Any = import_module("matplotlib")
     matplotlib.use("Agg")
     figure, axes = import_module("matplotlib.pyplot").subplots(figsize=(9, 4), layout="constrained")
-    found = lines(rows)
+    found = lines(rows, SYSTEMS)
     systems = [s for s in (*SYSTEMS, "roofline") if s != "pullback" and any(line.times[s] for line in found)]
     for k, system in enumerate(systems):
         heights = [line.ratio(system, "pullback") or 0.0 for line in found]

@@ -66,7 +66,7 @@ def bench_threads(
     *, cases: Sequence[str] = CASES, threads: int = 2, rounds: int = 50, budget: float = 20.0,
     note: Note = lambda text: None,
 ) -> list[Row]:
-    """Measure calls with one thread and with `threads`.
+    """Measure calls with one thread and with `threads`, at least two, in at least 50 rounds: times differ little.
 
     Args:
         cases: names of CASES.
@@ -80,7 +80,8 @@ def bench_threads(
     rows: list[Row] = []
     for name in CASES:
         if name in cases:
-            rows += measure(list(_contenders(name, threads)), rounds=rounds, budget=budget, tolerance=0.0, note=note)
+            contenders = list(_contenders(name, max(2, threads)))
+            rows += measure(contenders, rounds=max(50, rounds), budget=budget, tolerance=0.0, note=note)
     return rows
 
 

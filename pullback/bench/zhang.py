@@ -11,12 +11,14 @@ from pullback.bench.harness import Contender, Note, Row, Runner, measure
 from pullback.bench.inputs import zhang_inputs
 from pullback.bench.start import MODULES, prepare_start
 
-__all__ = ["CASES", "bench_zhang"]
+__all__ = ["CASES", "bench_zhang", "cells"]
 
 TRAINING = 1000
 RECOGNITION = 10000
 CASES = ("start", f"train-{TRAINING}", f"recognise-{RECOGNITION}")
 SYSTEMS = ("c", "pullback", "jax", "torch")
+HEAD = ("case", "dtype", "system", "form", "median ms", "min", "max", "first call")
+NAMES = 4  # columns of the table that hold names
 
 
 def bench_zhang(
@@ -79,3 +81,10 @@ def _prepare(case: str, system: str, form: str, dtype: str) -> Runner:
     else:
         runner = module.recognise(zhang_inputs(RECOGNITION, dtype), form)
     return runner
+
+
+def cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    """The table's lines as text, in milliseconds."""
+    return [(row["case"], row["dtype"], row["system"], row["form"],
+             *(f"{1e3 * t:.2f}" for t in (row["median"], row["minimum"], row["maximum"], row["first_call"])))
+            for row in rows]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,7 @@ def register(commands: Any) -> None:
     add("--rounds", type=at_least(1), default=7, metavar="N", help="repetitions of each")
     add("--examples", type=Path, default=Path("examples"), metavar="DIR", help="counts: where the examples are")
     add("--slow-forms", action="store_true", help="zhang, programs: also forms whose first call takes very long")
-    add("--markdown", action="store_true", help="derivatives, kernels, programs, arrays: print in Markdown")
+    add("--markdown", action="store_true", help="print in Markdown")
     add("--plot", type=Path, metavar="FILE", help="programs: also a plot, as .png, .svg or .pdf (needs matplotlib)")
     add_json(command)
     command.set_defaults(run=run)
@@ -42,8 +44,7 @@ def register(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure and print a table."""
-    suites = (_zhang, _derivatives, _kernels, _programs, _threads, _counts, _arrays)
-    rows = dict(zip(SUITES, suites, strict=True))[options.suite](options)
+    rows = _counts(options) if options.suite == "counts" else _measured(options)
     if options.json:
         print_json({"rows": rows})
     return 0 if rows else 1
@@ -59,111 +60,36 @@ def _cases(options: argparse.Namespace, known: tuple[str, ...]) -> tuple[str, ..
     Raises:
         UsageError: [E605] one of them is not there.
     """
+    from pullback.bench.suite import chosen
     from pullback.errors import UsageError
 
-    found = {case: [k for k in known if k == case] or [k for k in known if k.startswith(case)]
-             for case in options.cases or ()}
+    found = chosen(options.cases or (), known)
     unknown = [case for case, names in found.items() if not names]
     if unknown:
         raise UsageError("E605", f"{unknown[0]}: no such case", facts=("cases: " + ", ".join(known),), remedy=known[1])
     return tuple(k for k in known if not found or any(k in names for names in found.values()))
 
 
-def _threads(options: argparse.Namespace) -> Any:
-    from pullback.bench.threads import CASES, HEAD, bench_threads, cells
+def _measured(options: argparse.Namespace) -> Any:
+    """The rows of a suite: of a module with CASES, HEAD, `cells` and `bench_<suite>`, which takes some options."""
+    from pullback.bench.suite import markdown
 
-    rows = bench_threads(
-        cases=_cases(options, CASES), threads=max(2, options.threads), rounds=max(50, options.rounds), note=_note
-    )
-    print(table([HEAD, *cells(rows)], right=[False] + [True] * (len(HEAD) - 1)))
-    return rows
-
-
-def _zhang(options: argparse.Namespace) -> Any:
-    from pullback.bench.zhang import CASES, SYSTEMS, bench_zhang
-
-    rows = bench_zhang(
-        cases=_cases(options, CASES),
-        dtypes=options.dtypes,
-        systems=options.systems or SYSTEMS,
-        threads=options.threads,
-        rounds=options.rounds,
-        slow_forms=options.slow_forms,
-        note=_note,
-    )
-    head = ("case", "dtype", "system", "form", "median ms", "min", "max", "first call")
-    cells = [
-        (
-            *(row["case"], row["dtype"], row["system"], row["form"]),
-            *(f"{1e3 * t:.2f}" for t in (row["median"], row["minimum"], row["maximum"], row["first_call"])),
-        )
-        for row in rows
-    ]
-    print(table([head, *cells], right=[False] * 4 + [True] * 4))
-    return rows
-
-
-def _derivatives(options: argparse.Namespace) -> Any:
-    from pullback.bench.derivatives import CASES, HEAD, SYSTEMS, bench_derivatives, cells, markdown
-
-    rows = bench_derivatives(
-        cases=_cases(options, tuple(c.name for c in CASES)),
-        sizes=options.sizes,
-        systems=options.systems or SYSTEMS,
-        threads=options.threads,
-        rounds=options.rounds,
-        note=_note,
-    )
-    right = [False] + [True] * (len(HEAD) - 1)
-    print(markdown(rows) if options.markdown else table([HEAD, *cells(rows)], right=right))
-    return rows
-
-
-def _kernels(options: argparse.Namespace) -> Any:
-    from pullback.bench.kernels import CASES, HEAD, SYSTEMS, bench_kernels, cells, markdown
-
-    rows = bench_kernels(
-        cases=_cases(options, tuple(c.name for c in CASES)),
-        systems=options.systems or SYSTEMS,
-        threads=options.threads,
-        rounds=options.rounds,
-        note=_note,
-    )
-    right = [False] + [True] * (len(HEAD) - 1)
-    print(markdown(rows) if options.markdown else table([HEAD, *cells(rows)], right=right))
-    return rows
-
-
-def _arrays(options: argparse.Namespace) -> Any:
-    from pullback.bench.arrays import CASES, HEAD, SYSTEMS, bench_arrays, cells, markdown
-
-    rows = bench_arrays(
-        cases=_cases(options, tuple(c.name for c in CASES)),
-        systems=options.systems or SYSTEMS,
-        threads=options.threads,
-        rounds=options.rounds,
-        note=_note,
-    )
-    right = [False] + [True] * (len(HEAD) - 1)
-    print(markdown(rows) if options.markdown else table([HEAD, *cells(rows)], right=right))
-    return rows
-
-
-def _programs(options: argparse.Namespace) -> Any:
-    from pullback.bench.programs import CASES, HEAD, SYSTEMS, bench_programs, cells, markdown, plot
-
-    rows = bench_programs(
-        cases=_cases(options, tuple(c.name for c in CASES)),
-        systems=options.systems or SYSTEMS,
-        threads=options.threads,
-        rounds=options.rounds,
-        slow_forms=options.slow_forms,
-        note=_note,
-    )
-    right = [False] + [True] * (len(HEAD) - 1)
-    print(markdown(rows) if options.markdown else table([HEAD, *cells(rows)], right=right))
-    if options.plot and rows:
-        plot(rows, options.plot)
+    suite = import_module(f"pullback.bench.{options.suite}")
+    measure = getattr(suite, f"bench_{options.suite}")
+    asked = {
+        **vars(options),
+        "cases": _cases(options, tuple(getattr(c, "name", c) for c in suite.CASES)),
+        "systems": options.systems or getattr(suite, "SYSTEMS", ()),
+        "note": _note,
+    }
+    rows = measure(**{name: asked[name] for name in signature(measure).parameters if name in asked})
+    lines = suite.cells(rows)
+    if options.markdown:
+        print(markdown(suite.HEAD, lines))
+    else:
+        print(table([suite.HEAD, *lines], right=[k >= getattr(suite, "NAMES", 1) for k in range(len(suite.HEAD))]))
+    if options.plot and rows and hasattr(suite, "plot"):
+        suite.plot(rows, options.plot)
     return rows
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from pullback.bench import arrays
 from pullback.bench.harness import Row
+from pullback.bench.suite import markdown
 from pullback.runtime.compile import compiler_command
 
 SMALL = [
@@ -33,5 +34,5 @@ def test_table() -> None:
                    minimum=seconds, maximum=seconds, first_call=seconds)
 
     rows = [row("pullback", 2e-6), row("numpy", 1e-6), row("jax", 4e-6)]
-    assert arrays.cells(rows) == [("sort-100-float32", "2.0", "1.0", "4.0", "0.50", "0.50")]
-    assert arrays.markdown(rows).count("\n") == 2
+    assert arrays.cells(rows) == [("sort-100-float32", "2", "1", "4", "0.50", "0.50")]
+    assert markdown(arrays.HEAD, arrays.cells(rows)).count("\n") == 2

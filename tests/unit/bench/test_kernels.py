@@ -7,6 +7,7 @@ import pytest
 
 from pullback.bench import kernels
 from pullback.bench.harness import Row
+from pullback.bench.suite import markdown
 from pullback.bench.systems import kernels_pullback
 from pullback.runtime.compile import compiler_command
 
@@ -38,4 +39,4 @@ def test_table_has_rates_and_shares() -> None:
     work = 2 * 256**3
     rows = [row(s, work / r / 1e9) for s, r in (("pullback", 90), ("jax", 60), ("torch", 45), ("peak", 100))]
     assert kernels.cells(rows) == [("product-256-f32", "90.0", "60.0", "45.0", "100.0", "90 %", "1.50")]
-    assert kernels.markdown(rows).splitlines()[1].count("---") == 7
+    assert markdown(kernels.HEAD, kernels.cells(rows)).splitlines()[1].count("---") == 7
