@@ -161,10 +161,17 @@ def log_softmax(x: Any, axis: int = -1) -> Array:
     >>> pb.function(lambda x: nn.log_softmax(x))(np.array([[0.0, 1000.0]])).tolist()
     [[-1000.0, 0.0]]
     """
+    lowered, total = lowered_scores(x, axis)
+    y: Array = lowered - pb.expand_dims(total, axis % x.ndim)
+    return y
+
+
+def lowered_scores(x: Any, axis: int = -1) -> tuple[Array, Array]:
+    """Scores less the largest along an axis, and the logarithm of the sum of their exponentials."""
     at = axis % x.ndim
     largest = pb.expand_dims(pb.stop_gradient(pb.max(x, axis=at)), at)  # whatever is taken out, the result is the same
     lowered = pb.where(pb.isinf(largest) & (x == largest), 0, x - largest)
-    return lowered - pb.expand_dims(pb.log(pb.sum(pb.exp(lowered), axis=at)), at)
+    return lowered, pb.log(pb.sum(pb.exp(lowered), axis=at))
 
 
 # With settings ----------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import pullback as pb
 from pullback import Array
 from pullback.errors import ShapeError, TraceError
 from pullback.lang.handle import as_array, type_text
+from pullback.nn.activations import lowered_scores
 from pullback.source import user_position
 
 __all__ = [
@@ -123,8 +124,6 @@ def cross_entropy(
     >>> loss(np.array([[0.0, 0.0], [0.0, 1000.0]]), np.array([0, 1])).round(6).item()
     0.346574
     """
-    from pullback.nn.activations import log_softmax
-
     if not 0 <= smoothing <= 1:
         raise _setting("cross_entropy", f"smoothing is {smoothing!r}", "a number from 0 to 1")
     y, target = as_array(y, "cross_entropy"), as_array(target, "cross_entropy")
@@ -133,21 +132,26 @@ def cross_entropy(
     else:
         _check_equal("cross_entropy", y, target)
         target = pb.moveaxis(target, axis, -1)
-    likely = log_softmax(pb.moveaxis(y, axis, -1))
-    classes = likely.shape[-1]
-    weighted = likely if weights is None else likely * weights
+    scores = pb.moveaxis(y, axis, -1)
+    lowered, total = lowered_scores(scores)
+    classes = scores.shape[-1]
+    w = None if weights is None else pb.asarray(weights).astype(scores.dtype)
+    if not labelled or smoothing:
+        every = pb.expand_dims(total, total.ndim) - lowered
+        every = every if w is None else every * w
     if not labelled:
         t = target if smoothing == 0 else (1 - smoothing) * target + smoothing / classes
-        return _reduced("cross_entropy", -pb.sum(t * weighted, axis=-1), reduction)
-    loss = -_picked(weighted, target)
+        return _reduced("cross_entropy", pb.sum(t * every, axis=-1), reduction)
+    loss = total - _picked(lowered, target)
+    share = None if w is None else _picked(pb.broadcast_to(w, scores.shape), target)
+    loss = loss if share is None else loss * share
     if smoothing:
-        loss = (1 - smoothing) * loss - smoothing / classes * pb.sum(weighted, axis=-1)
+        loss = (1 - smoothing) * loss + smoothing / classes * pb.sum(every, axis=-1)
     known = (target >= 0) & (target < classes)
-    share = None if weights is None else _picked(pb.broadcast_to(pb.asarray(weights), likely.shape), target)
     if ignore is not None:
         counted = target != ignore
         known, loss = known | (target == ignore), pb.where(counted, loss, 0)
-        share = pb.where(counted, 1 if share is None else share, 0).astype(likely.dtype)
+        share = pb.where(counted, 1 if share is None else share, 0).astype(scores.dtype)
     loss = pb.where(known, loss, pb.nan)
     if reduction == "mean" and share is not None:
         return pb.sum(loss) / pb.sum(share)

@@ -8,12 +8,16 @@ import pullback as pb
 from pullback import Array
 from pullback.nn.layer import layer
 from pullback.nn.layers.windows import (
+    ELEMENTS,
+    PLACES,
     Layout,
     Numbers,
     Padding,
     Windows,
     image,
     join,
+    named,
+    number,
     numbers,
     setting,
     share_of_group,
@@ -101,32 +105,50 @@ def conv(
 
 
 def _convolved(x: Any, w: Any, b: Any, over: Windows, layout: str, groups: int, extents: Any) -> Array:
-    """The sum of the windows; of several groups first with an axis for these."""
+    """The sum of the windows; of several groups first with an axis for these.
+
+    Sums go along memory: over the window last where channels come first, over the channels last where they come last,
+    with the weights turned to lie so too.
+    """
     batch, own, counts = extents
-    channels = w.shape[0]
+    channels, first = w.shape[0], layout == "NCHW"
     each = channels // groups
+    if apart := first and number(own) == 1 and over.stride[-1] > 1:
+        x = over.phases(x, batch, groups, counts)
+    space, window = PLACES[: len(counts)], ELEMENTS[: len(counts)]
+    turn = named((*window, "c", "o"), lambda *k: w[(k[-1], k[-2], *k[:-2])])
+    turned = w if first else pb.build((*over.size, own, channels), turn)
+
+    def read(n: Any, c: Any, i: Any, u: Any) -> Any:
+        return x[(n, c, *over.phase(i, u))] if apart else over.read(x, join(layout, n, c, over.places(i, u)))
 
     def value(n: Any, group: Any, o: Any, i: Any) -> Any:
-        def term(c: Any, *u: Any) -> Any:
-            return over.read(x, join(layout, n, group * own + c, over.places(i, u))) * w[(o, c, *u)]
+        def element(c: Any, u: Any, weight: Any) -> Any:
+            return read(n, group * own + c, i, u) * weight
 
-        return pb.sum_over((own, *over.size), term) + (0 if b is None else b[o])
+        if first:
+            term = named(("c", *window), lambda c, *u: element(c, u, w[(o, c, *u)]))
+            total = pb.sum_over((own, *over.size), term)
+        else:
+            term = named((*window, "c"), lambda *k: element(k[-1], k[:-1], turned[(*k, o)]))
+            total = pb.sum_over((*over.size, own), term)
+        return total if b is None else total + b[o]
 
     def pixel(*place: Any) -> Any:
         n, o, i = split(layout, place)
         return value(n, 0, o, i)
 
     def grouped(*place: Any) -> Any:
-        n, go, i = split(layout, (place[0], place[1:3], *place[3:]) if layout == "NCHW" else (*place[:-2], place[-2:]))
-        group, o = go
+        n, group, o, *i = place if first else (place[0], *place[-2:], *place[1:-2])
         return value(n, group, group * each + o, i)
 
     shape = join(layout, batch, channels, counts)
     if groups == 1:
-        y: Array = pb.build(shape, pixel)
+        y: Array = pb.build(shape, named(join(layout, "n", "o", space), pixel))
         return y
-    parts = (batch, groups, each, *counts) if layout == "NCHW" else (batch, *counts, groups, each)
-    joined: Array = pb.reshape(pb.build(parts, grouped), shape)
+    parts = (batch, groups, each, *counts) if first else (batch, *counts, groups, each)
+    names = ("n", "g", "o", *space) if first else ("n", *space, "g", "o")
+    joined: Array = pb.reshape(pb.build(parts, named(names, grouped)), shape)
     return joined
 
 

@@ -8,7 +8,7 @@ import pullback as pb
 from pullback import Array
 from pullback.nn import init
 from pullback.nn.layer import layer
-from pullback.nn.layers.windows import Layout, image, join, numbers, setting, share_of_group, split
+from pullback.nn.layers.windows import PLACES, Layout, image, join, named, numbers, setting, share_of_group, split
 from pullback.nn.scope import Scope
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
@@ -282,5 +282,5 @@ def local_response_norm(
         n, c, i = split(layout, place)
         return pb.sum_over(size, lambda j: x.at(*join(layout, n, c + j - size // 2, i)) ** 2)
 
-    y: Array = x / (k + alpha * pb.build(x.shape, squares)) ** beta
+    y: Array = x / (k + alpha * pb.build(x.shape, named(join(layout, "n", "c", PLACES[: x.ndim - 2]), squares))) ** beta
     return y

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import pullback as pb
 from pullback import Array
 from pullback.nn.layer import layer
 from pullback.nn.layers.windows import (
+    ELEMENTS,
+    PLACES,
     Layout,
     Numbers,
     Padding,
     Windows,
     image,
     join,
+    named,
     setting,
     split,
     windows,
@@ -75,27 +79,70 @@ def max_pool(
     """
     over = _pool("max_pool", size, stride, padding, ceil=ceil, dilation=dilation)
     batch, channels, space = split(layout, x.shape)
-    y = _bordered(x, over, layout, -pb.inf)
+    counts = over.counts(space)
+    y = _bordered(x, over, layout, counts)
+    if all(s >= k for s, k in zip(over.stride, over.size)):
+        return _largest(y, over, layout, (batch, channels, counts))
+    if scope.training:
+        return _largest_by_place(y, over, layout, (batch, channels, counts))
+    for axis in reversed(range(len(counts))):  # of equal elements the first in the window stays the first
+        along = over.along(axis)
+        extents = split(layout, y.shape)[2]
+        y = _largest(y, along, layout, (batch, channels, (*extents[:axis], counts[axis], *extents[axis + 1 :])))
+    return y  # type: ignore[no-any-return]
+
+
+def _largest(y: Any, over: Windows, layout: str, extents: tuple[Any, Any, Any]) -> Array:
+    """The largest element of every window of an image with its border."""
 
     def largest(*place: Any) -> Any:
         n, c, i = split(layout, place)
-        return pb.max_over(over.size, lambda *u: y[join(layout, n, c, over.places(i, u, bordered=True))])
+        return pb.max_over(
+            over.size, named(ELEMENTS[: len(i)], lambda *u: y[join(layout, n, c, over.places(i, u, bordered=True))])
+        )
 
-    pooled: Array = pb.build(join(layout, batch, channels, over.counts(space)), largest)
+    pooled: Array = pb.build(join(layout, *extents), named(_names(layout, over), largest))
     return pooled
 
 
-def _bordered(x: Any, over: Windows, layout: str, fill: float) -> Any:
-    """The image with its border as an array of its own: windows then read it without a test."""
+def _largest_by_place(y: Any, over: Windows, layout: str, extents: tuple[Any, Any, Any]) -> Array:
+    """The same by way of its place in the window.
+
+    The gradient is then put there, a write for every window, where otherwise every element of the image looks through
+    all windows that it lies in: a third of the time where these overlap.
+    """
+    shape = join(layout, *extents)
+
+    def element(place: Any, k: Any) -> Any:
+        n, c, i = split(layout, place)
+        u = []
+        for size in reversed(over.size):
+            u.append(k % size)
+            k = k // size
+        return y[join(layout, n, c, over.places(i, u[::-1], bordered=True))]
+
+    names = _names(layout, over)
+    first = named(names, lambda *place: pb.argmax_over(prod(over.size), lambda q: element(place, q)))
+    found = pb.build(shape, first)
+    pooled: Array = pb.build(shape, named(names, lambda *place: element(place, found[place])))
+    return pooled
+
+
+def _names(layout: str, over: Windows) -> tuple[str, ...]:
+    return join(layout, "n", "c", PLACES[: len(over.size)])
+
+
+def _bordered(x: Any, over: Windows, layout: str, counts: Any) -> Any:
+    """The image with a border, no element of which is the largest, as an array of its own: reads need no test."""
     if over.inside:
         return x
-    batch, channels, space = split(layout, x.shape)
+    batch, channels, _ = split(layout, x.shape)
 
     def at(*place: Any) -> Any:
         n, c, i = split(layout, place)
-        return x.at(*join(layout, n, c, tuple(a - b for a, b in zip(i, over.before))), fill=fill)
+        return x.at(*join(layout, n, c, tuple(a - b for a, b in zip(i, over.before))), fill=-pb.inf)
 
-    return pb.build(join(layout, batch, channels, over.bordered(space)), at)
+    return pb.build(join(layout, batch, channels, over.bordered(counts)), named(_names(layout, over), at))
 
 
 def _average_takes(size: Numbers, stride: Numbers | None = None, padding: Padding = 0, *, ceil: bool = False,
@@ -140,18 +187,17 @@ def average_pool(
     counts = over.counts(space)
     known = over.inside or (count_padding and not ceil)
     shares = [] if known else [_share(over, axis, space, counts, count_padding, x.dtype) for axis in range(len(space))]
-    whole = 1.0
-    for extent in over.size:
-        whole /= extent
+    whole = 1 / prod(over.size)
 
     def mean(*place: Any) -> Any:
         n, c, i = split(layout, place)
-        total = pb.sum_over(over.size, lambda *u: over.read(x, join(layout, n, c, over.places(i, u))))
+        window = named(ELEMENTS[: len(i)], lambda *u: over.read(x, join(layout, n, c, over.places(i, u))))
+        total = pb.sum_over(over.size, window)
         for share, axis_place in zip(shares, i):
             total = total * share[axis_place]
         return total * whole if known else total
 
-    pooled: Array = pb.build(join(layout, batch, channels, counts), mean)
+    pooled: Array = pb.build(join(layout, batch, channels, counts), named(_names(layout, over), mean))
     return pooled
 
 

@@ -8,20 +8,27 @@ An image has the shape (N, C, *space), "NCHW", or (N, *space, C), "NHWC", for an
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
+import pullback as pb
 from pullback.errors import ShapeError, TraceError
 from pullback.lang.handle import extent_of, shape_text
 from pullback.source import user_position
 
 __all__ = [
+    "ELEMENTS",
+    "PLACES",
     "Layout",
     "Numbers",
     "Padding",
     "Windows",
     "image",
     "join",
+    "named",
+    "number",
     "numbers",
     "setting",
     "share_of_group",
@@ -30,6 +37,8 @@ __all__ = [
 ]
 
 Layout = Literal["NCHW", "NHWC"]
+PLACES: Final = "ijklm"  # names for the place of a window
+ELEMENTS: Final = "uvtrs"  # and for that of an element in it
 Numbers = int | tuple[int, ...]
 Padding = int | tuple[int, ...] | tuple[tuple[int, int], ...] | Literal["same"]
 
@@ -50,6 +59,13 @@ def split(layout: str, shape: Any) -> tuple[Any, Any, tuple[Any, ...]]:
 def join(layout: str, n: Any, c: Any, space: Any) -> tuple[Any, ...]:
     """Batch, channel and space as a shape or a place of an image: what `split` takes apart."""
     return (n, c, *space) if layout == "NCHW" else (n, *space, c)
+
+
+def named(names: Iterable[str], f: Callable[..., Any]) -> Callable[..., Any]:
+    """F with names for the indices it is given as *place, which programs and C then show."""
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    f.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
+    return f
 
 
 def image(kind: str, layout: str, rank: int, *, channels: str = "C") -> str:
@@ -112,9 +128,8 @@ class Windows:
                 out.append((extent + before - 1) // stride + 1)
         return tuple(out)
 
-    def bordered(self, space: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The extents of the image with its borders: as far as windows reach."""
-        counts = self.counts(space)
+    def bordered(self, counts: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The extents of the image with its borders, for so many windows: as far as they reach."""
         return tuple((n - 1) * s + self._reach(axis) for axis, (n, s) in enumerate(zip(counts, self.stride)))
 
     def spread(self, space: tuple[Any, ...], extra: tuple[int, ...]) -> tuple[Any, ...]:
@@ -141,6 +156,36 @@ class Windows:
     def read(self, x: Any, place: tuple[Any, ...]) -> Any:
         """The element of an image at a place that a window reads, 0 in the border."""
         return x[place] if self.inside else x.at(*place)
+
+    def along(self, axis: int) -> Windows:
+        """The windows of an image with its border along one axis alone, single elements along the others."""
+
+        def only(values: tuple[int, ...], other: int) -> tuple[int, ...]:
+            return tuple(value if k == axis else other for k, value in enumerate(values))
+
+        none = (0,) * len(self.size)
+        return Windows(self.kind, only(self.size, 1), only(self.stride, 1), none, none, only(self.dilation, 1))
+
+    def phases(self, x: Any, batch: Any, channels: Any, counts: tuple[Any, ...]) -> Any:
+        """An image N C *space with its border, the columns that lie a stride apart side by side: (N, C, s, …, columns).
+
+        Windows beside each other then read elements beside each other, which a sum of few terms is not packed for.
+        """
+        *_, step = self.stride
+        *rows, _ = self.bordered(counts)
+        columns = counts[-1] + (self._reach(len(self.size) - 1) - 1) // step
+
+        def at(n: Any, c: Any, phase: Any, *i: Any) -> Any:
+            place = (*i[:-1], i[-1] * step + phase)
+            return x.at(n, c, *(a - b for a, b in zip(place, self.before, strict=True)))
+
+        return pb.build((batch, channels, step, *rows, columns), at)
+
+    def phase(self, window: Any, element: Any) -> tuple[Any, ...]:
+        """Where in the image of `phases` an element of a window lies."""
+        *rows, _ = self.places(window, element, bordered=True)
+        offset = element[-1] * self.dilation[-1]
+        return (offset % self.stride[-1], *rows, window[-1] + offset // self.stride[-1])
 
     @property
     def inside(self) -> bool:

@@ -132,3 +132,20 @@ def test_take_along_axis_broadcasts_the_other_axes(check):
     x, i = X[0, 0], np.array([[2, -1]])
     expected = (np.take_along_axis(x, i, 1), np.take_along_axis(x[:1], np.broadcast_to(i, (2, 2)), 1))
     check(f, x, i, expected=expected)
+
+
+def test_reshape_leaves_axes_that_it_keeps() -> None:
+    """Extents that are quotients: the index of an axis that is only moved past another is no quotient of positions."""
+
+    @pb.function
+    def f(x: Float64[Array, "N H W"]) -> Any:
+        halves = pb.build((x.shape[0], 2, x.shape[1] // 2, x.shape[2] // 3), lambda n, g, i, j: x[n, 2 * i + g, 3 * j])
+        joined = pb.reshape(halves, (-1, halves.shape[2], halves.shape[3]))
+        return joined, pb.reshape(joined, (x.shape[0], 1, 2, halves.shape[2], halves.shape[3], 1))
+
+    x = np.arange(2.0 * 5 * 7).reshape(2, 5, 7)
+    wanted = x[:, :4, :6:3].reshape(2, 2, 2, 2).transpose(0, 2, 1, 3)
+    joined, apart = f.interpret(x)
+    np.testing.assert_array_equal(joined, wanted.reshape(4, 2, 2))
+    np.testing.assert_array_equal(apart, wanted[:, None, ..., None])
+    assert "halves[i // 2, i % 2, j, k]" in f.ir
