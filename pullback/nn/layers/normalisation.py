@@ -196,10 +196,19 @@ def group_norm(
     batch, channels, space = split(layout, x.shape)
     own = share_of_group(channels, groups, "group_norm")
     parts = (batch, groups, own, *space) if layout == "NCHW" else (batch, *space, groups, own)
-    axes = tuple(k for k in range(1, x.ndim + 1) if k != (1 if layout == "NCHW" else x.ndim - 1))
+    group = 1 if layout == "NCHW" else x.ndim - 1
+    axes = tuple(k for k in range(1, x.ndim + 1) if k != group)
     centred, _, spread = _moments(pb.reshape(x, parts), axes)
-    y = pb.reshape(centred * pb.expand_dims(1 / pb.sqrt(spread + epsilon), axes), x.shape)
-    return _affine(scope, y, (channels,), _beside_channels(layout, x), learn)
+    factor = pb.expand_dims(1 / pb.sqrt(spread + epsilon), axes)
+    if learn:  # scaled while they are apart, so that factors are as many as channels, not as elements
+        beside = tuple(k for k in range(x.ndim + 1) if k not in (group, group + 1))
+        scale, shift = scope.parameter("scale", (channels,), init.ones()), scope.parameter("shift", (channels,))
+        scale, shift = (pb.expand_dims(pb.reshape(a, (groups, own)), beside) for a in (scale, shift))
+        y = centred * (factor * scale) + shift
+    else:
+        y = centred * factor
+    normalised: Array = pb.reshape(y, x.shape)
+    return normalised
 
 
 def _instance_takes(epsilon: float = 1e-5, *, learn: bool = True, layout: Layout = "NCHW") -> str:
