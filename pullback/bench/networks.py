@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pullback.bench.environment import limit_threads
 from pullback.bench.harness import Contender, Note, Repeated, Row, Runner, measure
 
-__all__ = ["CASES", "HEAD", "NETWORKS", "SYSTEMS", "Case", "Network", "bench_networks", "cells", "markdown", "peak"]
+__all__ = ["CASES", "HEAD", "NETWORKS", "SYSTEMS", "Case", "Network", "bench_networks", "cells", "peak"]
 
 SYSTEMS = ("pullback", "jax", "torch")
 RATE: Final = 0.01
@@ -90,8 +90,8 @@ NETWORKS: Final = (
     Network("vgg16", _model("vgg16"), (3, 224, 224), 2, 1000, random=True),
     Network("googlenet", _model("googlenet"), (3, 224, 224), 4, 1000, random=True),
     Network("resnet50", _model("resnet50"), (3, 224, 224), 4, 1000),
-    Network("gpt", _model("gpt"), (128,), 4, 256, integers=256),
-    Network("lstm", _model("character_lstm"), (64,), 16, 96, integers=96),
+    Network("gpt", _model("gpt", 256), (128,), 4, 256, integers=256),
+    Network("lstm", _model("character_lstm", 96), (64,), 16, 96, integers=96),
 )
 
 
@@ -174,7 +174,7 @@ def _call(case: Case, system: str, form: str) -> Callable[[], Any]:
         found: Callable[[], Any] = module.infer(net, form, parameters, state, x)
         return found
     call = module.train(net, form, parameters, state, x, target, RATE)
-    return _without_result(call) if case.network.random else call  # type: ignore[no-any-return]
+    return _without_result(call) if case.network.random else call
 
 
 def _without_result(call: Callable[[], Any]) -> Callable[[], Any]:
@@ -241,11 +241,6 @@ def cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
         out.append((case, *found, ratio))
     return out
 
-
-def markdown(rows: Sequence[Row]) -> str:
-    """The table in Markdown."""
-    lines = ["| " + " | ".join(HEAD) + " |", "|---" + "|---:" * (len(HEAD) - 1) + "|"]
-    return "\n".join([*lines, *("| " + " | ".join(line) + " |" for line in cells(rows))])
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pullback.cli.output import print_json, table
 
 __all__ = ["example_modules", "register", "run"]
 
-SUITES = ("zhang", "derivatives", "kernels", "programs", "threads", "counts", "arrays")
+SUITES = ("zhang", "derivatives", "kernels", "programs", "threads", "counts", "arrays", "networks")
 
 
 def register(commands: Any) -> None:

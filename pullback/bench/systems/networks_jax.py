@@ -63,8 +63,13 @@ def _kinds(jax: Any, last: bool, training: bool) -> dict[str, Any]:
         return x * along(scale) + along(p["shift"] - mean * scale)
 
     def max_pool(s: Any, p: Any, _: Any, x: Any) -> Any:
-        stride = s["stride"] if s["stride"] is not None else s["size"]
-        return lax.reduce_window(x, -jnp.inf, lax.max, windows(s["size"]), windows(stride), borders(s["padding"]))
+        size, stride = _pair(s["size"]), _pair(s["stride"] if s["stride"] is not None else s["size"])
+        border = borders(s["padding"])
+        for axis, w, step in zip(space, size, stride):
+            low, high = border[axis]
+            left = (x.shape[axis] + low + high - w) % step
+            border[axis] = (low, high + (step - left if s["ceil"] and left else 0))
+        return lax.reduce_window(x, -jnp.inf, lax.max, windows(size), windows(stride), border)
 
     def average_pool(s: Any, p: Any, _: Any, x: Any) -> Any:
         stride = s["stride"] if s["stride"] is not None else s["size"]
@@ -100,6 +105,11 @@ def _kinds(jax: Any, last: bool, training: bool) -> dict[str, Any]:
         y = jnp.einsum("nhqk,nhkd->nhqd", jax.nn.softmax(scores), v)
         return y.transpose(0, 2, 1, 3).reshape(n, length, width) @ p["out"]["w"].T + p["out"]["b"]
 
+    def lstm(s: Any, p: Any, _: Any, x: Any) -> Any:
+        for layer in [p[f"lstm{k + 1}"] for k in range(s["layers"])] if s["layers"] > 1 else [p]:
+            x = _lstm(jax, layer, x)
+        return x
+
     def layer_norm(s: Any, p: Any, _: Any, x: Any) -> Any:
         centred = x - x.mean(-1, keepdims=True)
         return centred * lax.rsqrt((centred**2).mean(-1, keepdims=True) + s["epsilon"]) * p["scale"] + p["shift"]
@@ -115,6 +125,7 @@ def _kinds(jax: Any, last: bool, training: bool) -> dict[str, Any]:
         "layer_norm": layer_norm,
         "embedding": lambda s, p, _, x: p["w"][x],
         "attention": attention,
+        "lstm": lstm,
         "position": lambda s, p, _, x: x + p["w"][: x.shape[1]],
         "max_pool": max_pool,
         "average_pool": average_pool,
@@ -129,6 +140,21 @@ def _kinds(jax: Any, last: bool, training: bool) -> dict[str, Any]:
     }
 
 
+def _lstm(jax: Any, p: Any, x: Any) -> Any:
+    jnp = jax.numpy
+    given = x @ p["w"].T + p["b"] + p["c"]
+
+    def step(state: Any, now: Any) -> Any:
+        h, cell = state
+        i, f, g, o = jnp.split(now + h @ p["u"].T, 4, axis=-1)
+        cell = jax.nn.sigmoid(f) * cell + jax.nn.sigmoid(i) * jnp.tanh(g)
+        h = jax.nn.sigmoid(o) * jnp.tanh(cell)
+        return (h, cell), h
+
+    zeros = jnp.zeros((x.shape[0], p["u"].shape[1]), x.dtype)
+    return jax.lax.scan(step, (zeros, zeros), given.swapaxes(0, 1))[1].swapaxes(0, 1)
+
+
 def _prepared(jax: Any, form: str, x: NDArray[Any]) -> tuple[bool, Any]:
     last = form.endswith("channels last") and x.ndim == 4
     return last, jax.device_put(x.transpose(0, 2, 3, 1) if last else x)
@@ -140,7 +166,7 @@ def infer(network: Layer, form: str, parameters: Any, state: Any, x: NDArray[Any
     last, inputs = _prepared(jax, form, x)
     kinds = _kinds(jax, last, training=False)
     p, s = jax.device_put(parameters), jax.device_put(state)
-    whole = jax.jit(lambda p, s, x: run(network, kinds, p, s, x))
+    whole = jax.jit(lambda p, s, x: run(network, kinds, p, s, x, False))
     return lambda: np.asarray(whole(p, s, inputs))
 
 
@@ -153,10 +179,13 @@ def train(
     kinds = _kinds(jax, last, training=True)
     held, s = jax.device_put(parameters), jax.device_put(state)
     labels = jax.device_put(target)
+    take = jax.numpy.take_along_axis
 
     def loss(p: Any, x: Any) -> Any:
-        y = jax.nn.log_softmax(run(network, kinds, p, s, x))
-        return -jax.numpy.take_along_axis(y, labels[..., None], axis=-1).mean()
+        found = run(network, kinds, p, s, x, True)
+        scores = found if isinstance(found, tuple) else (found,)
+        losses = [-take(jax.nn.log_softmax(y), labels[..., None], axis=-1).mean() for y in scores]
+        return losses[0] + 0.3 * sum(losses[1:])
 
     def step(p: Any, x: Any) -> Any:
         value, gradient = jax.value_and_grad(loss)(p, x)

@@ -29,7 +29,7 @@ def train(
     network: Layer, form: Any, parameters: Any, state: Any, x: NDArray[Any], target: NDArray[Any], rate: float
 ) -> Call:
     """A step of descent on the cross-entropy: gives the loss before it."""
-    loss = nn.objective(network, nn.cross_entropy)
+    loss = nn.objective(network, nn.models.with_auxiliary(nn.cross_entropy))
     p, s = (tree.map_leaves(lambda a: np.array(a, order="C"), t) for t in (parameters, state))
     value = np.zeros((), x.dtype if x.dtype.kind == "f" else np.float32)
 

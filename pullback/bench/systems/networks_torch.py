@@ -39,7 +39,10 @@ def _kinds(torch: Any, training: bool) -> dict[str, Any]:
         return f.linear(y.transpose(1, 2).reshape(n, length, width), p["out"]["w"], p["out"]["b"])
 
     def lstm(s: Any, p: Any, _: Any, x: Any) -> Any:
-        raise NotImplementedError
+        layers = [p[f"lstm{k + 1}"] for k in range(s["layers"])] if s["layers"] > 1 else [p]
+        weights = [layer[name] for layer in layers for name in ("w", "u", "b", "c")]
+        zeros = x.new_zeros(len(layers), x.shape[0], s["width"])
+        return torch.lstm(x, (zeros, zeros), weights, True, len(layers), 0.0, training, False, True)[0]
 
     return {
         "conv": conv,
@@ -81,7 +84,7 @@ def infer(network: Layer, form: str, parameters: Any, state: Any, x: NDArray[Any
     kinds = _kinds(torch, training=False)
 
     def whole(p: Any, x: Any) -> Any:
-        return run(network, kinds, p, s, x)
+        return run(network, kinds, p, s, x, False)
 
     if form == "compile":
         whole = torch.compile(whole)
@@ -104,10 +107,13 @@ def train(
     for leaf in leaves:
         leaf.requires_grad_()
     kinds = _kinds(torch, training=True)
+    cross_entropy = torch.nn.functional.cross_entropy
 
     def loss(p: Any, x: Any) -> Any:
-        y = run(network, kinds, p, s, x)
-        return torch.nn.functional.cross_entropy(y.reshape(-1, y.shape[-1]), labels.reshape(-1))
+        found = run(network, kinds, p, s, x, True)
+        scores = found if isinstance(found, tuple) else (found,)
+        losses = [cross_entropy(y.reshape(-1, y.shape[-1]), labels.reshape(-1)) for y in scores]
+        return losses[0] + 0.3 * sum(losses[1:])
 
     if form == "compile":
         loss = torch.compile(loss)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pullback.nn.layer import Layer
+from pullback.nn.layer import Layer, as_layer
 
 __all__ = ["Kinds", "run"]
 
@@ -14,39 +14,41 @@ Kind = Callable[[Mapping[str, Any], Any, Any, Any], Any]  # settings, parameters
 Kinds = Mapping[str, Kind]
 
 
-def run(network: Layer, kinds: Kinds, parameters: Any, state: Any, x: Any) -> Any:
+class _Place:
+    """What stands for `pullback.nn.Scope`: layers that the library has are its own, others are made of such."""
+
+    def __init__(self, kinds: Kinds, parameters: Any, state: Any, training: bool) -> None:
+        self.kinds = kinds
+        self.parameters = parameters
+        self.state = state
+        self.training = training
+        self._numbers: Counter[str] = Counter()
+
+    def call(self, layer: Any, x: Any, name: str | None = None) -> Any:
+        part = as_layer(layer)
+        if name is None and part.name is None:
+            self._numbers[part.kind] += 1
+        own = name or part.name or f"{part.kind}{self._numbers[part.kind]}"
+        return run(part, self.kinds, self.parameters.get(own, {}), self.state.get(own, {}), x, self.training)
+
+    def unify(self, *shapes: Any) -> None:
+        """They are the same: they were when the network was checked."""
+
+
+def run(network: Layer, kinds: Kinds, parameters: Any, state: Any, x: Any, training: bool) -> Any:
     """The result of a network.
 
     Args:
         network: made of layers that `kinds` knows.
-        kinds: what each kind of layer does in the other library, and "add" and "concat" under these names.
+        kinds: what each kind of layer does in the other library.
         parameters: the tree that `network.init` gives, of the other library's arrays.
         state: likewise.
         x: the input.
+        training: whether it is trained.
     """
-    parts = network.parts
-    if network.kind == "chain":
-        numbers: Counter[str] = Counter()
-        for part in parts:
-            x = _part(part, kinds, parameters, state, x, numbers)
-        return x
-    if network.kind == "residual":
-        y = run(parts[0], kinds, parameters.get("body", {}), state.get("body", {}), x)
-        if len(parts) == 2:
-            x = run(parts[1], kinds, parameters.get("shortcut", {}), state.get("shortcut", {}), x)
-        return x + y
+    if network.kind in kinds:
+        return kinds[network.kind](network.settings, parameters, state, x)
+    place = _Place(kinds, parameters, state, training)
     if network.kind == "branches":
-        numbers = Counter()
-        results = [_part(part, kinds, parameters, state, x, numbers) for part in parts]
-        return kinds["concat"](network.settings, None, None, results)
-    if network.kind not in kinds:
-        raise NotImplementedError(f"the layer {network.kind}")
-    return kinds[network.kind](network.settings, parameters, state, x)
-
-
-def _part(part: Layer, kinds: Kinds, parameters: Any, state: Any, x: Any, numbers: Counter[str]) -> Any:
-    """A layer among others, under the name by which `Scope.call` keeps its parameters."""
-    if part.name is None:
-        numbers[part.kind] += 1
-    name = part.name or f"{part.kind}{numbers[part.kind]}"
-    return run(part, kinds, parameters.get(name, {}), state.get(name, {}), x)
+        return kinds["concat"](network.settings, None, None, [place.call(part, x) for part in network.parts])
+    return network.forward(place, x)  # type: ignore[arg-type]
