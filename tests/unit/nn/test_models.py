@@ -15,7 +15,7 @@ Values = np.ndarray[Any, Any]
 
 
 def module(name: str) -> Any:
-    return {"zhang": zhang, "lenet": lenet}[name]
+    return {"zhang": zhang, "lenet": lenet_by_hand}[name]
 
 
 @pytest.mark.parametrize("name", NAMES)
