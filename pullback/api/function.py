@@ -737,7 +737,8 @@ def function(
         specialise: whether C is made for the dims of a call: "always", or "never" but once for all sizes; "auto" for
             the first four dims of a function, then once for all others, and for those of them whose calls have done as
             much work as compiling is worth. By default what PULLBACK_SPECIALISE says, or "auto".
-        donate: names of arguments whose memory the result may overwrite.
+        donate: names of arguments whose memory the result may overwrite: with these arrays as `out` they are updated
+            where they lie.
         memory: "fastest"; "less", statements in an order that needs less memory; or "least". Derivatives keep it.
         memory_limit: the most bytes of working memory that C for this function, and for derivatives of it, may use.
             Where storing what a loop's backward pass reads would take more, steps are computed again from fewer stored

@@ -102,8 +102,16 @@ def trace(
                     raise
                 raise made.with_traceback(error.__traceback__) from None
 
+        if "donate" in notes:
+            notes = {**notes, "donate": _positions(parameters, signature, notes["donate"])}
         program, structure = run(tracer, body, inspect.getdoc(f) or "", notes, code_of(f), check)
     return Traced(program, structure, tuple(inputs), tuple(tracer.foreign), parent is not None)
+
+
+def _positions(parameters: Sequence[Parameter], signature: Signature, names: Sequence[str]) -> tuple[int, ...]:
+    """Which inputs of the program the arrays of the parameters of these names are."""
+    owners = [p.name for p, leaves in zip(parameters, signature.leaves) for leaf in leaves if leaf.is_input]
+    return tuple(k for k, owner in enumerate(owners) if owner in names)
 
 
 def derived(

@@ -8,7 +8,8 @@ from typing import Final
 from pullback.ir.printer import print_program
 from pullback.ir.program import Known, Outline
 
-SETTINGS: Final = ("exact", "memory_limit", "memory")  # notes that a program's derivatives and its C depend on
+# Notes that a program's derivatives and its C depend on.
+SETTINGS: Final = ("exact", "memory_limit", "memory", "donate")
 
 
 def identity(known: Known) -> str:

@@ -114,7 +114,7 @@ def lower(
     lowering = Lowering(storage, comment or (lambda s: ()), specialists, grouper, recurrences, traps, exact)
     lowering.triangles = triangles(walk_statements(program.body))
     entry = [*lowering.entry_checks(program), *(traps.entry() if traps is not None else ())]
-    body = [*entry, *lowering.block(program.body), *storage.final]
+    body = [*entry, *storage.first, *lowering.block(program.body), *storage.final]
     dims = tuple(DimSymbol(name) for name in determined_dims(program))
     return Function(program.name, storage.inputs, storage.outputs, tuple(body), program.doc, storage.in_place,
                     count_operations(program.body), dims, needs if dims else ())

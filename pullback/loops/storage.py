@@ -13,6 +13,11 @@ A fold that keeps its old states as rows has them there from the start: each tri
     fold t < T (p = p0) { q = build i { p[i + 1] }; yield q, p }
     -->  T + 1 rows: p is row t, q row t + 1, and the last one the fold's result
 
+An argument that is given away (`donate`) is treated as a state: it is copied to the result that replaces it, unless
+that is the same memory, and written over there.
+
+    f(p) { q = build i { p[i] - 1 }; return q }  -->  if (q != p) memcpy(q, p); q[i] -= 1
+
 Arena buffers get their offsets later, in `memory`, from the lifetimes of the lowered program.
 """
 
@@ -67,7 +72,7 @@ class Storage:
         order: statements of a block in the order to run them, where that is not the written one.
         copies: of Fold, While and Choose.
         joined: stretches of statements that join arrays, some of which are made in their place.
-        final: copies at the end of the program.
+        first, final: copies at the beginning and at the end of the program.
         in_place: (output, input) positions that may be one memory.
     """
 
@@ -77,6 +82,7 @@ class Storage:
     order: dict[Block, tuple[Statement, ...]] = field(default_factory=dict)
     copies: dict[Statement, Copies] = field(default_factory=dict)
     joined: dict[Statement, list[Stretch]] = field(default_factory=dict)
+    first: list[Copy] = field(default_factory=list)
     final: list[Copy] = field(default_factory=list)
     in_place: tuple[tuple[int, int], ...] = ()
 
@@ -98,11 +104,38 @@ def assign_storage(program: Program) -> Storage:
     for r, b in zip(program.outputs, outputs, strict=True):
         if r not in views:
             wanted.setdefault(r, View(b))
-    placer.block(program.body, wanted, {}, frozenset())
+    occupants: dict[Place, Ref] = {}
+    replaced = _replaced(program)
+    for out, old in replaced.items():
+        view = wanted[out]
+        storage.first.append(Copy(view, views[old], elements(old.shape), maybe_same=True))
+        views[old] = view
+        occupants[view.buffer, view.offset] = old
+    placer.block(program.body, wanted, occupants, frozenset())
     pairs = [(View(b), views[r]) for r, b in zip(program.outputs, outputs, strict=True)]
     storage.final = placer.copies(pairs, [elements(r.shape) for r in program.outputs])
-    storage.in_place = _in_place(program, storage)
+    given = {r: j for j, r in enumerate(program.inputs)}
+    own = tuple((outputs.index(views[out].buffer), given[old]) for out, old in replaced.items())
+    storage.in_place = _in_place(program, storage) + own
     return storage
+
+
+def _replaced(program: Program) -> dict[Ref, Ref]:
+    """Results that may be written over an argument that is given away, which they are the last to read, with it."""
+    donated = [program.inputs[j] for j in program.notes.get("donate", ())]
+    reads = [statement_reads(s) for s in program.body.statements]
+    last = {r: k for k, rs in enumerate(reads) for r in rs}
+    makers = {o: k for k, s in enumerate(program.body.statements) if isinstance(s, Build) for o in s.outs}
+    out: dict[Ref, Ref] = {}
+    for k, r in enumerate(program.outputs):
+        s = makers.get(r)
+        if s is None or r in out:
+            continue
+        fits = [x for x in donated if last.get(x) == s and x not in program.outputs and x not in out.values()
+                and may_overwrite(program.body.statements[s], r, x)]
+        if fits:  # of several the one in its place among the arguments
+            out[r] = donated[k] if k < len(donated) and donated[k] in fits else fits[0]
+    return out
 
 
 def _in_place(program: Program, storage: Storage) -> tuple[tuple[int, int], ...]:
