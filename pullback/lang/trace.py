@@ -41,7 +41,7 @@ from pullback.ir.program import (
     statement_reads,
 )
 from pullback.ir.traverse import Substitution
-from pullback.ir.types import DType, bits_of, dtype_of, f32, f64
+from pullback.ir.types import DType, bits_of, dtype_of, f32, f64, i64
 from pullback.lang import elsewhere
 from pullback.lang.deferred import Deferred, outline_of
 from pullback.lang.lift import free_variables, lift_statement
@@ -179,7 +179,7 @@ class Tracer:
             dtype = storage.computed
             shape = [as_index(int(n)) for n in array.shape]
             bounds = None  # what its integers are now: an index into another array needs no check, as with in_range
-            if dtype.is_integer and array.size:
+            if dtype.is_integer and array.size and array.max() < i64.maximum:  # larger ones are no indices
                 bounds = as_index(int(array.min())), as_index(int(array.max()) + 1)
             name = name or captured_name(array) or f"captured_{len(self.captured)}"
             ref = Ref(name, dtype, shape, bounds, storage)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from pullback.clock import stage
 from pullback.codegen.c import CSource, print_c
@@ -229,8 +231,11 @@ def with_constants(lowered: Lowered, program: Program) -> Lowered:
 
 
 def is_constant(array: NDArray) -> bool:
-    """Whether an array that a function reads from around itself stays as it is: read-only, and no view of another."""
-    return not array.flags.writeable and array.base is None
+    """Whether an array that a function reads from around itself stays as it is: read-only, like what it is a view of."""
+    held: Any = array
+    while isinstance(held, np.ndarray) and not held.flags.writeable:
+        held = held.base
+    return held is None
 
 
 def c_source(program: Program, dims: Mapping[str, int], names: Style = "user", comments: bool = True) -> str:

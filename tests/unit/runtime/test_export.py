@@ -137,3 +137,23 @@ def test_tables_of_the_library_are_in_its_c(tmp_path: Path) -> None:
     prototype = re.search(r"int lambda\(([^)]*)\)", (tmp_path / "lambda.h").read_text())
     assert prototype
     assert re.findall(r"\w+(?=,|$)", prototype[1]) == ["x", "out", "arena"]
+
+
+def test_constants_of_every_kind(tmp_path: Path) -> None:
+    tables = {
+        "half": np.array([0.5, 2.0, 1 / 3], np.float16), "flags": np.array([True, False, True]),
+        "counts": np.array([1, 2, 2**63], np.uint64), "least": np.array([-(2**31), 2, 3], np.int32),
+        "nothing": np.zeros(0), "special": np.array([np.nan, np.inf, -0.0]),
+    }  # fmt: skip
+    for table in tables.values():
+        table.setflags(write=False)
+    half, flags, counts, least, nothing, special = (lambda a=a: pb.asarray(a) for a in tables.values())
+
+    @pb.function
+    def read(x: Float64[Array, "3"]):  # type: ignore[no-untyped-def]
+        numbers = x * half() + pb.where(flags(), x, -x) + special() * x
+        return numbers, counts() + 1, least() - 1, pb.sum(nothing())
+
+    read.export(tmp_path)
+    assert (tmp_path / "read.c").read_text().count("static const") == len(tables)
+    assert "0 numbers differ" in build_and_run(tmp_path, *STRICT, "-Wno-psabi")
