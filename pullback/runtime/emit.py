@@ -231,7 +231,7 @@ def with_constants(lowered: Lowered, program: Program) -> Lowered:
 
 
 def is_constant(array: NDArray) -> bool:
-    """Whether an array that a function reads from around itself stays as it is: read-only, like what it is a view of."""
+    """Whether an array that a function reads from around it stays as it is: read-only, like what it is a view of."""
     held: Any = array
     while isinstance(held, np.ndarray) and not held.flags.writeable:
         held = held.base
