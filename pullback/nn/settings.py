@@ -65,6 +65,8 @@ def refused(where: object, name: str, value: object, remedy: str) -> TraceError:
 
 def kind_of(x: Any) -> str:
     """What users call it: of a value its class, of a function itself."""
+    if isinstance(x, str):
+        return x
     name: str = x.__name__ if isinstance(x, FunctionType) else type(x).__name__
     return name
 

@@ -11,7 +11,7 @@ from pullback.nn.optimisers.changes import (
 )
 from pullback.nn.optimisers.combined import accumulate, average, caffe_sgd, groups
 from pullback.nn.optimisers.lbfgs import Minimum, lbfgs
-from pullback.nn.optimisers.optimiser import Elementwise, Optimiser
+from pullback.nn.optimisers.optimiser import Elementwise, Optimiser, check_descends
 from pullback.nn.optimisers.rules import adagrad, adam, adamw, lion, rmsprop, sgd
 from pullback.nn.optimisers.schedules import (
     Schedule,
@@ -37,6 +37,7 @@ __all__ = [
     "adamw",
     "average",
     "caffe_sgd",
+    "check_descends",
     "clip_by_norm",
     "clip_by_value",
     "constant",

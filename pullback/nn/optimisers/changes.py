@@ -43,7 +43,7 @@ class clip_by_value(Elementwise):
 class clip_by_norm(Optimiser):
     """All gradients times min(1, `limit` / ‖g‖), with ‖g‖ the norm of all together (Pascanu, Mikolov and Bengio 2013).
 
-    Frozen parameters do not count. A norm that is NaN changes nothing.
+    Frozen parameters do not count. A norm that is NaN changes nothing. (PyTorch divides by ‖g‖ + 1e-6.)
 
     >>> from pullback import nn
     >>> step = pb.function(lambda p, g: nn.clip_by_norm(1.0).update(g, {}, p, 0)[0])

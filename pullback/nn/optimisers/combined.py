@@ -13,7 +13,7 @@ from pullback.errors import TraceError
 from pullback.lang.handle import Handle, as_array
 from pullback.nn.optimisers.changes import clip_by_norm, freeze, multiply, weight_decay
 from pullback.nn.optimisers.leaves import Leaves
-from pullback.nn.optimisers.optimiser import Elementwise, Optimiser, State, chained, kept_of, rate_of
+from pullback.nn.optimisers.optimiser import Elementwise, Optimiser, State, chained, check_descends, kept_of, rate_of
 from pullback.nn.optimisers.rules import sgd
 from pullback.nn.settings import (
     Rate,
@@ -54,13 +54,8 @@ class groups(Optimiser):
         if not good or not all(isinstance(p, str) and isinstance(o, Optimiser) for p, o in given.items()):
             raise refused(self, "parts", given, 'optimisers by names: {"*/b": nn.sgd(0.1), "*": nn.adam(1e-3)}')
         for part in self.parts.values():
-            if not part.descends and not isinstance(part, freeze):
-                raise TraceError(
-                    "E171",
-                    f"groups: {part!r} makes no updates of gradients",
-                    position=user_position(),
-                    remedy=f'`{part!r} >> nn.sgd(...)`, or `nn.freeze("*")`',
-                )
+            if not isinstance(part, freeze):
+                check_descends("groups", part)
 
     def check_names(self, names: Sequence[str]) -> None:
         """Each name has a pattern, each pattern a name; and the patterns inside."""

@@ -27,10 +27,10 @@ from pullback.errors import TraceError
 from pullback.lang.elementwise import convert
 from pullback.lang.handle import Handle, as_array
 from pullback.nn.optimisers.leaves import Leaves, check_floating, check_gradients, foreign_state, leaves_of, rebuilt
-from pullback.nn.settings import Settings
+from pullback.nn.settings import Settings, refused
 from pullback.source import user_position
 
-__all__ = ["Elementwise", "Optimiser", "State", "chained"]
+__all__ = ["Elementwise", "Optimiser", "State", "chained", "check_descends"]
 
 State = dict[str, Any]
 
@@ -103,7 +103,7 @@ class Optimiser(Settings):
             A tree like the parameters.
         """
         added = leaves_of(updates)
-        return rebuilt(parameters, {n: p + added[n] if n in added else p for n, p in leaves_of(parameters).items()})
+        return rebuilt(parameters, {n: _plus(p, added.get(n)) for n, p in leaves_of(parameters).items()})
 
     def averaged(self, state: State, parameters: Any) -> Any:
         """The parameters, with the moving average in the place of those that `average` keeps one of."""
@@ -145,6 +145,29 @@ class Optimiser(Settings):
         seen = self.visible(parameters)
         check_floating(seen, repr(self))
         return seen
+
+
+def _plus(p: Any, update: Any) -> Any:
+    if update is None:
+        return p
+    return p + (convert(update, p.settled) if isinstance(p, Handle) else update)
+
+
+def check_descends(where: str, optimiser: Any) -> None:
+    """Refuse what makes no updates of gradients.
+
+    Raises:
+        TraceError: [E171] it is an optimiser, or a part of one, that does not. [E170] it is something else.
+    """
+    if isinstance(optimiser, Optimiser) and not optimiser.descends:
+        raise TraceError(
+            "E171",
+            f"{where}: {optimiser!r} makes no updates of gradients",
+            position=user_position(),
+            remedy=f"`{optimiser!r} >> nn.sgd(...)`",
+        )
+    if not hasattr(optimiser, "init") or not hasattr(optimiser, "update"):
+        raise refused(where, "optimiser", optimiser, "an optimiser such as `nn.adam(1e-3)`")
 
 
 def rate_of(rate: Any, step: Any) -> Any:

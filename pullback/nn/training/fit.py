@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pullback.data import Batches, Splits, batches_of
 from pullback.errors import UsageError
 from pullback.lang import tree
+from pullback.nn.optimisers import check_descends
 from pullback.nn.training.checkpoint import Checkpoints, Folder
 from pullback.nn.training.history import EarlyStop
 from pullback.nn.training.loop import Run, Second, Training
@@ -98,6 +99,7 @@ def fit(
     source = batches_of(data, batch, seed=seed, shuffle=shuffle, remainder=remainder)
     first = tree.map_leaves(lambda x: x[0], source.stacked(0, 0, 1))
     task = task_of(model, loss, data, first, metrics, parameters, state, seed)
+    check_descends("fit", optimiser)
     options: dict[str, Any] = {"memory": memory, "memory_limit": memory_limit, "threads": threads}
     options["debug"] = debug or None  # where it is not asked for, the environment decides
     start = Carry(task.parameters, task.state, optimiser.init(task.parameters))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 import pullback as pb
 from pullback.api import policy
 from pullback.lang import tree
+from pullback.nn.optimisers import Optimiser
 from pullback.passes.operations import operation_count
 from pullback.runtime.compile import compiler_command
 
@@ -137,7 +138,7 @@ class Updates:
         (value, after), gradients = derived(parameters, state, batch)
         state = state if after is None else after
         change, memory = self.optimiser.update(gradients, memory, parameters, step)
-        parameters = pb.tree_map(lambda p, u: p + pb.astype(u, p.dtype), parameters, change)
+        parameters = Optimiser.apply(parameters, change)
         return tuple(tree.flatten(Carry(parameters, state, memory))[0]), value
 
 

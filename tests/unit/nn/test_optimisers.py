@@ -468,3 +468,21 @@ def test_one_pass_over_memory_for_each_parameter(dtype: Any) -> None:
     text = step.c_source()
     assert text.count("static void step") == 1
     assert step.memory().peak_bytes < 1000  # numbers alone
+
+
+def test_fit_takes_frozen_parameters_and_averages_and_refuses_what_makes_no_step() -> None:
+    def loss(p: Any, state: Any, batch: Any) -> Any:
+        return pb.mean((batch[0] @ p["conv1"]["w"] @ p["dense1"]["w"] - batch[1]) ** 2)
+
+    random = np.random.default_rng(0)
+    x, start = random.standard_normal((8, 3)), tree(0)
+    data = (x, random.standard_normal((8, 4)))
+    optimiser = nn.freeze("conv1/*") >> nn.clip_by_norm(1.0) >> nn.adamw(nn.cosine(0.1, steps=8)) >> nn.average(0.9)
+    run = nn.fit(loss, data, parameters=start, optimiser=optimiser, epochs=2, batch=4, progress=False)
+    assert np.array_equal(run.parameters["conv1"]["w"], start["conv1"]["w"])
+    assert not np.array_equal(run.parameters["dense1"]["w"], start["dense1"]["w"])
+    averaged = optimiser.averaged(run.optimiser_state, run.parameters)
+    assert not np.array_equal(averaged["dense1"]["w"], run.parameters["dense1"]["w"])
+    for wrong, message in ((nn.clip_by_norm(1.0), "E171"), (0.1, "E170")):
+        with pytest.raises(TraceError, match=rf"\[{message}\] fit: "):
+            nn.fit(loss, data, parameters=start, optimiser=wrong, epochs=1, batch=4, progress=False)
