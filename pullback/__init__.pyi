@@ -3,7 +3,7 @@
 # A string in a type, as in `pb.Size["N"]`, is taken in literals only.
 from typing import Literal as Size
 
-from pullback import distributions, errors, fft, linalg, random, special, verbs
+from pullback import debug, distributions, errors, fft, linalg, random, special, verbs
 from pullback.api import Function, exact, function, grad, threads, value_and_grad
 from pullback.api.batching import vmap
 from pullback.api.custom import checkpoint, custom_derivative
@@ -281,6 +281,7 @@ __all__ = [
     "cumulative_prod",
     "cumulative_sum",
     "custom_derivative",
+    "debug",
     "diag",
     "diagonal",
     "diff",

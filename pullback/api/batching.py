@@ -19,11 +19,12 @@ from pullback.errors import DerivativeError, PullbackError, ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Ref
 from pullback.ir.index import Index, Var, symbol
-from pullback.ir.program import Block, Build, Known, Program, Statement
+from pullback.ir.program import Block, Build, Known, Program, Statement, program_of
 from pullback.lang import tree
 from pullback.lang.annotations import MISSING, Leaf, Leaves, Origin, Spec
 from pullback.lang.arguments import as_numpy
 from pullback.lang.handle import Handle, view
+from pullback.lang.printing import Prints, depths
 from pullback.lang.trace import current, is_tracing
 from pullback.lang.tree import Structure
 from pullback.source import Position, user_position
@@ -214,7 +215,9 @@ class Batched(Derived):
         def body(program: Program) -> Block:
             return _batched(program, inputs, axes, places, extent)
 
-        return self._in_outline(base, body, outputs, names, base.structure, (axes, places), inputs)
+        made = self._in_outline(base, body, outputs, names, base.structure, (axes, places), inputs)
+        prints = base.prints and _printed(base.prints, made.known, inputs, axes, extent)
+        return replace(made, prints=prints)
 
     def _mapped(self, leaf: Leaf) -> Mapped | None:
         """How this vmap has mapped a leaf; None where it has not, though one inside of it may have."""
@@ -230,6 +233,16 @@ class Batched(Derived):
                 remedy=f"an int from {-r.rank - 1} to {r.rank}",
             )
         return axis % (r.rank + 1)
+
+
+def _printed(
+    prints: Prints, known: Known, inputs: Sequence[Ref], axes: Sequence[int | None], extent: Index
+) -> Prints:
+    """What all calls print, once: of each array all, after the steps of the loops around its print."""
+    block = _batched(prints.alone(), inputs, axes, depths(prints.entries), extent)
+    program = program_of(known)
+    body = Block((*block.statements, *program.body.statements), (*program.outputs, *block.results))
+    return Prints(prints.entries, known, replace(program, body=body, output_names=()))
 
 
 def _longer(r: Ref, extent: Index, axis: int) -> Ref:

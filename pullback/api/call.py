@@ -12,7 +12,7 @@ from pullback.ir import expr
 from pullback.ir.dims import linear_in
 from pullback.ir.expr import Bracket, Const, Get, Ref, Scalar
 from pullback.ir.index import Cond, DimSymbol, Index, as_index, cond, divide_exactly, prove, symbol
-from pullback.ir.program import Build, Outline, Program, blocks_of, walk_statements, whole_reads
+from pullback.ir.program import Build, Outline, Program, blocks_of, program_of, walk_statements, whole_reads
 from pullback.ir.traverse import Substitution
 from pullback.lang import tree
 from pullback.lang.annotations import Leaf
@@ -31,6 +31,7 @@ from pullback.lang.handle import (
     shape_text,
     view,
 )
+from pullback.lang.printing import over
 from pullback.lang.ranges import RangeChecker
 from pullback.lang.trace import current
 from pullback.source import Position, user_position
@@ -68,11 +69,17 @@ def inline(name: str, traced: Traced, leaves: Sequence[Leaf], values: Sequence[A
                 facts=[f"{s.name} = {dims[s]}" for s in c.index.symbols if s in dims],
             )
         tracer.require(mapped)
-    if isinstance(known, Outline) and (waiting := _deferred(known, handles, dims)) is not None:
+    prints = traced.prints
+    if prints is None and isinstance(known, Outline) and (waiting := _deferred(known, handles, dims)) is not None:
         return tree.unflatten(traced.structure, [from_ref(r) for r in waiting])
-    block, results = _instantiate(traced.program, handles, dims)
+    block, results = _instantiate(program_of(traced.shown), handles, dims)
     adopted = tracer.adopt(block)
     made = [handles[r] if isinstance(r, int) else from_ref(adopted[k]) for k, r in enumerate(results)]
+    if prints is not None:
+        count = len(known.outputs)
+        refs = iter([ref_of(h, "printed") for h in made[count:]])
+        tracer.prints(*over(prints.entries, refs))
+        made = made[:count]
     return tree.unflatten(traced.structure, made)
 
 

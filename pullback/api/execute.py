@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -21,6 +22,7 @@ from pullback.ir.types import bf16, bits_of
 from pullback.lang import tree
 from pullback.lang.annotations import Leaf
 from pullback.lang.arguments import as_numpy, numpy_dtype, wrong_dtype
+from pullback.lang.printing import lines
 
 NDArray = np.ndarray[Any, Any]
 
@@ -102,6 +104,10 @@ class Runner:
     ) -> None:
         """`general` gives the C for all sizes where that is to run."""
         self.name = name
+        self.prints = traced.prints
+        self.own = len(traced.known.outputs)
+        if traced.prints is not None:
+            traced = replace(traced, known=traced.shown, prints=None)
         self.traced = traced
         self.sizes = sizes
         self.dims = solve_dims(traced.known, [a.shape for a in arrays], sizes)
@@ -164,7 +170,7 @@ class Runner:
             given: the structures of the arguments.
             asked: the number of threads that the block around such calls asks for.
         """
-        if self.trial is not None or self.bits:
+        if self.trial is not None or self.bits or self.prints is not None:
             return None
         key = (fixed, given, asked)
         if key not in self._entries:
@@ -195,6 +201,17 @@ class Runner:
         return tree.unflatten(self.traced.structure, [r[()] if r.ndim == 0 else r for r in results])
 
     def _run(self, arrays: list[NDArray], outputs: list[NDArray] | None) -> list[NDArray]:
+        if self.prints is None:
+            return self._results_of(arrays, outputs)
+        if outputs is not None:
+            outputs = [*outputs, *(np.empty(*result) for result in self._results[self.own :])]
+        results = self._results_of(arrays, outputs)
+        if len(results) > self.own:  # else its inputs are others than those of the function that prints
+            for line in lines(self.prints.entries, iter(results[self.own :])):
+                sys.stdout.write(f"{line}\n")
+        return results[: self.own]
+
+    def _results_of(self, arrays: list[NDArray], outputs: list[NDArray] | None) -> list[NDArray]:
         if self.executable is not None:
             trial = self.trial
             if trial is not None and trial.is_over():
@@ -227,7 +244,7 @@ class Runner:
                 remedy="pass arrays in the structure of the result",
             )
         leaves = [bits_of(x) if self.bits and isinstance(x, np.ndarray) else x for x in leaves]
-        for k, (leaf, (shape, dtype)) in enumerate(zip(leaves, self._results, strict=True)):
+        for k, (leaf, (shape, dtype)) in enumerate(zip(leaves, self._results[: self.own], strict=True)):
             fits = isinstance(leaf, np.ndarray) and leaf.shape == shape and leaf.dtype == dtype
             if not fits or not (flags := leaf.flags).c_contiguous or not flags.writeable:
                 self._refuse(leaf, k)

@@ -27,6 +27,7 @@ from pullback.lang.extents import check_solvable
 from pullback.lang.handle import Weak, as_array, from_index, from_ref, ref_of, weak_input
 from pullback.lang.lift import free_variables
 from pullback.lang.naming import assigned_name
+from pullback.lang.printing import Prints
 from pullback.lang.trace import Tracer, current, default_float, is_tracing, tracing
 from pullback.lang.tree import Structure
 from pullback.rewrite.fired import recording
@@ -38,6 +39,7 @@ class Traced:
     """A program, or its outline, with the structure of its results; `leaves` are the arguments that are inputs.
 
     `foreign` are arrays of the function around a closure: inputs between the arguments and the captured arrays.
+    `prints` is what a call of it prints, also where it was made of the function that does.
     It is `enclosed` where it was traced inside another: dims of that one may be in it, besides its own.
     """
 
@@ -46,11 +48,22 @@ class Traced:
     leaves: tuple[Leaf, ...]
     foreign: tuple[Ref, ...] = ()
     enclosed: bool = False
+    prints: Prints | None = None
 
     @property
     def program(self) -> Program:
         """The program; made now where it was known in outline."""
         return program_of(self.known)
+
+    @cached_property
+    def shown(self) -> Known:
+        """The program with what it prints as results after its own; as it is where that cannot be had."""
+        prints = self.prints
+        if prints is None:
+            return self.known
+        if prints.of is self.known:
+            return prints.known
+        return prints.beside(self.known) or self.known
 
     @cached_property
     def identity(self) -> str:
@@ -105,7 +118,7 @@ def trace(
         if "donate" in notes:
             notes = {**notes, "donate": _positions(parameters, signature, notes["donate"])}
         program, structure = run(tracer, body, inspect.getdoc(f) or "", notes, code_of(f), check)
-    return Traced(program, structure, tuple(inputs), tuple(tracer.foreign), parent is not None)
+    return Traced(program, structure, tuple(inputs), tuple(tracer.foreign), parent is not None, tracer.printed)
 
 
 def _positions(parameters: Sequence[Parameter], signature: Signature, names: Sequence[str]) -> tuple[int, ...]:

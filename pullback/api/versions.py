@@ -62,7 +62,7 @@ class Versions:
         self, signature: Signature, traced: Traced, arrays: Sequence[NDArray], sizes: dict[str, int], threads: int
     ) -> Runner:
         dims = solve_dims(traced.known, [a.shape for a in arrays], sizes)
-        if not self._is_general(signature, traced, dims):
+        if traced.prints is not None or not self._is_general(signature, traced, dims):
             return Runner(self._name, self._specialised(traced, dims), arrays, sizes, threads)
         trial = self._trial(signature, traced, dims, threads)
         return Runner(self._name, traced, arrays, sizes, threads, trial=trial,

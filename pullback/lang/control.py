@@ -27,6 +27,7 @@ from pullback.lang.handle import (
     weak,
 )
 from pullback.lang.naming import assigned_name, check_callable, parameter_names
+from pullback.lang.printing import Repeated, arrays_of
 from pullback.lang.ranges import Obligation, conditions
 from pullback.lang.trace import Tracer, current
 from pullback.lang.tree import Structure
@@ -153,6 +154,7 @@ def _loop(what: str, n: Any, init: Any, f: Callable[..., Any], rows: bool) -> tu
     for _ in range(2):
         var = Var(index_name, room)
         with tracer.block(var) as scope:
+            scope.prints = []
             refs = state.refs(tracer)
             result = f(state.view(refs), from_index(var))
             carried, emitted = _split(what, result, rows, position)
@@ -161,6 +163,7 @@ def _loop(what: str, n: Any, init: Any, f: Callable[..., Any], rows: bool) -> tu
             if structure == state.structure and state.settle(handles):
                 continue
             handles = state.check(structure, handles, position)
+            going = None
             if steps is not room:
                 going = scalar(expr.test([condition(">=", steps - 1 - as_index(var))]))
                 handles = [choose(going, h, from_ref(r)) for h, r in zip(handles, refs)]
@@ -169,17 +172,26 @@ def _loop(what: str, n: Any, init: Any, f: Callable[..., Any], rows: bool) -> tu
             results = [ref_of(h, name) for h, name in zip(handles, state.names)]
             row_names = tree.leaf_names(row_structure, "row")
             results += [ref_of(h, name) for h, name in zip(row_handles, row_names)]
+            printed: list[Ref] = []
+            if scope.prints:
+                taken = scalar(expr.const(True, types.bool_)) if going is None else going
+                printed = [ref_of(taken, "taken"), *arrays_of(scope.prints)]
+            results += printed
             owed = tracer.settle_block(results)
             body = Block(tuple(scope.statements), tuple(results))
         break
     inits = state.inits()
     outs = [Ref(name, r.dtype, r.shape) for name, r in zip(state.names, refs)]
-    stacked = [Ref(name, r.dtype, (room, *r.shape), r.bounds) for name, r in zip(row_names, results[len(refs) :])]
+    names = [*row_names, *(r.name for r in printed)]
+    stacked = [Ref(name, r.dtype, (room, *r.shape), r.bounds) for name, r in zip(names, results[len(refs) :])]
     owed += tracer.settle(*inits)
     statement = Fold((*outs, *stacked), var, tuple(refs), tuple(inits), body, () if position is None else (position,))
     tracer.emit(statement, owed)
+    if printed:
+        rows_printed = tuple(stacked[len(row_handles) :])
+        tracer.prints(Repeated(tuple(scope.prints or ()), rows_printed))
     final = tree.unflatten(state.structure, [from_ref(r) for r in outs])
-    return final, tree.unflatten(row_structure, [from_ref(r) for r in stacked])
+    return final, tree.unflatten(row_structure, [from_ref(r) for r in stacked[: len(row_handles)]])
 
 
 def _split(what: str, result: Any, rows: bool, position: Position | None) -> tuple[Any, Any]:

@@ -46,6 +46,7 @@ from pullback.lang import elsewhere
 from pullback.lang.deferred import Deferred, outline_of
 from pullback.lang.lift import free_variables, lift_statement
 from pullback.lang.naming import captured_name
+from pullback.lang.printing import Entry, Prints, arrays_of, refuse
 from pullback.lang.ranges import Obligation, RangeChecker, range_error, range_of
 from pullback.source import Position, called, is_ours, source_text, user_position
 
@@ -57,12 +58,14 @@ class Scope:
 
     `lifted` are the variables of the builds and reductions around the current expression, outermost first;
     `parameters` those that are fixed while the block runs (the variables around it, and its own loop variable).
+    `prints` is what it prints, None where it cannot.
     """
 
     def __init__(self, parameters: frozenset[Var] = frozenset()) -> None:
         self.statements: list[Statement] = []
         self.lifted: list[Var] = []
         self.parameters = parameters
+        self.prints: list[Entry] | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,8 @@ class Tracer:
         self.parent = parent
         self.foreign: dict[Ref, Ref] = {}
         self.scopes = [Scope(parent.guardable if parent else frozenset())]
+        self.scopes[0].prints = []
+        self.printed: Prints | None = None  # what it prints, when it is finished
         self.inputs: list[Ref] = []
         self.requires: dict[Cond, None] = {}
         self.positions: dict[Scalar, Position] = {}
@@ -454,6 +459,17 @@ class Tracer:
                 self.report(range_error(o.access))
         return left
 
+    def prints(self, *entries: Entry) -> None:
+        """Note what the current block prints.
+
+        Raises:
+            TraceError: [E133] it is not known how often that happens.
+        """
+        if entries and any(s.prints is None or s.lifted for s in self.scopes):
+            refuse()
+        if self.scope.prints is not None:
+            self.scope.prints += entries
+
     def report(self, error: PullbackError) -> None:
         """Keep an error and go on: what one function gets wrong is shown together."""
         if all(error.message != e.message for e in self.errors):
@@ -469,10 +485,20 @@ class Tracer:
         notes: dict[str, Any] | None = None,
     ) -> Known:
         """The program; in outline where calls wait to join it."""
-        for o in self.settle(*results):
+        prints = tuple(self.scopes[0].prints or ())
+        more = arrays_of(prints)
+        for o in self.settle(*results, *more):
             self.report(range_error(o.access))
         if self.errors:
             raise together(self.errors)
+        known = self._known(results, output_names, doc, notes)
+        if prints:
+            self.printed = Prints(prints, known, self._known((*results, *more), (), doc, notes))
+        return known
+
+    def _known(
+        self, results: Sequence[Ref], output_names: Sequence[str], doc: str, notes: dict[str, Any] | None
+    ) -> Known:
         captured = list(self.captured.values())
         statements = self.scope.statements
         kept = tuple(statements) if self.deferred else needed_for(statements, results)

@@ -76,6 +76,7 @@ SPACES = (
     Section("random", ("random",), "20 rounds of Threefry for 64 bits", "by parameters, none by the key"),
     Section("distributions", ("distributions",), "that of the formula", "by value and parameters"),
     Section("verbs", ("verbs",), "that of what is applied; else none"),
+    Section("debug", ("debug",), "what is printed, as results", "none: it is about primal values"),
     Section("operators", ("operators",), "see its documentation", "none: it works on NumPy arrays"),
 )
 
