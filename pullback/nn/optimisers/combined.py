@@ -10,10 +10,20 @@ import numpy as np
 
 import pullback as pb
 from pullback.errors import TraceError
+from pullback.lang.elementwise import convert
 from pullback.lang.handle import Handle, as_array
 from pullback.nn.optimisers.changes import clip_by_norm, freeze, multiply, weight_decay
 from pullback.nn.optimisers.leaves import Leaves
-from pullback.nn.optimisers.optimiser import Elementwise, Optimiser, State, chained, check_descends, kept_of, rate_of
+from pullback.nn.optimisers.optimiser import (
+    Elementwise,
+    Optimiser,
+    State,
+    chained,
+    check_descends,
+    kept_of,
+    like,
+    rate_of,
+)
 from pullback.nn.optimisers.rules import sgd
 from pullback.nn.settings import (
     Rate,
@@ -154,24 +164,28 @@ class accumulate(Optimiser):
     def begin(self, parameters: Leaves) -> State:
         """Sums of gradients, and the optimiser's."""
         inner = self.optimiser.begin(parameters)
-        return {"sum": zeros_like(parameters)} | ({"optimiser": inner} if inner else {})
+        return {"sum": {n: like(p, 0.0) for n, p in parameters.items()}} | ({"optimiser": inner} if inner else {})
 
     def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
-        """Add up; at each `count`-th update the optimiser's."""
+        """Add up; at each `count`-th update the optimiser's.
+
+        Both are computed and one is chosen element by element, so that all is one pass over memory, in place; branches
+        would copy the state they leave alone.
+        """
         t = as_array(step)
-        sums = {n: as_array(kept_of(self, state, "sum", n)) + g for n, g in gradients.items()}
-
-        def act(sums: Leaves, inner: State) -> tuple[Leaves, State, Leaves]:
-            mean = {n: (1 / self.count) * x for n, x in sums.items()}
-            updates, after = self.optimiser.advance(mean, inner, parameters, t // self.count)
-            return updates, after, zeros_like(sums)
-
-        def wait(sums: Leaves, inner: State) -> tuple[Leaves, State, Leaves]:
-            return zeros_like(sums), inner, sums
-
         due = t % self.count == self.count - 1
-        updates, inner, sums = pb.cond(due, act, wait, sums, state.get("optimiser", {}))
-        return updates, {"sum": sums} | ({"optimiser": inner} if inner else {})
+
+        def chosen(then: Any, otherwise: Any) -> Any:
+            return pb.where(convert(due, then.settled) > 0, then, otherwise)
+
+        sums = {n: as_array(kept_of(self, state, "sum", n)) + g for n, g in gradients.items()}
+        mean = {n: (1 / self.count) * x for n, x in sums.items()}
+        before = state.get("optimiser", {})
+        updates, inner = self.optimiser.advance(mean, before, parameters, t // self.count)
+        after: State = {"sum": {n: chosen(pb.zeros_like(x), x) for n, x in sums.items()}}
+        if inner:
+            after["optimiser"] = pb.tree_map(lambda new, old: chosen(new, as_array(old)), inner, before)
+        return {n: chosen(u, pb.zeros_like(u)) for n, u in updates.items()}, after
 
     def averages(self, state: State) -> Leaves:
         """The optimiser's."""
@@ -180,11 +194,6 @@ class accumulate(Optimiser):
     def rate_at(self, step: int) -> float | None:
         """The optimiser's."""
         return self.optimiser.rate_at(step // self.count)
-
-
-def zeros_like(leaves: Leaves) -> Leaves:
-    """Zeros for each array, traced or not."""
-    return {n: pb.zeros_like(x) if isinstance(x, Handle) else np.zeros_like(x) for n, x in leaves.items()}
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -217,7 +217,7 @@ class Elementwise(Optimiser):
 
     def begin(self, parameters: Leaves) -> State:
         """For each slot arrays like the parameters."""
-        return {slot: {n: _start(p, value) for n, p in parameters.items()} for slot, value in self.slots.items()}
+        return {slot: {n: like(p, value) for n, p in parameters.items()} for slot, value in self.slots.items()}
 
     def advance(self, gradients: Leaves, state: State, parameters: Leaves, step: Any) -> tuple[Leaves, State]:
         """The rule for each parameter."""
@@ -238,7 +238,8 @@ class Elementwise(Optimiser):
         return None if rate is None or isinstance(rate, Handle) else float(rate)
 
 
-def _start(p: Any, value: float) -> Any:
+def like(p: Any, value: float) -> Any:
+    """An array like a parameter with this value everywhere, traced or not as that is."""
     return pb.full_like(p, value) if isinstance(p, Handle) else np.full_like(p, value)
 
 
