@@ -106,7 +106,7 @@ def gan_step(
         changes, after = zip(
             *(o.update(x, s, p, step) for o, x, s, p in zip(optimisers, gradients, states, parameters, strict=True))
         )
-        moved = tuple(pb.tree_map(lambda p, c: p + c, p, c) for p, c in zip(parameters, changes))
+        moved = tuple(o.apply(p, c) for o, p, c in zip(optimisers, parameters, changes))
         return moved, after, losses
 
     return step
