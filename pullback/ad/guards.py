@@ -15,6 +15,7 @@ So are tests in windows, which would be looked at once for each place of the win
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Set
+from functools import reduce
 from itertools import product
 from math import prod
 
@@ -34,33 +35,44 @@ MOST_CASES = 64  # in which conditions that are to leave no index out may all fa
 
 def ways_of(e: Scalar, known: Callable[[Get], Ways] = lambda _: EVERYWHERE) -> Ways:
     """The ways in which an expression is not a structural zero; `known` says those of an element."""
-    match e:
-        case Zero():
-            return ()
-        case Get():
-            return known(e)
-        case Bracket():
-            return _inside(e.conds, ways_of(e.arg, known))
-        case Select() if isinstance(e.otherwise, Zero):
-            return _inside((e.test,), ways_of(e.then, known))
-        case Add():
-            return either(ways_of(a, known) for a in e.args)
-        case Cast():
-            return ways_of(e.arg, known)
-        case Mul():
-            out = EVERYWHERE
-            for a in e.args:
-                out = both(out, ways_of(a, known))
-            return out
-        case Reduce() if e.op == "sum":
-            return exist(e.vars, ways_of(e.arg, known))
-        case _:
-            return EVERYWHERE
+    found: dict[Scalar, Ways] = {}
+
+    def ways(e: Scalar) -> Ways:
+        if e not in found:
+            found[e] = made(e)
+        return found[e]
+
+    def made(e: Scalar) -> Ways:
+        match e:
+            case Zero():
+                return ()
+            case Get():
+                return known(e)
+            case Bracket():
+                return _inside(e.conds, ways(e.arg))
+            case Select() if isinstance(e.otherwise, Zero):
+                return _inside((e.test,), ways(e.then))
+            case Add():
+                return either(map(ways, e.args))
+            case Cast():
+                return ways(e.arg)
+            case Mul():
+                return reduce(both, map(ways, e.args))
+            case Reduce() if e.op == "sum":
+                return exist(e.vars, ways(e.arg))
+            case _:
+                return EVERYWHERE
+
+    return ways(e)
 
 
 def both(a: Ways, b: Ways) -> Ways:
-    """The ways of a product."""
-    return tuple(_and(way, other) for way in a for other in b)
+    """The ways of a product. Of too many what all ask for is kept."""
+    if a == b:
+        return a
+    if len(a) * len(b) > MOST_WAYS * MOST_WAYS:
+        return (_and(_shared(a), _shared(b)),)
+    return either([tuple(_and(way, other) for way in a for other in b)])
 
 
 def exist(variables: Sequence[Var], ways: Ways, looked_up: Callable[[Scalar], bool] = lambda _: True) -> Ways:

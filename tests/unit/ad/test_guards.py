@@ -65,3 +65,19 @@ def test_what_two_guards_leave_out_meets_no_weight(f: Any, a: Any, x: Any, expec
         return pb.sum(pb.where(pb.isfinite(x) & (x != 0), b, 0.0) + pb.where((x > 1) & pb.isfinite(x), 3 * b, 0.0))
 
     np.testing.assert_allclose(pb.grad(pb.function(guarded), wrt=0).interpret(np.array(a), np.array(x)), expected)
+
+
+def test_a_product_of_guarded_sums_has_not_the_product_of_their_ways() -> None:
+    """Two to the twentieth ways, and as many paths through what is shared; told apart are a few."""
+
+    @pb.function
+    def f(x: Any) -> Any:
+        parts = [pb.where(x > k, x, 0.0) + pb.where(x < -k, 1.0 / x, 0.0) for k in range(20)]
+        product = parts[0]
+        for part in parts[1:]:
+            product = product * (1.0 + 0.01 * part)
+        for _ in range(40):
+            product = 0.1 * product * product + pb.where(x > 0, 0.5 * product, 0.0)
+        return pb.sum(pb.where(x < 1.0, product * 0.0, x))
+
+    np.testing.assert_array_equal(pb.grad(f).interpret(np.array([0.0, 0.5, 2.0])), [0.0, 0.0, 1.0])
