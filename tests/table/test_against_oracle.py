@@ -20,6 +20,9 @@ LOOPS = ("fold", "scan")
 REDUCTIONS = ("none", "sum", "prod", "max", "min", "argmax", "argmin", "any", "all", "fold", "scan")
 
 
+WEIGHTS = np.random.default_rng(5).uniform(0.5, 1.5, (5, 2))
+
+
 def body(name: str, first: str, second: str) -> str:
     """The primitive of two operands as a floating-point expression."""
     row = ROWS[name]
@@ -83,7 +86,7 @@ def arguments(name: str) -> dict[str, Any]:
     low, high = row.domain if "floating" in row.kinds else (0.0, 2.0)
     at = lambda *shares: low + (high - low) * np.array(shares)
     return {"x": at(0.31, 0.83), "y": at(0.36, 0.62), "d": np.array([0.7, -1.1]),
-            "e": np.array([-0.3, 0.8])}
+            "e": np.array([-0.3, 0.8]), "weights": dict(zip(places(name, "", ""), WEIGHTS))}
 
 
 TOTAL = """
@@ -98,6 +101,8 @@ FIRST = {
     "forward": "pb.jvp(f)((x, y), (d, e))",
     "reverse": 'pb.jacobian(f, wrt=(0, 1), mode="reverse")(x, y)',
 }
+# The transpose of a loop for each result apart costs five times as much and shows the same of a primitive.
+OF_LOOPS = {"reverse": "pb.vjp(f)(x, y, cotangent=weights)"}
 MORE = {
     "mixed": 'pb.jacobian(f, wrt=(0, 1), mode="mixed")(x, y)',
     "forward over reverse": "pb.jvp(pb.grad(total, wrt=(0, 1)))((x, y), (d, e))",
@@ -120,7 +125,7 @@ def test_interpreter(name: str, reduction: str, monkeypatch: pytest.MonkeyPatch)
         more = []
     elif reduction in LOOPS:  # what a loop does for second derivatives is the same for all primitives: they share it
         more = [more[list(ROWS).index(name) % len(more)]]
-    queries = FIRST | dict(more)
+    queries = FIRST | (OF_LOOPS if reduction in LOOPS else {}) | dict(more)
     program = Program(source(name, reduction) + TOTAL, arguments(name))
     assert not wrong(program, queries), f"{program.source}\n{program.arguments}\n{wrong(program, queries)}"
 

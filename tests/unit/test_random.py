@@ -181,7 +181,7 @@ def test_permutations() -> None:
     rows, moved, order = draw(keys, np.arange(10, 50))
     assert all(sorted(r) == [0, 1, 2, 3] for r in rows.tolist())
     np.testing.assert_array_equal(moved, np.arange(10, 50)[order])
-    many = pb.function(lambda key: pb.stack([random.permutation(random.fold_in(key, k), 3) for k in range(300)]))(KEY)
+    many = pb.vmap(lambda key: random.permutation(key, 3))(pb.function(lambda key: random.split(key, 300))(KEY))
     seen = {tuple(r): 0 for r in many.tolist()}
     for r in many.tolist():
         seen[tuple(r)] += 1
