@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pullback.data import Batches, ahead
-from pullback.errors import NotFiniteError, PullbackError, UsageError
+from pullback.errors import CompilerError, NotFiniteError, UsageError
 from pullback.lang import tree
 from pullback.nn.training.checkpoint import Folder, Position
 from pullback.nn.training.history import EarlyStop, History
@@ -93,6 +93,7 @@ class Training:
         self.stack = 1
         self._part: list[dict[str, float]] = []  # the row of an epoch that was not to be completed
         self._since = 0.0  # when this part of the run began
+        self._began = (0.0, 0)  # when this part of the epoch began, and with which batch
 
     def resume(self, wish: bool | None) -> None:
         """Go on from the last checkpoint, if there is one and it is of this run."""
@@ -116,64 +117,81 @@ class Training:
         if self.source.whole and not self.debug:
             self.stack = stack_size(self.updates.seconds(batch), self.source.whole)
         self._since = time.perf_counter() - self.at.seconds
-        end: End = "finished"
+        self._began = time.perf_counter(), self.at.batch
         with Report(progress, self.source.items) as report, _interruption() as interrupted:
-            while not self.is_over() and end == "finished":
-                try:
-                    end = self._epoch(report, interrupted)
-                except PullbackError:
-                    # The terminal sends Ctrl-C to the C compiler too, whose failure is then no error of ours, and
-                    # nothing has been overwritten: a compiled function runs to its end once it has started.
-                    if not interrupted[0]:
-                        raise
-                    end = "interrupted"
+            try:
+                end = self._train(report, interrupted)
+            except CompilerError:
+                # The terminal sends Ctrl-C to the C compiler too, whose failure is then no error of ours. Nothing has
+                # been overwritten: a compiled function runs to its end once it has started.
+                if not interrupted[0]:
+                    raise
+                end = "interrupted"
         self._save(always=True)
         carry = self.updates.carry
         history = History((*self.at.history, *self._part))
         return Run(carry.parameters, carry.state, carry.optimiser, history, self.at.step, self.at.seconds, end)
 
-    def is_over(self) -> bool:
-        """Whether as much is done as was asked for, or nothing is gained."""
-        return self.at.epoch >= self.epochs or self.at.step >= self.steps
-
-    def _epoch(self, report: Report, interrupted: list[bool]) -> End:
-        """What is left of an epoch."""
+    def _train(self, report: Report, interrupted: list[bool]) -> End:
+        """What is left of the run; why it ended."""
         at = self.at
-        began, batches = time.perf_counter(), at.batch
+        if at.batch == self.source.steps:  # it ended before what follows an epoch was done
+            self._finish_epoch(report)
+        if end := self._end():
+            return end
         with closing(ahead(self.source.stacked, self._requests())) as loaded:
-            for (_, first, size), stacked in loaded:
-                if stacked is None:
+            for (epoch, first, size), stacked in loaded:
+                if epoch < at.epoch:  # asked for before an iterable's end was seen
+                    continue
+                if stacked is not None:
+                    self._update(stacked, first, size)
+                    if report.is_due():
+                        report.show(self._progress())
+                    if interrupted[0]:
+                        return "interrupted"
+                if stacked is None or at.batch == self.source.steps:
+                    self._finish_epoch(report)
+                if end := self._end():
                     break
-                losses = self._updated(stacked, first)
-                at.loss += float(np.sum(losses, dtype=np.float64))
-                at.step, at.batch = at.step + size, at.batch + size
-                at.seconds = time.perf_counter() - self._since
-                if report.is_due():
-                    report.show(self._progress(began, batches))
-                if interrupted[0]:
-                    return "interrupted"
-                if at.batch != self.source.steps:
-                    self._save()
-                if at.step >= self.steps:
-                    break
-        if at.step >= self.steps and at.batch != self.source.steps:
-            self._part = [self._row(began, batches)]
+                self._save()
+        if at.batch:  # updates were counted, and the last of them was within an epoch
+            self._part = [self._row()]
+        return end or "finished"
+
+    def _end(self) -> End | None:
+        """Why the run is over, if it is: as much is done as was asked for, or nothing is gained."""
+        if self.at.epoch >= self.epochs or self.at.step >= self.steps:
             return "finished"
-        self._finish_epoch(report, began, batches)
-        self._save()
-        stop = self.early_stop is not None and self.early_stop(History(tuple(at.history)))
-        return "interrupted" if interrupted[0] else "stopped early" if stop else "finished"
+        stops = self.early_stop is not None and self.at.batch == 0 and self.early_stop(History(tuple(self.at.history)))
+        return "stopped early" if stops else None
 
     def _requests(self) -> Iterator[tuple[int, int, int]]:
-        """What to load for the rest of an epoch: stacked batches, then those that are left over one by one."""
-        epoch, done = self.at.epoch, self.at.batch
-        left = self.steps - self.at.step
-        whole = min(self.source.whole or 0, done + left)
-        end = done + left if self.source.steps is None else min(self.source.steps, done + left)
-        while done < end:
-            size = self.stack if done % self.stack == 0 and done + self.stack <= whole else 1
+        """What to load for the rest of the run: stacked batches, then those of an epoch that are left one by one.
+
+        Each is asked for while the one before it is in use.
+        """
+        epoch, done, left = self.at.epoch, self.at.batch, self.steps - self.at.step
+        steps, whole = self.source.steps, self.source.whole or 0
+        while epoch < self.epochs and left > 0:
+            fits = done % self.stack == 0 and done + self.stack <= whole and self.stack <= left
+            size = self.stack if fits else 1
             yield epoch, done, size
             done += size
+            if steps is None:
+                if epoch < self.at.epoch:
+                    epoch, done = self.at.epoch, 0
+                continue
+            left -= size
+            if done == steps:
+                epoch, done = epoch + 1, 0
+
+    def _update(self, stacked: Any, first: int, size: int) -> None:
+        """Make updates and add up their losses."""
+        at = self.at
+        losses = self._updated(stacked, first)
+        at.loss += float(np.sum(losses, dtype=np.float64))
+        at.step, at.batch = at.step + size, at.batch + size
+        at.seconds = time.perf_counter() - self._since
 
     def _updated(self, stacked: Any, first: int) -> Any:
         """Make the updates; the losses. What is not finite ends the run."""
@@ -188,37 +206,43 @@ class Training:
             raise not_finite(losses[k], batch, first + k, self.at, self.folder, self.debug)
         return losses
 
-    def _finish_epoch(self, report: Report, began: float, before: int) -> None:
+    def _finish_epoch(self, report: Report) -> None:
         at = self.at
-        row = self._row(began, before)
+        row = self._row()
         at.history.append(row)
+        shown = self._progress()
         at.epoch, at.batch, at.loss = at.epoch + 1, 0, 0.0
-        report.epoch(row, self._progress(began, before))
+        self._began = time.perf_counter(), 0
+        report.epoch(row, shown._replace(epoch=at.epoch, batch=0))
 
-    def _row(self, began: float, before: int) -> dict[str, float]:
+    def _row(self) -> dict[str, float]:
         """What is written down of an epoch, or of its part."""
         at = self.at
-        done, took = at.batch - before, max(time.perf_counter() - began, 1e-9)
+        speed = self._speed() * max(1, self.source.items)
         return {
             "epoch": at.epoch + 1,
             "step": at.step,
             "loss": at.loss / max(1, at.batch),
             **({} if self.second is None else self.second.measured(self.updates.carry, at.epoch)),
-            "rate": round(done * max(1, self.source.items) / took, 1),
+            "rate": round(speed, 1),
             "seconds": round(time.perf_counter() - self._since, 3),
         }
 
-    def _progress(self, began: float, before: int) -> Progress:
+    def _speed(self) -> float:
+        """Batches a second in this epoch."""
+        began, before = self._began
+        return (self.at.batch - before) / max(time.perf_counter() - began, 1e-9)
+
+    def _progress(self) -> Progress:
         at, each = self.at, self.source.steps
-        took = max(time.perf_counter() - began, 1e-9)
         share = 0.0
         if self.steps < math.inf:
             share = at.step / self.steps
         elif each is not None:
             share = (at.epoch + at.batch / each) / self.epochs
         epochs = None if self.epochs == math.inf else int(self.epochs)
-        mean = at.loss / at.batch if at.batch else float("nan")
-        return Progress(at.epoch, epochs, at.step, at.batch, each, mean, (at.batch - before) / took, share, at.seconds)
+        mean = at.loss / at.batch if at.batch else math.nan
+        return Progress(at.epoch, epochs, at.step, at.batch, each, mean, self._speed(), share, at.seconds)
 
     def _save(self, always: bool = False) -> None:
         if self.folder is not None and (always or self.folder.is_due(self.at.step)):
