@@ -98,7 +98,8 @@ def _kinds(jax: Any, last: bool, training: bool) -> dict[str, Any]:
     def attention(s: Any, p: Any, _: Any, x: Any) -> Any:
         n, length, width = x.shape
         heads = s["heads"]
-        q, k, v = (x @ p["in"]["w"].T + p["in"]["b"]).reshape(n, length, 3, heads, -1).transpose(2, 0, 3, 1, 4)
+        parts = (x @ p[name]["w"].T + p[name]["b"] for name in ("query", "key", "value"))
+        q, k, v = (part.reshape(n, length, heads, -1).transpose(0, 2, 1, 3) for part in parts)
         scores = jnp.einsum("nhqd,nhkd->nhqk", q, k) / np.sqrt(width // heads)
         if s["causal"]:
             scores = jnp.where(np.tri(length, dtype=bool), scores, -jnp.inf)

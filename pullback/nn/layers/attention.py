@@ -36,12 +36,12 @@ def attention(
 ) -> Array:
     """Every step looks at every other one (Vaswani et al. 2017): in each head, softmax(q kᵀ / √D) v.
 
-        q, k, v = in x            of all heads, then of all groups, then of all groups: D = M / heads features each
-        y       = out (heads side by side)
+        q = query x, k = key x, v = value x       D = M / heads features for each head or group
+        y = out (heads side by side)
 
     Args:
-        scope: gives the parameters of two dense layers: in/w (M + 2 groups D, M), in/b, out/w (M, M), out/b. Without
-            groups these are in_proj_weight, in_proj_bias and out_proj of PyTorch's MultiheadAttention.
+        scope: gives the parameters of four dense layers, query, key, value and out: w and b of each. The first three,
+            one below the other, are in_proj_weight and in_proj_bias of PyTorch's MultiheadAttention.
         x: (N, L, M).
         heads: how many; M is a multiple.
         causal: whether a step looks at itself and those before it alone.
@@ -53,25 +53,27 @@ def attention(
         (N, L, M).
     Raises:
         TraceError: [E163] `heads` or `groups` is no number from 1 up, or `groups` does not divide `heads`.
-        ShapeError: [E105] `heads` does not divide M.
+        ShapeError: [E162] `heads` does not divide M.
     Cost:
         N L M (2 M + 2 groups D) multiply-adds for the products with parameters, 2 N L² M for those between steps.
 
     >>> from pullback import nn
     >>> nn.attention(4, causal=True, groups=2).on("N L 32").type
     (x: f32[N, L, 32]) -> f32[N, L, 32]
-      in   dense(64)  f32[N, L, 64]  w f32[64, 32], b f32[64]
-      out  dense(32)  f32[N, L, 32]  w f32[32, 32], b f32[32]
+      query  dense(32)  f32[N, L, 32]  w f32[32, 32], b f32[32]
+      key    dense(16)  f32[N, L, 16]  w f32[16, 32], b f32[16]
+      value  dense(16)  f32[N, L, 16]  w f32[16, 32], b f32[16]
+      out    dense(32)  f32[N, L, 32]  w f32[32, 32], b f32[32]
     """
     groups = heads if groups is None else groups
     check_count("attention", heads=heads, groups=groups)
     check_setting(heads % groups == 0, f"attention: {heads} heads in {groups} groups", "groups that divide the heads")
     n, steps, width = x.shape
     share = _features_of_a_head(scope, width, heads, rotary)
-    z = scope.call(dense(width + 2 * groups * share), x, "in")
-    queries = pb.reshape(z[:, :, :width], (n, steps, heads, share))
-    keys = pb.reshape(z[:, :, width : width + groups * share], (n, steps, groups, share))
-    values = pb.reshape(z[:, :, width + groups * share :], (n, steps, groups, share))
+    queries, keys, values = (
+        pb.reshape(scope.call(dense(count * share), x, name), (n, steps, count, share))
+        for name, count in (("query", heads), ("key", groups), ("value", groups))
+    )
     if rotary:
         queries, keys = rotate(queries), rotate(keys)
     y = _mean_of_values(scope, queries, keys, values, causal, drop)

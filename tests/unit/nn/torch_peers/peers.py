@@ -44,8 +44,7 @@ def attention(p: Any, x: Any, heads: int, groups: int, *, causal: bool = False, 
     """Attention by torch's own function, its rotation by complex numbers."""
     n, steps, width = x.shape
     share = width // heads
-    z = functional.linear(x, p["in"]["w"], p["in"]["b"])
-    parts = z.split([width, groups * share, groups * share], -1)
+    parts = (functional.linear(x, p[name]["w"], p[name]["b"]) for name in ("query", "key", "value"))
     q, k, v = (a.reshape(n, steps, -1, share).transpose(1, 2) for a in parts)
     if rotary:
         t, i = torch.arange(steps, dtype=torch.float64), torch.arange(share // 2, dtype=torch.float64)
