@@ -281,12 +281,15 @@ class Runner:
 
     def _check_apart(self, outputs: Sequence[NDArray]) -> None:
         """Two results cannot be in one memory."""
+        from pullback.runtime.buffer import Spans
+
+        spans = Spans(outputs)
         for k, a in enumerate(outputs):
-            for j in range(k):
-                if np.may_share_memory(a, outputs[j]):  # exact for arrays whose elements lie one after another
-                    raise ShapeError(
-                        "E143",
-                        f"{self.name}: {self._path(j)} and {self._path(k)} overlap in memory, and each is to hold "
-                        "a result",
-                        remedy="an array of its own for each result",
-                    )
+            others = [j for j in spans.meeting(a) if j != k]
+            if others:
+                raise ShapeError(
+                    "E143",
+                    f"{self.name}: {self._path(min(k, others[0]))} and {self._path(max(k, others[0]))} overlap in "
+                    "memory, and each is to hold a result",
+                    remedy="an array of its own for each result",
+                )

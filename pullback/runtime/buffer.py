@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +28,28 @@ def address(a: NDArray) -> int:
         return _address_of(_first_byte(a))  # type: ignore[arg-type]  # four times as fast as what follows
     except (TypeError, ValueError):  # read-only or empty
         return int(a.__array_interface__["data"][0])
+
+
+class Spans:
+    """The memory of arrays whose elements lie one after another, to be asked which of them meet another one."""
+
+    def __init__(self, arrays: Sequence[NDArray]) -> None:
+        starts = [address(a) for a in arrays]
+        self._order = sorted((k for k, a in enumerate(arrays) if a.nbytes), key=starts.__getitem__)
+        self._starts = [starts[k] for k in self._order]
+        self._ends = [starts[k] + arrays[k].nbytes for k in self._order]
+        self._reach = list(accumulate(self._ends, max))  # the last end of those so far
+
+    def meeting(self, a: NDArray) -> list[int]:
+        """Which arrays share memory with a; in time that grows with the logarithm of their number."""
+        start = address(a)
+        k = bisect_left(self._starts, start + a.nbytes) - 1
+        out = []
+        while k >= 0 and a.nbytes and self._reach[k] > start:
+            if self._ends[k] > start:
+                out.append(self._order[k])
+            k -= 1
+        return sorted(out)
 
 
 def aligned_bytes(count: int) -> NDArray:

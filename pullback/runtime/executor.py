@@ -24,7 +24,7 @@ from pullback.ir.intern import uncollected
 from pullback.ir.program import Known, program_of
 from pullback.ir.types import dtype_named
 from pullback.runtime.arena import arenas
-from pullback.runtime.buffer import NDArray, address, aligned_bytes, prepared
+from pullback.runtime.buffer import NDArray, Spans, address, aligned_bytes, prepared
 from pullback.runtime.compile import (
     DEBUG_FLAGS,
     EXACT_FLAGS,
@@ -143,7 +143,8 @@ class Executable:
             results = targets = self.empty_outputs()
         else:
             results = list(outputs)
-            targets = [self._target(k, a, ready) for k, a in enumerate(results)]
+            given = Spans(ready)
+            targets = [self._target(k, a, ready, given) for k, a in enumerate(results)]
         self._call([address(a) for a in ready], [address(a) for a in targets])
         for target, result in zip(targets, results, strict=True):
             if target is not result:
@@ -166,13 +167,11 @@ class Executable:
         return fast_entry(self._entry, r.inputs, r.outputs, form, self.arena_bytes, checks, r.brief, fixed, held,
                           numbers, self._dims, pool, asked, names, positional, given)
 
-    def _target(self, k: int, a: NDArray, inputs: Sequence[NDArray]) -> NDArray:
+    def _target(self, k: int, a: NDArray, inputs: Sequence[NDArray], given: Spans) -> NDArray:
         """The array the program writes for output k: the given one, or another where that will not do."""
         slot = self._outputs[k]
-        usable = prepared(a, slot.name, slot.dtype, slot.shape) is a
-        for j, x in enumerate(inputs):
-            if usable and np.may_share_memory(a, x):
-                usable = self.in_place.get(k) == j and address(a) == address(x)
+        usable = prepared(a, slot.name, slot.dtype, slot.shape) is a and all(
+            self.in_place.get(k) == j and address(a) == address(inputs[j]) for j in given.meeting(a))
         return a if usable else np.empty(slot.shape, slot.dtype)
 
     def _call(self, inputs: list[int], outputs: list[int]) -> None:
