@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dis
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import CodeType, FunctionType, MappingProxyType
 from typing import Any, TypeGuard
@@ -44,12 +44,19 @@ def captured_name(value: object) -> str | None:
         if found is value:
             return name
     for name, found in variables.items():
-        inside = found if isinstance(found, dict) else getattr(found, "__dict__", None)
-        if isinstance(inside, dict | MappingProxyType):
-            for key, item in inside.items():
-                if item is value and f"{name}_{key}".isidentifier():
-                    return f"{name}_{key}"
+        for key, item in _inside(found).items():
+            if item is value and f"{name}_{key}".isidentifier():
+                return f"{name}_{key}"
     return None
+
+
+def _inside(x: object) -> Mapping[Any, object]:
+    """The items of a dict, or the attributes of an object itself, whatever its class makes of the asking."""
+    try:
+        found = x if isinstance(x, dict) else object.__getattribute__(x, "__dict__")
+    except Exception:
+        return {}
+    return found if isinstance(found, dict | MappingProxyType) else {}
 
 
 def parameter_names(f: Callable[..., Any], count: int, taken: Iterable[str] = ()) -> list[str]:

@@ -329,6 +329,29 @@ def test_a_part_of_an_array_is_not_the_array(check):
     check(f, x, y, expected=(x[:3], y.T, np.diag(y)))
 
 
+class _Model:
+    def __init__(self):
+        self.w = np.ones(3)
+
+    def __getattr__(self, name):
+        raise RuntimeError(name)
+
+
+def test_captured_arrays_keep_their_names():
+    w, model, parts = np.ones(3), _Model(), {"bias": np.ones(3), "a b": np.ones(3)}
+
+    def outer(x):
+        return x * w
+
+    @pb.function
+    def f(w: Float64[Array, "3"]):
+        result = outer(w) + model.w + pb.asarray(parts["bias"]) + pb.asarray(parts["a b"])
+        return result, w
+
+    assert [r.name for r in f.program().inputs] == ["w", "w", "model_w", "parts_bias", "captured_3"]
+    assert f.program().output_names == ("result", "out_1")
+
+
 def test_captured_integers_are_indices_in_range(check):
     table = np.array([3, 0, 1])
 
