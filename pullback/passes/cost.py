@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from pullback.ir.expr import Add, Apply, Bracket, Get, Mul, Reduce, Scalar, Select
 from pullback.ir.index import Cond, Data, Index, Var, as_index, prove_nonnegative
 from pullback.ir.program import Build
-from pullback.ir.traverse import indices_of, walk
+from pullback.ir.traverse import Substitution, indices_of, walk
+
+LONGEST: Final = 4096  # of an axis whose range is found by its conditions
 
 
 def operations(e: Scalar) -> int:
@@ -105,3 +108,23 @@ def _changes(c: Cond, axis: Var) -> tuple[int, ...] | None:
     if c.op == ">=":
         return (root,) if factor.constant == 1 else (root + 1,)
     return root, root + 1
+
+
+def range_of(v: Var, conds: Sequence[Cond]) -> tuple[int, int]:
+    """The least and greatest v, whose extent is a number, that conditions about it alone allow."""
+    extent = v.extent.constant or 1
+    own = [c for c in conds if c.free == {v} and not c.index.data]
+    if extent > LONGEST or not own:
+        return 0, extent - 1
+    fits = [k for k in range(extent) if all(_holds(c, v, k) for c in own)]
+    return (fits[0], fits[-1]) if fits else (0, 0)
+
+
+def _holds(c: Cond, v: Var, k: int) -> bool:
+    """Whether a condition about v alone holds for v = k."""
+    total = 0
+    for m, factor in c.index.terms:
+        if m and m != (v,):
+            return Substitution(variables={v: as_index(k)}).condition(c) is True
+        total += factor * k if m else factor
+    return total >= 0 if c.op == ">=" else (total == 0) == (c.op == "==")

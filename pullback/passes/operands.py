@@ -26,12 +26,11 @@ from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Ref, Scalar, Sele
 from pullback.ir.index import Cond, Data, Index, Var, as_index
 from pullback.ir.program import Block, Build, Program, Statement, map_blocks
 from pullback.ir.traverse import Substitution, rewrite, walk
-from pullback.passes.cost import size
+from pullback.passes.cost import range_of, size
 from pullback.passes.speculate import WORTH, chosen_if_finite
 from pullback.rewrite.fired import fired
 
 STEPS = (1, -1, 2, -2, 3, -3, 4, -4)  # of a sum's variable to one of the output's
-LONGEST = 4096  # of an axis whose range is narrowed by its conditions
 
 
 def separate_operands(program: Program) -> Program:
@@ -181,27 +180,7 @@ def _joined(value: Scalar, i: Var, p: Var) -> Iterator[tuple[Scalar, Var, Index]
         made = Substitution(variables={i: as_index(u) + least + as_index(p) * c}).scalar(value)
         if p in made.free:
             continue
-        inside = _range(made, u)
+        inside = range_of(u, made.conds if isinstance(made, Bracket) else ())
         narrow = Var(i.name, inside[1] - inside[0] + 1)
         made = Substitution(variables={u: as_index(narrow) + inside[0]}).scalar(made)
         yield made, narrow, as_index(i) - as_index(p) * c - least - inside[0]
-
-
-def _holds(c: Cond, u: Var, k: int) -> bool:
-    """Whether a condition about u alone holds for u = k."""
-    total = 0
-    for m, factor in c.index.terms:
-        if m and m != (u,):
-            return Substitution(variables={u: as_index(k)}).condition(c) is True
-        total += factor * k if m else factor
-    return total >= 0 if c.op == ">=" else (total == 0) == (c.op == "==")
-
-
-def _range(value: Scalar, u: Var) -> tuple[int, int]:
-    """The least and greatest u that conditions about it alone, around the value, allow."""
-    extent = u.extent.constant or 1
-    conds = [c for c in value.conds if c.free == {u}] if isinstance(value, Bracket) else []
-    if extent > LONGEST or not conds:
-        return 0, extent - 1
-    fits = [k for k in range(extent) if all(_holds(c, u, k) for c in conds)]
-    return (fits[0], fits[-1]) if fits else (0, 0)

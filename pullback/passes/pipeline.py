@@ -30,6 +30,7 @@ from pullback.passes.rows import recompute_cheap_rows
 from pullback.passes.shifts import shift_products
 from pullback.passes.speculate import speculate_guards
 from pullback.passes.steps import join_steps
+from pullback.passes.stretches import separate_stretches
 from pullback.passes.strips import strip_for_caches, strip_mine
 from pullback.passes.sums import rearrange_sums
 from pullback.passes.windows import narrow_windows
@@ -70,6 +71,7 @@ PASSES = (
     Pass("deltas", "a sum over what is elsewhere zero is the term where it is not", solve_deltas),
     Pass("normalise", "one reduction per statement, transcendentals apart", normalise),
     Pass("sums", "sums by table are scattered, sums of products taken apart", rearrange_sums),
+    Pass("stretches", "sums that count on a part of an axis are arrays of that part", separate_stretches),
     Pass("commute", "factors in one order: equal work looks equal", commute),
     Pass("common", "equal statements are computed once", eliminate_common),
     Pass("dead", "what no result needs is dropped", eliminate_dead),

@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 
 import pullback.prim  # noqa: F401  (registers the primitives)
-from pullback.ir import expr
-from pullback.ir.expr import Ref
 from pullback.ir.index import Var, as_index, cond
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program
-from pullback.ir.types import f64
-from pullback.passes.operands import LONGEST, _range, separate_operands
+from pullback.passes.cost import LONGEST, range_of
+from pullback.passes.operands import separate_operands
 
 TEXT = """f(x: f64[40, 30], w: f64[50, 30], c: f64[30]) {
   y = build i < 40, j < 50 { sum k < 30 { c[k] > 0.0 ? x[i, k] * w[j, k] : OTHER } }
@@ -32,12 +30,10 @@ def test_what_is_no_zero_is_no_guard(other: str, apart: bool) -> None:
 def test_an_axis_is_as_long_as_the_conditions_about_it_alone_allow() -> None:
     u, v = Var("u", LONGEST), Var("v", 8)
     inside = [cond(">=", as_index(u) - 3), cond(">=", 17 - as_index(u))]
-    row = Ref("x", f64, (u.extent,))
-    element = expr.get(row, u)
-    assert _range(expr.bracket(inside, element), u) == (3, 17)
-    assert _range(expr.bracket([*inside, cond(">=", as_index(u) - as_index(v))], element), u) == (3, 17)
-    assert _range(expr.bracket([cond("==", as_index(u) - as_index(v))], element), u) == (0, LONGEST - 1)
-    assert _range(expr.bracket([cond(">=", 2 - as_index(u)), inside[0]], element), u) == (0, 0)
-    assert _range(element, u) == (0, LONGEST - 1)
+    assert range_of(u, inside) == (3, 17)
+    assert range_of(u, [*inside, cond(">=", as_index(u) - as_index(v))]) == (3, 17)
+    assert range_of(u, [cond("==", as_index(u) - as_index(v))]) == (0, LONGEST - 1)
+    assert range_of(u, [cond(">=", 2 - as_index(u)), inside[0]]) == (0, 0)
+    assert range_of(u, []) == (0, LONGEST - 1)
     long = Var("u", LONGEST + 1)
-    assert _range(expr.bracket([cond(">=", 17 - as_index(long))], expr.get(row, long)), long) == (0, LONGEST)
+    assert range_of(long, [cond(">=", 17 - as_index(long))]) == (0, LONGEST)

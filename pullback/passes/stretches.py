@@ -1,0 +1,74 @@
+"""Stretches: a sum that counts on a part of an axis only is an array of that part.
+
+Before    x = build i < 768 { [i >= 512] sum k < 128 { a[k, (i - 512) // 64] * b[k, i % 64] } + ... }
+After     t = build i < 256 { sum k < 128 { a[k, i // 64] * b[k, i % 64] } }
+          x = build i < 768 { [i >= 512] t[i - 512] + ... }
+
+The gradient of an array that was read in slices is such a sum for each slice (queries, keys and values that one
+product makes). A product without conditions on its results has the kernels of products, and does no work outside of
+its part; what is left is to copy it there. It pays where a third of the axis or more is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from pullback.ir import expr
+from pullback.ir.expr import Bracket, Reduce, Ref, Scalar
+from pullback.ir.index import Var, as_index, cond
+from pullback.ir.program import Block, Build, Program, Statement, map_blocks
+from pullback.ir.traverse import Substitution, rewrite
+from pullback.passes.cost import range_of, size
+from pullback.rewrite.fired import fired
+
+TERMS = 8  # of a sum that is worth an array
+MOST = 2 / 3  # of the elements that a part may have
+
+
+def separate_stretches(program: Program) -> Program:
+    """The program with sums over parts of axes in arrays of their own."""
+    return program.with_body(_block(program.body))
+
+
+def _block(block: Block) -> Block:
+    out: list[Statement] = []
+    for s in block.statements:
+        out += _build(s) if isinstance(s, Build) else [map_blocks(s, _block)]
+    return replace(block, statements=tuple(out))
+
+
+def _build(s: Build) -> list[Statement]:
+    """The sums of a statement that count on parts of its axes, and the statement that reads them."""
+    parts: list[Statement] = []
+
+    def apart(e: Scalar) -> Scalar | None:
+        found = _part(e, s)
+        if found is None:
+            return None
+        fired("stretches.part")
+        parts.append(found[0])
+        return found[1]
+
+    values = tuple(rewrite(v, apart) for v in s.values)
+    return [*parts, replace(s, values=values)] if parts else [s]
+
+
+def _part(e: Scalar, s: Build) -> tuple[Build, Scalar] | None:
+    """The array of a sum on its part of the axes, and what reads it; None where it counts on most of all."""
+    if not isinstance(e, Reduce) or e.op != "sum" or not isinstance(e.arg, Bracket) or not e.free <= {*s.vars}:
+        return None
+    terms = size(tuple(v.extent for v in e.vars))
+    if terms is None or terms < TERMS:
+        return None
+    axes = [v for v in s.vars if v in e.free]
+    bounds = {v: range_of(v, e.arg.conds) for v in axes}
+    shares = [(last - first + 1) / n for v, (first, last) in bounds.items() if (n := v.extent.constant)]
+    if len(shares) < len(axes) or prod(shares) > MOST:
+        return None
+    fresh = {v: Var(v.name, last - first + 1) for v, (first, last) in bounds.items()}
+    moved = Substitution(variables={v: as_index(w) + bounds[v][0] for v, w in fresh.items()})
+    out = Ref(f"{s.outs[0].name}_part", e.dtype, tuple(w.extent for w in fresh.values()))
+    element = expr.get(out, *(as_index(v) - first for v, (first, _) in bounds.items()))
+    inside = [c for v, b in bounds.items() for c in (cond(">=", as_index(v) - b[0]), cond(">=", b[1] - as_index(v)))]
+    return Build((out,), tuple(fresh.values()), (moved.scalar(e),), s.positions), expr.bracket(inside, element)
