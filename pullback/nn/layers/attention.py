@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import pullback as pb
@@ -23,7 +24,14 @@ from pullback.source import user_position
 __all__ = ["attention", "position", "rotate", "transformer_block"]
 
 
-@layer("N L M")
+def _takes(kind: str, heads: int, *, groups: int | None = None, **_: Any) -> str:
+    groups = heads if groups is None else groups
+    check_count(kind, heads=heads, groups=groups)
+    check_setting(kind, heads % groups == 0, f"{heads} heads in {groups} groups", "groups that divide the heads")
+    return "N L M"
+
+
+@layer(partial(_takes, "attention"))
 def attention(
     scope: Scope,
     x: Any,
@@ -66,8 +74,6 @@ def attention(
       out    dense(32)  f32[N, L, 32]  w f32[32, 32], b f32[32]
     """
     groups = heads if groups is None else groups
-    check_count("attention", heads=heads, groups=groups)
-    check_setting(heads % groups == 0, f"attention: {heads} heads in {groups} groups", "groups that divide the heads")
     n, steps, width = x.shape
     share = _features_of_a_head(scope, width, heads, rotary)
     queries, keys, values = (
@@ -129,7 +135,7 @@ def _features_of_a_head(scope: Scope, width: Any, heads: int, rotary: bool) -> A
     return width // heads
 
 
-@layer("N L M")
+@layer(partial(_takes, "transformer_block"))
 def transformer_block(
     scope: Scope,
     x: Any,
@@ -173,7 +179,13 @@ def transformer_block(
     return y
 
 
-@layer("N L M")
+def _position_takes(kind: str = "sinusoidal", *, longest: int | None = None) -> str:
+    check_one_of("position", "kind", kind, ("sinusoidal", "learnt"))
+    check_count("position", longest=1 if longest is None else longest)
+    return "N L M"
+
+
+@layer(_position_takes)
 def position(scope: Scope, x: Any, kind: str = "sinusoidal", *, longest: int | None = None) -> Array:
     """What tells the steps of a sequence apart, added to each.
 
@@ -195,7 +207,6 @@ def position(scope: Scope, x: Any, kind: str = "sinusoidal", *, longest: int | N
     >>> nn.position()({}, np.zeros((1, 2, 2)))[0].round(3).tolist()
     [[0.0, 1.0], [0.841, 0.54]]
     """
-    check_one_of("position", "kind", kind, ("sinusoidal", "learnt"))
     _, steps, width = x.shape
     if kind == "sinusoidal":
         angles = _angles(steps, (width + 1) // 2, 2 / width)
@@ -203,7 +214,6 @@ def position(scope: Scope, x: Any, kind: str = "sinusoidal", *, longest: int | N
         waves = pb.build((steps, width), lambda t, m: pb.where(m % 2 == 0, sin[t, m // 2], cos[t, m // 2]))
         y: Array = x + pb.astype(waves, x.dtype)
         return y
-    check_count("position", longest=1 if longest is None else longest)
     w = scope.parameter("w", (steps if longest is None else longest, width), init.normal(0.02))
     if isinstance(steps, int) and longest is not None and steps > longest:
         raise ShapeError(

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.errors import TraceError
-from pullback.source import user_position
+from pullback.nn.layers.windows import setting
 
 __all__ = ["check_count", "check_one_of", "check_setting"]
 
 
-def check_setting(holds: bool, what: str, remedy: str) -> None:
+def check_setting(layer: str, holds: bool, what: str, remedy: str) -> None:
     """Raise TraceError [E163] unless a setting is what it must be."""
     if not holds:
-        raise TraceError("E163", what, position=user_position(), remedy=remedy)
+        raise setting(layer, what, remedy)
 
 
 def check_count(layer: str, **settings: Any) -> None:
     """Raise TraceError [E163] unless each setting is a whole number from 1 up."""
     for name, value in settings.items():
         whole = isinstance(value, int) and not isinstance(value, bool)
-        check_setting(whole and value > 0, f"{layer}: {name} is {value!r}", f"a whole number from 1 up: `{name}=1`")
+        check_setting(layer, whole and value > 0, f"{name} is {value!r}", f"a whole number from 1 up: `{name}=1`")
 
 
 def check_one_of(layer: str, name: str, value: Any, choices: tuple[str, ...]) -> None:
     """Raise TraceError [E163] unless a setting is one of some words."""
-    check_setting(value in choices, f"{layer}: {name} is {value!r}", f"one of {', '.join(map(repr, choices))}")
+    check_setting(layer, value in choices, f"{name} is {value!r}", f"one of {', '.join(map(repr, choices))}")

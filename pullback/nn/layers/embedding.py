@@ -16,7 +16,12 @@ __all__ = ["embedding"]
 NORMAL: Final = init.normal(1.0)
 
 
-@layer("N L", integers=True)
+def _takes(count: int, width: int, **_: Any) -> str:
+    check_count("embedding", count=count, width=width)
+    return "N L"
+
+
+@layer(_takes, integers=True)
 def embedding(scope: Scope, x: Any, count: int, width: int, *, start: Start = NORMAL) -> Array:
     """A row of a table for each integer: y[…, m] = w[x[…], m].
 
@@ -35,7 +40,6 @@ def embedding(scope: Scope, x: Any, count: int, width: int, *, start: Start = NO
     >>> nn.embedding(3, 2)({"w": np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])}, np.array([[2, 0]])).tolist()
     [[[4.0, 5.0], [0.0, 1.0]]]
     """
-    check_count("embedding", count=count, width=width)
     w = scope.parameter("w", (count, width), start)
     rows: Array = pb.build((*x.shape, width), lambda *i: w[x[i[:-1]], i[-1]])
     return rows

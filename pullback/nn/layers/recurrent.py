@@ -10,6 +10,7 @@ Weights are laid out as PyTorch keeps them, so its files need other names and no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pullback as pb
@@ -25,7 +26,13 @@ State = Mapping[str, Array]
 Step = Callable[[State, Array, Array], State]
 
 
-@layer("N L M")
+def _takes(kind: str, width: int, *, layers: int = 1, backward: bool = False, both: bool = False, **_: Any) -> str:
+    check_count(kind, width=width, layers=layers)
+    check_setting(kind, not (backward and both), "backward and both directions", "one of `backward`, `both`")
+    return "N L M"
+
+
+@layer(partial(_takes, "lstm"))
 def lstm(
     scope: Scope,
     x: Any,
@@ -62,7 +69,6 @@ def lstm(
     >>> nn.lstm(5, both=True).type.result, nn.lstm(5, last=True).type.result
     ('f32[N, L, 10]', 'f32[N, 5]')
     """
-    _check("lstm", width, layers, backward, both)
     if layers > 1 or both:
         return _stacked(scope, x, lambda last: lstm(width, backward=backward, last=last), layers, both, last)
 
@@ -74,7 +80,7 @@ def lstm(
     return _read(scope, x, step, ("h", "cell"), 4, width, backward, last)
 
 
-@layer("N L M")
+@layer(partial(_takes, "gru"))
 def gru(
     scope: Scope,
     x: Any,
@@ -110,7 +116,6 @@ def gru(
     >>> nn.gru(5).type.result
     'f32[N, L, 5]'
     """
-    _check("gru", width, layers, backward, both)
     if layers > 1 or both:
         return _stacked(scope, x, lambda last: gru(width, backward=backward, last=last), layers, both, last)
 
@@ -192,11 +197,6 @@ def _stacked(scope: Scope, given: Any, one: Callable[[bool], Layer], layers: int
         x, state = scope.call(turned, (x, start), f"{part.kind}{k + 1}")
         states.append(state)
     return _like(given, x, tuple(states) if layers > 1 else states[0])
-
-
-def _check(kind: str, width: int, layers: int, backward: bool, both: bool) -> None:
-    check_count(kind, width=width, layers=layers)
-    check_setting(not (backward and both), f"{kind}: backward and both directions", "one of `backward`, `both`")
 
 
 def _gates(a: Array, count: int) -> list[Array]:

@@ -92,15 +92,15 @@ def test_features_of_heads_follow() -> None:
 @pytest.mark.parametrize(
     ("f", "what"),
     [
-        (lambda: nn.lstm(0).type, "E163 lstm: width is 0 |  | a whole number from 1 up: `width=1`"),
-        (lambda: nn.gru(3, layers=0).type, "E163 gru: layers is 0 |  | a whole number from 1 up: `layers=1`"),
+        (lambda: nn.lstm(0), "E163 lstm: width is 0 |  | a whole number from 1 up: `width=1`"),
+        (lambda: nn.gru(3, layers=0), "E163 gru: layers is 0 |  | a whole number from 1 up: `layers=1`"),
         (
-            lambda: nn.lstm(3, backward=True, both=True).type,
+            lambda: nn.lstm(3, backward=True, both=True),
             "E163 lstm: backward and both directions |  | one of `backward`, `both`",
         ),
-        (lambda: nn.embedding(0, 3).type, "E163 embedding: count is 0 |  | a whole number from 1 up: `count=1`"),
+        (lambda: nn.embedding(0, 3), "E163 embedding: count is 0 |  | a whole number from 1 up: `count=1`"),
         (
-            lambda: nn.attention(4, groups=3).type,
+            lambda: nn.attention(4, groups=3),
             "E163 attention: 4 heads in 3 groups |  | groups that divide the heads",
         ),
         (
@@ -121,7 +121,7 @@ def test_features_of_heads_follow() -> None:
             "E163 ctc: blank is 4, of 4 classes |  | the number of a class, from 0 up",
         ),
         (
-            lambda: nn.position("rotary").type,
+            lambda: nn.position("rotary"),
             "E163 position: kind is 'rotary' |  | one of 'sinusoidal', 'learnt'",
         ),
         (
