@@ -238,12 +238,14 @@ static int overlap(const char *p, size_t p_bytes, const char *q, size_t q_bytes)
 /* Ctrl-C. Generated code holds nothing that could be lost: no lock, no memory of its own. So the signal's handler leaves
    it by a jump, and nothing is asked while it runs. That is for the thread that Python gives signals to, where Python
    would raise KeyboardInterrupt, and for calls that release the interpreter lock. While threads share out chunks of a
-   loop the handler leaves a note instead, which the pool reads (`runtime/c/pool.c`): others use what is on this stack. */
+   loop the handler leaves a note instead, which the pool reads (`runtime/c/pool.c`): others use what is on this stack. The
+   pool ends the chunks that run, each by a jump of its own thread, to which the handler sends the signal on. */
 
 typedef struct {
     volatile sig_atomic_t active, shared, stop;
     pthread_t thread;
     void (*leave)(void);
+    void (*stop_chunks)(int number), (*leave_chunk)(void); /* of the pool, once there is one */
 } Guard;
 
 #define INTERRUPTED (-2)
@@ -261,9 +263,11 @@ static void on_interrupt(int number, siginfo_t *info, void *context) {
         if (before.sa_flags & SA_SIGINFO) before.sa_sigaction(number, info, context);
         else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) before.sa_handler(number);
     } else if (!pthread_equal(pthread_self(), guard.thread)) {
-        pthread_kill(guard.thread, number);
+        if (guard.stop && guard.leave_chunk) guard.leave_chunk(); /* comes back where no chunk runs */
+        else pthread_kill(guard.thread, number);
     } else if (guard.shared) {
-        guard.stop = 1;
+        if (guard.stop_chunks) guard.stop_chunks(number);
+        else guard.stop = 1;
     } else {
         guard.active = 0;
         siglongjmp(way_out, 1);

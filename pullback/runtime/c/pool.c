@@ -4,10 +4,12 @@
    like everyone else, so a thread that wakes late costs nothing but its help: whoever comes finds the next chunk in
    one atomic word, and the task counts as done when every chunk is. A second caller that finds the pool busy runs its
    chunks itself. Idle threads look for work for a while, then sleep; where there are more workers than processors
-   they sleep at once. A caller that Ctrl-C may end (`runtime/c/call.c`) leaves from here: the chunks that are left are
-   skipped, and when nobody uses its stack any more it jumps. After a fork the child has none of the threads: it starts afresh. */
+   they sleep at once. A caller that Ctrl-C may end (`runtime/c/call.c`) leaves from here: chunks that run are left by a
+   jump of their threads, those that are left are skipped, and when nobody uses its stack any more it jumps. After a fork the
+   child has none of the threads: it starts afresh. */
 
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -31,9 +33,16 @@ typedef struct { /* as in call.c */
     volatile sig_atomic_t active, shared, stop;
     pthread_t thread;
     void (*leave)(void);
+    void (*stop_chunks)(int number), (*leave_chunk)(void);
 } Guard;
 
 static Guard none, *guard = &none;
+
+typedef struct { /* a thread, and the way out of its chunk while it is inside one */
+    pthread_t thread;
+    sigjmp_buf out;
+    int inside;
+} Worker;
 
 typedef struct Pool Pool;
 struct Pool {
@@ -41,6 +50,8 @@ struct Pool {
     Pool *next;
     int started, spins;
     int guarded; /* whether the caller may be ended */
+    int stopping; /* whether it is telling the others */
+    Worker *each; /* as many as workers, the caller first */
     pthread_mutex_t mutex; /* for those that sleep */
     pthread_cond_t work, done;
     int sleeping, waiting;
@@ -74,15 +85,64 @@ static int64_t now(void) {
 static int64_t next_chunk(uint64_t open) { return (int64_t)(open >> CHUNK_BITS) & MOST_CHUNKS; }
 static int64_t all_chunks(uint64_t open) { return (int64_t)open & MOST_CHUNKS; }
 
+/* Ctrl-C. Who is inside a chunk is told by the signal, and leaves it by a jump: chunks hold nothing that could be lost. A
+   worker says that it is inside before it looks for the note, and the handler leaves the note before it looks who is inside,
+   so that one sees the other. */
+
+static Pool *volatile guarded_pool;
+
+static void stop_chunks(int number) {
+    Pool *p = guarded_pool;
+    if (p) __atomic_store_n(&p->stopping, 1, __ATOMIC_SEQ_CST);
+    guard->stop = 1;
+    if (!p) return;
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    for (int64_t k = 1; k < p->seen.workers; ++k)
+        if (__atomic_load_n(&p->each[k].inside, __ATOMIC_SEQ_CST)) pthread_kill(p->each[k].thread, number);
+    __atomic_store_n(&p->stopping, 0, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&p->each[0].inside, __ATOMIC_SEQ_CST)) siglongjmp(p->each[0].out, 1);
+}
+
+static void leave_chunk(void) {
+    Pool *p = guarded_pool;
+    for (int64_t k = 1; p && k < p->seen.workers; ++k)
+        if (__atomic_load_n(&p->each[k].inside, __ATOMIC_SEQ_CST) && pthread_equal(p->each[k].thread, pthread_self()))
+            siglongjmp(p->each[k].out, 1);
+}
+
+/* Lets the signal come to this thread, or keeps it off and forgets one that has come. */
+static void listen(int wanted) {
+    sigset_t set, pending;
+    int number;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    pthread_sigmask(wanted ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL);
+    if (!wanted && guard->stop && !sigpending(&pending) && sigismember(&pending, SIGINT)) sigwait(&set, &number);
+}
+
+/* Runs a chunk that Ctrl-C may end; the thread is open to the signal. */
+static void run_guarded(Pool *p, int64_t chunk, int64_t worker) {
+    Worker *w = &p->each[worker];
+    if (!sigsetjmp(w->out, 0)) {
+        __atomic_store_n(&w->inside, 1, __ATOMIC_SEQ_CST);
+        if (!guard->stop) p->task(p->context, chunk, worker);
+    }
+    __atomic_store_n(&w->inside, 0, __ATOMIC_SEQ_CST);
+    if (!guard->stop || !worker) return;
+    while (__atomic_load_n(&p->stopping, __ATOMIC_SEQ_CST)) breathe();
+    listen(0); /* a signal that was sent has come by now */
+    listen(1);
+}
+
 /* Runs chunks until none is left. */
-static void take_chunks(Pool *p, int64_t worker) {
+static void take_chunks(Pool *p, int64_t worker, int guarded) {
     uint64_t open = __atomic_load_n(&p->open, __ATOMIC_ACQUIRE);
     while (next_chunk(open) < all_chunks(open)) {
         if (!__atomic_compare_exchange_n(&p->open, &open, open + ((uint64_t)1 << CHUNK_BITS), 1, __ATOMIC_ACQ_REL,
                                          __ATOMIC_ACQUIRE))
             continue;
-        if (!p->guarded || !guard->stop)
-            p->task(p->context, next_chunk(open), worker); /* the task stays: this chunk is not done */
+        if (guarded) run_guarded(p, next_chunk(open), worker); /* the task stays: this chunk is not done */
+        else if (!p->guarded || !guard->stop) p->task(p->context, next_chunk(open), worker);
         if (__atomic_sub_fetch(&p->left, 1, __ATOMIC_SEQ_CST) == 0 && __atomic_load_n(&p->waiting, __ATOMIC_SEQ_CST)) {
             pthread_mutex_lock(&p->mutex);
             pthread_cond_signal(&p->done);
@@ -130,9 +190,13 @@ typedef struct {
 static void *worker_main(void *argument) {
     Start s = *(Start *)argument;
     free(argument);
+    s.pool->each[s.worker].thread = pthread_self();
     for (;;) {
         wait_until(s.pool, has_work, &s.pool->sleeping, &s.pool->work);
-        take_chunks(s.pool, s.worker);
+        int guarded = s.pool->guarded;
+        if (guarded) listen(1);
+        take_chunks(s.pool, s.worker, guarded);
+        if (guarded) listen(0);
     }
     return NULL;
 }
@@ -178,6 +242,7 @@ static void run(pb_pool *pool, Task task, void *context, int64_t chunks) {
         return;
     }
     p->guarded = guarded;
+    if (guarded) guarded_pool = p;
     if (!p->started) start_threads(p);
     p->task = task;
     p->context = context;
@@ -189,13 +254,16 @@ static void run(pb_pool *pool, Task task, void *context, int64_t chunks) {
         pthread_cond_broadcast(&p->work);
         pthread_mutex_unlock(&p->mutex);
     }
-    take_chunks(p, 0);
+    take_chunks(p, 0, guarded);
     wait_until(p, is_done, &p->waiting, &p->done);
+    if (guarded) guarded_pool = NULL;
     __atomic_store_n(&p->busy, 0, __ATOMIC_RELEASE);
     if (guarded) unshare();
 }
 
 static void make_fresh(Pool *p) {
+    for (int64_t k = 0; k < p->seen.workers; ++k) p->each[k].inside = 0;
+    p->stopping = 0;
     p->started = p->sleeping = p->waiting = p->busy = 0;
     p->left = 0;
     p->open = 0;
@@ -207,12 +275,17 @@ static void make_fresh(Pool *p) {
 static void before_fork(void) { pthread_mutex_lock(&making); }
 static void after_fork(void) { pthread_mutex_unlock(&making); }
 static void in_child(void) {
+    guarded_pool = NULL;
     pthread_mutex_init(&making, NULL);
     for (Pool *p = pools; p; p = p->next) make_fresh(p);
 }
 
 /* Tells the pools who may be ended. */
-void pb_pool_guard(Guard *of_calls) { guard = of_calls; }
+void pb_pool_guard(Guard *of_calls) {
+    guard = of_calls;
+    guard->stop_chunks = stop_chunks;
+    guard->leave_chunk = leave_chunk;
+}
 
 /* The pool of so many workers, made when first asked for and kept; NULL where there is no memory. */
 pb_pool *pb_pool_of(int64_t workers) {
@@ -220,7 +293,10 @@ pb_pool *pb_pool_of(int64_t workers) {
     pthread_mutex_lock(&making);
     Pool *p = pools;
     while (p && p->seen.workers != workers) p = p->next;
-    if (!p && (p = calloc(1, sizeof *p))) {
+    Worker *each = p || workers < 1 ? NULL : calloc((size_t)workers, sizeof *each);
+    if (each && !(p = calloc(1, sizeof *p))) free(each);
+    else if (each) {
+        p->each = each;
         p->seen = (pb_pool){workers, run};
         make_fresh(p);
         p->next = pools;

@@ -86,3 +86,47 @@ def test_ctrl_c(name: str) -> None:
     program = [sys.executable, "-c", START + PROGRAMS[name]]
     done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert (done.stdout, done.returncode) == ("True True True\n", 0), done.stderr[-2000:]
+
+
+LONG_CHUNKS = """
+import os, signal, threading, time
+import numpy as np, pullback as pb
+from jaxtyping import Float64, Int64
+from pullback import Array
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+@pb.function(threads=2)
+def rows(x: Float64[Array, "2 4000"]):
+    n = x.shape[1]
+    row = lambda b: pb.sum_over(n, lambda i: pb.sum_over(n, lambda j: pb.tan(x[b, i] * x[b, j])))
+    return pb.build(x.shape[0], row)
+
+x = np.random.default_rng(0).normal(size=(2, 4000))
+right = rows(x)
+late = []
+for k in range(6):
+    sent = []
+    def interrupt():
+        time.sleep(0.02 + 0.02 * k)
+        sent.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        while True:
+            rows(x)
+    except KeyboardInterrupt:
+        late.append(time.perf_counter() - sent[0])
+    thread.join()
+    assert (rows(x) == right).all()
+print(sorted(late)[len(late) // 2] < 0.05)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no signals as on POSIX")
+@pytest.mark.skipif(extension() is None, reason="no extension")
+def test_chunks_that_run_long_are_left_too():
+    """Each thread leaves its own chunk, though it would go on for a tenth of a second and more."""
+    done = subprocess.run([sys.executable, "-c", LONG_CHUNKS], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["True"], done.stderr
