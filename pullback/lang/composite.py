@@ -7,7 +7,19 @@ and what the functions do with them, is said in `pullback.lang.complex`, which s
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, ClassVar
+
+
+def _is_one(x: object) -> bool:
+    """The first who asks sets the hooks."""
+    import_module("pullback.lang.complex")
+    return Composite.is_one(x)
+
+
+def _names_type(dtype: object) -> bool:
+    import_module("pullback.lang.complex")
+    return Composite.names_type(dtype)
 
 
 class Composite:
@@ -24,12 +36,12 @@ class Composite:
     """
 
     __slots__ = ()
-    is_one: ClassVar[Callable[[object], bool]]
+    is_one: ClassVar[Callable[[object], bool]] = staticmethod(_is_one)
     parts: ClassVar[Callable[[Any], tuple[Any, Any]]]
     join: ClassVar[Callable[[Any, Any], Any]]
     hold: ClassVar[Callable[[Any, Any], Any]]
     elementwise: ClassVar[Callable[..., Any]]
     convert: ClassVar[Callable[..., Any]]
     choose: ClassVar[Callable[..., Any]]
-    names_type: ClassVar[Callable[[object], bool]]
+    names_type: ClassVar[Callable[[object], bool]] = staticmethod(_names_type)
     products: ClassVar[dict[str, Callable[..., Any]]] = {}

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable
-from types import CodeType, ModuleType
+from collections.abc import Callable, Iterable, Sequence
+from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 from pullback.errors import UnknownNameError
@@ -161,11 +161,19 @@ def public_names() -> ModuleType:
     return sys.modules[__name__.partition(".")[0]]
 
 
-def is_public(code: CodeType) -> bool:
-    """Whether it is the code of a public function."""
+def running(frames: Sequence[FrameType]) -> str | None:
+    """The name of the public function that frames run, the outermost first, which may be that of a wrapper.
+
+    Functions of one maker share their code, and are told apart by their `name`.
+    """
     package = public_names()
-    found = getattr(package, code.co_name) if code.co_name in package.__all__ else None
-    return callable(found) and getattr(inspect.unwrap(found), "__code__", None) is code
+    for frame in frames:
+        for name in (frame.f_code.co_name, frame.f_locals.get("name")):
+            found = getattr(package, name) if isinstance(name, str) and name in package.__all__ else None
+            codes = [getattr(f, "__code__", None) for f in (found, inspect.unwrap(found))] if callable(found) else []
+            if frame.f_code in codes and frames[0].f_code in codes:
+                return name
+    return None
 
 
 def counterpart(name: str, module: str = "") -> Callable[..., Any] | None:

@@ -21,7 +21,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -536,17 +536,17 @@ def _outside() -> TraceError:
     frame: FrameType | None = sys._getframe(1)
     given: Sequence[Any] = ()
     arguments: Sequence[Any] = ()
-    codes: list[CodeType] = []
+    frames: list[FrameType] = []
     while frame is not None and is_ours(frame.f_code.co_filename):  # the last is what the user has called
-        codes.insert(0, frame.f_code)
-        given = [*frame.f_locals.values()]
-        arguments = given[: codes[0].co_argcount + codes[0].co_kwonlyargcount]
+        code, given = frame.f_code, [*frame.f_locals.values()]
+        arguments = given[: code.co_argcount + code.co_kwonlyargcount]
+        frames.insert(0, frame)
         frame = frame.f_back
     operands = [x for value in given for x in (value if isinstance(value, tuple | list) else (value,))]
     for x in operands:
         if isinstance(getattr(x, "extents", None), tuple):
             return ended(x, position)
-    name = called(position) or next((f"pb.{code.co_name}" for code in codes if elsewhere.is_public(code)), None)
+    name = called(position) or ((public := elsewhere.running(frames)) and f"pb.{public}")
     at_once = ""
     if name and any(isinstance(x, np.ndarray) for x in operands):
         plain = not any(isinstance(x, tuple | list) for x in arguments)

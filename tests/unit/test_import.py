@@ -43,6 +43,17 @@ def test_every_name_is_there() -> None:
         pb.sinn  # noqa: B018
 
 
+CALLS = ("exp(np.ones(3))", "maximum(1.0, 2.0)", "where(True, 1.0, 2.0)", "concat([np.ones(2)])")
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_whatever_is_called_first_outside_of_a_function_says_so(call: str) -> None:
+    attempt = f"try: pb.{call}\nexcept pb.TraceError as error: print(error.code, error.what)"
+    code = f"import numpy as np, pullback as pb\n{attempt}"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown == f"E132 pb.{call.partition('(')[0]} is part of the language, and no function is being traced\n"
+
+
 def test_the_primitives_are_there_for_whoever_asks() -> None:
     """The parser alone knows them: no other module has to be imported first."""
     text = "f(x: f64) { y = build { exp(x) } return y }"
