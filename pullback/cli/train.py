@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pullback.cli.options import add_json, at_least, positive
 from pullback.cli.output import print_json
-from pullback.data import Dataset, Splits, load
+from pullback.data import Dataset, load
 from pullback.errors import DataError, UsageError
 from pullback.nn.models import NAMES, Recipe
+from pullback.nn.parameters import named
+from pullback.nn.training.task import check_labels
 
 __all__ = ["register", "run"]
 
@@ -25,23 +28,23 @@ def register(commands: Any) -> None:
     command = commands.add_parser(
         "train",
         help="train a network and measure it",
-        description="Train a network on images, measuring the test set after every epoch.",
+        description="Train a network on images or text, measuring the test set after every epoch.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = command.add_argument
     add("network", choices=NAMES, help="which network")
-    add("--data", default="digits", metavar="NAME", help="`digits`, or a folder of images (`pullback.data.load`)")
-    add("--images", type=at_least(1), metavar="N", help="train on the first N images only")
+    add("--data", default="digits", metavar="NAME", help="`digits`, a folder of images, or a text file")
+    add("--images", type=at_least(1), metavar="N", help="train on the first N samples only")
     length = command.add_mutually_exclusive_group()
-    epochs = "passes over the images (default: 10 for zhang, 20 for lenet)"
+    epochs = "passes over the samples (default: 20 for lenet, 10 for most others)"
     length.add_argument("--epochs", type=at_least(0), metavar="N", help=epochs)
     length.add_argument("--steps", type=at_least(0), metavar="N", help="updates, instead of epochs")
-    add("--batch", type=at_least(1), metavar="N", help="images per update (default: 1 for zhang, 64 for lenet)")
-    add("--optimiser", choices=OPTIMISERS, default="sgd", help="what an update does with the gradient")
+    add("--batch", type=at_least(1), metavar="N", help="samples per update (default: 1 for zhang, 64 for lenet)")
+    add("--optimiser", choices=OPTIMISERS, help="what an update does with the gradient (default: the network's)")
     add("--rate", type=positive, metavar="R", help="learning rate (default: 0.5 for zhang, 0.1 for lenet)")
     add("--init", choices=("constant", "uniform"), default="uniform", help="initial parameters")
-    add("--seed", type=at_least(0), default=0, metavar="N", help="of the uniform start and the order of images")
-    add("--in-order", action="store_true", help="take the images in their order, in every epoch")
+    add("--seed", type=at_least(0), default=0, metavar="N", help="of the uniform start and the order of samples")
+    add("--in-order", action="store_true", help="take the samples in their order, in every epoch")
     add("--load", metavar="PATH", help="start from the parameters in this file, or folder of checkpoints")
     add("--save", metavar="DIR", help="write checkpoints and the history into this folder")
     add("--resume", action="store_true", help="go on from the last checkpoint in the folder of --save")
@@ -62,23 +65,21 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("E601", "--resume without --save", remedy="the folder of the run that is to go on: --save DIR")
     recipe = find(options.network)
     splits = load(options.data)
-    train, test = (_fitting(recipe, part) for part in (splits.train.first(options.images), splits.test))
-    train = train.transformed(*recipe.transforms)
-    parameters = recipe.start(options.init, seed=options.seed)
-    if options.load:
-        parameters = nn.load_parameters(options.load, parameters)
-    print(_headline(options, recipe, splits, len(train)), file=sys.stderr, flush=True)
+    task = _task(options, recipe, splits.train.first(options.images), splits.test)
+    print(_headline(options, task, splits.name), file=sys.stderr, flush=True)
     done = nn.fit(
-        recipe.loss,
-        train,
-        parameters=parameters,
-        optimiser=_optimiser(options, recipe),
+        task.model,
+        task.loss,
+        task.train,
+        parameters=task.parameters,
+        state=task.state,
+        optimiser=task.optimiser,
         epochs=None if options.steps is not None else _epochs(options, recipe),
         steps=options.steps,
         batch=options.batch or recipe.batch,
         seed=options.seed,
         shuffle=not options.in_order,
-        evaluate=test,
+        evaluate=task.test,
         metrics=recipe.metrics,
         save=options.save,
         resume=options.resume if options.save else None,
@@ -90,10 +91,11 @@ def run(options: argparse.Namespace) -> int:
         print(f"interrupted after {done.steps:,} updates; {kept}", file=sys.stderr)
         return INTERRUPTED
     measured = done.history.rows[-1] if len(done.history) else nn.evaluate(
-        recipe.loss, test, parameters=done.parameters, metrics=recipe.metrics, batch=options.batch or recipe.batch
+        task.model, task.loss, task.test, parameters=done.parameters, state=done.state, metrics=recipe.metrics,
+        batch=options.batch or recipe.batch,
     )  # fmt: skip
     share = measured["accuracy"]
-    print(f"accuracy {share:.1%} on {len(test):,} test images, trained in {done.seconds:.2f} s")
+    print(f"accuracy {share:.1%} on {len(task.test):,} test samples, trained in {done.seconds:.2f} s")
     if options.save:
         print(f"parameters saved in {options.save}")
     if options.json:
@@ -105,22 +107,77 @@ def _epochs(options: argparse.Namespace, recipe: Recipe) -> int:
     return recipe.epochs if options.epochs is None else int(options.epochs)
 
 
+class _Task(NamedTuple):
+    """What is trained, on what, from where."""
+
+    recipe: Recipe
+    model: Any  # a network, or a loss of parameters
+    loss: Any  # of the network
+    parameters: Any
+    state: Any
+    optimiser: Any
+    train: Dataset
+    test: Dataset
+
+
+def _task(options: argparse.Namespace, recipe: Recipe, train: Dataset, test: Dataset) -> _Task:
+    """The network for this data, with parameters to start from.
+
+    Raises:
+        DataError: [E508] it does not take the data, [E513] a label is no class; those of `load_parameters`.
+        UsageError: [E601] `--init constant` of a network of layers.
+    """
+    from pullback import nn
+
+    model: Any = recipe.loss
+    loss: Any = None
+    state: Any = {}
+    if recipe.network is None:
+        assert recipe.start is not None
+        classes = recipe.classes or 0
+        for part in (train, test):
+            _check_size(recipe, part)
+        parameters = recipe.start(options.init, seed=options.seed)
+    else:
+        if options.init == "constant":
+            raise UsageError("E601", f"{recipe.name}: --init constant", remedy="`zhang` and `lenet` have such a start")
+        train, test = _with_channel(train), _with_channel(test)
+        classes = len(train.classes or ()) or int(np.max(train.targets)) + 1
+        network = recipe.network(classes)
+        parameters, state = network.on(" ".join(["N", *map(str, train.inputs.shape[1:])])).init(options.seed)
+        model, loss = network, recipe.loss
+    for part in (train, test):
+        check_labels(np.asarray(part.targets), classes, part.name)
+    if options.load:
+        parameters = nn.load_parameters(options.load, parameters)
+    train = train.transformed(*recipe.transforms)
+    return _Task(recipe, model, loss, parameters, state, _optimiser(options, recipe), train, test)
+
+
+def _with_channel(data: Dataset) -> Dataset:
+    """Images of one channel with an axis for it."""
+    shape = data.inputs.shape
+    return replace(data, inputs=data.inputs[:, None]) if len(shape) == 3 else data
+
+
 def _optimiser(options: argparse.Namespace, recipe: Recipe) -> Any:
     from pullback.nn import optimisers
 
     rate = recipe.rate if options.rate is None else options.rate
+    if options.optimiser is None:
+        return recipe.optimiser(rate)
     if options.optimiser == "momentum":
         return optimisers.sgd(rate, momentum=0.9)
     return getattr(optimisers, options.optimiser)(rate)
 
 
-def _fitting(recipe: Recipe, data: Dataset) -> Dataset:
-    """The data, if the network takes it.
+def _check_size(recipe: Recipe, data: Dataset) -> None:
+    """Refuse images of a size that a network by hand does not take.
 
     Raises:
-        DataError: [E508] its images are of another size, [E513] a label is no class.
+        DataError: [E508] with the two sizes.
     """
-    if data.inputs.shape[1:] != recipe.image:
+    if recipe.image is not None and data.inputs.shape[1:] != recipe.image:
         found, wanted = (" × ".join(map(str, shape)) for shape in (data.inputs.shape[1:], recipe.image))
         raise DataError(
             "E508",
@@ -128,18 +185,14 @@ def _fitting(recipe: Recipe, data: Dataset) -> Dataset:
             facts=(f"{len(data)} images of {found}",),
             remedy="a data set of that size",
         )
-    from pullback.nn.training.task import check_labels
-
-    check_labels(np.asarray(data.targets), recipe.classes, data.name)
-    return data
 
 
-def _headline(options: argparse.Namespace, recipe: Recipe, data: Splits, count: int) -> str:
-    size = sum(x.size for x in recipe.start(seed=0))
-    start = f"from {options.load}" if options.load else f"{options.init} start"
+def _headline(options: argparse.Namespace, task: _Task, data: str) -> str:
+    recipe, count = task.recipe, len(task.train)
+    size = sum(np.size(x) for x in named(task.parameters).values())
+    start = f"from {options.load}" if options.load else f"{options.init} start" if recipe.start else "random start"
     length = f"{options.steps} updates" if options.steps is not None else f"{_epochs(options, recipe)} epochs"
-    batch = min(options.batch or recipe.batch, count)
     return (
-        f"{recipe.name} ({size:,} parameters, {start}) on {count:,} images of {data.name}, "
-        f"{length}, {_optimiser(options, recipe)}, batch {batch}"
+        f"{recipe.name} ({size:,} parameters, {start}) on {count:,} samples of {data}, "
+        f"{length}, {task.optimiser}, batch {min(options.batch or recipe.batch, count)}"
     )

@@ -1,6 +1,7 @@
 """Networks as functions of the number of classes, each a layer for any size of its input.
 
-`pullback train` knows two that are written by hand in index notation, modules of their own: importing one traces it.
+`pullback train` knows how to train most of them, and two that are written by hand in index notation, modules of their
+own: importing one traces it.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from pullback.nn.models.chains import alexnet, lenet, lenet_tanh, overfeat, vgg1
 from pullback.nn.models.generative import autoencoder, discriminator, gan_step, generator
 from pullback.nn.models.googlenet import googlenet, with_auxiliary
 from pullback.nn.models.policy import discounted, policy, reinforce
-from pullback.nn.models.recipes import Recipe
+from pullback.nn.models.recipes import Recipe, layered
 from pullback.nn.models.resnet import mobilenet_v2, resnet18, resnet50
 from pullback.nn.models.sequences import character_lstm, gpt
+from pullback.nn.optimisers import adam, adamw, sgd
 
 __all__ = [
+    "BY_HAND",
     "NAMES",
     "Recipe",
     "alexnet",
@@ -41,8 +44,18 @@ __all__ = [
     "with_auxiliary",
 ]
 
-MODULES = {"zhang": "zhang", "lenet": "lenet_by_hand"}
-NAMES = tuple(MODULES)
+BY_HAND = {"zhang": "zhang", "lenet": "lenet_by_hand"}
+LAYERED = {
+    r.name: r
+    for r in (
+        layered(lenet_tanh, sgd, 0.1, 64, 20),
+        *(layered(net, sgd, 0.01, 32, 10, momentum=0.9) for net in (alexnet, overfeat, vgg11, vgg16)),
+        *(layered(net, sgd, 0.05, 32, 10, momentum=0.9) for net in (resnet18, resnet50, mobilenet_v2)),
+        layered(character_lstm, adam, 2e-3, 32, 10),
+        layered(gpt, adamw, 1e-3, 16, 10),
+    )
+}
+NAMES = (*BY_HAND, *LAYERED)
 
 
 def recipe(name: str) -> Recipe:
@@ -51,5 +64,7 @@ def recipe(name: str) -> Recipe:
     Args:
         name: one of NAMES.
     """
-    found: Recipe = import_module(f"pullback.nn.models.{MODULES[name]}").RECIPE
+    if name in LAYERED:
+        return LAYERED[name]
+    found: Recipe = import_module(f"pullback.nn.models.{BY_HAND[name]}").RECIPE
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -11,8 +12,11 @@ from numpy.typing import DTypeLike
 
 from pullback.data import Transform
 from pullback.nn import init
+from pullback.nn.layer import Layer
+from pullback.nn.losses import cross_entropy
+from pullback.nn.metrics import accuracy
 
-__all__ = ["Kind", "Recipe", "started"]
+__all__ = ["Kind", "Recipe", "layered", "started"]
 
 Kind = Literal["constant", "uniform"]
 
@@ -23,27 +27,37 @@ class Recipe:
 
     Attributes:
         name: as the command line knows it.
-        loss: traced; (parameters, state, batch) -> the loss.
+        loss: traced; (parameters, state, batch) -> the loss, or of a network's result and the target.
         metrics: traced, of the same arguments.
-        start: makes parameters; takes a kind of start and `seed=`.
+        start: makes parameters; takes a kind of start and `seed=`. A network of layers makes its own.
         optimiser: makes one of a rate.
         rate, batch, epochs: of training.
-        image: the shape of one image, without channels where there is one only.
-        classes: how many labels there are.
+        image: the shape of one image, without channels where there is one only; None where any will do.
+        classes: how many labels there are; None for as many as the data has.
         transforms: done to training images when they are read.
+        network: makes the network of layers, of how many classes there are; None for one by hand.
     """
 
     name: str
     loss: Callable[..., Any]
     metrics: tuple[Callable[..., Any], ...]
-    start: Callable[..., Any]
+    start: Callable[..., Any] | None
     optimiser: Callable[[float], Any]
     rate: float
     batch: int
     epochs: int
-    image: tuple[int, ...]
-    classes: int
+    image: tuple[int, ...] | None = None
+    classes: int | None = None
     transforms: tuple[Transform, ...] = ()
+    network: Callable[[int], Layer] | None = None
+
+
+def layered(
+    network: Callable[..., Layer], optimiser: Callable[..., Any], rate: float, batch: int, epochs: int, **settings: Any
+) -> Recipe:
+    """The recipe of a network of layers that tells classes apart; `settings` are those of the optimiser."""
+    make = partial(optimiser, **settings)
+    return Recipe(network.__name__, cross_entropy, (accuracy,), None, make, rate, batch, epochs, network=network)
 
 
 def started(

@@ -178,6 +178,21 @@ def test_digits_are_the_default(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("sklearn")
     assert run("zhang", "--epochs", 3, "--json") == 0
     out, err = capsys.readouterr()
-    assert "on 1,437 images of digits" in err
-    assert "on 360 test images" in out
+    assert "on 1,437 samples of digits" in err
+    assert "on 360 test samples" in out
     assert last_object(out)["losses"][-1] < 0.3
+
+
+def test_networks_of_layers_fit_the_data(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Images get a channel, text its alphabet."""
+    assert run("lenet_tanh", "--data", folder, "--batch", 10, "--epochs", 3, "--rate", 0.05, "--json") == 0
+    out, err = capsys.readouterr()
+    assert "lenet_tanh (431,080 parameters, random start) on 60 samples of bars" in err
+    losses = last_object(out)["losses"]
+    assert losses[-1] < losses[0]
+    text = tmp_path / "abc.txt"
+    text.write_text("abcdefghij" * 140)
+    assert run("character_lstm", "--data", text, "--steps", 0) == 0
+    assert "on 19 samples of abc.txt, 0 updates, adam(0.002), batch 19" in capsys.readouterr().err
+    assert run("lenet_tanh", "--data", folder, "--init", "constant") == 1
+    assert "UsageError [E601] lenet_tanh: --init constant" in capsys.readouterr().err

@@ -9,7 +9,7 @@ import pytest
 
 import pullback as pb
 from pullback.nn import fit, sgd
-from pullback.nn.models import NAMES, lenet_by_hand, recipe, zhang
+from pullback.nn.models import BY_HAND, lenet_by_hand, recipe, zhang
 
 Values = np.ndarray[Any, Any]
 
@@ -18,7 +18,7 @@ def module(name: str) -> Any:
     return {"zhang": zhang, "lenet": lenet_by_hand}[name]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", BY_HAND)
 def test_the_recipe_of_a_network(name: str) -> None:
     found = recipe(name)
     assert found.name == name
@@ -27,7 +27,7 @@ def test_the_recipe_of_a_network(name: str) -> None:
     assert found.batch >= 1
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", BY_HAND)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_uniform_start(name: str, dtype: Any) -> None:
     parameters = recipe(name).start("uniform", seed=3, dtype=dtype)
