@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pullback.errors import DTypeError
 from pullback.lang.complex_array import ComplexArray, as_complex, is_complex
 from pullback.lang.composite import Composite
-from pullback.lang.elementwise import choose, elementwise
+from pullback.lang.elementwise import choose, convert, elementwise
 from pullback.lang.handle import as_array
 from pullback.source import user_position
 
@@ -163,8 +163,9 @@ def _atanh(z: _Complex) -> _Complex:
 def _power(z: Any, w: Any) -> _Complex:
     """By squaring for a whole number, else exp(w log z); 0 to a power of positive real part is 0."""
     if isinstance(w, int) and abs(w) <= 64:
-        found = functools.reduce(_multiply, _squares(as_complex(z), abs(w)), as_complex(1.0 + 0.0j))
-        return found if w >= 0 else _divide(as_complex(1.0 + 0.0j), found)
+        one = _alike(1.0, as_complex(z))
+        found = functools.reduce(_multiply, _squares(as_complex(z), abs(w)), one)
+        return found if w >= 0 else _divide(one, found)
     z, w = as_complex(z), as_complex(w)
     nothing = _real("logical_and", _real("equal", z.real, 0.0), _real("equal", z.imag, 0.0))
     safe = _Complex(choose(nothing, 1.0, z.real), z.imag)
@@ -205,7 +206,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "isnan": _either("isnan", "logical_or"), "log": _log, "log1p": _log1p,
     "log10": lambda z: _scaled(_log(z), 1.0 / math.log(10.0)), "log2": lambda z: _scaled(_log(z), 1.0 / math.log(2.0)),
     "multiply": _multiply, "negative": _part("negative"), "not_equal": _both("not_equal", "logical_or"),
-    "positive": lambda z: z, "reciprocal": lambda z: _divide(as_complex(1.0 + 0.0j), z), "round": _part("round"),
+    "positive": lambda z: z, "reciprocal": lambda z: _divide(_alike(1.0, z), z), "round": _part("round"),
     "sign": _sign, "sin": _turned(_sinh), "sinh": _sinh, "sqrt": _sqrt, "square": lambda z: _multiply(z, z),
     "stop_gradient": _part("stop_gradient"), "subtract": _part("subtract"), "tan": _turned(_tanh), "tanh": _tanh,
 }  # fmt: skip
@@ -225,7 +226,15 @@ def _elementwise(name: str, values: Sequence[Any]) -> Any:
     if function is None:
         raise DTypeError("E121", f"{name} takes no complex numbers", position=user_position(),
                          remedy="`pb.real`, `pb.imag` and `pb.abs` give real ones")
-    return function(*map(as_complex, values))
+    zs = [as_complex(v) for v in values]
+    strong = next((z for z in zs if z.real.weak is None), None)
+    return function(*(zs if strong is None else [_alike(z, strong) for z in zs]))
+
+
+def _alike(x: Any, z: _Complex) -> _Complex:
+    """A number as a complex one of an array's type: by itself it would take that of other arrays of the program."""
+    number = as_complex(x)
+    return number if number.real.weak is None else convert(number, z.dtype)  # type: ignore[return-value]
 
 
 Composite.elementwise = staticmethod(_elementwise)

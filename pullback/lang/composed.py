@@ -168,7 +168,8 @@ def _complex_product(x: Any, axis: Any, keepdims: bool) -> Any:
     if not axes:
         return z
     rest = [k for k in range(z.ndim) if k not in axes]
-    rows = reshape(permute_dims(z, (*axes, *rest)), (-1, *(z.shape[k] for k in rest)))
+    count = math.prod(z.shape[k] for k in axes)
+    rows = reshape(permute_dims(z, (*axes, *rest)), (count, *(z.shape[k] for k in rest)))
     start = ones(tuple(rows.shape[1:]), dtype=z.dtype)
     out = fold(rows.shape[0], start, lambda state, i: elementwise("multiply", state, rows[i]))
     return expand_dims(out, axes) if keepdims else out

@@ -112,8 +112,8 @@ def upright(v: Array) -> Array:
     n, columns = v.shape
     peak = _peaks(v)
     if not is_complex(v):
-        sign = build(columns, lambda k: where(v[peak[k], k] < 0, -1.0, 1.0))
-        return build((n, columns), lambda i, k: v[i, k] * sign[k])  # type: ignore[no-any-return]
+        below = build(columns, lambda k: v[peak[k], k] < 0)
+        return build((n, columns), lambda i, k: where(below[k], -v[i, k], v[i, k]))  # type: ignore[no-any-return]
     size = build(columns, lambda k: magnitude(v[peak[k], k]))
     phase = build(columns, lambda k: where(size[k] > 0, conj(v[peak[k], k]) / where(size[k] > 0, size[k], 1.0), 1.0))
     return build((n, columns), lambda i, k: v[i, k] * phase[k])  # type: ignore[no-any-return]

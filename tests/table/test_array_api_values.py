@@ -8,9 +8,7 @@ it is compared with NumPy's in extended precision, rounded.
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations, product
 from typing import Any
@@ -18,87 +16,13 @@ from typing import Any
 import numpy as np
 
 import pullback as pb
+from tests.table.rows import Row, run, same
 
 INF, NAN = np.inf, np.nan
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e-5, -30.0, 0.99, 1e30, -1e-30, INF, -INF, NAN]
 SIGNED, UNSIGNED = [f"int{n}" for n in (8, 16, 32, 64)], [f"uint{n}" for n in (8, 16, 32, 64)]
 INTEGERS, FLOATS = [*SIGNED, *UNSIGNED], ["float32", "float64"]
 SHAPES: list[tuple[int, ...]] = [(), (1,), (5,), (0,), (2, 3), (0, 3), (3, 0), (2, 3, 4), (2, 1, 3, 2)]
-
-
-@dataclass(frozen=True)
-class Row:
-    """One call.
-
-    Attributes:
-        label: what a failure is called.
-        call: the call, given the namespace: pullback or NumPy.
-        args: its arrays.
-        ulps: how far off a floating-point result may be; 0 asks for the same number.
-        scale: the error is counted in units of the last place of this, where it is larger than the result. For 0 the
-            signs of zeros are compared too.
-        expected: the result; what NumPy gives unless given.
-    """
-
-    label: str
-    call: Callable[..., Any]
-    args: tuple[Any, ...] = ()
-    ulps: float = 0
-    scale: float = 0
-    expected: Any = None
-
-    @property
-    def wanted(self) -> Any:
-        """The result that is right."""
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return self.call(np, *self.args) if self.expected is None else self.expected
-
-
-def same(name: str, *args: Any, ulps: float = 0, scale: float = 0, expected: Any = None, **keywords: Any) -> Row:
-    """A row of two functions of one name."""
-    label = f"{name}({', '.join([*map(repr, args), *(f'{k}={v!r}' for k, v in keywords.items())])})"
-    return Row(label, lambda xp, *a: getattr(xp, name)(*a, **keywords), args, ulps, scale, expected)
-
-
-def run(rows: Sequence[Row], in_c: int = 100) -> None:
-    """Compare all rows in the interpreter, and so many of those that have elements in C."""
-    wanted = [r.wanted for r in rows]
-    _compare(rows, wanted, c=False)
-    arrays = [[*r.args, *(w if isinstance(w, tuple) else (w,))] for r, w in zip(rows, wanted, strict=True)]
-    full = [k for k, a in enumerate(arrays) if not any(0 in np.shape(x) for x in a)]
-    chosen = np.random.default_rng(0).permutation(full)[:in_c]
-    _compare([rows[k] for k in chosen], [wanted[k] for k in chosen], c=True)
-
-
-def _compare(rows: Sequence[Row], wanted: Sequence[Any], c: bool) -> None:
-    """Trace the rows as one function and run it."""
-    args = list({id(a): a for r in rows for a in r.args}.values())
-    place = {id(a): k for k, a in enumerate(args)}
-    names = ", ".join(f"a{k}" for k in range(len(args)))
-    space: dict[str, Any] = {"apply": lambda *a: [r.call(pb, *(a[place[id(b)]] for b in r.args)) for r in rows]}
-    exec(f"def table({names}):\n    return apply({names})", space)
-    f = pb.function(space["table"])
-    for r, ours, theirs in zip(rows, (f if c else f.interpret)(*args), wanted, strict=True):
-        where = f"{r.label}, {'in C' if c else 'interpreted'}"
-        pairs = zip(ours, theirs, strict=True) if isinstance(theirs, tuple) else [(ours, theirs)]
-        for a, b in pairs:
-            compare(np.asarray(a), np.asarray(b), r, where)
-
-
-def compare(found: Any, wanted: Any, row: Row, where: str) -> None:
-    """Type, shape and elements."""
-    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape), where
-    if row.ulps:
-        finite = np.isfinite(wanted)
-        size = np.spacing(np.maximum(np.abs(wanted[finite]), np.asarray(row.scale, wanted.dtype)))
-        off = np.abs(found[finite].astype(np.longdouble) - wanted[finite]) / size
-        assert not off.size or off.max() <= row.ulps, f"{where}: {found} is {off.max()} units off {wanted}"
-        found, wanted = (np.where(finite & (wanted != 0), 1, a) for a in (found, wanted))
-    np.testing.assert_array_equal(found, wanted, err_msg=where)
-    if wanted.dtype.kind == "f" and not row.scale:
-        zero = wanted == 0
-        np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(wanted[zero]), err_msg=where)
 
 
 # Elementwise ----------------------------------------------------------------------------------------------------
