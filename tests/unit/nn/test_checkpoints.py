@@ -16,7 +16,7 @@ import pytest
 
 from pullback import nn
 from pullback.errors import DataError, PullbackError, UsageError
-from pullback.nn.parameters import read
+from pullback.nn.parameters import named, read
 from tests.unit.nn.test_fit import Descent, fit, interrupting, line, start
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -107,6 +107,24 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (bits(again), again.steps, again.end) == (bits(whole), 30, "finished")
     further = fit(epochs=6, batch=8, evaluate=line(9), save=folder, resume=True)
     assert (len(further.history), further.steps) == (6, 36)
+
+
+def test_random_numbers_of_layers_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key of a dropout is state, so a resumed run drops what it would have dropped."""
+    monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")
+    monkeypatch.setattr("pullback.nn.training.loop.stack_size", lambda seconds, steps: 1)
+    net = nn.chain(nn.dense(4), nn.dropout(0.5), nn.batch_norm(), nn.dense(1))
+    x = np.random.default_rng(1).normal(size=(24, 3)).astype(np.float32)
+    own = {"optimiser": nn.adam(0.01), "epochs": 3, "batch": 8}
+    train = lambda **more: nn.fit(net, nn.squared_error, (x, x[:, :1]), **own, **more)
+    whole = train(progress=False)
+    first = train(save=str(tmp_path), progress=interrupting(4))
+    assert first.end == "interrupted"
+    rest = train(save=str(tmp_path), progress=False)
+    for ours, theirs in ((rest.parameters, whole.parameters), (rest.state, whole.state)):
+        one, two = named(ours), named(theirs)
+        assert one and all(one[n].tobytes() == two[n].tobytes() for n in two)
+    assert any(n.endswith("key") for n in named(rest.state))
 
 
 def test_iterables_go_on_where_they_were(tmp_path: Path) -> None:
