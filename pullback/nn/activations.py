@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, ParamSpec
 
 import pullback as pb
 from pullback import Array
@@ -47,8 +47,29 @@ def relu(x: Any) -> Array:
     >>> pb.function(lambda x: nn.relu(x))(np.array([-1.0, 2.0])).tolist()
     [0.0, 2.0]
     """
-    y: Array = pb.relu(x)
+    y: Array = _relu()(x)
     return y
+
+
+@functools.cache
+def _relu() -> pb.Function:
+    return _by_result(pb.relu, lambda y, bar: pb.where(y > 0, bar, 0))
+
+
+def _by_result(f: Callable[[Any], Any], rule: Callable[[Any, Any], Any]) -> pb.Function:
+    """An elementwise function with a derivative of its result, which is kept anyway.
+
+    What the function was applied to, such as the sum of a convolution, is then not asked for again.
+
+    Args:
+        f: the function.
+        rule: from an element of the result and of its cotangent, the cotangent of the argument's element.
+    """
+
+    def vjp(primals: Any, y: Any, bar: Any) -> Any:
+        return (pb.build(y.shape, lambda *i: rule(y[i], bar[i])) if y.ndim else rule(y, bar),)
+
+    return pb.custom_derivative(lambda x: f(x), vjp=vjp)
 
 
 def tanh(x: Any) -> Array:
@@ -177,22 +198,23 @@ def lowered_scores(x: Any, axis: int = -1) -> tuple[Array, Array]:
 # With settings ----------------------------------------------------------------------------------------------------
 
 
-def _with_settings(f: Callable[Concatenate[Any, Settings], Array]) -> Callable[Settings, Callable[[Any], Array]]:
-    """Of a function of x and settings, a function of the settings that gives one of x."""
-    signature = inspect.signature(f)
-    own = signature.replace(parameters=list(signature.parameters.values())[1:])
-    kind = f.__name__
+def _with_settings(f: Callable[Settings, Callable[[Any], Any]]) -> Callable[Settings, Callable[[Any], Array]]:
+    """A function that gives a function of arrays, with its settings checked, and in the name of what it gives."""
+    own, kind = inspect.signature(f), f.__name__
 
     @functools.wraps(f)
     def make(*settings: Settings.args, **named: Settings.kwargs) -> Callable[[Any], Array]:
         text, _ = written(kind, own, settings, named)
         for value in (*settings, *named.values()):
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                remedy = f"a number, as in `nn.{kind}(0.5)`, which gives a function of arrays"
-                raise TraceError("E163", f"{text}: its setting is no number", position=user_position(), remedy=remedy)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+                what = f"{text}: its setting is no such number"
+                remedy = f"a number from 0, as in `nn.{kind}(0.5)`, which gives a function of arrays"
+                raise TraceError("E163", what, position=user_position(), remedy=remedy)
+        of_array = f(*settings, **named)
 
         def activation(x: Any) -> Array:
-            return f(x, *settings, **named)
+            y: Array = of_array(x)
+            return y
 
         activation.__name__ = kind
         activation.text = text  # type: ignore[attr-defined]
@@ -203,36 +225,38 @@ def _with_settings(f: Callable[Concatenate[Any, Settings], Array]) -> Callable[S
 
 
 @_with_settings
-def leaky_relu(x: Any, slope: float = 0.01) -> Array:
-    """X where it is positive, and `slope` times it elsewhere, as a function of x.
+def leaky_relu(slope: float = 0.01) -> Callable[[Any], Any]:
+    """A function of x that gives x where it is positive, and `slope` times it elsewhere; the slope is 0 or more.
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.leaky_relu(0.5)(x))(np.array([-1.0, 2.0])).tolist()
     [-0.5, 2.0]
     """
-    y: Array = pb.where(x > 0, x, slope * x)
-    return y
+    return _by_result(lambda x: pb.where(x > 0, x, slope * x), lambda y, bar: pb.where(y > 0, bar, slope * bar))
 
 
 @_with_settings
-def clipped_relu(x: Any, limit: float = 6.0) -> Array:
-    """X kept within 0 and a limit, as a function of x.
+def clipped_relu(limit: float = 6.0) -> Callable[[Any], Any]:
+    """A function of x that gives x kept within 0 and a limit.
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.clipped_relu()(x))(np.array([-1.0, 2.0, 9.0])).tolist()
     [0.0, 2.0, 6.0]
     """
-    y: Array = pb.where((x > 0) & (x < limit), x, pb.where(x > 0, limit, 0))
-    return y
+    return _by_result(
+        lambda x: pb.where((x > 0) & (x < limit), x, pb.where(x > 0, limit, 0)),
+        lambda y, bar: pb.where((y > 0) & (y < limit), bar, 0),
+    )
 
 
 @_with_settings
-def elu(x: Any, alpha: float = 1.0) -> Array:
-    """X where it is positive, and alpha (exp x - 1) elsewhere, as a function of x (Clevert et al. 2015).
+def elu(alpha: float = 1.0) -> Callable[[Any], Any]:
+    """A function of x that gives x where it is positive, and alpha (exp x - 1) elsewhere (Clevert et al. 2015).
 
     >>> from pullback import nn
     >>> pb.function(lambda x: nn.elu()(x))(np.array([-1000.0, 2.0])).tolist()
     [-1.0, 2.0]
     """
-    y: Array = pb.where(x > 0, x, alpha * pb.expm1(x))
-    return y
+    return _by_result(
+        lambda x: pb.where(x > 0, x, alpha * pb.expm1(x)), lambda y, bar: pb.where(y > 0, bar, (y + alpha) * bar)
+    )

@@ -162,6 +162,25 @@ def net_training(net: Any, state: Any, x: Any) -> Any:
     return pb.function(lambda s, x: net.apply({}, s, x, training=True)[0]).interpret(state, x)
 
 
+def test_derivatives_that_are_read_off_results() -> None:
+    """In every mode, for scalars too, and where a branch that is not taken has a cotangent that is not finite."""
+    x = np.array([-1.5, 2.0, 0.0, 7.0])
+    slopes = {
+        nn.relu: (x > 0) * 1.0,
+        nn.leaky_relu(0.1): np.where(x > 0, 1, 0.1),
+        nn.clipped_relu(): ((x > 0) & (x < 6)) * 1.0,
+        nn.elu(0.7): np.where(x > 0, 1, 0.7 * np.exp(x)),
+    }
+    for f, slope in slopes.items():
+        whole = pb.function(lambda x, f=f: f(x))  # type: ignore[misc]
+        np.testing.assert_allclose(pb.jvp(whole).interpret((x,), (np.ones(4),))[1], slope, rtol=1e-14)
+        np.testing.assert_allclose(pb.vjp(whole, wrt=0).interpret(x, cotangent=np.ones(4))[1], slope, rtol=1e-14)
+        assert pb.grad(whole).interpret(np.float64(-1.5)) == pytest.approx(slope[0], rel=1e-14)
+    relu = pb.vjp(pb.function(lambda x: nn.relu(x)), wrt=0)
+    found = relu.interpret(x, cotangent=np.array([np.inf, 1.0, np.nan, 1.0]))[1]
+    np.testing.assert_array_equal(found, [0, 1, 0, 1])
+
+
 # Losses at their limits -------------------------------------------------------------------------------------------
 
 
@@ -298,8 +317,8 @@ WHOLE = "whole numbers from {}, one for all axes or one for each"
         ),
         (
             lambda: nn.leaky_relu(np.ones(3)),
-            "leaky_relu(array([1., 1., 1.])): its setting is no number |  | a number, as in `nn.leaky_relu(0.5)`, "
-            "which gives a function of arrays",
+            "leaky_relu(array([1., 1., 1.])): its setting is no such number |  | a number from 0, as in "
+            "`nn.leaky_relu(0.5)`, which gives a function of arrays",
         ),
         (lambda: nn.chain(nn.elu), "elu is how a layer is made |  | `elu(…)`"),
         (
