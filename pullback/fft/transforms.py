@@ -62,7 +62,20 @@ def ifft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backw
 def fftn(
     x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
 ) -> ComplexArray:
-    """The transform along several axes, all of them unless given; `s` are their lengths."""
+    """The transform along several axes, of `fft` along each.
+
+    Args:
+        x: floating or complex elements.
+        s: the lengths along the axes: x is cut, or filled up with zeros; their extents unless given.
+        axes: all of them unless given, or as many of the last as s has lengths.
+        norm: as for `fft`.
+    Cost:
+        About 4 N log₂ N operations for N elements, and a pass over them for each axis. So is the derivative.
+
+    >>> import numpy as np, pullback as pb
+    >>> pb.function(lambda x: pb.fft.fftn(x))(np.eye(2)).real.tolist()
+    [[2.0, 0.0], [0.0, 2.0]]
+    """
     for n, axis in _lengths("fftn", x, s, axes):
         x = fft(x, n=n, axis=axis, norm=norm)
     return as_complex(x)
@@ -71,7 +84,12 @@ def fftn(
 def ifftn(
     x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
 ) -> ComplexArray:
-    """The inverse of `fftn`."""
+    """The inverse of `fftn`, of `ifft` along each axis. Args and cost as for `fftn`.
+
+    >>> import numpy as np, pullback as pb
+    >>> pb.function(lambda x: pb.fft.ifftn(x))(2 * np.eye(2)).real.tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
     for n, axis in _lengths("ifftn", x, s, axes):
         x = ifft(x, n=n, axis=axis, norm=norm)
     return as_complex(x)
@@ -128,7 +146,20 @@ def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "back
 def rfftn(
     x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
 ) -> ComplexArray:
-    """The transform of real elements along several axes: `rfft` along the last of them, `fft` along the others."""
+    """The transform of real elements along several axes: `rfft` along the last of them, `fft` along the others.
+
+    Args:
+        x: floating elements.
+        s: the lengths along the axes: x is cut, or filled up with zeros; their extents unless given.
+        axes: all of them unless given, or as many of the last as s has lengths.
+        norm: as for `fft`.
+    Cost:
+        Half of that of `fftn`.
+
+    >>> import numpy as np, pullback as pb
+    >>> pb.function(lambda x: pb.fft.rfftn(x))(np.ones((2, 4))).real.tolist()
+    [[8.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    """
     *others, (n, axis) = _lengths("rfftn", x, s, axes)
     out = rfft(x, n=n, axis=axis, norm=norm)
     for n, axis in others:
@@ -139,7 +170,14 @@ def rfftn(
 def irfftn(
     x: Any, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
 ) -> Array:
-    """The inverse of `rfftn`; the length of the last axis is 2 (m - 1) unless given."""
+    """The inverse of `rfftn`: real elements; the length of the last axis is 2 (m - 1) of m unless given.
+
+    Args and cost as for `rfftn`, for complex elements.
+
+    >>> import numpy as np, pullback as pb
+    >>> pb.function(lambda x: pb.fft.irfftn(x))(np.array([[8.0, 0.0, 0.0], [0.0, 0.0, 0.0]])).tolist()
+    [[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]
+    """
     *others, (n, axis) = _lengths("irfftn", x, s, axes)
     for m, a in others:
         x = ifft(x, n=m, axis=a, norm=norm)
@@ -147,12 +185,26 @@ def irfftn(
 
 
 def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Array:
-    """The real transform of an array whose first n // 2 + 1 elements are given, the others being conjugates."""
+    """The real transform of an array whose first n // 2 + 1 elements are given, the others being conjugates.
+
+    Args and cost as for `irfft`, of which it is the transform in the other direction; n is 2 (m - 1) of m unless given.
+
+    >>> import numpy as np, pullback as pb
+    >>> pb.function(lambda x: pb.fft.hfft(x))(np.array([1.0, 0.0, 0.0])).tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    """
     return irfft(as_complex(x).conj(), n=n, axis=axis, norm=_OPPOSITE[_norm(norm)])  # type: ignore[arg-type]
 
 
 def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> ComplexArray:
-    """The inverse of `hfft`: the first n // 2 + 1 elements of the inverse transform of real elements."""
+    """The inverse of `hfft`: the first n // 2 + 1 elements of the inverse transform of real elements.
+
+    Args and cost as for `rfft`.
+
+    >>> import numpy as np, pullback as pb
+    >>> pb.function(lambda x: pb.fft.ihfft(x))(np.ones(4)).real.tolist()
+    [1.0, 0.0, 0.0]
+    """
     return rfft(x, n=n, axis=axis, norm=_OPPOSITE[_norm(norm)]).conj()  # type: ignore[arg-type]
 
 
