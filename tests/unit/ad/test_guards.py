@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.ad.guards import EVERYWHERE, both, ways_of
+from pullback.ir import expr, types
+from pullback.ir.expr import Get, Ref
 
 X = np.array([0.0, 0.5, 2.0])
 PLACES = np.array([1, 7, 2])
@@ -67,17 +70,24 @@ def test_what_two_guards_leave_out_meets_no_weight(f: Any, a: Any, x: Any, expec
     np.testing.assert_allclose(pb.grad(pb.function(guarded), wrt=0).interpret(np.array(a), np.array(x)), expected)
 
 
-def test_a_product_of_guarded_sums_has_not_the_product_of_their_ways() -> None:
-    """Two to the twentieth ways, and as many paths through what is shared; told apart are a few."""
+def test_shared_parts_are_looked_at_once() -> None:
+    """Not once for each of the two to the thirtieth paths to the first of them."""
+    looked: list[Get] = []
 
-    @pb.function
-    def f(x: Any) -> Any:
-        parts = [pb.where(x > k, x, 0.0) + pb.where(x < -k, 1.0 / x, 0.0) for k in range(20)]
-        product = parts[0]
-        for part in parts[1:]:
-            product = product * (1.0 + 0.01 * part)
-        for _ in range(40):
-            product = 0.1 * product * product + pb.where(x > 0, 0.5 * product, 0.0)
-        return pb.sum(pb.where(x < 1.0, product * 0.0, x))
+    def known(e: Get) -> Any:
+        looked.append(e)
+        return EVERYWHERE
 
-    np.testing.assert_array_equal(pb.grad(f).interpret(np.array([0.0, 0.5, 2.0])), [0.0, 0.0, 1.0])
+    total: Any = expr.get(Ref("x", types.f64, ()))
+    for k in range(30):
+        left, right = (expr.get(Ref(f"{side}{k}", types.bool_, ())) for side in "ab")
+        total = expr.add(*(expr.select(test, total, expr.zero(types.f64)) for test in (left, right)))
+    assert len(ways_of(total, known)) == 1
+    assert len(looked) == 1
+
+
+def test_too_many_ways_are_what_they_share() -> None:
+    a, b = (tuple((f"{name}{k}", "shared") for k in range(40)) for name in "ab")
+    assert both(a, a) == a
+    assert both(a, b) == (("shared",),)
+    assert both(a[:2], b[:2]) == tuple((x, "shared", y) for x, _ in a[:2] for y, _ in b[:2])
