@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     """The elements along an axis in order, the least first.
 
-    NaN is last, and first where the order is descending. Of equal elements the first stays first.
+    NaN is last, whether the order is descending or not. Of equal elements the first stays first.
 
     Args:
         x: any elements.

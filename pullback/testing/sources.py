@@ -469,7 +469,7 @@ class _Writer:
         write = self.choose(
             (6, self.build), (2, self.whole), (1.5, self.moved), (3, self.fold), (0.5, self.scan), (0.6, self.loop),
             (0.6, self.cond), (1, self.product), (0.8, self.call), (0.6, self.inner_derivative), (0.5, self.mapped),
-            (1, self.rows), (0.4, self.solved), (0.8, self.verb),
+            (1, self.rows), (0.4, self.solved), (0.8, self.verb), (1, self.ordered), (0.8, self.written),
         )  # fmt: skip
         return write(dims, depth)  # type: ignore[no-any-return]
 
@@ -560,6 +560,57 @@ class _Writer:
             rest = (*dims[:k], *dims[k + 1 :])
             out.append((1.5, f"pb.stack([{self.array(rest, depth - 2)}, {self.array(rest, depth - 2)}], axis={k})"))
         return out
+
+    def ordered(self, dims: tuple[Dim, ...], depth: int) -> str:
+        """Elements in order, or where others belong among them."""
+        d = self.dim()
+        row = f"pb.sort({self.array((d,), depth - 1)})"
+        if not dims:
+            if not d.size:
+                return self.build(dims, depth)
+            largest = f"pb.top_k({self.array((d,), depth - 1)}, 1, largest={self.chance(0.5)})"
+            return self.choose(  # type: ignore[no-any-return]
+                (1, f"{row}[0]"), (1, f"{row}[{self.extent(d)} // 2]"), (1, f"{largest}[0][0]"),
+                (1, f"pb.astype({largest}[1][0], pb.{self.dtype})"),
+            )  # fmt: skip
+        k = int(self.rng.integers(len(dims)))
+        a, along = self.array(dims, depth - 1), f"axis={k}"
+        turned = f"{along}, descending=True" if self.chance(0.3) else along
+        options: list[tuple[float, str]] = [
+            (3, f"pb.sort({a}, {turned})"), (0.7, f"pb.astype(pb.argsort({a}, {turned}), pb.{self.dtype})"),
+            (1.5, f"pb.take_along_axis({a}, pb.argsort({self.array(dims, depth - 2)}, {turned}), {along})"),
+            (0.7, f"pb.astype(pb.searchsorted({row}, {a}, side='{self.pick(('left', 'right'))}'), pb.{self.dtype})"),
+        ]  # fmt: skip
+        n, lead = dims[k].size, ":, " * k
+        if dims[k].key.isdigit() and n:
+            longer = tuple(Dim(str(n + 2), n + 2) if j == k else e for j, e in enumerate(dims))
+            b, largest = self.array(longer, depth - 1), f"{along}, largest={self.chance(0.5)}"
+            options += [
+                (1.5, f"pb.top_k({b}, {n}, {largest})[0]"),
+                (1.5, f"pb.top_k({b}, {n + 1}, {largest})[0][{lead}{self.pick(('1:', f':{n}'))}]"),
+                (0.7, f"pb.astype(pb.top_k({b}, {n}, {largest})[1], pb.{self.dtype})"),
+                (1.5, f"pb.sort({b}, {turned})[{lead}{self.pick(('2:', f':{n}', '1:-1', '-2:0:-1'))}]"),
+            ]
+        return self.choose(*options)  # type: ignore[no-any-return]
+
+    def written(self, dims: tuple[Dim, ...], depth: int) -> str:
+        """An array with some elements set, or added to."""
+        if not dims or not all(d.size for d in dims):
+            return self.build(dims, depth)
+        a, how = f"({self.array(dims, depth - 1)})", self.pick(("set", "add"))
+        row = self.array(dims[1:], depth - 2)
+        k = int(self.rng.integers(len(dims)))
+        lead = "slice(None), " * k
+        options: list[tuple[float, str]] = [
+            (1, f"{a}.{how}(0, {row})"), (1, f"{a}.{how}(-1, {row})"),
+            (1, f"{a}.{how}({lead}slice({self.pick(('None, None, 2', '1, None', 'None, -1', 'None, None, -1'))})), "
+                f"{self.number()})"),
+            (1, f"{a}.{how}(({lead}{self.extent(dims[k])} // 2), {self.array((), depth - 2)})"),
+        ]  # fmt: skip
+        for v, below in self.integers:
+            if below.key == dims[0].key and v.dims[0].size:
+                options.append((3, f"{a}.{how}({v.text}, {self.array((v.dims[0], *dims[1:]), depth - 2)})"))
+        return self.choose(*options)  # type: ignore[no-any-return]
 
     def rows(self, dims: tuple[Dim, ...], depth: int) -> str:
         """An array of one axis more, reduced."""

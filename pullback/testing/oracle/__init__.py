@@ -22,6 +22,8 @@ from pullback.testing.oracle import elementwise as _elementwise
 from pullback.testing.oracle import functions as _functions
 from pullback.testing.oracle import linalg, verbs
 from pullback.testing.oracle import notation as _notation
+from pullback.testing.oracle import sorting as _sorting
+from pullback.testing.oracle import writing as _writing  # noqa: F401  (it gives arrays methods)
 from pullback.testing.oracle.arrays import Array, DType, OracleError
 from pullback.testing.oracle.derivatives import Function
 from pullback.testing.oracle.elementwise import astype
@@ -53,7 +55,7 @@ def _primitive(name: str) -> _Callable[..., Array]:
 for _name in sorted(_elementwise.NAMES):
     globals()[_name] = _primitive(_name)
 pow = globals()["power"]
-for _module in (_functions, _notation, _derivatives):
+for _module in (_functions, _sorting, _notation, _derivatives):
     for _name in _module.__all__:
         globals()[_name] = getattr(_module, _name)
 for _dtype in _arrays.DTYPES.values():

@@ -51,6 +51,13 @@ def test_descending_keeps_the_order_of_equals(dtype: str) -> None:
     assert both(lambda x: pb.sort(x, descending=True), x).tolist() == x[wanted].tolist()
 
 
+def test_nan_is_last_in_either_order() -> None:
+    x = np.array([np.nan, 0.0, np.nan, 2.0])
+    assert both(lambda x: pb.argsort(x), x).tolist() == [1, 3, 0, 2]
+    assert both(lambda x: pb.argsort(x, descending=True), x).tolist() == [3, 1, 0, 2]
+    assert both(lambda x: pb.top_k(x, 2)[0], x).tolist() == [2.0, 0.0]
+
+
 def test_extremes_of_integers() -> None:
     for dtype in (np.int64, np.uint64, np.int8):
         info = np.iinfo(dtype)
