@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import inspect
 from collections import Counter
 from collections.abc import Iterator
@@ -14,9 +15,12 @@ from tests.mutation.mutants import ROOT, Mutant
 def install(mutant: Mutant) -> bool:
     """Give the functions that exist the mutant's code; whether there was one to change.
 
+    A module that nothing has imported as yet is imported first: later its functions would be those of the file.
+
     Equal text compiles to equal code, so that a function is found by the code it has; code that has run may differ
     from what it was, and is found by its name and line where no other has these.
     """
+    importlib.import_module(mutant.file.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
     path = str(ROOT / mutant.file)
     source = (ROOT / mutant.file).read_text(encoding="utf-8")
     before, after = (compile(text, path, "exec", dont_inherit=True) for text in (source, mutant.apply(source)))

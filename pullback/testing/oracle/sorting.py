@@ -9,26 +9,29 @@ from itertools import count
 from typing import Any
 
 from pullback.testing.oracle import numbers
-from pullback.testing.oracle.arrays import INT64, WEAK_INT, Array, DType, Element, as_array, convert, index, promote
+from pullback.testing.oracle.arrays import INT64, WEAK_INT, Array, DType, Element, as_array, convert, index, promote, subscript
 from pullback.testing.oracle.elementwise import strong
-from pullback.testing.oracle.functions import moveaxis, subscript
+from pullback.testing.oracle.functions import moveaxis
 
 
 def _compared(a: Element, b: Element, dtype: DType, descending: bool = False) -> int:
     """Negative where a comes first, 0 where they are equal; NaN is last."""
     if not dtype.floating:
-        found = (a > b) - (a < b)
+        found: int | None = (a > b) - (a < b)
     else:
-        order = numbers.compare(a, b)
-        if order is None:
-            return math.isnan(numbers.value_of(a)) - math.isnan(numbers.value_of(b))
-        found = order
+        found = numbers.compare(a, b)
+    if found is None:
+        return math.isnan(numbers.value_of(a)) - math.isnan(numbers.value_of(b))
     return -found if descending else found
 
 
 def _order(row: Sequence[Element], dtype: DType, descending: bool) -> list[int]:
     """The positions of the elements in order; of equal ones the first stays first."""
-    return sorted(range(len(row)), key=cmp_to_key(lambda i, j: _compared(row[i], row[j], dtype, descending)))
+
+    def compared(i: int, j: int) -> int:
+        return _compared(row[i], row[j], dtype, descending)
+
+    return sorted(range(len(row)), key=cmp_to_key(compared))
 
 
 def _orders(x: Any, axis: int, descending: bool) -> tuple[Array, Array]:
