@@ -9,7 +9,18 @@ from itertools import count
 from typing import Any
 
 from pullback.testing.oracle import numbers
-from pullback.testing.oracle.arrays import INT64, WEAK_INT, Array, DType, Element, as_array, convert, index, promote, subscript
+from pullback.testing.oracle.arrays import (
+    INT64,
+    WEAK_INT,
+    Array,
+    DType,
+    Element,
+    as_array,
+    convert,
+    index,
+    promote,
+    subscript,
+)
 from pullback.testing.oracle.elementwise import strong
 from pullback.testing.oracle.functions import moveaxis
 
