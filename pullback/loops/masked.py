@@ -298,6 +298,8 @@ class LaneWriter:
             return function(e, args, dtype)
         if e.dtype.is_integer and name in SYMBOL:
             return chain(SYMBOL[name], args)
+        if name == "bitwise_right_shift" and isinstance(e.args[1], Const) and 0 <= e.args[1].value < dtype.bits:
+            return Binary(">>", args[0], args[1], args[0].type)
         raise Declined
 
     def _cast(self, e: Cast, guard: Guard | None) -> Value:

@@ -43,6 +43,11 @@ VECTORS = {
     "integers": """integers(a: i32[N, M], b: i32[N, M]) { y = build n < N, m < M {
       maximum(a[n, m] * 1234567 + b[n, m], as_i32(m)) } return y }""",
     "bits": "bits(a: u8[N, M], b: u8[N, M]) { y = build n < N, m < M { bitwise_and(a[n, m], b[n, m]) } return y }",
+    "shifts": """shifts(t: u64[N, M]) { y = build n < N, m < M { log(f64(t[n, m] * 1234567890123456789 >> 11) + 0.5) }
+      return y }""",
+    "signed shifts": """shifts(t: i32[N, M]) { y = build n < N, m < M { exp(f32(t[n, m] - 10 >> 2)) } return y }""",
+    "short shifts": """shifts(t: u8[N, M], s: i16[N, M]) { y = build n < N, m < M {
+      f32(t[n, m] * 13 >> 7) - f32(s[n, m] * -1234 >> 3) } return y }""",
     "window": """window(x: f32[N, 2 * M]) { y = build n < N, m < M {
       u8(argmax p < 2 { x[n, 2 * m + p] }) } return y }""",
     "pooled": """pooled(y: f32[N, M], a: u8[N, M]) { x = build n < N, m < 2 * M {
