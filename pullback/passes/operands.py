@@ -17,17 +17,16 @@ goes around it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Ref, Scalar, Select, Zero
 from pullback.ir.index import Cond, Data, Index, Var, as_index
-from pullback.ir.program import Block, Build, Program, Statement, map_blocks
+from pullback.ir.program import Block, Build, Choose, Program, Statement, map_blocks
 from pullback.ir.traverse import Substitution, rewrite, walk
-from pullback.passes.cost import range_of, size
-from pullback.passes.speculate import WORTH, chosen_if_finite
+from pullback.passes.cost import is_inside, range_of, size
+from pullback.passes.speculate import WORTH, chosen_if_finite, looks
 from pullback.rewrite.fired import fired
 
 STEPS = (1, -1, 2, -2, 3, -3, 4, -4)  # of a sum's variable to one of the output's
@@ -42,11 +41,14 @@ def separate_operands(program: Program) -> Program:
 
 def _block(block: Block) -> Block:
     out: list[Statement] = []
+    finite = looks(block)
     for s in block.statements:
         if isinstance(s, Build):
             out += _build(replace(s, values=tuple(rewrite(v, _outside) for v in s.values)))
+        elif isinstance(s, Choose) and s.test in finite:
+            out.append(replace(s, then=_block(s.then)))  # the other branch is there for what is not finite
         else:
-            out.append(map_blocks(s, partial(_block)))
+            out.append(map_blocks(s, _block))
     return replace(block, statements=tuple(out))
 
 
@@ -112,25 +114,37 @@ def _separated(s: Build, total: Reduce) -> tuple[Build, Scalar, list[Ref]] | Non
         return None
     for f in parts.factors:
         free = f.free.union(*(_test_of(g) for g in parts.guards))
-        if any(c.free & free and not c.free <= free for c in parts.conds):
-            continue  # a condition about both may be what keeps the operand's elements in range
+        if not _in_range(f, free, parts):
+            continue
         others = [g for g in parts.factors if g is not f]
         read = list(dict.fromkeys(g.ref for g in others if isinstance(g, Get)))
         if isinstance(f, Const) or not read:
             continue
         operand, element = _operand(f, free, parts, s, total)
-        looks = [size(operand.outs[0].shape), *(size(r.shape) for r in read)]
-        if all(n is not None and n * WORTH <= terms for n in looks):
+        sizes = [size(operand.outs[0].shape), *(size(r.shape) for r in read)]
+        if all(n is not None and n * WORTH <= terms for n in sizes):
             return operand, expr.bracket(parts.conds, expr.mul(element, *others)), read
     return None
 
 
+def _in_range(f: Scalar, free: frozenset[Var], parts: _Guarded) -> bool:
+    """Whether the elements that an operand reads are in range without the conditions that are about more than it."""
+    if all(c.free <= free or not c.free & free for c in parts.conds):
+        return True
+    own = [c for c in parts.conds if c.free <= free]
+    return all(is_inside(g, own) for g in walk(_under(parts.guards, f)))
+
+
+def _under(guards: Sequence[Bracket | Select], e: Scalar) -> Scalar:
+    """A factor under all guards of its term."""
+    for g in reversed(guards):
+        e = expr.bracket(g.conds, e) if isinstance(g, Bracket) else expr.select(g.test, e, g.otherwise)
+    return e
+
+
 def _operand(f: Scalar, free: frozenset[Var], parts: _Guarded, s: Build, total: Reduce) -> tuple[Build, Scalar]:
     """A factor with the guards as an array over the free variables of both, and its element in the sum."""
-    value = f
-    for g in reversed(parts.guards):
-        value = expr.bracket(g.conds, value) if isinstance(g, Bracket) else expr.select(g.test, value, g.otherwise)
-    value = expr.bracket([c for c in parts.conds if c.free <= free], value)
+    value = expr.bracket([c for c in parts.conds if c.free <= free], _under(parts.guards, f))
     axes: dict[Var, Index] = {v: as_index(v) for v in (*s.vars, *total.vars) if v in free}
     for p in (v for v in total.vars if v in free):
         for i in (v for v in s.vars if v in axes):

@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 
 from pullback.ir import expr, types
-from pullback.ir.expr import Const, Get, Mul, Reduce, Ref, Scalar, Select, Zero
+from pullback.ir.expr import Apply, Bracket, Const, Get, Mul, Reduce, Ref, Scalar, Select, Zero
 from pullback.ir.index import Index, Var, as_index
 from pullback.ir.program import Block, Build, Choose, Program, Statement, map_blocks
 from pullback.ir.traverse import Substitution, rewrite
@@ -70,6 +70,17 @@ def chosen_if_finite(s: Build, values: tuple[Scalar, ...], arrays: Iterable[Ref]
     return [*sums, Build((chosen,), (), (all_finite,), s.positions), choice]
 
 
+def looks(block: Block) -> set[Ref]:
+    """What says in a block whether arrays are finite."""
+    return {s.outs[0] for s in block.statements if isinstance(s, Build) and not s.vars and _is_look(s.values[0])}
+
+
+def _is_look(e: Scalar) -> bool:
+    if isinstance(e, Apply) and e.primitive.name == "logical_and":
+        return all(map(_is_look, e.args))
+    return isinstance(e, Apply) and e.primitive.name == "isfinite"
+
+
 def fresh(s: Build) -> Build:
     """A copy that defines arrays of its own."""
     outs = tuple(Ref(o.name, o.dtype, o.shape, o.bounds) for o in s.outs)
@@ -89,15 +100,18 @@ def _value(e: Scalar, s: Build, defined: dict[Ref, Build], looked_at: dict[Ref, 
     """The value with the guards of its sums dropped; notes which arrays must be finite for that."""
 
     def plain(e: Scalar) -> Scalar | None:
-        if not isinstance(e, Reduce) or e.op != "sum" or not isinstance(e.arg, Select):
+        if not isinstance(e, Reduce) or e.op != "sum":
             return None
-        others = _unguarded(e.arg, defined) if isinstance(e.arg.otherwise, Zero) else []
+        conds, guard = (e.arg.conds, e.arg.arg) if isinstance(e.arg, Bracket) else ((), e.arg)
+        if not isinstance(guard, Select) or not isinstance(guard.otherwise, Zero):
+            return None
+        others = _unguarded(guard, defined)
         terms = size(tuple(v.extent for v in (*s.vars, *e.vars)))
         looks = [size(r.shape) for r in others]
         if not others or terms is None or sum(n or terms for n in looks) * WORTH > terms:
             return None
         looked_at.update(dict.fromkeys(others))
-        return expr.reduce("sum", e.vars, e.arg.then)
+        return expr.reduce("sum", e.vars, expr.bracket(conds, guard.then))
 
     return rewrite(e, plain)
 

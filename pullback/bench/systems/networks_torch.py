@@ -33,9 +33,8 @@ def _kinds(torch: Any, training: bool) -> dict[str, Any]:
 
     def attention(s: Any, p: Any, _: Any, x: Any) -> Any:
         n, length, width = x.shape
-        heads = s["heads"]
-        parts = (f.linear(x, p[name]["w"], p[name]["b"]) for name in ("query", "key", "value"))
-        q, k, v = (part.view(n, length, heads, -1).transpose(1, 2) for part in parts)
+        w, b = (torch.cat([p[name][k] for name in ("query", "key", "value")]) for k in ("w", "b"))
+        q, k, v = f.linear(x, w, b).view(n, length, 3, s["heads"], -1).permute(2, 0, 3, 1, 4)
         y = f.scaled_dot_product_attention(q, k, v, is_causal=s["causal"])
         return f.linear(y.transpose(1, 2).reshape(n, length, width), p["out"]["w"], p["out"]["b"])
 
