@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 import pullback as pb
 from pullback.errors import ShapeError
 from pullback.ir.program import Block, Program
+from pullback.lang import tree
 from pullback.loops.memory_table import MemoryTable
 from pullback.nn.types import function_types
 from pullback.passes.operations import operation_count
@@ -168,7 +169,9 @@ def _numbers(extents: Sequence[Any]) -> list[int]:
 
 
 def _size(y: Any) -> Any:
-    return pb.sum(y * y)
+    """The sum of the squares of a result, or of several."""
+    first, *others = (pb.sum(part * part) for part in tree.flatten(y)[0])
+    return sum(others, start=first)
 
 
 def _gradient(network: Layer, trees: Any, loss: Loss, dtype: DTypeLike) -> pb.Function:

@@ -6,8 +6,10 @@ own: importing one traces it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 
+from pullback.nn.layer import Layer
 from pullback.nn.models.chains import alexnet, lenet, lenet_tanh, overfeat, vgg11, vgg16
 from pullback.nn.models.generative import autoencoder, discriminator, gan_step, generator
 from pullback.nn.models.googlenet import googlenet, with_auxiliary
@@ -20,6 +22,7 @@ from pullback.nn.optimisers import adam, adamw, sgd
 __all__ = [
     "BY_HAND",
     "NAMES",
+    "NETWORKS",
     "Recipe",
     "alexnet",
     "autoencoder",
@@ -44,6 +47,13 @@ __all__ = [
     "with_auxiliary",
 ]
 
+NETWORKS: dict[str, Callable[..., Layer]] = {
+    f.__name__: f
+    for f in (
+        *(lenet, lenet_tanh, alexnet, overfeat, vgg11, vgg16, googlenet, resnet18, resnet50, mobilenet_v2),
+        *(autoencoder, generator, discriminator, character_lstm, gpt, policy),
+    )
+}
 BY_HAND = {"zhang": "zhang", "lenet": "lenet_by_hand"}
 LAYERED = {
     r.name: r

@@ -202,3 +202,12 @@ def test_a_description_counts_what_runs() -> None:
         "E115 chain(window(20, 5), relu, flatten(), dense(10)): H, W of its input f32[N, C, H, W] is not given |  | "
         "describe(batch=2, H=…, W=…)"
     )
+
+
+def test_a_network_of_several_results_is_described() -> None:
+    both = nn.layer("N M")(lambda scope, x: (x, nn.relu(x)))
+    found = both().describe(2, M=3)
+    wanted = nn.layer("N M")(lambda scope, x: x + nn.relu(x))().describe(2, M=3)
+    assert found.peaks.keys() == wanted.peaks.keys()
+    x = np.array([[1.0, -2.0, 3.0]] * 2, np.float32)
+    assert found.training.interpret({}, {}, x)[0][0] == 2 * (1 + 4 + 9 + 1 + 9)

@@ -1,0 +1,87 @@
+"""`pullback describe`: what a network costs at a size, before anything runs."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from pullback.cli.options import add_json, at_least
+from pullback.cli.output import print_json
+from pullback.errors import UsageError
+from pullback.lang.elsewhere import nearest
+
+if TYPE_CHECKING:
+    from pullback.nn.describe import Description
+    from pullback.nn.layer import Layer
+
+__all__ = ["register", "run"]
+
+CLASSES: Final = ("classes", "count", "actions")  # what models call the number of things that they tell apart
+
+
+def register(commands: Any) -> None:
+    """Add the subcommand."""
+    command = commands.add_parser(
+        "describe",
+        help="show what a network costs",
+        description="Print a network's layers with shapes, parameters, operations and bytes, and its peaks of memory.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = command.add_argument
+    add("network", metavar="NETWORK", help="one of those in `pullback.nn.models`")
+    add("--input", type=_extents, required=True, metavar="C,H,W", help="the extents of one sample")
+    add("--batch", type=at_least(1), default=1, metavar="N", help="samples")
+    add("--classes", type=at_least(1), metavar="N", help="classes, letters or actions (default: the network's)")
+    add_json(command)
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the table."""
+    network = _network(options.network, options.classes).named(options.network)
+    found = network.on(" ".join(["N", *options.input])).describe(options.batch)
+    print(found)
+    if options.json:
+        print_json(_json(found))
+    return 0
+
+
+def _network(name: str, classes: int | None) -> Layer:
+    """The network of a name, for as many classes.
+
+    Raises:
+        UsageError: [E605] there is none of this name, [E601] it needs a number of classes, or takes none.
+    """
+    from pullback.nn.models import NETWORKS as known
+
+    if name not in known:
+        close = nearest(name, known)
+        raise UsageError(
+            "E605",
+            f"{name}: no such network",
+            facts=("networks: " + ", ".join(known),),
+            remedy=" or ".join(close) or "one of these",
+        )
+    first = next(iter(inspect.signature(known[name]).parameters.values()))
+    if classes is not None:
+        if first.name not in CLASSES:
+            raise UsageError("E601", f"{name} has no classes", remedy="leave --classes out")
+        return known[name](classes)
+    if first.default is first.empty and first.name in CLASSES:
+        raise UsageError("E601", f"{name}: the number of classes, letters or actions is missing", remedy="--classes 64")
+    return known[name]()
+
+
+def _extents(text: str) -> list[str]:
+    """An argument type: extents with commas between."""
+    extents = text.replace("×", ",").replace("x", ",").split(",")
+    if not all(e.isdecimal() and int(e) for e in extents):
+        raise argparse.ArgumentTypeError(f"{text}: extents with commas between are needed, such as 3,224,224")
+    return extents
+
+
+def _json(found: Description) -> dict[str, Any]:
+    numbers = ("name", "takes", "parameters", "parameter_bytes", "operations", "peaks")
+    return {**{n: getattr(found, n) for n in numbers}, "layers": [asdict(row) for row in found.rows]}
