@@ -83,7 +83,8 @@ class Substitution:
         """The index with everything mapped."""
         out = self._indices.get(e)
         if out is None:
-            out = self._indices[e] = self._index(e)
+            kept = not self.dims and not self._touches_refs and e.free.isdisjoint(self.variables)
+            out = self._indices[e] = e if kept else self._index(e)
         return out
 
     def _index(self, e: Index) -> Index:

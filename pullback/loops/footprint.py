@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, prod
 
-from pullback.ir.index import Atom, Data, Floor, Index, Mod, Monomial, Var, as_index, polynomial
+from pullback.ir.index import Atom, Data, Floor, Index, Mod, Term, Var, as_index, some_terms
 from pullback.ir.traverse import Substitution
 from pullback.loops import nodes
 from pullback.loops.nodes import (
@@ -74,7 +74,7 @@ class Footprint:
     """
 
     def __init__(self, body: Iterable[Stmt], places: Places, ranges: Mapping[Atom, Interval] | None = None,
-                 every: bool = False, values: Mapping[Var, Index] | None = None) -> None:
+                 every: bool = False, values: Mapping[Var, Index] | None = None, inside: bool = False) -> None:
         self.ranges: dict[Atom, Interval] = dict(ranges or {})
         self.outside = frozenset(self.ranges)
         self.accesses: list[Access] = []
@@ -83,6 +83,7 @@ class Footprint:
         self._splits: dict[Index, tuple[Index, Index]] = {}
         self._aparts: dict[tuple[Index, int], tuple[Index, Interval | None]] = {}
         self._never = False
+        self._inside = inside
         self._wanted = None if every else written(statements, places)
         self._body(statements, places, dict(values or {}))
 
@@ -93,7 +94,8 @@ class Footprint:
             self._reads(s, places, m)
             match s:
                 case For():
-                    self._body(s.body, places, {**known, s.var: self._loop(s, m)})
+                    own = self._loop(s, m)
+                    self._body(s.body, places, known if own.single is s.var else {**known, s.var: own})
                 case Loop():
                     self._body(s.body, places, known)
                 case If():
@@ -130,11 +132,18 @@ class Footprint:
                     pass
 
     def _loop(self, s: For, m: Substitution) -> Index:
-        """What stands for the variable of a loop: a new one, which counts the steps where these begin at a number."""
-        own = Var(s.var.name, s.var.extent)
-        values = self.ranges[own] = trip_range(s, self.ranges, m)
+        """What stands for the variable of a loop, which counts the steps where these begin at a number.
+
+        That is the variable itself, whose indices are then there already, but for counts, for a second loop over it,
+        and in a kernel: its accesses are put among those of others.
+        """
+        values = trip_range(s, self.ranges, m)
         begin = m.index(s.lower).constant if isinstance(s.lower, Index) else None
-        if s.step == 1 or begin is None or values[1] >= ENDLESS:
+        counts = s.step != 1 and begin is not None and values[1] < ENDLESS
+        known = self._inside or counts or s.var in self.ranges or s.var in m.variables
+        own = Var(s.var.name, s.var.extent) if known else s.var
+        if not counts or begin is None:
+            self.ranges[own] = values
             return as_index(own)
         self.ranges[own] = 0, (values[1] - begin) // s.step
         return as_index(own) * s.step + begin
@@ -243,15 +252,16 @@ class Footprint:
         """The terms of an index that put runs of `width` and an element apart, and the range of the others."""
         known = self._aparts.get((i, width))
         if known is None:
-            far, near = as_index(0), i
-            for m, c in sorted(i.terms, key=lambda term: -abs(term[1])):
-                rest = near - polynomial({m: c})
-                values = interval(rest, self.ranges)
+            near = sorted(i.terms, key=lambda term: -abs(term[1]))
+            while near:
+                m, c = near[0]
+                values = _interval(near[1:], self.ranges)
                 single = len(m) == 1 and isinstance(m[0], Var)
                 if not single or values is None or abs(c) <= values[1] - values[0] + width + 1:
                     break
-                far, near = far + polynomial({m: c}), rest
-            known = self._aparts[i, width] = far, interval(near, self.ranges)
+                del near[0]
+            far = some_terms(tuple([term for term in i.terms if term not in near]))
+            known = self._aparts[i, width] = far, _interval(near, self.ranges)
         return known
 
     def rows(
@@ -282,9 +292,14 @@ class Footprint:
         """The index as what no iteration changes plus the rest."""
         out = self._splits.get(i)
         if out is None:
-            moving = {m: c for m, c in i.terms if not m or any(self._moves(a) for a in m)}
-            rest = polynomial(moving) if len(moving) < len(i.terms) else i
-            out = self._splits[i] = i - rest, rest
+            kept: tuple[list[Term], list[Term]] = [], []
+            for term in i.terms:
+                moves = not term[0]
+                for a in term[0]:
+                    moves = moves or self._moves(a)
+                kept[moves].append(term)
+            fixed, moving = (some_terms(tuple(terms)) for terms in kept)
+            out = self._splits[i] = fixed, moving
         return out
 
     def _moves(self, a: Atom) -> bool:
@@ -310,14 +325,14 @@ class Footprint:
                 if c is None or not c.constant or (factor and c.constant != factor):
                     return False
                 factor = c.constant
-                fixed, moving = self._split(index - c * as_index(v))
+                fixed, moving = self._split(index.without(v))
                 beyond = abs(factor) * step
-                far: dict[Monomial, int] = {m: n for m, n in moving.terms if len(m) == 1 and abs(n) >= beyond}
-                near = interval(moving - polynomial(far), self.ranges)
+                far = [n for m, n in moving.terms if len(m) == 1 and abs(n) >= beyond]
+                near = _interval([(m, n) for m, n in moving.terms if len(m) != 1 or abs(n) < beyond], self.ranges)
                 if near is None or (rest is not None and fixed is not rest):
                     return False
                 rest = fixed
-                large = gcd(large, *far.values())
+                large = gcd(large, *far)
                 ends.append(near[k])
             runs.append((ends[0], ends[1]))
         return _no_common(_merged(runs), abs(factor) * step, (values[1] - values[0]) // step, large)
@@ -332,7 +347,8 @@ def _summary(
     Runs that lie apart, as the rows of a block, keep the variables that tell how far; these come with their ranges.
     """
     ranges: dict[Atom, Interval] = {v: found or (0, ENDLESS) for v, value, found in known if value is None}
-    f = Footprint(k.body, {}, ranges, every=True, values={v: as_index(n) for v, n, _ in known if n is not None})
+    values = {v: as_index(n) for v, n, _ in known if n is not None}
+    f = Footprint(k.body, {}, ranges, every=True, values=values, inside=True)
     runs: dict[tuple[Buffer, Index, bool, bool, bool], list[Interval]] = {}
     for a in f.accesses:
         place, run = f.run(a)
@@ -409,8 +425,19 @@ def _written_parameters(k: Kernel) -> frozenset[Buffer]:
 
 def interval(i: Index, ranges: Mapping[Atom, Interval]) -> Interval | None:
     """The values an index takes; None where they are not known."""
+    return _interval(i.terms, ranges)
+
+
+def _interval(terms: Iterable[Term], ranges: Mapping[Atom, Interval]) -> Interval | None:
     low = high = 0
-    for m, c in i.terms:
+    for m, c in terms:
+        if len(m) == 1:  # nearly all
+            values = _atom_range(m[0], ranges)
+            if values is None:
+                return None
+            least, most = c * values[0], c * values[1]
+            low, high = (low + least, high + most) if least <= most else (low + most, high + least)
+            continue
         least = most = c
         for a in m:
             found = _atom_range(a, ranges)

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
-from math import ceil, isfinite, prod
+from math import ceil, inf, isfinite, prod
 from typing import Literal
 
 from pullback.ir import expr
@@ -266,6 +267,12 @@ class Run:
 
 def runs(levels: Sequence[tuple[Var, Index]], address: Index) -> list[Run]:
     """The loops over a block at an affine address, outermost first; levels that memory sees as one are one."""
+    return list(_runs(tuple(levels), address))
+
+
+@lru_cache(maxsize=1024)
+def _runs(levels: tuple[tuple[Var, Index], ...], address: Index) -> tuple[Run, ...]:
+    """Them, found once: plans for other tiles ask the same."""
     out: list[Run] = []
     weight = 1
     for v, trips in reversed(levels):
@@ -278,7 +285,7 @@ def runs(levels: Sequence[tuple[Var, Index]], address: Index) -> list[Run]:
             else:
                 out.append(Run(trips, step, weight))
         weight *= trips.constant or 0  # only the outermost may be unknown
-    return list(reversed(out))
+    return tuple(reversed(out))
 
 
 def whole_levels(variables: Sequence[Var]) -> list[tuple[Var, Index]]:
@@ -301,13 +308,15 @@ def tiles(vector_bytes: int, element: int, columns: int) -> list[Tile]:
 
 
 def packed_plans(
-    s: Build, c: Contraction, position: Index, vector_bytes: int, holds: Callable[[Contraction], bool]
+    s: Build, c: Contraction, position: Index, vector_bytes: int, holds: Callable[[Contraction], bool],
+    most: float = inf,
 ) -> Iterator[PackedPlan]:
-    """Plans for a contraction, for each register tile, with A packed and where it lies.
+    """Plans for a contraction, for each register tile, with A packed and where it lies, each cheaper than those before.
 
     Args:
         position: where the elements of the output lie.
         holds: whether the output can hold partial sums.
+        most: the cycles of a plan that there is, which are to be less.
     """
     element = c.total.dtype.size
     work = size(s.vars) * size(c.depth)
@@ -316,8 +325,9 @@ def packed_plans(
     storing = _storing(c, position) if holds(c) else "aside"
     for t in tiles(vector_bytes, element, size(c.columns)):
         for in_place in (False, True):
-            plan = _plan(s, c, t, element, position, storing, in_place)
-            if plan is not None:
+            plan = _plan(s, c, t, element, position, storing, in_place, most)
+            if plan is not None and plan.cycles < most:
+                most = plan.cycles
                 yield plan
 
 
@@ -330,9 +340,9 @@ def _storing(c: Contraction, position: Index) -> Storing:
 
 
 def _plan(
-    s: Build, c: Contraction, t: Tile, element: int, position: Index, storing: Storing, in_place: bool
+    s: Build, c: Contraction, t: Tile, element: int, position: Index, storing: Storing, in_place: bool, most: float
 ) -> PackedPlan | None:
-    """The plan with this tile; None where A is not so regular that it can be read in place."""
+    """The plan with this tile; None where A is not so regular that it can be read in place, or tiles take `most`."""
     if in_place and c.a.plain is None:
         return None
     seen = [c.a.plain[1]] if in_place and c.a.plain is not None else []
@@ -342,8 +352,8 @@ def _plan(
     run, m, n, k = size(tail), size(c.rows), size(c.columns), size(c.depth)
     walked = in_place and is_walked(c)
     panel = max(t.columns, 2 * t.lanes) * element
-    most = max(DEPTH, BLOCK // panel) if walked else DEPTH  # a panel of B alone stays in the second cache
-    depth = cut(c.depth, k if k <= most + most // 4 else most, 1)  # a second block for a little more does not pay
+    deep = max(DEPTH, BLOCK // panel) if walked else DEPTH  # a panel of B alone stays in the second cache
+    depth = cut(c.depth, k if k <= deep + deep // 4 else deep, 1)  # a second block for a little more does not pay
     kc = depth.block
     a_first = size(c.only_b) > 1 and m * kc * element <= LARGE // 4
     rows = cut(tail, run if a_first else max((SHARED if walked else BLOCK) // (kc * element), t.rows), t.rows)
@@ -355,6 +365,8 @@ def _plan(
     found = in_place_runs(c.a, rows, depth) if in_place else None
     lone = found is not None and is_run(found[1]) and storing != "across" and n % t.columns == 1
     cycles = batch * (m // run) * _tile_cycles(run, n, k, blocks, t, element, lone)
+    if cycles >= most:  # the rest only adds to it
+        return None
     a_packs = size(c.shared) * size(c.only_a) * m * k
     b_packs = size(c.shared) * size(c.only_b) * n * k
     if a_first:
@@ -492,5 +504,8 @@ def best_packed_plan(
     s: Build, position: Index, address: Address, vector_bytes: int, holds: Callable[[Contraction], bool]
 ) -> PackedPlan | None:
     """The cheapest plan with packing; None where the build is no contraction or too small."""
-    plans = (p for c in contractions(s, address) for p in packed_plans(s, c, position, vector_bytes, holds))
-    return min(plans, key=lambda p: p.cycles, default=None)
+    best: PackedPlan | None = None
+    for c in contractions(s, address):
+        for p in packed_plans(s, c, position, vector_bytes, holds, inf if best is None else best.cycles):
+            best = p
+    return best

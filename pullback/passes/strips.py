@@ -153,8 +153,9 @@ class _Strips:
         self.levels: dict[int, int] = {}
         self.whole: set[Ref] = set()
         self.rows = 0
-        for k, s in enumerate(block.statements):
-            role = self._role(k, s)
+        self.reads = [statement_reads(s) for s in block.statements]
+        for k in sorted({k for k, _ in axis.variables}):
+            role = self._role(k, block.statements[k])
             if role is not None:
                 self.roles[k] = role
         while self._settle():
@@ -251,7 +252,7 @@ class _Strips:
         for k, s in enumerate(statements):
             role = self.roles.get(k)
             now = 0
-            for r in statement_reads(s):
+            for r in self.reads[k]:
                 if r not in cut:
                     now = max(now, level.get(r, 0))
                 elif role is not None and self._matches(k, r):
@@ -267,7 +268,7 @@ class _Strips:
                 if role.var is None:
                     level |= dict.fromkeys(s.outs, now + 1)
         for k, role in self.roles.items():
-            whole.update(r for r in statement_reads(statements[k])
+            whole.update(r for r in self.reads[k]
                          if r in cut and self.roles[cut[r]].phase < role.phase)
         self.whole = whole
         lost = [k for k in self.roles if not self._belongs(k, cut)]
@@ -280,18 +281,18 @@ class _Strips:
         s, role = self.original.statements[k], self.roles[k]
         if role.var is not None and any(o in self.whole and self.axis.of_array[o] != 0 for o in s.outs):
             return False
-        local = [r for r in statement_reads(s) if r in cut and r not in self.whole]
+        local = [r for r in self.reads[k] if r in cut and r not in self.whole]
         return bool(local) or (role.var is not None and any(o not in self.whole for o in s.outs))
 
     def _row_bytes(self) -> int:
         """Bytes of the arrays alive at once, for one step along the axis."""
         statements = self.original.statements
-        last = {r: k for k in self.roles for r in statement_reads(statements[k])}
+        last = {r: k for k in self.roles for r in self.reads[k]}
         alive = peak = 0
         for k in self.roles:
             alive += sum(_bytes(o) for o in statements[k].outs if o in self.local)
             peak = max(peak, alive)
-            alive -= sum(_bytes(r) for r in statement_reads(statements[k]) if r in self.local and last[r] == k)
+            alive -= sum(_bytes(r) for r in self.reads[k] if r in self.local and last[r] == k)
         return peak // self.axis.extent
 
     # The program with strips --------------------------------------------------------------------------------------

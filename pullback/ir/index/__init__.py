@@ -26,9 +26,11 @@ from pullback.ir.index.polynomial import (
     Key,
     Mod,
     Monomial,
+    Term,
     Var,
     as_index,
     polynomial,
+    some_terms,
     symbol,
 )
 from pullback.ir.index.proofs import extreme, prove, prove_nonnegative
@@ -48,6 +50,7 @@ __all__ = [
     "Key",
     "Mod",
     "Monomial",
+    "Term",
     "Var",
     "as_index",
     "cond",
@@ -60,5 +63,6 @@ __all__ = [
     "prove",
     "prove_nonnegative",
     "quotients",
+    "some_terms",
     "symbol",
 ]

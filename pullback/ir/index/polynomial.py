@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 
 Key = tuple[Any, ...]
 Monomial = tuple["Atom", ...]
+Term = tuple[Monomial, int]  # and its coefficient
 
 _SERIAL = count()
 _NO_VARIABLES: frozenset[Var] = frozenset()
+_ALONE: frozenset[Monomial] = frozenset(((),))  # the monomial of a number
 
 
 class DimSymbol(Interned):
@@ -180,7 +182,7 @@ class Index(Interned):
     @property
     def offset(self) -> int:
         """The constant term."""
-        return next((c for m, c in self.terms if not m), 0)
+        return self.terms[0][1] if self.terms and not self.terms[0][0] else 0  # the first, as terms are sorted
 
     @property
     def is_dim(self) -> bool:
@@ -216,6 +218,10 @@ class Index(Interned):
         out: dict[Monomial, int] = {}
         is_variable = isinstance(atom, Var)
         for m, c in self.terms:
+            if len(m) == 1 and (m[0] is atom or type(m[0]) is Var):  # nearly all
+                if m[0] is atom:
+                    out[()] = c
+                continue
             n = m.count(atom)
             if n > 1:
                 return None
@@ -228,14 +234,19 @@ class Index(Interned):
                 for a in m:
                     if atom in a.free:
                         return None
-        return polynomial(out)
+        return number(out[()]) if out.keys() == _ALONE else polynomial(out)
+
+    def without(self, atom: Atom) -> Index:
+        """The index less the term that is a multiple of the atom alone."""
+        kept = tuple([t for t in self.terms if len(t[0]) != 1 or t[0][0] is not atom])
+        return self if len(kept) == len(self.terms) else some_terms(kept)
 
     def __add__(self, other: Index | int) -> Index:
         other = as_index(other)
-        if not other.terms:
-            return self
-        if not self.terms:
-            return other
+        if other.constant is not None:
+            return self._plus(other.constant)
+        if self.constant is not None:
+            return other._plus(self.constant)
         out = dict(self.terms)
         for m, c in other.terms:
             out[m] = out.get(m, 0) + c
@@ -243,13 +254,22 @@ class Index(Interned):
 
     __radd__ = __add__
 
+    def _plus(self, n: int) -> Index:
+        """The sum with a number, whose term is the first: nothing is to be sorted or merged."""
+        if not n:
+            return self
+        terms = self.terms
+        if terms and not terms[0][0]:
+            n, terms = n + terms[0][1], terms[1:]
+        return intern(Index, (((), n), *terms) if n else terms)
+
     def __neg__(self) -> Index:
         return intern(Index, tuple([(m, -c) for m, c in self.terms]))
 
     def __sub__(self, other: Index | int) -> Index:
         other = as_index(other)
-        if not other.terms:
-            return self
+        if other.constant is not None:
+            return self._plus(-other.constant)
         out = dict(self.terms)
         for m, c in other.terms:
             out[m] = out.get(m, 0) - c
@@ -318,6 +338,11 @@ def _term_key(term: tuple[Monomial, int]) -> Key:
     if len(atoms) == 1:  # nearly all
         return (1, atoms[0].key)
     return (len(atoms), *[a.key for a in atoms])
+
+
+def some_terms(terms: tuple[Term, ...]) -> Index:
+    """The Index with some of the terms of another, in its order: these are in normal form as they are."""
+    return intern(Index, terms)
 
 
 def polynomial(terms: dict[Monomial, int]) -> Index:
