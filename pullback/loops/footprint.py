@@ -8,9 +8,9 @@ a row), or steps over whole ranges of c v (rows of a plane), or both. What canno
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import gcd, prod
 
 from pullback.ir.index import Atom, Data, Floor, Index, Mod, Term, Var, as_index, some_terms
@@ -81,7 +81,7 @@ class Footprint:
         statements = tuple(body)
         self._known: set[tuple[Buffer, Index, Index, bool, bool, bool]] = set()
         self._splits: dict[Index, tuple[Index, Index]] = {}
-        self._aparts: dict[tuple[Index, int], tuple[Index, Interval | None]] = {}
+        self._aparts: dict[tuple[tuple[Term, ...], int], tuple[Index, Interval | None]] = {}
         self._never = False
         self._inside = inside
         self._wanted = None if every else written(statements, places)
@@ -94,8 +94,8 @@ class Footprint:
             self._reads(s, places, m)
             match s:
                 case For():
-                    own = self._loop(s, m)
-                    self._body(s.body, places, known if own.single is s.var else {**known, s.var: own})
+                    counter = self._loop(s, m)
+                    self._body(s.body, places, known if counter.single is s.var else {**known, s.var: counter})
                 case Loop():
                     self._body(s.body, places, known)
                 case If():
@@ -105,8 +105,8 @@ class Footprint:
                     self._body(s.otherwise, places, known)
                     self._never = before
                 case LetIndex():
-                    self._let(s, m, known)
-                    m = Substitution(variables=known)
+                    if self._let(s, m, known):
+                        m = Substitution(variables=known)
                 case Store():
                     self._add(s.buffer, s.offset, s.value.type.lanes - 1, places, m, True, s.accumulate)
                 case StoreRows():
@@ -158,11 +158,13 @@ class Footprint:
                 return False
         return True
 
-    def _let(self, s: LetIndex, m: Substitution, known: dict[Var, Index]) -> None:
+    def _let(self, s: LetIndex, m: Substitution, known: dict[Var, Index]) -> bool:
+        """Note what an index is; whether other indices change by that."""
         if isinstance(s.var, Data):
             extent = None if s.var.extent is None else s.var.extent.constant
             self.ranges[s.var] = (-ENDLESS, ENDLESS) if extent is None else (0, extent - 1)
-        elif isinstance(s.value, Index):
+            return False
+        if isinstance(s.value, Index):
             known[s.var] = m.index(s.value)
         else:
             own = Var(s.var.name, s.var.extent)
@@ -173,6 +175,7 @@ class Footprint:
                 low, high = max(low, least), min(high, most)
             self.ranges[own] = (low, high)
             known[s.var] = as_index(own)
+        return True
 
     def _call(self, s: Call, places: Places, m: Substitution) -> None:
         """What the kernel does to its parameters is found once for all calls with the same ranges of its indices."""
@@ -239,20 +242,21 @@ class Footprint:
     def run(self, a: Access) -> tuple[Index, Interval]:
         """An access as a run of elements, from the least to the greatest, at places that may lie further apart."""
         (fixed, moving), (also, end) = self._split(a.first), self._split(a.last)
-        width = None if fixed is not also else (end - moving).constant
-        if width is None:
+        start, stop = moving.offset, end.offset
+        near = moving.terms[1:] if start else moving.terms
+        if fixed is not also or near != (end.terms[1:] if stop else end.terms):
             low, high = interval(moving, self.ranges), interval(end, self.ranges)
             sure = fixed is also and low is not None and high is not None
             return fixed, (low[0], high[1]) if sure and low is not None and high is not None else EVERYWHERE
-        start = moving.offset
-        far, found = self._apart(moving - start, width)
+        width = stop - start
+        far, found = self._apart(near, width)
         return fixed + far, EVERYWHERE if found is None else (found[0] + start, found[1] + start + width)
 
-    def _apart(self, i: Index, width: int) -> tuple[Index, Interval | None]:
+    def _apart(self, terms: tuple[Term, ...], width: int) -> tuple[Index, Interval | None]:
         """The terms of an index that put runs of `width` and an element apart, and the range of the others."""
-        known = self._aparts.get((i, width))
+        known = self._aparts.get((terms, width))
         if known is None:
-            near = sorted(i.terms, key=lambda term: -abs(term[1]))
+            near = sorted(terms, key=lambda term: -abs(term[1]))
             while near:
                 m, c = near[0]
                 values = _interval(near[1:], self.ranges)
@@ -260,8 +264,8 @@ class Footprint:
                 if not single or values is None or abs(c) <= values[1] - values[0] + width + 1:
                     break
                 del near[0]
-            far = some_terms(tuple([term for term in i.terms if term not in near]))
-            known = self._aparts[i, width] = far, _interval(near, self.ranges)
+            far = some_terms(tuple([term for term in terms if term not in near]))
+            known = self._aparts[terms, width] = far, _interval(near, self.ranges)
         return known
 
     def rows(
@@ -513,15 +517,29 @@ class Touched:
     """What statements touch: addresses in each buffer, as `Footprint.spans` has them, and the buffers they write.
 
     Attributes:
-        rows: for each buffer with a span, the distance of rows and the runs of elements that are touched in each; the
-            distance is 0 where there is but one.
-        elements: how many there are at most.
+        inside: finds `rows` and `elements` when one is first asked for: seldom where spans lie apart.
     """
 
     spans: Mapping[Buffer, tuple[Index, Interval] | None]
     changed: frozenset[Buffer]
-    rows: Mapping[Buffer, Rows]
-    elements: Mapping[Buffer, int]
+    inside: Callable[[], tuple[Mapping[Buffer, Rows], Mapping[Buffer, int]]]
+
+    @cached_property
+    def _inside(self) -> tuple[Mapping[Buffer, Rows], Mapping[Buffer, int]]:
+        return self.inside()
+
+    @property
+    def rows(self) -> Mapping[Buffer, Rows]:
+        """For each buffer with a span, the distance of rows and the runs of elements that are touched in each.
+
+        The distance is 0 where there is but one row.
+        """
+        return self._inside[0]
+
+    @property
+    def elements(self) -> Mapping[Buffer, int]:
+        """How many elements are touched at most."""
+        return self._inside[1]
 
     def moved(self, places: Places) -> Touched:
         """The same where the buffers are places in others."""
@@ -534,21 +552,24 @@ class Touched:
                 spans[home.buffer] = None
             else:
                 spans[home.buffer] = here[0], (min(before[1][0], here[1][0]), max(before[1][1], here[1][1]))
+        changed = frozenset(places[b].buffer for b in self.changed)
+        return Touched(spans, changed, lambda: self._moved_inside(places))
+
+    def _moved_inside(self, places: Places) -> tuple[dict[Buffer, Rows], dict[Buffer, int]]:
         rows: dict[Buffer, Rows] = {}
         elements: dict[Buffer, int] = {}
         for b, n in self.elements.items():
             whole = places[b].buffer
             elements[whole] = elements.get(whole, 0) + n
             rows[whole] = _together(rows.get(whole, (0, ())), self.rows[b])
-        return Touched(spans, frozenset(places[b].buffer for b in self.changed), rows, elements)
+        return rows, elements
 
 
 def touched(body: Sequence[Stmt], places: Places, ranges: Mapping[Atom, Interval]) -> Touched:
     """What the statements touch."""
     f = Footprint(body, places, ranges, every=True)
     spans = f.spans()
-    rows, elements = f.rows(spans)
-    return Touched(spans, frozenset(x.buffer for x in f.accesses if x.write), rows, elements)
+    return Touched(spans, frozenset(x.buffer for x in f.accesses if x.write), lambda: f.rows(spans))
 
 
 def _together(a: Rows, b: Rows) -> Rows:

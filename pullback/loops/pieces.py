@@ -61,6 +61,8 @@ def all_pieces(parts: Iterable[Part]) -> list[Piece]:
 
 def needed(body: tuple[Stmt, ...], before: Sequence[Stmt]) -> tuple[Stmt, ...]:
     """The statements after those of the definitions that they use, directly or not."""
+    if not before:
+        return body
     uses = names_in(body)
     found: list[Stmt] = []
     for d in reversed(before):

@@ -171,7 +171,7 @@ class Splitting:
         bad: dict[Temp | Atom, int] = {}  # and where it was made
         until: dict[int, int] = {}
         for k, s in enumerate(body):
-            uses = names_in((s,))
+            uses = names_in((s,)) if bad else set()
             for t in uses & bad.keys():
                 until[bad[t]] = k
             if isinstance(s, Let) or (isinstance(s, LetIndex) and isinstance(s.var, Data)):
