@@ -78,7 +78,7 @@ def moved() -> data.Dataset:
     )  # fmt: skip
 
 
-def test_transformations_are_what_they_say() -> None:
+def test_c29_transformations_are_what_they_say() -> None:
     """Every result is one of the windows, mirrored or not, and all of them occur."""
     dataset = moved()
     images = dataset.inputs

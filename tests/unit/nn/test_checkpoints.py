@@ -83,7 +83,7 @@ def survives(folder: Path, kills: int) -> tuple[int, int]:
     return done, len(rows)
 
 
-def test_killed_runs_end_as_if_they_had_not_been(tmp_path: Path) -> None:
+def test_c25_killed_runs_end_as_if_they_had_not_been(tmp_path: Path) -> None:
     assert survives(tmp_path, KILLS) == (KILLS, 40)
 
 

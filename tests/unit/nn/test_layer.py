@@ -41,7 +41,7 @@ def message(f: Any) -> str:
     return f"{error.code} {error.what} | {'; '.join(error.facts)} | {error.remedy}"
 
 
-def test_types_with_symbols() -> None:
+def test_c02_types_with_symbols() -> None:
     net = nn.chain(window(20, 5), nn.relu, nn.flatten(), nn.dense(10))
     assert [" ".join(line.split()) for line in str(net.type).splitlines()] == [
         "(x: f32[N, C, H, W]) -> f32[N, 10]",
@@ -50,6 +50,8 @@ def test_types_with_symbols() -> None:
         "flatten1 flatten() f32[N, 20 * H * W - 80 * H - 80 * W + 320]",
         "dense1 dense(10) f32[N, 10] w f32[10, 20 * H * W - 80 * H - 80 * W + 320], b f32[10]",
     ]
+    assert str(nn.dense(7).type).splitlines()[0] == "(x: f32[N, M]) -> f32[N, 7]"
+    assert str(nn.models.lenet().type).splitlines()[0] == "(x: f32[N, C, H, W]) -> f32[N, 10]"
     bound = net.on("N 3 8 8")
     assert bound.type.result == "f32[N, 10]"
     parameters, state = bound.init(seed=1)
@@ -61,7 +63,7 @@ def test_types_with_symbols() -> None:
     assert bound.init(dtype=np.float64)[0]["dense1"]["w"].dtype == np.float64
 
 
-def test_a_residual_makes_its_input_fit() -> None:
+def test_c02_a_residual_makes_its_input_fit() -> None:
     net = nn.residual(window(64, 3, padding=1), nn.relu, window(64, 3, padding=1))
     assert net.type.takes == "f32[N, 64, H, W]"
     joined = nn.branches(window(8, 1), window(4, 3, padding=1))
@@ -76,9 +78,9 @@ def test_a_start_follows_from_seed_and_name_alone() -> None:
     assert not np.array_equal(one["dense1"]["w"], nn.dense(4).on("N 3").init(seed=6)[0]["w"])
 
 
-def test_networks_compose_by_value() -> None:
+def test_c06_networks_compose_by_value() -> None:
     a, b, c = nn.dense(3), nn.relu, nn.dense(2)
-    for net in (nn.chain(a, b, c), a >> b >> c, c @ (b @ a), nn.chain(a, nn.chain(b, c))):
+    for net in (nn.chain(a, b, c), a >> b >> c, c @ b @ a, c @ (b @ a), nn.chain(a, nn.chain(b, c))):
         assert repr(net) == "chain(dense(3), relu, dense(2))"
     x = np.random.default_rng(0).normal(size=(5, 4))
     net = nn.chain(a, b, c).on("N 4")
@@ -188,7 +190,7 @@ def test_layers_are_values() -> None:
     assert repr(nn.dense(3, bias=False)) == "dense(3, bias=False)"
 
 
-def test_a_description_counts_what_runs() -> None:
+def test_a27_a_description_counts_what_runs() -> None:
     net = nn.chain(window(20, 5), nn.relu, nn.flatten(), nn.dense(10))
     found = net.describe(batch=2, C=1, H=8, W=8)
     assert [row.operations for row in found.rows] == [2 * 2 * 20 * 16 * 25, 2 * 20 * 16, 0, 2 * 10 * (2 * 320 + 1)]
