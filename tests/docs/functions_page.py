@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_origin
 
 import numpy as np
 
@@ -36,8 +36,9 @@ What there is, what it costs and how it is differentiated. `help(pb.einsum)` say
 raises, with an example. Costs are scalar operations besides reading and writing. A derivative *by definition* is that
 of the index notation that the function is, in every mode and to every order; *zero* is that of what gives integers or
 bools, or constants piece by piece; in formulas x, y are the operands and `out` is the result. This page is made from
-the code by `python -m tests.docs.functions_page`, and a test holds it to that. Layers, losses and optimisers, in
-`pullback.nn`, have pages of their own: [layers](networks_layers.md), [optimisers](networks_optimisers.md).
+the code by `python -m tests.docs.functions_page`, and a test holds it to that. What layers, losses, optimisers and
+models of `pullback.nn` compute, and which settings they have, is on pages of their own: [layers](networks_layers.md),
+[optimisers](networks_optimisers.md), [models](models.md).
 """
 DEFINITION = "by definition"
 STEPWISE = "zero"
@@ -75,6 +76,11 @@ SPACES = (
     Section("special", ("special",), "as counted, for each element of f64"),
     Section("random", ("random",), "20 rounds of Threefry for 64 bits", "by parameters, none by the key"),
     Section("distributions", ("distributions",), "that of the formula", "by value and parameters"),
+    Section("nn", ("nn",), "see `net.describe`", "that of the formula"),
+    Section("nn.init", ("nn",), "a few for each element", "none: parameters to begin with"),
+    Section("nn.metrics", ("nn",), "a few for each score", "none: what is measured is not descended"),
+    Section("nn.models", ("nn",), "see `net.describe`", "that of the layers"),
+    Section("data", ("data",), "what is read and written", "none: it gives NumPy arrays"),
     Section("verbs", ("verbs",), "that of what is applied; else none"),
     Section("debug", ("debug",), "what is printed, as results", "none: it is about primal values"),
     Section("operators", ("operators",), "see its documentation", "none: it works on NumPy arrays"),
@@ -82,10 +88,10 @@ SPACES = (
 
 
 def functions_of(space: ModuleType | Any) -> dict[str, Any]:
-    """The public functions of a module."""
+    """The public functions of a module, among them classes that are named and called as functions are."""
     names = space.__all__
-    return {n: v for n in names if callable(v := getattr(space, n)) and not inspect.isclass(v)
-            and not isinstance(v, types.DType)}
+    return {n: v for n in names if callable(v := getattr(space, n)) and (n[0].islower() or not inspect.isclass(v))
+            and not isinstance(v, types.DType) and get_origin(v) is None}
 
 
 def sections() -> Iterator[tuple[Section, str, dict[str, Any]]]:
