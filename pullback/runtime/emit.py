@@ -16,6 +16,7 @@ from pullback.ir.dims import determined_dims, needed_conditions
 from pullback.ir.expr import in_order
 from pullback.ir.halves import elements_of
 from pullback.ir.index import Cond
+from pullback.ir.intern import uncollected
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program, print_statement
 from pullback.ir.program import Program, Statement
@@ -86,7 +87,7 @@ def lower_program(program: Program, dims: Mapping[str, int], comments: bool = Tr
         vector_bytes = 0  # vectors sum in another order and have their own exp, tanh and log
     limit: int | None = program.notes.get("memory_limit")
     symbolic = not determined_dims(program).keys() <= dims.keys()
-    with deep_recursion():
+    with deep_recursion(), uncollected():
         needs = needed_conditions(specialise(program, dims)) if symbolic else ()
         settings = _Settings(comments, vector_bytes, portable, canonical, threaded and not symbolic, needs)
         if symbolic and limit is not None:
@@ -207,7 +208,7 @@ def _too_large(name: str, limit: int, best: Lowered) -> CompilerError:
 def print_lowered(lowered: Lowered, *, names: Style | Literal["content"] = "user", comments: bool = True,
                   lines: bool = False) -> CSource:
     """The C of a lowered program; arguments as for `print_c`."""
-    with deep_recursion(), stage("print C"):
+    with deep_recursion(), uncollected(), stage("print C"):
         return print_c(lowered.function, lowered.memory, names=names, comments=comments, lines=lines)
 
 

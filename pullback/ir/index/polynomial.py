@@ -163,9 +163,10 @@ class Index(Interned):
             self.constant = terms[0][1]
             return
         self.atoms = {a: None for m, _ in terms for a in m}
-        self.free = _NO_VARIABLES.union(*[a.free for a in self.atoms])
+        first, *others = self.atoms
+        self.free = first.free.union(*[a.free for a in others]) if others else first.free
         for a in self.atoms:
-            if isinstance(a, Var):  # nearly all
+            if type(a) is Var:  # nearly all
                 continue
             if isinstance(a, Data):
                 self.data += (a,)
