@@ -11,8 +11,7 @@ After     g = build n < N, o < O, u < U { a[n, o, u] > 0 ? h[n, o, u // 2] : {} 
 Fusion brings the guards of activations and the positions of pooling into the sums of convolutions' gradients. Where a
 factor with its guards is a smaller array than the sum has terms, it becomes one, and the sum a contraction. A variable
 of the output and one of the sum that occur only as i - p are one axis of it. The guards are then zeros, as in
-`speculate`: the other factors must be finite, which is looked up at run time. A guard that has no variable of the sum
-goes around it.
+`speculate`: the other factors must be finite, which is looked up at run time.
 """
 
 from __future__ import annotations
@@ -44,22 +43,12 @@ def _block(block: Block) -> Block:
     finite = looks(block)
     for s in block.statements:
         if isinstance(s, Build):
-            out += _build(replace(s, values=tuple(rewrite(v, _outside) for v in s.values)))
+            out += _build(s)
         elif isinstance(s, Choose) and s.test in finite:
             out.append(replace(s, then=_block(s.then)))  # the other branch is there for what is not finite
         else:
             out.append(map_blocks(s, _block))
     return replace(block, statements=tuple(out))
-
-
-def _outside(e: Scalar) -> Scalar | None:
-    """A sum under a guard without the sum's variables as the guard around the sum."""
-    if isinstance(e, Reduce) and e.op == "sum" and isinstance(e.arg, Select) and isinstance(e.arg.otherwise, Zero):
-        guard = e.arg
-        if guard.test.free.isdisjoint(e.vars):
-            fired("operand.guard")
-            return expr.select(guard.test, expr.reduce("sum", e.vars, guard.then), guard.otherwise)
-    return None
 
 
 def _build(s: Build) -> list[Statement]:

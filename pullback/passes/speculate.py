@@ -10,7 +10,8 @@ The guard of `where` travels with a cotangent so that a NaN or infinity of the b
 (`ad.reverse`). Where h is exactly zero outside the guard and w is finite, the guarded and the plain product are the
 same, and the plain one is a contraction like any other. One look at w decides, at run time; the work of looking
 must be small beside the contraction. A sum is finite only where all its terms are, and as fast as memory is read; where
-it overflows though they are finite, the guarded product gives the same.
+it overflows though they are finite, the guarded product gives the same. A guard that has no variable of the sum goes
+around it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from functools import partial
 
 from pullback.ir import expr, types
 from pullback.ir.expr import Apply, Bracket, Const, Get, Mul, Reduce, Ref, Scalar, Select, Zero
-from pullback.ir.index import Index, Var, as_index
+from pullback.ir.index import Cond, Index, Var, as_index
 from pullback.ir.program import Block, Build, Choose, Program, Statement, map_blocks
 from pullback.ir.traverse import Substitution, rewrite
 from pullback.passes.cost import size
@@ -41,12 +42,30 @@ def _block(block: Block, outer: dict[Ref, Build]) -> Block:
     for s in block.statements:
         match s:
             case Build():
-                out += _build(s, defined)
+                out += _build(replace(s, values=tuple(rewrite(v, _outside) for v in s.values)), defined)
                 for o in s.outs:
                     defined[o] = s
             case _:
                 out.append(map_blocks(s, partial(_block, outer=defined)))
     return replace(block, statements=tuple(out))
+
+
+def _outside(e: Scalar) -> Scalar | None:
+    """A sum under a guard without the sum's variables as the guard around the sum."""
+    if not isinstance(e, Reduce) or e.op != "sum":
+        return None
+    conds, guard = _guard(e.arg)
+    if guard is None or not guard.test.free.isdisjoint(e.vars):
+        return None
+    fired("speculate.outside")
+    inner = expr.reduce("sum", e.vars, expr.bracket(conds, guard.then))
+    return expr.select(guard.test, inner, guard.otherwise)
+
+
+def _guard(e: Scalar) -> tuple[tuple[Cond, ...], Select | None]:
+    """The conditions around a term, and the guard behind them, which leaves nothing where its test fails."""
+    conds, term = (e.conds, e.arg) if isinstance(e, Bracket) else ((), e)
+    return conds, term if isinstance(term, Select) and isinstance(term.otherwise, Zero) else None
 
 
 def _build(s: Build, defined: dict[Ref, Build]) -> list[Statement]:
@@ -102,8 +121,8 @@ def _value(e: Scalar, s: Build, defined: dict[Ref, Build], looked_at: dict[Ref, 
     def plain(e: Scalar) -> Scalar | None:
         if not isinstance(e, Reduce) or e.op != "sum":
             return None
-        conds, guard = (e.arg.conds, e.arg.arg) if isinstance(e.arg, Bracket) else ((), e.arg)
-        if not isinstance(guard, Select) or not isinstance(guard.otherwise, Zero):
+        conds, guard = _guard(e.arg)
+        if guard is None:
             return None
         others = _unguarded(guard, defined)
         terms = size(tuple(v.extent for v in (*s.vars, *e.vars)))

@@ -292,7 +292,7 @@ CASES: dict[str, tuple[Rewrite, str, str]] = {
         """,
     ),
     "a_guard_without_the_sum_s_variables_goes_around_it": (
-        separate_operands,
+        speculate_guards,
         """
         f(a: f64[N], x: f64[N, K]) {
           y = build n < N { sum k < K { a[n] > 0.0 ? x[n, k] : {} } }

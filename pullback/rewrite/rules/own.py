@@ -108,9 +108,13 @@ OWN: Final = (
     _rule("pad.border", "conditions become zero borders", "∑ [0 ≤ e < n] x(e) × w = ∑ x̂(e + b) × w, x̂ = x with zeros "
           "around", "passes/pack.py; off under exact()", exact=False,
           condition="w must be finite: outside, 0 × w enters the sum that the bracket leaves out"),
+    _rule("halves.read", "16 bits where they are read", "x(i) = f32(x₁₆(i)), x being stored in 16 bits", "passes/halves.py"),
+    _rule("halves.store", "16 bits where they are written", "y(i) = e is stored as f16(e)", "passes/halves.py"),
+    _rule("stretches.part", "parts of an axis apart", "∑_k [a ≤ i < b] x(i, k) = [a ≤ i < b] t(i - a), "
+          "t(j) = ∑_k x(j + a, k)", "passes/stretches.py", condition="at most two thirds of the results are left"),
+    _rule("speculate.outside", "a guard around a sum", "∑_v [c] s = [c] ∑_v s, v not in c", "passes/speculate.py"),
     _rule("speculate.guard", "guards leave contractions", "∑ [c] z × w = ∑ z × w, z being 0 where c fails",
-          "passes/speculate.py; off under exact()", exact=False, condition="w must be finite"),
-    _rule("operand.guard", "a guard around a sum", "∑_v [c] s = [c] ∑_v s, v not in c", "passes/operands.py"),
+          "passes/speculate.py", exact=False, condition="w must be finite"),
     _rule("operand.array", "a guarded operand is an array", "∑ [c] x × w = ∑ g × w, g = [c] x", "passes/operands.py",
           exact=False, condition="w is finite, which is looked up at run time; off under exact()"),
     _rule("radix.delta", "places in blocks", "∑_i [i % c = d(i // c)] x(i // c) = ∑_b x(b)", "passes/radix.py",
