@@ -108,7 +108,8 @@ OWN: Final = (
     _rule("pad.border", "conditions become zero borders", "∑ [0 ≤ e < n] x(e) × w = ∑ x̂(e + b) × w, x̂ = x with zeros "
           "around", "passes/pack.py; off under exact()", exact=False,
           condition="w must be finite: outside, 0 × w enters the sum that the bracket leaves out"),
-    _rule("halves.read", "16 bits where they are read", "x(i) = f32(x₁₆(i)), x being stored in 16 bits", "passes/halves.py"),
+    _rule("halves.read", "16 bits where they are read", "x(i) = f32(x(i)), x being stored in 16 bits",
+          "passes/halves.py"),
     _rule("halves.store", "16 bits where they are written", "y(i) = e is stored as f16(e)", "passes/halves.py"),
     _rule("stretches.part", "parts of an axis apart", "∑_k [a ≤ i < b] x(i, k) = [a ≤ i < b] t(i - a), "
           "t(j) = ∑_k x(j + a, k)", "passes/stretches.py", condition="at most two thirds of the results are left"),
