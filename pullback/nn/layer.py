@@ -192,7 +192,7 @@ class Layer:
         memory besides parameters, input and result  fastest  less  least
         -------------------------------------------  -------  ----  -----
           inference                                      128   128    128
-          training                                       448   320    320
+          training                                       320   192    192
         """
         return describe(self, batch, loss, dtype, sizes)
 

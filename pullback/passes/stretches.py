@@ -11,12 +11,13 @@ its part; what is left is to copy it there. It pays where a third of the axis or
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Reduce, Ref, Scalar
-from pullback.ir.index import Var, as_index, cond
+from pullback.ir.index import Cond, Var, as_index, cond
 from pullback.ir.program import Block, Build, Program, Statement, map_blocks
 from pullback.ir.traverse import Substitution, rewrite
 from pullback.passes.cost import range_of, size
@@ -24,6 +25,7 @@ from pullback.rewrite.fired import fired
 
 TERMS = 8  # of a sum that is worth an array
 MOST = 2 / 3  # of the elements that a part may have
+LEAST = 8  # steps of an axis worth parting: shorter ones are told apart step by step (`loops/residues.py`)
 
 
 def separate_stretches(program: Program) -> Program:
@@ -62,7 +64,7 @@ def _part(e: Scalar, s: Build) -> tuple[Build, Scalar] | None:
     if terms is None or terms < TERMS:
         return None
     axes = [v for v in s.vars if v in e.free]
-    bounds = {v: range_of(v, e.arg.conds) for v in axes}
+    bounds = {v: _bounds(v, e.arg.conds) for v in axes}
     shares = [(last - first + 1) / n for v, (first, last) in bounds.items() if (n := v.extent.constant)]
     if len(shares) < len(axes) or prod(shares) > MOST:
         return None
@@ -72,3 +74,9 @@ def _part(e: Scalar, s: Build) -> tuple[Build, Scalar] | None:
     element = expr.get(out, *(as_index(v) - first for v, (first, _) in bounds.items()))
     inside = [c for v, b in bounds.items() for c in (cond(">=", as_index(v) - b[0]), cond(">=", b[1] - as_index(v)))]
     return Build((out,), tuple(fresh.values()), (moved.scalar(e),), s.positions), expr.bracket(inside, element)
+
+
+def _bounds(v: Var, conds: Sequence[Cond]) -> tuple[int, int]:
+    """The least and greatest v that conditions about it alone allow, all of a short axis."""
+    extent = v.extent.constant
+    return (0, extent - 1) if extent is not None and extent < LEAST else range_of(v, conds)
