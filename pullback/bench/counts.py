@@ -176,6 +176,7 @@ WITHOUT = {
     "gradbench.particle": "differentiates inside of loops that end by a test",
     "gradbench.saddle": "differentiates inside of loops that end by a test",
     "gradbench.steepest": "a module of the two before",
+    "network": "trains by `nn.fit`, which differentiates inside",
 }
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,9 +87,13 @@ def _arrays(folder: Path, part: str) -> Dataset:
 
 
 def _opened(path: Path) -> Any:
+    """The array of a file, mapped, or those of an archive by name."""
     try:
-        return np.load(path, mmap_mode="r" if path.suffix == ".npy" else None, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        if path.suffix == ".npy":
+            return np.load(path, mmap_mode="r", allow_pickle=False)
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
+            return dict(held)
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise DataError(
             "E503", f"{path}: not a NumPy file, or damaged", facts=(str(error),), remedy="write it again with `np.save`"
         ) from error

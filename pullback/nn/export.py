@@ -12,7 +12,7 @@ Nothing is allocated. The weights may be in the C instead, as `const` arrays, wh
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -25,6 +25,7 @@ from pullback.lang import tree
 from pullback.lang.annotations import spec_like
 from pullback.nn.export_main import Array, Main, Step
 from pullback.nn.objective import objective
+from pullback.nn.parameters import named
 from pullback.nn.types import function_types
 from pullback.runtime.export import Library, library, put_files
 from pullback.source import user_position
@@ -49,7 +50,7 @@ class _Tree:
     @property
     def arrays(self) -> list[Array]:
         """Each with its name in the file and in C."""
-        return [Array.of("/".join((self.name, *path)), np.asarray(leaf)) for path, leaf in leaves_of(self.value)]
+        return [Array.of(f"{self.name}/{name}", array) for name, array in named(self.value).items()]
 
 
 def export(
@@ -95,16 +96,6 @@ def export(
         texts[main.weights] = main.content
     files = put_files(directory, texts)
     return {"files": files, "arena_bytes": {m.name: m.source.arena_bytes for m in made}}
-
-
-def leaves_of(x: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The leaves of a tree with their paths."""
-    node = tree.open_node(x)
-    if node is None:
-        yield path, x
-    else:
-        for key, child in zip(node[0].keys, node[1]):
-            yield from leaves_of(child, (*path, str(key)))
 
 
 def parameters_of(trees: Sequence[_Tree]) -> list[Array]:

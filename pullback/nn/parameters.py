@@ -18,8 +18,8 @@ from pullback.ir.types import bf16
 from pullback.lang import tree
 
 __all__ = [
-    "CHECKPOINTS", "TRAINED", "check_writable", "differences", "load_parameters", "named", "put", "read",
-    "save_parameters",
+    "CHECKPOINTS", "TRAINED", "check_writable", "differences", "load_parameters", "named", "names_of", "put",
+    "read", "save_parameters",
 ]  # fmt: skip
 
 Arrays = dict[str, NDArray[Any]]
@@ -43,13 +43,19 @@ def named(x: Any) -> Arrays:
     ['conv1/w', 'rest/0']
     """
     leaves, structure = tree.flatten(x)
-    return dict(zip(_paths(structure, ()), map(np.asarray, leaves), strict=True))
+    return dict(zip(names_of(structure), map(np.asarray, leaves), strict=True))
 
 
-def _paths(s: tree.Structure, before: tuple[str, ...]) -> list[str]:
+def names_of(s: tree.Structure, alone: str = "value") -> list[str]:
+    """The paths to the leaves of a tree, in its order; what a leaf that is no tree is called is `alone`."""
+    return [alone] if s.kind == "leaf" else _paths(s, "")
+
+
+def _paths(s: tree.Structure, before: str) -> list[str]:
     if s.kind == "leaf":
-        return ["/".join(before) or "value"]
-    return [path for key, child in zip(s.keys, s.children) for path in _paths(child, (*before, str(key)))]
+        return [before]
+    below = f"{before}/" if before else ""
+    return [path for key, child in zip(s.keys, s.children) for path in _paths(child, f"{below}{key}")]
 
 
 def save_parameters(path: str | os.PathLike[str], parameters: Any) -> None:

@@ -883,11 +883,11 @@ ShapeError [E112] f: axis 0 of x has extent 3, and no whole N gives 2 * N = 3
         '''
 @pb.function
 def f(x: Float64[Array, "N"]):
-    return x[1:] - x[:-1]
+    return pb.build(x.shape[0] - 1, lambda i: x[i + 1] - x[i])
 f(np.zeros(0))
 ''',
         '''\
-ShapeError [E113] index i of subtract has the extent N - 1 = -1, which is negative
+ShapeError [E113] index i of value has the extent N - 1 = -1, which is negative
   --> user.py:4:1
    | f(np.zeros(0))
    | ^^^^^^^^^^^^^^

@@ -79,7 +79,7 @@ def smooth_rows(name: str) -> list[tuple[str, Row]]:
 
 @pytest.mark.parametrize("names", [FUNCTIONS, EXTENSIONS], ids=["functions", "extensions"])
 def test_derivatives(names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forward mode against differences along a direction, where numbers differ; reverse mode against forward mode."""
+    """Forward mode, once and twice, against differences along a direction; reverse mode against forward mode."""
     monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")
     for name in names:
         found = smooth_rows(name)
@@ -103,15 +103,24 @@ def check_derivatives(found: list[tuple[str, Row]]) -> None:
     def calls(arrays):
         return {what: results(row, arrays) for what, row in found}
 
-    up, down = (calls([a + step * v for a, v in zip(point, along)]) for step in (STEP, -STEP))
-    out, tangents = pb.jvp(calls)((point,), (along,))
+    @pb.function
+    def slopes(arrays):
+        return pb.jvp(calls)((arrays,), (along,))
+
+    sides = [[a + step * v for a, v in zip(point, along)] for step in (STEP, -STEP)]
+    (up, up_slope), (down, down_slope) = (slopes(side) for side in sides)
+    (out, tangents), (_, twice) = pb.jvp(slopes)((point,), (along,))
     weights = {what: [random.normal(size=np.shape(v)).astype(v.dtype) for v in out[what]] for what in out}
     (cotangent,) = pb.vjp(calls)(point, cotangent=weights)[1]
     forward = 0.0
     for what in out:
-        for a, b, t, w in zip(up[what], down[what], tangents[what], weights[what], strict=True):
+        for k, (a, b, t, w) in enumerate(zip(up[what], down[what], tangents[what], weights[what], strict=True)):
             wanted = (a - b) / (2 * STEP)
             np.testing.assert_allclose(t, wanted, rtol=1e-5, atol=1e-6 * max(1, np.abs(wanted).max()), err_msg=what)
+            wanted = (up_slope[what][k] - down_slope[what][k]) / (2 * STEP)
+            np.testing.assert_allclose(
+                twice[what][k], wanted, rtol=1e-5, atol=1e-5 * max(1, np.abs(wanted).max()), err_msg=f"{what}, twice"
+            )
             forward += np.sum(np.real(np.conj(w) * t))
     reverse = sum(np.sum(np.real(np.conj(c) * v)) for c, v in zip(cotangent, along, strict=True))
     np.testing.assert_allclose(reverse, forward, rtol=1e-9, err_msg=", ".join(what for what, _ in found))

@@ -7,7 +7,7 @@ not there.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from pullback.lang import tree
 from pullback.lang.elementwise import dtype_from
 from pullback.lang.handle import Handle, shape_text
 from pullback.lang.tree import NONE, Structure
+from pullback.nn.parameters import names_of
 from pullback.nn.settings import listed
 from pullback.source import user_position
 
@@ -33,7 +34,7 @@ def leaves_of(x: Any) -> Leaves:
         ShapeError: [E139] two have one name.
     """
     values, structure = tree.flatten(x)
-    names = list(_names(structure, ""))
+    names = names_of(structure, ALONE)
     if len(set(names)) < len(names):
         double = next(n for n in names if names.count(n) > 1)
         raise ShapeError(
@@ -45,17 +46,11 @@ def leaves_of(x: Any) -> Leaves:
     return dict(zip(names, values))
 
 
-def _names(s: Structure, name: str) -> Iterator[str]:
-    if s.kind == "leaf":
-        yield name or ALONE
-    for key, child in zip(s.keys, s.children):
-        yield from _names(child, f"{name}/{key}" if name else str(key))
-
-
 def rebuilt(x: Any, leaves: Mapping[str, Any]) -> Any:
     """A tree like x of these leaves, with None for those that are not there."""
     structure = tree.flatten(x)[1]
-    return tree.unflatten(_pruned(structure, "", leaves), [leaves[n] for n in _names(structure, "") if n in leaves])
+    names = names_of(structure, ALONE)
+    return tree.unflatten(_pruned(structure, "", leaves), [leaves[n] for n in names if n in leaves])
 
 
 def _pruned(s: Structure, name: str, leaves: Mapping[str, Any]) -> Structure:
