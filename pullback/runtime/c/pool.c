@@ -134,15 +134,18 @@ static void run_guarded(Pool *p, int64_t chunk, int64_t worker) {
     listen(1);
 }
 
-/* Runs chunks until none is left. */
-static void take_chunks(Pool *p, int64_t worker, int guarded) {
+/* Runs chunks until none is left. What belongs to a run is read once a chunk of it is held: until then the
+   next run may begin and write it. */
+static void take_chunks(Pool *p, int64_t worker) {
+    int listening = 0;
     uint64_t open = __atomic_load_n(&p->open, __ATOMIC_ACQUIRE);
     while (next_chunk(open) < all_chunks(open)) {
         if (!__atomic_compare_exchange_n(&p->open, &open, open + ((uint64_t)1 << CHUNK_BITS), 1, __ATOMIC_ACQ_REL,
                                          __ATOMIC_ACQUIRE))
             continue;
-        if (guarded) run_guarded(p, next_chunk(open), worker); /* the task stays: this chunk is not done */
-        else if (!p->guarded || !guard->stop) p->task(p->context, next_chunk(open), worker);
+        if (p->guarded && worker && !listening) listen(listening = 1);
+        if (p->guarded) run_guarded(p, next_chunk(open), worker); /* the task stays: this chunk is not done */
+        else p->task(p->context, next_chunk(open), worker);
         if (__atomic_sub_fetch(&p->left, 1, __ATOMIC_SEQ_CST) == 0 && __atomic_load_n(&p->waiting, __ATOMIC_SEQ_CST)) {
             pthread_mutex_lock(&p->mutex);
             pthread_cond_signal(&p->done);
@@ -150,6 +153,7 @@ static void take_chunks(Pool *p, int64_t worker, int guarded) {
         }
         open = __atomic_load_n(&p->open, __ATOMIC_ACQUIRE);
     }
+    if (listening) listen(0);
 }
 
 static int has_work(Pool *p) {
@@ -193,10 +197,7 @@ static void *worker_main(void *argument) {
     s.pool->each[s.worker].thread = pthread_self();
     for (;;) {
         wait_until(s.pool, has_work, &s.pool->sleeping, &s.pool->work);
-        int guarded = s.pool->guarded;
-        if (guarded) listen(1);
-        take_chunks(s.pool, s.worker, guarded);
-        if (guarded) listen(0);
+        take_chunks(s.pool, s.worker);
     }
     return NULL;
 }
@@ -233,7 +234,7 @@ static void unshare(void) {
 
 static void run(pb_pool *pool, Task task, void *context, int64_t chunks) {
     Pool *p = (Pool *)pool;
-    int idle = 0, guarded = guard->active && pthread_equal(pthread_self(), guard->thread);
+    int idle = 0, guarded = pthread_equal(pthread_self(), guard->thread) && guard->active;
     if (guarded) guard->shared = 1;
     if (chunks < 2 || chunks > MOST_CHUNKS || pool->workers < 2
         || !__atomic_compare_exchange_n(&p->busy, &idle, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
@@ -254,7 +255,7 @@ static void run(pb_pool *pool, Task task, void *context, int64_t chunks) {
         pthread_cond_broadcast(&p->work);
         pthread_mutex_unlock(&p->mutex);
     }
-    take_chunks(p, 0, guarded);
+    take_chunks(p, 0);
     wait_until(p, is_done, &p->waiting, &p->done);
     if (guarded) guarded_pool = NULL;
     __atomic_store_n(&p->busy, 0, __ATOMIC_RELEASE);

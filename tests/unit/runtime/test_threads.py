@@ -178,7 +178,10 @@ static void *caller(void *pool) {
 int main(void) {
     pb_pool *pool = pb_pool_of(4);
     pthread_t other;
+    Guard calls = {.thread = pthread_self()};
+    pb_pool_guard(&calls);
     for (int64_t k = 0; k < 300; ++k) {
+        calls.active = k & 1; /* every other call is one that Ctrl-C may end */
         if (k % 100 == 0) usleep(1000); /* the threads fall asleep */
         if (k == 50) pthread_create(&other, NULL, caller, pool);
         pool->run(pool, task, &k, k * 16);
