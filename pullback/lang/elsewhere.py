@@ -6,6 +6,7 @@ Messages read these tables, and calls of NumPy's functions on traced values find
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from types import FrameType, ModuleType
@@ -49,8 +50,6 @@ EQUAL = {
     "half": "float16",
     "inner": "vecdot",
     "invert": "bitwise_invert",
-    "jacfwd": "jacobian",
-    "jacrev": "jacobian",
     "jit": "function",
     "le": "less_equal",
     "left_shift": "bitwise_left_shift",
@@ -97,21 +96,18 @@ INSTEAD = {
     "cuda": "there is no GPU: functions run on the processor",
     "delete": _GROWS,
     "dstack": "`pb.stack([x, y], axis=2)`",
-    "einsum": "index notation: `pb.build((n, m), lambda i, j: pb.sum_over(k, lambda l: x[i, l] * y[l, j]))`",
-    "empty": "`pb.zeros(shape)`",
     "extend": _GROWS,
-    "fft": "`scipy.fft` outside of the function",
     "flatten": "`x.reshape(-1)`",
     "from_numpy": "NumPy arrays are arguments as they are",
     "gather": "`pb.take_along_axis(x, indices, axis)`",
-    "gelu": "`0.5 * x * (1 + pb.erf(x / 2 ** 0.5))`",
+    "gelu": "`pullback.nn.gelu`",
     "hstack": "`pb.concat([x, y], axis=1)`",
     "index_select": "`pb.take(x, indices, axis)`",
     "insert": _GROWS,
     "item": _VALUES,
     "lax": "`pb.fold`, `pb.scan`, `pb.while_loop` and `pb.cond`",
-    "leaky_relu": "`pb.where(x > 0, x, 0.01 * x)`",
-    "log_softmax": "`x - pb.logsumexp(x, axis=-1, keepdims=True)`",
+    "leaky_relu": "`pullback.nn.leaky_relu`",
+    "log_softmax": "`pullback.nn.log_softmax`",
     "map": "`pb.build(n, lambda i: ...)`, or `pb.vmap`",
     "multi_dot": "`a @ b @ c`",
     "norm": "`pb.linalg.vector_norm(x)`, `pb.linalg.matrix_norm(x)`",
@@ -121,22 +117,70 @@ INSTEAD = {
     "pmap": "`pb.vmap`; `pb.threads(n)` around the call shares the work out",
     "rand": _RANDOM,
     "randn": _RANDOM,
-    "random": _RANDOM,
     "randint": _RANDOM,
-    "ravel": "`x.reshape(-1)`",
     "relu6": "`pb.clip(x, 0.0, 6.0)`",
     "resize": "`x.reshape(...)`, or `pb.build` with `x.at(i, fill=0)`",
-    "silu": "`x * pb.logistic(x)`",
-    "softplus": "`pb.logaddexp(x, 0.0)`",
-    "swapaxes": "`pb.moveaxis(x, a, b)`, or `x.mT` for the last two",
+    "silu": "`pullback.nn.silu`",
+    "softplus": "`pullback.nn.softplus`",
     "switch": "`pb.cond`, one inside another",
     "to": "`x.astype(dtype)`",
     "tolist": _VALUES,
-    "tree_map": "Python's own loops over the tree: it is a tree of traced values",
     "type": "`x.astype(dtype)`, `x.dtype`",
     "vectorize": "`pb.vmap`",
     "vstack": "`pb.concat([x, y])`, or `pb.stack([x, y])` for vectors",
     "zero_grad": _GRADIENT,
+}
+
+# Layers, losses and optimisers, in small letters and without "1d", "loss" and the like.
+NETWORKS = {
+    "averagepooling": "average_pool",
+    "avgpool": "average_pool",
+    "adaptiveavgpool": "global_average_pool",
+    "adaptivemaxpool": "global_max_pool",
+    "batchnorm": "batch_norm",
+    "batchnormalization": "batch_norm",
+    "bce": "logistic_loss",
+    "bcewithlogits": "logistic_loss",
+    "binarycrossentropy": "logistic_loss",
+    "categoricalcrossentropy": "cross_entropy",
+    "convtranspose": "conv_transposed",
+    "convolution": "conv",
+    "cosineannealinglr": "cosine",
+    "cosinedecayschedule": "cosine",
+    "crossentropy": "cross_entropy",
+    "exponentiallr": "exponential",
+    "globalaveragepooling": "global_average_pool",
+    "groupnorm": "group_norm",
+    "instancenorm": "instance_norm",
+    "kldiv": "kullback_leibler",
+    "l1": "absolute_error",
+    "l2": "squared_error",
+    "layernorm": "layer_norm",
+    "layernormalization": "layer_norm",
+    "leakyrelu": "leaky_relu",
+    "linear": "dense",
+    "logsoftmax": "log_softmax",
+    "mae": "absolute_error",
+    "maxpool": "max_pool",
+    "maxpooling": "max_pool",
+    "meanabsoluteerror": "absolute_error",
+    "meansquarederror": "squared_error",
+    "module": "layer",
+    "mse": "squared_error",
+    "multiheadattention": "attention",
+    "multiheaddotproductattention": "attention",
+    "nll": "cross_entropy",
+    "relu6": "clipped_relu",
+    "rmsnorm": "rms_norm",
+    "sequential": "chain",
+    "smoothl1": "huber",
+    "softmaxcrossentropy": "cross_entropy",
+    "sparsecategoricalcrossentropy": "cross_entropy",
+    "squared": "squared_error",
+    "steplr": "step_decay",
+    "swish": "silu",
+    "train": "fit",
+    "transformerencoderlayer": "transformer_block",
 }
 
 
@@ -218,7 +262,11 @@ def unknown(name: str, module: str = "pullback") -> UnknownNameError:
     known = sys.modules[module].__all__
     short = "pb" + module.removeprefix("pullback")
     text = remedy(name)
-    if module != "pullback" and (close := nearest(name, known)):
+    plain = re.sub("[123]d|loss|_", "", name.lower())
+    same = [n for n in known if n.replace("_", "") == plain]
+    if module == "pullback.nn" and (same or plain in NETWORKS):
+        text = f"`nn.{NETWORKS[plain] if plain in NETWORKS else same[0]}`"
+    elif module != "pullback" and (close := nearest(name, known)):
         text = f"did you mean `{short}.{close[0]}`?"
     elif module != "pullback" and text.startswith("`dir"):
         text = f"`dir({short})` lists what there is"

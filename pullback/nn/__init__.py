@@ -4,6 +4,9 @@ Networks themselves are in `pullback.nn.models`. Nothing here is known to the co
 function that writes index notation when it is called inside a traced function.
 """
 
+import typing as _typing
+
+from pullback.lang.elsewhere import lookup as _lookup
 from pullback.nn import blocks, init, metrics, models
 from pullback.nn.activations import (
     clipped_relu,
@@ -202,3 +205,6 @@ __all__ = [
     "transformer_block",
     "weight_decay",
 ]
+
+if not _typing.TYPE_CHECKING:
+    __getattr__ = _lookup(__name__)

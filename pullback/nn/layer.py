@@ -347,7 +347,8 @@ def written(
     try:
         bound = own.bind(*settings, **named)
     except TypeError as error:
-        remedy = f"{kind}{own}".split(" ->")[0]
+        plain = [p.replace(annotation=p.empty) for p in own.parameters.values()]
+        remedy = f"`{kind}{own.replace(parameters=plain, return_annotation=own.empty)}`"
         raise TraceError("E163", f"{kind}: {error}", position=user_position(), remedy=remedy) from None
     given = [*map(_setting, settings), *(f"{k}={_setting(v)}" for k, v in named.items())]
     bound.apply_defaults()
@@ -374,12 +375,12 @@ def as_layer(x: Any) -> Layer:
             raise TraceError("E163", f"{kind} is how a layer is made", position=user_position(), remedy=f"`{kind}(…)`")
         own = kind if kind.isidentifier() else "function"
         return Layer(own, lambda scope, array: x(array), text=getattr(x, "text", kind))
-    raise TraceError(
-        "E163",
-        f"{x!r} is no layer",
-        position=user_position(),
-        remedy="layers such as `nn.dense(10)`, or functions of arrays such as `nn.relu`",
-    )
+    wanted = "layers such as `nn.dense(10)`, or functions of arrays such as `nn.relu`"
+    if isinstance(x, list | tuple):
+        raise TraceError(
+            "E163", f"a {type(x).__name__} is no layer", position=user_position(), remedy="`nn.chain(*layers)`"
+        )
+    raise TraceError("E163", f"{x!r} is no layer", position=user_position(), remedy=wanted)
 
 
 # Layers made of layers ------------------------------------------------------------------------------------------

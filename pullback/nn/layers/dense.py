@@ -6,12 +6,18 @@ from typing import Any
 
 from pullback import Array
 from pullback.nn.layer import layer
+from pullback.nn.layers.checks import check_count
 from pullback.nn.scope import Scope, Start
 
 __all__ = ["dense"]
 
 
-@layer("N M")
+def _takes(units: Any, **_: Any) -> str:
+    check_count("dense", units=units)
+    return "N M"
+
+
+@layer(_takes)
 def dense(scope: Scope, x: Any, units: int, *, bias: bool = True, start: Start | None = None) -> Array:
     """Weighted sums of all features: y[…, k] = b[k] + Σm x[…, m] w[k, m].
 
@@ -23,6 +29,8 @@ def dense(scope: Scope, x: Any, units: int, *, bias: bool = True, start: Start |
         start: the initialiser of w.
     Returns:
         (…, units).
+    Raises:
+        TraceError: [E163] units is no number from 1 up.
 
     >>> from pullback import nn
     >>> parameters = {"w": np.array([[1.0, 0.0], [1.0, 1.0]]), "b": np.array([0.5, 0.0])}

@@ -166,6 +166,8 @@ def check_descends(where: str, optimiser: Any) -> None:
             position=user_position(),
             remedy=f"`{optimiser!r} >> nn.sgd(...)`",
         )
+    if isinstance(optimiser, type) and issubclass(optimiser, Optimiser):
+        raise refused(where, "optimiser", optimiser, f"`nn.{optimiser.__name__}(…)` with its rate")
     if not hasattr(optimiser, "init") or not hasattr(optimiser, "update"):
         raise refused(where, "optimiser", optimiser, "an optimiser such as `nn.adam(1e-3)`")
 

@@ -21,7 +21,7 @@ from pullback.lang import tree
 from pullback.nn.training.checkpoint import Folder, Position
 from pullback.nn.training.history import EarlyStop, History
 from pullback.nn.training.mistakes import not_finite
-from pullback.nn.training.report import Progress, Report
+from pullback.nn.training.report import NOT_MEASURED, Progress, Report
 from pullback.nn.training.step import Carry, Measure, Updates, stack_size
 
 __all__ = ["Run", "Second", "Training"]
@@ -50,6 +50,11 @@ class Run:
     steps: int
     seconds: float
     end: End
+
+    def __repr__(self) -> str:
+        last = self.history.rows[-1] if self.history.rows else {}
+        measured = "".join(f", {name} {last[name]:.5g}" for name in last if name not in NOT_MEASURED)
+        return f"<Run: {self.steps} steps in {self.seconds:.3g} s, {self.end}{measured}>"
 
 
 @dataclass(frozen=True)

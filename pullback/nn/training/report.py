@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, Self
 
 from pullback.progress import Bar, duration, progress_bar
 
-__all__ = ["Progress", "Report"]
+__all__ = ["NOT_MEASURED", "Progress", "Report"]
 
+NOT_MEASURED = ("epoch", "step", "seconds", "rate")  # what rows of a history say of the run itself
 OFTEN = 0.1  # seconds from one look to the next
 
 
@@ -81,7 +82,7 @@ class Report:
         if self._call is not None:
             self._call(at)
         if self._bar is not None:
-            measured = [n for n in row if n not in ("epoch", "step", "seconds", "rate")]
+            measured = [n for n in row if n not in NOT_MEASURED]
             parts = [f"epoch {row['epoch']:3d}", *(f"{n.replace('_', ' ')} {row[n]:.5f}" for n in measured)]
             self._bar.line("  ".join([*parts, self._rate(row["rate"] / max(1, self.items)), duration(row["seconds"])]))
 

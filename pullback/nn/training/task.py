@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from pullback.nn.objective import objective
 from pullback.nn.training.step import pair
 
 __all__ = ["Task", "task_of"]
+
+OF_TASK = ("parameters", "state", "batch")
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ def task_of(
         DataError: [E508] a Layer does not take the data, [E513] a label is no class of its.
     """
     columns = ("evaluation_loss", *map(_name, metrics))
+    for of in metrics:
+        _check_takes("the metric", of, ("result", "target") if isinstance(model, Layer) else OF_TASK)
     if not isinstance(model, Layer):
         if loss is not None or parameters is None:
             raise UsageError(
@@ -68,12 +73,15 @@ def task_of(
                 "state, batch)",
             )
 
+        _check_takes("the loss", model, OF_TASK)
+
         def measured(parameters: Any, state: Any, batch: Any) -> list[Any]:
             return [pair(model(parameters, state, batch))[0], *(m(parameters, state, batch) for m in metrics)]
 
         return Task(_name(model), model, measured, columns, parameters, {} if state is None else state)
     if loss is None:
         raise UsageError("E518", f"fit: no loss for {model}", remedy="`fit(net, nn.cross_entropy, data, …)`")
+    _check_takes("the loss", loss, ("result", "target"))
     of_result: Callable[[Any, Any], Any] = loss
 
     def measured_network(parameters: Any, state: Any, batch: Any) -> list[Any]:
@@ -93,8 +101,32 @@ def task_of(
     )
 
 
+def _check_takes(what: str, f: Any, arguments: tuple[str, ...]) -> None:
+    """Refuse what is no function of these arguments.
+
+    Raises:
+        UsageError: [E518] it is none.
+    """
+    try:
+        inspect.signature(f).bind(*arguments)
+    except (TypeError, ValueError) as error:
+        if callable(f) and isinstance(error, ValueError):
+            return  # a function of another language, which does not say what it takes
+        facts = (f"{_name(f)}: {error}",)
+        listed = ", ".join(arguments)
+        raise UsageError(
+            "E518", f"fit: {what} is a function of ({listed})", facts=facts, remedy=f"`lambda {listed}: …`"
+        ) from None
+
+
 def _name(x: Any) -> str:
     return str(getattr(x, "__name__", None) or x)
+
+
+def _structure(batch: Any) -> str:
+    if hasattr(batch, "shape"):
+        return f"one array, {batch.dtype}{list(batch.shape)}"
+    return str(tree.flatten(batch)[1])
 
 
 def _sized(net: Layer, batch: Any) -> Layer:
@@ -107,7 +139,7 @@ def _sized(net: Layer, batch: Any) -> Layer:
         raise DataError(
             "E508",
             f"fit: a batch of {net} is a pair (inputs, targets)",
-            facts=(f"the data gives {tree.flatten(batch)[1]}",),
+            facts=(f"the data gives {_structure(batch)}",),
             remedy="a Dataset, or a pair of arrays",
         )
     shape = np.shape(batch[0])

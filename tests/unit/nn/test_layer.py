@@ -177,7 +177,7 @@ def test_what_does_not_fit_names_the_layers() -> None:
         (
             lambda: window(3),
             "E163 window: missing a required argument: 'size' |  | "
-            "window(channels: int, size: int, *, padding: int = 0)",
+            "`window(channels, size, *, padding=0)`",
         ),
     ],
 )  # fmt: skip

@@ -1,0 +1,88 @@
+"""What is said to those who come from elsewhere, and to those who mistype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback import nn
+from pullback.errors import PullbackError
+from pullback.lang import elsewhere
+
+X = np.zeros((8, 3), np.float32)
+NET = nn.dense(2).on("N 3")
+
+
+def _fit(**changed: Any) -> Any:
+    given: dict[str, Any] = {"data": (X, X[:, :2]), "optimiser": nn.sgd(0.1), "epochs": 1, "progress": False, **changed}
+    model, loss, data = given.pop("model", NET), given.pop("loss", nn.squared_error), given.pop("data")
+    return nn.fit(model, loss, data, **given)
+
+
+MISTAKES: list[tuple[Callable[[], Any], str, str]] = [
+    (lambda: nn.Linear(3, 4), "[E146] pullback.nn has no 'Linear'", "`nn.dense`"),
+    (lambda: nn.Conv2d(3, 4, 5), "[E146] pullback.nn has no 'Conv2d'", "`nn.conv`"),
+    (lambda: nn.MSELoss(), "[E146] pullback.nn has no 'MSELoss'", "`nn.squared_error`"),
+    (lambda: nn.mse_loss, "[E146] pullback.nn has no 'mse_loss'", "`nn.squared_error`"),
+    (lambda: nn.CrossEntropyLoss(), "[E146] pullback.nn has no 'CrossEntropyLoss'", "`nn.cross_entropy`"),
+    (lambda: nn.Adam(1e-3), "[E146] pullback.nn has no 'Adam'", "`nn.adam`"),
+    (lambda: nn.BatchNorm2d(4), "[E146] pullback.nn has no 'BatchNorm2d'", "`nn.batch_norm`"),
+    (lambda: nn.Sequential(), "[E146] pullback.nn has no 'Sequential'", "`nn.chain`"),
+    (lambda: nn.dens(4), "[E146] pullback.nn has no 'dens'", "did you mean `pb.nn.dense`?"),
+    (lambda: nn.dense("3"), "[E163] dense: units is '3'", "a whole number from 1 up: `units=1`"),  # type: ignore[arg-type]
+    (lambda: nn.dense(-3), "[E163] dense: units is -3", "a whole number from 1 up: `units=1`"),
+    (lambda: nn.chain([nn.dense(3)]), "[E163] a list is no layer", "`nn.chain(*layers)`"),
+    (
+        lambda: _fit(optimiser=nn.adam),
+        "[E170] fit: optimiser is <class 'pullback.nn.optimisers.rules.adam'>",
+        "`nn.adam(…)` with its rate",
+    ),
+    (
+        lambda: _fit(loss=lambda p, s, batch: 0.0),
+        "[E518] fit: the loss is a function of (result, target)",
+        "`lambda result, target: …`",
+    ),
+    (
+        lambda: _fit(model=lambda p: 0.0, loss=None, parameters={}),
+        "[E518] fit: the loss is a function of (parameters, state, batch)",
+        "`lambda parameters, state, batch: …`",
+    ),
+    (
+        lambda: _fit(metrics=[lambda y: y]),
+        "[E518] fit: the metric is a function of (result, target)",
+        "`lambda result, target: …`",
+    ),
+    (
+        lambda: _fit(data=X),
+        "[E508] fit: a batch of dense(2) is a pair (inputs, targets)",
+        "a Dataset, or a pair of arrays",
+    ),
+]
+
+
+@pytest.mark.parametrize("number", range(len(MISTAKES)))
+def test_a_mistake_says_what_to_write(number: int) -> None:
+    mistake, message, remedy = MISTAKES[number]
+    with pytest.raises(PullbackError) as caught:
+        mistake()
+    lines = str(caught.value).splitlines()
+    assert message in lines[0]
+    assert lines[-1].strip().startswith(f"try: {remedy}      See")
+
+
+def test_names_of_elsewhere_are_none_of_ours() -> None:
+    """A table of what things are called here has no name that there is by now, and leads to names that there are."""
+    known = set(pb.__all__)
+    assert not known & {*elsewhere.EQUAL, *elsewhere.INSTEAD}
+    assert set(elsewhere.EQUAL.values()) <= known
+    assert set(elsewhere.NETWORKS.values()) <= set(nn.__all__)
+    assert not [n for n in elsewhere.NETWORKS if getattr(nn, n, None) is not None and n != "linear"]
+
+
+def test_a_run_is_shown_in_a_line() -> None:
+    shown = repr(_fit())
+    assert shown.startswith("<Run: 1 steps in ") and shown.endswith(", finished, loss 0>")
