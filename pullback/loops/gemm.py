@@ -72,7 +72,7 @@ def packed_kernels(vector_bytes: int, portable: bool) -> Specialist:
             return None if made is None else builder.kernel(tuple(made), plain_build(s, builder) if portable else None)
         body: list[Stmt] = []
         found = parts(whole)
-        several = len(found) > 1
+        several = len(found) > 1 or found[0].build is not whole
         if several and _work(whole) < gemm_plan.LEAST_WORK:
             return None
         for part in found:
@@ -176,8 +176,12 @@ def _update(part: Part, builder: KernelBuilder) -> _Update | None:
         return None
     if part.position is not flat_position(s.vars):
         return None
-    here = tuple(map(as_index, s.vars))
-    olds = [t for t in value.args if isinstance(t, Get) and builder.holds(t.ref, s.outs[0]) and _wide(t) == here]
+    olds = [
+        t for t in value.args
+        if isinstance(t, Get)
+        and builder.holds(t.ref, s.outs[0])
+        and builder.address(t.ref, t.indices)[1] is part.position
+    ]  # fmt: skip
     sums = [t for t in value.args if t not in olds]
     if len(olds) != 1 or len(sums) != 1:
         return None
@@ -189,11 +193,6 @@ def _update(part: Part, builder: KernelBuilder) -> _Update | None:
     if not any(isinstance(f, Reduce) for f in factors):
         return None
     return _Update(prod(float(n.value) for n in numbers), scales[0] if scales else None)
-
-
-def _wide(g: Get) -> tuple[Index, ...]:
-    """The indices of an element but for axes of one."""
-    return tuple(i for i, d in zip(g.indices, g.ref.shape, strict=True) if d.constant != 1)
 
 
 def _unpacked_cycles(part: Part, builder: KernelBuilder, vector_bytes: int) -> float:

@@ -28,6 +28,7 @@ from pullback.ir.index import ZERO_INDEX, Atom, Floor, Index, Mod, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, indices_of, walk
 from pullback.loops.builder import KernelBuilder
+from pullback.loops.digits import in_digits
 from pullback.loops.lower import flat_position
 from pullback.loops.nest import Address, map_reductions
 from pullback.loops.nodes import Buffer
@@ -57,6 +58,7 @@ class Part:
 
 def parts(s: Build) -> list[Part]:
     """The parts of a build whose extents are known: one where nothing is to be told apart, or too much is."""
+    s = in_digits(s)
     periods = {v: p for v in s.vars if (p := _period(s, v)) > 1}
     if not periods or prod(periods.values()) > MOST:
         return [Part(s, flat_position(s.vars))]

@@ -64,6 +64,15 @@ BY_WEIGHTS = """weights(x: {t}[B, C, H, W], g: {t}[B, O, I, J]) {{
     sum b < B, i < I, j < J {{ x[b, c, i + p, j + q] * g[b, o, i, j] }} }}
   return w }}"""
 
+IN_GROUPS = """groups(x: {t}[B, G * C, H], w: {t}[G * O, C, P], g: {t}[B, G * O, H], rate: {t}[]) {{
+  by_image = build b < B, c < G * C, i < H {{ sum o < O, p < P {{
+    [i >= p] w[O * (c // C) + o, c % C, p] * g[b, O * (c // C) + o, i - p] }} }}
+  step = build o < G * O, c < C, p < P {{ w[o, c, p] - rate[] * sum b < B, i < H {{
+    [H > i + p] g[b, o, i] * x[b, C * (o // O) + c, i + p] }} }}
+  return by_image, step }}"""
+KRONECKER = """kronecker(x: {t}[M, K], y: {t}[N, K]) {{
+  z = build m < M * N {{ sum k < K {{ x[m // N, k] * y[m % N, k] }} }} return z }}"""
+
 
 @pytest.fixture(autouse=True)
 def always_packed(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
@@ -210,6 +219,20 @@ def test_strided_convolutions_have_gradients_without_tests(stride: int, window: 
     found = residues.parts(without_units(data))
     assert len(found) == stride * stride
     assert not any(isinstance(n, Bracket) for p in found for v in p.build.values for n in scalars(v))
+
+
+@needs_compiler
+@pytest.mark.parametrize("out, own", [(18, 24), (2, 3)])
+def test_groups_are_products_of_their_own(out: int, own: int) -> None:
+    dims = {"B": 3, "G": 4, "C": own, "O": out, "H": 20, "P": 3}
+    assert_packed_and_right(IN_GROUPS, dims)
+    found = {k.name: k for k in kernels(parse_program(IN_GROUPS.format(t="f32")), dims)}
+    assert all(any(b.name == "panels_b" for b in found[name].scratch) for name in ("by_image", "step"))
+
+
+@needs_compiler
+def test_rows_of_a_kronecker_product_are_a_product() -> None:
+    assert_packed_and_right(KRONECKER, {"M": 21, "N": 18, "K": 40})
 
 
 @needs_compiler
