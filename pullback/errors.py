@@ -19,7 +19,8 @@
       UsageError                       the command line asked for something that does not exist
 
 Every error has a code. Codes are stable and documented in docs/reference/errors.md:
-E1xx language, E2xx derivatives, E3xx programs, E4xx compiler and run time, E5xx data, E6xx command line.
+E1xx language, E2xx derivatives, E3xx programs, E4xx compiler and run time, E5xx data, E6xx command line,
+E7xx lazy arrays.
 """
 
 from __future__ import annotations

@@ -1,0 +1,47 @@
+"""Lazy arrays: an array library by the Python array API standard whose operations run when a value is wanted.
+
+    from pullback import lazy
+
+    w = lazy.Weight(rng.normal(size=(784, 10)))
+    loss = cross_entropy(x @ w, labels)       # builds nodes; nothing runs
+    if float(loss) > 1.0:                     # wants a value: what lies below runs as one compiled piece
+        lazy.backward(loss)                   # w.delta
+
+Every function of `pullback` is here under its name, and is built from the same definition.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.lazy.array import Array
+from pullback.lazy.foreign import Foreign
+from pullback.lazy.gradient import backward, grad, value_and_grad
+from pullback.lazy.kernel import finish_compiling
+from pullback.lazy.namespace import asarray, from_dlpack, function_named, names
+from pullback.lazy.stats import Stats, stats
+from pullback.lazy.weight import Weight
+
+__all__ = [
+    "Array",
+    "Foreign",
+    "Stats",
+    "Weight",
+    "asarray",
+    "backward",
+    "finish_compiling",
+    "from_dlpack",
+    "grad",
+    "stats",
+    "value_and_grad",
+]
+
+
+def __getattr__(name: str) -> Any:
+    found = function_named(name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *names()})

@@ -1,0 +1,202 @@
+"""A lazy array: an operation on lazy arrays that has not run, or a value.
+
+    application, operands      what computes it; without them it is a leaf
+    value                      its elements, once somebody has asked for them; else None
+    tracked                    whether a weight or an argument of `lazy.grad` is below it
+    origin                     the tape that the value came from, and which of its results it is (`lazy.tape`)
+
+Operators and methods are put on the class by `lazy.methods`, from those of traced arrays.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+
+from pullback.errors import DTypeError
+from pullback.lang.devices import CPU, check_device
+from pullback.lazy.types import ArrayType, type_of_value
+from pullback.source import user_position
+
+__all__ = ["Array", "leaf"]
+
+_next: Final = itertools.count().__next__
+
+
+class Array:
+    """An array that is computed when its value is wanted.
+
+    Operators, methods, indexing and functions are those of traced arrays; `await`, `float`, `int`, `bool`, NumPy,
+    DLPack and printing want the value. See `pullback.lazy`.
+    """
+
+    __slots__ = ("__weakref__", "application", "operands", "origin", "serial", "tracked", "type", "value")
+    forced: ClassVar[Callable[[list[Array]], None]]  # computes arrays; `lazy.run` sets it
+    awaited: ClassVar[Callable[[list[Array]], Generator[Any, Any, None]]]  # the same for `await`
+
+    type: ArrayType  # None of an operation with several results, which users never see
+    application: Any  # an `operation.Application`, None of a leaf
+    operands: tuple[Array, ...]
+    value: Any
+    origin: Any  # (tape, which result), the weight of a leaf, or None
+
+    def __init__(self, application: Any, operands: tuple[Array, ...], tracked: bool) -> None:
+        self.application = application
+        self.operands = operands
+        self.type = application.type
+        self.tracked = tracked
+        self.serial = _next()
+        self.value = self.origin = None
+
+    if TYPE_CHECKING:  # `lazy.methods`
+        T: Any
+        mT: Any
+        __getitem__: Any
+        __add__: Any
+        __sub__: Any
+        __mul__: Any
+        __truediv__: Any
+        __matmul__: Any
+        __neg__: Any
+        any: Any
+        astype: Any
+
+    # What is known before anything runs -----------------------------------------------------------------------------
+
+    @property
+    def leaf(self) -> Array:
+        """The array as an operand: itself."""
+        return self
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The element type."""
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.type.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.type.size
+
+    @property
+    def device(self) -> str:
+        """Where arrays are: on the processor."""
+        return CPU
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
+        """The array, on the only device there is."""
+        check_device("to_device", device)
+        return self
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
+        from pullback import lazy
+
+        return lazy
+
+    # The value ------------------------------------------------------------------------------------------------------
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The value, computed now if it has not been: an array that must not be written.
+
+        >>> from pullback import lazy
+        >>> (lazy.asarray([1.0, 2.0]) * 2.0).numpy()
+        array([2., 4.])
+        """
+        if self.value is None:
+            Array.forced([self])
+        found: np.ndarray[Any, Any] = self.value
+        return found
+
+    def item(self) -> Any:
+        """The value of an array of one element as a Python number."""
+        return self.numpy().item()
+
+    def tolist(self) -> Any:
+        """The value as nested lists."""
+        return self.numpy().tolist()
+
+    def __await__(self) -> Generator[Any, Any, np.ndarray[Any, Any]]:
+        if self.value is None:
+            yield from Array.awaited([self])
+        found: np.ndarray[Any, Any] = self.value
+        return found
+
+    async def predict(self) -> np.ndarray[Any, Any]:
+        """The value: what `await` of the array gives."""
+        return await self
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        value = self.numpy()
+        if copy or (dtype is not None and np.dtype(dtype) != value.dtype):
+            return np.array(value, dtype)
+        return value
+
+    def __bool__(self) -> bool:
+        return bool(self.numpy())
+
+    def __float__(self) -> float:
+        return float(self.numpy())
+
+    def __int__(self) -> int:
+        return int(self.numpy())
+
+    def __complex__(self) -> complex:
+        return complex(self.numpy())
+
+    def __index__(self) -> int:
+        return self.numpy().__index__()
+
+    def __format__(self, wanted: str) -> str:
+        return format(self.item(), wanted) if wanted else str(self)
+
+    def __repr__(self) -> str:
+        return np.array2string(self.numpy(), prefix="lazy(", suffix=")", separator=", ").join(("lazy(", ")"))
+
+    def __str__(self) -> str:
+        return str(self.numpy())
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        return np.array(self.numpy()).__dlpack__(**keywords)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __len__(self) -> int:
+        if not self.type.shape:
+            raise TypeError("len() of a lazy array without axes")
+        return self.type.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self)))
+
+    def __contains__(self, item: Any) -> bool:
+        return bool((self == item).any())
+
+    __hash__ = object.__hash__
+
+
+def leaf(value: np.ndarray[Any, Any], tracked: bool = False) -> Array:
+    """An array whose value is known."""
+    type = type_of_value(value)
+    if type is None:
+        raise DTypeError("E122", f"asarray: NumPy dtype {value.dtype} has no counterpart in the language",
+                         position=user_position(), remedy="convert the array with `astype` in NumPy first")  # fmt: skip
+    if not value.flags.c_contiguous or not value.flags.aligned:
+        value = np.array(value, order="C")
+    made = object.__new__(Array)
+    made.application, made.operands, made.type, made.value = None, (), type, value
+    made.tracked, made.serial, made.origin = tracked, _next(), None
+    return made

@@ -1,0 +1,142 @@
+"""Operations that run Python: another library, another process, a user's own type with deltas of its own.
+
+class Square(lazy.Foreign):
+    def result(self, x):                    # shapes and element types, when the node is built
+        return x.shape, x.dtype
+    def forward(self, x):                   # values: NumPy arrays; on a thread of the pool
+        return x * x, x                     # the result, and what backward is to be given
+    def backward(self, saved, delta):       # deltas of the operands, None for zero; None is given for zero
+        return (2 * saved * delta,)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.errors import PullbackError
+from pullback.lang.tree import LEAF, Structure
+from pullback.lazy.array import Array
+from pullback.lazy.namespace import numpy_type
+from pullback.lazy.operation import Application, as_operand, build
+from pullback.lazy.stats import COUNTS
+from pullback.lazy.tape import Kept
+from pullback.lazy.types import ArrayType, array_type, type_of_value
+
+__all__ = ["Foreign", "ForeignTape"]
+
+
+class Foreign:
+    """An operation on lazy arrays that is Python: its results are computed when they are wanted, on a thread.
+
+    A subclass has `result`, `forward` and `backward`; an instance is called with arrays. Calls that do not depend on
+    one another run at the same time, forward and backward; they may block. Deltas may be of any type with `+`, where
+    what receives them (a weight's optimiser, another such operation) knows it.
+
+    Attributes:
+        name: what messages call it; by default that of the class.
+        trained: whether it has weights of its own, so that deltas are wanted whatever its operands are.
+
+    >>> import numpy as np
+    >>> from pullback import lazy
+    >>> class Square(lazy.Foreign):
+    ...     def result(self, x):
+    ...         return x.shape, x.dtype
+    ...     def forward(self, x):
+    ...         return x * x, x
+    ...     def backward(self, saved, delta):
+    ...         return (2.0 * saved * delta,)
+    >>> float(lazy.grad(lambda x: lazy.sum(Square()(x)))(3.0))
+    6.0
+    """
+
+    name = ""
+    trained = False
+
+    def result(self, *operands: Array) -> Any:
+        """The shape and element type of the result for these operands; of several results a list of such pairs."""
+        raise NotImplementedError
+
+    def forward(self, *values: Any) -> tuple[Any, Any]:
+        """The result for the values of the operands, a list where there are several; and what `backward` is given."""
+        raise NotImplementedError
+
+    def backward(self, saved: Any, delta: Any) -> Sequence[Any]:
+        """The deltas of the operands for that of the result; for several results a list of deltas."""
+        raise NotImplementedError
+
+    def release(self, saved: Any) -> None:
+        """`saved` is not needed any more: the backward pass has run, or never will."""
+
+    def __call__(self, *args: Any) -> Any:
+        """The node, or a tuple of the nodes of its results."""
+        operands = tuple(map(as_operand, args))
+        found = self.result(*operands)
+        several = isinstance(found, list)
+        types = tuple(array_type(_dtype(d), tuple(shape)) for shape, d in (found if several else [found]))
+        made = build(ForeignApplication(self, tuple(x.type for x in operands), types, several), operands)
+        if self.trained:
+            for node in (made[0].operands[0], *made) if several else (made,):
+                node.tracked = node.application.floating
+        return made
+
+
+def _dtype(dtype: Any) -> Any:
+    found = type_of_value(np.empty((), numpy_type(dtype)))
+    assert found is not None
+    return found.dtype
+
+
+class ForeignApplication(Application):
+    """One call of such an operation."""
+
+    __slots__ = ("operation",)
+    foreign = True
+
+    def __init__(
+        self, operation: Foreign, operands: tuple[ArrayType, ...], results: tuple[ArrayType, ...], several: bool
+    ) -> None:
+        self.operation = operation
+        structure = Structure("tuple", None, tuple(range(len(results))), (LEAF,) * len(results)) if several else LEAF
+        super().__init__(operation.name or type(operation).__name__, None, operands, results, structure)
+
+    def call(self, values: Sequence[Any]) -> tuple[list[np.ndarray[Any, Any]], Any]:
+        """The results, checked, and what is saved."""
+        COUNTS.foreign += 1
+        found, saved = self.operation.forward(*values)
+        results = list(found) if self.type is None else [found]
+        return [self._checked(r, t) for r, t in zip(results, self.results, strict=True)], saved
+
+    def _checked(self, value: Any, type: ArrayType) -> np.ndarray[Any, Any]:
+        array = np.asarray(value)
+        if array.shape != type.shape or array.dtype != type.numpy:
+            raise PullbackError("E704", f"{self.text}: forward gave {array.dtype}{list(array.shape)}, and its result "
+                                f"was said to be {type}", remedy="`result` and `forward` must agree")  # fmt: skip
+        return array
+
+
+class ForeignTape(Kept):
+    """What one call of such an operation keeps."""
+
+    __slots__ = ("_saved", "application")
+
+    def __init__(self, application: ForeignApplication, leaves: Sequence[Array], saved: Any) -> None:
+        self.application = application
+        self._saved = saved
+        super().__init__(leaves, len(application.results), getattr(saved, "nbytes", 0))
+
+    def pull(self, deltas: list[Any]) -> list[tuple[Array, Any]]:
+        """Deltas of its leaves for deltas of its results."""
+        COUNTS.foreign += 1
+        operation = self.application.operation
+        found = operation.backward(self._saved, deltas[0] if self.application.type is not None else deltas)
+        return [(x, d) for x, d in zip(self.leaves, found, strict=True) if d is not None and x.tracked]
+
+    def release(self) -> None:
+        """Let go of all that it keeps."""
+        if not self.released:
+            self.application.operation.release(self._saved)
+            self._saved = None
+        super().release()

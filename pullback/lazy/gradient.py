@@ -1,0 +1,152 @@
+"""Derivatives by run: `backward` into weights, and `grad` of functions with any control flow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.errors import DerivativeError
+from pullback.lazy.array import Array, leaf
+from pullback.lazy.operation import as_operand
+from pullback.lazy.run import LOCK, Straight, planned, run_chunk
+from pullback.lazy.tape import Deltas, Tape, walk_back
+from pullback.lazy.weight import Weight
+from pullback.source import user_position
+
+__all__ = ["backward", "grad", "value_and_grad"]
+
+
+def deltas_of(loss: Array, seed: Any, retain: bool, stops: Sequence[Array] = ()) -> dict[Array, Any]:
+    """The deltas of all tracked leaves below an array for a delta of its own."""
+    deltas = Deltas()
+    deltas.stops = frozenset(stops)
+    with LOCK:
+        chunks = planned([loss])
+        chunks.reverse()
+        while chunks:
+            chunk = chunks.pop()
+            if not chunks and seed is None and not chunk[0].application.foreign:
+                del chunks
+                return _last(chunk, loss, deltas, retain)
+            run_chunk(chunk, [loss])
+        deltas.add(loss, np.ones(loss.shape, loss.type.numpy) if seed is None else seed)
+        return walk_back(deltas, retain)
+
+
+def _last(chunk: list[Array], loss: Array, deltas: Deltas, retain: bool) -> dict[Array, Any]:
+    """The same where the loss is in the last chunk: forward and backward in one kernel."""
+    straight = Straight(chunk, [loss])
+    chunk.clear()
+    place = next(k for k, x in enumerate(straight.outputs) if x is loss)
+    if not straight.wrt:
+        straight.run()
+        return {}
+    piece, leaves = straight.piece, straight.leaves
+    made = piece.both(straight.wrt, place)
+    if made.kernel is None:
+        straight.run()
+        return walk_back(deltas, retain)
+    results = made.kernel([x.value for x in leaves])
+    count = len(straight.outputs)
+    tape = Tape(piece, straight.wrt, leaves, None) if straight.tracked else None
+    straight.settle(results[:count], tape)
+    for k, delta in zip(made.places, results[count:]):
+        deltas.add(leaves[k], delta)
+    if tape is not None and not retain and len(straight.outputs) == 1:
+        tape.release()
+    return walk_back(deltas, retain)
+
+
+def _scalar(loss: Any, what: str) -> Array:
+    """The loss as an array of one floating number.
+
+    Raises:
+        DerivativeError: [E201] it is not.
+    """
+    if not isinstance(loss, Array) or loss.shape or not loss.type.floating or loss.type.form:
+        found = repr(loss.type) if isinstance(loss, Array) else type(loss).__name__
+        raise DerivativeError("E201", f"{what} is {found}, and a gradient is that of one floating-point number",
+                              position=user_position(), remedy="reduce it, e.g. with `lazy.sum`")  # fmt: skip
+    return loss
+
+
+def backward(loss: Array, delta: Any = None, *, retain: bool = False) -> float:
+    """Run the network backward: deltas are added to `weight.delta` of every weight below the loss.
+
+    Args:
+        loss: one number; or any array, with a delta of its shape.
+        delta: the delta of `loss`; 1 by default.
+        retain: whether what the backward pass needs is kept for another.
+    Returns:
+        The loss.
+    Raises:
+        DerivativeError: [E201] the loss is no number. [E702] it has been run backward before. [E703] a weight has been
+            changed since its value was used.
+
+    >>> import numpy as np
+    >>> from pullback import lazy
+    >>> w = lazy.Weight(np.array([1.0, 2.0]))
+    >>> lazy.backward(lazy.sum(w * w))
+    5.0
+    >>> w.delta.tolist()
+    [2.0, 4.0]
+    """
+    if delta is None:
+        _scalar(loss, "backward: the loss")
+    loss = loss.leaf
+    found = deltas_of(loss, None if delta is None else as_operand(delta).numpy(), retain)
+    weights = {x.origin: d for x, d in found.items() if isinstance(x.origin, Weight)}
+    for x in found:
+        if isinstance(x.origin, Weight) and x.origin.leaf is not x:
+            raise DerivativeError(
+                "E703",
+                f"{x.origin.name} was changed between the forward and the backward pass",
+                position=user_position(),
+                remedy="run the network again, or change weights after its backward pass",
+            )
+    for weight, own in weights.items():
+        weight.delta = own if weight.delta is None else weight.delta + own
+    return float(loss.numpy()) if not loss.shape else float("nan")
+
+
+def value_and_grad(f: Callable[..., Any], wrt: int | Sequence[int] = 0) -> Callable[..., Any]:
+    """Value and gradient of a function of lazy arrays, with any Python control flow: `(value, gradient)`."""
+    several = not isinstance(wrt, int)
+    positions = tuple(wrt) if isinstance(wrt, Sequence) else (wrt,)
+
+    def call(*args: Any, **keywords: Any) -> Any:
+        given = list(args)
+        variables = []
+        for k in positions:
+            x = as_operand(given[k])
+            given[k] = leaf(x.numpy(), tracked=True)
+            variables.append(given[k])
+        loss = _scalar(f(*given, **keywords), f"grad({getattr(f, '__name__', 'f')}): the result")
+        found = deltas_of(loss, None, False)
+        made = [leaf(np.asarray(found[x])) if x in found else leaf(np.zeros(x.shape, x.type.numpy)) for x in variables]
+        return loss, tuple(made) if several else made[0]
+
+    return call
+
+
+def grad(f: Callable[..., Any], wrt: int | Sequence[int] = 0) -> Callable[..., Any]:
+    """The gradient of a function of lazy arrays whose result is one number, with any Python control flow.
+
+    Args:
+        f: the function.
+        wrt: the position of the argument to differentiate by, or several.
+    Returns:
+        A function of the same arguments that gives an array like the argument, or a tuple of these.
+
+    >>> from pullback import lazy
+    >>> def f(x):
+    ...     while x < 100.0:
+    ...         x = x * x
+    ...     return x
+    >>> float(lazy.grad(f)(3.0))  # x⁸ : 8 x⁷
+    17496.0
+    """
+    both = value_and_grad(f, wrt)
+    return lambda *args, **keywords: both(*args, **keywords)[1]

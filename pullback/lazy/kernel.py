@@ -1,0 +1,169 @@
+"""Kernels: programs that run at once, by the interpreter, and are compiled meanwhile.
+
+A kernel that was compiled before, by this process or another, is found on disk when it is first called. Any other is
+interpreted, and from its second call on stands in the queue of the thread that compiles.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from pullback.api import policy
+from pullback.errors import CompilerError
+from pullback.ir.dims import has_empty_extent
+from pullback.ir.interpret import interpret
+from pullback.ir.program import Program
+from pullback.lazy.stats import COUNTS
+from pullback.lazy.types import ArrayType
+
+__all__ = ["Kernel", "finish_compiling"]
+
+AT_ONCE: Final = 2e7  # operations of a kernel whose first interpreted call takes longer than compiling it
+
+
+class Kernel:
+    """A program as a function from a list of arrays to a tuple of arrays."""
+
+    __slots__ = ("_calls", "_captured", "_entry", "_inputs", "_outputs", "_program", "_state", "flat")
+
+    def __init__(self, program: Program, inputs: Sequence[ArrayType], outputs: Sequence[ArrayType]) -> None:
+        self._program = program
+        self._captured = list(program.notes.get("captured", ()))
+        self._inputs = tuple(inputs)
+        self._outputs = tuple(outputs)
+        self._entry: Callable[..., Any] | None = None
+        self._calls = 0
+        self._state = "new"  # then interpreted, queued, compiled, or refused
+        self.flat = [k for k, t in enumerate(outputs) if not t.shape]  # scalars of NumPy that are to be arrays
+
+    def __call__(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """The results for arrays of the inputs' types, contiguous in row-major order."""
+        COUNTS.kernels += 1
+        if self._entry is None:
+            found = self._without_entry(values)
+            if found is not None:
+                return found
+        assert self._entry is not None
+        results = self._entry(*values)
+        if results is NotImplemented:
+            results = self._entry(*(np.require(v, None, ["C", "A"]) for v in values))
+            assert results is not NotImplemented, self._program.name
+        if self.flat:
+            results = [np.asarray(r) for r in results]
+        return tuple(results)
+
+    def _without_entry(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
+        """The results by the interpreter; None where there is compiled code now."""
+        self._calls += 1
+        if self._state == "new":
+            self._state = "interpreted"
+            if policy.backend() != "c" or has_empty_extent(self._program, {}):
+                self._state = "refused"
+            elif self._is_on_disk():
+                self.compile()
+        elif self._state == "interpreted" and self._calls > 1:
+            self._state = "queued"
+            _COMPILER.put(self)
+        if self._entry is not None:
+            return None
+        COUNTS.interpreted += 1
+        given = [part for v, t in zip(values, self._inputs) for part in _parts(v, t)]
+        found = interpret(self._program, [*given, *self._captured])
+        return tuple(_joined(found, self._outputs))
+
+    def _is_on_disk(self) -> bool:
+        from pullback.runtime.record import find_record, record_key
+
+        return find_record(record_key(self._program, {})) is not None
+
+    def compile(self) -> None:
+        """Compile it, or find its code on disk."""
+        from pullback.runtime.executor import compile_program
+
+        if self._state in ("compiled", "refused"):
+            return
+        try:
+            made = compile_program(self._program, {}, policy.thread_count(None))
+        except CompilerError as error:
+            policy.warn_without_compiler(error.what)
+            self._state = "refused"
+            return
+        complex_inputs = any(t.form for t in self._inputs)
+        given = tuple(t.form for t in self._inputs) if complex_inputs else None
+        form = tuple(t.form for t in self._outputs)
+        entry = made.entry(form, (), self._captured, given=given)
+        self._entry = entry or self._slow_entry(made)
+        self._state = "compiled"
+        COUNTS.compiled += 1
+
+    def _slow_entry(self, executable: Any) -> Callable[..., Any]:
+        def call(*values: Any) -> tuple[Any, ...]:
+            given = [np.ascontiguousarray(p) for v, t in zip(values, self._inputs) for p in _parts(v, t)]
+            return tuple(_joined(executable.run([*given, *self._captured]), self._outputs))
+
+        return call
+
+
+def _parts(value: Any, type: ArrayType) -> tuple[Any, ...]:
+    return (np.array(value.real), np.array(value.imag)) if type.form else (value,)
+
+
+def _joined(found: Sequence[Any], types: Sequence[ArrayType]) -> list[Any]:
+    rest = iter(found)
+    made = []
+    for t in types:
+        value = next(rest)
+        if t.form:
+            whole = np.empty(t.shape, t.numpy)
+            whole.real, whole.imag = value, next(rest)
+            value = whole
+        made.append(value)
+    return made
+
+
+class _Compiler:
+    """The thread that compiles, started when there is something to do."""
+
+    def __init__(self) -> None:
+        self._queue: queue.Queue[Kernel] = queue.Queue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def put(self, kernel: Kernel) -> None:
+        """Compile this one, after those that were put before it."""
+        self._queue.put(kernel)
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._work, name="pullback lazy compiler", daemon=True)
+                self._thread.start()
+
+    def wait(self) -> None:
+        """Until nothing is left to compile."""
+        self._queue.join()
+
+    def _work(self) -> None:
+        while True:
+            kernel = self._queue.get()
+            try:
+                kernel.compile()
+            except Exception as error:  # the interpreter goes on with it
+                policy.warn_without_compiler(f"a piece of a lazy program was not compiled: {error}")
+            finally:
+                self._queue.task_done()
+
+
+_COMPILER: Final = _Compiler()
+
+
+def finish_compiling() -> None:
+    """Wait until all kernels that were asked for are compiled; for measurements.
+
+    >>> from pullback import lazy
+    >>> lazy.finish_compiling()
+    """
+    _COMPILER.wait()

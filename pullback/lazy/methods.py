@@ -1,0 +1,143 @@
+"""The operators and methods of lazy arrays: those of traced arrays, each as an operation.
+
+A node of an operation that was built before for operands of these types costs a look in a dictionary.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from pullback.lang import array as traced
+from pullback.lang import elsewhere
+from pullback.lang.complex_array import ComplexArray
+from pullback.lazy.array import Array
+from pullback.lazy.operation import Operation, apply
+
+__all__ = ["installed"]
+
+_BINARY: Final = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift",
+                  "rshift")  # fmt: skip
+_COMPARISONS: Final = ("lt", "le", "gt", "ge", "eq", "ne")
+_UNARY: Final = ("neg", "pos", "abs", "invert")
+_PROPERTIES: Final = ("T", "mT", "real", "imag")
+_OWN: Final = frozenset({"to_device", "shape", "dtype", "ndim", "size", "device"})  # what is known without running
+
+
+def binary(operation: Operation) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    """The method of an operator, and the one of its reflection."""
+    known: dict[Any, Any] = {}
+
+    def method(self: Array, other: Any) -> Any:
+        if other.__class__ is Array:
+            application = known.get((self.type, other.type))
+            if application is not None:
+                return Array(application, (self, other), self.tracked or other.tracked)
+        elif other.__class__ is float and other:
+            application = known.get((self.type, other))
+            if application is not None:
+                return Array(application, (self,), self.tracked)
+        return slow(self, other)
+
+    def slow(self: Array, other: Any) -> Any:
+        if not _is_operand(other):
+            return NotImplemented
+        node = apply(operation, (self, other), {})
+        if node.application.floating:
+            if len(node.operands) == 2:
+                known[node.operands[0].type, node.operands[1].type] = node.application
+            elif other.__class__ is float and other and other == other:
+                known[self.type, other] = node.application
+        return node
+
+    def reflected(self: Array, other: Any) -> Any:
+        if other.__class__ is float and other:
+            application = backward.get((self.type, other))
+            if application is not None:
+                return Array(application, (self,), self.tracked)
+        if not _is_operand(other):
+            return NotImplemented
+        node = apply(operation, (other, self), {})
+        if other.__class__ is float and other and other == other and node.application.floating:
+            backward[self.type, other] = node.application
+        return node
+
+    backward: dict[Any, Any] = {}
+    return method, reflected
+
+
+def _is_operand(x: Any) -> bool:
+    return isinstance(x, Array | bool | int | float | complex | np.ndarray | np.generic)
+
+
+def unary(operation: Operation) -> Callable[[Any], Any]:
+    """A method without arguments."""
+    known: dict[Any, Any] = {}
+
+    def method(self: Array) -> Any:
+        application = known.get(self.type)
+        if application is not None:
+            return Array(application, (self,), self.tracked)
+        node = apply(operation, (self,), {})
+        if node.__class__ is Array and node.application.floating:
+            known[self.type] = node.application
+        return node
+
+    return method
+
+
+def general(operation: Operation) -> Callable[..., Any]:
+    """A method with any arguments."""
+
+    def method(self: Array, *args: Any, **keywords: Any) -> Any:
+        return apply(operation, (self, *args), keywords)
+
+    return method
+
+
+def _calls(name: str) -> Callable[..., Any]:
+    return lambda x, *args, **keywords: getattr(x, name)(*args, **keywords)
+
+
+def installed() -> dict[str, Any]:
+    """Put them on the class; what has been put, by name."""
+    made: dict[str, Any] = {}
+    for name in _BINARY:
+        function = getattr(operator, f"__{name}__")
+        made[f"__{name}__"], made[f"__r{name}__"] = binary(Operation(f"operator.{name}", function))
+    for name in _COMPARISONS:
+        made[f"__{name}__"] = binary(Operation(f"operator.{name}", getattr(operator, f"__{name}__")))[0]
+    for name in _UNARY:
+        made[f"__{name}__"] = unary(Operation(f"operator.{name}", getattr(operator, f"__{name}__")))
+    for name in _PROPERTIES:
+        made[name] = property(unary(Operation(f"array.{name}", operator.attrgetter(name))))
+    made["__getitem__"] = general(Operation("operator.getitem", operator.getitem))
+    for name in ("__divmod__", "__rdivmod__", "__round__"):
+        made[name] = general(Operation(f"array.{name}", _calls(name)))
+    for kind in (traced.Array, ComplexArray):
+        for name, value in vars(kind).items():
+            if callable(value) and not name.startswith("_") and name not in (*_OWN, "real", "imag"):
+                made.setdefault(name, general(Operation(f"array.{name}", _calls(name))))
+    for name, method in made.items():
+        if callable(method):
+            method.__name__ = name
+            method.__doc__ = getattr(getattr(traced.Array, name, None), "__doc__", None)
+        setattr(Array, name, method)
+    return made
+
+
+def _ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
+    """A function of NumPy on lazy arrays is that of this namespace."""
+    from pullback import lazy
+
+    name = "bitwise_invert" if ufunc.__name__ == "invert" else ufunc.__name__
+    found = elsewhere.counterpart(name) if method == "__call__" and "out" not in keywords else None
+    if found is None:
+        return NotImplemented
+    return getattr(lazy, found.__name__)(*inputs, **keywords)
+
+
+Array.__array_ufunc__ = _ufunc  # type: ignore[attr-defined]

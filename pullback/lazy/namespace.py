@@ -1,0 +1,180 @@
+"""The functions of the namespace: those of `pullback`, found there by name, as operations on lazy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+from pullback.lang.complex_array import complex_type
+from pullback.lang.dtypes import API_VERSION
+from pullback.lazy.array import Array, leaf
+from pullback.lazy.operation import Operation, apply
+from pullback.names import found, public
+
+__all__ = ["asarray", "from_dlpack", "function_named", "names"]
+
+INSPECTING: Final = frozenset({"can_cast", "finfo", "iinfo", "isdtype", "result_type", "broadcast_shapes"})
+MODULES: Final = frozenset({"linalg", "fft", "special", "random", "verbs"})
+# what takes functions of traced arrays: lazy arrays have Python for that
+_TRACED: Final = """
+    all_over any_over argmax_over argmin_over build checkpoint cond custom_derivative debug exact fold
+    forward_backward function graph hessian hvp in_range jacfwd jacobian jacrev jvp max_over min_over minimise
+    odeint prod_over root root_scalar scan search_over stop_gradient sum_over threads tree_dot tree_map vjp vmap
+    while_loop Function Size Static distributions ravel
+"""
+TRACED: Final = frozenset(_TRACED.split())
+
+
+def names() -> list[str]:
+    """The public names."""
+    return [n for n in public() if n not in TRACED]
+
+
+def function_named(name: str) -> Any:
+    """What a name of the namespace stands for."""
+    if name == "__array_api_version__":
+        return API_VERSION
+    if name == "__array_namespace_info__":
+        return found(name)
+    if name.startswith("_") or name in TRACED:
+        raise AttributeError(name)
+    return _lazy(f"pb.{name}", found(name))
+
+
+def _lazy(name: str, value: Any) -> Any:
+    """A value of `pullback` as this namespace has it."""
+    short = name.rpartition(".")[2]
+    if isinstance(value, ModuleType):
+        return _Module(name, value) if short in MODULES else value
+    if short in INSPECTING:
+        return _inspecting(value)
+    if not callable(value) or isinstance(value, type) or hasattr(value, "numpy"):
+        return value
+    return _function(Operation(name, value), value)
+
+
+def _function(operation: Operation, traced: Callable[..., Any]) -> Callable[..., Any]:
+    known: dict[Any, Any] = {}
+
+    def function(*args: Any, **keywords: Any) -> Any:
+        if not keywords:
+            count = len(args)
+            if count == 1 and args[0].__class__ is Array:
+                x = args[0]
+                application = known.get(x.type)
+                if application is not None:
+                    return Array(application, args, x.tracked)
+            elif count == 2 and args[0].__class__ is Array and args[1].__class__ is Array:
+                x, y = args
+                application = known.get((x.type, y.type))
+                if application is not None:
+                    return Array(application, args, x.tracked or y.tracked)
+        node = apply(operation, args, keywords)
+        if not keywords and node.__class__ is Array and node.application.floating:
+            if len(args) == 1 and args[0].__class__ is Array:
+                known[args[0].type] = node.application
+            elif len(args) == 2 and args[0].__class__ is Array and args[1].__class__ is Array:
+                known[args[0].type, args[1].type] = node.application
+        return node
+
+    function.__name__ = function.__qualname__ = operation.name.rpartition(".")[2]
+    function.__doc__ = traced.__doc__
+    return function
+
+
+def _inspecting(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of element types and shapes, which lazy arrays tell at once."""
+
+    def inspect(*args: Any, **keywords: Any) -> Any:
+        return function(*(x.dtype if isinstance(x, Array) else x for x in args), **keywords)
+
+    inspect.__name__ = function.__name__
+    inspect.__doc__ = function.__doc__
+    return inspect
+
+
+class _Module:
+    """A module of `pullback` as part of the namespace."""
+
+    def __init__(self, name: str, module: ModuleType) -> None:
+        self.__name__ = name
+        self.__doc__ = module.__doc__
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        made = _lazy(f"{self.__name__}.{name}", getattr(self._module, name))
+        setattr(self, name, made)
+        return made
+
+    def __dir__(self) -> list[str]:
+        return [n for n in dir(self._module) if not n.startswith("_")]
+
+
+def numpy_type(dtype: Any) -> np.dtype[Any]:
+    """The NumPy dtype of an element type of the language."""
+    own = complex_type(dtype)
+    if own is not None:
+        return own.numpy
+    from pullback.lang.elementwise import dtype_from
+
+    return dtype_from(dtype).numpy
+
+
+def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Array:
+    """A lazy array of what holds elements: a NumPy array, a number, nested lists, whatever has DLPack or buffers.
+
+    Args:
+        obj: what holds the elements. Of a NumPy array in row-major order the memory is shared, unless `copy` is True:
+            it must not be changed while lazy arrays are built from it.
+        dtype: the element type; by default that of `obj`.
+        device: "cpu".
+        copy: True copies always, False never.
+    Raises:
+        ValueError: `copy` is False, and it cannot be had without one.
+
+    >>> from pullback import lazy
+    >>> lazy.asarray([[1, 2], [3, 4]]).dtype
+    i64
+    """
+    from pullback.lang.devices import check_device
+
+    check_device("asarray", device)
+    if isinstance(obj, Array):
+        if dtype is None or numpy_type(dtype) == obj.type.numpy:
+            return leaf(np.array(obj.numpy())) if copy else obj.leaf
+        if copy is False:
+            raise ValueError("asarray: another element type needs a copy, and copy=False")
+        made: Array = obj.astype(dtype)
+        return made
+    wanted = None if dtype is None else numpy_type(dtype)
+    if isinstance(obj, list | tuple):
+        obj = _nested(obj)
+    found = np.asarray(obj) if hasattr(obj, "__array__") or not hasattr(obj, "__dlpack__") else np.from_dlpack(obj)
+    array = found if wanted is None else found.astype(wanted, copy=False)
+    if copy is False and (array is not obj or not array.flags.c_contiguous):
+        raise ValueError("asarray: it cannot be had without a copy, and copy=False")
+    return leaf(np.array(array, order="C") if copy else array)
+
+
+def _nested(x: Any) -> Any:
+    if isinstance(x, list | tuple):
+        return [_nested(y) for y in x]
+    return x.numpy() if isinstance(x, Array) else x
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+    """A lazy array of an array of another library, in the same memory where that is row-major.
+
+    >>> import numpy as np
+    >>> from pullback import lazy
+    >>> lazy.from_dlpack(np.array([1.0, 2.0])).tolist()
+    [1.0, 2.0]
+    """
+    if isinstance(x, Array):
+        return asarray(x, copy=copy)
+    return asarray(np.from_dlpack(x), device=device, copy=True if copy else None)

@@ -1,0 +1,310 @@
+"""Operations on lazy arrays: a function of the language, applied to arrays of known types with fixed arguments.
+
+    apply(Operation("pb.sum", pullback.sum), (x,), {"axis": 0})
+
+What an operation gives is found by tracing it once for the types of its operands; so errors of shapes and types are
+those of traced arrays, and appear where the node is built. The `Application` that this makes is remembered: a node that
+was built before costs a look in a dictionary.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+from weakref import ref
+
+import numpy as np
+
+from pullback.api.traced import run
+from pullback.errors import TraceError
+from pullback.ir.expr import Reduce
+from pullback.ir.intern import uncollected
+from pullback.ir.program import Build, Fold, Program, Statement, blocks_of, program_of
+from pullback.ir.traverse import walk
+from pullback.ir.types import f32
+from pullback.lang import tree
+from pullback.lang.complex_array import complex64, complex128
+from pullback.lang.trace import Tracer, default_float, tracing
+from pullback.lang.tree import LEAF, Structure
+from pullback.lazy.array import Array, leaf
+from pullback.lazy.types import ArrayType, array_type
+from pullback.source import user_position
+
+__all__ = ["Application", "Operation", "apply", "traced_program"]
+
+_COUNT: Final = itertools.count()
+_STATIC: Final = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
+
+
+class Operation:
+    """A function of traced arrays under a name that is the same in every process.
+
+    Attributes:
+        name: what structures call it.   run: the function.
+        known: its applications, by what their arguments are besides values.
+    """
+
+    __slots__ = ("known", "name", "run")
+
+    def __init__(self, name: str, run: Callable[..., Any]) -> None:
+        self.name = name
+        self.run = run
+        self.known: dict[Any, Application] = {}
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Application:
+    """An operation for operands of some types, with all its other arguments fixed.
+
+    Attributes:
+        number: which it is in this process.   text: what it is, the same in every process.
+        operands: the types of the operands.   results: those of the results.   structure: how results are put together.
+        type: the type of the result where it is one array.
+        floating: whether derivatives pass through it.
+        work: about how many operations it takes.
+        plain: whether its program reads nothing but its operands.
+        item: which result of its one operand it takes; -1 for operations.
+    """
+
+    __slots__ = ("floating", "item", "number", "operands", "plain", "results", "rule", "structure", "text", "type",
+                 "work")  # fmt: skip
+    foreign = False  # whether it runs Python (`lazy.foreign`)
+
+    def __init__(
+        self,
+        text: str,
+        rule: Callable[..., Any] | None,
+        operands: tuple[ArrayType, ...],
+        results: tuple[ArrayType, ...],
+        structure: Structure,
+        work: float = 0.0,
+        plain: bool = True,
+        item: int = -1,
+    ) -> None:
+        self.number = next(_COUNT)
+        self.text = text
+        self.rule = rule
+        self.operands = operands
+        self.results = results
+        self.structure = structure
+        self.type = results[0] if structure is LEAF or structure == LEAF else None
+        self.floating = any(t.floating for t in results)
+        self.work = work
+        self.plain = plain
+        self.item = item
+
+    def run(self, handles: Sequence[Any]) -> Any:
+        """The traced results for traced operands: one, or a list of them."""
+        assert self.rule is not None
+        found = self.rule(handles)
+        return found if self.type is not None else leaves_of(found)[0]
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def leaves_of(x: Any) -> tuple[list[Any], Structure]:
+    """The arrays in a tree, complex ones whole, and its structure."""
+    leaves: list[Any] = []
+
+    def visit(x: Any) -> Structure:
+        node = tree.open_node(x)
+        if node is None or node[0].kind == "complex":
+            leaves.append(x)
+            return LEAF
+        structure, children = node
+        if structure.kind == "none":
+            return structure
+        return Structure(structure.kind, structure.type, structure.keys, tuple(map(visit, children)))
+
+    return leaves, visit(x)
+
+
+def traced_program(
+    name: str, operands: Sequence[ArrayType], body: Callable[[list[Any]], Any]
+) -> tuple[Program, tuple[ArrayType, ...], Structure]:
+    """The program of a function of traced arrays of these types, and the types and structure of what it gives."""
+    floats = [t.part for t in operands]
+    tracer = Tracer(name, default_float(floats))
+    found: list[Structure] = []
+    with uncollected(), tracing(tracer):
+        handles = [t.enter(tracer, f"x{k}") for k, t in enumerate(operands)]
+
+        def whole() -> Any:
+            leaves, structure = leaves_of(body(handles))
+            found.append(structure)
+            return leaves
+
+        known, structure = run(tracer, whole, "", {}, None, lambda _: None)
+        program = program_of(known)
+    refs = iter(program.outputs)
+    return program, tuple(_type(child, refs) for child in structure.children), found[0]
+
+
+def _type(structure: Structure, refs: Any) -> ArrayType:
+    first = next(refs)
+    shape = tuple(int(e.constant) for e in first.shape if e.constant is not None)
+    if structure.kind != "complex":
+        return array_type(first.storage, shape)
+    next(refs)
+    return array_type(complex64 if first.dtype is f32 else complex128, shape)
+
+
+# Binding ------------------------------------------------------------------------------------------------------------
+
+
+class _Operand:
+    """The place of an operand among the arguments of a call."""
+
+    __slots__ = ("position",)
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+
+
+class _Binding:
+    """The arguments of a call: its operands, what stays of the others, and both as a key."""
+
+    def __init__(self) -> None:
+        self.operands: list[Array] = []
+
+    def take(self, x: Any) -> tuple[Any, Any]:
+        """An argument with places for operands, and its key."""
+        kind = x.__class__
+        if kind is Array:
+            return self.operand(x)
+        if kind is float:
+            return x, ("f", x.hex())
+        if kind in _STATIC:
+            return x, (kind.__name__, x)
+        if kind is tuple or kind is list:
+            parts = [self.take(y) for y in x]
+            return kind(p[0] for p in parts), (kind.__name__, *(p[1] for p in parts))
+        if kind is slice:
+            parts = [self.take(y) for y in (x.start, x.stop, x.step)]
+            return slice(*(p[0] for p in parts)), ("slice", *(p[1] for p in parts))
+        if kind is dict:
+            taken = {k: self.take(v) for k, v in x.items()}
+            return {k: v[0] for k, v in taken.items()}, ("dict", *((k, v[1]) for k, v in taken.items()))
+        if isinstance(x, Array | np.ndarray | np.generic):
+            return self.operand(as_operand(x))
+        if isinstance(x, tuple | list):  # a named tuple, or a list of another kind
+            parts = [self.take(y) for y in x]
+            return tuple(p[0] for p in parts), ("tuple", *(p[1] for p in parts))
+        if isinstance(x, np.dtype | type) or type(x).__module__.startswith("pullback."):
+            return x, ("static", x)
+        raise TraceError(
+            "E701",
+            f"{type(x).__name__} is no argument of an operation on lazy arrays",
+            position=user_position(),
+            remedy="`lazy.asarray` makes a lazy array; `lazy.lift` makes an operation of a traced function",
+        )
+
+    def operand(self, x: Array) -> tuple[Any, Any]:
+        self.operands.append(x)
+        return _Operand(len(self.operands) - 1), x.type
+
+
+def _filled(x: Any, handles: Sequence[Any]) -> Any:
+    """The argument with traced operands in their places."""
+    kind = x.__class__
+    if kind is _Operand:
+        return handles[x.position]
+    if kind is tuple or kind is list:
+        return kind(_filled(y, handles) for y in x)
+    if kind is slice:
+        return slice(_filled(x.start, handles), _filled(x.stop, handles), _filled(x.step, handles))
+    if kind is dict:
+        return {k: _filled(v, handles) for k, v in x.items()}
+    return x
+
+
+def apply(operation: Operation, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """The node, or tree of nodes, for an operation on lazy arrays, NumPy arrays, numbers and other fixed arguments.
+
+    Raises:
+        ShapeError, DTypeError, TraceError: what traced arrays raise, with the user's line, when the node is built.
+    """
+    binding = _Binding()
+    form, key = binding.take((args, keywords))
+    application = operation.known.get(key)
+    if application is None:
+        types = tuple(x.type for x in binding.operands)
+        application = operation.known[key] = _applied(operation, form, types, _text(key))
+    return build(application, tuple(binding.operands))
+
+
+def _text(key: Any) -> str:
+    """A key as text, the same in every process."""
+    return f"({' '.join(map(_text, key))})" if isinstance(key, tuple) else repr(key)
+
+
+def _applied(operation: Operation, form: Any, types: tuple[ArrayType, ...], text: str) -> Application:
+    function = operation.run
+
+    def rule(handles: Sequence[Any]) -> Any:
+        args, keywords = _filled(form, handles)
+        return function(*args, **keywords)
+
+    program, results, structure = traced_program(operation.name.rpartition(".")[2], types, rule)
+    return Application(f"{operation.name}{text}", rule, types, results, structure, _work(program),
+                       not program.notes.get("captured"))  # fmt: skip
+
+
+def _work(program: Program) -> float:
+    """About how many operations a program takes."""
+    return sum(_statement_work(s) for s in program.body.statements)
+
+
+def _statement_work(s: Statement) -> float:
+    inner = sum(_statement_work(t) for b in blocks_of(s) for t in b.statements)
+    if isinstance(s, Fold):
+        return inner * _extent((s.var,))
+    if isinstance(s, Build):
+        sums = (_extent(e.vars) for v in s.values for e in walk(v) if isinstance(e, Reduce))
+        return _extent(s.vars) * (len(s.values) + sum(sums))
+    return inner + sum(_extent(r.shape) for r in s.outs)
+
+
+def _extent(of: Sequence[Any]) -> float:
+    total = 1.0
+    for e in of:
+        total *= getattr(e, "extent", e).constant or 1
+    return total
+
+
+def build(application: Application, operands: tuple[Array, ...]) -> Any:
+    """The node of an application, or the tree of its items."""
+    tracked = False
+    if application.floating:
+        for x in operands:
+            if x.tracked:
+                tracked = True
+                break
+    node = Array(application, operands, tracked)
+    if application.type is not None:
+        return node
+    items = [Array(_item(t, k), (node,), tracked and t.floating) for k, t in enumerate(application.results)]
+    node.origin = tuple(map(ref, items))
+    return tree.unflatten(application.structure, items)
+
+
+_ITEMS: Final[dict[tuple[ArrayType, int], Application]] = {}
+
+
+def _item(type: ArrayType, k: int) -> Application:
+    """Result k of an operation with several."""
+    found = _ITEMS.get((type, k))
+    return found or _ITEMS.setdefault((type, k), Application(f"item {k}", None, (), (type,), LEAF, item=k))
+
+
+def as_operand(x: Any) -> Array:
+    """A lazy array of what stands for one.
+
+    Raises:
+        DTypeError: [E122] NumPy elements that the language does not have.
+    """
+    return x.leaf if isinstance(x, Array) else leaf(np.asarray(x))

@@ -1,0 +1,231 @@
+"""Straight pieces: what is wanted at once, as a function of the values below it.
+
+A piece is known by its structure: which applications, on which of its leaves and steps, and which steps are wanted. Its
+kernels, forward and backward, are programs of the language, made when they are first needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pullback.api.direction import substituted
+from pullback.ir import expr
+from pullback.ir.expr import Ref, Scalar, Zero
+from pullback.ir.intern import uncollected
+from pullback.ir.program import Block, Build, Program
+from pullback.lazy.kernel import Kernel
+from pullback.lazy.operation import Application, traced_program
+from pullback.lazy.stats import COUNTS
+from pullback.lazy.types import ArrayType
+
+if TYPE_CHECKING:
+    from pullback.lazy.array import Array
+
+__all__ = ["Backward", "Piece", "piece_of"]
+
+_KNOWN: Final[dict[tuple[int, ...], Piece]] = {}
+K = TypeVar("K")
+Step = tuple[Application, tuple[int, ...]]  # operands: a step's place, or -1 - k for leaf k
+
+
+class Backward:
+    """A kernel that gives deltas.
+
+    Attributes:
+        kernel: it.   places: for each of its results which leaf of the piece it is the delta of; others are zero.
+    """
+
+    __slots__ = ("kernel", "places")
+
+    def __init__(self, kernel: Kernel | None, places: tuple[int, ...]) -> None:
+        self.kernel = kernel
+        self.places = places
+
+
+class Piece:
+    """A straight piece of a lazy program.
+
+    Attributes:
+        steps: what it does, in order.   leaves: the types of what it reads.   wanted: the steps it gives.
+        types: the types of what it gives.
+    """
+
+    __slots__ = ("_kernels", "_program", "_split", "leaves", "steps", "types", "wanted")
+
+    def __init__(self, steps: tuple[Step, ...], leaves: tuple[ArrayType, ...], wanted: tuple[int, ...]) -> None:
+        self.steps = steps
+        self.leaves = leaves
+        self.wanted = wanted
+        self.types = tuple(self._type(k) for k in wanted)
+        self._program: Program | None = None
+        self._kernels: dict[Any, Any] = {}
+        self._split: dict[tuple[int, ...], Any] = {}
+
+    def _type(self, k: int) -> ArrayType:
+        found = self.steps[k][0].type
+        assert found is not None
+        return found
+
+    def run(self, handles: Sequence[Any]) -> list[Any]:
+        """The traced results for traced leaves."""
+        made: list[Any] = []
+        for application, operands in self.steps:
+            given = [made[p] if p >= 0 else handles[-1 - p] for p in operands]
+            made.append(given[0][application.item] if application.item >= 0 else application.run(given))
+        return [made[k] for k in self.wanted]
+
+    @property
+    def program(self) -> Program:
+        """Its program."""
+        if self._program is None:
+            self._program, _, _ = traced_program("piece", self.leaves, self.run)
+        return self._program
+
+    # Kernels --------------------------------------------------------------------------------------------------------
+
+    def _once(self, key: Any, make: Callable[[], K]) -> K:
+        found: K | None = self._kernels.get(key)
+        if found is None:
+            with uncollected():
+                found = self._kernels[key] = make()
+        return found
+
+    def value(self) -> Kernel:
+        """What it gives, for its leaves."""
+        return self._once("value", lambda: Kernel(self.program, self.leaves, self.types))
+
+    def forward(self, wrt: tuple[int, ...]) -> Kernel:
+        """What it gives, then the residuals of the backward pass."""
+
+        def make() -> Kernel:
+            parts = self._parts(wrt)
+            return Kernel(parts.forward, self.leaves, (*self.types, *_types(parts.residuals)))
+
+        return self._once(("forward", wrt), make)
+
+    def backward(self, wrt: tuple[int, ...], given: tuple[int, ...]) -> Backward:
+        """The deltas of the leaves `wrt` for residuals, deltas of the results `given`, and the leaves."""
+
+        def make() -> Backward:
+            parts = self._parts(wrt)
+            program = self._seeded(parts.backward, len(parts.residuals), given, None)
+            types = (*_types(parts.residuals), *(self.types[k] for k in given), *self.leaves)
+            return self._deltas(program, types, wrt, 0)
+
+        key = ("backward", wrt, given)
+        return self._once(key, make)
+
+    def both(self, wrt: tuple[int, ...], seeded: int) -> Backward:
+        """What it gives, then the deltas of the leaves `wrt` for a delta of one of result `seeded`."""
+
+        def make() -> Backward:
+            program = self._seeded(self._vjp(wrt), len(self.program.inputs), (), seeded)
+            return self._deltas(program, self.leaves, wrt, len(self.types))
+
+        key = ("both", wrt, seeded)
+        return self._once(key, make)
+
+    def again(self, wrt: tuple[int, ...], given: tuple[int, ...]) -> Backward:
+        """The deltas of the leaves `wrt` for the leaves and deltas of the results `given`: nothing was kept."""
+
+        def make() -> Backward:
+            program = self._seeded(self._vjp(wrt), len(self.program.inputs), given, None)
+            parts = sum(2 if t.form else 1 for t in self.types)
+            body = replace(program.body, results=program.body.results[parts:])
+            program = replace(program, body=body, output_names=())
+            return self._deltas(program, (*self.leaves, *(self.types[k] for k in given)), wrt, 0)
+
+        key = ("again", wrt, given)
+        return self._once(key, make)
+
+    # Programs -------------------------------------------------------------------------------------------------------
+
+    def _positions(self, wrt: tuple[int, ...]) -> list[int]:
+        """The program's inputs for some leaves."""
+        starts, at = [], 0
+        for t in self.leaves:
+            starts.append(range(at, at + (2 if t.form else 1)))
+            at += 2 if t.form else 1
+        return [p for k in wrt for p in starts[k]]
+
+    def _parts(self, wrt: tuple[int, ...]) -> Any:
+        from pullback.ad.split import split
+
+        found = self._split.get(wrt)
+        if found is None:
+            with uncollected():
+                found = self._split[wrt] = split(self.program, self._positions(wrt), self.program.inputs)
+        return found
+
+    def _vjp(self, wrt: tuple[int, ...]) -> Program:
+        from pullback.ad.reverse import vjp
+
+        return vjp(self.program, self._positions(wrt))
+
+    def _seeded(self, program: Program, first: int, given: tuple[int, ...], one: int | None) -> Program:
+        """A derivative with constants for the deltas that are not given: one for result `one`, else zero."""
+        seeds = []  # for each floating array of the results its result
+        for k, t in enumerate(self.types):
+            seeds += [k] * (2 if t.form else 1) if t.floating else []
+        refs = program.inputs[first : first + len(seeds)]
+        constants: dict[Ref, Scalar] = {
+            r: expr.const(1.0, r.dtype) if k == one else expr.zero(r.dtype)
+            for r, k in zip(refs, seeds, strict=True)
+            if k not in given
+        }
+        statements, results = substituted(program, {}, constants)
+        inputs = tuple(r for r in program.inputs if r not in constants)
+        return replace(program, inputs=inputs, body=Block(statements, results))
+
+    def _deltas(self, program: Program, types: Sequence[ArrayType], wrt: tuple[int, ...], before: int) -> Backward:
+        """The kernel of a derivative without the deltas that are always zero; `before` results come first."""
+        from pullback.rewrite.copies import tidy
+
+        start = sum(2 if t.form else 1 for t in self.types) if before else 0
+        program = tidy(program)
+        zeros = {
+            r
+            for s in program.body.statements
+            if isinstance(s, Build)
+            for r, v in zip(s.outs, s.values)
+            if isinstance(v, Zero)
+        }
+        results, places = list(program.body.results[:start]), []
+        at = start
+        for k in wrt:
+            count = 2 if self.leaves[k].form else 1
+            own = program.body.results[at : at + count]
+            at += count
+            if not zeros.issuperset(own):
+                results += own
+                places.append(k)
+        if not results:
+            return Backward(None, ())
+        body = replace(program.body, results=tuple(results))
+        program = replace(
+            program, name="backward", body=body, output_names=tuple(f"out{k}" for k in range(len(results)))
+        )
+        outputs = (*(self.types if before else ()), *(self.leaves[k] for k in places))
+        return Backward(Kernel(program, types, outputs), tuple(places))
+
+
+def _types(refs: Sequence[Ref]) -> tuple[ArrayType, ...]:
+    from pullback.lazy.types import array_type
+
+    return tuple(array_type(r.storage, tuple(int(e.constant or 0) for e in r.shape)) for r in refs)
+
+
+def piece_of(key: list[int], nodes: Sequence[Array], places: dict[Array, int], leaves: Sequence[Array],
+             wanted: Sequence[int]) -> Piece:  # fmt: skip
+    """The piece with this structure: a key that says all, and the nodes to make it from where it is new."""
+    own = tuple(key)
+    found = _KNOWN.get(own)
+    if found is None:
+        steps = tuple((n.application, tuple(places[x] for x in n.operands)) for n in nodes)
+        found = _KNOWN[own] = Piece(steps, tuple(x.type for x in leaves), tuple(wanted))
+        COUNTS.pieces += 1
+    else:
+        COUNTS.found += 1
+    return found

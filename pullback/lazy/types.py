@@ -1,0 +1,78 @@
+"""What is known of an array before its value is: element type and shape, one object for each pair."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from pullback.ir.index import as_index
+from pullback.ir.types import DType, dtype_of
+from pullback.lang.complex_array import ComplexArray, ComplexType, complex_type
+from pullback.lang.handle import from_ref
+from pullback.lang.trace import Tracer
+
+__all__ = ["ArrayType", "array_type", "type_of_value"]
+
+_KNOWN: Final[dict[Any, ArrayType]] = {}
+
+
+class ArrayType:
+    """An element type and a shape. Types are compared by identity: `array_type` gives the one there is.
+
+    Attributes:
+        dtype: the element type.   shape: the extents.   numpy: the NumPy dtype.
+        floating: whether its elements have derivatives.
+        form: 2 where programs take it as two arrays, real and imaginary part, else 0 (`lang.tree.form`).
+    """
+
+    __slots__ = ("dtype", "floating", "form", "numpy", "shape")
+
+    def __init__(self, dtype: DType | ComplexType, shape: tuple[int, ...]) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self.numpy: np.dtype[Any] = dtype.numpy
+        self.form = 2 if isinstance(dtype, ComplexType) else 0
+        self.floating = isinstance(dtype, ComplexType) or dtype.computed.is_floating
+
+    @property
+    def part(self) -> DType:
+        """The element type of the arrays that a program has for it."""
+        return self.dtype.part if isinstance(self.dtype, ComplexType) else self.dtype
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        total = 1
+        for n in self.shape:
+            total *= n
+        return total
+
+    def enter(self, tracer: Tracer, name: str) -> Any:
+        """A traced array of this type as a further input; without a name in messages."""
+        extents = [as_index(n) for n in self.shape]
+        made = []
+        for suffix in ("_re", "_im") if self.form else ("",):
+            made.append(from_ref(tracer.input(f"{name}{suffix}", self.part, extents)))
+            made[-1].name = None
+        return ComplexArray(*made) if self.form else made[0]
+
+    def __repr__(self) -> str:
+        return f"{self.dtype}{list(self.shape) if self.shape else ''}"
+
+
+def array_type(dtype: DType | ComplexType, shape: tuple[int, ...]) -> ArrayType:
+    """The type with this element type and shape."""
+    found = _KNOWN.get((dtype, shape))
+    return found or _KNOWN.setdefault((dtype, shape), ArrayType(dtype, shape))
+
+
+def type_of_value(value: np.ndarray[Any, Any]) -> ArrayType | None:
+    """The type of a NumPy array; None where the language has no such elements."""
+    found = _KNOWN.get((value.dtype, value.shape))
+    if found is None:
+        dtype = complex_type(value.dtype) if value.dtype.kind == "c" else dtype_of(value.dtype)
+        if dtype is None:
+            return None
+        found = _KNOWN[value.dtype, value.shape] = array_type(dtype, value.shape)
+    return found
