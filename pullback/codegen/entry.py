@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import inf
+from typing import Final
 
 from pullback.codegen import sizes
 from pullback.codegen.expressions import literal
@@ -12,10 +14,13 @@ from pullback.codegen.kernels import Unit
 from pullback.codegen.names import Names
 from pullback.codegen.statements import Writer
 from pullback.codegen.text import shape_text, thousands, wrap
+from pullback.ir.index import Index
 from pullback.loops import nodes
-from pullback.loops.nodes import Buffer, Call, For, Let, Loop, Parallel, Store
+from pullback.loops.nodes import Buffer, Call, Copy, Fill, For, If, Loop, Parallel, Procedure, Stmt
+from pullback.loops.work import cycles
 
 MOST_ARGUMENTS = 1024  # that foreign function interfaces pass
+LOST: Final = 1000  # as many cycles as all have, for one that may take ten times as long: a hundredth of the time
 
 
 def is_threaded(unit: Unit) -> bool:
@@ -125,13 +130,30 @@ def entry_comment(unit: Unit) -> str:
 
 
 def only_calls(unit: Unit) -> bool:
-    """Whether its statements do their work in functions: nothing is computed in a loop here."""
+    """Whether its statements do their work in functions, so that nothing is gained by optimising what calls them."""
     body = unit.function.body
-    here = [s for s in nodes.walk(body) if isinstance(s, Call) and unit.inlined(s.kernel)]
-    if any(isinstance(s, For | Loop) for call in here for s in nodes.walk(call.kernel.body)):
-        return False  # the only kernel is written out here
-    inside = (s for loop in nodes.walk(body) if isinstance(loop, For | Loop) for s in nodes.walk(loop.body))
-    return not any(
-        isinstance(s, Store | Let) or (isinstance(s, Call) and (unit.inlined(s.kernel) or unit.inline(s.kernel)))
-        for s in inside
-    )
+    return LOST * _written_out(unit, body) <= cycles(body, {})
+
+
+def _written_out(unit: Unit, body: Iterable[Stmt]) -> float:
+    """The cycles of what is computed in these statements themselves, not in functions that they call."""
+    total = 0.0
+    for s in body:
+        match s:
+            case For():
+                inside = _written_out(unit, s.body)
+                low, high = s.lower, s.upper
+                known = isinstance(low, Index) and isinstance(high, Index) and (high - low).constant
+                total += inside and (inside * known / s.step if known else inf)
+            case Loop():
+                total += _written_out(unit, s.body) and inf
+            case If():
+                total += _written_out(unit, (*s.then, *s.otherwise))
+            case Call():
+                total += cycles((s,), {}) if unit.inline(s.kernel) else 0.0
+                total += _written_out(unit, s.kernel.body) if unit.inlined(s.kernel) else 0.0
+            case Parallel() | Copy() | Fill() | Procedure():
+                pass
+            case _:
+                total += cycles((s,), {})
+    return total

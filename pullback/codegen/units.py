@@ -1,18 +1,19 @@
 """One C file as several that compile at the same time and are found again one by one.
 
 The first unit holds the function that is called; kernels stand in the others, visible there only inside the library.
-Kernels that use one another stay together. A kernel's unit follows from its name, which says what it is: where one
-layer of a network changes, one or two units change.
+A kernel that one other uses stays with that one; what several use is called across units, so that a handful of inner
+loops does not draw all that share them into one unit. A kernel's unit follows from its name, which says what it is:
+where one layer of a network changes, one or two units change.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 LEAST: Final = 32_000  # characters worth more than one process
-UNIT: Final = 24_000  # about 0.2 s of a compiler that takes 0.03 s to start
+UNIT: Final = 48_000  # about 0.3 s of a compiler that takes 0.03 s to start
 _STATIC: Final = re.compile(r"^static (inline )?", re.MULTILINE)
 HIDDEN: Final = '__attribute__((visibility("hidden"))) '
 
@@ -28,37 +29,45 @@ def split(kernels: Mapping[str, str], rest: str, preamble: Callable[[str], str])
     total = sum(map(len, kernels.values()))
     if total + len(rest) < LEAST:
         return (_unit([*kernels.values(), rest], preamble),)
-    called = set(_mentioned(rest, kernels))
+    uses = {n: _mentioned(text, kernels, n) for n, text in kernels.items()}
+    homes = _homes(uses, _mentioned(rest, kernels), kernels)
     count = 1
     while count * UNIT < total:
         count *= 2
     buckets: list[list[str]] = [[] for _ in range(count)]
-    near: list[str] = []  # what is inlined stands where it is called
-    for group in _groups(kernels):
-        if group[0] in called and len(group) == 1 and _is_inline(kernels[group[0]]):
-            near.append(group[0])
-            continue
-        shown = (_shown(kernels[n]) if n in called else kernels[n] for n in group)
-        buckets[int(group[-1][-4:], 16) % count] += shown
-    prototypes = "".join(_prototype(kernels[n]) for n in kernels if n in called and n not in near)
-    first = [prototypes, *(kernels[n] for n in near), rest]
-    return (_unit(first, preamble), *(_unit(b, preamble) for b in buckets if b))
+    for n, home in homes.items():
+        buckets[int(home[-4:], 16) % count].append(n)
+
+    def text_of(own: Sequence[str], after: str, used: Iterable[str]) -> str:
+        """Kernels and what comes after them, behind what they use: copies of what is inlined, and prototypes."""
+        used = set(used).union(*(uses[n] for n in own))
+        away = "".join(_prototype(kernels[n]) for n in kernels if n in used and n not in own and n in homes)
+        here = [n for n in kernels if n in own or (n in used and n not in homes)]
+        return _unit([away, *(_shown(kernels[n]) if homes.get(n) == n else kernels[n] for n in here), after], preamble)
+
+    first = text_of((), rest, _mentioned(rest, kernels))
+    return (first, *(text_of(b, "", ()) for b in buckets if b))
 
 
-def _mentioned(text: str, kernels: Mapping[str, str]) -> list[str]:
-    return [n for n in dict.fromkeys(re.findall(r"\b\w+_[0-9a-f]{12}\b", text)) if n in kernels]
+def _mentioned(text: str, kernels: Mapping[str, str], own: str = "") -> list[str]:
+    return [n for n in dict.fromkeys(re.findall(r"\b\w+_[0-9a-f]{12}\b", text)) if n in kernels and n != own]
 
 
-def _groups(kernels: Mapping[str, str]) -> list[list[str]]:
-    """Kernels that use one another, in order."""
-    group = {n: [n] for n in kernels}
-    for n, text in kernels.items():
-        for m in _mentioned(text, kernels):
-            if group[m] is not group[n]:
-                joined = [k for k in kernels if k in group[m] or k in group[n]]
-                group.update(dict.fromkeys(joined, joined))
-    seen: dict[int, list[str]] = {id(g): g for g in group.values()}
-    return sorted(seen.values(), key=lambda g: g[-1])
+def _homes(uses: Mapping[str, Sequence[str]], called: Sequence[str], kernels: Mapping[str, str]) -> dict[str, str]:
+    """For each kernel the one in whose unit it stands: itself where several use it, else the one that does.
+
+    What is inlined has none: there is a copy wherever it is used.
+    """
+    users: dict[str, list[str]] = {n: [] for n in kernels}
+    for n, used in uses.items():
+        for m in used:
+            users[m].append(n)
+    homes: dict[str, str] = {}
+    for n in reversed(list(kernels)):
+        if not _is_inline(kernels[n]):
+            alone = n in called or len(users[n]) != 1 or users[n][0] not in homes
+            homes[n] = n if alone else homes[users[n][0]]
+    return {n: homes[n] for n in kernels if n in homes}
 
 
 def _is_inline(kernel: str) -> bool:

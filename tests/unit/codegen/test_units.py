@@ -1,4 +1,4 @@
-"""A program in units is the same program; kernels that use one another stay together."""
+"""A program in units is the same program; a kernel stays with the only one that uses it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pullback.codegen.units import HIDDEN, split
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.runtime.compile import compiler_command
+from pullback.runtime.emit import lower_program, print_lowered
 from pullback.runtime.executor import compile_program
 
 KERNELS = {
@@ -42,11 +43,24 @@ def test_units_have_what_they_call(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_inline_kernels_stand_where_they_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(units, "LEAST", 0)
     monkeypatch.setattr(units, "UNIT", 50)
-    inline = {n: t.replace("static ", "static inline ") for n, t in KERNELS.items()}
-    first, together = split(inline, REST, lambda text: "")
     a, b, one = KERNELS
-    assert first == f"\n{HIDDEN}void {b}(float *x);\n\n{inline[one]}\n{REST}"
+    inline = {n: t if n == b else t.replace("static ", "static inline ") for n, t in KERNELS.items()}
+    first, together = split(inline, REST + a, lambda text: "")
+    assert first == f"\n{HIDDEN}void {b}(float *x);\n\n{inline[a]}\n{inline[one]}\n{REST}{a}"
     assert together == f"\n{inline[a]}\n{KERNELS[b].replace('static ', HIDDEN)}"  # with what it calls
+
+
+def test_what_several_kernels_use_joins_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(units, "LEAST", 0)
+    monkeypatch.setattr(units, "UNIT", 50)
+    a, _, one = KERNELS
+    shared = {**KERNELS, one: KERNELS[one].replace("return", f"{a}(x);\n    return")}
+    _, *others = split(shared, REST, lambda text: "")
+    declared = f"\n{HIDDEN}void {a}(float *restrict x);\n\n"
+    shown = {n: t.replace("static ", HIDDEN) for n, t in shared.items()}
+    both = "".join(sorted(others))
+    assert all(t in both for t in (shown[a], declared))
+    assert both.count(shown[a]) == 1
 
 
 def test_the_caller_of_a_kernel_compiled_apart_knows_nothing_of_that(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,3 +92,22 @@ def test_units_compute_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert all(re.search(r"^__attribute__", u, re.MULTILINE) for u in executable.record.units)
     for got, wanted in zip(executable.run(arrays), interpret(program, arrays), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+ROTATED = """rotated(x: f32[4], u: f32[200, 300], v: f32[300, 90]) {
+  a = build n < 200, k < 90 { sum m < 300 { u[n, m] * v[m, k] } }
+  y = fold t < TRIPS (q = x) {
+    z = build n < 4 { q[n] * 0.5 + 1.0 }
+    yield z }
+  return a, y }"""
+
+
+@pytest.mark.parametrize(("trips", "straight"), [(10, True), (100_000, False)])
+def test_what_calls_kernels_is_not_optimised_where_it_computes_little(
+    monkeypatch: pytest.MonkeyPatch, trips: int, straight: bool
+) -> None:
+    monkeypatch.setattr(units, "LEAST", 0)
+    program = parse_program(ROTATED.replace("TRIPS", str(trips)))
+    source = print_lowered(lower_program(program, {}, False, 64, False, threaded=True), names="content")
+    assert len(source.units) > 1
+    assert source.straight == straight
