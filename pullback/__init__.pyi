@@ -7,6 +7,7 @@ from pullback import debug, distributions, errors, fft, linalg, random, special,
 from pullback.api import Function, exact, function, grad, threads, value_and_grad
 from pullback.api.batching import vmap
 from pullback.api.custom import checkpoint, custom_derivative
+from pullback.api.external import external
 from pullback.api.graph import graph
 from pullback.api.jacobian import hessian, jacfwd, jacobian, jacrev
 from pullback.api.modes import hvp, jvp, stop_gradient, vjp
@@ -298,6 +299,7 @@ __all__ = [
     "exp",
     "expand_dims",
     "expm1",
+    "external",
     "eye",
     "fft",
     "finfo",

@@ -11,7 +11,7 @@ derivatives go through them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pullback.ad.blocks import Vjp, emit, zeros
@@ -21,6 +21,7 @@ from pullback.ir.program import (
     Block,
     Build,
     Call,
+    External,
     Program,
     Rule,
     Statement,
@@ -63,6 +64,17 @@ def check_captured(s: Call, active: set[Ref]) -> None:
             position=s.positions[0] if s.positions else None,
             remedy="make it an argument, or `pb.stop_gradient` where it is meant as a constant",
         )
+
+
+def no_rule(s: External, wrt: Iterable[str]) -> DerivativeError:
+    """What to say where a derivative goes through a C function that has no rule."""
+    return DerivativeError(
+        "E254",
+        f"{s.foreign.name} is a function in C without a rule for its derivative: {s.outs[0].name} depends on "
+        f"{', '.join(wrt)}",
+        position=s.positions[0] if s.positions else None,
+        remedy="`pb.external(…, vjp=…)` or `jvp=…`; `pb.stop_gradient` around an argument makes it a constant",
+    )
 
 
 def pull(s: Call, cotangents: Mapping[Ref, Ref], vjp: Vjp) -> Applied:

@@ -15,13 +15,25 @@ from dataclasses import replace
 
 from pullback.ad.algebra import apply
 from pullback.ad.blocks import active_in, loop_active, zeros
-from pullback.ad.calls import check_captured, floating, push
+from pullback.ad.calls import check_captured, floating, no_rule, push
 from pullback.ad.edges import Edge, edges_of
 from pullback.ad.reverse import vjp
 from pullback.ir import expr
 from pullback.ir.expr import Ref, Scalar
 from pullback.ir.index import Var, as_index
-from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Statement, While, map_blocks
+from pullback.ir.program import (
+    Block,
+    Build,
+    Call,
+    Choose,
+    External,
+    Fold,
+    Program,
+    Scatter,
+    Statement,
+    While,
+    map_blocks,
+)
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.fired import fired, in_steps, step
@@ -92,6 +104,8 @@ class _Sweep:
                     out += self._branches(s, active)
                 case Call():
                     out += self._call(s, active)
+                case External():
+                    raise no_rule(s, (r.name for r in s.operands if r in active))
         return out
 
     def _elements(self, s: Build | Scatter, active: set[Ref]) -> list[Statement]:

@@ -33,6 +33,7 @@ from pullback.ir.program import (
     Call,
     Choose,
     Elementwise,
+    External,
     Fold,
     Program,
     Scatter,
@@ -143,7 +144,7 @@ def _reachable(program: Program, sources: set[Ref]) -> set[Ref]:
     def step(block: Block) -> None:
         for s in block.statements:
             match s:
-                case Build() | Scatter() | Sort():
+                case Build() | Scatter() | Sort() | External():
                     if not found.isdisjoint(statement_reads(s)):
                         found.update(s.outs)
                 case Fold() | While():
@@ -240,6 +241,13 @@ class _Walk:
                 self._hand(s.params, s.operands)
                 self.block(s.body)
                 self._hand(s.outs, s.body.results)
+            case External():  # each element of what it gives may depend on all that it takes
+                parts = [p.columns for r in s.operands if (p := self.columns.get(r)) is not None]
+                columns = np.unique(np.concatenate(parts))
+                for o in s.outs:
+                    size = self._size(o)
+                    rows = np.repeat(np.arange(size), columns.size)
+                    self.columns[o] = pattern_of(rows, np.tile(columns, size), (size, self.width))
 
     def _elements(self, s: Build | Scatter) -> None:
         active = frozenset(self.columns.keys() & statement_reads(s).keys())

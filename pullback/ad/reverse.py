@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from pullback.ad.algebra import axes, cotangent_term, stored, transpose
 from pullback.ad.blocks import Test, active_in, element_of, transpose_choose, transpose_fold, while_as_fold
-from pullback.ad.calls import captured, check_captured, floating, pull, pull_again
+from pullback.ad.calls import captured, check_captured, floating, no_rule, pull, pull_again
 from pullback.ad.edges import Edge, edges_of, unsolved
 from pullback.ad.guards import (
     EVERYWHERE,
@@ -37,6 +37,7 @@ from pullback.ir.program import (
     Build,
     Call,
     Choose,
+    External,
     Fold,
     Program,
     Scatter,
@@ -177,6 +178,8 @@ class _Sweep:
         if isinstance(s, Call):
             self._call(s)
             return
+        if isinstance(s, External):
+            raise no_rule(s, (r.name for r in s.operands if r in self.active))
         assert not isinstance(s, Sort), "positions are integers, and values are put in order after derivatives"
         found = edges_of(s, self.active)
         if found.instead:

@@ -10,9 +10,10 @@ from pullback.codegen.names import Names, Style, identifier, unique
 from pullback.codegen.statements import Writer
 from pullback.codegen.tasks import TaskText
 from pullback.codegen.text import line_of, marked, wrap
+from pullback.ir.foreign import names_in
 from pullback.loops import nodes
 from pullback.loops.memory import MemoryPlan
-from pullback.loops.nodes import Buffer, Call, Comment, For, Function, If, Kernel, Loop, Site, Stmt
+from pullback.loops.nodes import Buffer, Call, Comment, For, Function, If, Kernel, Loop, Procedure, Site, Stmt
 from pullback.loops.work import is_little
 
 
@@ -30,11 +31,12 @@ class Unit:
         self.helpers = Helpers()
         self.sites: dict[Site, int] = {}
         self.kernel_texts: dict[str, str] = {}
-        self.name = unique(function.name, lambda n: False) if style == "user" else "program"
+        given = _given_names(function)
+        self.name = unique(function.name if style == "user" else "program", given.__contains__)
         self.task_names: list[str] = []
         self._by_text: dict[str, str] = {}
         self._by_kernel: dict[Kernel, str] = {}
-        self.taken: set[str] = {self.name}
+        self.taken: set[str] = {self.name, *given}
         calls = [s for s in nodes.walk(function.body) if isinstance(s, Call)]
         top = [s for s in function.body if not isinstance(s, Comment)]
         single = len(calls) == 1 and calls[0] in top and not _loops(function.body)
@@ -109,6 +111,13 @@ class Unit:
     def _parameter(self, b: Buffer, names: Names) -> str:
         const = "" if b.written else "const "
         return f"{const}{b.dtype.c} *restrict {names(b, b.name)}"
+
+
+def _given_names(function: Function) -> frozenset[str]:
+    """What C that is not printed here calls its functions."""
+    kernels = [s.kernel for s in nodes.walk(function.body) if isinstance(s, Call)]
+    called = [s for k in kernels for s in nodes.walk(k.body) if isinstance(s, Procedure)]
+    return frozenset().union(*(names_in(text) for s in called for _, text in s.source))
 
 
 def _loops(body: tuple[Stmt, ...]) -> bool:

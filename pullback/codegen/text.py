@@ -98,7 +98,12 @@ def fit(text: str) -> str:
     if all(len(line) <= WIDTH for line in lines):
         return text
     out: list[str] = []
+    given = ""  # the end of C that stands as it was given
     for line in lines:
+        if given or line.startswith("/* pb_given_"):
+            given = "" if line == given else given or f"/* end of {line[3:].partition(':')[0]} */"
+            out.append(line)
+            continue
         indent = len(line) - len(line.lstrip()) + 4
         on = " \\" if line.startswith("#") else ""  # a line of the preprocessor ends where nothing says otherwise
         while len(line) > WIDTH and line.lstrip()[:2] not in ("/*", "* ", "#l"):

@@ -45,7 +45,7 @@ from pullback.ir.expr import (
     mul,
 )
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var, as_index, polynomial
-from pullback.ir.program import Build, Fold, Scatter, Sort, Statement
+from pullback.ir.program import Build, External, Fold, Scatter, Sort, Statement
 from pullback.ir.traverse import children, walk
 
 SHARED = 12  # a part of at least this many nodes that stands in several places of a large formula gets a name
@@ -324,6 +324,9 @@ class Notation:
                 return [f"{self.ref(s.out)} = {words}{self.scalar(s.value)}, {binder}"]
             case Fold():
                 return self._fold(s)
+            case External():
+                given = ", ".join(map(self.ref, s.operands))
+                return [f"{', '.join(map(self.ref, s.outs))} = {self.style.words(s.foreign.name)}({given})"]
             case _:
                 words = self.style.words(type(s).__name__.lower() + " …")
                 return [f"{', '.join(map(self.ref, s.outs))} = {words}"]

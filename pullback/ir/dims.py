@@ -13,7 +13,7 @@ from pullback.errors import ShapeError
 from pullback.ir.expr import Reduce, Ref
 from pullback.ir.index import Cond, DimSymbol, Floor, Index, Mod, as_index, prove_nonnegative, symbol
 from pullback.ir.intern import intern
-from pullback.ir.program import Build, Fold, Known, Program, Scatter, Sort, scalars_of, walk_statements
+from pullback.ir.program import Build, External, Fold, Known, Program, Scatter, Sort, scalars_of, walk_statements
 from pullback.ir.traverse import walk
 
 
@@ -214,6 +214,8 @@ def extents_of(program: Program) -> dict[Index, None]:
                     extents |= dict.fromkeys(v.extent for n in walk(value) if isinstance(n, Reduce) for v in n.vars)
             case Fold():
                 extents[s.var.extent] = None
+            case External():
+                extents |= dict.fromkeys((*s.sizes, *(d for r in s.outs for d in r.shape)))
             case _:
                 pass
     return extents

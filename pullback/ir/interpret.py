@@ -24,6 +24,7 @@ from pullback.ir.program import (
     Call,
     Choose,
     Elementwise,
+    External,
     Fold,
     Program,
     Scatter,
@@ -138,8 +139,20 @@ def run_statement(machine: Machine, s: Statement) -> None:
         case Call():
             machine.arrays.update((p, machine.arrays[r]) for p, r in zip(s.params, s.operands, strict=True))
             machine.arrays.update(zip(s.outs, run_block(machine, s.body), strict=True))
+        case External():
+            _external(machine, s)
         case _:
             assert_never(s)
+
+
+def _external(machine: Machine, s: External) -> None:
+    taken = zip(s.operands, s.foreign.inputs, strict=True)
+    given = [np.ascontiguousarray(machine.arrays[r], t.numpy) for r, t in taken]
+    shapes = [[machine.extent(d, f"axis {k} of {r.name}") for k, d in enumerate(r.shape)] for r in s.outs]
+    made = [np.empty(shape, t.numpy) for shape, t in zip(shapes, s.foreign.outputs, strict=True)]
+    s.foreign.run(given, made, [machine.extent(d, f"a size of {s.foreign.name}") for d in s.sizes])
+    for r, a in zip(s.outs, made, strict=True):
+        machine.arrays[r] = a.astype(machine.dtype(r.dtype).numpy, copy=False)
 
 
 def _build(machine: Machine, s: Build) -> None:

@@ -11,6 +11,7 @@ from pullback.errors import ParseError
 _TOKEN: Final = re.compile(r"""
     (?P<space>[ \t\r\n]+|\#[^\n]*)
   | (?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)
+  | (?P<text>"(?:[^"\\\n]|\\.)*")
   | (?P<name>[A-Za-z_]\w*)
   | (?P<sign>\+=|\*\*|//|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>=&|^?:;,.()\[\]{}])
 """, re.VERBOSE | re.ASCII)
@@ -29,7 +30,7 @@ class TextPlace:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token: `kind` is number, name, sign or end."""
+    """One token: `kind` is number, text, name, sign or end."""
 
     kind: str
     text: str

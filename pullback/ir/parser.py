@@ -5,15 +5,31 @@ Codes: E301 characters, E302 grammar, E303 names, E304 dtypes and ranks.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from pullback.ir.expr import Ref, Scalar
+from pullback.ir.foreign import Foreign
 from pullback.ir.index import Cond, Index
 from pullback.ir.lexer import Source, Token
 from pullback.ir.parse_expression import ExpressionParser
 from pullback.ir.printer import SORTS
-from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Rule, Scatter, Sort, Statement, While
+from pullback.ir.program import (
+    Block,
+    Build,
+    Call,
+    Choose,
+    External,
+    Fold,
+    Program,
+    Rule,
+    Scatter,
+    Sort,
+    Statement,
+    While,
+)
 from pullback.ir.types import DType, i64
 
 Bounds = tuple[Index, Index] | None
@@ -46,10 +62,58 @@ def parse_programs(text: str, file: str = "<text>") -> list[Program]:
     return out
 
 
+@dataclass(frozen=True)
+class Arrow:
+    """A type in text: `spring(x: f64[N], k: f64) -> f64[N]`; the name may be left out, several results are in brackets.
+
+    Attributes:
+        results: element type and shape of each.
+    """
+
+    name: str
+    inputs: tuple[Ref, ...]
+    results: tuple[tuple[DType, tuple[Index, ...]], ...]
+    is_tuple: bool
+
+
+def parse_arrow(text: str) -> Arrow:
+    """The type that a text says.
+
+    Raises:
+        ParseError: with the column.
+    """
+    parser = _Parser(Source(text, "type"))
+    found = parser.arrow()
+    if parser.token.kind != "end":
+        raise parser.source.error(parser.token, f"expected the end, found {parser.token.text!r}")
+    return found
+
+
 class _Parser(ExpressionParser):
+    stored: dict[Token, DType]
+
+    def arrow(self) -> Arrow:
+        self.dims, self.scope, self.stored = {}, {}, {}
+        name = "" if self.sees("(") else self.word("the name of a function").text
+        inputs: list[Ref] = []
+        sizes: list[str] = []
+        results: list[tuple[DType, list[Index]]] = []
+        self.open_dims = True
+        self.expect("(")
+        self.separated(lambda: self.parameter(inputs, sizes), ")")
+        if sizes:
+            raise self.source.error(self.token, f"the dim {sizes[0]} is given by the shape of no argument", "E304")
+        self.open_dims = False
+        self.expect("-", ">")
+        several = self.take("(")
+        if several:
+            self.separated(lambda: results.append(self.type()), ")")
+        else:
+            results.append(self.type())
+        return Arrow(name, tuple(inputs), tuple((t, tuple(shape)) for t, shape in results), several)
+
     def program(self) -> Program:
-        self.dims, self.scope = {}, {}
-        self.stored: dict[Token, DType] = {}
+        self.dims, self.scope, self.stored = {}, {}, {}
         name = self.word("the name of a program").text
         while self.take("."):
             name += "." + self.word("a name").text
@@ -144,13 +208,13 @@ class _Parser(ExpressionParser):
 
     def statement(self) -> Statement:
         targets: list[Target] = []
-        declared: tuple[DType, list[Index]] | None = None
+        types: list[tuple[DType, list[Index]]] = []
         while True:
             targets.append(self.marked(self.name("a statement")))
+            if self.take(":"):
+                types.append(self.type())
             if not self.take(","):
                 break
-        if self.take(":"):
-            declared = self.type()
         self.expect("=")
         word = self.token
         if self.take("build"):
@@ -167,7 +231,7 @@ class _Parser(ExpressionParser):
             kinds = [(v.dtype, tuple(x.extent for x in variables)) for v in values]
             return Build(self.outs(targets, kinds, word), variables, tuple(values))
         if self.take("scatter"):
-            return self.scatter(targets, declared, word)
+            return self.scatter(targets, types[0] if types else None, word)
         if self.take(*SORTS.values()):
             return self.sort(targets, word)
         if self.take("fold"):
@@ -183,8 +247,10 @@ class _Parser(ExpressionParser):
             return Choose(self.outs(targets, [(r.dtype, r.shape) for r in then.results], word), test, then, otherwise)
         if self.take("call"):
             return self.call(targets, word)
-        raise self.source.error(word, f"expected build, scatter, sort, order, fold, while, if or call, "
-                                      f"found {word.text!r}")
+        if self.take("external"):
+            return self.external(targets, types, word)
+        raise self.source.error(word, f"expected build, scatter, sort, order, fold, while, if, call or "
+                                      f"external, found {word.text!r}")
 
     def outs(self, targets: Sequence[Target],
              kinds: Sequence[tuple[DType, tuple[Index, ...]]], word: Token) -> tuple[Ref, ...]:
@@ -262,6 +328,25 @@ class _Parser(ExpressionParser):
         self.leave((), [p.name for p in params])
         outs = self.outs(targets, [(r.dtype, r.shape) for r in body.results], word)
         return Call(outs, operands, params, body, forward, backward, name=name)
+
+    def external(self, targets: Sequence[Target], types: Sequence[tuple[DType, list[Index]]], word: Token) -> Statement:
+        name, operands, sizes = self.word("the name of a C function").text, list[Ref](), list[Index]()
+        self.expect("(")
+        while not self.sees(";", ")"):
+            operands.append(self.ref(self.name("an array")))
+            self.take(",")
+        if self.take(";"):
+            self.separated(lambda: sizes.append(self.index()), ")")
+        else:
+            self.expect(")")
+        self.expect("from")
+        if self.token.kind != "text":
+            raise self.source.error(self.token, "expected C in double quotes")
+        source: str = json.loads(self.token.text)
+        self.at += 1
+        outs = self.outs(targets, [(dtype, tuple(shape)) for dtype, shape in types], word)
+        inputs, outputs = (tuple(r.dtype for r in refs) for refs in (operands, outs))
+        return External(outs, Foreign(name, source, inputs, outputs, len(sizes)), tuple(operands), tuple(sizes))
 
     def rule(self, like: Sequence[Ref]) -> Rule:
         """`(names) { block }`: a rule's params have the types of these."""

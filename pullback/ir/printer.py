@@ -14,6 +14,7 @@
     h, ys = fold t < T (s = h0) { r = build { s + x[t] } yield r, r }
     s = while (a = a0) at most 10 { c = build { a < 9 } yield c } do { b = build { a * 2 } yield b }
     y = if c { yield a } else { yield b }
+    y: f64[N] = external spring(x; N) from "void spring(…) { … }"
     y = call (x = a) { t = build { x * x } yield t } forward (v, x_dot) { … yield d } backward (v, y_bar) { … yield g }
 
 The names are the user's, made unique by a suffix. Nothing here depends on hashes or on when nodes were made:
@@ -22,6 +23,7 @@ terms and conditions are ordered by scope and text, so that parsing and printing
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Sequence
@@ -50,7 +52,7 @@ from pullback.ir.expr import (
 )
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Monomial, Var, polynomial
 from pullback.ir.names import Names
-from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Sort, Statement, While
+from pullback.ir.program import Block, Build, Call, Choose, External, Fold, Program, Scatter, Sort, Statement, While
 from pullback.ir.traverse import children, indices_of
 
 # Precedences, low to high, of what stands in an operand's place.
@@ -71,8 +73,9 @@ _TALL: Final = 24  # as does what would nest deeper than this
 class _Printer:
     """Names in scope, and the text of everything under them."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, brief: bool = False) -> None:
         self.names = names
+        self.brief = brief  # without what users gave in C
         self.refs: dict[Ref, str] = {}
         self.vars: dict[Var, str] = {}
         self.order: dict[Var, int] = {}
@@ -375,6 +378,12 @@ class _Printer:
                 self.leave(s.vars)
                 head = f"{self.define(s.out)} = {SORTS[s.what]} {binder}"
                 return [f"{indent}{head} {{{_joined(body, 1, indent)} }}"]
+            case External():
+                sizes = ", ".join(map(self.index, s.sizes))
+                arguments = ", ".join(map(self.ref, s.operands)) + (f"; {sizes}" if sizes else "")
+                typed = ", ".join(f"{self.define(r)}: {self.type(r)}" for r in s.outs)
+                text = "" if self.brief else f" from {json.dumps(s.foreign.source)}"
+                return [f"{indent}{typed} = external {s.foreign.name}({arguments}){text}"]
             case Fold():
                 inits = [self.ref(r) for r in s.inits]
                 states = ", ".join(f"{self.define(r)} = {i}" for r, i in zip(s.states, inits, strict=False))
@@ -509,8 +518,8 @@ def print_type(p: Program) -> str:
 
 
 def print_statement(s: Statement) -> str:
-    """The text of a statement by itself, with the names its arrays were made with."""
-    return "\n".join(_Printer(Names()).statement(s, ""))
+    """The text of a statement by itself, for people, with the names its arrays were made with."""
+    return "\n".join(_Printer(Names(), brief=True).statement(s, ""))
 
 
 def print_scalar(e: Scalar) -> str:

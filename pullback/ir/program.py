@@ -9,6 +9,7 @@ A program is a list of statements in let-normal form over arrays (`Ref`s); scala
     While    states carried while a test holds, at most `max_trips` steps where that is given
     Choose   one of two blocks, chosen by a bool array of rank 0
     Call     a block that derivatives take as a whole: by rules of its own, or by running it again
+    External what a C function of the user makes of whole arrays; derivatives need the rules of a Call around it
 
 There are no local arrays: what the user nests inside a `build` is lifted to statements with more axes, so every
 derivative and pass sees flat statements, and fusion puts together again what belongs together. Blocks of Fold,
@@ -23,6 +24,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from pullback.ir.expr import Ref, Scalar
+from pullback.ir.foreign import Foreign
 from pullback.ir.index import Cond, Dim, Index, Var
 from pullback.source import Position
 
@@ -168,8 +170,19 @@ class Call:
         return bool(self.name) and not self.rules
 
 
+@dataclass(frozen=True, eq=False)
+class External:
+    """outs = foreign(operands, sizes): the user's C function writes all of the outs, which have types of their own."""
+
+    outs: tuple[Ref, ...]
+    foreign: Foreign
+    operands: tuple[Ref, ...]
+    sizes: tuple[Dim, ...]
+    positions: tuple[Position, ...] = ()
+
+
 Elementwise = Build | Scatter | Sort  # statements made of scalars over their variables, without blocks
-Statement = Elementwise | Fold | While | Choose | Call
+Statement = Elementwise | Fold | While | Choose | Call | External
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,7 +334,7 @@ def whole_reads(statement: Statement) -> tuple[Ref, ...]:
             return statement.inits
         case Choose():
             return (statement.test,)
-        case Call():
+        case Call() | External():
             return statement.operands
         case _:
             return ()

@@ -46,7 +46,20 @@ from pullback.ir.index import (
     modulo,
     polynomial,
 )
-from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Rule, Scatter, Sort, Statement, While
+from pullback.ir.program import (
+    Block,
+    Build,
+    Call,
+    Choose,
+    External,
+    Fold,
+    Program,
+    Rule,
+    Scatter,
+    Sort,
+    Statement,
+    While,
+)
 
 GetRule = Callable[[Ref, tuple[Index, ...]], Scalar]
 
@@ -296,6 +309,9 @@ class Substitution:
                     backward=backward,
                     outs=tuple(self.define(r) for r in s.outs),
                 )
+            case External():
+                operands, sizes = tuple(self.ref(r) for r in s.operands), tuple(self.index(d) for d in s.sizes)
+                return replace(s, operands=operands, sizes=sizes, outs=tuple(self.define(r) for r in s.outs))
             case _:
                 assert_never(s)
 

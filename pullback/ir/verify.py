@@ -35,7 +35,7 @@ from pullback.ir.expr import (
 )
 from pullback.ir.index import Cond, Data, Index, Var, cond, prove, prove_nonnegative
 from pullback.ir.printer import print_scalar, print_statement
-from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Sort, Statement, While
+from pullback.ir.program import Block, Build, Call, Choose, External, Fold, Program, Scatter, Sort, Statement, While
 from pullback.ir.traverse import children, indices_of, walk
 
 Known = tuple[Cond, ...]
@@ -239,10 +239,21 @@ class _Verifier:
                         self.same_type(found, out, "the result")
             case Call():
                 self.call(s)
+            case External():
+                self.external(s)
             case _:
                 assert_never(s)
         for r in s.outs:
             self.define(r)
+
+    def external(self, s: External) -> None:
+        """Its arrays have the element types that the C function takes."""
+        self.visible(s.operands)
+        found = ([r.dtype for r in s.operands], [r.dtype for r in s.outs])
+        if found != (list(s.foreign.inputs), list(s.foreign.outputs)) or len(s.sizes) != s.foreign.sizes:
+            self.fail("E311", f"the arrays and sizes do not fit {s.foreign.prototype}")
+        for d in (*s.sizes, *(d for r in s.outs for d in r.shape)):
+            self.dim(d, f"a size of {s.foreign.name}")
 
     def call(self, s: Call) -> None:
         """The body over its params, and the rules: what they are given and what they give."""

@@ -14,6 +14,7 @@ from pullback.ir.program import (
     Build,
     Call,
     Choose,
+    External,
     Fold,
     Rule,
     Scatter,
@@ -25,6 +26,7 @@ from pullback.ir.program import (
     whole_reads,
 )
 from pullback.ir.traverse import Substitution
+from pullback.rewrite.batch import external_in_turn
 
 Views = Mapping[Ref, tuple[Ref, tuple[Var, ...]]]
 
@@ -144,6 +146,17 @@ class _Lift:
                 call = replace(s, operands=operands, params=params, body=self.block(s.body))
                 call = replace(call, forward=self._rule(s.forward), backward=self._rule(s.backward))
                 return [*first, replace(call, outs=tuple(self.define(r) for r in s.outs))]
+            case External():
+
+                def row(r: Ref, at: Sequence[Index]) -> tuple[Ref, tuple[Index, ...]]:
+                    whole, theirs = self.views.get(r, (r, ()))
+                    if r in self.mapping:
+                        return self.mapping[r], tuple(at)
+                    places = dict(zip(self.variables, at))
+                    return whole, tuple(places[v] for v in theirs)
+
+                axes = tuple(Var(v.name, v.extent) for v in self.variables)
+                return external_in_turn(s, axes, row, self.define)
             case While():
                 raise TraceError(
                     "E133",

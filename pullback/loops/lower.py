@@ -22,6 +22,7 @@ from pullback.ir.program import (
     Block,
     Build,
     Choose,
+    External,
     Fold,
     Program,
     Scatter,
@@ -36,6 +37,7 @@ from pullback.ir.types import bool_
 from pullback.loops import nodes
 from pullback.loops.bounds import LoopNest, narrowed
 from pullback.loops.builder import KernelBuilder, free_variables
+from pullback.loops.external import check_names, external_kernel
 from pullback.loops.joined import elements, is_renaming
 from pullback.loops.nodes import (
     Bound,
@@ -108,6 +110,7 @@ def lower(
         needs: what dims that are no numbers must fulfil.
         trapping: whether each result is tested, see `loops.traps`.
     """
+    check_names(program)
     storage = assign_storage(program)
     traps = Traps(program, storage.views) if trapping else None
     exact = trapping or bool(program.notes.get("exact"))
@@ -209,6 +212,9 @@ class Lowering:
             case Sort():
                 builder = KernelBuilder(self.views, s, self.comment(s))
                 return [Call(sort_kernel(s, builder), tuple(builder.arguments))]
+            case External():
+                builder = KernelBuilder(self.views, s, self.comment(s))
+                return [Call(external_kernel(s, builder), tuple(builder.arguments))]
             case Fold():
                 return self._fold(s)
             case While():

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pullback.ir.expr import Add, Apply, Bracket, Cast, Mul, Reduce, Scalar, Select
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, as_index, prove_nonnegative
-from pullback.ir.program import Block, Build, Choose, Fold, Scatter, Sort, While
+from pullback.ir.program import Block, Build, Choose, External, Fold, Scatter, Sort, While
 from pullback.ir.traverse import children
 
 UNKNOWN = 1 << 20  # elements that are searched where no number is known
@@ -23,6 +23,8 @@ def count_operations(block: Block) -> Index:
                 total += _size(v.extent for v in s.vars) * (_operations(s.value, {}) + 1)
             case Sort():
                 total += _size(v.extent for v in s.vars) * (_operations(s.value, {}) + 1)
+            case External():
+                total += _total(_size(r.shape) for r in (*s.operands, *s.outs))  # each element is touched, at least
             case Fold():
                 total += _size((s.var.extent,)) * count_operations(s.body)
             case While():

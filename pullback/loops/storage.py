@@ -32,6 +32,7 @@ from pullback.ir.program import (
     Block,
     Build,
     Choose,
+    External,
     Fold,
     Program,
     Scatter,
@@ -200,6 +201,9 @@ class _Placer:
                     self._build(s, context)
                 case Scatter() | Sort():
                     self.views[s.out] = self._wanted(s.out, s, context) or self.fresh(s.out)
+                case External():
+                    for r in s.outs:
+                        self.views[r] = self._wanted(r, s, context) or self.fresh(r)
                 case Fold():
                     self._fold(s, context)
                 case While():

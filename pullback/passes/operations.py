@@ -28,7 +28,7 @@ from pullback.errors import ShapeError
 from pullback.ir.dims import evaluate
 from pullback.ir.expr import Add, Apply, Bracket, Const, Mul, Reduce, Scalar, Select, Zero
 from pullback.ir.index import Cond, Floor, Index, Mod, Var, as_index
-from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Sort, Statement, While
+from pullback.ir.program import Block, Build, Call, Choose, External, Fold, Program, Scatter, Sort, Statement, While
 from pullback.ir.traverse import children
 
 LIMIT: Final = 1 << 22  # points up to which conditions are counted; beyond, they are taken to hold
@@ -85,6 +85,8 @@ class _Count:
                 return max(self.block(s.then), self.block(s.otherwise))
             case Call():
                 return self.block(s.body)
+            case External():  # each element is touched, at least
+                return sum(prod(self.extent(d) for d in r.shape) for r in (*s.operands, *s.outs))
 
     def scalar(self, e: Scalar, domain: _Domain, seen: set[Scalar]) -> int:
         """The operations of e over its domain, but for what was seen before."""

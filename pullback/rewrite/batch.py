@@ -12,7 +12,7 @@ is one rule per statement and none per primitive, because scalars do not know ab
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from pullback.ir import expr, types
@@ -23,6 +23,7 @@ from pullback.ir.program import (
     Build,
     Call,
     Choose,
+    External,
     Fold,
     Program,
     Rule,
@@ -126,7 +127,13 @@ class _Batch:
                     self._choose(s, out)
                 case Call():
                     self._call(s, out)
+                case External():
+                    out += external_in_turn(s, self.lead(), lambda r, at: self._row(r, at), self.lifted)
         return out
+
+    def _row(self, r: Ref, at: Sequence[Index]) -> tuple[Ref, tuple[Index, ...]]:
+        """Where one member of an array lies."""
+        return (self.new[r], tuple(at)) if r in self.new else (r, ())
 
     def _if_asked(self, value: Scalar, lead: Sequence[Var], at: Sequence[Index] = ()) -> Scalar:
         """A value for which places are tested, of those members alone that ask for it."""
@@ -276,6 +283,38 @@ class _Batch:
             out.append(Build((Ref("refused", types.bool_, test.shape),), lead, (refused,)))
             test = out[-1].outs[0]
         return self._both(self.asked, test, out)
+
+
+def external_in_turn(
+    s: External,
+    axes: Sequence[Var],
+    row: Callable[[Ref, Sequence[Index]], tuple[Ref, tuple[Index, ...]]],
+    lifted: Callable[[Ref], Ref],
+) -> list[Statement]:
+    """The user's C function once for all values of the axes, one after another, on rows that are copied for it.
+
+    Args:
+        row: for an operand and the values of the axes, where its row lies: an array and leading indices.
+        lifted: the array of all results.
+    """
+    at = tuple(map(as_index, axes))
+    statements: list[Statement] = []
+    given: list[Ref] = []
+    for r in s.operands:
+        whole, lead = row(r, at)
+        if lead:
+            own = tuple(Var(f"i{k}", d) for k, d in enumerate(r.shape))
+            given.append(Ref(r.name, r.dtype, r.shape))
+            statements.append(Build((given[-1],), own, (expr.get(whole, *lead, *own),)))
+        else:
+            given.append(whole)
+    made = tuple(Ref(o.name, o.dtype, o.shape) for o in s.outs)
+    statements.append(replace(s, outs=made, operands=tuple(given)))
+    for k, v in reversed(list(enumerate(axes))):
+        rows = tuple(lifted(o) if k == 0 else Ref(o.name, o.dtype, (v.extent, *r.shape)) for o, r in zip(s.outs, made))
+        statements = [Fold(rows, v, (), (), Block(tuple(statements), made), s.positions)]
+        made = rows
+    return statements
 
 
 def _depends_on_asking(s: Statement) -> bool:

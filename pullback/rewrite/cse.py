@@ -20,6 +20,7 @@ from pullback.ir.program import (
     Build,
     Call,
     Choose,
+    External,
     Fold,
     Program,
     Scatter,
@@ -119,7 +120,7 @@ def rename_reads(s: Statement, refs: Mapping[Ref, Ref]) -> Statement:
             s = replace(s, inits=tuple(m.ref(r) for r in s.inits))
         case Choose():
             s = replace(s, test=m.ref(s.test))
-        case Call():
+        case Call() | External():
             s = replace(s, operands=tuple(m.ref(r) for r in s.operands))
     return map_blocks(s, partial(rename_block, refs=refs))
 

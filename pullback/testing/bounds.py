@@ -47,7 +47,7 @@ from pullback.ir.expr import (
 )
 from pullback.ir.index import ONE_INDEX, Index, Var, as_index
 from pullback.ir.interpret import interpret
-from pullback.ir.program import Block, Build, Call, Choose, Fold, Program, Scatter, Sort, Statement, While
+from pullback.ir.program import Block, Build, Call, Choose, External, Fold, Program, Scatter, Sort, Statement, While
 from pullback.ir.traverse import walk
 from pullback.ir.types import DType
 
@@ -141,6 +141,8 @@ class _Bounds:
             case Choose():
                 then, otherwise = (self.block(b, b.results) for b in (s.then, s.otherwise))
                 return [replace(s, then=then, otherwise=otherwise, outs=(*s.outs, *self.define(s.outs)))]
+            case External():
+                raise AssertionError(f"nothing is known of the errors of {s.foreign.name}")
             case Call():
                 raise AssertionError("calls are inlined before errors are bounded")
             case _:

@@ -22,7 +22,7 @@ from pullback.ir.printer import print_program
     ("f(x: q32[N]) { return x }", "E302", 1, 6, "expected a dtype"),
     ("f(x: f32[N]) { x = build { f32(1) } return x }", "E303", 1, 16, "x is already defined"),
     ("f(x: f32[N]) { y, z = build { f32(1) } return y }", "E304", 1, 23, "build gives 1 arrays, 2 are named"),
-    ("f(x: f32[N]) { y = sum n < N { x[n] } return y }", "E302", 1, 20, "fold, while, if or call"),
+    ("f(x: f32[N]) { y = sum n < N { x[n] } return y }", "E302", 1, 20, "while, if, call or external"),
     ("f(x: f32[N]) { s = scatter n < N { [n] += x[n] } return s }", "E304", 1, 20, "scatter needs the type"),
     ("f(x: f32[N]) { return x", "E302", 1, 24, "expected '}', found the end of the text"),
     ("f(x: f32[N], b: bool) { y = build n < N { x[n] ? 1.0 : x[n] } return y }", "E304", 1, 43, "expected bool"),

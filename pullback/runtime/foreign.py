@@ -1,0 +1,84 @@
+"""C functions of the user as libraries, for the interpreter and for finding out whether they compile."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pullback.errors import CompilerError
+from pullback.ir.foreign import Foreign, Run
+from pullback.runtime.buffer import NDArray
+from pullback.runtime.load import Library, loaded
+
+_GIVEN, _TYPE = "given_c", "given_type"  # what the compiler calls the user's text, and the prototype of its type
+_SAID: Final = re.compile(rf"^.*?({_GIVEN}|{_TYPE}):(\d+)(?::(\d+))?: (?:fatal )?error: (.*)$", re.MULTILINE)
+
+
+class ForeignError(CompilerError):
+    """C of the user that does not compile, or is no function of its type.
+
+    Attributes:
+        line, column: where in the text, from 1; 0 where it is the function as a whole.   said: by the compiler.
+    """
+
+    def __init__(self, what: str, line: int = 0, column: int = 1, said: str = "") -> None:
+        super().__init__("E413", what)
+        self.line, self.column, self.said = line, column, said
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """The library's entry: addresses of arrays, then sizes."""
+
+    entry: ctypes._NamedFuncPointer
+
+    def __call__(self, given: Sequence[NDArray], made: Sequence[NDArray], sizes: Sequence[int]) -> None:
+        arrays = [*given, *made]
+        addresses = (ctypes.c_void_p * max(1, len(arrays)))(*(a.ctypes.data for a in arrays))
+        self.entry(addresses, (ctypes.c_int64 * max(1, len(sizes)))(*sizes))
+
+
+def loaded_foreign(f: Foreign) -> Run:
+    """The function as the interpreter calls it, compiled or from the cache.
+
+    Raises:
+        ForeignError: [E413] the text does not compile, or has no function of this name and type.
+        CompilerError: [E410] there is no compiler.
+    """
+    pointers = [f"arrays[{k}]" for k in range(len(f.inputs) + len(f.outputs))]
+    sizes = [f"sizes[{k}]" for k in range(f.sizes)]
+    text = f"""\
+#include <stdbool.h>
+#include <stdint.h>
+#line 1 "{_GIVEN}"
+{f.shown}
+#line 1 "{_TYPE}"
+static {f.prototype};
+void pb_run(void **arrays, const int64_t *sizes) {{
+    (void)sizes;
+    {f.name}({", ".join([*pointers, *sizes])});
+}}
+"""
+    try:
+        library: Library = loaded(text)
+    except CompilerError as error:
+        raise _explained(f, error) from None
+    entry = library["pb_run"]
+    entry.argtypes, entry.restype = [ctypes.c_void_p, ctypes.c_void_p], None
+    return _Loaded(entry)
+
+
+def _explained(f: Foreign, error: CompilerError) -> CompilerError:
+    """What the compiler said, of the user's text."""
+    said = _SAID.search("\n".join(error.facts))
+    if error.code != "E411":
+        return error
+    if said is None:
+        missing = f.name in error.what and "undefined symbol" in error.what
+        return ForeignError(f"{f.name}: its C defines no function of this name") if missing else error
+    if said[1] == _TYPE:
+        return ForeignError(f"{f.name}: its C is a function of another type", said=said[4])
+    return ForeignError(f"{f.name}: its C does not compile: {said[4]}", int(said[2]), int(said[3] or 1), said[4])
