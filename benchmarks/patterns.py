@@ -3,13 +3,13 @@
 The adjoint of a gather is found by solving for the places that read an element. Where that succeeds it is a gather,
 too, and costs about what the function does; where a variable would have to be tried it would cost that extent more.
 
-Run as a program, it writes the table of `benchmarks/results/patterns.md`: `python -m benchmarks.patterns [FILE]`. For
+Run as a program, it writes the table of `benchmarks/results/patterns.md`: `python -m benchmarks.patterns FILE`. For
 each pattern the function and its vector-Jacobian product are called in turn, into given arrays; the least time counts.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -142,4 +142,6 @@ def main(file: str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.patterns", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("file", nargs="?", help="whose table is replaced (default: print it)")
+    main(parser.parse_args().file)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pullback.ir.expr import Ref
 from pullback.ir.index import ZERO_INDEX, DimSymbol, Index, Var, as_index
@@ -69,6 +69,17 @@ class KernelBuilder:
         self.arguments.append(View(buffer))
         self.scratches.append(param)
         return param
+
+    def rows(self) -> Callable[[int, str, Index], Buffer]:
+        """What gives working memory for rows like the first output's by number: all forms of a kernel use the same."""
+        made: dict[int, Buffer] = {}
+
+        def row(which: int, name: str, count: Index) -> Buffer:
+            if which not in made:
+                made[which] = self.scratch(name, self.parameter(self.outs[0]), count)
+            return made[which]
+
+        return row
 
     def enlarge(self, param: Buffer, count: int) -> None:
         """Room for `count` elements at least in working memory given by `scratch`."""

@@ -59,7 +59,7 @@ class Part:
 def parts(s: Build) -> list[Part]:
     """The parts of a build whose extents are known: one where nothing is to be told apart, or too much is."""
     s = in_digits(s)
-    periods = {v: p for v in s.vars if (p := _period(s, v)) > 1}
+    periods = {v: p for v in s.vars if (p := period(s, v)) > 1}
     if not periods or prod(periods.values()) > MOST:
         return [Part(s, flat_position(s.vars))]
     out = []
@@ -91,7 +91,7 @@ def _part(s: Build, residues: dict[Var, tuple[int, int]]) -> Part | None:
     return Part(replace(s, vars=tuple(variables), values=values), m.index(flat_position(s.vars)))
 
 
-def _period(s: Build, v: Var) -> int:
+def period(s: Build, v: Var) -> int:
     """After how many steps of v all quotients and remainders by numbers move on alike; 1 where that is unknown.
 
     Where each v has its own terms, nothing repeats before its end.

@@ -417,13 +417,7 @@ def groups(vector_bytes: int, portable: bool) -> Grouper:
             return None
 
         def kernel(builder: KernelBuilder, stored: frozenset[Ref]) -> Kernel | None:
-            rows: dict[int, Buffer] = {}  # the plain form uses the same ones
-
-            def scratch(which: int, name: str, count: Index) -> Buffer:
-                if which not in rows:
-                    rows[which] = builder.scratch(name, builder.parameter(builder.outs[0]), count)
-                return rows[which]
-
+            scratch = builder.rows()
             body = fused_loops(group, builder.address, stored, vector_bytes, scratch)
             if body is None:
                 return None

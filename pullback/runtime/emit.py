@@ -24,6 +24,7 @@ from pullback.ir.traverse import specialise
 from pullback.ir.verify import verifying
 from pullback.loops.border import border_kernels
 from pullback.loops.gemm import packed_kernels
+from pullback.loops.interleaved import interleaved_kernels
 from pullback.loops.lower import Specialist, lower
 from pullback.loops.masked import masked_kernels
 from pullback.loops.memory import MemoryPlan, plan
@@ -61,7 +62,7 @@ def specialists(vector_bytes: int, portable: bool) -> tuple[Specialist, ...]:
     """The lowerings to try before plain loops."""
     if not vector_bytes:
         return ()
-    lowerings = packed_kernels, border_kernels, vector_kernels, part_kernels, masked_kernels
+    lowerings = packed_kernels, border_kernels, vector_kernels, part_kernels, masked_kernels, interleaved_kernels
     return tuple(f(vector_bytes, portable) for f in lowerings)
 
 
