@@ -26,6 +26,7 @@ from pullback.lang.subscript import subscript
 from pullback.lang.trace import current
 from pullback.source import user_position
 from pullback.verbs.nested import Nested, cell, disclose, nested
+from pullback.verbs.recognise import recognised
 from pullback.verbs.structure import take, vector
 
 Verb = Callable[..., Any]
@@ -208,13 +209,19 @@ _REDUCTIONS: list[tuple[tuple[Any, ...], Callable[..., Array]]] = [
 ]
 
 
+_BY_NAME: dict[str, Callable[..., Array]] = {
+    "sum": reduction.sum, "prod": reduction.prod, "max": reduction.max, "min": reduction.min, "any": reduction.any,
+    "all": reduction.all,
+}  # fmt: skip
+
+
 def reduce(f: Verb, x: Any, axis: int | None = -1) -> Any:
     """F between the elements along an axis.
 
     Args:
-        f: a function of two cells. `pb.add`, `pb.multiply`, `pb.maximum`, `pb.minimum`, `pb.logical_and`,
-            `pb.logical_or` and the operators `+` and `*` of the module `operator` are reductions of the language;
-            any other is folded from the right, as in APL: x[0] f (x[1] f x[2]).
+        f: a function of two cells. One that adds, multiplies, or gives the larger, the smaller, both or either of them
+            is a reduction of the language, as `pb.add`, `operator.mul` and `lambda a, b: a + b`; any other is folded
+            from the right, as in APL: x[0] f (x[1] f x[2]).
         x: array; a nested array is reduced over its elements.
         axis: the last one unless given, 0 for the first, None for all elements.
     Returns:
@@ -247,6 +254,9 @@ def _reduced(f: Verb, h: Array, axes: tuple[int, ...]) -> Array:
     if len(axes) > 1:
         rows = reshape(rows, (-1, *rows.shape[len(axes) :]))
     count = rows.extents[0]
+    op = None if count.constant == 1 else recognised(f, h.settled, rows.extents[1:])
+    if op is not None:
+        return _BY_NAME[op](h, axis=axes)
     if count.constant == 0:
         raise ShapeError(
             "E105",

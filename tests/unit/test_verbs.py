@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any
 
@@ -261,6 +262,42 @@ def test_reduce_by_any_function_from_the_right() -> None:
     same(evaluate(lambda x: reduce(pb.subtract, x), np.ones((2, 1))), [1, 1])
     check_grads(f, (V,), order=1)
     check_grads(fixed, (M,), order=1)
+
+
+SAME: dict[str, tuple[Any, Any]] = {
+    "sum": (lambda a, b: a + b, pb.add),
+    "the other one first": (lambda a, b: b + a, pb.add),
+    "product": (lambda a, b: pb.multiply(b, a), pb.multiply),
+    "maximum": (lambda a, b: pb.maximum(a, b), pb.maximum),
+    "minimum": (lambda a, b: pb.minimum(a, b), pb.minimum),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_reduce_knows_functions_by_what_they_do(name: str) -> None:
+    """Equal programs, so derivatives, neutral elements and C are those of the reduction."""
+    by_meaning, by_name = SAME[name]
+    for axis in (-1, 0, None):
+
+        def program(g: Any, axis: int | None = axis) -> str:
+            @pb.function
+            def f(x: Float64[Array, "N M"]) -> Any:
+                return reduce(g, x, axis=axis)
+
+            return str(f.ir)
+
+        assert program(by_meaning) == program(by_name)
+    flags = np.array([True, False, True])
+    assert not evaluate(lambda x: reduce(lambda a, b: b & a, x), flags)
+    assert evaluate(lambda x: reduce(lambda a, b: a | b, x), flags)
+
+
+def test_reduce_by_what_is_nearly_a_sum() -> None:
+    nearly: list[Any] = [lambda a, b: a - b, lambda a, b: a + a, lambda a, b: a + 2 * b, lambda a, b: a + b[::-1],
+                         lambda a, b: pb.where(a > b, a, b + a)]  # fmt: skip
+    for g in nearly:
+        expected = functools.reduce(lambda b, a: np.asarray(evaluate(g, a, b)), M[::-1])
+        same(evaluate(lambda x, g=g: reduce(g, x, axis=0), M), expected)
 
 
 def test_neutral_elements() -> None:

@@ -1,0 +1,56 @@
+"""Functions of two cells that are operations of the language: known by what they compute, not by their object.
+
+`lambda a, b: a + b` is a sum as `operator.add` is. The function is traced once for two cells of the type at hand; what
+it gives for an element is one node, which is compared with the node of each operation. What reads anything else than
+its two elements, or reads them elsewhere, is none of them. A maximum counts as one with its operands in order alone: of
+equal elements the first has the derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from pullback.ir import expr
+from pullback.ir.expr import Get, Ref, Scalar
+from pullback.ir.index import Index, as_index
+from pullback.ir.program import Build, Statement
+from pullback.ir.traverse import Substitution
+from pullback.ir.types import DType
+from pullback.lang.handle import Handle, axes_for, from_ref
+from pullback.lang.trace import current
+
+_COMPARES: Final = {"max": "maximum", "min": "minimum"}
+_LOGICAL: Final = {"any": "logical_or", "all": "logical_and"}
+
+
+def recognised(f: Callable[..., Any], dtype: DType, extents: Sequence[Index]) -> str | None:
+    """Which reduction f between cells of this type is: "sum", "prod", "max", "min", "any" or "all"; None if none."""
+    tracer = current()
+    with tracer.block() as scope:
+        cells = [tracer.own(Ref(name, dtype, tuple(extents))) for name in ("a", "b")]
+        found = f(*map(from_ref, cells))
+        if not isinstance(found, Handle) or found.strong is not dtype or found.extents != tuple(extents):
+            return None
+        variables = axes_for(extents)
+        value = _written(found.element(tuple(map(as_index, variables))), scope.statements)
+        a, b = (expr.get(r, *variables) for r in cells)
+    ways: dict[str, tuple[Scalar, ...]]
+    if dtype.is_bool:
+        ways = {op: (expr.apply(name, a, b), expr.apply(name, b, a)) for op, name in _LOGICAL.items()}
+    else:
+        ways = {op: (expr.apply(name, a, b),) for op, name in _COMPARES.items()}
+        ways |= {"sum": (expr.add(a, b), expr.add(b, a)), "prod": (expr.mul(a, b), expr.mul(b, a))}
+    return next((op for op, nodes in ways.items() if value in nodes), None)
+
+
+def _written(value: Scalar, statements: Sequence[Statement]) -> Scalar:
+    """The value, or what the one statement says that writes it."""
+    match statements:
+        case [Build(outs=(out,), values=(written,)) as s] if isinstance(value, Get) and value.ref is out:
+            return Substitution(variables=dict(zip(s.vars, value.indices, strict=True))).scalar(written)
+        case _:
+            return value
+
+
+__all__ = ["recognised"]
