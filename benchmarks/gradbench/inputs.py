@@ -120,7 +120,7 @@ SMALL: dict[str, list[tuple[str, Input]]] = {
     "kmeans": [("k=4 n=30 d=3", kmeans(4, 30, 3))],
     "ba": [("n=3 m=4 p=7", ba(3, 4, 7)), ("no rotation", ba(2, 2, 3, turned=False))],
     "ht": [("c=5", ht(5, 40)), ("c=5, simple, mirrored", ht(5, 40, complicated=False, mirrored=True))],
-    "particle": [("w=0", particle())],
+    "particle": [("w=0", particle()), ("w=1", particle(1.0))],
     "saddle": [("1, 1", saddle())],
 }
 
@@ -137,6 +137,6 @@ def full() -> dict[str, list[tuple[str, Input]]]:
         "kmeans": [(f"{k}×{n}×{d}", kmeans(k, n, d)) for k, n, d in ((10, 1000, 8), (100, 10000, 16))],
         "ba": [("1", ba(49, 7776, 31843)), ("10", ba(1197, 126327, 563734))],
         "ht": [(f"big c{c}", ht(c)) for c in (100, 6400)],
-        "particle": [("w=0", particle())],
+        "particle": [("w=0", particle()), ("w=1", particle(1.0))],
         "saddle": [("1, 1", saddle())],
     }

@@ -14,7 +14,7 @@ import pullback as pb
 from examples.gradbench.steepest import GRADIENTS, argmin, norm
 from pullback import Array
 
-TIME_STEP, MAX_STEPS = 0.1, 400
+TIME_STEP, MAX_STEPS = 0.1, 2000  # of w = 1, 1,144 are taken
 
 
 def crossing(inner, w):
