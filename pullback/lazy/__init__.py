@@ -15,25 +15,40 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.lazy.array import Array
+from pullback.lazy.awaiting import gather, run
+from pullback.lazy.counts import Stats, stats
 from pullback.lazy.foreign import Foreign
 from pullback.lazy.gradient import backward, grad, value_and_grad
 from pullback.lazy.kernel import finish_compiling
-from pullback.lazy.namespace import asarray, from_dlpack, function_named, names
-from pullback.lazy.stats import Stats, stats
+from pullback.lazy.layers import layer
+from pullback.lazy.namespace import asarray, from_dlpack, function_named, lift, names
+from pullback.lazy.open_shapes import nonzero, unique_all, unique_counts, unique_inverse, unique_values
+from pullback.lazy.training import Trainer, weights
 from pullback.lazy.weight import Weight
 
 __all__ = [
     "Array",
     "Foreign",
     "Stats",
+    "Trainer",
     "Weight",
     "asarray",
     "backward",
     "finish_compiling",
     "from_dlpack",
+    "gather",
     "grad",
+    "layer",
+    "lift",
+    "nonzero",
+    "run",
     "stats",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
     "value_and_grad",
+    "weights",
 ]
 
 

@@ -34,7 +34,7 @@ class Array:
     """
 
     __slots__ = ("__weakref__", "application", "operands", "origin", "serial", "tracked", "type", "value")
-    forced: ClassVar[Callable[[list[Array]], None]]  # computes arrays; `lazy.run` sets it
+    forced: ClassVar[Callable[[list[Array]], None]]  # computes arrays; `lazy.running` sets it
     awaited: ClassVar[Callable[[list[Array]], Generator[Any, Any, None]]]  # the same for `await`
 
     type: ArrayType  # None of an operation with several results, which users never see

@@ -19,9 +19,10 @@ import numpy as np
 from pullback.errors import PullbackError
 from pullback.lang.tree import LEAF, Structure
 from pullback.lazy.array import Array
+from pullback.lazy.counts import COUNTS
+from pullback.lazy.layers import here, noted
 from pullback.lazy.namespace import numpy_type
 from pullback.lazy.operation import Application, as_operand, build
-from pullback.lazy.stats import COUNTS
 from pullback.lazy.tape import Kept
 from pullback.lazy.types import ArrayType, array_type, type_of_value
 
@@ -92,15 +93,17 @@ def _dtype(dtype: Any) -> Any:
 class ForeignApplication(Application):
     """One call of such an operation."""
 
-    __slots__ = ("operation",)
+    __slots__ = ("operation", "place")
     foreign = True
 
     def __init__(
         self, operation: Foreign, operands: tuple[ArrayType, ...], results: tuple[ArrayType, ...], several: bool
     ) -> None:
         self.operation = operation
+        self.place = here()
         structure = Structure("tuple", None, tuple(range(len(results))), (LEAF,) * len(results)) if several else LEAF
-        super().__init__(operation.name or type(operation).__name__, None, operands, results, structure)
+        name = operation.name or type(operation).__name__
+        super().__init__(name, None, operands, results, structure, float("inf"))
 
     def call(self, values: Sequence[Any]) -> tuple[list[np.ndarray[Any, Any]], Any]:
         """The results, checked, and what is saved."""
@@ -131,7 +134,10 @@ class ForeignTape(Kept):
         """Deltas of its leaves for deltas of its results."""
         COUNTS.foreign += 1
         operation = self.application.operation
-        found = operation.backward(self._saved, deltas[0] if self.application.type is not None else deltas)
+        try:
+            found = operation.backward(self._saved, deltas[0] if self.application.type is not None else deltas)
+        except Exception as error:
+            raise noted(error, self.application.place) from None
         return [(x, d) for x, d in zip(self.leaves, found, strict=True) if d is not None and x.tracked]
 
     def release(self) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 from pullback.errors import DerivativeError
 from pullback.lazy.array import Array, leaf
 from pullback.lazy.operation import as_operand
-from pullback.lazy.run import LOCK, Straight, planned, run_chunk
+from pullback.lazy.plan import planned
+from pullback.lazy.running import LOCK, Straight, run_chunks, thread_count, together
 from pullback.lazy.tape import Deltas, Tape, walk_back
 from pullback.lazy.weight import Weight
 from pullback.source import user_position
@@ -19,44 +20,37 @@ __all__ = ["backward", "grad", "value_and_grad"]
 
 
 def deltas_of(loss: Array, seed: Any, retain: bool, stops: Sequence[Array] = ()) -> dict[Array, Any]:
-    """The deltas of all tracked leaves below an array for a delta of its own."""
-    deltas = Deltas()
-    deltas.stops = frozenset(stops)
+    """The deltas of all tracked leaves below an array for a delta of its own; None stands for one."""
+    deltas = Deltas(stops)
     with LOCK:
-        chunks = planned([loss])
-        chunks.reverse()
-        while chunks:
-            chunk = chunks.pop()
-            if not chunks and seed is None and not chunk[0].application.foreign:
-                del chunks
-                return _last(chunk, loss, deltas, retain)
-            run_chunk(chunk, [loss])
-        deltas.add(loss, np.ones(loss.shape, loss.type.numpy) if seed is None else seed)
-        return walk_back(deltas, retain)
+        threads = thread_count()
+        chunks = planned([loss], threads)
+        last = chunks.pop() if chunks and seed is None and not chunks[-1][0].application.foreign else None
+        run_chunks(chunks, [loss], threads)
+        if last is None:
+            deltas.add(loss, np.ones(loss.shape, loss.type.numpy) if seed is None else seed)
+        else:
+            _run_both(last, loss, deltas, retain)
+        return walk_back(deltas, retain, lambda calls: together(calls, threads))
 
 
-def _last(chunk: list[Array], loss: Array, deltas: Deltas, retain: bool) -> dict[Array, Any]:
-    """The same where the loss is in the last chunk: forward and backward in one kernel."""
+def _run_both(chunk: list[Array], loss: Array, deltas: Deltas, retain: bool) -> None:
+    """Run a chunk that ends in the loss: forward and backward in one kernel."""
     straight = Straight(chunk, [loss])
     chunk.clear()
     place = next(k for k, x in enumerate(straight.outputs) if x is loss)
-    if not straight.wrt:
-        straight.run()
-        return {}
-    piece, leaves = straight.piece, straight.leaves
-    made = piece.both(straight.wrt, place)
-    if made.kernel is None:
-        straight.run()
-        return walk_back(deltas, retain)
+    made = straight.piece.both(straight.wrt, place) if straight.wrt else None
+    if made is None or made.kernel is None:
+        straight.settle(straight.compute())
+        return
+    leaves = straight.leaves
     results = made.kernel([x.value for x in leaves])
-    count = len(straight.outputs)
-    tape = Tape(piece, straight.wrt, leaves, None) if straight.tracked else None
-    straight.settle(results[:count], tape)
-    for k, delta in zip(made.places, results[count:]):
+    tape = Tape(straight.piece, straight.wrt, leaves, None) if straight.tracked else None
+    straight.settle_with(results, tape)
+    for k, delta in zip(made.places, results[len(straight.outputs) :]):
         deltas.add(leaves[k], delta)
     if tape is not None and not retain and len(straight.outputs) == 1:
         tape.release()
-    return walk_back(deltas, retain)
 
 
 def _scalar(loss: Any, what: str) -> Array:

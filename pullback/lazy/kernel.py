@@ -18,7 +18,7 @@ from pullback.errors import CompilerError
 from pullback.ir.dims import has_empty_extent
 from pullback.ir.interpret import interpret
 from pullback.ir.program import Program
-from pullback.lazy.stats import COUNTS
+from pullback.lazy.counts import COUNTS
 from pullback.lazy.types import ArrayType
 
 __all__ = ["Kernel", "finish_compiling"]
@@ -72,6 +72,10 @@ class Kernel:
         if self._entry is not None:
             return None
         COUNTS.interpreted += 1
+        return self.interpret(values)
+
+    def interpret(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """The results by the interpreter."""
         given = [part for v, t in zip(values, self._inputs) for part in _parts(v, t)]
         found = interpret(self._program, [*given, *self._captured])
         return tuple(_joined(found, self._outputs))

@@ -11,11 +11,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from pullback.errors import TraceError
 from pullback.lang import array as traced
 from pullback.lang import elsewhere
 from pullback.lang.complex_array import ComplexArray
 from pullback.lazy.array import Array
 from pullback.lazy.operation import Operation, apply
+from pullback.source import user_position
 
 __all__ = ["installed"]
 
@@ -46,7 +48,7 @@ def binary(operation: Operation) -> tuple[Callable[[Any, Any], Any], Callable[[A
         if not _is_operand(other):
             return NotImplemented
         node = apply(operation, (self, other), {})
-        if node.application.floating:
+        if node.application.quick:
             if len(node.operands) == 2:
                 known[node.operands[0].type, node.operands[1].type] = node.application
             elif other.__class__ is float and other and other == other:
@@ -61,7 +63,7 @@ def binary(operation: Operation) -> tuple[Callable[[Any, Any], Any], Callable[[A
         if not _is_operand(other):
             return NotImplemented
         node = apply(operation, (other, self), {})
-        if other.__class__ is float and other and other == other and node.application.floating:
+        if other.__class__ is float and other and other == other and node.application.quick:
             backward[self.type, other] = node.application
         return node
 
@@ -82,7 +84,7 @@ def unary(operation: Operation) -> Callable[[Any], Any]:
         if application is not None:
             return Array(application, (self,), self.tracked)
         node = apply(operation, (self,), {})
-        if node.__class__ is Array and node.application.floating:
+        if node.__class__ is Array and node.application.quick:
             known[self.type] = node.application
         return node
 
@@ -94,6 +96,26 @@ def general(operation: Operation) -> Callable[..., Any]:
 
     def method(self: Array, *args: Any, **keywords: Any) -> Any:
         return apply(operation, (self, *args), keywords)
+
+    return method
+
+
+def subscript(operation: Operation) -> Callable[[Any, Any], Any]:
+    """Indexing; a row by its number costs a look in a dictionary."""
+    known: dict[Any, Any] = {}
+
+    def method(self: Array, key: Any) -> Any:
+        if key.__class__ is int:
+            application = known.get((self.type, key))
+            if application is not None:
+                return Array(application, (self,), self.tracked)
+            node = apply(operation, (self, key), {})
+            if node.application.quick:
+                known[self.type, key] = node.application
+            return node
+        from pullback.lazy.open_shapes import selected
+
+        return apply(operation, (self, selected(key)), {})
 
     return method
 
@@ -114,7 +136,7 @@ def installed() -> dict[str, Any]:
         made[f"__{name}__"] = unary(Operation(f"operator.{name}", getattr(operator, f"__{name}__")))
     for name in _PROPERTIES:
         made[name] = property(unary(Operation(f"array.{name}", operator.attrgetter(name))))
-    made["__getitem__"] = general(Operation("operator.getitem", operator.getitem))
+    made["__getitem__"] = subscript(Operation("operator.getitem", operator.getitem))
     for name in ("__divmod__", "__rdivmod__", "__round__"):
         made[name] = general(Operation(f"array.{name}", _calls(name)))
     for kind in (traced.Array, ComplexArray):
@@ -129,6 +151,12 @@ def installed() -> dict[str, Any]:
     return made
 
 
+def _refused(self: Array, key: Any, value: Any) -> None:
+    raise TraceError("E147", "x[...] = ...: an array never changes", position=user_position(),
+                     remedy="`x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element "
+                     "changed")  # fmt: skip
+
+
 def _ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
     """A function of NumPy on lazy arrays is that of this namespace."""
     from pullback import lazy
@@ -140,4 +168,5 @@ def _ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: 
     return getattr(lazy, found.__name__)(*inputs, **keywords)
 
 
-Array.__array_ufunc__ = _ufunc  # type: ignore[attr-defined]
+setattr(Array, "__setitem__", _refused)  # noqa: B010
+setattr(Array, "__array_ufunc__", _ufunc)  # noqa: B010

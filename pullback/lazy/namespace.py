@@ -14,7 +14,7 @@ from pullback.lazy.array import Array, leaf
 from pullback.lazy.operation import Operation, apply
 from pullback.names import found, public
 
-__all__ = ["asarray", "from_dlpack", "function_named", "names"]
+__all__ = ["asarray", "from_dlpack", "function_named", "lift", "names"]
 
 INSPECTING: Final = frozenset({"can_cast", "finfo", "iinfo", "isdtype", "result_type", "broadcast_shapes"})
 MODULES: Final = frozenset({"linalg", "fft", "special", "random", "verbs"})
@@ -73,7 +73,7 @@ def _function(operation: Operation, traced: Callable[..., Any]) -> Callable[...,
                 if application is not None:
                     return Array(application, args, x.tracked or y.tracked)
         node = apply(operation, args, keywords)
-        if not keywords and node.__class__ is Array and node.application.floating:
+        if not keywords and node.__class__ is Array and node.application.quick:
             if len(args) == 1 and args[0].__class__ is Array:
                 known[args[0].type] = node.application
             elif len(args) == 2 and args[0].__class__ is Array and args[1].__class__ is Array:
@@ -83,6 +83,23 @@ def _function(operation: Operation, traced: Callable[..., Any]) -> Callable[...,
     function.__name__ = function.__qualname__ = operation.name.rpartition(".")[2]
     function.__doc__ = traced.__doc__
     return function
+
+
+def lift(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of traced arrays as one operation on lazy arrays: layers, loops, derivatives, anything traced.
+
+    Args:
+        f: the function, traced already or not; arguments may be trees of arrays, and what is no array is fixed.
+    Returns:
+        A function that builds a node, or a tree of nodes.
+
+    >>> import pullback as pb
+    >>> from pullback import lazy
+    >>> power = lazy.lift(lambda x, n: pb.fold(n, pb.ones_like(x), lambda acc, i: acc * x))
+    >>> float(lazy.grad(lambda x: power(x, 3))(2.0))
+    12.0
+    """
+    return _function(Operation(f"lift.{getattr(f, '__name__', type(f).__name__)}", f), f)
 
 
 def _inspecting(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -28,7 +28,9 @@ from pullback.lang.complex_array import complex64, complex128
 from pullback.lang.trace import Tracer, default_float, tracing
 from pullback.lang.tree import LEAF, Structure
 from pullback.lazy.array import Array, leaf
+from pullback.lazy.layers import here
 from pullback.lazy.types import ArrayType, array_type
+from pullback.passes.cost import has_data_index
 from pullback.source import user_position
 
 __all__ = ["Application", "Operation", "apply", "traced_program"]
@@ -65,12 +67,23 @@ class Application:
         type: the type of the result where it is one array.
         floating: whether derivatives pass through it.
         work: about how many operations it takes.
-        plain: whether its program reads nothing but its operands.
+        checked: whether it may fail when it runs, so that its nodes remember where they were written.
         item: which result of its one operand it takes; -1 for operations.
     """
 
-    __slots__ = ("floating", "item", "number", "operands", "plain", "results", "rule", "structure", "text", "type",
-                 "work")  # fmt: skip
+    __slots__ = (
+        "checked",
+        "floating",
+        "item",
+        "number",
+        "operands",
+        "results",
+        "rule",
+        "structure",
+        "text",
+        "type",
+        "work",
+    )  # fmt: skip
     foreign = False  # whether it runs Python (`lazy.foreign`)
 
     def __init__(
@@ -81,7 +94,7 @@ class Application:
         results: tuple[ArrayType, ...],
         structure: Structure,
         work: float = 0.0,
-        plain: bool = True,
+        checked: bool = False,
         item: int = -1,
     ) -> None:
         self.number = next(_COUNT)
@@ -93,8 +106,13 @@ class Application:
         self.type = results[0] if structure is LEAF or structure == LEAF else None
         self.floating = any(t.floating for t in results)
         self.work = work
-        self.plain = plain
+        self.checked = checked
         self.item = item
+
+    @property
+    def quick(self) -> bool:
+        """Whether its nodes may be built without a look at their operands: derivatives pass, and nothing can fail."""
+        return self.floating and not self.checked
 
     def run(self, handles: Sequence[Any]) -> Any:
         """The traced results for traced operands: one, or a list of them."""
@@ -193,7 +211,8 @@ class _Binding:
             return self.operand(as_operand(x))
         if isinstance(x, tuple | list):  # a named tuple, or a list of another kind
             parts = [self.take(y) for y in x]
-            return tuple(p[0] for p in parts), ("tuple", *(p[1] for p in parts))
+            form = tuple(p[0] for p in parts)
+            return (type(x)(*form) if tree.is_namedtuple(x) else form), (type(x).__name__, *(p[1] for p in parts))
         if isinstance(x, np.dtype | type) or type(x).__module__.startswith("pullback."):
             return x, ("static", x)
         raise TraceError(
@@ -219,6 +238,8 @@ def _filled(x: Any, handles: Sequence[Any]) -> Any:
         return slice(_filled(x.start, handles), _filled(x.stop, handles), _filled(x.step, handles))
     if kind is dict:
         return {k: _filled(v, handles) for k, v in x.items()}
+    if tree.is_namedtuple(x):
+        return kind(*(_filled(y, handles) for y in x))
     return x
 
 
@@ -251,7 +272,12 @@ def _applied(operation: Operation, form: Any, types: tuple[ArrayType, ...], text
 
     program, results, structure = traced_program(operation.name.rpartition(".")[2], types, rule)
     return Application(f"{operation.name}{text}", rule, types, results, structure, _work(program),
-                       not program.notes.get("captured"))  # fmt: skip
+                       any(map(_is_checked, program.body.statements)))  # fmt: skip
+
+
+def _is_checked(s: Statement) -> bool:
+    """Whether a statement may read where an index computed from data says, or run without end."""
+    return not isinstance(s, Build) or any(has_data_index(v) for v in s.values)
 
 
 def _work(program: Program) -> float:
@@ -285,6 +311,8 @@ def build(application: Application, operands: tuple[Array, ...]) -> Any:
                 tracked = True
                 break
     node = Array(application, operands, tracked)
+    if application.checked:
+        node.origin = here()
     if application.type is not None:
         return node
     items = [Array(_item(t, k), (node,), tracked and t.floating) for k, t in enumerate(application.results)]

@@ -15,9 +15,9 @@ from pullback.ir import expr
 from pullback.ir.expr import Ref, Scalar, Zero
 from pullback.ir.intern import uncollected
 from pullback.ir.program import Block, Build, Program
+from pullback.lazy.counts import COUNTS
 from pullback.lazy.kernel import Kernel
 from pullback.lazy.operation import Application, traced_program
-from pullback.lazy.stats import COUNTS
 from pullback.lazy.types import ArrayType
 
 if TYPE_CHECKING:
@@ -49,16 +49,17 @@ class Piece:
 
     Attributes:
         steps: what it does, in order.   leaves: the types of what it reads.   wanted: the steps it gives.
-        types: the types of what it gives.
+        types: the types of what it gives.   work: about how many operations it takes.
     """
 
-    __slots__ = ("_kernels", "_program", "_split", "leaves", "steps", "types", "wanted")
+    __slots__ = ("_kernels", "_program", "_split", "leaves", "steps", "types", "wanted", "work")
 
     def __init__(self, steps: tuple[Step, ...], leaves: tuple[ArrayType, ...], wanted: tuple[int, ...]) -> None:
         self.steps = steps
         self.leaves = leaves
         self.wanted = wanted
         self.types = tuple(self._type(k) for k in wanted)
+        self.work = sum(application.work for application, _ in steps)
         self._program: Program | None = None
         self._kernels: dict[Any, Any] = {}
         self._split: dict[tuple[int, ...], Any] = {}
@@ -139,6 +140,23 @@ class Piece:
 
         key = ("again", wrt, given)
         return self._once(key, make)
+
+    def failing(self, values: Sequence[Any]) -> int | None:
+        """The first step that fails for these values of the leaves; the interpreter looks for it."""
+        made: list[Any] = []
+        for k, (application, operands) in enumerate(self.steps):
+            given = [made[p] if p >= 0 else values[-1 - p] for p in operands]
+            if application.item >= 0:
+                made.append(given[0][application.item])
+                continue
+            program, types, _ = traced_program("step", application.operands, application.run)
+            try:
+                made.append(Kernel(program, application.operands, types).interpret(given))
+            except IndexError:
+                return k
+            if application.type is not None:
+                made[-1] = made[-1][0]
+        return None
 
     # Programs -------------------------------------------------------------------------------------------------------
 

@@ -1,22 +1,21 @@
 """Tapes: what a piece that has run keeps for its backward pass, and the walk over them.
 
 A tape knows the leaves of its piece, and the residuals that its forward kernel gave. Deltas of its results are added up
-until all who read them have run backward; then its backward kernel runs, once, and gives deltas of its leaves. Tapes
-are numbered in the order in which they ran, so a heap of those that are ready is all that the walk needs: whoever read
-something ran after it.
+until all who read them have run backward; then its backward kernel runs, once, and gives deltas of its leaves. The walk
+counts for each tape who reads it, and keeps a list of those that are ready: there is no recursion.
 """
 
 from __future__ import annotations
 
-import heapq
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from pullback.errors import DerivativeError
-from pullback.lazy.stats import COUNTS
+from pullback.lazy.counts import COUNTS
 from pullback.source import user_position
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Deltas", "Kept", "Tape", "walk_back"]
 
 _next: Final = itertools.count().__next__
+Pulled = list[tuple["Array", Any]]
+Together = Callable[[Sequence[tuple[float, Callable[[], Pulled]]]], Sequence[Pulled | BaseException]]
 
 
 class Kept:
@@ -47,7 +48,12 @@ class Kept:
         COUNTS.live_bytes += self._bytes
         COUNTS.tapes += 1
 
-    def pull(self, deltas: list[Any]) -> list[tuple[Array, Any]]:
+    @property
+    def work(self) -> float:
+        """About how many operations its backward pass takes; infinite where it may block."""
+        return float("inf")
+
+    def pull(self, deltas: list[Any]) -> Pulled:
         """Deltas of its leaves for deltas of its results, None where there is none."""
         raise NotImplementedError
 
@@ -79,7 +85,12 @@ class Tape(Kept):
         self.residuals = residuals
         super().__init__(leaves, len(piece.types), sum([r.nbytes for r in residuals or ()]))
 
-    def pull(self, deltas: list[Any]) -> list[tuple[Array, Any]]:
+    @property
+    def work(self) -> float:
+        """About how many operations its backward pass takes."""
+        return 2.0 * self.piece.work
+
+    def pull(self, deltas: list[Any]) -> Pulled:
         """Deltas of its leaves for deltas of its results."""
         given = tuple([k for k, d in enumerate(deltas) if d is not None])
         seeds = [np.asarray(d) for d in deltas if d is not None]
@@ -102,33 +113,51 @@ class Tape(Kept):
 
 
 class Deltas:
-    """Deltas on their way: those of tapes' results, and those that have arrived at leaves."""
+    """Deltas on their way: those of tapes' results, and those that have arrived at leaves.
 
-    def __init__(self) -> None:
+    Args:
+        stops: arrays at which they stop.
+    """
+
+    def __init__(self, stops: Sequence[Array] = ()) -> None:
         self.arrived: dict[Array, Any] = {}
         self._waiting: dict[Kept, list[Any]] = {}
-        self._heap: list[tuple[int, Kept]] = []
-        self.stops: frozenset[Array] = frozenset()
+        self._stops = frozenset(stops)
+        self._users: dict[Kept, int] = {}  # how many tapes that read a tape's results have not run yet
+        self._ready: list[Kept] = []
+
+    def tape_of(self, node: Array) -> Kept | None:
+        """The tape that a delta of the array goes to; None where it has arrived."""
+        origin = node.origin
+        return origin[0] if type(origin) is tuple and node not in self._stops else None
 
     def add(self, node: Array, delta: Any) -> None:
         """Add a delta of a leaf."""
-        origin = node.origin
-        if type(origin) is tuple and node not in self.stops:
-            tape, k = origin
-            waiting = self._waiting.get(tape)
-            if waiting is None:
-                waiting = self._waiting[tape] = [None] * tape.count
-                heapq.heappush(self._heap, (-tape.number, tape))
-            waiting[k] = delta if waiting[k] is None else waiting[k] + delta
-        else:
+        tape = self.tape_of(node)
+        if tape is None:
             known = self.arrived.get(node)
             self.arrived[node] = delta if known is None else known + delta
+        else:
+            k = node.origin[1]
+            waiting = self._waiting.setdefault(tape, [None] * tape.count)
+            waiting[k] = delta if waiting[k] is None else waiting[k] + delta
 
-    def pop(self) -> tuple[Kept, list[Any]] | None:
-        """The next tape whose results have all their deltas."""
-        if not self._heap:
-            return None
-        _, tape = heapq.heappop(self._heap)
+    def start(self) -> None:
+        """Find which tapes deltas can come to from those that have some, and how many read each."""
+        stack = list(self._waiting)
+        seen = set(stack)
+        users = self._users
+        while stack:
+            tape = stack.pop()
+            users.setdefault(tape, 0)
+            for below in self._below(tape):
+                users[below] = users.get(below, 0) + 1
+                if below not in seen:
+                    seen.add(below)
+                    stack.append(below)
+        self._ready = [t for t, count in users.items() if not count]
+
+    def _below(self, tape: Kept) -> set[Kept]:
         if tape.released:
             raise DerivativeError(
                 "E702",
@@ -136,15 +165,45 @@ class Deltas:
                 position=user_position(),
                 remedy="`retain=True` in the first backward pass keeps it for another",
             )
-        return tape, self._waiting.pop(tape)
+        return {t for x in tape.leaves if x.tracked and (t := self.tape_of(x)) is not None}
+
+    def ready(self) -> list[Kept]:
+        """The tapes whose results have all their deltas, the latest first; they are taken out."""
+        found, self._ready = self._ready, []
+        return sorted(found, key=lambda t: -t.number)
+
+    def take(self, tape: Kept) -> list[Any] | None:
+        """The deltas of a tape's results; None where none came."""
+        return self._waiting.pop(tape, None)
+
+    def done(self, tape: Kept) -> None:
+        """A tape has run."""
+        for below in self._below(tape):
+            self._users[below] -= 1
+            if not self._users[below]:
+                self._ready.append(below)
 
 
-def walk_back(deltas: Deltas, retain: bool) -> dict[Array, Any]:
-    """Run all tapes backward that deltas come to; the deltas of leaves."""
-    while (found := deltas.pop()) is not None:
-        tape, own = found
-        for leaf, delta in tape.pull(own):
-            deltas.add(leaf, delta)
-        if not retain:
-            tape.release()
+def walk_back(deltas: Deltas, retain: bool, together: Together) -> dict[Array, Any]:
+    """Run all tapes backward that deltas come to; the deltas of leaves.
+
+    Tapes that are ready run at the same time; their deltas are added in the order of their numbers, so that sums are
+    the same in each run.
+    """
+    deltas.start()
+    while tapes := deltas.ready():
+        own = [(tape, found) for tape in tapes if (found := deltas.take(tape)) is not None]
+        calls = [(tape.work, partial(tape.pull, found)) for tape, found in own]
+        results = together(calls)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        for result in results:
+            assert not isinstance(result, BaseException)
+            for leaf, delta in result:
+                deltas.add(leaf, delta)
+        for tape in tapes:
+            deltas.done(tape)
+            if not retain:
+                tape.release()
     return deltas.arrived

@@ -1,0 +1,215 @@
+"""`await` of lazy arrays: in asyncio, in notebooks, and in plain scripts by `lazy.run`.
+
+What several coroutines wait for at the same time is computed together: independent pieces at the same time, and what
+they share once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Coroutine, Generator
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
+
+from pullback.errors import TraceError
+from pullback.lazy.array import Array
+from pullback.lazy.running import force
+from pullback.source import user_position
+
+__all__ = ["gather", "run"]
+
+T = TypeVar("T")
+
+
+class _Wanted:
+    """What a coroutine gives its driver: the arrays that it waits for."""
+
+    __slots__ = ("arrays",)
+
+    def __init__(self, arrays: list[Array]) -> None:
+        self.arrays = arrays
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.depth = 0  # how many `lazy.run` are under way
+
+
+_THREAD: Final = _Thread()
+
+
+def _loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def awaited(arrays: list[Array]) -> Generator[Any, Any, None]:
+    """Wait for arrays: the driver of `lazy.run` computes them, or a thread while asyncio goes on."""
+    if _THREAD.depth:
+        yield _Wanted(arrays)
+    elif (loop := _loop()) is not None:
+        yield from _batch_of(loop).add(arrays).__await__()
+    else:
+        raise TraceError(
+            "E705",
+            "await of a lazy array, and neither asyncio nor `lazy.run` is running",
+            position=user_position(),
+            remedy="`lazy.run(main())`, or `float(x)` and `x.numpy()`, which need no loop",
+        )
+
+
+# asyncio ------------------------------------------------------------------------------------------------------------
+
+
+class _Batch:
+    """What the tasks of a loop wait for since it last looked."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.waiting: list[tuple[list[Array], asyncio.Future[None]]] = []
+
+    def add(self, arrays: list[Array]) -> asyncio.Future[None]:
+        """A future that is done when they are computed."""
+        future: asyncio.Future[None] = self.loop.create_future()
+        if not self.waiting:
+            self.loop.call_soon(lambda: self.loop.create_task(self._compute()))
+        self.waiting.append((arrays, future))
+        return future
+
+    async def _compute(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        waiting = [w for w in waiting if not w[1].cancelled()]
+        try:
+            await self.loop.run_in_executor(None, force, [x for arrays, _ in waiting for x in arrays])
+        except Exception:
+            if len(waiting) == 1:
+                _settle(waiting[0][1], True)
+                return
+            for arrays, future in waiting:  # each has its own error, or none
+                try:
+                    await self.loop.run_in_executor(None, force, arrays)
+                    _settle(future, False)
+                except Exception:
+                    _settle(future, True)
+            return
+        for _, future in waiting:
+            _settle(future, False)
+
+
+def _settle(future: asyncio.Future[None], failed: bool) -> None:
+    """The future is done, with the error that is being handled where it failed."""
+    import sys
+
+    if future.cancelled():
+        return
+    error = sys.exc_info()[1]
+    if failed and error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(None)
+
+
+_BATCHES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Batch]] = WeakKeyDictionary()
+
+
+def _batch_of(loop: asyncio.AbstractEventLoop) -> _Batch:
+    return _BATCHES.setdefault(loop, _Batch(loop))
+
+
+# Plain scripts ------------------------------------------------------------------------------------------------------
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that awaits lazy arrays to its end, in a plain script.
+
+    Args:
+        coroutine: what an `async def` gives. It may await lazy arrays, `lazy.gather`, and other such coroutines; for
+            anything else there is asyncio.
+    Returns:
+        What it returns.
+    Raises:
+        TraceError: [E706] asyncio is running, as in a notebook, where `await` does; or the coroutine awaits something
+            of asyncio's.
+
+    >>> from pullback import lazy
+    >>> async def chosen(x):
+    ...     largest = await lazy.max(x)
+    ...     return lazy.exp(-x) if largest > 1.0 else x
+    >>> lazy.run(chosen(lazy.asarray([0.0, 0.5]))).tolist()
+    [0.0, 0.5]
+    """
+    if _loop() is not None:
+        coroutine.close()
+        raise TraceError("E706", "lazy.run, where asyncio is running", position=user_position(),
+                         remedy="`await` the coroutine")  # fmt: skip
+    _THREAD.depth += 1
+    try:
+        error: BaseException | None = None
+        while True:
+            try:
+                wanted = coroutine.send(None) if error is None else coroutine.throw(error)
+            except StopIteration as end:
+                found: T = end.value
+                return found
+            error = _computed(wanted)
+    finally:
+        _THREAD.depth -= 1
+        coroutine.close()
+
+
+def _computed(wanted: Any) -> BaseException | None:
+    """Compute what a coroutine waits for; what was raised."""
+    if not isinstance(wanted, _Wanted):
+        return TraceError("E706", f"a coroutine in lazy.run awaits {type(wanted).__name__}, which is asyncio's",
+                          position=user_position(), remedy="`asyncio.run(...)`")  # fmt: skip
+    try:
+        force(wanted.arrays)
+    except BaseException as error:
+        return error
+    return None
+
+
+class _Together:
+    """Coroutines of `lazy.run` side by side."""
+
+    def __init__(self, awaitables: tuple[Awaitable[Any], ...]) -> None:
+        self._running = [a.__await__() for a in awaitables]
+
+    def __await__(self) -> Generator[Any, Any, list[Any]]:
+        results: list[Any] = [None] * len(self._running)
+        active = dict(enumerate(self._running))
+        while active:
+            wanted: list[Array] = []
+            for k, coroutine in list(active.items()):
+                try:
+                    wanted += next(coroutine).arrays
+                except StopIteration as end:
+                    results[k] = end.value
+                    del active[k]
+            if wanted:
+                yield _Wanted(wanted)
+        return results
+
+
+async def gather(*awaitables: Awaitable[Any]) -> list[Any]:
+    """The values of arrays and the results of coroutines, side by side: what they wait for is computed together.
+
+    >>> from pullback import lazy
+    >>> async def both(x):
+    ...     return await lazy.gather(lazy.sum(x), lazy.max(x))
+    >>> [float(v) for v in lazy.run(both(lazy.asarray([1.0, 2.0])))]
+    [3.0, 2.0]
+    """
+    if _THREAD.depth:
+        return await _Together(awaitables)
+    return list(await asyncio.gather(*(_task(a) for a in awaitables)))
+
+
+async def _task(awaitable: Awaitable[T]) -> T:
+    return await awaitable
+
+
+Array.awaited = staticmethod(awaited)

@@ -1,0 +1,107 @@
+"""What has shapes that depend on values: it computes its operands, and gives arrays that are known.
+
+What derivatives can pass through, the elements that a mask selects and the different elements, is read from the operand
+at the places that were found.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+
+from pullback.lazy.array import Array, leaf
+from pullback.lazy.operation import as_operand
+
+__all__ = ["nonzero", "selected", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
+
+UniqueAll = namedtuple("UniqueAll", "values indices inverse_indices counts")
+UniqueCounts = namedtuple("UniqueCounts", "values counts")
+UniqueInverse = namedtuple("UniqueInverse", "values inverse_indices")
+
+
+def nonzero(x: Any, /) -> tuple[Array, ...]:
+    """The places of the elements that are not zero, an array of indices for each axis; it computes x.
+
+    >>> from pullback import lazy
+    >>> [i.tolist() for i in lazy.nonzero(lazy.asarray([0, 3, 0, 5]))]
+    [[1, 3]]
+    """
+    value = as_operand(x).numpy()
+    if not value.shape:
+        raise ValueError("nonzero: an array without axes has no places")
+    return tuple(leaf(i.astype(np.int64)) for i in np.nonzero(value))
+
+
+def unique_all(x: Any, /) -> UniqueAll:
+    """The different elements in order, where each is first, which one each element is, and how many there are.
+
+    >>> from pullback import lazy
+    >>> found = lazy.unique_all(lazy.asarray([3, 1, 3]))
+    >>> found.values.tolist(), found.indices.tolist(), found.inverse_indices.tolist(), found.counts.tolist()
+    ([1, 3], [1, 0], [1, 0, 1], [1, 2])
+    """
+    operand = as_operand(x)
+    value = operand.numpy()
+    _, indices, inverse, counts = np.unique(value, return_index=True, return_inverse=True, return_counts=True,
+                                            equal_nan=False)  # fmt: skip
+    places = leaf(indices.astype(np.int64))
+    values = _flat(operand)[places]
+    return UniqueAll(values, places, leaf(inverse.reshape(value.shape).astype(np.int64)),
+                     leaf(counts.astype(np.int64)))  # fmt: skip
+
+
+def _flat(x: Array) -> Array:
+    from pullback.lazy.namespace import function_named
+
+    found: Array = function_named("reshape")(x, (-1,))
+    return found
+
+
+def unique_counts(x: Any, /) -> UniqueCounts:
+    """The different elements in order, and how many there are of each.
+
+    >>> from pullback import lazy
+    >>> [a.tolist() for a in lazy.unique_counts(lazy.asarray([3, 1, 3]))]
+    [[1, 3], [1, 2]]
+    """
+    found = unique_all(x)
+    return UniqueCounts(found.values, found.counts)
+
+
+def unique_inverse(x: Any, /) -> UniqueInverse:
+    """The different elements in order, and which of them each element is.
+
+    >>> from pullback import lazy
+    >>> [a.tolist() for a in lazy.unique_inverse(lazy.asarray([3, 1, 3]))]
+    [[1, 3], [1, 0, 1]]
+    """
+    found = unique_all(x)
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+def unique_values(x: Any, /) -> Array:
+    """The different elements in order.
+
+    >>> from pullback import lazy
+    >>> lazy.unique_values(lazy.asarray([3.0, 1.0, 3.0])).tolist()
+    [1.0, 3.0]
+    """
+    values: Array = unique_all(x).values
+    return values
+
+
+def selected(key: Any) -> Any:
+    """A subscript with the places of their true elements in the place of masks; as it is where it has none."""
+    if not isinstance(key, tuple):
+        return nonzero(key) if _is_mask(key) else key
+    if not any(map(_is_mask, key)):
+        return key
+    return tuple(y for x in key for y in (nonzero(x) if _is_mask(x) else (x,)))
+
+
+def _is_mask(x: Any) -> bool:
+    if isinstance(x, Array):
+        return x.type.numpy == np.bool_ and bool(x.type.shape)
+    return isinstance(x, np.ndarray) and x.dtype == np.bool_ and x.ndim > 0

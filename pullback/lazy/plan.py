@@ -1,0 +1,133 @@
+"""Planning: what is wanted and not yet computed, collected and cut into chunks.
+
+A chunk is a straight piece, or one operation in Python. Chunks are in an order in which they can run; those that do not
+depend on one another may run at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Final
+
+from pullback.lazy.array import Array
+
+__all__ = ["BLOCKING", "HEAVY", "Chunk", "planned"]
+
+LONGEST: Final = 128  # nodes of a piece
+SHORTEST: Final = 24
+HEAVY: Final = 3e5  # operations that are worth a thread: some 100 microseconds
+BLOCKING: Final = float("inf")  # the work of what runs Python, which may wait for something else
+_serial: Final = attrgetter("serial")
+Chunk = list[Array]
+
+
+def planned(wanted: Sequence[Array], threads: int) -> list[Chunk]:
+    """What is to run, as chunks."""
+    nodes = _collected(wanted)
+    work = 0.0
+    for n in nodes:
+        work += n.application.work
+    if len(nodes) <= LONGEST and (work < 2 * HEAVY or (threads == 1 and work < BLOCKING)):
+        return [nodes] if nodes else []
+    parts = _levels(nodes) if work == BLOCKING else [nodes]
+    del nodes
+    if threads > 1:
+        parts = [region for part in parts for region in _regions(part)]
+    return [chunk for part in parts for chunk in _cut(part)]
+
+
+def _collected(wanted: Sequence[Array]) -> Chunk:
+    """The arrays to compute for these, in the order in which they were built."""
+    seen: dict[Array, None] = {}
+    stack = list(wanted)
+    while stack:
+        node = stack.pop()
+        if node.value is None and node not in seen:
+            seen[node] = None
+            stack += node.operands
+            if node.application.type is None:  # several results: all that somebody still has
+                stack += [x for ref in node.origin if (x := ref()) is not None]
+    return sorted(seen, key=_serial)
+
+
+def _levels(nodes: Chunk) -> list[Chunk]:
+    """Nodes by how many operations in Python lie one above the other below them; each such operation for itself.
+
+    So all that can run before the first of these is together, and then they run at the same time.
+    """
+    level: dict[Array, int] = {}
+    straight: dict[int, Chunk] = {}
+    foreign: dict[int, list[Chunk]] = {}
+    home: dict[Array, Chunk] = {}
+    for node in nodes:
+        application = node.application
+        own = max([level.get(x, 0) for x in node.operands], default=0)
+        if application.foreign:
+            home[node] = [node]
+            foreign.setdefault(own, []).append(home[node])
+            own += 1
+        elif application.item >= 0 and node.operands[0] in home:
+            home[node.operands[0]].append(node)
+        else:
+            straight.setdefault(own, []).append(node)
+        level[node] = own
+    found: list[Chunk] = []
+    for k in range(max(level.values()) + 1):
+        found += [straight[k]] if k in straight else []
+        found += foreign.get(k, [])
+    return found
+
+
+def _regions(nodes: Chunk) -> list[Chunk]:
+    """Straight nodes apart where they are heavy and independent.
+
+    A node with two or more operands that each have much work of their own below them, which nothing else reads, starts
+    a region for each. A region has one way out, its root: so regions never wait for one another in a circle (they are
+    the maximal fan-out-free cones of circuit design).
+    """
+    work = sum(n.application.work for n in nodes)
+    if work < 2 * HEAVY or work == BLOCKING or any(n.application.type is None for n in nodes):
+        return [nodes]  # results of one operation stay together
+    users: dict[Array, int] = {}
+    for n in nodes:
+        for x in n.operands:
+            users[x] = users.get(x, 0) + 1
+    cone: dict[Array, float] = {}  # the work below a node that nothing else reads
+    for n in nodes:
+        cone[n] = n.application.work + sum([cone[x] for x in n.operands if x in cone and users[x] == 1])
+    region: dict[Array, int] = {}
+    for n in reversed(nodes):
+        own = region.setdefault(n, n.serial)
+        heavy = {x for x in n.operands if x in cone and users[x] == 1 and cone[x] >= HEAVY}
+        for x in n.operands:
+            if x in cone:
+                apart = len(heavy) > 1 and x in heavy
+                region[x] = x.serial if apart or region.get(x, own) != own else own
+    parts: dict[int, Chunk] = {}
+    for n in nodes:
+        parts.setdefault(region[n], []).append(n)
+    return sorted(parts.values(), key=lambda part: part[-1].serial)
+
+
+def _cut(nodes: Chunk) -> list[Chunk]:
+    """Nodes in pieces that are not too long, cut where the operations are such and such.
+
+    What decides is in the last three operations alone, so that a loop is cut at the same places in each of its rounds,
+    however many come before.
+    """
+    if len(nodes) <= LONGEST:
+        return [nodes]
+    chunks: list[Chunk] = []
+    chunk: Chunk = []
+    a = b = 0
+    for node in nodes:
+        application = node.application
+        count = len(chunk)
+        if count >= LONGEST or (count >= SHORTEST and (a * 31 + b * 7 + application.number) % 32 == 0):
+            if application.item < 0:
+                chunks.append(chunk)
+                chunk = []
+        chunk.append(node)
+        a, b = b, application.number
+    return [*chunks, chunk]

@@ -1,0 +1,253 @@
+"""Running: chunks as kernels or operations in Python, those that are independent at the same time."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
+from sys import getrefcount
+from typing import Any, Final, TypeVar
+
+from pullback.api import policy
+from pullback.lazy.array import Array
+from pullback.lazy.foreign import ForeignApplication, ForeignTape
+from pullback.lazy.layers import noted
+from pullback.lazy.piece import Piece, piece_of
+from pullback.lazy.plan import BLOCKING, HEAVY, Chunk, planned
+from pullback.lazy.tape import Kept, Tape
+
+__all__ = ["LOCK", "Straight", "force", "job_of", "run_chunks", "thread_count", "together"]
+
+LOCK: Final = threading.RLock()
+HELD: Final = 3  # references to a node that are not its users': a chunk, `places`, an argument
+MOST: Final = 32  # operations in Python that may run at the same time
+T = TypeVar("T")
+
+
+class Straight:
+    """A chunk that is a straight piece, found by its structure.
+
+    Attributes:
+        piece: the piece.   leaves: what it reads.   outputs: the nodes that it gives.
+        wrt: the leaves that derivatives are wanted by.
+        places: where the nodes that may fail were built, by their places among the steps.
+    """
+
+    __slots__ = ("leaves", "outputs", "piece", "places", "wrt")
+    piece: Piece
+
+    def __init__(self, chunk: Chunk, wanted: Sequence[Array]) -> None:
+        places: dict[Array, int] = {}
+        leaves: list[Array] = []
+        key: list[int] = []
+        uses = [0] * len(chunk)
+        x = node = None
+        for k, node in enumerate(chunk):
+            places[node] = k
+            key.append(node.application.number)
+            for x in node.operands:
+                p = places.get(x)
+                if p is None:
+                    leaves.append(x)
+                    p = places[x] = -len(leaves)
+                elif p >= 0:
+                    uses[p] += 1
+                key.append(p)
+        del x, node
+        found = [
+            k
+            for k in range(len(chunk))
+            if getrefcount(chunk[k]) - uses[k] > HELD and chunk[k].application.type is not None
+        ]
+        for node in wanted:
+            k = places.get(node, -1)
+            if k >= 0 and k not in found:
+                found.append(k)
+        key.append(-1 - len(leaves))
+        key += found
+        self.places = {k: node.origin for k, node in enumerate(chunk) if node.origin is not None}
+        self.piece = piece_of(key, chunk, places, leaves, found)
+        self.leaves = leaves
+        self.outputs = [chunk[k] for k in found]
+        self.wrt = tuple([k for k, x in enumerate(leaves) if x.tracked])
+
+    @property
+    def tracked(self) -> bool:
+        """Whether derivatives pass through it."""
+        return bool(self.wrt) and any(x.tracked for x in self.outputs)
+
+    @property
+    def work(self) -> float:
+        """About how many operations it takes."""
+        return self.piece.work
+
+    def compute(self) -> Any:
+        """The values of its outputs, and what its tape keeps."""
+        values = [x.value for x in self.leaves]
+        kernel = self.piece.forward(self.wrt) if self.tracked else self.piece.value()
+        try:
+            return kernel(values)
+        except IndexError as error:
+            step = self.piece.failing(values)
+            raise noted(error, None if step is None else self.places[step]) from None
+
+    def settle(self, results: Sequence[Any]) -> None:
+        """The outputs have these values from now on."""
+        count = len(self.outputs)
+        tape = Tape(self.piece, self.wrt, self.leaves, results[count:]) if self.tracked else None
+        self.settle_with(results, tape)
+
+    def settle_with(self, results: Sequence[Any], tape: Tape | None) -> None:
+        """The outputs have these values, and come from this tape."""
+        for k, (node, value) in enumerate(zip(self.outputs, results)):
+            settle(node, value, (tape, k) if tape is not None and node.tracked else None)
+
+
+class Call:
+    """A chunk that is one operation in Python, and its items where it has several results."""
+
+    __slots__ = ("application", "items", "node")
+    work = BLOCKING
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.node, self.items = chunk[0], chunk[1:]
+        self.application: ForeignApplication = self.node.application
+
+    def compute(self) -> Any:
+        """The results, and what is saved."""
+        try:
+            return self.application.call([x.value for x in self.node.operands])
+        except Exception as error:
+            raise noted(error, self.application.place) from None
+
+    def settle(self, found: Any) -> None:
+        """The nodes have these values from now on."""
+        results, saved = found
+        leaves = self.node.operands
+        tape = ForeignTape(self.application, leaves, saved) if self.node.tracked else None
+        if tape is None:
+            self.application.operation.release(saved)
+        for x in self.items or [self.node]:
+            k = max(x.application.item, 0)
+            settle(x, results[k], (tape, k) if tape is not None and x.tracked else None)
+
+
+def settle(node: Array, value: Any, origin: tuple[Kept, int] | None) -> None:
+    """The node has this value, and is a leaf from now on."""
+    value.flags.writeable = False
+    node.value = value
+    node.origin = origin
+    node.application = None
+    node.operands = ()
+
+
+def job_of(chunk: Chunk, wanted: Sequence[Array]) -> Straight | Call:
+    """What runs a chunk."""
+    return Call(chunk) if chunk[0].application.foreign else Straight(chunk, wanted)
+
+
+# At the same time ---------------------------------------------------------------------------------------------------
+
+
+def thread_count() -> int:
+    """How many kernels may run at the same time: what a block asks for, else the environment, else the processors."""
+    if policy.asked_threads() is None and "PULLBACK_THREADS" not in os.environ:
+        return _processors()
+    return policy.thread_count(None)
+
+
+@cache
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(MOST, "pullback lazy")
+
+
+def together(calls: Sequence[tuple[float, Callable[[], T]]], threads: int) -> list[T | BaseException]:
+    """The results of calls, each with its work, or what they raised; what is worth a thread at the same time."""
+    blocking = [k for k, (work, _) in enumerate(calls) if work == BLOCKING]
+    heavy = [k for k, (work, _) in enumerate(calls) if HEAVY <= work < BLOCKING]
+    own = heavy[-1] if heavy and not blocking else None  # this thread does one of them
+    pooled = {*blocking, *(heavy if threads > 1 else [])} - {own} if len(calls) > 1 else set()
+    slots = threading.Semaphore(max(1, threads - (own is not None)))
+
+    def limited(call: Callable[[], T]) -> T:
+        with slots:
+            return call()
+
+    futures = {}
+    for k in pooled:
+        call = calls[k][1]
+        futures[k] = _pool().submit(call) if k in blocking else _pool().submit(limited, call)
+    found: list[T | BaseException] = []
+    for k, (_, call) in enumerate(calls):
+        found.append(KeyboardInterrupt() if k in futures else _outcome(call))
+    wait(futures.values())
+    for k, future in futures.items():
+        found[k] = _outcome(future.result)
+    return found
+
+
+def _outcome(call: Callable[[], T]) -> T | BaseException:
+    try:
+        return call()
+    except BaseException as error:
+        return error
+
+
+# Forcing ------------------------------------------------------------------------------------------------------------
+
+
+def force(wanted: Sequence[Array]) -> None:
+    """Compute arrays. What was computed before an error stays computed."""
+    with LOCK:
+        threads = thread_count()
+        chunks = planned(wanted, threads)
+        if len(chunks) == 1:
+            job = job_of(chunks.pop(), wanted)
+            job.settle(job.compute())
+        else:
+            run_chunks(chunks, wanted, threads)
+
+
+def run_chunks(chunks: list[Chunk], wanted: Sequence[Array], threads: int) -> None:
+    """Run chunks, each when those that it reads have run; empties the list."""
+    if len(chunks) < 2 or (threads == 1 and not any(c[0].application.foreign for c in chunks)):
+        chunks.reverse()
+        while chunks:
+            job = job_of(chunks.pop(), wanted)
+            job.settle(job.compute())
+        return
+    for wave in _waves(chunks):
+        jobs = [job_of(chunks[k], wanted) for k in wave]
+        for k in wave:
+            chunks[k] = []
+        found = together([(job.work, job.compute) for job in jobs], threads)
+        for job, result in zip(jobs, found):
+            if not isinstance(result, BaseException):
+                job.settle(result)
+        for result in found:
+            if isinstance(result, BaseException):
+                raise result
+    chunks.clear()
+
+
+def _waves(chunks: Sequence[Chunk]) -> list[list[int]]:
+    """The chunks that can run at the same time, one set after the other."""
+    home = {node: k for k, chunk in enumerate(chunks) for node in chunk}
+    wave: list[int] = []
+    for chunk in chunks:
+        read = {home[x] for node in chunk for x in node.operands if x in home} - {len(wave)}
+        wave.append(max([wave[k] for k in read], default=-1) + 1)
+    found: list[list[int]] = [[] for _ in range(max(wave) + 1)]
+    for k, w in enumerate(wave):
+        found[w].append(k)
+    return found
+
+
+Array.forced = staticmethod(force)
