@@ -20,7 +20,7 @@
 
 Every error has a code. Codes are stable and documented in docs/reference/errors.md:
 E1xx language, E2xx derivatives, E3xx programs, E4xx compiler and run time, E5xx data, E6xx command line,
-E7xx lazy arrays.
+E7xx lazy arrays, E8xx APL.
 """
 
 from __future__ import annotations

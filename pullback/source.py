@@ -18,6 +18,7 @@ from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any, cast
 
 _PACKAGE = str(Path(__file__).parent)
 _PROGRAM = str(Path(__file__).parent / "cli")
@@ -93,6 +94,7 @@ def _is_program(file: str) -> bool:
 
 class _Standing(threading.local):
     code: CodeType | None = None  # of the function whose results are looked at
+    place: Any = None  # in another language's text, which no frame is of
     defined: Position | None = None  # where the function is defined that the command line works on
 
 
@@ -126,6 +128,8 @@ def return_position(code: CodeType) -> Position | None:
 
 def user_position() -> Position | None:
     """The innermost frame outside this package: where the user wrote the operation being traced."""
+    if _STANDING.place is not None:
+        return cast(Position, _STANDING.place)  # another language's text
     if _STANDING.code is not None and (place := return_position(_STANDING.code)) is not None:
         return place
     frame = user_frame()
@@ -140,3 +144,13 @@ def user_frame() -> FrameType | None:
     while frame is not None and is_ours(frame.f_code.co_filename) and not _is_program(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+@contextmanager
+def standing_at(place: Any) -> Iterator[None]:
+    """What is traced inside was written at a place of another language's text: a `Place`."""
+    before, _STANDING.place = _STANDING.place, place or _STANDING.place
+    try:
+        yield
+    finally:
+        _STANDING.place = before

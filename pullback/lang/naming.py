@@ -28,8 +28,8 @@ def _stores(code: CodeType) -> dict[int, str]:
 
 def assigned_name(position: Position | None) -> str | None:
     """The variable that the result of the instruction at `position` is stored in, where it is stored at once."""
-    if position is None:
-        return None
+    if not isinstance(position, Position):  # none, or one in another language's text, which knows
+        return getattr(position, "assigned", None)
     return _stores(position.code).get(position.offset)
 
 

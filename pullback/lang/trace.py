@@ -586,6 +586,16 @@ def tracing(tracer: Tracer) -> Iterator[Tracer]:
         _ACTIVE.stack.pop()
 
 
+@contextmanager
+def untraced() -> Iterator[None]:
+    """What runs inside is computed now, whatever is being traced around it."""
+    before, _ACTIVE.stack = _ACTIVE.stack, []
+    try:
+        yield
+    finally:
+        _ACTIVE.stack = before
+
+
 def default_float(dtypes: Sequence[DType]) -> DType:
     """The dtype of a Python float that meets no other: f32 where all floating inputs are f32, else f64."""
     floating = {d.computed for d in dtypes if d.computed.is_floating}

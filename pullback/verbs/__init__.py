@@ -1,4 +1,4 @@
-"""Rank verbs: APL's functions and operators on arrays, as Python functions.
+r"""Rank verbs: APL's functions and operators on arrays, as Python functions.
 
 They are written in index notation and the functions of the array API, so shapes are checked and derivatives taken as
 for those. Counts and shapes come first, as in APL; what takes a function gives a function, `reduce` excepted.
@@ -9,6 +9,8 @@ for those. Counts and shapes come first, as in APL; what takes a function gives 
     n↑x  n↓x             take(n, x)  drop(n, x)
     x,y  x⍪y             catenate(x, y)  catenate(x, y, axis=0)
     n/x  n⌿x             replicate(n, x)  replicate(n, x, axis=0)
+    n\x  n⍀x              expand(n, x)  expand(n, x, axis=0)
+    ⌽x  ⊖x  n⌽x          reverse(x)  reverse(x, axis=0)  rotate(n, x)
     ⍉x  0 0⍉x            transpose(x)  transpose(x, (0, 0))
     ⍳n  x⍳y              iota(n)  index_of(x, y)
     ⊂x  ⊃x               enclose(x)  disclose(x)
@@ -24,7 +26,20 @@ import typing as _typing
 from pullback.lang.elsewhere import lookup as _lookup
 from pullback.verbs.application import each, power, rank, reduce, stencil, table
 from pullback.verbs.nested import Extents, Nested, disclose, enclose, shape
-from pullback.verbs.structure import catenate, drop, index_of, iota, ravel, replicate, reshape, take, transpose
+from pullback.verbs.structure import (
+    catenate,
+    drop,
+    expand,
+    index_of,
+    iota,
+    ravel,
+    replicate,
+    reshape,
+    reverse,
+    rotate,
+    take,
+    transpose,
+)
 
 __all__ = [
     "Extents",
@@ -34,6 +49,7 @@ __all__ = [
     "drop",
     "each",
     "enclose",
+    "expand",
     "index_of",
     "iota",
     "power",
@@ -42,6 +58,8 @@ __all__ = [
     "reduce",
     "replicate",
     "reshape",
+    "reverse",
+    "rotate",
     "shape",
     "stencil",
     "table",

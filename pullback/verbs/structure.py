@@ -6,6 +6,7 @@ their derivatives are gathers.
 
 from __future__ import annotations
 
+from builtins import sum as builtins_sum
 from collections.abc import Sequence
 from typing import Any
 
@@ -248,6 +249,86 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> Array:
     return view([e for (e,) in extents], h.settled, rule, user_position(), h.name)
 
 
+def reverse(x: Any, axis: int = -1) -> Array:
+    """The elements along an axis, the last one unless given, from the last to the first.
+
+    Raises:
+        ShapeError: [E104] there is no such axis.
+
+    >>> import numpy as np, pullback as pb
+    >>> from pullback.verbs import reverse
+    >>> pb.function(lambda x: reverse(x))(np.array([1.0, 2.0, 3.0])).tolist()
+    [3.0, 2.0, 1.0]
+    """
+    h: Array = disclose(x)
+    (at,) = normal_axes(h, axis, "reverse")
+    rule = lambda i: h.element((*i[:at], h.extents[at] - 1 - i[at], *i[at + 1 :]))
+    return view(h.extents, h.settled, rule, user_position(), h.name)
+
+
+def rotate(count: Any, x: Any, axis: int = -1) -> Array:
+    """The elements along an axis moved cyclically to the front by a count, to the back where it is negative.
+
+    Args:
+        count: a number known at definition.
+        x: array.
+        axis: the last one unless given.
+    Raises:
+        ShapeError: [E104] there is no such axis.
+
+    >>> import numpy as np, pullback as pb
+    >>> from pullback.verbs import rotate
+    >>> pb.function(lambda x: rotate(1, x))(np.array([1.0, 2.0, 3.0])).tolist()
+    [2.0, 3.0, 1.0]
+    """
+    h: Array = disclose(x)
+    (at,) = normal_axes(h, axis, "rotate")
+    (by,) = vector(count, "rotate")
+    rule = lambda i: h.element((*i[:at], (i[at] + by) % h.extents[at], *i[at + 1 :]))
+    return view(h.extents, h.settled, rule, user_position(), h.name)
+
+
+def expand(counts: Sequence[int], x: Any, axis: int = -1) -> Array:
+    """The slices along an axis, with zeros between them.
+
+    Args:
+        counts: Python ints; for each positive one the next slice so many times, for another as many zeros, at least
+            one.
+        x: array with as many slices as there are positive counts.
+        axis: the last one unless given.
+    Raises:
+        ShapeError: [E104] there are more or fewer slices.
+
+    >>> import numpy as np, pullback as pb
+    >>> from pullback.verbs import expand
+    >>> pb.function(lambda x: expand((1, 0, 2), x))(np.array([5.0, 7.0])).tolist()
+    [5.0, 0.0, 7.0, 7.0]
+    """
+    h: Array = disclose(x)
+    (at,) = normal_axes(h, axis, "expand")
+    numbers = [int(c) for c in counts]
+    slices = builtins_sum(n > 0 for n in numbers)
+    if h.extents[at].constant != slices:
+        raise ShapeError(
+            "E104",
+            f"expand: {slices} positive counts for {h.extents[at]} slices",
+            position=user_position(),
+            facts=[describe(h, "array")],
+        )
+    lead, parts, used = (slice(None),) * at, list[Array](), 0
+
+    def gap(n: int) -> Array:
+        return zeros([*h.shape[:at], n, *h.shape[at + 1 :]], dtype=h.settled)
+
+    for n in numbers:
+        if n > 0:
+            parts.append(manipulation.repeat(subscript(h, (*lead, slice(used, used + 1))), n, axis=at))
+            used += 1
+        else:
+            parts.append(gap(max(-n, 1)))
+    return concat(parts, axis=at) if parts else gap(0)
+
+
 def iota(n: Any) -> Any:
     """The integers from 0 to n - 1; for a vector of extents the nested array of all index vectors.
 
@@ -299,11 +380,14 @@ def index_of(x: Any, y: Any) -> Array:
 __all__ = [
     "catenate",
     "drop",
+    "expand",
     "index_of",
     "iota",
     "ravel",
     "replicate",
     "reshape",
+    "reverse",
+    "rotate",
     "take",
     "transpose",
 ]

@@ -81,6 +81,7 @@ SPACES = (
     Section("nn.metrics", ("nn",), "a few for each score", "none: what is measured is not descended"),
     Section("nn.models", ("nn",), "see `net.describe`", "that of the layers"),
     Section("data", ("data",), "what is read and written", "none: it gives NumPy arrays"),
+    Section("apl", ("apl",), "that of the verbs"),
     Section("verbs", ("verbs",), "that of what is applied; else none"),
     Section("debug", ("debug",), "what is printed, as results", "none: it is about primal values"),
     Section("operators", ("operators",), "see its documentation", "none: it works on NumPy arrays"),
@@ -91,7 +92,7 @@ def functions_of(space: ModuleType | Any) -> dict[str, Any]:
     """The public functions of a module, among them classes that are named and called as functions are."""
     names = space.__all__
     return {n: v for n in names if callable(v := getattr(space, n)) and (n[0].islower() or not inspect.isclass(v))
-            and not isinstance(v, types.DType) and get_origin(v) is None}
+            and not isinstance(v, types.DType | ModuleType) and get_origin(v) is None}
 
 
 def sections() -> Iterator[tuple[Section, str, dict[str, Any]]]:

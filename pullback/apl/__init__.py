@@ -1,0 +1,24 @@
+"""APL: its text, checked and compiled like every function of the language, or evaluated line by line."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from pullback.apl.compiled import apl
+from pullback.apl.display import display
+from pullback.apl.errors import AplError
+from pullback.apl.workspace import Workspace
+
+__all__ = ["AplError", "Workspace", "apl", "display"]
+
+
+class _Callable(ModuleType):
+    """The package is what `pb.apl` names, which is called."""
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return apl(*arguments, **keywords)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -1,0 +1,117 @@
+"""The errors of APL by their names, with a caret under the glyph, in the one form in which Pullback shows errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pullback.errors import PullbackError
+
+CODES: Final = {
+    "SYNTAX ERROR": "E801",
+    "LENGTH ERROR": "E802",
+    "RANK ERROR": "E803",
+    "DOMAIN ERROR": "E804",
+    "INDEX ERROR": "E805",
+    "VALUE ERROR": "E806",
+    "LIMIT ERROR": "E807",
+    "FILE ERROR": "E808",
+    "SHAPE OF DATA": "E809",
+}
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A stretch of one line of APL text. Columns count from 1.
+
+    Attributes:
+        assigned: the name that what is written there gets, for programs.
+    """
+
+    file: str
+    line: int
+    column: int
+    end_column: int
+    source_line: str
+    assigned: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class AplError(PullbackError):
+    """What APL calls an error: its kind, what was found, and the glyph it was found at.
+
+    Attributes:
+        kind: the name that APL gives it, such as "LENGTH ERROR".
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        what: str,
+        *,
+        position: Spot | None = None,
+        facts: Sequence[str] = (),
+        remedy: str | None = None,
+        also: Sequence[PullbackError] = (),
+    ) -> None:
+        headline = f"{kind}: {what}"
+        super().__init__(CODES[kind], headline, position=position, facts=facts, remedy=remedy, also=also)
+        self.kind = kind
+        self.plain = what
+
+    def at(self, position: Spot | None) -> AplError:
+        """The same error there, where it has no place of its own."""
+        if self.position is not None or position is None:
+            return self
+        return AplError(self.kind, self.plain, position=position, facts=self.facts, remedy=self.remedy, also=self.also)
+
+    def including(self, others: Sequence[PullbackError]) -> AplError:
+        """A copy of this error that shows `others` below it."""
+        spot = self.position if isinstance(self.position, Spot) else None
+        also = (*self.also, *others)
+        return AplError(self.kind, self.plain, position=spot, facts=self.facts, remedy=self.remedy, also=also)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (self.kind, self.plain, self.position, self.facts, self.remedy)
+
+
+def _rebuild(kind: str, what: str, position: Spot | None, facts: Sequence[str], remedy: str | None) -> AplError:
+    return AplError(kind, what, position=position, facts=facts, remedy=remedy)
+
+
+def syntax(what: str, position: Spot | None = None, remedy: str | None = None) -> AplError:
+    """Text that is no APL."""
+    return AplError("SYNTAX ERROR", what, position=position, remedy=remedy)
+
+
+def length(what: str, facts: Sequence[str] = (), remedy: str | None = None) -> AplError:
+    """Extents that do not go together."""
+    return AplError("LENGTH ERROR", what, facts=facts, remedy=remedy)
+
+
+def rank(what: str, facts: Sequence[str] = (), remedy: str | None = None) -> AplError:
+    """Ranks that do not go together, or an axis that there is none of."""
+    return AplError("RANK ERROR", what, facts=facts, remedy=remedy)
+
+
+def domain(what: str, facts: Sequence[str] = (), remedy: str | None = None) -> AplError:
+    """Values that a verb is not defined for."""
+    return AplError("DOMAIN ERROR", what, facts=facts, remedy=remedy)
+
+
+def index(what: str, facts: Sequence[str] = (), remedy: str | None = None) -> AplError:
+    """An index that is out of range."""
+    return AplError("INDEX ERROR", what, facts=facts, remedy=remedy)
+
+
+def of_data(what: str, value: str, instead: str) -> AplError:
+    """Inside a compiled function, a shape that data would decide: `value` says which, `instead` what to write."""
+    return AplError(
+        "SHAPE OF DATA",
+        f"{what}: the shape of the result follows from the values of {value}, which are not known when the function "
+        "is compiled",
+        remedy=instead,
+    )

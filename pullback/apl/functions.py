@@ -1,0 +1,234 @@
+"""Verbs as values of the evaluator: those of the table, trains, and what operators derive from others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pullback.apl import arrange, errors, scalar, search, values  # noqa: F401  (they fill the table)
+from pullback.apl.errors import AplError, Spot
+from pullback.apl.numbers import kind_of
+from pullback.apl.scalar import DYADIC, MONADIC, circle, divided_dims, pervade
+from pullback.apl.table import TABLE, Settings
+from pullback.apl.values import (
+    Value,
+    elements,
+    is_traced,
+    lifted,
+    objects,
+    rank_of,
+    settled,
+    shape_of,
+    simplified,
+    vector,
+    whole,
+    whole_list,
+)
+from pullback.errors import PullbackError, ShapeError, UnfinishedError
+from pullback.source import standing_at
+
+
+class Verb:
+    """What takes arguments."""
+
+    name = "verb"
+
+    def __call__(self, y: Value, x: Value | None = None) -> Value:
+        """The result for a right argument, and a left one where there is one."""
+        raise NotImplementedError
+
+    def identity(self) -> Any:
+        """What a reduction of nothing gives; None where there is nothing."""
+        return None
+
+
+@contextmanager
+def placed(spot: Spot | None) -> Iterator[None]:
+    """Errors inside are those of the glyph there, and statements that are traced are placed there."""
+    try:
+        with standing_at(spot):
+            yield
+    except AplError as error:
+        if error.position is None and spot is not None:
+            raise error.at(spot) from None
+        raise
+    except PullbackError as error:
+        raise translated(error, spot) from error
+    except RecursionError:
+        raise AplError(
+            "LIMIT ERROR",
+            "the calls are too deep inside one another",
+            position=spot,
+            remedy="a guard that ends the recursion",
+        ) from None
+    except MemoryError:
+        raise AplError("LIMIT ERROR", "there is no memory for the result", position=spot) from None
+    except OverflowError:
+        raise AplError("DOMAIN ERROR", "a number is too large", position=spot) from None
+
+
+def translated(error: PullbackError, spot: Spot | None) -> AplError:
+    """An error of the language below as APL names it."""
+    if isinstance(error, ShapeError):
+        kind = "RANK ERROR" if error.code == "E104" else "LENGTH ERROR"
+    elif isinstance(error, UnfinishedError):
+        kind = "LIMIT ERROR"
+    else:
+        kind = "DOMAIN ERROR"
+    return AplError(kind, error.what, position=spot, facts=error.facts, remedy=error.remedy)
+
+
+@dataclass
+class Primitive(Verb):
+    """A verb of the table, with the settings of its place in the text."""
+
+    glyph: str
+    settings: Settings
+    axis: Value | None = None
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The glyph."""
+        return self.glyph
+
+    def __call__(self, y: Value, x: Value | None = None) -> Value:
+        """The meaning with one argument or two."""
+        s = self.settings
+        scalars = MONADIC if x is None else DYADIC
+        if x is not None and self.glyph == "○":
+            return self._circle(x, y)
+        if self.glyph in scalars:
+            if self.axis is not None:
+                return self._along_axes(x, y)
+            if x is None:
+                return pervade(scalars[self.glyph], s.ct, y)
+            if self.glyph == "÷" and (dims := divided_dims(x, y)) is not None:
+                return dims
+            return pervade(scalars[self.glyph], s.ct, x, y)
+        row = TABLE.get(self.glyph)
+        meaning = None if row is None else row.monadic if x is None else row.dyadic
+        if row is None or meaning is None:
+            sides = "a left argument" if x is None else "one argument only"
+            raise errors.syntax(f"{self.glyph} takes {sides}")
+        if self.axis is None:
+            return meaning(s, y) if x is None else meaning(s, x, y)
+        if not row.takes_axis[x is not None]:
+            raise errors.syntax(f"{self.glyph} takes no axis")
+        return meaning(s, y, axis=self.axis) if x is None else meaning(s, x, y, axis=self.axis)
+
+    def _circle(self, x: Value, y: Value) -> Value:
+        if rank_of(x) == 0:
+            return pervade(circle(whole(x, "○")), self.settings.ct, y)
+        x = settled(x)
+        if rank_of(y) and shape_of(x) != shape_of(y):
+            wrong = errors.length if rank_of(x) == rank_of(y) else errors.rank
+            raise wrong("○ takes arrays of one shape")
+        ys = elements(settled(y)) if rank_of(y) else [y] * len(elements(x))
+        return simplified(objects([self._circle(a, b) for a, b in zip(elements(x), ys)], shape_of(x)))
+
+    def _along_axes(self, x: Value | None, y: Value) -> Value:
+        """`x+[k]y`: the smaller argument along axes of the larger."""
+        if x is None:
+            raise errors.syntax(f"{self.glyph} takes no axis with one argument")
+        small, large = (x, y) if rank_of(x) <= rank_of(y) else (y, x)
+        axes = [n - self.settings.io for n in whole_list(self.axis, "an axis")]
+        if len(axes) != rank_of(small) or any(not 0 <= a < rank_of(large) for a in axes) or len(set(axes)) != len(axes):
+            raise errors.rank(f"{self.glyph} takes one axis for each axis of the smaller argument")
+        rest = [k for k in range(rank_of(large)) if k not in axes]
+        order = [*sorted(range(len(axes)), key=axes.__getitem__)]
+        turned = TABLE["⍉"].dyadic
+        assert turned is not None
+        io = self.settings.io
+        small = (
+            turned(self.settings, vector([values.scalar(order.index(k) + io) for k in range(len(order))]), small)
+            if order
+            else small
+        )
+        stretched = _stretched(small, shape_of(large), rest)
+        left, right = (stretched, large) if rank_of(x) <= rank_of(y) else (large, stretched)
+        return pervade(DYADIC[self.glyph], self.settings.ct, left, right)
+
+    def identity(self) -> Any:
+        """Of verbs on numbers, and of some others."""
+        return DYADIC[self.glyph].identity if self.glyph in DYADIC else None
+
+
+def _stretched(x: Value, shape: tuple[Any, ...], new: list[int]) -> Value:
+    import numpy as np
+
+    import pullback as pb
+
+    for k in new:
+        x = np.expand_dims(x, k) if isinstance(x, np.ndarray) else pb.expand_dims(x, k)
+    own = shape_of(x)
+    if any(isinstance(m, int) and isinstance(n, int) and m not in (1, n) for m, n in zip(own, shape)):
+        raise errors.length("the extents along the axes differ")
+    return (
+        np.broadcast_to(x, shape)
+        if isinstance(x, np.ndarray) and all(isinstance(n, int) for n in shape)
+        else pb.broadcast_to(lifted(x), shape)
+    )
+
+
+@dataclass
+class Constant(Verb):
+    """A value in the place of a verb, as in `(1,⊢)`."""
+
+    value: Value
+
+    def __call__(self, y: Value, x: Value | None = None) -> Value:
+        """The value."""
+        return self.value
+
+
+@dataclass
+class Atop(Verb):
+    """`(f g)`: f of the result of g."""
+
+    f: Verb
+    g: Verb
+
+    def __call__(self, y: Value, x: Value | None = None) -> Value:
+        """F g y, or f x g y."""
+        return self.f(self.g(y, x))
+
+
+@dataclass
+class Fork(Verb):
+    """`(f g h)`: g between the results of f and h."""
+
+    f: Verb
+    g: Verb
+    h: Verb
+
+    def __call__(self, y: Value, x: Value | None = None) -> Value:
+        """(f y) g h y, or (x f y) g x h y."""
+        right = self.h(y, x)
+        return self.g(right, self.f(y, x))
+
+
+@dataclass
+class Bound(Verb):
+    """`a∘f` and `f∘a`: a verb with one of its arguments."""
+
+    f: Verb
+    left: Value | None = None
+    right: Value | None = None
+
+    def __call__(self, y: Value, x: Value | None = None) -> Value:
+        """The verb with the other argument."""
+        if x is not None:
+            raise errors.syntax("a verb that has one of its arguments takes one more")
+        return self.f(y, self.left) if self.left is not None else self.f(self.right, y)
+
+
+def is_known(x: Value) -> bool:
+    """Whether it is a value, and not an array of the function being compiled."""
+    return not is_traced(x)
+
+
+def is_truth(x: Value) -> bool:
+    """Whether a traced value is one of 0 and 1 by its type."""
+    return kind_of(x) == "b"

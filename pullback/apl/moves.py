@@ -1,0 +1,87 @@
+"""Verbs that move elements and do not look at them: on values of any kind by their one definition.
+
+A definition of `pullback.verbs` is a function of arrays in index notation. For arrays of a function being compiled it
+is called as it is. For values it is run on the positions of their elements, 1 and up, which gives where each element of
+the result comes from, and 0 where it is filled; so numbers, characters and nested elements all move by it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+import pullback as pb
+from pullback.apl.numbers import as_numbers, kind_of, pb_dtype
+from pullback.apl.values import NDArray, Value, gathered, is_traced, joined_pool, lifted, prototype, settled
+from pullback.ir import types
+from pullback.lang.array import Array
+from pullback.lang.trace import untraced
+
+KEPT: Final = 2000  # maps of positions that are kept
+LARGEST: Final = 10_000  # elements of a map that is kept
+_MAPS: OrderedDict[Hashable, NDArray] = OrderedDict()
+
+
+def moved(
+    key: tuple[Any, ...], define: Callable[..., Array], *arrays: Value, fill: NDArray | None = None, dims: bool = False
+) -> Value:
+    """The value of a definition on arrays; `key` is the verb with the numbers that it is given.
+
+    Args:
+        dims: whether some of the numbers are dims, so that the result is one of the function being compiled.
+    """
+    given = [settled(a) for a in arrays]
+    if dims or any(is_traced(a) for a in given):
+        return define(*together([lifted(a) for a in given]))
+    fill = prototype(given[0]) if fill is None else fill
+    return gathered(joined_pool(given, fill), _positions(key, define, [a.shape for a in given]))
+
+
+def _positions(key: tuple[Any, ...], define: Callable[..., Array], shapes: Sequence[tuple[int, ...]]) -> NDArray:
+    own = (key, tuple(shapes))
+    found = _MAPS.get(own)
+    if found is not None:
+        _MAPS.move_to_end(own)
+        return found
+    start, given = 1, []
+    for shape in shapes:
+        size = int(np.prod(shape))
+        given.append(np.arange(start, start + size, dtype=np.int64).reshape(shape))
+        start += size
+    found = np.asarray(interpreted(define, *given))
+    if found.size <= LARGEST:
+        _MAPS[own] = found
+        if len(_MAPS) > KEPT:
+            _MAPS.popitem(last=False)
+    return found
+
+
+def interpreted(define: Callable[..., Any], *arrays: NDArray) -> Any:
+    """A definition on values, now."""
+    with untraced():
+        match len(arrays):
+            case 1:
+                return pb.function(lambda x: define(x)).interpret(*arrays)
+            case _:
+                return pb.function(lambda x, y: define(x, y)).interpret(*arrays)
+
+
+def together(arrays: Sequence[Array]) -> list[Array]:
+    """Arrays of a compiled function with one element type, for a verb that joins them."""
+    if len(arrays) < 2:
+        return list(arrays)
+    kinds = [kind_of(a) for a in arrays]
+    if set(kinds) == {"b"}:
+        return list(arrays)
+    floats = [a.strong for a in arrays if a.strong is not None and a.strong.is_floating]
+    target = (types.f64 if types.f64 in floats else floats[0]) if floats else types.f64 if "f" in kinds else types.i64
+    return [_as(a, k, target) for a, k in zip(arrays, kinds)]
+
+
+def _as(x: Array, kind: str, target: types.DType) -> Any:
+    if kind == "b":
+        return as_numbers(x, target)
+    return x if x.strong is target else pb.astype(x, pb_dtype(target))

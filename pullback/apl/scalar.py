@@ -1,0 +1,431 @@
+"""The verbs on numbers, each defined once in terms of functions that NumPy and Pullback both have.
+
+A definition takes the namespace first, `np` for values and `pb` for arrays of a function being compiled, then the
+comparison tolerance, then its arguments, which `numbers` has brought to what the verb needs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+import pullback as pb
+from pullback.apl import errors
+from pullback.apl.numbers import Need, as_numbers, checked, converted, kind_of
+from pullback.apl.values import (
+    NDArray,
+    Value,
+    element,
+    is_nested,
+    lifted,
+    objects,
+    rank_of,
+    shape_of,
+    simplified,
+)
+from pullback.ir.index import cond, prove
+from pullback.lang.handle import Handle, from_index
+from pullback.lang.trace import current, is_tracing
+from pullback.verbs.nested import Nested
+
+Definition = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A verb on numbers, extended to arrays element by element."""
+
+    name: str
+    define: Definition
+    need: Need = "number"
+    identity: Any = None  # of a reduction of nothing
+
+
+def pervade(verb: Scalar, tolerance: float, *arguments: Value) -> Value:
+    """A verb on all elements of its arguments, down to the numbers in nested ones; a single element goes with all."""
+    if any(isinstance(a, Nested) for a in arguments):
+        return _on_nested(verb, tolerance, arguments)
+    if any(is_nested(a) for a in arguments):
+        return _on_objects(verb, tolerance, arguments)
+    aligned = _aligned(verb, arguments)
+    if verb.need == "any" and any(kind_of(a) == "U" for a in aligned):
+        values, traced = list(aligned), False
+        if any(isinstance(a, Handle) for a in aligned):
+            raise errors.domain("characters in a compiled function")
+    else:
+        values, traced = converted(aligned, "number" if verb.need == "any" else verb.need)
+    if traced:
+        return verb.define(pb, tolerance, *values)
+    with np.errstate(all="ignore"):
+        return checked(verb.define(np, tolerance, *values), values)
+
+
+def _aligned(verb: Scalar, arguments: tuple[Value, ...]) -> list[Value]:
+    """Arguments of one shape, or scalars among them.
+
+    Raises:
+        AplError: [E803] the ranks differ, [E802] the extents do.
+    """
+    if len(arguments) == 1:
+        return list(arguments)
+    a, b = arguments
+    left, right = shape_of(a), shape_of(b)
+    if left == right or not left or not right:
+        return [a, b]
+    if _is_single(left) and (not _is_single(right) or len(left) <= len(right)):
+        return [a.reshape(()) if isinstance(a, np.ndarray) else element(a, (0,) * len(left)), b]
+    if _is_single(right):
+        return [a, b.reshape(()) if isinstance(b, np.ndarray) else element(b, (0,) * len(right))]
+    if len(left) != len(right):
+        raise errors.rank(f"{verb.name} takes arrays of one rank, not of {len(left)} and {len(right)}", _facts(a, b))
+    for m, n in zip(left, right):
+        if isinstance(m, int) and isinstance(n, int) and m != n:
+            raise errors.length(f"{verb.name} takes arrays of one shape, and {m} is not {n}", _facts(a, b))
+    return [a, b]
+
+
+def _facts(a: Value, b: Value) -> list[str]:
+    return [f"left: {shape_text(a)}", f"right: {shape_text(b)}"]
+
+
+def shape_text(x: Value) -> str:
+    """A shape in words: `3 4`, or `a scalar`."""
+    extents = x.extents if isinstance(x, Handle) else shape_of(x)
+    return "shape " + " ".join(map(str, extents)) if extents else "a scalar"
+
+
+def _is_single(shape: tuple[Any, ...]) -> bool:
+    return all(isinstance(n, int) and n == 1 for n in shape)
+
+
+def _on_objects(verb: Scalar, tolerance: float, arguments: tuple[Value, ...]) -> Value:
+    arguments = tuple(_plain(a) for a in arguments)
+    if not any(is_nested(a) for a in arguments):
+        return pervade(verb, tolerance, *arguments)
+    aligned = _aligned(verb, arguments)
+    shape: tuple[Any, ...] = max((shape_of(a) for a in aligned), key=len)
+    if not all(isinstance(n, int) for n in shape):
+        raise errors.domain(f"{verb.name} of a nested array and one whose extents are dims")
+    at = [tuple(map(int, i)) for i in np.ndindex(*shape)]
+    made = [pervade(verb, tolerance, *(element(a, i[: rank_of(a)]) for a in aligned)) for i in at]
+    return simplified(objects(made, shape)) if made else np.zeros(shape, np.int64)
+
+
+def _plain(x: Value) -> Value:
+    """A vector of traced scalars with strong dtypes as the array it is; dims stay what they are."""
+    if isinstance(x, np.ndarray) and x.dtype == object and x.ndim == 1 and x.size:
+        items = list(x)
+        if all(rank_of(e) == 0 and not is_nested(e) for e in items):
+            if any(isinstance(e, Handle) and e.weak is None for e in items):
+                return lifted(x)
+    return x
+
+
+def _on_nested(verb: Scalar, tolerance: float, arguments: tuple[Value, ...]) -> Value:
+    """Element by element for every index of the frame."""
+    frames = [a for a in arguments if isinstance(a, Nested) or rank_of(a)]
+    lead = next(a for a in frames if isinstance(a, Nested))
+    for a in frames:
+        if rank_of(a) != len(lead.shape):
+            raise errors.rank(f"{verb.name} takes arrays of one rank, not of {len(lead.shape)} and {rank_of(a)}")
+
+    def at(*i: Any) -> Value:
+        return pervade(
+            verb, tolerance, *(element(a, i) if isinstance(a, Nested) or rank_of(a) else a for a in arguments)
+        )
+
+    return Nested(lead.shape, at, flat=lead.flat)
+
+
+# Definitions --------------------------------------------------------------------------------------------------
+
+
+def _whole(m: Any, f: Callable[[NDArray, NDArray], Any], a: Any, b: Any) -> Any:
+    """A result of whole numbers, in floating point where it leaves the range."""
+    made = f(a, b)
+    if m is np and np.asarray(made).dtype.kind == "i" and np.asarray(made).size:
+        exact = f(np.asarray(a, float), np.asarray(b, float))
+        if np.abs(exact).max() >= 2.0**63:
+            return exact
+    return made
+
+
+def _negative(m: Any, ct: float, x: Any) -> Any:
+    return -x
+
+
+def _divide(m: Any, ct: float, a: Any, b: Any) -> Any:
+    if m is np:
+        if not (b != 0).all() and not ((a == 0) | (b != 0)).all():
+            raise errors.domain("division by zero")
+        return np.where(b == 0, 1.0, a / np.where(b == 0, 1, b))
+    return a / b
+
+
+def _power(m: Any, ct: float, a: Any, b: Any) -> Any:
+    if m is not np:
+        if kind_of(a) == "i" and not (isinstance(b, int) and b >= 0):
+            a = a * 1.0 if not isinstance(a, Handle) or a.weak is not None else pb.astype(a, pb.float64)
+            b = pb.astype(b, pb.float64) if isinstance(b, Handle) and b.weak is None and kind_of(b) == "i" else b
+        return a**b
+    if "c" not in (a.dtype.kind, b.dtype.kind):
+        made = np.power(a.astype(float), b.astype(float))
+        if np.isnan(made).any() and not (np.isnan(a).any() or np.isnan(b).any()):
+            return np.power(a.astype(complex), b)
+        if a.dtype.kind == b.dtype.kind == "i" and made.size and (b >= 0).all() and np.abs(made).max() < 2.0**63:
+            return np.power(a, b)
+        return made
+    return np.power(a.astype(complex), b)
+
+
+def _log(m: Any, ct: float, x: Any) -> Any:
+    if m is np:
+        if (x == 0).any():
+            raise errors.domain("the logarithm of zero")
+        if x.dtype.kind != "c" and (x < 0).any():
+            x = x.astype(complex)
+    return m.log(x)
+
+
+def _logarithm(m: Any, ct: float, base: Any, x: Any) -> Any:
+    return _divide(m, ct, _log(m, ct, x), _log(m, ct, base))
+
+
+def _floor(m: Any, ct: float, x: Any) -> Any:
+    if kind_of(x) == "i" or isinstance(x, int):
+        return x
+    if m is not np:
+        return pb.floor(x)
+    if x.dtype.kind == "c":
+        raise errors.domain("the floor of a complex number")
+    near = np.rint(x)
+    made = np.where(np.abs(x - near) <= ct * np.maximum(1, np.abs(x)), near, np.floor(x)) if ct else np.floor(x)
+    return made.astype(np.int64) if made.size == 0 or np.abs(made).max() < 2.0**63 else made
+
+
+def _residue(m: Any, ct: float, a: Any, b: Any) -> Any:
+    if m is not np:
+        if isinstance(a, int | float):
+            return b if not a else pb.remainder(b, a)
+        return (
+            pb.where(a == 0, b, pb.remainder(b, pb.where(a == 0, 1, a)))
+            if getattr(a, "index", None) is None
+            else pb.remainder(b, a)
+        )
+    if "c" in (a.dtype.kind, b.dtype.kind):
+        raise errors.domain("the residue of complex numbers")
+    safe = np.where(a == 0, 1, a)
+    made = np.where(a == 0, b, np.remainder(b, safe))
+    if made.dtype.kind == "f" and ct:
+        quotient = b / safe
+        made = np.where(
+            (a != 0) & (np.abs(quotient - np.rint(quotient)) <= ct * np.maximum(1, np.abs(quotient))), 0, made
+        )
+    return made
+
+
+def close(m: Any, ct: float, a: Any, b: Any) -> Any:
+    """Whether numbers are equal within the comparison tolerance."""
+    if not ct or (kind_of(a) in "iU" and kind_of(b) in "iU"):
+        return a == b
+    if kind_of(a) == "U" or kind_of(b) == "U":
+        return a == b
+    return m.abs(a - b) <= ct * m.maximum(m.abs(a), m.abs(b))
+
+
+def _equal(m: Any, ct: float, a: Any, b: Any) -> Any:
+    if m is np and (a.dtype.kind == "U") != (b.dtype.kind == "U"):
+        return np.zeros(np.broadcast_shapes(a.shape, b.shape), bool)
+    return close(m, ct, a, b)
+
+
+def _not(m: Any, ct: float, x: Any) -> Any:
+    return not x if isinstance(x, bool) else m.logical_not(x)
+
+
+def _order(name: str, strict: bool) -> Definition:
+    """A comparison; within the tolerance numbers are equal."""
+
+    def compare(m: Any, ct: float, a: Any, b: Any) -> Any:
+        if "c" in (kind_of(a) if m is np else "", kind_of(b) if m is np else ""):
+            raise errors.domain("complex numbers have no order")
+        made = getattr(m, name)(a, b)
+        if not ct:
+            return made
+        same = close(m, ct, a, b)
+        return m.logical_and(made, m.logical_not(same)) if strict else m.logical_or(made, same)
+
+    return compare
+
+
+def _sign(m: Any, ct: float, x: Any) -> Any:
+    if m is np and x.dtype.kind == "c":
+        return np.where(x == 0, 0, x / np.where(x == 0, 1, np.abs(x)))
+    return m.sign(x)
+
+
+def _factorial(m: Any, ct: float, x: Any) -> Any:
+    if m is not np:
+        return pb.exp(pb.special.lgamma(x + 1.0))
+    if x.dtype.kind == "c":
+        raise errors.domain("the factorial of a complex number")
+    if ((x < 0) & (x == np.floor(x))).any():
+        raise errors.domain("the factorial of a negative whole number")
+    if x.size and x.max() > 170.6243769563027:
+        raise errors.domain("the factorial is too large a number")
+    made = np.array([_gamma(e) for e in x.ravel()], float).reshape(x.shape)
+    return made.astype(np.int64) if x.size and (x == np.floor(x)).all() and made.max() < 2.0**53 else made
+
+
+def _gamma(x: float) -> float:
+    return float(math.factorial(int(x))) if x >= 0 and float(x).is_integer() else math.gamma(x + 1)
+
+
+def _binomial(m: Any, ct: float, a: Any, b: Any) -> Any:
+    if m is not np:
+        return _factorial(m, ct, b) / (_factorial(m, ct, a) * _factorial(m, ct, b - a))
+    a, b = np.broadcast_arrays(a, b)
+    made = np.array([_choose(x, y) for x, y in zip(a.ravel(), b.ravel())], float).reshape(a.shape)
+    return (
+        made.astype(np.int64) if made.size and (made == np.floor(made)).all() and np.abs(made).max() < 2.0**53 else made
+    )
+
+
+def _choose(k: float, n: float) -> float:
+    if float(k).is_integer() and float(n).is_integer():
+        k, n = int(k), int(n)
+        if n >= 0:
+            return float(math.comb(n, k)) if k >= 0 else 0.0
+        if k >= 0:
+            return float((-1) ** k * math.comb(k - n - 1, k))
+        return float((-1) ** (n - k) * math.comb(-k - 1, n - k)) if k <= n else 0.0
+    try:
+        return math.gamma(n + 1) / (math.gamma(k + 1) * math.gamma(n - k + 1))
+    except ValueError:
+        return 0.0
+    except OverflowError:
+        raise errors.domain("the binomial coefficient is too large a number") from None
+
+
+CIRCLES: Final[dict[int, Callable[[Any, Any], Any]]] = {
+    0: lambda m, x: m.sqrt(1 - x * x),
+    1: lambda m, x: m.sin(x), 2: lambda m, x: m.cos(x), 3: lambda m, x: m.tan(x),
+    4: lambda m, x: m.sqrt(1 + x * x), 5: lambda m, x: m.sinh(x), 6: lambda m, x: m.cosh(x), 7: lambda m, x: m.tanh(x),
+    -1: lambda m, x: m.asin(x) if m is pb else np.arcsin(x), -2: lambda m, x: m.acos(x) if m is pb else np.arccos(x),
+    -3: lambda m, x: m.atan(x) if m is pb else np.arctan(x), -4: lambda m, x: m.sqrt(x * x - 1),
+    -5: lambda m, x: m.asinh(x) if m is pb else np.arcsinh(x),
+    -6: lambda m, x: m.acosh(x) if m is pb else np.arccosh(x),
+    -7: lambda m, x: m.atanh(x) if m is pb else np.arctanh(x),
+    9: lambda m, x: m.real(x) if m is np else x, 10: lambda m, x: m.abs(x),
+    11: lambda m, x: np.imag(x) if m is np else x * 0.0,
+    12: lambda m, x: np.angle(x) if m is np else pb.where(x < 0, math.pi, 0.0),
+    -9: lambda m, x: x, -10: lambda m, x: np.conj(x) if m is np else x, -11: lambda m, x: 1j * x,
+    -12: lambda m, x: np.exp(1j * x),
+}  # fmt: skip
+
+
+def circle(which: int) -> Scalar:
+    """`which○x`: the trigonometric functions and their relatives."""
+    found = CIRCLES.get(which)
+    if found is None:
+        raise errors.domain(f"{which}○ is no function", remedy="¯12 to 12, without 8")
+
+    def define(m: Any, ct: float, x: Any) -> Any:
+        if m is not np:
+            return found(m, x)
+        made = found(m, x)
+        if np.asarray(made).dtype.kind == "f" and np.isnan(made).any() and not np.isnan(x).any():
+            made = found(m, x.astype(complex))
+        return made
+
+    return Scalar("○", define, "float")
+
+
+def _both(name: str, f: Definition, g: Callable[..., Any]) -> Definition:
+    """∧ and ∨: logic on truth values, and the least common multiple or greatest common divisor of other numbers."""
+
+    def define(m: Any, ct: float, a: Any, b: Any) -> Any:
+        if m is not np:
+            return as_numbers(f(m, a != 0, b != 0))
+        a, b = np.asarray(a), np.asarray(b)
+        for x in (a, b):
+            if x.dtype.kind == "c" or (x.dtype.kind == "f" and (x != np.floor(x)).any()):
+                raise errors.domain(f"{name} takes whole numbers")
+        return g(a.astype(np.int64), b.astype(np.int64))
+
+    return define
+
+
+def _and(m: Any, ct: float, a: Any, b: Any) -> Any:
+    return m.logical_and(a, b)
+
+
+def _or(m: Any, ct: float, a: Any, b: Any) -> Any:
+    return m.logical_or(a, b)
+
+
+def _conjugate(m: Any, ct: float, x: Any) -> Any:
+    return np.conj(x) if m is np else x
+
+
+def _reciprocal(m: Any, ct: float, x: Any) -> Any:
+    return _divide(m, ct, np.ones((), x.dtype) if m is np else 1.0, x)
+
+
+LARGEST: Final = np.finfo(float).max
+
+MONADIC: Final = {
+    "+": Scalar("+", _conjugate),
+    "-": Scalar("-", _negative),
+    "×": Scalar("×", _sign),
+    "÷": Scalar("÷", _reciprocal, "float"),
+    "*": Scalar("*", lambda m, ct, x: m.exp(x), "float"),
+    "⍟": Scalar("⍟", _log, "float"),
+    "!": Scalar("!", _factorial),
+    "○": Scalar("○", lambda m, ct, x: x * math.pi, "float"),
+    "|": Scalar("|", lambda m, ct, x: m.abs(x)),
+    "⌈": Scalar("⌈", lambda m, ct, x: -_floor(m, ct, -x)),
+    "⌊": Scalar("⌊", _floor),
+    "~": Scalar("~", _not, "truth"),
+}
+DYADIC: Final = {
+    "+": Scalar("+", lambda m, ct, a, b: _whole(m, lambda a, b: a + b, a, b), identity=0),
+    "-": Scalar("-", lambda m, ct, a, b: _whole(m, lambda a, b: a - b, a, b), identity=0),
+    "×": Scalar("×", lambda m, ct, a, b: _whole(m, lambda a, b: a * b, a, b), identity=1),
+    "÷": Scalar("÷", _divide, "float", identity=1),
+    "*": Scalar("*", _power, identity=1),
+    "⍟": Scalar("⍟", _logarithm, "float"),
+    "!": Scalar("!", _binomial, identity=1),
+    "|": Scalar("|", _residue, identity=0),
+    "⌈": Scalar("⌈", lambda m, ct, a, b: m.maximum(a, b), identity=-LARGEST),
+    "⌊": Scalar("⌊", lambda m, ct, a, b: m.minimum(a, b), identity=LARGEST),
+    "∧": Scalar("∧", _both("∧", lambda m, a, b: m.logical_and(a, b), np.lcm), identity=1),
+    "∨": Scalar("∨", _both("∨", lambda m, a, b: m.logical_or(a, b), np.gcd), identity=0),
+    "⍲": Scalar("⍲", lambda m, ct, a, b: m.logical_not(m.logical_and(a, b)), "truth"),
+    "⍱": Scalar("⍱", lambda m, ct, a, b: m.logical_not(m.logical_or(a, b)), "truth"),
+    "=": Scalar("=", _equal, "any", identity=1),
+    "≠": Scalar("≠", lambda m, ct, a, b: _not(m, ct, _equal(m, ct, a, b)), "any", identity=0),
+    "<": Scalar("<", _order("less", True), identity=0),
+    "≤": Scalar("≤", _order("less_equal", False), identity=1),
+    ">": Scalar(">", _order("greater", True), identity=0),
+    "≥": Scalar("≥", _order("greater_equal", False), identity=1),
+}
+
+
+def divided_dims(a: Value, b: Value) -> Value | None:
+    """A quotient of dims by a number, whole for every call; None where it is a quotient of other numbers."""
+    if not is_tracing() or not isinstance(a, Handle) or a.index is None or not a.index.is_dim:
+        return None
+    divisor = b.item() if isinstance(b, np.ndarray) and b.ndim == 0 and b.dtype.kind == "i" else None
+    if divisor is None or divisor <= 0:
+        return None
+    condition = cond("==", a.index % divisor)
+    if condition is False:
+        return None
+    if not prove(condition, current().known):
+        current().require(condition)
+    return from_index(a.index // divisor)

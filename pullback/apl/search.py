@@ -1,0 +1,542 @@
+"""Verbs that compare and find: ⍳ ∊ ⍷ ∪ ∩ ~ ⍸ ⍋ ⍒ ≡ ≢ ⊆, and ⊤ ⊥ ⌹ ?."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pullback as pb
+from pullback import verbs
+from pullback.apl import errors
+from pullback.apl.arrange import joined, reshape
+from pullback.apl.numbers import as_numbers, kind_of
+from pullback.apl.scalar import DYADIC, pervade, shape_text
+from pullback.apl.table import Settings, dyadic, monadic
+from pullback.apl.values import (
+    NDArray,
+    Value,
+    count_of,
+    elements,
+    from_python,
+    is_characters,
+    is_nested,
+    is_traced,
+    known_shape,
+    lifted,
+    objects,
+    prototype,
+    rank_of,
+    scalar,
+    settled,
+    shape_of,
+    simplified,
+    vector,
+    whole,
+    whole_list,
+)
+from pullback.lang.handle import Handle
+from pullback.lang.trace import is_tracing
+from pullback.verbs.nested import Nested
+
+RANDOM = np.random.default_rng(16807)
+
+
+# Equality of arrays -------------------------------------------------------------------------------------------
+
+
+def same(x: Value, y: Value, ct: float) -> bool:
+    """Whether two values are the same array: shape, structure and elements, and fills where there are no elements."""
+    x, y = settled(x), settled(y)
+    if shape_of(x) != shape_of(y):
+        return False
+    if not x.size:
+        return prototype(x).dtype.kind == prototype(y).dtype.kind or "U" not in (x.dtype.kind, y.dtype.kind)
+    if is_nested(x) or is_nested(y):
+        return all(same(a, b, ct) for a, b in zip(elements(x), elements(y)))
+    return bool(np.all(pervade(DYADIC["="], ct, x, y)))
+
+
+@dyadic("≡")
+def match(s: Settings, x: Value, y: Value) -> Value:
+    """Whether both are the same array."""
+    if is_traced(x) or is_traced(y):
+        if rank_of(x) != rank_of(y) or any(
+            isinstance(m, int) and isinstance(n, int) and m != n for m, n in zip(shape_of(x), shape_of(y))
+        ):
+            return scalar(0)
+        return pb.all(lifted(pervade(DYADIC["="], s.ct, x, y)))
+    return scalar(int(same(x, y, s.ct)))
+
+
+@dyadic("≢")
+def differ(s: Settings, x: Value, y: Value) -> Value:
+    """Whether they are not the same array."""
+    made = match(s, x, y)
+    return scalar(1 - int(made)) if isinstance(made, np.ndarray) else pb.logical_not(made)
+
+
+# Finding ------------------------------------------------------------------------------------------------------
+
+
+def key_of(x: Value, ct: float) -> Any:
+    """What stands for an element among others: equal elements have equal keys where numbers are not merely close."""
+    if not is_nested(x):
+        return (x.shape, "U" if x.dtype.kind == "U" else "n", tuple(x.ravel().tolist()))
+    return (x.shape, "O", tuple(key_of(e, ct) for e in elements(x)))
+
+
+def cells_of(x: NDArray) -> list[NDArray]:
+    """The major cells."""
+    return elements(x) if x.ndim == 1 else [x[k] if x.ndim else x for k in range(len(x))] if x.ndim else [x]
+
+
+def found_in(table: list[NDArray], sought: list[NDArray], ct: float) -> NDArray:
+    """Where each of `sought` is first in the table; its length where it is not."""
+    first: dict[Any, int] = {}
+    for k, cell in enumerate(table):
+        first.setdefault(key_of(cell, ct), k)
+    places = [first.get(key_of(c, ct), len(table)) for c in sought]
+    floating = ct and any(c.dtype.kind == "f" or is_nested(c) for c in (*table[:50], *sought[:50]))
+    if floating:
+        for n, (c, at) in enumerate(zip(sought, places)):
+            places[n] = next((k for k, t in enumerate(table[:at]) if same(t, c, ct)), at)
+    return np.array(places, np.int64)
+
+
+@monadic("⍳")
+def indices(s: Settings, y: Value) -> Value:
+    """The indices of an array of that shape."""
+    extents = whole_list(y, "⍳")
+    if any(isinstance(n, int) and n < 0 for n in extents):
+        raise errors.domain("⍳ takes no negative number")
+    if rank_of(y) == 0 or len(extents) == 1:
+        (n,) = extents
+        if isinstance(n, int):
+            if n > 2**31:
+                raise errors.AplError("LIMIT ERROR", f"⍳ of {n} is too large")
+            return np.arange(s.io, n + s.io)
+        return pb.arange(n) + s.io
+    if is_tracing():
+        return Nested(extents, lambda *i: vector([from_python(k + s.io) for k in i]))
+    shape = tuple(extents)
+    if int(np.prod(shape, dtype=object)) > 10**7:
+        raise errors.AplError("LIMIT ERROR", "⍳ of so many elements")
+    return (
+        objects([np.array(i, np.int64).reshape(-1) + s.io for i in np.ndindex(*shape)], shape)
+        if extents
+        else objects([np.zeros(0, np.int64)], ())
+    )
+
+
+@dyadic("⍳")
+def index_of(s: Settings, x: Value, y: Value) -> Value:
+    """Where each cell of y is first among those of x."""
+    if rank_of(x) == 0:
+        raise errors.rank("⍳ takes a vector, or an array of more axes, to look in")
+    if is_traced(x) or is_traced(y):
+        if rank_of(x) != 1:
+            raise errors.rank("⍳ takes a vector to look in, in a compiled function")
+        a, b = lifted(x), lifted(y)
+        if kind_of(a) != kind_of(b):
+            a, b = a * 1.0, b * 1.0
+        return verbs.index_of(a, b) + s.io
+    cell = x.ndim - 1
+    if y.ndim < cell:
+        raise errors.rank(f"⍳ looks for arrays of rank {cell}, and there is {shape_text(y)}")
+    if y.shape[y.ndim - cell :] != x.shape[1:]:
+        return np.full(y.shape[: y.ndim - cell], len(x) + s.io)
+    frame = y.shape[: y.ndim - cell]
+    own = elements(y) if not cell else [y[i] for i in np.ndindex(*frame)]
+    return found_in(cells_of(x), own, s.ct).reshape(frame) + s.io
+
+
+@dyadic("∊")
+def member(s: Settings, x: Value, y: Value) -> Value:
+    """Whether each element of x is one of y."""
+    if is_traced(x) or is_traced(y):
+        return pb.isin(lifted(x), lifted(y))
+    pool = elements(y)
+    return (found_in(pool, elements(x), s.ct) < len(pool)).astype(np.int64).reshape(x.shape)
+
+
+@dyadic("⍷")
+def find(s: Settings, x: Value, y: Value) -> Value:
+    """Where x begins as a part of y."""
+    x, y = _known(s, "⍷", x, y)
+    if x.ndim > y.ndim:
+        return np.zeros(y.shape, np.int64)
+    x = x.reshape((1,) * (y.ndim - x.ndim) + x.shape)
+    made = np.zeros(y.shape, np.int64)
+    for at in np.ndindex(*(max(n - m + 1, 0) for n, m in zip(y.shape, x.shape))):
+        part = y[tuple(slice(a, a + m) for a, m in zip(at, x.shape))]
+        made[at] = same(np.asarray(part), x, s.ct)
+    return made
+
+
+def _known(s: Settings, what: str, *values: Value) -> list[NDArray]:
+    """Arguments of a verb whose result data decides.
+
+    Raises:
+        AplError: [E809] one is not known when the function is compiled.
+    """
+    made = [settled(v) for v in values]
+    for v in made:
+        if is_traced(v):
+            raise errors.of_data(
+                what,
+                getattr(v, "name", None) or "a traced value",
+                INSTEAD.get(what, "the line outside of the compiled function"),
+            )
+    return made
+
+
+INSTEAD = {
+    "⍸": "a sum over `mask×…`, which takes no place for what the mask leaves out",
+    "∪": "a sum over `mask×…`, or ∪ outside of the compiled function",
+    "/": "`mask×y`, which keeps the shape; or / outside of the compiled function",
+}
+
+
+@monadic("∪")
+def unique(s: Settings, y: Value) -> Value:
+    """Each major cell once."""
+    (y,) = _known(s, "∪", y)
+    if not y.ndim:
+        return y.reshape(1)
+    cells = cells_of(y)
+    kept = [k for k, at in enumerate(found_in(cells, cells, s.ct)) if at == k]
+    return simplified(y[kept]) if kept else y
+
+
+@dyadic("∪")
+def union(s: Settings, x: Value, y: Value) -> Value:
+    """The elements of x, and those of y that are not among them."""
+    x, y = _vectors(s, "∪", x, y)
+    own = elements(x)
+    keep = found_in(own, elements(y), s.ct) == len(own)
+    return joined(",", x, y[keep], 0)
+
+
+@dyadic("∩")
+def intersection(s: Settings, x: Value, y: Value) -> Value:
+    """The elements of x that are among those of y."""
+    x, y = _vectors(s, "∩", x, y)
+    pool = elements(y)
+    return simplified(x[found_in(pool, elements(x), s.ct) < len(pool)])
+
+
+@dyadic("~")
+def without(s: Settings, x: Value, y: Value) -> Value:
+    """The elements of x that are not among those of y."""
+    x, y = _known(s, "~", x, y)
+    if x.ndim > 1:
+        raise errors.rank(f"~ takes a vector to its left, not {shape_text(x)}")
+    pool = elements(y)
+    return simplified(x.reshape(-1)[found_in(pool, elements(x), s.ct) == len(pool)])
+
+
+def _vectors(s: Settings, what: str, x: Value, y: Value) -> list[NDArray]:
+    made = _known(s, what, x, y)
+    for v in made:
+        if v.ndim > 1:
+            raise errors.rank(f"{what} takes vectors, not {shape_text(v)}")
+    return [v.reshape(-1) for v in made]
+
+
+@monadic("⍸")
+def where(s: Settings, y: Value) -> Value:
+    """The indices of the ones, as often as the number there says."""
+    (y,) = _known(s, "⍸", y)
+    if is_nested(y) or y.dtype.kind not in "biuf" or (y != np.floor(y)).any() or (y.size and y.min() < 0):
+        raise errors.domain("⍸ takes whole numbers from 0")
+    if not y.ndim:
+        return objects([np.zeros(0, np.int64)] * int(y))
+    at = np.argwhere(y) + s.io
+    times = y[y != 0].astype(np.int64)
+    at = np.repeat(at, times, axis=0)
+    return at.reshape(-1) if y.ndim == 1 else objects(list(at))
+
+
+@dyadic("⍸")
+def interval(s: Settings, x: Value, y: Value) -> Value:
+    """Behind how many of the sorted x each element of y lies."""
+    if is_traced(x) or is_traced(y):
+        return pb.searchsorted(lifted(x), lifted(y), side="right") - (1 - s.io)
+    if x.ndim != 1 or is_nested(x) or is_nested(y):
+        raise errors.rank("⍸ takes a sorted simple vector to its left")
+    if is_characters(x) != is_characters(y) and x.size and y.size:
+        raise errors.domain("⍸ compares numbers with numbers, and characters with characters")
+    if (x[1:] < x[:-1]).any():
+        raise errors.domain("⍸ takes a sorted vector to its left")
+    return np.searchsorted(x, y, side="right").astype(np.int64) - (1 - s.io)
+
+
+def _grading(glyph: str, down: bool) -> None:
+    @monadic(glyph)
+    def grade(s: Settings, y: Value) -> Value:
+        """The order that sorts the major cells; equal ones stay in theirs."""
+        if isinstance(y, Handle):
+            if y.rank != 1:
+                raise errors.rank(f"{glyph} takes a vector in a compiled function")
+            return pb.argsort(y, descending=down, stable=True) + s.io
+        y = settled(y)
+        if not y.ndim:
+            raise errors.rank(f"{glyph} takes an array with an axis to sort along")
+        keys = [ordering(c) for c in cells_of(y)]
+        try:
+            return (
+                np.array(sorted(range(len(keys)), key=keys.__getitem__, reverse=False), np.int64) + s.io
+                if not down
+                else _down(keys) + s.io
+            )
+        except TypeError:
+            raise errors.domain("what is sorted is of one kind") from None
+
+    @dyadic(glyph)
+    def collated(s: Settings, x: Value, y: Value) -> Value:
+        """The order that sorts characters by their places in x."""
+        x, y = _known(s, glyph, x, y)
+        if x.ndim != 1 or not is_characters(x) or not is_characters(y):
+            raise errors.domain(f"{glyph} takes a vector of characters to its left, and characters to its right")
+        return grade(s, found_in(elements(x), elements(y), 0.0).reshape(y.shape))
+
+
+def _down(keys: list[Any]) -> NDArray:
+    order = sorted(range(len(keys) - 1, -1, -1), key=keys.__getitem__)
+    return np.array(order[::-1], np.int64)
+
+
+def ordering(x: Value) -> Any:
+    """A key by which values are sorted: numbers before characters, then element by element."""
+    if is_nested(x):
+        return (1, len(x.shape), tuple(ordering(e) for e in elements(x)), x.shape)
+    if x.dtype.kind == "c":
+        return (0, 0, tuple((0, e.real, e.imag) for e in x.ravel().tolist()), x.shape)
+    return (0, 0, tuple((1, e) if isinstance(e, str) else (0, e) for e in x.ravel().tolist()), x.shape)
+
+
+_grading("⍋", False)
+_grading("⍒", True)
+
+
+@dyadic("⊆")
+def partition(s: Settings, x: Value, y: Value) -> Value:
+    """Stretches of y: a new one begins where x grows, and what has 0 is left out."""
+    x, y = _known(s, "⊆", x, y)
+    if y.ndim != 1:
+        raise errors.rank("⊆ takes a vector")
+    marks = whole_list(x, "⊆")
+    marks = marks * len(y) if len(marks) == 1 else marks
+    if len(marks) != len(y):
+        raise errors.length(f"⊆ takes one number for each element: {len(y)}, not {len(marks)}")
+    if any(m < 0 for m in marks):
+        raise errors.domain("⊆ takes no negative numbers")
+    parts: list[list[int]] = []
+    before = 0
+    for k, m in enumerate(marks):
+        if m > before:
+            parts.append([k])
+        elif m:
+            parts[-1].append(k)
+        before = m
+    return objects([simplified(y[p]) for p in parts])
+
+
+@dyadic("⊂")
+def partitioned(s: Settings, x: Value, y: Value) -> Value:
+    """Stretches of y, each beginning where x is 1, empty ones where it is more."""
+    x, y = _known(s, "⊂", x, y)
+    if y.ndim != 1:
+        raise errors.rank("⊂ takes a vector to its right")
+    marks = whole_list(x, "⊂")
+    if len(marks) == 1:
+        marks = marks * len(y)
+    if len(marks) > len(y) + 1:
+        raise errors.length(f"⊂ takes one number for each element: {len(y)}, not {len(marks)}")
+    if any(m < 0 for m in marks):
+        raise errors.domain("⊂ takes no negative numbers")
+    starts = [k for k, m in enumerate(marks) for _ in range(m)]
+    ends = [*starts[1:], len(y)] if starts else []
+    return objects([simplified(y[a:b]) for a, b in zip(starts, ends)])
+
+
+# Encoding -----------------------------------------------------------------------------------------------------
+
+
+@dyadic("⊥")
+def decode(s: Settings, x: Value, y: Value) -> Value:
+    """The numbers whose digits along the first axis of y these are, in the bases x."""
+    x, y = settled(x), settled(y)
+    if is_characters(x) or is_characters(y) or is_nested(x) or is_nested(y):
+        raise errors.domain("⊥ takes numbers")
+    n = shape_of(y)[0] if rank_of(y) else shape_of(x)[-1] if rank_of(x) else 1
+    m = shape_of(x)[-1] if rank_of(x) else 1
+    if not isinstance(n, int) or not isinstance(m, int):
+        raise errors.of_data("⊥", "a dim", "+/ of digits times powers")
+    if rank_of(x) and rank_of(y) and m != n and 1 not in (m, n):
+        raise errors.length(f"⊥ takes as many digits as bases: {n} and {m}")
+    count = max(m, n) if rank_of(x) and rank_of(y) and 1 in (m, n) else n
+    if rank_of(x):
+        bases = [_along(x, k if m > 1 else 0, -1) for k in range(count)]
+    else:
+        bases = [x] * count
+    digits = [_along(y, k if n > 1 else 0, 0) if rank_of(y) else y for k in range(count)]
+    plus, times = DYADIC["+"], DYADIC["×"]
+    right = digits[0].shape if digits else ()
+    if not count:
+        return np.zeros((*shape_of(x)[:-1], *shape_of(y)[1:]), np.int64)
+
+    def outer(v: Value) -> Value:
+        return v.reshape((*shape_of(v), *(1,) * len(right))) if isinstance(v, np.ndarray) else v
+
+    made = _spread(digits[0], bases[0], right)
+    for k in range(1, count):
+        made = pervade(plus, s.ct, pervade(times, s.ct, made, _full(outer(bases[k]), made)), _full(digits[k], made))
+    return made
+
+
+def _along(x: Value, k: int, axis: int) -> Value:
+    if isinstance(x, np.ndarray):
+        return np.asarray(np.take(x, k, axis=axis))
+    return pb.take(x, pb.asarray(np.array([k])), axis=axis).reshape(
+        [e for a, e in enumerate(x.shape) if a != axis % x.rank]
+    )
+
+
+def _spread(digit: Value, base: Value, right: Any) -> Value:
+    if isinstance(digit, np.ndarray) and isinstance(base, np.ndarray):
+        return np.broadcast_to(digit, (*base.shape, *right)).copy()
+    return digit if not rank_of(base) else pb.broadcast_to(digit, (*shape_of(base), *right))
+
+
+def _full(v: Value, like: Value) -> Value:
+    if isinstance(v, np.ndarray) and isinstance(like, np.ndarray):
+        return np.broadcast_to(v, like.shape)
+    return v if not rank_of(v) else pb.broadcast_to(lifted(v), like.shape)
+
+
+@dyadic("⊤")
+def encode(s: Settings, x: Value, y: Value) -> Value:
+    """The digits of y in the bases x."""
+    x = settled(x)
+    if not rank_of(x):
+        return pervade(DYADIC["|"], s.ct, x, y)
+    if is_characters(x) or is_characters(y) or is_nested(x) or is_nested(y):
+        raise errors.domain("⊤ takes numbers")
+    n = known_shape(x)[0]
+    rest, digits = y, []
+    for k in reversed(range(n)):
+        base = _along(x, k, 0)
+        if isinstance(base, np.ndarray) and isinstance(rest, np.ndarray) and base.ndim:
+            rest = np.broadcast_to(rest, (*base.shape, *y.shape)) if rest.shape == y.shape and k == n - 1 else rest
+            base = np.broadcast_to(base.reshape((*base.shape, *(1,) * y.ndim)), rest.shape)
+        digit = pervade(DYADIC["|"], s.ct, base, rest)
+        digits.append(digit)
+        left = pervade(DYADIC["-"], s.ct, rest, digit)
+        zero = isinstance(base, np.ndarray) and not base.any()
+        if zero:
+            rest = np.zeros_like(left) if isinstance(left, np.ndarray) else left * 0
+        elif isinstance(left, np.ndarray) and isinstance(base, np.ndarray):
+            quotient = np.where(base == 0, 0, np.rint(left / np.where(base == 0, 1, base)))
+            rest = quotient.astype(np.int64) if quotient.size == 0 or np.abs(quotient).max() < 2**62 else quotient
+        else:
+            rest = pb.floor(left / base) if kind_of(left) == "f" else left // int(base)
+    digits.reverse()
+    if not digits:
+        return np.zeros((0, *shape_of(y)), np.int64)
+    if all(isinstance(d, np.ndarray) for d in digits):
+        return np.stack(np.broadcast_arrays(*digits))
+    return pb.stack([lifted(d) for d in digits])
+
+
+# Matrices and chance ------------------------------------------------------------------------------------------
+
+
+@monadic("⌹")
+def inverse(s: Settings, y: Value) -> Value:
+    """The inverse of a matrix; of one with more rows than columns the least-squares one."""
+    y = settled(y)
+    if not rank_of(y):
+        from pullback.apl.scalar import MONADIC
+
+        return pervade(MONADIC["÷"], s.ct, y)
+    if rank_of(y) > 2:
+        raise errors.rank(f"⌹ takes a matrix, not {shape_text(y)}")
+    if rank_of(y) == 1:
+        column = reshape(s, vector([from_python(shape_of(y)[0]), scalar(1)]), y)
+        return reshape(s, vector([from_python(shape_of(y)[0])]), inverse(s, column))
+    rows = shape_of(y)[0]
+    unit = pb.eye(rows) if not isinstance(rows, int) else np.eye(rows)
+    return divide(s, unit, y)
+
+
+@dyadic("⌹")
+def divide(s: Settings, x: Value, y: Value) -> Value:
+    """The solution of y times z is x, in the sense of least squares where there are more rows than columns."""
+    x, y = settled(x), settled(y)
+    if is_nested(x) or is_nested(y) or is_characters(x) or is_characters(y):
+        raise errors.domain("⌹ takes numbers")
+    if not rank_of(y) and not rank_of(x):
+        return pervade(DYADIC["÷"], s.ct, x, y)
+    if rank_of(y) > 2 or rank_of(x) > 2:
+        raise errors.rank("⌹ takes matrices")
+    column = rank_of(y) < 2
+    if column:
+        y = reshape(s, vector([from_python(n) for n in (*(shape_of(y) or (1,)), 1)]), y)
+    if isinstance(shape_of(y)[0], int) and isinstance(shape_of(y)[1], int) and shape_of(y)[0] < shape_of(y)[1]:
+        raise errors.length("⌹ takes a matrix with at least as many rows as columns")
+    if (shape_of(x) or (1,))[0] != shape_of(y)[0]:
+        raise errors.length(f"⌹ takes as many rows to its left: {shape_of(y)[0]}")
+    made = _solved(x, y)
+    return reshape(s, vector([from_python(n) for n in shape_of(x)[1:]]), made) if column else made
+
+
+def _solved(x: Value, y: Value) -> Value:
+    if not is_traced(x) and not is_traced(y):
+        if y.shape[0] == 0 or 0 in y.shape:
+            return np.zeros((y.shape[1], *x.shape[1:]))
+        if y.dtype.kind == "c" or x.dtype.kind == "c":
+            raise errors.domain("⌹ of complex numbers")
+        a = y.astype(float)
+        if np.linalg.matrix_rank(a) < a.shape[1]:
+            raise errors.domain("⌹ of a matrix whose columns depend on one another")
+        from pullback.apl.moves import interpreted
+
+        b = (x if x.ndim else x.reshape(1)).astype(float)
+        made = interpreted(_least_squares, a, b)
+        near = np.rint(made)
+        return np.where(np.abs(made - near) < 1e-13 * np.maximum(1, np.abs(made)), near, made)
+    a, b = lifted(y), lifted(x)
+    return _least_squares(a * 1.0, b * 1.0)
+
+
+def _least_squares(a: Any, b: Any) -> Any:
+    if a.shape[0] is a.shape[1] or a.shape[0] == a.shape[1]:
+        return pb.linalg.solve(a, b) if b.rank == 2 else pb.reshape(pb.linalg.solve(a, pb.expand_dims(b, -1)), (-1,))
+    q, r = pb.linalg.qr(a)
+    projected = pb.matmul(pb.matrix_transpose(q), b if b.rank == 2 else pb.expand_dims(b, -1))
+    made = pb.linalg.solve(r, projected)
+    return made if b.rank == 2 else pb.reshape(made, (-1,))
+
+
+@monadic("?")
+def roll(s: Settings, y: Value) -> Value:
+    """A whole number below each, by chance; between 0 and 1 for 0."""
+    (y,) = _known(s, "?", y)
+    if is_nested(y) or y.dtype.kind not in "biu" or (y < 0).any():
+        raise errors.domain("? takes whole numbers from 0")
+    made = [RANDOM.random() if not n else int(RANDOM.integers(n)) + s.io for n in y.ravel().tolist()]
+    return np.array(made).reshape(y.shape) if made else np.zeros(y.shape, np.int64)
+
+
+@dyadic("?")
+def deal(s: Settings, x: Value, y: Value) -> Value:
+    """So many different whole numbers, by chance."""
+    count, of = whole(x, "?"), whole(y, "?")
+    if not 0 <= count <= of:
+        raise errors.domain(f"? deals at most as many numbers as there are: {count} of {of}")
+    return RANDOM.permutation(of)[:count].astype(np.int64) + s.io
+
+
+__all__ = ["as_numbers", "count_of", "same"]

@@ -1,0 +1,157 @@
+"""System names: ⎕A ⎕D ⎕TS ⎕UCS ⎕CSV, and files read-only by ⎕NTIE ⎕NSIZE ⎕NREAD ⎕NUNTIE."""
+
+from __future__ import annotations
+
+import datetime
+import string
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from pullback.apl import errors
+from pullback.apl.errors import AplError
+from pullback.apl.functions import Verb
+from pullback.apl.values import (
+    Value,
+    elements,
+    from_python,
+    is_characters,
+    is_nested,
+    is_traced,
+    settled,
+    vector,
+    whole,
+    whole_list,
+)
+
+
+@dataclass
+class Builtin(Verb):
+    """A system function."""
+
+    name: str = "⎕"
+    define: Callable[..., Value] = lambda y, x: y
+
+    def __call__(self, y: Value, x: Value | None = None) -> Value:
+        """What it gives."""
+        if any(v is not None and is_traced(v) for v in (x, y)):
+            raise errors.domain(f"{self.name} in a compiled function")
+        return self.define(settled(y), x)
+
+
+def text_of(x: Value, what: str) -> str:
+    """Characters as a Python string."""
+    if not is_characters(x) and x.size:
+        raise errors.domain(f"{what} takes characters")
+    return "".join(x.reshape(-1).tolist()) if x.size else ""
+
+
+def _ucs(y: Value, x: Value | None) -> Value:
+    if is_characters(y):
+        return np.array([ord(c) for c in y.reshape(-1).tolist()], np.int64).reshape(y.shape)
+    try:
+        return np.array([chr(n) for n in whole_list(y.reshape(-1), "⎕UCS")], dtype="<U1").reshape(y.shape)
+    except (ValueError, OverflowError):
+        raise errors.domain("⎕UCS takes numbers of characters") from None
+
+
+def _csv(y: Value, x: Value | None) -> Value:
+    path = Path(text_of(y, "⎕CSV"))
+    try:
+        rows = [line.split(",") for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise AplError("FILE ERROR", f"{path}: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
+    try:
+        return np.array([[float(field) for field in row] for row in rows])
+    except ValueError:
+        raise errors.domain(f"{path} is no table of numbers: ⎕CSV reads numbers") from None
+
+
+DTYPES: Final = {83: "<i1", 163: "<i2", 323: "<i4", 645: "<f8", 11: "bits", 80: "U", 82: "U"}
+
+
+def find(name: str, work: Any) -> Any:
+    """What a system name stands for in a workspace."""
+    match name:
+        case "⎕A":
+            return np.array(list(string.ascii_uppercase))
+        case "⎕D":
+            return np.array(list(string.digits))
+        case "⎕TS":
+            now = datetime.datetime.now()
+            return np.array([now.year, now.month, now.day, now.hour, now.minute, now.second, now.microsecond // 1000])
+        case "⎕UCS":
+            return Builtin(name, _ucs)
+        case "⎕CSV":
+            return Builtin(name, _csv)
+        case "⎕ARGS":
+            return vector([from_python(a) if len(a) != 1 else np.array([a]) for a in work.arguments])
+        case "⎕NTIE":
+            return Builtin(name, lambda y, x: _tie(work, y, x))
+        case "⎕NSIZE":
+            return Builtin(name, lambda y, x: np.array(len(_tied(work, y))))
+        case "⎕NREAD":
+            return Builtin(name, lambda y, x: _read(work, y))
+        case "⎕NUNTIE":
+            return Builtin(name, lambda y, x: _untie(work, y))
+        case "⎕NNUMS":
+            return np.array(sorted(work.files), np.int64)
+        case _:
+            return None
+
+
+def _tie(work: Any, y: Value, x: Value | None) -> Value:
+    path = Path(text_of(y, "⎕NTIE"))
+    number = whole(y if x is None else x.reshape(-1)[:1], "⎕NTIE") if x is not None else 0
+    if number == 0:
+        number = min([0, *work.files]) - 1
+    if number in work.files:
+        raise AplError("FILE ERROR", f"the number {number} is tied already")
+    try:
+        work.files[number] = path.read_bytes()
+    except OSError as error:
+        raise AplError("FILE ERROR", f"{path}: {error.strerror}") from None
+    return np.array(number)
+
+
+def _tied(work: Any, y: Value) -> bytes:
+    number = whole(y.reshape(-1)[:1], "a tie number")
+    if number not in work.files:
+        raise AplError("FILE ERROR", f"no file is tied to {number}")
+    found: bytes = work.files[number]
+    return found
+
+
+def _read(work: Any, y: Value) -> Value:
+    numbers = whole_list(y, "⎕NREAD")
+    if not 3 <= len(numbers) <= 4:
+        raise errors.length("⎕NREAD takes a tie number, a type, a count and a first byte")
+    data = _tied(work, np.array(numbers[0]))
+    kind, count, start = DTYPES.get(numbers[1]), numbers[2], numbers[3] if len(numbers) == 4 else 0
+    if kind is None:
+        raise errors.domain(f"⎕NREAD knows the types {' '.join(map(str, DTYPES))}, not {numbers[1]}")
+    size = 1 if kind in ("U", "bits") else np.dtype(kind).itemsize
+    end = len(data) if count < 0 else start + count * size
+    if start < 0 or start > len(data) or end > len(data):
+        raise AplError("FILE ERROR", f"the file has {len(data)} bytes, and {end} were asked for")
+    raw = np.frombuffer(data[start:end], np.uint8)
+    if kind == "U":
+        return np.array([chr(b) for b in raw.tolist()], dtype="<U1")
+    if kind == "bits":
+        return np.unpackbits(raw).astype(np.int64)
+    found = np.frombuffer(data[start:end][: (end - start) // size * size], kind)
+    return found.astype(np.float64 if kind == "<f8" else np.int64)
+
+
+def _untie(work: Any, y: Value) -> Value:
+    for number in whole_list(y.reshape(-1), "⎕NUNTIE"):
+        if number not in work.files:
+            raise AplError("FILE ERROR", f"no file is tied to {number}")
+        del work.files[number]
+    return y
+
+
+__all__ = ["elements", "find", "is_nested", "text_of"]

@@ -1,0 +1,59 @@
+"""The table of verbs: for each glyph what it means with one argument and with two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pullback.apl.values import Value
+
+Meaning = Callable[..., Value]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What system variables say: the index origin, the tolerance of comparisons, the migration level."""
+
+    io: int = 1
+    ct: float = 1e-14
+    ml: int = 1
+    pp: int = 10
+
+
+@dataclass
+class Row:
+    """A glyph. Meanings take the settings, the arguments, and the axis where one may be given."""
+
+    glyph: str
+    monadic: Meaning | None = None
+    dyadic: Meaning | None = None
+    takes_axis: tuple[bool, bool] = (False, False)
+
+
+TABLE: Final[dict[str, Row]] = {}
+
+
+def monadic(glyph: str, axis: bool = False) -> Callable[[Meaning], Meaning]:
+    """Enter the meaning of a glyph with one argument."""
+
+    def enter(f: Meaning) -> Meaning:
+        row = TABLE.setdefault(glyph, Row(glyph))
+        row.monadic, row.takes_axis = f, (axis, row.takes_axis[1])
+        return f
+
+    return enter
+
+
+def dyadic(glyph: str, axis: bool = False) -> Callable[[Meaning], Meaning]:
+    """Enter the meaning of a glyph with two arguments."""
+
+    def enter(f: Meaning) -> Meaning:
+        row = TABLE.setdefault(glyph, Row(glyph))
+        row.dyadic, row.takes_axis = f, (row.takes_axis[0], axis)
+        return f
+
+    return enter
+
+
+__all__ = ["TABLE", "Any", "Row", "Settings", "dyadic", "monadic"]

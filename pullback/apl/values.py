@@ -1,0 +1,311 @@
+"""The values of APL.
+
+    concrete   a NumPy array: numbers, characters (dtype U1), or objects, of which each is a value again
+    traced     an array of the language while a function is compiled, or a `Nested` one, whose elements have one shape
+
+A nested array is an object array; its elements may be traced, so that a strand of traced arrays is one. A shape with
+dims is a vector of scalars of which some are dims. What consists of plain scalars of one kind is never an object array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+import pullback as pb
+from pullback.apl import errors
+from pullback.lang.handle import Handle, as_array
+from pullback.lang.subscript import subscript
+from pullback.verbs.nested import Extents, Nested, disclose
+
+Value = Any  # np.ndarray, Array or Nested
+NDArray = np.ndarray[Any, Any]
+
+
+def scalar(x: Any) -> NDArray:
+    """A Python number or a character as a value."""
+    return np.array(x)
+
+
+def is_traced(x: Value) -> bool:
+    """Whether it is an array of the function being compiled."""
+    return isinstance(x, Handle | Nested)
+
+
+def is_nested(x: Value) -> bool:
+    """Whether its elements are values of their own."""
+    return isinstance(x, Nested) or (isinstance(x, np.ndarray) and x.dtype == object)
+
+
+def is_characters(x: Value) -> bool:
+    """Whether it is a simple array of characters."""
+    return isinstance(x, np.ndarray) and x.dtype.kind == "U"
+
+
+def is_numeric(x: Value) -> bool:
+    """Whether it is a simple array of numbers, traced or not."""
+    return isinstance(x, Handle) or (isinstance(x, np.ndarray) and x.dtype.kind in "biufc")
+
+
+def shape_of(x: Value) -> tuple[Any, ...]:
+    """The extents: ints, and dims where a traced array has some."""
+    return tuple(x.shape)
+
+
+def rank_of(x: Value) -> int:
+    """The number of axes."""
+    return len(shape_of(x))
+
+
+def count_of(x: Value) -> int | None:
+    """The number of elements, None where it has dims."""
+    extents = shape_of(x)
+    return int(np.prod(extents, dtype=object)) if all(isinstance(e, int) for e in extents) else None
+
+
+def from_python(x: Any) -> Value:
+    """Anything a caller may give, as a value."""
+    if isinstance(x, Handle | Nested):
+        return x
+    if isinstance(x, Extents):
+        return vector([from_python(e) for e in x])
+    if isinstance(x, str):
+        return scalar(x) if len(x) == 1 else np.array(list(x), dtype="<U1")
+    if isinstance(x, list | tuple):
+        return vector([from_python(e) for e in x])
+    made = np.asarray(x)
+    if made.dtype.kind == "U" and made.dtype != np.dtype("<U1"):
+        return vector([from_python(str(e)) for e in made.ravel()]).reshape(made.shape)
+    if made.dtype == object:
+        return simplified(objects([from_python(e) for e in made.ravel()], made.shape))
+    if made.dtype.kind not in "biufcU":
+        raise errors.domain(f"an array of {made.dtype} is no value of APL")
+    return made
+
+
+def objects(items: Sequence[Value], shape: Sequence[int] | None = None) -> NDArray:
+    """An object array of values, as it is."""
+    made = np.empty(len(items), dtype=object)
+    for k, item in enumerate(items):
+        made[k] = item
+    return made if shape is None else made.reshape(tuple(shape))
+
+
+def vector(items: Sequence[Value]) -> NDArray:
+    """A strand: a vector with these elements."""
+    return simplified(objects(items)) if len(items) else np.zeros(0, np.int64)
+
+
+def literal_vector(items: Sequence[NDArray]) -> NDArray:
+    """A strand of literals."""
+    return vector(list(items))
+
+
+def simplified(x: NDArray) -> NDArray:
+    """An object array as a plain one where all elements are scalars of one kind."""
+    if x.dtype != object or not x.size:
+        return x
+    items = x.ravel()
+    if not all(isinstance(e, np.ndarray) and e.ndim == 0 and e.dtype != object for e in items):
+        return x
+    kinds = {"n" if e.dtype.kind in "biufc" else e.dtype.kind for e in items}
+    if len(kinds) > 1:
+        return x
+    return np.array([e[()] for e in items]).reshape(x.shape)
+
+
+def elements(x: Value) -> list[Value]:
+    """All elements in row-major order, as values."""
+    if isinstance(x, np.ndarray):
+        if x.dtype == object:
+            return list(x.ravel())
+        return [np.array(e) for e in x.ravel()]
+    return [element(x, i) for i in product(*(range(n) for n in known_shape(x)))]
+
+
+def element(x: Value, at: Sequence[Any]) -> Value:
+    """The element at these indices, which may be indices of the language."""
+    if isinstance(x, Nested):
+        return from_python(x.element(*at))
+    if isinstance(x, np.ndarray):
+        if all(isinstance(i, int | np.integer) for i in at):
+            found = x[tuple(at)]
+            return found if x.dtype == object else np.array(found)
+        x = lifted(x)
+    return subscript(x, tuple(at)) if len(at) else x
+
+
+def known_shape(x: Value) -> tuple[int, ...]:
+    """The extents as numbers.
+
+    Raises:
+        AplError: [E809] some are dims.
+    """
+    extents = shape_of(x)
+    if not all(isinstance(e, int | np.integer) for e in extents):
+        raise errors.of_data(
+            "an element by element treatment", "a dim", "fix the extents: `pb.apl` takes shapes in annotations"
+        )
+    return tuple(int(e) for e in extents)
+
+
+def settled(x: Value) -> Value:
+    """A `Nested` as an object array of its elements, where its extents are known."""
+    if not isinstance(x, Nested):
+        return x
+    if x.flat and len(x.shape) != 1:
+        return simplified(objects([from_python(e) for e in elements(Nested(x.shape, x.element))]))
+    return simplified(objects(elements(x), known_shape(x)))
+
+
+def lifted(x: Value) -> Any:
+    """A value as an array of the function being compiled."""
+    if isinstance(x, Nested):
+        return disclose(x)
+    if isinstance(x, Handle):
+        return x
+    if x.dtype == object:
+        parts = [lifted(e) for e in x.ravel()]
+        if not parts or any(p.rank != parts[0].rank for p in parts):
+            raise errors.domain("a nested array of elements of different ranks is no array of a compiled function")
+        made = parts[0] if x.ndim == 0 else pb.stack(parts)
+        return made if x.ndim < 2 else pb.reshape(made, (*x.shape, *made.shape[1:]))
+    if x.dtype.kind not in "biuf":
+        kind = "characters" if x.dtype.kind == "U" else "complex numbers"
+        raise errors.domain(f"{kind} in a compiled function")
+    if x.dtype == bool:
+        x = x.astype(np.int64)
+    return as_array(x.item()) if x.ndim == 0 else _constant(x)
+
+
+def _constant(x: NDArray) -> Any:
+    """An array of the text: a rule where its elements follow one, else a constant of the program."""
+    flat = x.ravel()
+    if not x.size:
+        return pb.zeros(x.shape, dtype=x.dtype)
+    if (flat == flat[0]).all():
+        return pb.full(x.shape, flat[0].item(), dtype=x.dtype)
+    if x.dtype.kind == "i" and x.ndim == 1 and (steps := set(np.diff(flat).tolist())) and len(steps) == 1:
+        step = steps.pop()
+        return pb.arange(x.size) * step + int(flat[0])
+    return as_array(np.ascontiguousarray(x))
+
+
+def simple_list(given: Value, what: str) -> list[Any]:
+    """A scalar or vector of numbers that are known when the function is compiled: ints, floats and dims.
+
+    Raises:
+        AplError: [E803] a matrix, [E804] no numbers, [E809] numbers that are computed from data.
+    """
+    x: Any = settled(given)
+    if isinstance(x, Handle):
+        if x.rank == 0:
+            return [_static(x, what)]
+        extent = shape_of(x)[0] if x.rank == 1 else None
+        if isinstance(extent, int):
+            return [_static(subscript(x, (k,)), what) for k in range(extent)]
+        raise errors.rank(f"{what} takes a scalar or a vector here")
+    if x.ndim > 1:
+        raise errors.rank(f"{what} takes a scalar or a vector here, not an array of rank {x.ndim}")
+    if x.dtype == object:
+        return [_static(e, what) for e in x.ravel()]
+    if x.dtype.kind == "U" and x.size:
+        raise errors.domain(f"{what} takes numbers here, not characters")
+    return [] if not x.size else list(x.ravel().tolist())
+
+
+def _static(x: Value, what: str) -> Any:
+    if isinstance(x, np.ndarray) and x.ndim == 0 and x.dtype.kind in "biufc":
+        return x.item()
+    if isinstance(x, Handle) and x.rank == 0:
+        if x.index is not None:
+            constant = x.index.constant
+            return x if constant is None else constant
+        if x.literal is not None:
+            return x.literal
+        name = x.name or "a traced value"
+        raise errors.of_data(what, name, "a number in the text, an extent such as ≢⍵, or a `pb.Static` argument")
+    raise errors.domain(f"{what} takes plain numbers here")
+
+
+def whole_list(x: Value, what: str) -> list[Any]:
+    """Like `simple_list`, of whole numbers and dims.
+
+    Raises:
+        AplError: [E804] a number that is not whole.
+    """
+    found = simple_list(x, what)
+    for k, n in enumerate(found):
+        if isinstance(n, float | complex):
+            if isinstance(n, complex) or not n.is_integer() or abs(n) >= 2**62:
+                raise errors.domain(
+                    f"{what} takes whole numbers here, and {n:g} is none"
+                    if isinstance(n, float)
+                    else f"{what} takes whole numbers here"
+                )
+            found[k] = int(n)
+        elif isinstance(n, bool):
+            found[k] = int(n)
+    return found
+
+
+def whole(x: Value, what: str) -> int:
+    """A single whole number that is known.
+
+    Raises:
+        AplError: [E802] several of them, [E804] another one.
+    """
+    found = whole_list(x, what)
+    if len(found) != 1:
+        raise errors.length(f"{what} takes one number here, not {len(found)}")
+    if not isinstance(found[0], int):
+        raise errors.of_data(what, "a dim", "a number")
+    return found[0]
+
+
+def prototype(x: Value) -> Any:
+    """What fills an array like x: 0, a blank, or for nested ones the first element of fills."""
+    if isinstance(x, np.ndarray):
+        if x.dtype.kind == "U":
+            return np.array(" ")
+        if x.dtype == object and x.size:
+            return fills(x.ravel()[0])
+    return np.array(0)
+
+
+def fills(x: Value) -> Value:
+    """An array of the same structure of fills."""
+    x = settled(x)
+    if isinstance(x, Handle):
+        return pb.zeros_like(x)
+    if x.dtype == object:
+        return objects([fills(e) for e in x.ravel()], x.shape)
+    return np.full(x.shape, " ") if x.dtype.kind == "U" else np.zeros(x.shape, np.int64)
+
+
+def joined_pool(arrays: Sequence[NDArray], fill: NDArray) -> NDArray:
+    """A fill and all elements of arrays in one vector of a common type."""
+    families = {a.dtype.kind if a.dtype.kind in "UO" else "n" for a in arrays if a.size}
+    own = "O" if fill.ndim or fill.dtype == object else "U" if fill.dtype.kind == "U" else "n"
+    if not families - {own} and own != "O":
+        return np.concatenate([fill.reshape(1), *(a.reshape(-1) for a in arrays if a.size)])
+    pool: list[Value] = [fill]
+    for a in arrays:
+        pool += elements(a)
+    return objects(pool)
+
+
+def gathered(pool: NDArray, positions: NDArray) -> NDArray:
+    """Elements of a pool at positions, as a value."""
+    made: Any = pool[positions]
+    if positions.ndim == 0:
+        made = objects([made], ()) if pool.dtype == object else np.array(made)
+    return simplified(made)
+
+
+def map_elements(f: Callable[..., Value], x: NDArray) -> NDArray:
+    """F of every element, as an array of the same shape."""
+    return simplified(objects([f(e) for e in elements(x)], x.shape))

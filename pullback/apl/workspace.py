@@ -1,0 +1,122 @@
+"""A session of APL: names, settings, and what is printed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pullback.apl import errors, system
+from pullback.apl.display import display
+from pullback.apl.errors import AplError, Spot
+from pullback.apl.evaluate import Scope, evaluate, parsed
+from pullback.apl.functions import placed
+from pullback.apl.parser import statements
+from pullback.apl.reader import tokens
+from pullback.apl.table import Settings
+from pullback.apl.tree import Assign
+from pullback.apl.values import Value, from_python
+from pullback.turns import deep_recursion
+
+
+class Workspace:
+    """Names and their values, as a session or a script has them.
+
+    Args:
+        settings: the system variables to start from.
+        show: what prints a value that ⎕← gives, or that no name gets; by default it goes to standard output.
+        arguments: what a script was given: ⎕ARGS.
+
+    >>> from pullback import apl
+    >>> work = apl.Workspace()
+    >>> int(work.evaluate("a←3 ⋄ +/a×⍳4"))
+    30
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        show: Callable[[Value], None] | None = None,
+        arguments: Sequence[str] = (),
+        boxed: bool = False,
+    ) -> None:
+        self.scope = Scope(settings=settings or Settings(), host=self)
+        self.boxed = boxed
+        self.arguments = tuple(arguments)
+        self.files: dict[int, Any] = {}
+        self._show = show
+
+    def evaluate(self, text: str, file: str = "apl") -> Any:
+        """The value of the last statement of a text; None where there is none.
+
+        Raises:
+            AplError: what APL calls an error, with the place in the text.
+        """
+        value, _ = self.run(text, file)
+        return value
+
+    def run(self, text: str, file: str = "apl", shows: bool = False) -> tuple[Any, bool]:
+        """The value of the last statement, and whether it was given a name; `shows` prints those that are not."""
+        value: Any = None
+        quiet = True
+        with deep_recursion(60_000):
+            for statement in statements(tokens(text, file)):
+                with placed(None):
+                    if statement.guard is not None:
+                        raise errors.syntax("a guard stands in a function", statement.spot)
+                    unit = parsed(statement, self.scope)
+                    value = evaluate(unit.node, self.scope)
+                    quiet = isinstance(unit.node, Assign)
+                    if shows and not quiet:
+                        self.show(value)
+        return value, quiet
+
+    def show(self, value: Any) -> None:
+        """Print a value."""
+        if self._show is not None:
+            self._show(value)
+            return
+        sys.stdout.write(display(value, self.boxed, self.scope.settings.pp) + "\n")
+
+    def system(self, name: str, scope: Scope) -> Any:
+        """What a system name stands for, None where there is none of that name."""
+        return system.find(name, self)
+
+    def __getitem__(self, name: str) -> Any:
+        """What a name stands for."""
+        found = self.scope.names.get(name)
+        if found is None:
+            raise AplError("VALUE ERROR", f"{name} has no value")
+        return found
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.scope.names[name] = from_python(value)
+
+    def update(self, values: Mapping[str, Any]) -> None:
+        """Give several names values."""
+        for name, value in values.items():
+            self[name] = value
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of APL.
+
+    Raises:
+        AplError: [E808] there is none, or it is not UTF-8.
+    """
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise AplError("FILE ERROR", f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        before = path.read_bytes()[: error.start]
+        line = before.count(b"\n") + 1
+        spot = Spot(
+            str(path),
+            line,
+            len(before) - (before.rfind(b"\n") + 1) + 1,
+            len(before) - (before.rfind(b"\n") + 1) + 2,
+            "",
+        )
+        raise AplError("FILE ERROR", f"{path} is not UTF-8", position=spot, remedy="save it as UTF-8") from None

@@ -1,0 +1,43 @@
+"""Verbs in APL as functions of Pullback: values, types and derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.apl import AplError, Workspace
+
+RANDOM = np.random.default_rng(7)
+X, M = RANDOM.random(6), RANDOM.random((3, 3))
+TEXTS: dict[str, Any] = {
+    "{÷1+*-⍵}": X, "(+/÷≢)": X, "{+/,⍵}": M, "{÷∘4{+/,⍵}⌺(2 2⍴2)⍤2⊢⍵}": RANDOM.random((2, 4, 6)), "{2⌿2/⍵÷4}⍤2": M,
+    "{⌽⍵}": X, "{2⌽⍵}": X, "{+\\⍵}": X, "{⍵+.×⍵}": M, "{⍵∘.×⍵}": X, "{⌹⍵}": M, "{(⍵>0.5)×⍵}": X, "{⍵*2}⍣3": X,
+    "{(2÷⍨⍴⍵)⍴⍵}": X, "{⍵×⍳≢⍵}": X, "{↑⍵ ⍵}": X, "{|⍵-⌽⍵}": X, "{×⌿⍵}": M, "{+/⍵>0.5}": X, "{(,⍵)⍳⌈/,⍵}": M,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_compiled_is_what_a_session_says(text: str) -> None:
+    work = Workspace()
+    work["x"] = TEXTS[text]
+    f = pb.apl(text)
+    np.testing.assert_allclose(f.interpret(TEXTS[text]), work.evaluate(f"({text})x"), rtol=1e-12)
+
+
+def test_both_convolutions_are_one_loop_nest() -> None:
+    shifted = pb.apl("{s←1+(⍴⍵)-⍴⍺ ⋄ ⊃+/,⍺×(⍳⍴⍺){s↑⍺↓⍵}¨⊂⍵}", io=0)
+    w, x = RANDOM.random((2, 3)), RANDOM.random((5, 6))
+    seen = np.lib.stride_tricks.sliding_window_view(x, w.shape)
+    np.testing.assert_allclose(shifted(w, x), np.tensordot(seen, w, 2))
+    assert "0 buffers" in shifted.c_source()
+    by_w = pb.grad(pb.function(lambda w: pb.sum(shifted(w, x))))(w)
+    np.testing.assert_allclose(by_w, np.lib.stride_tricks.sliding_window_view(x, (4, 4)).sum(axis=(2, 3)))
+
+
+def test_a_shape_that_data_decides_is_refused() -> None:
+    with pytest.raises(AplError, match=r"E809.*values of omega") as caught:
+        pb.apl("{⍸⍵}")(X)
+    assert "sum over" in str(caught.value)
