@@ -85,7 +85,8 @@ class Unit:
             result = f"{self.helpers.apart(k.gathers)} {result}"
         signature = ", ".join(params)
         raw = f"({signature}) {{\n" + "\n".join(writer.lines) + "\n}\n"
-        key = result + names.numbered(raw) + (str(line_of(k.position)) if self.lines else "")
+        numbered = names.numbered(raw)
+        key = result + numbered + (str(line_of(k.position)) if self.lines else "")
         name = self._by_text.get(key)
         if name is None:
             name = unique(self._wish(k, key), self.taken.__contains__)
@@ -93,7 +94,7 @@ class Unit:
             self._by_text[key] = name
             comment = Writer(self, names, depth=0)
             comment.comment(k.comment)
-            resolved = names.resolve(raw, self.style)
+            resolved = numbered if self.style == "canonical" else names.resolve(raw, self.style)
             head = "".join(f"{t}\n" for t in comment.lines)
             text = head + wrap(f"static {result} {name}", resolved)
             if self.lines:

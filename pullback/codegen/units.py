@@ -30,7 +30,8 @@ def split(kernels: Mapping[str, str], rest: str, preamble: Callable[[str], str])
     if total + len(rest) < LEAST:
         return (_unit([*kernels.values(), rest], preamble),)
     uses = {n: _mentioned(text, kernels, n) for n, text in kernels.items()}
-    homes = _homes(uses, _mentioned(rest, kernels), kernels)
+    called = _mentioned(rest, kernels)
+    homes = _homes(uses, called, kernels)
     count = 1
     while count * UNIT < total:
         count *= 2
@@ -45,12 +46,12 @@ def split(kernels: Mapping[str, str], rest: str, preamble: Callable[[str], str])
         here = [n for n in kernels if n in own or (n in used and n not in homes)]
         return _unit([away, *(_shown(kernels[n]) if homes.get(n) == n else kernels[n] for n in here), after], preamble)
 
-    first = text_of((), rest, _mentioned(rest, kernels))
+    first = text_of((), rest, called)
     return (first, *(text_of(b, "", ()) for b in buckets if b))
 
 
 def _mentioned(text: str, kernels: Mapping[str, str], own: str = "") -> list[str]:
-    return [n for n in dict.fromkeys(re.findall(r"\b\w+_[0-9a-f]{12}\b", text)) if n in kernels and n != own]
+    return [n for n in dict.fromkeys(re.findall(r"\bkernel_[0-9a-f]{12}\b", text)) if n in kernels and n != own]
 
 
 def _homes(uses: Mapping[str, Sequence[str]], called: Sequence[str], kernels: Mapping[str, str]) -> dict[str, str]:

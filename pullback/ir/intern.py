@@ -35,6 +35,7 @@ class Interned:
         return self
 
 
+MANY = 100_000  # objects made in a block that are not worth looking through
 _HELD: list[bool] = []  # for each block under way, in whichever thread: whether the collector ran before it
 
 
@@ -47,6 +48,9 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         if _HELD.pop():  # of several blocks only the last to end finds that it ran
+            if gc.get_count()[0] > MANY and not gc.get_freeze_count():
+                gc.freeze()  # what was made grows old unseen: a walk of millions of nodes takes half a second
+                gc.unfreeze()
             gc.enable()
 
 

@@ -9,11 +9,12 @@ a row), or steps over whole ranges of c v (rows of a plane), or both. What canno
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import gcd, prod
 
-from pullback.ir.index import Atom, Data, Floor, Index, Mod, Term, Var, as_index, some_terms
+from pullback.ir.index import ZERO_INDEX, Atom, Data, Floor, Index, Mod, Term, Var, as_index, some_terms
 from pullback.ir.traverse import Substitution
 from pullback.loops import nodes
 from pullback.loops.nodes import (
@@ -45,6 +46,7 @@ from pullback.loops.nodes import (
 Interval = tuple[int, int]
 Places = Mapping[Buffer, View]
 Rows = tuple[int, tuple[Interval, ...]]
+Place = tuple[Buffer, Index, bool, bool, bool]  # of runs of elements, and how they are accessed
 ENDLESS = 1 << 60
 EVERYWHERE: Interval = (-ENDLESS, ENDLESS)
 MANY = 64  # runs or periods above which nothing is proven
@@ -80,7 +82,7 @@ class Footprint:
         self.accesses: list[Access] = []
         statements = tuple(body)
         self._known: set[tuple[Buffer, Index, Index, bool, bool, bool]] = set()
-        self._splits: dict[Index, tuple[Index, Index]] = {}
+        self._splits: dict[Index, tuple[Index, tuple[Term, ...]]] = {}
         self._aparts: dict[tuple[tuple[Term, ...], int], tuple[Index, Interval | None]] = {}
         self._never = False
         self._inside = inside
@@ -186,22 +188,17 @@ class Footprint:
         homes = {p: located(a, places, m) for p, a in zip(s.kernel.params, s.arguments, strict=True)}
         summary, ranges = _summary(s.kernel, known)
         self.ranges |= ranges
-        for a in summary:
-            home = homes.get(a.buffer)
+        for (buffer, place, write, adds, begins), found in summary:
+            home = homes.get(buffer)
             if home is None or (self._wanted is not None and home.buffer not in self._wanted):
                 continue
-            first, last = home.offset + inner.index(a.first), home.offset + inner.index(a.last)
-            begins = a.write and (a.begins or self._never)
-            self.accesses.append(Access(home.buffer, first, last, a.write, a.adds, begins))
+            base = home.offset + inner.index(place)
+            begins = write and (begins or self._never)
+            self.accesses += [Access(home.buffer, base + low, base + high, write, adds, begins) for low, high in found]
 
     def _reads(self, s: Stmt, places: Places, m: Substitution) -> None:
-        for value in nodes.values_of(s):
-            for v in nodes.walk_value(value):
-                if isinstance(v, Load):
-                    self._add(v.buffer, v.offset, v.type.lanes - 1, places, m, False)
-                elif isinstance(v, Gather):
-                    for i in v.offsets:
-                        self._add(v.buffer, i, 0, places, m, False)
+        for buffer, offset, more in _loads(s):
+            self._add(buffer, offset, more, places, m, False)
 
     def _add(self, buffer: Buffer, offset: Index, more: Index | int, places: Places, m: Substitution,
              write: bool, adds: bool = False) -> None:
@@ -217,6 +214,13 @@ class Footprint:
         if access not in self._known:
             self._known.add(access)
             self.accesses.append(Access(*access))
+
+    def over(self, v: Var) -> Footprint:
+        """What all iterations over a variable touch that is outside of this."""
+        out = copy(self)
+        out.outside -= {v}
+        out._splits, out._aparts = {}, {}
+        return out
 
     def spans(self, writes: bool | None = None) -> dict[Buffer, tuple[Index, Interval] | None]:
         """For each buffer the part of all its addresses that does not vary, and the range of the rest.
@@ -237,15 +241,15 @@ class Footprint:
     def ends(self, i: Index) -> tuple[Index, Interval | None]:
         """The part of an index that does not vary, and the range of the rest."""
         fixed, moving = self._split(i)
-        return fixed, interval(moving, self.ranges)
+        return fixed, _interval(moving, self.ranges)
 
     def run(self, a: Access) -> tuple[Index, Interval]:
         """An access as a run of elements, from the least to the greatest, at places that may lie further apart."""
         (fixed, moving), (also, end) = self._split(a.first), self._split(a.last)
-        start, stop = moving.offset, end.offset
-        near = moving.terms[1:] if start else moving.terms
-        if fixed is not also or near != (end.terms[1:] if stop else end.terms):
-            low, high = interval(moving, self.ranges), interval(end, self.ranges)
+        start, stop = (t[0][1] if t and not t[0][0] else 0 for t in (moving, end))  # terms begin with the number
+        near = moving[1:] if start else moving
+        if fixed is not also or near != (end[1:] if stop else end):
+            low, high = _interval(moving, self.ranges), _interval(end, self.ranges)
             sure = fixed is also and low is not None and high is not None
             return fixed, (low[0], high[1]) if sure and low is not None and high is not None else EVERYWHERE
         width = stop - start
@@ -272,7 +276,7 @@ class Footprint:
         self, spans: Mapping[Buffer, tuple[Index, Interval] | None]
     ) -> tuple[dict[Buffer, Rows], dict[Buffer, int]]:
         """What is touched in each row, and how many elements that are at most, in buffers that have a span."""
-        runs: dict[Buffer, dict[Index, list[Interval]]] = {}
+        runs: dict[Buffer, dict[tuple[Term, ...], list[Interval]]] = {}
         for a in self.accesses:
             place, run = self.run(a)
             runs.setdefault(a.buffer, {}).setdefault(self._split(place)[1], []).append(run)
@@ -281,29 +285,26 @@ class Footprint:
         for b, span in spans.items():
             if span is not None:
                 merged = {place: _merged(found) for place, found in runs[b].items()}
-                distance = gcd(*(c for place in merged for _, c in place.terms))
+                distance = gcd(*(c for place in merged for _, c in place))
                 rows[b] = distance, tuple(run for found in merged.values() for run in found)
                 many = sum((high - low + 1) * self._values(i) for i, found in merged.items() for low, high in found)
                 elements[b] = min(many, span[1][1] - span[1][0] + 1)
         return rows, elements
 
-    def _values(self, i: Index) -> int:
+    def _values(self, terms: tuple[Term, ...]) -> int:
         """How many values a sum of variables takes at most."""
-        ends = [interval(as_index(a), self.ranges) for a in i.atoms]
+        ends = [_atom_range(a, self.ranges) for a in {a: None for m, _ in terms for a in m}]
         return prod(ENDLESS if found is None else found[1] - found[0] + 1 for found in ends)
 
-    def _split(self, i: Index) -> tuple[Index, Index]:
-        """The index as what no iteration changes plus the rest."""
+    def _split(self, i: Index) -> tuple[Index, tuple[Term, ...]]:
+        """The index as what no iteration changes, and the terms of the rest."""
         out = self._splits.get(i)
         if out is None:
             kept: tuple[list[Term], list[Term]] = [], []
             for term in i.terms:
-                moves = not term[0]
-                for a in term[0]:
-                    moves = moves or self._moves(a)
-                kept[moves].append(term)
-            fixed, moving = (some_terms(tuple(terms)) for terms in kept)
-            out = self._splits[i] = fixed, moving
+                kept[not term[0] or any(map(self._moves, term[0]))].append(term)
+            fixed = i if not kept[1] else some_terms(tuple(kept[0])) if kept[0] else ZERO_INDEX
+            out = self._splits[i] = fixed, tuple(kept[1])
         return out
 
     def _moves(self, a: Atom) -> bool:
@@ -331,8 +332,8 @@ class Footprint:
                 factor = c.constant
                 fixed, moving = self._split(index.without(v))
                 beyond = abs(factor) * step
-                far = [n for m, n in moving.terms if len(m) == 1 and abs(n) >= beyond]
-                near = _interval([(m, n) for m, n in moving.terms if len(m) != 1 or abs(n) < beyond], self.ranges)
+                far = [n for m, n in moving if len(m) == 1 and abs(n) >= beyond]
+                near = _interval([(m, n) for m, n in moving if len(m) != 1 or abs(n) < beyond], self.ranges)
                 if near is None or (rest is not None and fixed is not rest):
                     return False
                 rest = fixed
@@ -342,10 +343,23 @@ class Footprint:
         return _no_common(_merged(runs), abs(factor) * step, (values[1] - values[0]) // step, large)
 
 
+@lru_cache(maxsize=1 << 14)
+def _loads(s: Stmt) -> tuple[tuple[Buffer, Index, int], ...]:
+    """The runs of elements that the values of a statement read: from where, and how many after the first."""
+    out: list[tuple[Buffer, Index, int]] = []
+    for value in nodes.values_of(s):
+        for v in nodes.walk_value(value):
+            if isinstance(v, Load):
+                out.append((v.buffer, v.offset, v.type.lanes - 1))
+            elif isinstance(v, Gather):
+                out += [(v.buffer, i, 0) for i in v.offsets]
+    return tuple(out)
+
+
 @lru_cache(maxsize=1024)
 def _summary(
     k: Kernel, known: tuple[tuple[Var, int | None, Interval | None], ...]
-) -> tuple[tuple[Access, ...], Mapping[Atom, Interval]]:
+) -> tuple[tuple[tuple[Place, list[Interval]], ...], Mapping[Atom, Interval]]:
     """What a kernel does to its parameters, in runs of elements, where its indices have these values or ranges.
 
     Runs that lie apart, as the rows of a block, keep the variables that tell how far; these come with their ranges.
@@ -353,16 +367,12 @@ def _summary(
     ranges: dict[Atom, Interval] = {v: found or (0, ENDLESS) for v, value, found in known if value is None}
     values = {v: as_index(n) for v, n, _ in known if n is not None}
     f = Footprint(k.body, {}, ranges, every=True, values=values, inside=True)
-    runs: dict[tuple[Buffer, Index, bool, bool, bool], list[Interval]] = {}
+    runs: dict[Place, list[Interval]] = {}
     for a in f.accesses:
         place, run = f.run(a)
         runs.setdefault((a.buffer, place, a.write, a.adds, a.begins), []).append(run)
     apart = {a: f.ranges[a] for _, place, *_ in runs for a in place.atoms if a in f.ranges and a not in ranges}
-    return tuple(
-        Access(b, place + low, place + high, *kind)
-        for (b, place, *kind), found in runs.items()
-        for low, high in _merged(found)
-    ), apart
+    return tuple((place, _merged(found)) for place, found in runs.items()), apart
 
 
 def _merged(runs: list[Interval]) -> list[Interval]:
@@ -495,21 +505,29 @@ def trip_range(s: For, ranges: Mapping[Atom, Interval], m: Substitution | None =
     return low[0], max(low[0], last)
 
 
+def iteration(loop: For, places: Places, ranges: Mapping[Atom, Interval]) -> Footprint:
+    """What one iteration of a loop touches."""
+    return Footprint(loop.body, places, {**ranges, loop.var: trip_range(loop, ranges)}, every=True)
+
+
 def independent(
-    loop: For, places: Places, ranges: Mapping[Atom, Interval], sums: Container[Temp] = ()
+    loop: For, places: Places, ranges: Mapping[Atom, Interval], sums: Container[Temp] = (), one: Footprint | None = None
 ) -> frozenset[Buffer] | None:
     """The buffers of which iterations touch common elements; None where they depend on each other in another way.
 
     An iteration that leaves the loop, or changes a temporary from outside it but for `sums`, is such another way.
+
+    Args:
+        one: what an `iteration` touches, where that is known.
     """
     declared = {s.temp for s in nodes.walk(loop.body) if isinstance(s, Let)}
     for s in nodes.walk(loop.body):
         if isinstance(s, Break) or (isinstance(s, Assign) and s.temp not in declared and s.temp not in sums):
             return None
     values = trip_range(loop, ranges)
-    f = Footprint(loop.body, places, {**ranges, loop.var: values})
-    changed = {a.buffer for a in f.accesses if a.write}
-    return frozenset(b for b in changed if not f.apart(b, loop.var, values, loop.step))
+    one = one or iteration(loop, places, ranges)
+    changed = {a.buffer for a in one.accesses if a.write}
+    return frozenset(b for b in changed if not one.apart(b, loop.var, values, loop.step))
 
 
 @dataclass(frozen=True)
@@ -567,7 +585,11 @@ class Touched:
 
 def touched(body: Sequence[Stmt], places: Places, ranges: Mapping[Atom, Interval]) -> Touched:
     """What the statements touch."""
-    f = Footprint(body, places, ranges, every=True)
+    return all_touched(Footprint(body, places, ranges, every=True))
+
+
+def all_touched(f: Footprint) -> Touched:
+    """What there is in a footprint of reads and writes."""
     spans = f.spans()
     return Touched(spans, frozenset(x.buffer for x in f.accesses if x.write), lambda: f.rows(spans))
 
@@ -645,8 +667,7 @@ class _Uses:
     @staticmethod
     def _read(s: Stmt) -> Iterator[Buffer]:
         """What a statement itself reads."""
-        for value in nodes.values_of(s):
-            yield from (v.buffer for v in nodes.walk_value(value) if isinstance(v, Load | Gather))
+        yield from (buffer for buffer, _, _ in _loads(s))
         if isinstance(s, Store) and s.accumulate:
             yield s.buffer
         if isinstance(s, Copy):

@@ -296,6 +296,7 @@ def whole_levels(variables: Sequence[Var]) -> list[tuple[Var, Index]]:
 # Plans ----------------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=256)
 def tiles(vector_bytes: int, element: int, columns: int) -> list[Tile]:
     """The register tiles that leave room for a row of B and an element of A."""
     return [
@@ -323,9 +324,11 @@ def packed_plans(
     if work < LEAST_WORK or vector_bytes // element < 2:
         return
     storing = _storing(c, position) if holds(c) else "aside"
+    readings = (False,) if c.a.plain is None else (False, True)
+    ways = [_Way(s, c, element, position, storing, in_place) for in_place in readings]
     for t in tiles(vector_bytes, element, size(c.columns)):
-        for in_place in (False, True):
-            plan = _plan(s, c, t, element, position, storing, in_place, most)
+        for way in ways:
+            plan = way.plan(t, most)
             if plan is not None and plan.cycles < most:
                 most = plan.cycles
                 yield plan
@@ -339,58 +342,78 @@ def _storing(c: Contraction, position: Index) -> Storing:
     return "along" if across[0].step == 1 and len(down) <= 1 else "across"
 
 
-def _plan(
-    s: Build, c: Contraction, t: Tile, element: int, position: Index, storing: Storing, in_place: bool, most: float
-) -> PackedPlan | None:
-    """The plan with this tile; None where A is not so regular that it can be read in place, or tiles take `most`."""
-    if in_place and c.a.plain is None:
-        return None
-    seen = [c.a.plain[1]] if in_place and c.a.plain is not None else []
-    if storing == "across":
-        seen.append(position)
-    around, tail = _even(c.rows, seen)
-    run, m, n, k = size(tail), size(c.rows), size(c.columns), size(c.depth)
-    walked = in_place and is_walked(c)
-    panel = max(t.columns, 2 * t.lanes) * element
-    deep = max(DEPTH, BLOCK // panel) if walked else DEPTH  # a panel of B alone stays in the second cache
-    depth = cut(c.depth, k if k <= deep + deep // 4 else deep, 1)  # a second block for a little more does not pay
-    kc = depth.block
-    a_first = size(c.only_b) > 1 and m * kc * element <= LARGE // 4
-    rows = cut(tail, run if a_first else max((SHARED if walked else BLOCK) // (kc * element), t.rows), t.rows)
-    rows = replace(rows, outer=(*around, *rows.outer))
-    single = rows.block == m and size(c.only_a) == 1
-    columns = cut(c.columns, max((SHARED if single else LARGE) // (kc * element), t.columns), t.columns)
-    batch = size(c.shared) * size(c.only_a) * size(c.only_b)
-    blocks = ceil(k / kc)
-    found = in_place_runs(c.a, rows, depth) if in_place else None
-    lone = found is not None and is_run(found[1]) and storing != "across" and n % t.columns == 1
-    cycles = batch * (m // run) * _tile_cycles(run, n, k, blocks, t, element, lone)
-    if cycles >= most:  # the rest only adds to it
-        return None
-    a_packs = size(c.shared) * size(c.only_a) * m * k
-    b_packs = size(c.shared) * size(c.only_b) * n * k
-    if a_first:
-        b_packs *= ceil(m / rows.block) * size(c.only_a)
-    else:
-        a_packs *= ceil(n / columns.block) * size(c.only_b)
-    reads = min(a_packs, c.a.elements) if walked else a_packs
-    own = (*s.vars, *c.depth)
-    cycles += reads * waiting(c.a, element, own) + b_packs * waiting(c.b, element, own)
-    if in_place:
-        cycles += cycles * _in_place_cost(c.a, rows, depth, min(t.rows, rows.block), element)
-    else:
-        cycles += a_packs * _pack_cycles(c.a, c.rows, c.depth, t.rows, t.lanes)
-    cycles += b_packs * _pack_cycles(c.b, c.columns, c.depth, t.columns, t.lanes)
-    if storing == "aside":
-        turned = s.vars.index(c.rows[-1]) > s.vars.index(c.columns[-1])
-        cycles += ASIDE[turned] * batch * m * n
-    elif storing == "across":
-        apart = runs(whole_levels(tail), position)
-        singly = bool(apart) and square(c.total.dtype, t.rows, apart[0].step, t.lanes) == 1
-        cycles += ACROSS[singly] * blocks * batch * m * n
-    if not isfinite(cycles):
-        return None
-    return PackedPlan(c, t, rows, columns, depth, a_first, in_place, storing, lone, cycles)
+class _Way:
+    """A contraction with A packed, or read in place: what is the same for all its tiles."""
+
+    def __init__(
+        self, s: Build, c: Contraction, element: int, position: Index, storing: Storing, in_place: bool
+    ) -> None:
+        self.contraction, self.element, self.position = c, element, position
+        self.storing, self.in_place = storing, in_place
+        seen = [c.a.plain[1]] if in_place and c.a.plain is not None else []
+        if storing == "across":
+            seen.append(position)
+        self.around, self.tail = _even(c.rows, seen)
+        self.run, self.m, self.n, self.k = size(self.tail), size(c.rows), size(c.columns), size(c.depth)
+        self.walked = in_place and is_walked(c)
+        self.a_packs = size(c.shared) * size(c.only_a) * self.m * self.k
+        self.b_packs = size(c.shared) * size(c.only_b) * self.n * self.k
+        self.batch = size(c.shared) * size(c.only_a) * size(c.only_b)
+        own = (*s.vars, *c.depth)
+        self.a_wait, self.b_wait = waiting(c.a, element, own), waiting(c.b, element, own)
+        self.turned = s.vars.index(c.rows[-1]) > s.vars.index(c.columns[-1])
+        self._depths: dict[int, Group] = {}
+
+    def plan(self, t: Tile, most: float) -> PackedPlan | None:
+        """The plan with this tile; None where A is not so regular that it can be read in place, or it takes `most`."""
+        c, n, k, element, storing = self.contraction, self.n, self.k, self.element, self.storing
+        depth = self._depth(max(t.columns, 2 * t.lanes) * element)
+        kc = depth.block
+        blocks = ceil(k / kc)
+        may_be_lone = self.in_place and storing != "across" and n % t.columns == 1
+        if not may_be_lone and self._tiles(t, blocks, lone=False) >= most:  # the rest only adds to it
+            return None
+        a_first = size(c.only_b) > 1 and self.m * kc * element <= LARGE // 4
+        high = self.run if a_first else max((SHARED if self.walked else BLOCK) // (kc * element), t.rows)
+        rows = cut(self.tail, high, t.rows)
+        rows = replace(rows, outer=(*self.around, *rows.outer))
+        single = rows.block == self.m and size(c.only_a) == 1
+        columns = cut(c.columns, max((SHARED if single else LARGE) // (kc * element), t.columns), t.columns)
+        found = in_place_runs(c.a, rows, depth) if may_be_lone else None
+        lone = found is not None and is_run(found[1])
+        cycles = self._tiles(t, blocks, lone)
+        a_packs, b_packs = self.a_packs, self.b_packs
+        if a_first:
+            b_packs *= ceil(self.m / rows.block) * size(c.only_a)
+        else:
+            a_packs *= ceil(n / columns.block) * size(c.only_b)
+        reads = min(a_packs, c.a.elements) if self.walked else a_packs
+        cycles += reads * self.a_wait + b_packs * self.b_wait
+        if self.in_place:
+            cycles += cycles * _in_place_cost(c.a, rows, depth, min(t.rows, rows.block), element)
+        else:
+            cycles += a_packs * _pack_cycles(c.a, c.rows, c.depth, t.rows, t.lanes)
+        cycles += b_packs * _pack_cycles(c.b, c.columns, c.depth, t.columns, t.lanes)
+        if storing == "aside":
+            cycles += ASIDE[self.turned] * self.batch * self.m * n
+        elif storing == "across":
+            apart = runs(whole_levels(self.tail), self.position)
+            singly = bool(apart) and square(c.total.dtype, t.rows, apart[0].step, t.lanes) == 1
+            cycles += ACROSS[singly] * blocks * self.batch * self.m * n
+        if not isfinite(cycles):
+            return None
+        return PackedPlan(c, t, rows, columns, depth, a_first, self.in_place, storing, lone, cycles)
+
+    def _depth(self, panel: int) -> Group:
+        """How the sum is cut where a panel of B has so many bytes in a step."""
+        deep = max(DEPTH, BLOCK // panel) if self.walked else DEPTH  # a panel of B alone stays in the second cache
+        if deep not in self._depths:  # a second block for a little more does not pay
+            self._depths[deep] = cut(self.contraction.depth, self.k if self.k <= deep + deep // 4 else deep, 1)
+        return self._depths[deep]
+
+    def _tiles(self, t: Tile, blocks: int, lone: bool) -> float:
+        own = _tile_cycles(self.run, self.n, self.k, blocks, t, self.element, lone)
+        return self.batch * (self.m // self.run) * own
 
 
 def _even(variables: tuple[Var, ...], addresses: Sequence[Index]) -> tuple[tuple[Var, ...], tuple[Var, ...]]:

@@ -19,9 +19,11 @@ from pullback.loops.footprint import (
     Interval,
     Places,
     Touched,
+    all_touched,
     collide,
     first_reads,
     independent,
+    iteration,
     touched,
     trip_range,
     written,
@@ -98,6 +100,7 @@ class Splitting:
         self.copies: dict[Buffer, Buffer] = {}
         self._cycles: dict[Stmt, float] = {}
         self._footprints: dict[Stmt, Touched] = {}
+        self._iterations: dict[For, Footprint] = {}
         self._independent: dict[For, frozenset[Buffer] | None] = {}
 
     @property
@@ -319,7 +322,11 @@ class Splitting:
         """What a statement touches, which is found once."""
         found = self._footprints.get(s)
         if found is None:
-            found = self._footprints[s] = touched((s,), self.places, ranges)
+            if isinstance(s, For) and s.step == 1:  # of other steps the trips are counted, which tells more
+                found = all_touched(self._iteration(s, ranges).over(s.var))
+            else:
+                found = touched((s,), self.places, ranges)
+            self._footprints[s] = found
         return found
 
     def _work(self, s: Stmt, ranges: Mapping[Atom, Interval], least: float) -> float:
@@ -335,16 +342,23 @@ class Splitting:
     ) -> frozenset[Buffer] | None:
         """What iterations touch in common, as `independent` has it."""
         if s not in self._independent:
-            self._independent[s] = independent(s, self.places, ranges, sums)
+            self._independent[s] = independent(s, self.places, ranges, sums, self._iteration(s, ranges))
         return self._independent[s]
+
+    def _iteration(self, s: For, ranges: Mapping[Atom, Interval]) -> Footprint:
+        """What an iteration touches, which is found once."""
+        found = self._iterations.get(s)
+        if found is None:
+            found = self._iterations[s] = iteration(s, self.places, ranges)
+        return found
 
     def _anew(self, s: For, b: Buffer, ranges: Mapping[Atom, Interval]) -> bool:
         """Whether every iteration writes what it reads of a buffer."""
         if b in first_reads(s.body, {}):
             return False
-        f = Footprint(s.body, self.places, {**ranges, s.var: trip_range(s, ranges)})
         home = self.places[b].buffer
-        reads, writes = (f.spans(writes).get(home, (ZERO_INDEX, (0, 0))) for writes in (False, True))
+        one = self._iteration(s, ranges)
+        reads, writes = (one.spans(writes).get(home, (ZERO_INDEX, (0, 0))) for writes in (False, True))
         if reads is None or writes is None or reads[0] is not writes[0]:
             return False
         return writes[1][0] <= reads[1][0] and reads[1][1] <= writes[1][1]

@@ -87,8 +87,14 @@ def cycles(body: Iterable[Stmt], ranges: Mapping[Atom, Interval]) -> float:
     return sum(_statement(s, known) for s in body)
 
 
+@lru_cache(maxsize=1 << 14)
+def _values(s: Stmt) -> float:
+    """The cycles of the values of a statement."""
+    return sum([_value(v) for top in nodes.values_of(s) for v in nodes.walk_value(top)])
+
+
 def _statement(s: Stmt, ranges: dict[Atom, Interval]) -> float:
-    own = sum([_value(v) for top in nodes.values_of(s) for v in nodes.walk_value(top)])
+    own = _values(s)
     match s:
         case For():
             low, high = trip_range(s, ranges)
