@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, Final
 
 import numpy as np
 
 from pullback.errors import DerivativeError
 from pullback.lazy.array import Array, leaf
+from pullback.lazy.higher import differentiable_deltas, variable
 from pullback.lazy.operation import as_operand
 from pullback.lazy.plan import planned
-from pullback.lazy.running import LOCK, Straight, run_chunks, thread_count, together
+from pullback.lazy.running import LOCK, Straight, at_once, run_chunks, thread_count
 from pullback.lazy.tape import Deltas, Tape, walk_back
 from pullback.lazy.weight import Weight
 from pullback.source import user_position
 
 __all__ = ["backward", "grad", "value_and_grad"]
+
+
+_INSIDE: Final[ContextVar[bool]] = ContextVar("inside", default=False)  # of a function that is being differentiated
 
 
 def deltas_of(loss: Array, seed: Any, retain: bool, stops: Sequence[Array] = ()) -> dict[Array, Any]:
@@ -31,7 +36,7 @@ def deltas_of(loss: Array, seed: Any, retain: bool, stops: Sequence[Array] = ())
             deltas.add(loss, np.ones(loss.shape, loss.type.numpy) if seed is None else seed)
         else:
             _run_both(last, loss, deltas, retain)
-        return walk_back(deltas, retain, lambda calls: together(calls, threads))
+        return walk_back(deltas, retain, lambda calls: at_once(calls, threads))
 
 
 def _run_both(chunk: list[Array], loss: Array, deltas: Deltas, retain: bool) -> None:
@@ -105,42 +110,69 @@ def backward(loss: Array, delta: Any = None, *, retain: bool = False) -> float:
     return float(loss.numpy()) if not loss.shape else float("nan")
 
 
-def value_and_grad(f: Callable[..., Any], wrt: int | Sequence[int] = 0) -> Callable[..., Any]:
-    """Value and gradient of a function of lazy arrays, with any Python control flow: `(value, gradient)`."""
+def value_and_grad(
+    f: Callable[..., Any], wrt: int | Sequence[int] = 0, *, differentiable: bool | None = None
+) -> Callable[..., Any]:
+    """Value and gradient of a function of lazy arrays, with any Python control flow: `(value, gradient)`.
+
+    Arguments and errors are those of `grad`.
+
+    >>> from pullback import lazy
+    >>> value, gradient = lazy.value_and_grad(lambda x: lazy.sum(x * x))(lazy.asarray([1.0, 2.0]))
+    >>> float(value), gradient.tolist()
+    (5.0, [2.0, 4.0])
+    """
     several = not isinstance(wrt, int)
-    positions = tuple(wrt) if isinstance(wrt, Sequence) else (wrt,)
+    positions = (wrt,) if isinstance(wrt, int) else tuple(wrt)
+    what = f"grad({getattr(f, '__name__', 'f')}): the result"
 
     def call(*args: Any, **keywords: Any) -> Any:
         given = list(args)
         variables = []
+        again = _INSIDE.get() if differentiable is None else differentiable
         for k in positions:
             x = as_operand(given[k])
-            given[k] = leaf(x.numpy(), tracked=True)
+            again = again or x.tracked
+            given[k] = variable(x)
             variables.append(given[k])
-        loss = _scalar(f(*given, **keywords), f"grad({getattr(f, '__name__', 'f')}): the result")
-        found = deltas_of(loss, None, False)
-        made = [leaf(np.asarray(found[x])) if x in found else leaf(np.zeros(x.shape, x.type.numpy)) for x in variables]
-        return loss, tuple(made) if several else made[0]
+        token = _INSIDE.set(True)
+        try:
+            loss = _scalar(f(*given, **keywords), what)
+        finally:
+            _INSIDE.reset(token)
+        found = differentiable_deltas(loss, variables) if again else deltas_of(loss, None, False, variables)
+        made = [found[x] if x in found else np.zeros(x.shape, x.type.numpy) for x in variables]
+        arrays = [x if isinstance(x, Array) else leaf(np.asarray(x)) for x in made]
+        return loss, tuple(arrays) if several else arrays[0]
 
     return call
 
 
-def grad(f: Callable[..., Any], wrt: int | Sequence[int] = 0) -> Callable[..., Any]:
+def grad(
+    f: Callable[..., Any], wrt: int | Sequence[int] = 0, *, differentiable: bool | None = None
+) -> Callable[..., Any]:
     """The gradient of a function of lazy arrays whose result is one number, with any Python control flow.
 
     Args:
         f: the function.
         wrt: the position of the argument to differentiate by, or several.
+        differentiable: whether the gradient has derivatives in turn. By default where it is taken inside of a function
+            that is being differentiated; True where it goes into a loss, whose weights then get their deltas.
     Returns:
         A function of the same arguments that gives an array like the argument, or a tuple of these.
+    Raises:
+        DerivativeError: [E201] the result of f is not one floating-point number. [E708] a derivative of a derivative
+            comes to an operation in Python.
+    Cost:
+        That of one run of f, forward and backward.
 
     >>> from pullback import lazy
     >>> def f(x):
     ...     while x < 100.0:
     ...         x = x * x
     ...     return x
-    >>> float(lazy.grad(f)(3.0))  # x⁸ : 8 x⁷
-    17496.0
+    >>> float(lazy.grad(f)(3.0)), float(lazy.grad(lazy.grad(f))(3.0))  # of x⁸
+    (17496.0, 40824.0)
     """
-    both = value_and_grad(f, wrt)
+    both = value_and_grad(f, wrt, differentiable=differentiable)
     return lambda *args, **keywords: both(*args, **keywords)[1]

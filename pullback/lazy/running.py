@@ -18,7 +18,7 @@ from pullback.lazy.piece import Piece, piece_of
 from pullback.lazy.plan import BLOCKING, HEAVY, Chunk, planned
 from pullback.lazy.tape import Kept, Tape
 
-__all__ = ["LOCK", "Straight", "force", "job_of", "run_chunks", "thread_count", "together"]
+__all__ = ["LOCK", "Straight", "at_once", "force", "job_of", "raise_first", "run_chunks", "thread_count", "together"]
 
 LOCK: Final = threading.RLock()
 HELD: Final = 3  # references to a node that are not its users': a chunk, `places`, an argument
@@ -189,8 +189,20 @@ def together(calls: Sequence[tuple[float, Callable[[], T]]], threads: int) -> li
         found.append(KeyboardInterrupt() if k in futures else _outcome(call))
     wait(futures.values())
     for k, future in futures.items():
-        found[k] = _outcome(future.result)
+        error = future.exception()
+        found[k] = future.result() if error is None else error
     return found
+
+
+def raise_first(found: list[Any]) -> None:
+    """Raise the first exception among results; the list is emptied, as the traceback holds it."""
+    errors = [x for x in found if isinstance(x, BaseException)]
+    if errors:
+        found.clear()
+        try:
+            raise errors[0]
+        finally:
+            errors.clear()
 
 
 def _outcome(call: Callable[[], T]) -> T | BaseException:
@@ -198,6 +210,13 @@ def _outcome(call: Callable[[], T]) -> T | BaseException:
         return call()
     except BaseException as error:
         return error
+
+
+def at_once(calls: Sequence[tuple[float, Callable[[], T]]], threads: int) -> list[T]:
+    """The results of calls; the first error where one raised."""
+    found: list[Any] = [_outcome(calls[0][1])] if len(calls) == 1 else together(calls, threads)
+    raise_first(found)
+    return found
 
 
 # Forcing ------------------------------------------------------------------------------------------------------------
@@ -231,9 +250,8 @@ def run_chunks(chunks: list[Chunk], wanted: Sequence[Array], threads: int) -> No
         for job, result in zip(jobs, found):
             if not isinstance(result, BaseException):
                 job.settle(result)
-        for result in found:
-            if isinstance(result, BaseException):
-                raise result
+        del result
+        raise_first(found)
     chunks.clear()
 
 

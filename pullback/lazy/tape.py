@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from pullback.lazy.array import Array
     from pullback.lazy.piece import Piece
 
-__all__ = ["Deltas", "Kept", "Tape", "walk_back"]
+__all__ = ["Deltas", "Kept", "Tape", "released", "walk_back"]
 
 _next: Final = itertools.count().__next__
 Pulled = list[tuple["Array", Any]]
-Together = Callable[[Sequence[tuple[float, Callable[[], Pulled]]]], Sequence[Pulled | BaseException]]
+Together = Callable[[Sequence[tuple[float, Callable[[], Pulled]]]], Sequence[Pulled]]
 
 
 class Kept:
@@ -112,6 +112,14 @@ class Tape(Kept):
         super().release()
 
 
+def released() -> DerivativeError:
+    """The error of a backward pass over what has been let go."""
+    return DerivativeError(
+        "E702", "the backward pass comes to a part of the network that has been run backward and released",
+        position=user_position(), remedy="`retain=True` in the first backward pass keeps it for another",
+    )  # fmt: skip
+
+
 class Deltas:
     """Deltas on their way: those of tapes' results, and those that have arrived at leaves.
 
@@ -159,12 +167,7 @@ class Deltas:
 
     def _below(self, tape: Kept) -> set[Kept]:
         if tape.released:
-            raise DerivativeError(
-                "E702",
-                "the backward pass comes to a part of the network that has been run backward and released",
-                position=user_position(),
-                remedy="`retain=True` in the first backward pass keeps it for another",
-            )
+            raise released()
         return {t for x in tape.leaves if x.tracked and (t := self.tape_of(x)) is not None}
 
     def ready(self) -> list[Kept]:
@@ -196,10 +199,6 @@ def walk_back(deltas: Deltas, retain: bool, together: Together) -> dict[Array, A
         calls = [(tape.work, partial(tape.pull, found)) for tape, found in own]
         results = together(calls)
         for result in results:
-            if isinstance(result, BaseException):
-                raise result
-        for result in results:
-            assert not isinstance(result, BaseException)
             for leaf, delta in result:
                 deltas.add(leaf, delta)
         for tape in tapes:

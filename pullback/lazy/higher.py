@@ -1,0 +1,169 @@
+"""Backward passes that are lazy arrays themselves, so that they have derivatives in turn.
+
+What waits is differentiated operation by operation, what has run piece by piece; each vector-Jacobian product is an
+operation on lazy arrays, made by `pullback.vjp` from the operation or the piece.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+import pullback as pb
+from pullback.errors import DerivativeError
+from pullback.lazy.array import Array, leaf
+from pullback.lazy.foreign import ForeignTape
+from pullback.lazy.operation import Operation, apply
+from pullback.lazy.piece import Piece
+from pullback.lazy.tape import Kept, Tape, released
+from pullback.source import user_position
+
+__all__ = ["Alias", "differentiable_deltas", "variable"]
+
+_PULLS: Final[dict[Any, Operation]] = {}
+
+
+class Alias(Kept):
+    """An array under another name, so that a derivative by one is none by the other."""
+
+    __slots__ = ()
+    work = 0.0
+
+    def pull(self, deltas: list[Any]) -> list[tuple[Array, Any]]:
+        """The delta as it is."""
+        return [(self.leaves[0], deltas[0])]
+
+
+def variable(x: Array) -> Array:
+    """An array like x that a derivative is taken by; where x is tracked, derivatives of a further one reach it."""
+    made = leaf(x.numpy(), tracked=True)
+    if x.tracked:
+        made.origin = (Alias([x], 1, 0), 0)
+    return made
+
+
+def differentiable_deltas(loss: Array, stops: Sequence[Array]) -> dict[Array, Array]:
+    """The deltas of some arrays below a loss, as arrays that have derivatives."""
+    walk = _Walk(stops)
+    walk.count(loss)
+    walk.add(loss, leaf(np.ones(loss.shape, loss.type.numpy)))
+    while walk.ready:
+        walk.step(walk.ready.pop())
+    return walk.arrived
+
+
+Unit = Any  # a node that waits, or a tape
+
+
+class _Walk:
+    """A backward pass over units, each when all who read it have run."""
+
+    def __init__(self, stops: Sequence[Array]) -> None:
+        self.stops = frozenset(stops)
+        self.arrived: dict[Array, Array] = {}
+        self.ready: list[Unit] = []
+        self._users: dict[Unit, int] = {}
+        self._waiting: dict[Unit, list[Any]] = {}
+
+    def place(self, x: Array) -> tuple[Unit, int] | None:
+        """The unit that an array comes from, and which of its results it is; None of a leaf."""
+        if x in self.stops:
+            return None
+        if x.application is not None:
+            k = x.application.item
+            return (x.operands[0], k) if k >= 0 else (x, 0)
+        return x.origin if type(x.origin) is tuple else None
+
+    def _operands(self, unit: Unit) -> Sequence[Array]:
+        if isinstance(unit, Kept) and unit.released:
+            raise released()
+        found: Sequence[Array] = unit.leaves if isinstance(unit, Kept) else unit.operands
+        return found
+
+    def _below(self, unit: Unit) -> set[Unit]:
+        return {place[0] for x in self._operands(unit) if x.tracked and (place := self.place(x)) is not None}
+
+    def count(self, loss: Array) -> None:
+        """Count who reads each unit."""
+        place = self.place(loss)
+        if place is None:
+            return
+        stack = [place[0]]
+        self._users[place[0]] = 0
+        self.ready = [place[0]]
+        while stack:
+            for below in self._below(stack.pop()):
+                if below not in self._users:
+                    self._users[below] = 0
+                    stack.append(below)
+                self._users[below] += 1
+
+    def add(self, x: Array, delta: Array) -> None:
+        """Add a delta."""
+        place = self.place(x)
+        if place is None:
+            known = self.arrived.get(x)
+            self.arrived[x] = delta if known is None else known + delta
+            return
+        unit, k = place
+        results = unit.count if isinstance(unit, Kept) else len(unit.application.results)
+        waiting = self._waiting.setdefault(unit, [None] * results)
+        waiting[k] = delta if waiting[k] is None else waiting[k] + delta
+
+    def step(self, unit: Unit) -> None:
+        """Run a unit backward."""
+        deltas = self._waiting.pop(unit, None)
+        if deltas is not None:
+            for x, delta in _pulled(unit, self._operands(unit), deltas):
+                self.add(x, delta)
+        for below in self._below(unit):
+            self._users[below] -= 1
+            if not self._users[below]:
+                self.ready.append(below)
+
+
+def _pulled(unit: Unit, operands: Sequence[Array], deltas: list[Any]) -> list[tuple[Array, Any]]:
+    """The deltas of a unit's operands, as nodes."""
+    if isinstance(unit, Alias):
+        return unit.pull(deltas)
+    if isinstance(unit, ForeignTape) or (not isinstance(unit, Kept) and unit.application.foreign):
+        raise DerivativeError(
+            "E708", f"{unit.application.text} is an operation in Python, whose backward pass has no derivative",
+            position=user_position(), remedy="write it with functions of `lazy`, or `lazy.lift` a traced function",
+        )  # fmt: skip
+    wanted = tuple(k for k, x in enumerate(operands) if x.tracked)
+    pull = _pull_of(unit.piece if isinstance(unit, Tape) else unit.application)
+    found = apply(pull, (wanted, tuple(operands), tuple(deltas)), {})
+    return [(operands[k], d) for k, d in zip(wanted, found, strict=True)]
+
+
+def _pull_of(what: Any) -> Operation:
+    """The vector-Jacobian product of an application or a piece as an operation."""
+    found = _PULLS.get(what)
+    if found is None:
+        several = isinstance(what, Piece) or what.type is None
+        name = f"piece of {len(what.steps)}" if isinstance(what, Piece) else what.text
+        found = _PULLS[what] = Operation(f"vjp({name})", _pull(what.run, several))
+    return found
+
+
+def _pull(run: Callable[[Sequence[Any]], Any], several: bool) -> Callable[..., Any]:
+    def pull(wanted: tuple[int, ...], operands: tuple[Any, ...], deltas: tuple[Any, ...]) -> Any:
+        def function(*xs: Any) -> Any:
+            given = list(operands)
+            for k, x in zip(wanted, xs):
+                given[k] = x
+            found = run(given)
+            return tuple(found) if several else found
+
+        names = [inspect.Parameter(f"x{k}", inspect.Parameter.POSITIONAL_OR_KEYWORD) for k in wanted]
+        function.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
+        _, made = pb.vjp(pb.function(function))(
+            *(operands[k] for k in wanted), cotangent=tuple(deltas) if several else deltas[0]
+        )
+        return tuple(made)
+
+    return pull
