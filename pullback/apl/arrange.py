@@ -608,12 +608,11 @@ def _repeating(glyph: str, last: bool) -> None:
             if not isinstance(count, int) or count >= 0:
                 return moved((glyph, count, at), lambda y: verbs.replicate(count, y, at), y, dims=_has_dims(counts))
             counts = counts * extent if isinstance(extent, int) else counts
-        if extent == 1 and sum(not isinstance(c, int) or c >= 0 for c in counts) != 1:
-            y = verbs_replicated(y, sum(c >= 0 for c in counts), at, glyph)
+        if extent == 1 and len(counts) != 1:
+            y = verbs_replicated(y, len(counts), at, glyph)
             extent = shape_of(y)[at]
-        slices = sum(c >= 0 for c in counts)
-        if slices != extent:
-            raise errors.length(f"{glyph} takes one number for each slice: {extent}, not {slices}")
+        if len(counts) != extent:
+            raise errors.length(f"{glyph} takes one number for each slice: {extent}, not {len(counts)}")
         if any(c < 0 for c in counts):
             return _with_fills(glyph, counts, y, at)
         return moved((glyph, *counts, at, "each"), lambda y: verbs.replicate(tuple(counts), y, at), y)
@@ -629,14 +628,7 @@ def _with_fills(glyph: str, counts: Sequence[int], y: Value, at: int) -> Value:
         raise errors.domain(
             f"{glyph} with a negative number in a compiled function", remedy="\\ and ⍀ make room for fills"
         )
-    slots: list[int] = []
-    at_slice = 0
-    for c in counts:
-        if c < 0:
-            slots += [-1] * -c
-        else:
-            slots += [at_slice] * c
-            at_slice += 1
+    slots = [k if c > 0 else -1 for k, c in enumerate(counts) for _ in range(abs(c))]
     return filled_slots(y, slots, at)
 
 

@@ -95,11 +95,11 @@ def _number_rows(plane: Any, precision: int) -> list[str]:
     texts = [[number_text(e.item(), precision) for e in row] for row in plane]
     if len(texts) == 1:
         return [" ".join(texts[0])]
-    columns = [_aligned(column) for column in zip(*texts)]
+    columns = [aligned(column) for column in zip(*texts)]
     return [" ".join(row) for row in zip(*columns)]
 
 
-def _aligned(column: Any) -> list[str]:
+def aligned(column: Any) -> list[str]:
     """Numbers of a column with their points below one another."""
     if any("E" in t or "J" in t for t in column):
         width = max(map(len, column))
@@ -162,4 +162,4 @@ def _unframed(rows: Any, cells: list[list[list[str]]]) -> list[str]:
     return made
 
 
-__all__ = ["display", "elements", "lines", "number_text", "objects"]
+__all__ = ["aligned", "display", "elements", "lines", "number_text", "objects"]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pullback.apl import arrange, errors, scalar, search, values  # noqa: F401  (they fill the table)
+from pullback.apl import arrange, errors, formatting, partitions, scalar, search, values  # noqa: F401  (they fill the table)
 from pullback.apl.errors import AplError, Spot
 from pullback.apl.numbers import kind_of
 from pullback.apl.scalar import DYADIC, MONADIC, circle, divided_dims, pervade

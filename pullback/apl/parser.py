@@ -260,13 +260,6 @@ def _primaries(items: Sequence[Token | Group | Dfn], class_of: Classes) -> list[
     while at < len(items):
         item = items[at]
         at += 1
-        if isinstance(item, Token) and item.kind == "number":
-            run = [item]
-            while at < len(items) and isinstance(item := items[at], Token) and item.kind == "number":
-                run.append(item)
-                at += 1
-            made.append(_strand([Unit("value", Literal(np.array(t.value), t.spot), t.spot) for t in run]))
-            continue
         if isinstance(item, Group) and item.opening == "[":
             if not made or made[-1].kind == "arrow":
                 raise syntax("[ ] stands behind nothing", item.spot)
@@ -300,7 +293,7 @@ def _primary(item: Token | Group | Dfn, class_of: Classes) -> Unit:
         return Unit(inner.kind, node, item.spot)
     match item.kind:
         case "number" | "characters":
-            return Unit("value", Literal(item.value, item.spot), item.spot)
+            return Unit("value", Literal(np.array(item.value), item.spot), item.spot)
         case "name" if item.text == "⍬":
             return Unit("value", Literal(np.zeros(0, np.int64), item.spot), item.spot)
         case "name":

@@ -163,7 +163,7 @@ def member(s: Settings, x: Value, y: Value) -> Value:
 @dyadic("⍷")
 def find(s: Settings, x: Value, y: Value) -> Value:
     """Where x begins as a part of y."""
-    x, y = _known(s, "⍷", x, y)
+    x, y = known("⍷", x, y)
     if x.ndim > y.ndim:
         return np.zeros(y.shape, np.int64)
     x = x.reshape((1,) * (y.ndim - x.ndim) + x.shape)
@@ -174,7 +174,7 @@ def find(s: Settings, x: Value, y: Value) -> Value:
     return made
 
 
-def _known(s: Settings, what: str, *values: Value) -> list[NDArray]:
+def known(what: str, *values: Value) -> list[NDArray]:
     """Arguments of a verb whose result data decides.
 
     Raises:
@@ -201,7 +201,7 @@ INSTEAD = {
 @monadic("∪")
 def unique(s: Settings, y: Value) -> Value:
     """Each major cell once."""
-    (y,) = _known(s, "∪", y)
+    (y,) = known("∪", y)
     if not y.ndim:
         return y.reshape(1)
     cells = cells_of(y)
@@ -209,10 +209,18 @@ def unique(s: Settings, y: Value) -> Value:
     return simplified(y[kept]) if kept else y
 
 
+@monadic("≠")
+def first_ones(s: Settings, y: Value) -> Value:
+    """Whether each major cell is the first of its kind."""
+    (y,) = known("≠", y)
+    cells = cells_of(y)
+    return (found_in(cells, cells, s.ct) == np.arange(len(cells))).astype(np.int64).reshape(y.shape[:1] or (1,))
+
+
 @dyadic("∪")
 def union(s: Settings, x: Value, y: Value) -> Value:
     """The elements of x, and those of y that are not among them."""
-    x, y = _vectors(s, "∪", x, y)
+    x, y = _vectors("∪", x, y)
     own = elements(x)
     keep = found_in(own, elements(y), s.ct) == len(own)
     return joined(",", x, y[keep], 0)
@@ -221,7 +229,7 @@ def union(s: Settings, x: Value, y: Value) -> Value:
 @dyadic("∩")
 def intersection(s: Settings, x: Value, y: Value) -> Value:
     """The elements of x that are among those of y."""
-    x, y = _vectors(s, "∩", x, y)
+    x, y = _vectors("∩", x, y)
     pool = elements(y)
     return simplified(x[found_in(pool, elements(x), s.ct) < len(pool)])
 
@@ -229,15 +237,15 @@ def intersection(s: Settings, x: Value, y: Value) -> Value:
 @dyadic("~")
 def without(s: Settings, x: Value, y: Value) -> Value:
     """The elements of x that are not among those of y."""
-    x, y = _known(s, "~", x, y)
+    x, y = known("~", x, y)
     if x.ndim > 1:
         raise errors.rank(f"~ takes a vector to its left, not {shape_text(x)}")
     pool = elements(y)
     return simplified(x.reshape(-1)[found_in(pool, elements(x), s.ct) == len(pool)])
 
 
-def _vectors(s: Settings, what: str, x: Value, y: Value) -> list[NDArray]:
-    made = _known(s, what, x, y)
+def _vectors(what: str, x: Value, y: Value) -> list[NDArray]:
+    made = known(what, x, y)
     for v in made:
         if v.ndim > 1:
             raise errors.rank(f"{what} takes vectors, not {shape_text(v)}")
@@ -247,7 +255,7 @@ def _vectors(s: Settings, what: str, x: Value, y: Value) -> list[NDArray]:
 @monadic("⍸")
 def where(s: Settings, y: Value) -> Value:
     """The indices of the ones, as often as the number there says."""
-    (y,) = _known(s, "⍸", y)
+    (y,) = known("⍸", y)
     if is_nested(y) or y.dtype.kind not in "biuf" or (y != np.floor(y)).any() or (y.size and y.min() < 0):
         raise errors.domain("⍸ takes whole numbers from 0")
     if not y.ndim:
@@ -296,7 +304,7 @@ def _grading(glyph: str, down: bool) -> None:
     @dyadic(glyph)
     def collated(s: Settings, x: Value, y: Value) -> Value:
         """The order that sorts characters by their places in x."""
-        x, y = _known(s, glyph, x, y)
+        x, y = known(glyph, x, y)
         if x.ndim != 1 or not is_characters(x) or not is_characters(y):
             raise errors.domain(f"{glyph} takes a vector of characters to its left, and characters to its right")
         return grade(s, found_in(elements(x), elements(y), 0.0).reshape(y.shape))
@@ -318,47 +326,6 @@ def ordering(x: Value) -> Any:
 
 _grading("⍋", False)
 _grading("⍒", True)
-
-
-@dyadic("⊆")
-def partition(s: Settings, x: Value, y: Value) -> Value:
-    """Stretches of y: a new one begins where x grows, and what has 0 is left out."""
-    x, y = _known(s, "⊆", x, y)
-    if y.ndim != 1:
-        raise errors.rank("⊆ takes a vector")
-    marks = whole_list(x, "⊆")
-    marks = marks * len(y) if len(marks) == 1 else marks
-    if len(marks) != len(y):
-        raise errors.length(f"⊆ takes one number for each element: {len(y)}, not {len(marks)}")
-    if any(m < 0 for m in marks):
-        raise errors.domain("⊆ takes no negative numbers")
-    parts: list[list[int]] = []
-    before = 0
-    for k, m in enumerate(marks):
-        if m > before:
-            parts.append([k])
-        elif m:
-            parts[-1].append(k)
-        before = m
-    return objects([simplified(y[p]) for p in parts])
-
-
-@dyadic("⊂")
-def partitioned(s: Settings, x: Value, y: Value) -> Value:
-    """Stretches of y, each beginning where x is 1, empty ones where it is more."""
-    x, y = _known(s, "⊂", x, y)
-    if y.ndim != 1:
-        raise errors.rank("⊂ takes a vector to its right")
-    marks = whole_list(x, "⊂")
-    if len(marks) == 1:
-        marks = marks * len(y)
-    if len(marks) > len(y) + 1:
-        raise errors.length(f"⊂ takes one number for each element: {len(y)}, not {len(marks)}")
-    if any(m < 0 for m in marks):
-        raise errors.domain("⊂ takes no negative numbers")
-    starts = [k for k, m in enumerate(marks) for _ in range(m)]
-    ends = [*starts[1:], len(y)] if starts else []
-    return objects([simplified(y[a:b]) for a, b in zip(starts, ends)])
 
 
 # Encoding -----------------------------------------------------------------------------------------------------
@@ -523,7 +490,7 @@ def _least_squares(a: Any, b: Any) -> Any:
 @monadic("?")
 def roll(s: Settings, y: Value) -> Value:
     """A whole number below each, by chance; between 0 and 1 for 0."""
-    (y,) = _known(s, "?", y)
+    (y,) = known("?", y)
     if is_nested(y) or y.dtype.kind not in "biu" or (y < 0).any():
         raise errors.domain("? takes whole numbers from 0")
     made = [RANDOM.random() if not n else int(RANDOM.integers(n)) + s.io for n in y.ravel().tolist()]

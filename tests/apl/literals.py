@@ -1,7 +1,7 @@
 """A reader of APL literals and a comparison of values, which share no code with the package.
 
-The results of `pairs/*.txt` are numbers, characters, strands, and `⍴`, `,` and `⊂` around them. An array is `Cells`: a shape and its
-elements in row-major order, where an element is a number, a character, or `Cells` for what is nested.
+The results of `pairs/*.txt` are numbers, characters, strands, and `⍴`, `,` and `⊂` around them. An array is `Cells`:
+a shape and its elements in row-major order, where an element is a number, a character, or `Cells` for what is nested.
 """
 
 import cmath

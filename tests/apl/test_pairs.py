@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pullback.apl import AplError, Workspace
 
+from pullback.apl import AplError, Workspace
 from tests.apl.literals import cells, read, same, shown
 
 PAIRS = Path(__file__).parent / "pairs"
