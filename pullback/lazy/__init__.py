@@ -23,15 +23,18 @@ from pullback.lazy.kernel import finish_compiling
 from pullback.lazy.layers import layer
 from pullback.lazy.namespace import asarray, from_dlpack, function_named, lift, names
 from pullback.lazy.open_shapes import nonzero, unique_all, unique_counts, unique_inverse, unique_values
+from pullback.lazy.remote import Remote, Worker, remote, workers
 from pullback.lazy.training import Trainer, weights
 from pullback.lazy.weight import Weight
 
 __all__ = [
     "Array",
     "Foreign",
+    "Remote",
     "Stats",
     "Trainer",
     "Weight",
+    "Worker",
     "asarray",
     "backward",
     "finish_compiling",
@@ -41,6 +44,7 @@ __all__ = [
     "layer",
     "lift",
     "nonzero",
+    "remote",
     "run",
     "stats",
     "unique_all",
@@ -49,6 +53,7 @@ __all__ = [
     "unique_values",
     "value_and_grad",
     "weights",
+    "workers",
 ]
 
 

@@ -14,7 +14,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 
@@ -68,6 +68,9 @@ class Layer:
 
     def __repr__(self) -> str:
         return self.text
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # what other processes find out themselves stays
 
     def __str__(self) -> str:
         whole = repr(self)

@@ -13,6 +13,7 @@ from pullback.nn.training.checkpoint import Checkpoints, Folder
 from pullback.nn.training.history import EarlyStop
 from pullback.nn.training.loop import Run, Second, Training
 from pullback.nn.training.report import Progress
+from pullback.nn.training.shared import SharedUpdates
 from pullback.nn.training.step import Carry, Measure, Updates
 from pullback.nn.training.task import Task, task_of
 from pullback.runtime.modes import MemoryMode
@@ -44,6 +45,7 @@ def fit(
     memory_limit: int | None = None,
     threads: int | None = None,
     debug: bool = False,
+    workers: int | None = None,
 ) -> Run:
     """Train a network, or whatever a traced function measures.
 
@@ -71,13 +73,17 @@ def fit(
         shuffle: whether every epoch has an order of its own, which follows from the seed.
         remainder: whether the last, smaller batch of an epoch is left out or kept, at the price of a second program.
         memory, memory_limit, threads, debug: as `pb.function` takes them.
+        workers: how many processes compute the gradients, each of a part of every batch, on this machine or the
+            cluster that `ray.init` names. The loss is a mean over the batch; a layer that measures a batch, or draws
+            for it, sees its part.
     Returns:
         The parameters and how they came about. Ctrl-C ends training between two updates, with what there is; a second
         one raises.
     Raises:
         DataError: [E508] the network does not take the data, [E512] there is none, [E513] a label is no class,
             [E514] the loss is not finite; [E509], [E510], [E511], [E515] of checkpoints.
-        UsageError: [E518] arguments that contradict each other.
+        UsageError: [E518] arguments that contradict each other. With `workers`: [E713] Ray is not installed, [E712] the
+            loss cannot be sent. LostError: [E711] a process is lost.
 
     >>> from pullback import nn
     >>> x = np.linspace(-1, 1, 64, dtype=np.float32)
@@ -103,7 +109,13 @@ def fit(
     options: dict[str, Any] = {"memory": memory, "memory_limit": memory_limit, "threads": threads}
     options["debug"] = debug or None  # where it is not asked for, the environment decides
     start = Carry(task.parameters, task.state, optimiser.init(task.parameters))
-    updates = Updates(task.loss, optimiser, start, **options)
+    if workers is not None and workers < 1:
+        raise UsageError("E518", f"fit: workers={workers}", remedy="the number of processes, or None for this one")
+    updates = (
+        Updates(task.loss, optimiser, start, **options)
+        if workers is None
+        else SharedUpdates(task.loss, optimiser, start, workers, **options)
+    )
     training = Training(source, updates, epochs, steps, debug)
     if evaluate is not None:
         source = batches_of(evaluate, batch, shuffle=False, remainder="keep")
@@ -114,7 +126,10 @@ def fit(
         settings = save if isinstance(save, Checkpoints) else Checkpoints(str(save))
         training.folder = Folder(settings, _shared(task, training.source, optimiser, seed, shuffle, remainder))
         training.resume(resume)
-    return training.run(first, progress)
+    try:
+        return training.run(first, progress)
+    finally:
+        updates.end()
 
 
 def evaluate(

@@ -102,6 +102,9 @@ class Updates:
             self._many(self.arrays, batches, number, out=(self.arrays, losses))
         return losses
 
+    def end(self) -> None:
+        """Give back what it holds besides its arrays."""
+
     def _dtype(self, batch: Any) -> Any:
         program = self._one.program(self.arrays, batch, np.zeros((), np.int64))
         return program.outputs[-1].dtype.numpy

@@ -1,0 +1,124 @@
+"""Ray, where it is installed: processes, on this machine or on others, that hold what they are given.
+
+Everything that knows of Ray is here. A process is an actor of it with one thread: what one asks of it is done in the
+order in which it was asked. Without `ray.init` Ray starts itself on this machine when the first process is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pullback.errors import PullbackError, UsageError
+
+__all__ = ["LostError", "Process", "answer", "library", "memory_of_process", "sent"]
+
+
+class LostError(PullbackError):
+    """A process is gone, and what it held with it."""
+
+
+def library() -> Any:
+    """Ray itself.
+
+    Raises:
+        UsageError: [E713] it is not installed.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise UsageError("E713", "Ray is not installed", remedy="pip install 'pullback[ray]'") from None
+    return ray
+
+
+def memory_of_process() -> int:
+    """The bytes of memory that this process holds now, of its own."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        _, resident, shared = map(int, file.read().split()[:3])
+    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Process:
+    """A process that holds an object, and runs its methods one after another.
+
+    Args:
+        what: what messages call it.
+        make: makes the object, there.
+        arguments: for `make`; an array is sent once, however large.
+        options: those of an actor, such as `num_cpus`, `resources`, `scheduling_strategy`.
+
+    Raises:
+        UsageError: [E712] it cannot be sent. [E713] Ray is not installed.
+    """
+
+    def __init__(self, what: str, make: Callable[..., Any], *arguments: Any, options: Mapping[str, Any]) -> None:
+        self.what = what
+        ray = library()
+        kind = ray.remote(_Held)
+        with _Sending(what):
+            self.actor = (kind.options(**options) if options else kind).remote(make, *arguments)
+
+    def ask(self, method: str, *arguments: Any, what: str = "") -> Any:
+        """Ask for a method of the object; `answer` gives what it gave.
+
+        Raises:
+            UsageError: [E712] an argument cannot be sent.
+        """
+        with _Sending(what or self.what):
+            return self.actor.ask.remote(method, *arguments)
+
+    def end(self) -> None:
+        """End the process."""
+        library().kill(self.actor)
+
+
+def answer(promised: Any, what: str) -> Any:
+    """What a process gave.
+
+    Raises:
+        LostError: [E711] the process ended. Otherwise what was raised there.
+    """
+    ray = library()
+    try:
+        return ray.get(promised)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from None
+    except (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise LostError(
+            "E711", f"{what}: its process is lost", facts=lines[:1], remedy="`restart=True` starts it again"
+        ) from None
+
+
+def sent(value: Any) -> Any:
+    """A value for several processes: what `ask` takes in its place, sent once to each machine."""
+    return library().put(value)
+
+
+class _Held:
+    """The object, there."""
+
+    def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
+        self.object = make(*arguments)
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        return getattr(self.object, method)(*arguments)
+
+
+class _Sending:
+    """Says who could not be sent."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, TypeError | AttributeError | ValueError) or type(error).__name__ == "PicklingError":
+            raise UsageError(
+                "E712",
+                f"{self.what} cannot be sent to another process",
+                facts=[str(error).strip().splitlines()[0]],
+                remedy="arrays, layers, and functions that hold nothing of this process alone",
+            ) from error

@@ -1,0 +1,480 @@
+"""Experts: networks whose weights live in other processes, of this machine or of others.
+
+    experts = [lazy.remote(net, optimiser=nn.adam(1e-3), worker=w) for w in lazy.workers(4) for net in nets]
+    y = experts[int(gate)](x)               # a node as any other; nothing runs
+    lazy.backward(loss(y, target))          # forward and backward happen where the weights are
+    for e in experts: e.update()
+
+What is sent is the value of an operand, and the delta of a result, each way once. Parameters, what a forward pass keeps
+for its backward pass, gradients and the optimiser's state never leave their process. A call has a number, by which what
+it keeps is found again, and in the order of which gradients are added up: calls run side by side in any order, and the
+result is the same to the last bit, as is that of one process which holds the experts itself (`Expert`).
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+import pullback as pb
+from pullback.cluster import LostError, Process, answer, library, memory_of_process
+from pullback.errors import DerivativeError, PullbackError, UsageError
+from pullback.files import put_file
+from pullback.lang import tree
+from pullback.lazy.array import Array
+from pullback.lazy.foreign import Foreign
+from pullback.lazy.operation import as_operand
+from pullback.nn.layer import Layer
+from pullback.nn.optimisers import Optimiser
+
+__all__ = ["Expert", "Remote", "Worker", "remote", "workers"]
+
+Types = Sequence[tuple[tuple[int, ...], str]]
+_NUMBERS: Final = itertools.count()
+
+
+class Expert:
+    """A network with its weights and its optimiser, in the process that holds them.
+
+    Args:
+        name: for messages and files.
+        network: a Layer, or a traced function (parameters, *inputs).
+        parameters, state: where it begins; a Layer makes its own.
+        seed: for those.
+        optimiser: changes the parameters at `update`; None where they stay.
+        checkpoint: a folder.   every: updates between checkpoints.
+        load: whether it begins with its checkpoint, where there is one.
+    """
+
+    def __init__(
+        self, name: str, network: Any, parameters: Any = None, state: Any = None, seed: int = 0, optimiser: Any = None,
+        checkpoint: str | None = None, every: int = 1, load: bool = False,
+    ) -> None:  # fmt: skip
+        self.name, self.network, self.optimiser, self.every = name, network, optimiser, every
+        if parameters is None:
+            self.parameters, self.state = network.init(seed)
+        else:
+            self.parameters, self.state = tree.map_leaves(np.array, parameters), {} if state is None else state
+        self.memory = optimiser.init(self.parameters) if optimiser is not None else {}
+        self.steps = 0
+        self.path = Path(checkpoint) / f"{name}.npz" if checkpoint is not None else None
+        self._kept: dict[int, tuple[Any, Any, int]] = {}
+        self._gradients: dict[int, Any] = {}
+        self._results: dict[tuple[Types, tuple[bool, ...]], tuple[Types, bool]] = {}
+        self._made: dict[tuple[bool, ...], tuple[Any, Any]] = {}
+        self._update = pb.function(self._updated)
+        if load and self.path is not None and self.path.exists():
+            self._load()
+
+    # A call -----------------------------------------------------------------------------------------------------------
+
+    def result(self, types: Types, wanted: tuple[bool, ...]) -> tuple[Types, bool]:
+        """Types of the results for operands of these types, and whether there are several."""
+        key = tuple(types), wanted
+        if key not in self._results:
+            like = [np.broadcast_to(np.zeros((), dtype), shape) for shape, dtype in types]
+            program = self._function(wanted)[0].program(self.parameters, self.state, *self._parts(wanted, like))
+            count, several = self._shape
+            found = [(tuple(int(str(d)) for d in r.shape), r.storage.numpy.name) for r in program.outputs[:count]]
+            self._results[key] = found, several
+        return self._results[key]
+
+    def forward(self, call: int, wanted: tuple[bool, ...], *values: Any) -> Any:
+        """The result of a call; what its backward pass needs is kept under its number."""
+        forward, backward = self._function(wanted)
+        (out, state), residuals = forward(self.parameters, self.state, *self._parts(wanted, values))
+        self._kept[call] = backward, residuals, self.steps
+        self.state = state
+        return list(out) if self._shape[1] else out
+
+    def backward(self, call: int, delta: Any) -> list[Any]:
+        """The deltas of the operands of a call; that of the weights stays here."""
+        if call not in self._kept:
+            raise LostError(
+                "E711",
+                f"{self.name}: its process was started again since the forward pass, and what it kept is lost",
+                remedy="run the step again; the weights are those of the last checkpoint",
+            )
+        backward, residuals, steps = self._kept.pop(call)
+        if steps != self.steps:
+            raise DerivativeError(
+                "E703",
+                f"{self.name} was changed between the forward and the backward pass",
+                remedy="run the network again, or change weights after its backward pass",
+            )
+        several = self._shape[1]
+        given = tuple(delta) if several else delta
+        gradient, moving = backward(residuals, (given, None))
+        self._gradients[call] = gradient
+        return list(moving)
+
+    def release(self, call: int) -> None:
+        """Drop what a call keeps."""
+        self._kept.pop(call, None)
+
+    def update(self) -> int:
+        """Change the weights by the gradients that have come since the last update; how many updates there were."""
+        if self.optimiser is None:
+            raise UsageError(
+                "E518", f"{self.name} has no optimiser", remedy="`lazy.remote(…, optimiser=nn.adam(1e-3))`"
+            )
+        if self._gradients:
+            gradient = self.gradient()
+            self.parameters, self.memory = self._update(gradient, self.memory, self.parameters, np.int64(self.steps))
+        self._gradients.clear()
+        self.steps += 1
+        if self.path is not None and self.steps % self.every == 0:
+            self.save()
+        return self.steps
+
+    def gradient(self) -> Any:
+        """The sum of the gradients since the last update, in the order of the calls; None where there are none."""
+        found = [self._gradients[k] for k in sorted(self._gradients)]
+        if not found:
+            return None
+        structure = tree.flatten(found[0])[1]
+        return tree.unflatten(structure, [_sum(leaves) for leaves in zip(*(tree.flatten(g)[0] for g in found))])
+
+    # What it is made of -----------------------------------------------------------------------------------------------
+
+    def _function(self, wanted: tuple[bool, ...]) -> tuple[Any, Any]:
+        """Forward and backward for calls in which these operands want a delta."""
+        if wanted not in self._made:
+
+            def run(parameters: Any, state: Any, moving: Any, fixed: Any) -> Any:
+                rest = iter(moving), iter(fixed)
+                inputs = [next(rest[not w]) for w in wanted]
+                if isinstance(self.network, Layer):
+                    out, after = self.network.apply(parameters, state, *inputs, training=True)
+                else:
+                    out, after = self.network(parameters, *inputs), state
+                self._shape = (len(out), True) if isinstance(out, tuple | list) else (1, False)
+                return (tuple(out) if isinstance(out, list) else out), after
+
+            self._made[wanted] = pb.forward_backward(run, wrt=("parameters", "moving"))
+        return self._made[wanted]
+
+    @staticmethod
+    def _parts(wanted: tuple[bool, ...], values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        moving = tuple(v for v, w in zip(values, wanted, strict=True) if w)
+        return moving, tuple(v for v, w in zip(values, wanted, strict=True) if not w)
+
+    def _updated(self, gradient: Any, memory: Any, parameters: Any, step: Any) -> Any:
+        change, memory = self.optimiser.update(gradient, memory, parameters, step)
+        return Optimiser.apply(parameters, change), memory
+
+    # What it holds ----------------------------------------------------------------------------------------------------
+
+    def held(self) -> dict[str, Any]:
+        """Its parameters, state and optimiser's state, and how many updates there were."""
+        return {"parameters": self.parameters, "state": self.state, "optimiser": self.memory, "steps": self.steps}
+
+    def put(self, parameters: Any) -> None:
+        """Let it hold other parameters from now on."""
+        given, structure = tree.flatten(parameters)
+        own, wanted = tree.flatten(self.parameters)
+        if structure != wanted or any(np.shape(a) != b.shape for a, b in zip(given, own)):
+            raise UsageError("E518", f"{self.name}: the parameters given are not like its own")
+        self.parameters = tree.unflatten(wanted, [np.array(a, b.dtype) for a, b in zip(given, own)])
+        self.steps += 1
+
+    def save(self) -> None:
+        """Write its checkpoint."""
+        assert self.path is not None
+        content = io.BytesIO()
+        leaves = tree.flatten((self.parameters, self.state, self.memory))[0]
+        np.savez(content, *leaves, steps=np.int64(self.steps))
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        put_file(self.path, content.getvalue())
+
+    def _load(self) -> None:
+        assert self.path is not None
+        with np.load(self.path) as file:
+            structure = tree.flatten((self.parameters, self.state, self.memory))[1]
+            leaves = [file[name] for name in file.files if name != "steps"]
+            self.parameters, self.state, self.memory = tree.unflatten(structure, leaves)
+            self.steps = int(file["steps"])
+
+
+def _sum(arrays: Sequence[Any]) -> Any:
+    total = arrays[0]
+    for a in arrays[1:]:
+        total = total + a
+    return total
+
+
+class _Shelf:
+    """The experts of one process."""
+
+    def __init__(self) -> None:
+        self.experts: dict[str, Expert] = {}
+
+    def add(self, name: str, settings: dict[str, Any]) -> None:
+        self.experts[name] = Expert(name, **settings)
+
+    def of(self, name: str, method: str, *arguments: Any) -> Any:
+        expert = self.experts.get(name)
+        if expert is None:
+            raise LostError("E711", f"{name}: its process was started again without it", remedy="`restart=True`")
+        return getattr(expert, method)(*arguments)
+
+    def memory(self) -> int:
+        return memory_of_process()
+
+
+class Worker:
+    """A process that holds experts. What is asked of it is done in the order in which it was asked.
+
+    Args:
+        name: for messages.
+        restart: whether it is started again when it is lost, each of its experts from its last checkpoint.
+        options: those of an actor of Ray, such as `num_cpus`, `resources`, `scheduling_strategy`.
+
+    Raises:
+        UsageError: [E713] Ray is not installed.
+    """
+
+    def __init__(self, name: str = "worker", *, restart: bool = False, **options: Any) -> None:
+        self.name, self.restart, self.options = name, restart, options
+        self._experts: dict[str, dict[str, Any]] = {}
+        self._lock = threading.Lock()
+        self._process = Process(name, _Shelf, options=options)
+
+    def add(self, name: str, settings: dict[str, Any]) -> None:
+        """Put an expert into it."""
+        if name in self._experts:
+            raise UsageError("E518", f"{self.name} holds an expert {name} already", remedy="`name=`, one for each")
+        with self._lock:
+            answer(self._process.ask("add", name, settings, what=name), name)
+            self._experts[name] = settings
+
+    def ask(self, name: str, method: str, *arguments: Any) -> Any:
+        """Ask an expert for a method; `wait` gives what it gave."""
+        process = self._process
+        return process, process.ask("of", name, method, *arguments, what=name)
+
+    def wait(self, name: str, promised: Any) -> Any:
+        """What an expert gave.
+
+        Raises:
+            LostError: [E711] its process is lost; where that is wished for, it has been started again.
+        """
+        process, reference = promised
+        try:
+            return answer(reference, name)
+        except LostError:
+            if self.restart:
+                self._start_again(process)
+            raise
+
+    def memory(self) -> int:
+        """The bytes of memory of its own that its process holds."""
+        found: int = answer(self._process.ask("memory"), self.name)
+        return found
+
+    def end(self) -> None:
+        """End the process; what it holds is lost."""
+        self._process.end()
+
+    def _start_again(self, lost: Process) -> None:
+        with self._lock:
+            if self._process is not lost:  # another thread has done it
+                return
+            self._process = Process(self.name, _Shelf, options=self.options)
+            for name, settings in self._experts.items():
+                answer(self._process.ask("add", name, {**settings, "load": True}), name)
+
+
+def workers(count: int, *, restart: bool = False, **options: Any) -> list[Worker]:
+    """Processes for experts, on this machine or on the cluster that `ray.init` names.
+
+    Args:
+        count: how many.
+        restart: whether one that is lost is started again, its experts from their last checkpoints.
+        options: those of an actor of Ray.
+    Raises:
+        UsageError: [E713] Ray is not installed.
+    """
+    return [Worker(f"worker {k}", restart=restart, **options) for k in range(count)]
+
+
+class Remote:
+    """A network in another process, called like a function of lazy arrays. `remote` makes one.
+
+    Attributes:
+        name: what messages and checkpoints call it.   worker: the process that holds it.
+    """
+
+    def __init__(self, name: str, worker: Worker) -> None:
+        self.name, self.worker = name, worker
+        self._numbers = itertools.count()
+        self._types: dict[Any, tuple[Types, bool]] = {}
+        self._pending: list[Any] = []
+
+    def __call__(self, *inputs: Any) -> Any:
+        """The node of a call, or a tuple of those of its results."""
+        return _Call(self, next(self._numbers))(*inputs)
+
+    def update(self) -> None:
+        """Change the weights by the gradients that came since the last update; does not wait.
+
+        What is asked of the expert afterwards finds the new weights. An error is raised by `wait`, or by the next
+        update.
+        """
+        self.wait()
+        self._pending.append(self.worker.ask(self.name, "update"))
+
+    def wait(self) -> None:
+        """Wait for the last update."""
+        while self._pending:
+            self.worker.wait(self.name, self._pending.pop())
+
+    def parameters(self) -> Any:
+        """A copy of its parameters."""
+        return self.held()["parameters"]
+
+    def gradient(self) -> Any:
+        """The sum of the gradients since the last update; None where there are none."""
+        return self._asked("gradient")
+
+    def held(self) -> dict[str, Any]:
+        """Copies of its parameters, its state and its optimiser's state, and how many updates there were."""
+        found: dict[str, Any] = self._asked("held")
+        return found
+
+    def put(self, parameters: Any) -> None:
+        """Let it hold other parameters from now on."""
+        self._asked("put", parameters)
+
+    def save(self) -> None:
+        """Write its checkpoint now."""
+        self._asked("save")
+
+    def _asked(self, method: str, *arguments: Any) -> Any:
+        self.wait()
+        return self.worker.wait(self.name, self.worker.ask(self.name, method, *arguments))
+
+    def repeated(self, method: str, *arguments: Any) -> Any:
+        """What a method that changes nothing gives, asked again where the process was started again meanwhile."""
+        try:
+            return self.worker.wait(self.name, self.worker.ask(self.name, method, *arguments))
+        except LostError:
+            if not self.worker.restart:
+                raise
+            return self.worker.wait(self.name, self.worker.ask(self.name, method, *arguments))
+
+    def result(self, types: Types, wanted: tuple[bool, ...]) -> tuple[Types, bool]:
+        """Types of its results for operands of these types, asked for once."""
+        key = tuple(types), wanted
+        if key not in self._types:
+            self._types[key] = self.repeated("result", types, wanted)
+        return self._types[key]
+
+    def __repr__(self) -> str:
+        return f"<Remote {self.name} in {self.worker.name}>"
+
+
+class _Call(Foreign):
+    """One call of an expert. `number` keeps it apart from others, which may run at the same time."""
+
+    trained = True
+
+    def __init__(self, expert: Remote, number: int) -> None:
+        self.expert, self.number, self.name = expert, number, expert.name
+        self.wanted: tuple[bool, ...] = ()
+
+    def result(self, *operands: Array) -> Any:
+        self.wanted = tuple(bool(x.tracked) and np.dtype(x.type.numpy).kind == "f" for x in map(as_operand, operands))
+        types, several = self.expert.result(
+            [(tuple(x.shape), np.dtype(x.type.numpy).name) for x in operands], self.wanted
+        )
+        found = [(shape, np.dtype(dtype)) for shape, dtype in types]
+        return found if several else found[0]
+
+    def forward(self, *values: Any) -> tuple[Any, Any]:
+        return self.expert.repeated("forward", self.number, self.wanted, *values), self.number
+
+    def backward(self, saved: Any, delta: Any) -> Sequence[Any]:
+        worker = self.expert.worker
+        deltas = iter(worker.wait(self.name, worker.ask(self.name, "backward", saved, delta)))
+        return [next(deltas) if w else None for w in self.wanted]
+
+    def release(self, saved: Any) -> None:
+        if library().is_initialized():
+            self.expert.worker.ask(self.name, "release", saved)
+
+
+def _is_network(expert: object) -> bool:
+    return callable(expert)  # a Layer is, too
+
+
+def remote(
+    expert: Layer | Callable[..., Any],
+    *,
+    parameters: Any = None,
+    state: Any = None,
+    seed: int = 0,
+    optimiser: Any = None,
+    worker: Worker | None = None,
+    name: str | None = None,
+    checkpoint: str | None = None,
+    every: int = 1,
+    restart: bool = False,
+    **options: Any,
+) -> Remote:
+    """Put a network with its weights into another process; calls of it are nodes as any others.
+
+    Forward, backward and update happen where the weights are: what is sent are values of operands and results, and
+    their deltas. Gradients are exact: the same to the last bit as those of one process that runs the same experts.
+
+    Args:
+        expert: a Layer that knows the size of what it takes (`net.on("N 784")`), or a function (parameters, *inputs)
+            of traced arrays that gives an array, or a tuple of them.
+        parameters: where it begins. A Layer makes its own, in its process: they are never here.
+        state: what a Layer carries besides, likewise.
+        seed: for those.
+        optimiser: such as `nn.adam(1e-3)`; what `update` uses.
+        worker: a process that may hold other experts too; by default one of its own.
+        name: for messages and checkpoints.
+        checkpoint: a folder that the process can write, where it saves the expert.
+        every: updates between checkpoints.
+        restart: whether a process that is lost is started again, the expert from its last checkpoint. A forward pass
+            is then run again; a backward pass or an update raises, as what it needs is lost: run the step again.
+        options: for a process of its own, those of an actor of Ray, such as `resources={"gpu_node": 1}`.
+    Returns:
+        The expert, to be called with lazy arrays.
+    Raises:
+        UsageError: [E712] it cannot be sent. [E713] Ray is not installed. [E518] what is given contradicts itself.
+        LostError: [E711] when a value is wanted: the process is lost.
+        DerivativeError: [E703] in a backward pass: the weights were changed since the forward pass.
+    Cost:
+        A call takes one message each way, forward and backward, and two copies of what is in it. The first call for
+        operands of new shapes asks for the types of the results; compiled code is shared with other processes of the
+        machine by the cache.
+    """
+    if not _is_network(expert):
+        raise UsageError("E518", f"remote: {type(expert).__name__} is no network", remedy="a Layer, or a function")
+    if parameters is None and not isinstance(expert, Layer):
+        raise UsageError(
+            "E518", "remote: a function comes without parameters", remedy="`parameters=`, a tree of arrays"
+        )
+    if worker is not None and (options or restart):
+        raise UsageError("E518", "remote: the worker that is given has its own options", remedy="`lazy.workers(n, …)`")
+    number = next(_NUMBERS)
+    own = name or f"{getattr(expert, '__name__', None) or 'expert'} {number}"
+    held = worker or Worker(own, restart=restart, **options)
+    settings = {"network": expert, "parameters": parameters, "state": state, "seed": seed, "optimiser": optimiser,
+                "checkpoint": checkpoint, "every": every}  # fmt: skip
+    try:
+        held.add(own, settings)
+    except PullbackError:
+        if worker is None:
+            held.end()
+        raise
+    return Remote(own, held)
