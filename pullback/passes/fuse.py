@@ -65,7 +65,7 @@ def _block(block: Block) -> Block:
     uses = _uses(statements, block.results)
     weights = [sum(map(operations, s.values)) if isinstance(s, Build) else 0 for s in statements]
     # what a slice leaves out is left out of what it reads, too; readers that became one may take what several may not
-    for decide in (_decide_slice, _decide_term, _decide, _decide):
+    for decide in (_decide_slice, _decide_term, fusion, fusion):
         for k in range(len(statements)):
             s = statements[k]
             if not isinstance(s, Build) or len(s.outs) != 1:
@@ -123,7 +123,7 @@ def _gets_in(readers: list[Build], out: Ref) -> set[Get]:
     return {n for r in readers for v in r.values for n in walk(v) if isinstance(n, Get) and n.ref is out}
 
 
-def _decide(s: Build, readers: list[Build]) -> str | None:
+def fusion(s: Build, readers: list[Build]) -> str | None:
     """The name of the rule by which s goes into all its readers, or None."""
     value, out = s.values[0], s.outs[0]
     if is_movement(value) or isinstance(value, expr.Const | expr.Zero):

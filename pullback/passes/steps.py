@@ -10,7 +10,7 @@ Before    a = fold t < T (h = h0, w_bar = zeros) {
               yield .. , w }
 After     p = build t < T, n < N, k < K { sum m < M { x[t, n, m] * u[k, m] } }
           a, ys = fold t < T (h = h0) { y = build n < N, k < K { .. h .. p[t, n, k] .. }  yield .., y }
-          w = build k < K, m < M { zeros[k, m] + sum t < T, n < N { ys[t, n, k] * x[t, n, m] } }
+          w = build k < K, m < M { sum t < T, n < N { ys[t, n, k] * x[t, n, m] } }
 
 A recurrent network's steps have few rows: their products read a matrix, or add to one, for little work on each of its
 elements. Done for all steps they are products of good size. That takes memory for every step, so programs that are to
@@ -20,16 +20,18 @@ so it is off under `exact()`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Add, Bracket, Const, Get, Mul, Reduce, Ref, Scalar
+from pullback.ir.expr import Add, Bracket, Const, Get, Mul, Reduce, Ref, Scalar, Zero
 from pullback.ir.index import Index, Var, as_index
 from pullback.ir.program import Block, Build, Fold, Program, Statement, map_blocks, statement_reads
 from pullback.ir.traverse import Substitution, walk
 from pullback.passes.cost import has_data_index, size
+from pullback.passes.fuse import fusion, inline
+from pullback.rewrite.cse import eliminate_dead
 from pullback.rewrite.fired import fired
 
 FEW = 64  # terms of a step for each element of a matrix, from which on a step by itself is a good product
@@ -41,20 +43,49 @@ def join_steps(program: Program) -> Program:
     """The program with such products outside of its loops."""
     if program.notes.get("memory") == "least":
         return program
-    return program.with_body(_block(program.body, bool(program.notes.get("exact"))))
+    return eliminate_dead(program.with_body(_block(program.body, bool(program.notes.get("exact")))))
 
 
 def _block(block: Block, exact: bool) -> Block:
     out: list[Statement] = []
+    sums: list[Build] = []
     for s in block.statements:
         s = map_blocks(s, lambda b: _block(b, exact))
         if isinstance(s, Fold) and (s.var.extent.constant or 0) > 1:
             before, s = _before(s)
             found = ([], s) if exact else _after(s)
-            out += [*before, found[1], *found[0]]
+            after = [_from_nothing(x, out) for x in found[0]]
+            sums += after
+            out += [*before, found[1], *after]
         else:
             out.append(s)
+    for x in sums:
+        _into_reader(x, out, block.results)
     return replace(block, statements=tuple(out))
+
+
+def _from_nothing(x: Build, before: Sequence[Statement]) -> Build:
+    """A sum without the array that it is added to, where that is of zeros."""
+    (value,) = x.values
+    zeros = {o for s in before if isinstance(s, Build) for o, v in zip(s.outs, s.values, strict=True) if _is_zero(v)}
+    if not isinstance(value, Add) or zeros.isdisjoint(statement_reads(x)):
+        return x
+    return replace(x, values=tuple(a for a in value.args if isinstance(a, Reduce)))
+
+
+def _is_zero(e: Scalar) -> bool:
+    return isinstance(e, Zero) or (isinstance(e, Const) and e.value == 0)
+
+
+def _into_reader(x: Build, statements: list[Statement], results: Iterable[Ref]) -> None:
+    """A sum into the statement that alone reads it, such as a step of descent: its product then ends with that."""
+    readers = [s for s in statements if x.outs[0] in statement_reads(s)]
+    if len(readers) != 1 or x.outs[0] in results:
+        return
+    (reader,) = readers
+    if isinstance(reader, Build) and fusion(x, [reader]) is not None:
+        statements[statements.index(reader)] = inline(x, reader)
+        statements.remove(x)
 
 
 def _before(s: Fold) -> tuple[list[Build], Fold]:

@@ -37,6 +37,7 @@ FEW = 2  # operations up to which a delta's factor is copied into each reader
 FULL = 3  # terms up to which a sum of deltas that fills its array is carried on
 MANY = 16  # terms up to which a sum of deltas is carried on
 RESIDUES = 16  # numbers up to which a condition on a remainder stays one
+SOLVED = ("sum", "any")  # reductions that terms which are zero do not change
 MANY_SUMS = 256  # the same where the terms are what is wanted
 
 
@@ -82,8 +83,8 @@ def _solve_deltas(block: Block, exact: bool) -> Block:
 
 
 def _has_delta(e: Scalar, exact: bool) -> bool:
-    """Whether a sum holds a delta over one of its variables; under `exact` one that no other term is added to."""
-    if not isinstance(e, Reduce) or e.op != "sum":
+    """Whether a reduction holds a delta over one of its variables; under `exact` one that nothing is added to."""
+    if not isinstance(e, Reduce) or e.op not in SOLVED:
         return False
     terms = e.arg.args if isinstance(e.arg, Add) and not exact else (e.arg,)
     return any(isinstance(t, Bracket) and any(_concerns(e.vars, c) for c in _conditions(t)[0]) for t in terms)
@@ -188,7 +189,7 @@ class _Eliminator:
         match e:
             case Reduce():
                 arg = self.simplify(e.arg)
-                return self._sum(e.vars, arg) if e.op == "sum" else expr.reduce(e.op, e.vars, arg)
+                return self._sum(e.vars, arg) if e.op == "sum" else self._solved(e.op, e.vars, arg)
             case Add():
                 return self._merged(expr.add(*(self.simplify(a) for a in e.args)))
             case Mul():
@@ -250,16 +251,23 @@ class _Eliminator:
             return self._sum(variables, factored)
         if isinstance(arg, Reduce) and arg.op == "sum":
             variables, arg = (*variables, *arg.vars), arg.arg
-        if not isinstance(arg, Bracket) or not self._solvable(variables, arg):
-            return expr.reduce("sum", variables, arg)
+        return self._solved("sum", variables, arg)
+
+    def _solved(self, op: expr.ReduceOp, variables: tuple[Var, ...], arg: Scalar) -> Scalar:
+        """The reduction over the variables, solved where its argument is a delta over one of them.
+
+        Elsewhere the argument is zero, which adds nothing to a sum, and false, which no `any` is true for.
+        """
+        if op not in SOLVED or not isinstance(arg, Bracket) or not self._solvable(variables, arg):
+            return expr.reduce(op, variables, arg)
         conds, term = _conditions(arg)
         equations = [c.index for c in conds if _concerns(variables, c)]
         rest = [c for c in conds if not _concerns(variables, c)]
         solution = solve(variables, equations, expr.bracket(rest, term))
         if solution is None:
-            return expr.reduce("sum", variables, arg)
+            return expr.reduce(op, variables, arg)
         fired("kronecker.sum")
-        return expr.reduce("sum", solution.variables, solution.term)
+        return expr.reduce(op, solution.variables, solution.term)
 
     def _distributed(self, variables: tuple[Var, ...], arg: Scalar) -> Scalar | None:
         """A product with a sum of deltas over one of the variables, multiplied out."""

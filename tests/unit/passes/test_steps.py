@@ -84,3 +84,12 @@ def test_what_stays_before_a_product_is_kept() -> None:
                    .replace("p[n, k])", "p[n, k]) + g[n, k]"))  # fmt: skip
     assert "g = build n < 4, k < 16 { tanh(h1[n, k]) }" in lines
     assert lines[1].startswith("p = build t < 9")
+
+
+def test_sums_are_what_their_readers_products_end_with() -> None:
+    text = BACKWARD.replace("w0: f64[16, 8]", "b: f64[16, 8]")
+    text = text.replace("    h, w =", "    w0 = build k < 16, m < 8 { f64(0.0) }\n    h, w =")
+    step = "after = build k < 16, m < 8 { b[k, m] - 0.5 * w[k, m] }"
+    *_, last = lines = joined(text.replace("return h, w", f"{step}\n    return h, after"))
+    assert last == "after = build k < 16, m < 8 { b[k, m] - 0.5 * sum t < 9, n < 4 { z_1[t, n, k] * x[-t + 8, n, m] } }"
+    assert not any(line.startswith("w0") for line in lines)

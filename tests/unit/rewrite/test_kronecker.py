@@ -32,6 +32,13 @@ def test_a_sum_over_a_delta_is_its_term(before: str, after: str) -> None:
     assert print_program(solve_deltas(program)) == head + after + tail
 
 
+def test_what_is_true_for_one_of_many_is_tested_there() -> None:
+    text = "f(x: f64[9]) {\n  y = build j < 9 { any i < 9 { %s } }\n  return y }\n"
+    for term, after in (("[i + j == 8] true", "true"), ("[i == j + 2] (x[i] >= 0.0)", "[6 >= j] (x[j + 2] >= 0.0)")):
+        found = print_program(solve_deltas(parse_program(text % term))).splitlines()[1]
+        assert found == f"  y = build j < 9 {{ {after} }}"
+
+
 def test_other_sums_stay_as_they_are() -> None:
     text = "f(x: f64[N], p: i64[N]) {\n  y = build j < N { sum i < N { %s } }\n  return y }\n"
     for term in ("[j >= i] x[i]", "[j == data(p[i])] x[i]", "[(j + i) % 2 == 0] x[i]"):
