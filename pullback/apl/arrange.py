@@ -182,7 +182,7 @@ def _rotated(s: Settings, x: Value, y: Value, at: int) -> Value:
         if rank_of(x) != len(rest):
             raise errors.rank(f"⌽ takes a number, or one for each of the {shape_text(y)} without the axis")
         raise errors.length(f"⌽ takes one number for each vector along the axis: {rest} of them")
-    by_each = np.array(whole_list(x.reshape(-1), "⌽")).reshape(rest)
+    by_each = np.array(whole_list(x.reshape(-1), "⌽"), np.int64).reshape(rest)
     n = extents[at]
     places = np.arange(count_of(y) or 0).reshape(known_shape(y))
     along = np.moveaxis(places, at, -1)
@@ -315,7 +315,9 @@ def mix(s: Settings, y: Value, axis: Value | None = None) -> Value:
         return lifted(y)
     if not is_nested(y):
         return y
-    made = assembled(elements(y) or [fills(prototype(y))], y.shape)
+    if not y.size:
+        return np.zeros((*y.shape, *shape_of(prototype(y))), np.int64)
+    made = assembled(elements(y), y.shape)
     if axis is not None and rank_of(made) > y.ndim:
         at = int(np.ceil(simple_list(axis, "an axis")[0])) - s.io
         own = list(range(rank_of(made)))

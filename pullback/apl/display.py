@@ -105,8 +105,8 @@ def aligned(column: Any) -> list[str]:
         width = max(map(len, column))
         return [t.rjust(width) for t in column]
     parts = [t.partition(".") for t in column]
-    before = max(len(p[0]) for p in parts)
-    after = max(len(p[1] + p[2]) for p in parts)
+    before = max((len(p[0]) for p in parts), default=0)
+    after = max((len(p[1] + p[2]) for p in parts), default=0)
     return [p[0].rjust(before) + (p[1] + p[2]).ljust(after) for p in parts]
 
 

@@ -79,7 +79,7 @@ def _columns(y: NDArray, fields: Callable[[Sequence[Any], int], list[str]], betw
     return np.array([list(row) for row in rows], dtype="<U1").reshape(*y.shape[:-1], width)
 
 
-def _digits_text(x: float, digits: int) -> str:
+def _digits_text(x: Any, digits: int) -> str:
     """A number with so many digits behind the point; negative ones are those of a mantissa."""
     exact = Decimal(repr(x)) if isinstance(x, float) else Decimal(int(x))
     if not exact.is_finite():

@@ -23,6 +23,7 @@ from pullback.apl.values import (
     elements,
     fills,
     from_python,
+    is_characters,
     is_nested,
     is_traced,
     known_shape,
@@ -734,7 +735,9 @@ class At(Verb):
                 return self._masked(y, mask, x)
             if shape_of(mask) != shape_of(y):
                 raise errors.length("the mask of @ has the shape of the array")
-            chosen: Any = np.flatnonzero(np.array(elements(mask), dtype=object).astype(bool)) if mask.size else []
+            if mask.size and (is_nested(mask) or is_characters(mask) or not np.isin(mask, (0, 1)).all()):
+                raise errors.domain("the mask of @ consists of 0 and 1")
+            chosen: Any = np.flatnonzero(mask)
             return self._changed(y, [int(k) for k in chosen], (len(chosen),), (), x)
         if is_traced(y):
             return self._at_places(y, x)

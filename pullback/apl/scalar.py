@@ -288,6 +288,8 @@ def _gamma(x: float) -> float:
 def _binomial(m: Any, ct: float, a: Any, b: Any) -> Any:
     if m is not np:
         return _factorial(m, ct, b) / (_factorial(m, ct, a) * _factorial(m, ct, b - a))
+    if "c" in (a.dtype.kind, b.dtype.kind):
+        raise errors.domain("a binomial coefficient of complex numbers")
     a, b = np.broadcast_arrays(a, b)
     made = np.array([_choose(x, y) for x, y in zip(a.ravel(), b.ravel())], float).reshape(a.shape)
     return (

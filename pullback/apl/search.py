@@ -168,7 +168,7 @@ def find(s: Settings, x: Value, y: Value) -> Value:
         return np.zeros(y.shape, np.int64)
     x = x.reshape((1,) * (y.ndim - x.ndim) + x.shape)
     made = np.zeros(y.shape, np.int64)
-    for at in np.ndindex(*(max(n - m + 1, 0) for n, m in zip(y.shape, x.shape))):
+    for at in np.ndindex(*(min(max(n - m + 1, 0), n) for n, m in zip(y.shape, x.shape))):
         part = y[tuple(slice(a, a + m) for a, m in zip(at, x.shape))]
         made[at] = same(np.asarray(part), x, s.ct)
     return made
@@ -258,6 +258,8 @@ def where(s: Settings, y: Value) -> Value:
     (y,) = known("⍸", y)
     if is_nested(y) or y.dtype.kind not in "biuf" or (y != np.floor(y)).any() or (y.size and y.min() < 0):
         raise errors.domain("⍸ takes whole numbers from 0")
+    if y.sum(dtype=float) > 2**31:
+        raise errors.AplError("LIMIT ERROR", "⍸ of so large numbers")
     if not y.ndim:
         return objects([np.zeros(0, np.int64)] * int(y))
     at = np.argwhere(y) + s.io
@@ -343,7 +345,7 @@ def decode(s: Settings, x: Value, y: Value) -> Value:
         raise errors.of_data("⊥", "a dim", "+/ of digits times powers")
     if rank_of(x) and rank_of(y) and m != n and 1 not in (m, n):
         raise errors.length(f"⊥ takes as many digits as bases: {n} and {m}")
-    count = max(m, n) if rank_of(x) and rank_of(y) and 1 in (m, n) else n
+    count = m if rank_of(x) and rank_of(y) and n == 1 else n
     if rank_of(x):
         bases = [_along(x, k if m > 1 else 0, -1) for k in range(count)]
     else:
