@@ -19,7 +19,6 @@ from pullback.apl.values import (
     count_of,
     element,
     elements,
-    fills,
     from_python,
     is_nested,
     is_traced,
