@@ -14,7 +14,7 @@ from pullback.cli.output import print_json, table
 
 __all__ = ["example_modules", "register", "run"]
 
-SUITES = ("zhang", "derivatives", "kernels", "programs", "threads", "counts", "arrays", "networks")
+SUITES = ("zhang", "derivatives", "kernels", "programs", "threads", "counts", "arrays", "networks", "dynamic")
 
 
 def register(commands: Any) -> None:

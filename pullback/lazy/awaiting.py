@@ -80,36 +80,34 @@ class _Batch:
         return future
 
     async def _compute(self) -> None:
-        waiting, self.waiting = self.waiting, []
-        waiting = [w for w in waiting if not w[1].cancelled()]
+        waiting = [w for w in self.waiting if not w[1].cancelled()]
+        self.waiting = []
         try:
             await self.loop.run_in_executor(None, force, [x for arrays, _ in waiting for x in arrays])
-        except Exception:
+            while waiting:
+                _settle(waiting.pop(0)[1], None)
+        except Exception as error:
             if len(waiting) == 1:
-                _settle(waiting[0][1], True)
-                return
-            for arrays, future in waiting:  # each has its own error, or none
-                try:
-                    await self.loop.run_in_executor(None, force, arrays)
-                    _settle(future, False)
-                except Exception:
-                    _settle(future, True)
-            return
-        for _, future in waiting:
-            _settle(future, False)
+                _settle(waiting.pop()[1], error)  # the error's traceback holds this frame, which lets go of the future
+        while waiting:  # where several were asked for each has its own error, or none
+            arrays, future = waiting.pop()
+            try:
+                await self.loop.run_in_executor(None, force, arrays)
+                _settle(future, None)
+            except Exception as error:
+                _settle(future, error)
+            finally:
+                del arrays, future
 
 
-def _settle(future: asyncio.Future[None], failed: bool) -> None:
-    """The future is done, with the error that is being handled where it failed."""
-    import sys
-
+def _settle(future: asyncio.Future[None], error: Exception | None) -> None:
+    """The future is done, with an error where there is one."""
     if future.cancelled():
         return
-    error = sys.exc_info()[1]
-    if failed and error is not None:
-        future.set_exception(error)
-    else:
+    if error is None:
         future.set_result(None)
+    else:
+        future.set_exception(error)
 
 
 _BATCHES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Batch]] = WeakKeyDictionary()
@@ -146,8 +144,8 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         raise TraceError("E706", "lazy.run, where asyncio is running", position=user_position(),
                          remedy="`await` the coroutine")  # fmt: skip
     _THREAD.depth += 1
+    error: BaseException | None = None
     try:
-        error: BaseException | None = None
         while True:
             try:
                 wanted = coroutine.send(None) if error is None else coroutine.throw(error)
@@ -156,6 +154,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
                 return found
             error = _computed(wanted)
     finally:
+        error = None  # its traceback holds this frame
         _THREAD.depth -= 1
         coroutine.close()
 

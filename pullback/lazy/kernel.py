@@ -107,7 +107,7 @@ class Kernel:
 
     def _slow_entry(self, executable: Any) -> Callable[..., Any]:
         def call(*values: Any) -> tuple[Any, ...]:
-            given = [np.ascontiguousarray(p) for v, t in zip(values, self._inputs) for p in _parts(v, t)]
+            given = [p for v, t in zip(values, self._inputs) for p in _parts(v, t)]
             return tuple(_joined(executable.run([*given, *self._captured]), self._outputs))
 
         return call

@@ -42,6 +42,8 @@ def binary(operation: Operation) -> tuple[Callable[[Any, Any], Any], Callable[[A
             application = known.get((self.type, other))
             if application is not None:
                 return Array(application, (self,), self.tracked)
+        elif isinstance(other, Array):
+            return method(self, other.leaf)  # of a weight
         return slow(self, other)
 
     def slow(self: Array, other: Any) -> Any:

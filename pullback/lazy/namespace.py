@@ -56,28 +56,40 @@ def _lazy(name: str, value: Any) -> Any:
     return _function(Operation(name, value), value)
 
 
+_SIMPLE: Final = frozenset({"axis", "keepdims"})  # keywords whose equal values mean the same
+
+
+def as_leaf(x: Any) -> Array | None:
+    """A lazy array as an operand; None of anything else."""
+    return x.leaf if isinstance(x, Array) else None
+
+
 def _function(operation: Operation, traced: Callable[..., Any]) -> Callable[..., Any]:
     known: dict[Any, Any] = {}
 
     def function(*args: Any, **keywords: Any) -> Any:
-        if not keywords:
-            count = len(args)
-            if count == 1 and args[0].__class__ is Array:
-                x = args[0]
-                application = known.get(x.type)
-                if application is not None:
-                    return Array(application, args, x.tracked)
-            elif count == 2 and args[0].__class__ is Array and args[1].__class__ is Array:
-                x, y = args
-                application = known.get((x.type, y.type))
-                if application is not None:
-                    return Array(application, args, x.tracked or y.tracked)
+        tracked = False
+        key: list[Any] = []
+        operands = []
+        for x in args:
+            own = x if x.__class__ is Array else as_leaf(x)
+            if own is None:
+                return apply(operation, args, keywords)
+            operands.append(own)
+            key.append(own.type)
+            tracked = tracked or own.tracked
+        if keywords:
+            if not _SIMPLE.issuperset(keywords):
+                return apply(operation, args, keywords)
+            for name, value in keywords.items():
+                key += (name, value if value.__class__ is not list else tuple(value))
+        quick = tuple(key)
+        application = known.get(quick)
+        if application is not None:
+            return Array(application, tuple(operands), tracked)
         node = apply(operation, args, keywords)
-        if not keywords and node.__class__ is Array and node.application.quick:
-            if len(args) == 1 and args[0].__class__ is Array:
-                known[args[0].type] = node.application
-            elif len(args) == 2 and args[0].__class__ is Array and args[1].__class__ is Array:
-                known[args[0].type, args[1].type] = node.application
+        if node.__class__ is Array and node.application.quick:
+            known[quick] = node.application
         return node
 
     function.__name__ = function.__qualname__ = operation.name.rpartition(".")[2]

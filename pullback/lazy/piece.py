@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pullback.api.direction import substituted
 from pullback.ir import expr
-from pullback.ir.expr import Ref, Scalar, Zero
+from pullback.ir.expr import Const, Ref, Scalar, Zero
 from pullback.ir.intern import uncollected
 from pullback.ir.program import Block, Build, Program
 from pullback.lazy.counts import COUNTS
@@ -208,7 +208,7 @@ class Piece:
             for s in program.body.statements
             if isinstance(s, Build)
             for r, v in zip(s.outs, s.values)
-            if isinstance(v, Zero)
+            if isinstance(v, Zero) or (isinstance(v, Const) and not v.value)
         }
         results, places = list(program.body.results[:start]), []
         at = start

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +18,12 @@ from pullback.lazy.types import type_of_value
 from pullback.lazy.weight import Weight
 from pullback.nn.optimisers import Optimiser, check_descends
 from pullback.nn.optimisers.leaves import leaves_of, rebuilt
+from pullback.nn.optimisers.optimiser import Chain
 from pullback.source import user_position
 
 __all__ = ["Trainer", "weights"]
 
-_STEP: Final = type_of_value(np.array(0))
+Path = tuple[str, ...]
 
 
 def weights(parameters: Any) -> Any:
@@ -45,7 +46,7 @@ class Trainer:
         weights: a tree of weights.
         optimiser: one of `pullback.nn`, such as `nn.clip_by_norm(1.0) >> nn.adam(1e-3)`.
     Attributes:
-        state: what the optimiser keeps.   steps: how many updates there were.
+        steps: how many updates there were.
     Raises:
         TraceError: [E171] the optimiser makes no updates of gradients. [E707] two weights have one name.
 
@@ -65,9 +66,17 @@ class Trainer:
             raise TraceError("E707", "Trainer: two weights have one name", position=user_position(),
                              facts=sorted(w.name for w in found), remedy="`lazy.Weight(x, name=...)`")  # fmt: skip
         self.optimiser = optimiser
-        self.state = optimiser.init({name: w.numpy() for name, w in self.weights.items()})
         self.steps = 0
-        self._kernels: dict[Any, tuple[Kernel, tree.Structure]] = {}
+        self._named = _reads_names(optimiser)
+        self._kept = dict(_leaves(optimiser.init({name: w.numpy() for name, w in self.weights.items()})))
+        self._own = {n: [p for p in self._kept if p[-1] == n] for n in self.weights}
+        self._shared = [p for p in self._kept if p[-1] not in self.weights]
+        self._kernels: dict[Any, Kernel] = {}
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What the optimiser keeps, as `pullback.nn` has it."""
+        return _nested(self._kept)
 
     def step(self, loss: Array) -> float:
         """One step of training: backward from the loss, and an update. The loss."""
@@ -88,52 +97,68 @@ class Trainer:
         changed = [w for w in self.weights.values() if w.delta is not None]
         if not changed:
             return
-        names = [w.name for w in changed]
-        values = [w.numpy() for w in changed]
-        deltas = [np.ascontiguousarray(w.delta, w.type.numpy) for w in changed]
-        kept = _of(self.state, self.weights.keys() - set(names))
-        leaves, structure = tree.flatten(kept)
-        given = [*values, *deltas, *map(np.asarray, leaves), np.array(self.steps)]
-        key = (tuple(names), tuple(type_of_value(x) for x in given))
-        if key not in self._kernels:
-            self._kernels[key] = self._kernel(names, structure, given)
-        kernel, after = self._kernels[key]
+        paths = [p for w in changed for p in self._own[w.name]] + self._shared
+        values = [w.value for w in changed]
+        deltas = [_dense(w) for w in changed]
+        given = [*values, *deltas, *[self._kept[p] for p in paths], np.array(self.steps)]
+        key = (tuple([w.name for w in changed]) if self._named else 0, tuple([w.type for w in changed]))
+        kernel = self._kernels.get(key)
+        if kernel is None:
+            kernel = self._kernels[key] = self._kernel([w.name for w in changed], paths, given)
         results = kernel(given)
         for w, value in zip(changed, results):
             w.set_value(value)
             w.delta = None
-        self.state = _merged(self.state, tree.unflatten(after, results[len(names) :]))
+        self._kept.update(zip(paths, results[len(changed) :]))
         self.steps += 1
 
-    def _kernel(
-        self, names: Sequence[str], structure: tree.Structure, given: Iterable[Any]
-    ) -> tuple[Kernel, tree.Structure]:
-        """The kernel of an update of some weights, and the structure of the state that it gives."""
+    def _kernel(self, names: Sequence[str], paths: Sequence[Path], given: Iterable[Any]) -> Kernel:
+        """The kernel of an update of some weights; it stands for others of their types where names do not matter."""
         count = len(names)
-        found: list[tree.Structure] = []
 
         def body(handles: list[Any]) -> Any:
             p, g = dict(zip(names, handles)), dict(zip(names, handles[count:]))
-            state = tree.unflatten(structure, handles[2 * count : -1])
+            state = _nested(dict(zip(paths, handles[2 * count : -1])))
             updates, after = self.optimiser.update(g, state, p, handles[-1])
-            leaves, own = tree.flatten(after)
-            found.append(own)
-            changed = self.optimiser.apply(p, updates)
-            return [*(changed[n] for n in names), *leaves]
+            changed, kept = self.optimiser.apply(p, updates), dict(_leaves(after))
+            return [*(changed[n] for n in names), *(kept[p] for p in paths)]
 
         types = [t for x in given if (t := type_of_value(x)) is not None]
         program, results, _ = traced_program("update", types, body)
-        return Kernel(program, types, results), found[0]
+        return Kernel(program, types, results)
 
 
-def _of(state: Any, without: Iterable[str]) -> Any:
-    """A state without what belongs to some weights."""
-    left = set(without)
-    return {
-        k: _of(v, left) if isinstance(v, dict) else v for k, v in state.items() if isinstance(v, dict) or k not in left
-    }
+def _dense(w: Weight) -> Any:
+    """A weight's delta as an array of its type; deltas of other kinds say what that is by `__array__`."""
+    delta = w.delta
+    if delta.__class__ is np.ndarray and delta.dtype is w.type.numpy and delta.flags.c_contiguous:
+        return delta
+    return np.ascontiguousarray(delta, w.type.numpy).reshape(w.type.shape)
 
 
-def _merged(old: Any, new: Any) -> Any:
-    """A state with new entries in the place of old ones."""
-    return {k: (_merged(v, new[k]) if isinstance(v, dict) else new[k]) if k in new else v for k, v in old.items()}
+def _reads_names(optimiser: Optimiser) -> bool:
+    """Whether what an optimiser does to a weight depends on what that is called."""
+    if isinstance(optimiser, Chain):
+        return any(map(_reads_names, optimiser.parts))
+    own = type(optimiser)
+    return own.check_names is not Optimiser.check_names or own.visible is not Optimiser.visible
+
+
+def _leaves(state: dict[str, Any], above: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """The arrays of a state with the keys that lead to them."""
+    for k, v in state.items():
+        if isinstance(v, dict):
+            yield from _leaves(v, (*above, k))
+        else:
+            yield (*above, k), np.asarray(v) if isinstance(v, np.generic | int | float) else v
+
+
+def _nested(leaves: dict[Path, Any]) -> dict[str, Any]:
+    """A state of these arrays."""
+    state: dict[str, Any] = {}
+    for path, value in leaves.items():
+        inner = state
+        for k in path[:-1]:
+            inner = inner.setdefault(k, {})
+        inner[path[-1]] = value
+    return state

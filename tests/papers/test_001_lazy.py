@@ -1,0 +1,481 @@
+"""DeepLearning.scala (2019) on lazy arrays: types, dynamic networks in four styles, tapes, training."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import operator
+import threading
+from dataclasses import dataclass
+from functools import reduce
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pullback import DerivativeError, lazy, nn
+
+KINDS = {
+    "value": lambda x: x,
+    "weight": lambda x: lazy.Weight(x),
+    "layer": lambda x: lazy.asarray(x) * 1.0,
+}
+OPERATIONS = [
+    lambda xp, a, b: a + b,
+    lambda xp, a, b: a - b,
+    lambda xp, a, b: a * b,
+    lambda xp, a, b: a / b,
+    lambda xp, a, b: xp.minimum(a, b),
+    lambda xp, a, b: xp.maximum(a, b),
+    lambda xp, a, b: xp.pow(a, b),
+]
+UNARY = ("negative", "abs", "exp", "sqrt", "log")
+
+
+def slope(f: Any, x: Any, step: float = 1e-6) -> Any:
+    """The gradient of a function of NumPy arrays by central differences."""
+    x = np.asarray(x, float)
+    out = np.zeros(x.shape)
+    for place in np.ndindex(x.shape):
+        moved = np.zeros(x.shape)
+        moved[place] = step
+        out[place] = (f(x + moved) - f(x - moved)) / (2 * step)
+    return out
+
+
+def test_b01_b02_every_operator_takes_all_nine_types() -> None:
+    shapes: dict[str, Any] = {
+        "float32": np.float32(1.5),
+        "float64": np.float64(2.5),
+        "array": np.array([[0.5, 1.25], [2.0, 3.0]]),
+    }
+    for a in shapes.values():
+        for b in shapes.values():
+            for k in KINDS.values():
+                for m in KINDS.values():
+                    for f in OPERATIONS:
+                        found = lazy.asarray(f(lazy, k(np.asarray(a)), m(np.asarray(b))))
+                        np.testing.assert_allclose(found, f(np, a, b), rtol=1e-6)
+    x = shapes["array"]
+    for f in OPERATIONS:
+        w = lazy.Weight(x)
+        lazy.backward(lazy.sum(f(lazy, w, x[::-1] + 0.3)))
+        np.testing.assert_allclose(w.delta, slope(lambda v, f=f: np.sum(f(np, v, x[::-1] + 0.3)), x), rtol=1e-6)
+    for name in UNARY:
+        own = lazy.grad(lambda v, name=name: lazy.sum(getattr(lazy, name)(v)))(x)
+        np.testing.assert_allclose(own, slope(lambda v, name=name: np.sum(getattr(np, name)(v)), x), rtol=1e-6)
+    np.testing.assert_allclose(lazy.grad(lambda v: lazy.sum(v @ v))(x), slope(lambda v: np.sum(v @ v), x), rtol=1e-6)
+
+
+def test_b03_operations_on_arrays() -> None:
+    x = np.random.default_rng(0).normal(size=(2, 3, 4))
+    operations = [
+        lambda xp, v: xp.mean(v) * xp.sum(v, axis=(0, 2)),
+        lambda xp, v: xp.permute_dims(v, (2, 0, 1)) if xp is lazy else np.transpose(v, (2, 0, 1)),
+        lambda xp, v: xp.reshape(v, (6, 4)) @ xp.reshape(v, (4, 6)),
+        lambda xp, v: xp.broadcast_to(v, (5, 2, 3, 4)) * 2.0,
+        lambda xp, v: xp.max(v[:, :, :2] + v[:, :, 2:], axis=1),
+        lambda xp, v: xp.roll(v, 1, axis=2) * v,
+        lambda xp, v: xp.stack([v[0], v[1] * 2.0]),
+    ]
+    for f in operations:
+        np.testing.assert_allclose(lazy.asarray(f(lazy, lazy.asarray(x))), f(np, x), rtol=1e-12)
+        own = lazy.grad(lambda v, f=f: lazy.sum(f(lazy, v) ** 2))(x)
+        np.testing.assert_allclose(own, slope(lambda v, f=f: np.sum(f(np, v) ** 2), x), rtol=1e-5, atol=1e-7)
+
+
+def iq_test() -> tuple[Any, Any]:
+    """The paper's listings 1 and 5: a dot product by map and reduce, and a square loss that trains its weights."""
+    r = np.random.default_rng(0)
+    weights = [lazy.Weight(r.random(), f"weight{k}") for k in range(3)]
+    bias = lazy.Weight(r.random(), "bias")
+
+    def guess(question: Any) -> Any:
+        return reduce(operator.add, map(operator.mul, question, weights)) + bias
+
+    def regression(question: Any, answer: float) -> Any:
+        difference = guess(question) - answer
+        return difference * difference
+
+    trainer = lazy.Trainer([*weights, bias], nn.adam(0.03))
+    for _ in range(500):
+        sequences = (([3.0, 6.0, 9.0], 12.0), ([13.0, 19.0, 25.0], 31.0), ([41.0, 42.0, 43.0], 44.0))
+        trainer.step(reduce(operator.add, [regression([lazy.asarray(x) for x in q], a) for q, a in sequences]))
+    return guess, trainer
+
+
+def test_b04_b05_b26_training_one_network_trains_another() -> None:
+    guess, _ = iq_test()
+    assert float(guess([lazy.asarray(q) for q in (42.0, 43.0, 44.0)])) == pytest.approx(45.0, abs=0.1)
+
+
+def test_b06_nothing_runs_until_it_is_awaited() -> None:
+    before = lazy.stats()
+    x = lazy.sum(lazy.exp(lazy.asarray([1.0, 2.0])) * 3.0)
+    task = x.predict()
+    assert (lazy.stats() - before).kernels == 0
+    assert lazy.run(task) == pytest.approx(3 * np.exp([1, 2]).sum())
+    assert (lazy.stats() - before).kernels == 1
+
+    async def twice() -> Any:
+        return await x, await x
+
+    assert len(set(map(float, lazy.run(twice())))) == 1  # the value is kept
+    assert (lazy.stats() - before).kernels == 1
+    w = lazy.Weight(np.array(3.0))
+    trainer = lazy.Trainer([w], nn.sgd(0.25))
+    training = trainer.train(w * w)
+    assert float(w) == 3.0
+    assert asyncio.run(training) == 9.0
+    assert float(w) == 1.5
+
+
+def test_b07_b20_b23_exceptions_travel_through_tasks() -> None:
+    class Broken(lazy.Foreign):
+        def result(self, x: Any) -> Any:
+            return x.shape, x.dtype
+
+        def forward(self, x: Any) -> Any:
+            raise ArithmeticError("broken")
+
+    @lazy.layer
+    def stem(x: Any) -> Any:
+        return Broken()(lazy.tanh(x) * 2.0)
+
+    before = lazy.stats()
+
+    async def main() -> Any:
+        loss = lazy.sum(stem(lazy.Weight(np.ones(3))))
+        return await loss
+
+    for drive in (lazy.run, asyncio.run):
+        try:
+            drive(main())
+            pytest.fail("nothing was raised")
+        except ArithmeticError as error:
+            (note,) = error.__notes__
+        assert "test_001_lazy.py" in note
+        assert note.endswith("in layer stem")
+        if drive is asyncio.run:
+            gc.collect()  # the traceback holds asyncio's task, which holds the error
+        assert (lazy.stats() - before).live_bytes == 0
+
+
+# Dynamic networks ---------------------------------------------------------------------------------------------------
+
+
+class Gated:
+    """The paper's gated network, with counters of what runs."""
+
+    def __init__(self) -> None:
+        r = np.random.default_rng(1)
+        self.w = lazy.weights({n: r.normal(size=(3, 3)) for n in ("gate", "left", "right")})
+        self.ran = {"gate": 0, "left": 0, "right": 0}
+
+    def counted(self, name: str, x: Any) -> Any:
+        """A value, with a count of how often it is computed."""
+        network = self
+
+        class Count(lazy.Foreign):
+            def result(self, x: Any) -> Any:
+                return x.shape, x.dtype
+
+            def forward(self, x: Any) -> Any:
+                network.ran[name] += 1
+                return x.copy(), None
+
+            def backward(self, saved: Any, delta: Any) -> Any:
+                network.ran[name] += 1
+                return (delta,)
+
+        return Count()(x)
+
+    def gate(self, x: Any) -> tuple[Any, Any]:
+        scores = self.counted("gate", lazy.tanh(self.w["gate"] @ x))
+        return scores[0], scores[1]
+
+    def left(self, x: Any) -> Any:
+        return self.counted("left", lazy.exp(self.w["left"] @ x))
+
+    def right(self, x: Any) -> Any:
+        return self.counted("right", lazy.sin(self.w["right"] @ x))
+
+    def deltas(self, out: Any) -> list[Any]:
+        lazy.backward(lazy.sum(out))
+        return [w.delta for w in self.w.values()]
+
+
+def eager(g: Gated, x: Any) -> Any:
+    """Listing 10: the values of the scores, each asked for."""
+    a, b = g.gate(x)
+    return a * g.left(x) if float(a) > float(b) else b * g.right(x)
+
+
+def monadic(g: Gated, x: Any) -> Any:
+    """Listing 11: one value after the other, each with what follows from it."""
+
+    def bind(v: Any, then: Any) -> Any:
+        return then(v.numpy())
+
+    a, b = g.gate(x)
+    return bind(a, lambda u: bind(b, lambda v: a * g.left(x) if u > v else b * g.right(x)))
+
+
+def applicative(g: Gated, x: Any) -> Any:
+    """Listing 12: both values together."""
+    a, b = g.gate(x)
+
+    async def both() -> Any:
+        u, v = await lazy.gather(a, b)
+        return a * g.left(x) if u > v else b * g.right(x)
+
+    return lazy.run(both())
+
+
+def direct(g: Gated, x: Any) -> Any:
+    """Listing 14: as it reads."""
+
+    async def network(x: Any) -> Any:
+        a, b = g.gate(x)
+        return a * g.left(x) if await a > await b else b * g.right(x)
+
+    return asyncio.run(network(x))
+
+
+def test_b08_b09_b11_b34_a_gated_network_in_four_styles() -> None:
+    x = np.array([0.3, -0.2, 0.9])
+    found = []
+    for style in (eager, monadic, applicative, direct):
+        g = Gated()
+        found.append(g.deltas(style(g, x)))
+        taken, other = ("left", "right") if g.ran["left"] else ("right", "left")
+        assert g.ran == {"gate": 2, taken: 2, other: 0}  # forward and backward; of the paper's eager style: 3 and more
+        assert found[-1][("gate", "left", "right").index(other)] is None
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            assert a is b or a.tolist() == b.tolist()
+
+    def value(w: Any) -> float:
+        scores = np.tanh(w @ x)
+        g = Gated()
+        chosen = np.exp(g.w["left"].numpy() @ x) if scores[0] > scores[1] else np.sin(g.w["right"].numpy() @ x)
+        return float(np.sum(max(scores[0], scores[1]) * chosen))
+
+    np.testing.assert_allclose(found[0][0], slope(value, Gated().w["gate"].numpy()), rtol=1e-6, atol=1e-9)
+
+
+def test_b10_b24_tuples_and_operands_are_computed_side_by_side() -> None:
+    meeting = threading.Barrier(2, timeout=20)
+
+    class Meet(lazy.Foreign):
+        def result(self, x: Any) -> Any:
+            return x.shape, x.dtype
+
+        def forward(self, x: Any) -> Any:
+            meeting.wait()  # ends only where both run at the same time
+            return x * 2.0, None
+
+        def backward(self, saved: Any, delta: Any) -> Any:
+            meeting.wait()
+            return (delta * 2.0,)
+
+    w = lazy.Weight(np.array([1.0, 2.0]))
+    a, b = lazy.run(lazy.gather(Meet()(w * 1.0), Meet()(w * 2.0)))
+    assert (a.tolist(), b.tolist()) == ([2.0, 4.0], [4.0, 8.0])
+    lazy.backward(lazy.sum(Meet()(w * 1.0) * Meet()(w * 3.0)))
+    assert w.delta.tolist() == [24.0, 48.0]
+    pair = lazy.linalg.slogdet(lazy.asarray([[2.0, 0.0], [0.0, 3.0]]))
+    assert isinstance(pair, tuple)
+    assert float(pair[1]) == pytest.approx(np.log(6.0))
+
+
+class Rows:
+    """A delta of a user's own: rows of a matrix by number."""
+
+    def __init__(self, shape: Any, numbers: Any, values: Any) -> None:
+        self.shape, self.numbers, self.values = shape, numbers, values
+
+    def __add__(self, other: Rows) -> Rows:
+        return Rows(self.shape, np.append(self.numbers, other.numbers), np.append(self.values, other.values, 0))
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        out = np.zeros(self.shape, dtype)
+        np.add.at(out, self.numbers, self.values)
+        return out
+
+
+class Embedding(lazy.Foreign):
+    """Rows of a matrix; its delta is sparse."""
+
+    def result(self, table: Any, numbers: Any) -> Any:
+        return (*numbers.shape, table.shape[1]), table.dtype
+
+    def forward(self, table: Any, numbers: Any) -> Any:
+        return table[numbers], (table.shape, numbers)
+
+    def backward(self, saved: Any, delta: Any) -> Any:
+        return Rows(*saved, delta), None
+
+
+def test_b12_a_delta_of_a_type_of_ones_own() -> None:
+    table, embedding = lazy.Weight(np.ones((5, 2))), Embedding()
+    trainer = lazy.Trainer([table], nn.sgd(0.5))
+    loss = lazy.sum(embedding(table, np.array([1, 1])) ** 2) + lazy.sum(embedding(table, np.array([3])))
+    lazy.backward(loss)
+    assert isinstance(table.delta, Rows)
+    assert table.delta.numbers.tolist() in ([1, 1, 3], [3, 1, 1])
+    trainer.update()
+    assert table.tolist() == [[1, 1], [-1, -1], [1, 1], [0.5, 0.5], [1, 1]]
+
+
+# Tapes --------------------------------------------------------------------------------------------------------------
+
+
+class Counted(lazy.Foreign):
+    """The identity, with a count of its backward passes."""
+
+    passes = 0
+
+    def result(self, x: Any) -> Any:
+        return x.shape, x.dtype
+
+    def forward(self, x: Any) -> Any:
+        return x.copy(), None
+
+    def backward(self, saved: Any, delta: Any) -> Any:
+        self.passes += 1
+        return (delta,)
+
+
+def test_b13_the_delta_of_a_literal_is_never_computed() -> None:
+    counted = Counted()
+    w = lazy.Weight(np.array([2.0]))
+    lazy.backward(lazy.sum(counted(np.array([5.0])) * w))
+    assert (counted.passes, w.delta.tolist()) == (0, [5.0])
+
+
+def test_b14_backward_passes_are_linear() -> None:
+    r = np.random.default_rng(3)
+    w, a, b = r.normal(size=(3, 4))
+
+    def pulled(delta: Any) -> Any:
+        cell = lazy.Weight(w)
+        lazy.backward(lazy.tanh(cell) * cell, delta)
+        return cell.delta
+
+    np.testing.assert_allclose(pulled(a + 2.5 * b), pulled(a) + 2.5 * pulled(b), rtol=1e-13)
+
+
+def test_b15_b16_sixty_diamonds_run_backward_once_each() -> None:
+    w = lazy.Weight(np.array(1.0))
+    nodes = [Counted() for _ in range(60)]
+    x = w * 1.0
+    for counted in nodes:
+        y = counted(x)
+        x = y * 0.5 + y * 0.5
+    lazy.backward(x)
+    assert [c.passes for c in nodes] == [1] * 60
+    assert w.delta == 1.0
+
+
+def test_b16_values_may_be_asked_for_in_any_order() -> None:
+    for order in permutations(range(4)):
+        w = lazy.Weight(np.array([0.5, -1.0]))
+        a = lazy.sin(w)
+        b = a * w
+        c = lazy.exp(a)
+        d = b + c * a
+        for k in order:
+            (a, b, c, d)[k].numpy()
+        lazy.backward(lazy.sum(d))
+        v = w.numpy()
+        expected = np.cos(v) * v + np.sin(v) + np.exp(np.sin(v)) * np.cos(v) * (1 + np.sin(v))
+        np.testing.assert_allclose(w.delta, expected, rtol=1e-13)
+
+
+def test_b17_zero_deltas_go_nowhere_and_broadcast_ones_are_summed() -> None:
+    counted = Counted()
+    w = lazy.Weight(np.array([1.0, 2.0]))
+    lazy.backward(lazy.sum(lazy.floor(counted(w)) + w * 3.0))
+    assert (counted.passes, w.delta.tolist()) == (0, [3.0, 3.0])
+    b = lazy.Weight(np.array(1.0))
+    lazy.backward(lazy.sum(b + np.zeros((2, 3))))
+    assert b.delta == 6.0
+    kept = w * w
+    kept.numpy()
+    lazy.backward(lazy.sum(kept), retain=True)
+    lazy.backward(lazy.sum(kept))
+    with pytest.raises(DerivativeError, match="E702"):
+        lazy.backward(lazy.sum(kept))
+
+
+def test_b18_building_is_pure() -> None:
+    x = lazy.asarray([1.0, 2.0])
+
+    def build() -> Any:
+        return lazy.sum(lazy.exp(x) * 2.0 + x)
+
+    a, b = build(), build()
+    assert a.application is b.application
+    before = lazy.stats()
+    assert float(a) == float(b)
+    assert (lazy.stats() - before).pieces <= 1
+
+
+def test_b19_b20_deep_chains_and_live_bytes() -> None:
+    before = lazy.stats()
+    w = lazy.Weight(np.array(1.0))
+    trainer = lazy.Trainer([w], nn.sgd(1e-3))
+    x = w * 1.0
+    for _ in range(30_000):
+        x = x * 0.9999
+    trainer.step(x)
+    del x
+    after = lazy.stats() - before
+    assert (after.live_bytes, after.tapes) == (0, 0)
+    assert float(w) == pytest.approx(1 - 1e-3 * 0.9999**30_000, rel=1e-12)
+
+
+def test_b21_optimisers_as_plugins_in_any_order() -> None:
+    @dataclass(frozen=True, repr=False, eq=False)
+    class Halved(nn.Elementwise):
+        """Half of each gradient."""
+
+        def rule(self, g: Any, p: Any, kept: Any, numbers: Any) -> Any:
+            return 0.5 * g, ()
+
+    for chain in (Halved() >> nn.weight_decay(0.1) >> nn.sgd(0.5), nn.weight_decay(0.1) >> Halved() >> nn.sgd(0.5)):
+        w = lazy.Weight(np.array([2.0]))
+        lazy.Trainer([w], chain).step(lazy.sum(w * 3.0))
+        decayed = 3.0 * 0.5 + 0.2 if isinstance(chain.parts[0], Halved) else 0.5 * (3.0 + 0.2)
+        assert w.tolist() == pytest.approx([2.0 - 0.5 * decayed])
+
+
+def test_b22_b25_optimisers_for_groups_of_weights() -> None:
+    a, b = lazy.Weight(np.array([1.0]), "a"), lazy.Weight(np.array([1.0]), "b")
+    first, second = lazy.Trainer([a], nn.sgd(0.1)), lazy.Trainer([b], nn.adam(0.1))
+    lazy.backward(lazy.sum(a * b * 2.0))
+    first.update()
+    second.update()
+    assert a.tolist() == pytest.approx([0.8])
+    assert b.tolist() == pytest.approx([0.9], rel=1e-6)
+
+
+def test_b29_straight_pieces_are_one_kernel() -> None:
+    x = lazy.asarray(np.ones((4, 4)))
+    before = lazy.stats()
+    lazy.sum(lazy.tanh(x @ x + 1.0) * 2.0 - lazy.exp(x)).numpy()
+    assert (lazy.stats() - before).kernels == 1
+
+
+def test_b31_derivatives_of_higher_order() -> None:
+    def f(x: Any) -> Any:
+        while x < 50.0:
+            x = x * x * x
+        return x
+
+    first = lazy.grad(f)
+    assert [float(first(2.0)), float(lazy.grad(first)(2.0)), float(lazy.grad(lazy.grad(first))(2.0))] == [
+        9 * 2.0**8, 72 * 2.0**7, 504 * 2.0**6,
+    ]  # fmt: skip
