@@ -8,6 +8,8 @@ Memory is the peak of a process of its own beyond what it had before the first c
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import json
 import subprocess
 import sys
@@ -23,6 +25,7 @@ from numpy.typing import NDArray
 
 from pullback.bench.environment import limit_threads
 from pullback.bench.harness import Contender, Note, Repeated, Row, Runner, measure
+from pullback.runtime.arena import arenas, most_idle
 
 __all__ = ["CASES", "HEAD", "NETWORKS", "SYSTEMS", "Case", "Network", "bench_networks", "cells", "peak"]
 
@@ -208,13 +211,24 @@ def _held(what: str) -> int:
 def _measured(name: str, system: str, form: str, threads: int) -> int:
     limit_threads(threads)
     case = next(c for c in CASES if c.name == name)
-    _call(case, system, form)()  # compiles, which takes memory of its own
     call = _call(case, system, form)
+    call()  # compiles, which takes memory of its own
+    _release()
     before = _held("VmRSS")
     Path("/proc/self/clear_refs").write_text(LOWEST)
     for _ in range(2):
         call()
     return _held("VmHWM") - before
+
+
+def _release() -> None:
+    """Give back what is kept between calls: else what the first call took would count as held."""
+    gc.collect()
+    idle = arenas()
+    idle.keep_idle(0)
+    idle.give_back(*idle.lend(1))  # of those nobody uses only the last stays
+    idle.keep_idle(most_idle())
+    ctypes.CDLL(None).malloc_trim(0)
 
 
 # The table ------------------------------------------------------------------------------------------------------

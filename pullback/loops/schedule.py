@@ -25,7 +25,7 @@ from math import prod
 from pullback.ir.expr import Ref
 from pullback.ir.program import Block, Fold, Program, Statement, blocks_of, map_blocks, statement_reads
 from pullback.loops.lower import Grouper
-from pullback.loops.storage import may_overwrite, updates_last
+from pullback.loops.storage import may_overwrite, replaced_arguments, updates_last
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Step:
 
 def schedule(program: Program, grouper: Grouper | None = None) -> Program:
     """The program with the statements of each block in the order that needs least of those tried."""
-    return program.with_body(_schedule(program.body, grouper)[0])
+    return program.with_body(_schedule(program.body, grouper, replaced_arguments(program))[0])
 
 
 def steps(block: Block) -> list[Step]:
@@ -70,7 +70,11 @@ def steps(block: Block) -> list[Step]:
 
 
 def _schedule(block: Block, grouper: Grouper | None, states: Mapping[Ref, Ref] | None = None) -> tuple[Block, int]:
-    """The block in order, and the bytes its arrays need; of a loop's body `states` gives the old ones by the new."""
+    """The block in order, and the bytes its arrays need.
+
+    Args:
+        states: arrays by those that are written over them: old states of a loop, and arguments that are given away.
+    """
     inner = (_scheduled(s, grouper) for s in block.statements)
     block = replace(block, statements=tuple(inner))
     work = _Units(block, grouper, states)

@@ -106,7 +106,7 @@ def assign_storage(program: Program) -> Storage:
         if r not in views:
             wanted.setdefault(r, View(b))
     occupants: dict[Place, Ref] = {}
-    replaced = _replaced(program)
+    replaced = replaced_arguments(program)
     for out, old in replaced.items():
         view = wanted[out]
         storage.first.append(Copy(view, views[old], elements(old.shape), maybe_same=True))
@@ -121,7 +121,7 @@ def assign_storage(program: Program) -> Storage:
     return storage
 
 
-def _replaced(program: Program) -> dict[Ref, Ref]:
+def replaced_arguments(program: Program) -> dict[Ref, Ref]:
     """Results that may be written over an argument that is given away, which they are the last to read, with it."""
     donated = [program.inputs[j] for j in program.notes.get("donate", ())]
     reads = [statement_reads(s) for s in program.body.statements]

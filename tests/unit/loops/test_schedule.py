@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from pullback.ir.program import Program
 from pullback.ir.traverse import specialise
 from pullback.ir.verify import verify
 from pullback.loops.schedule import block_bytes, schedule, steps
+from pullback.loops.storage import replaced_arguments
 from pullback.testing.programs import random_program
 
 TWO_CHAINS = """chains(x: f64[N]) {
@@ -50,6 +53,23 @@ def test_blocks_inside_are_ordered_too() -> None:
     (before,), (after,) = program.body.statements, schedule(program).body.statements
     assert block_bytes(before.body) >= 2 * 800
     assert block_bytes(after.body) <= 816
+
+
+STEP = """step(w: f64[10], x: f64[10]) {
+  a = build n < 10, m < 10 { w[n] * x[m] }
+  b = build n < 10, m < 10 { w[n] + x[m] }
+  c = build { sum n < 10, m < 10 { a[n, m] } }
+  d = build { sum n < 10, m < 10 { b[n, m] } }
+  e = build { c * 2.0 }
+  v = build n < 10 { w[n] + d }
+  return e, v }"""
+
+
+def test_what_reads_an_argument_that_is_given_away_comes_before_what_is_written_over_it() -> None:
+    program = replace(parse_program(STEP), notes={"donate": (0,)})
+    ordered = schedule(program)
+    assert names(ordered) == ["a", "c", "e", "b", "d", "v"]  # else the chain of v would be the first
+    assert [(new.name, old.name) for new, old in replaced_arguments(ordered).items()] == [("v", "w")]
 
 
 @pytest.mark.parametrize("seed", range(30))
