@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,6 @@ from pullback.lazy import Remote, Worker, remote, workers
 from pullback.lazy.remote import Expert
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'pullback[ray]'")
-pytestmark = pytest.mark.xdist_group("ray")
 
 NET = nn.chain(nn.dense(12), nn.tanh, nn.dense(3)).on("N 5")
 X = np.random.default_rng(0).normal(size=(6, 5)).astype(np.float32)
@@ -172,6 +172,16 @@ def test_a_fit_by_parts_is_that_of_one_process() -> None:
             np.testing.assert_allclose(parts.parameters[k][n], a, atol=1e-6)
     assert parts.steps == alone.steps == 4
     assert parts.history.rows[-1]["loss"] == pytest.approx(alone.history.rows[-1]["loss"], rel=1e-6)
+
+
+def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    page = Path(__file__).resolve().parents[3] / "docs" / "explanation" / "distribution.md"
+    (block,) = re.findall(r"^```py\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(compile(block, "page", "exec"), names)
+    assert 0.0 < float(capsys.readouterr().out) < 10.0
+    for w in names["held"]:
+        w.end()
 
 
 def test_what_cannot_be(two: list[Worker], monkeypatch: pytest.MonkeyPatch) -> None:
