@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from pullback.api import grad, value_and_grad
 from pullback.api.function import Function as Traced
 from pullback.apl import errors
-from pullback.apl.evaluate import Scope
+from pullback.apl.evaluate import NativeOperator
 from pullback.apl.functions import Verb
 from pullback.apl.table import Settings
 from pullback.apl.values import Value, from_python, is_nested, lifted, settled
 from pullback.apl.workspace import Workspace, read_text
+from pullback.lang.trace import is_tracing
 
 
 def apl(
@@ -48,9 +53,11 @@ def apl(
     return function_of(found, name or getattr(found, "called", "") or "apl", annotations)
 
 
-def function_of(verb: Verb, name: str, annotations: Mapping[str, Any] | None = None) -> Any:
+def function_of(
+    verb: Verb, name: str, annotations: Mapping[str, Any] | None = None, left: bool | None = None
+) -> Any:
     """A verb as a function of Pullback, of ⍵ or of ⍺ and ⍵."""
-    if takes_left(verb):
+    if takes_left(verb) if left is None else left:
 
         def call(alpha: Any, omega: Any) -> Any:
             return to_python(verb(from_python(omega), from_python(alpha)))
@@ -72,10 +79,47 @@ def takes_left(verb: Verb) -> bool:
 
 
 def to_python(x: Value) -> Any:
-    """A value as what a traced function returns: an array, or a tuple of the elements of a nest."""
+    """A value as a traced function takes and returns it: an array, or a tuple of the elements of a nest."""
     x = settled(x)
     if is_nested(x):
         if x.ndim == 0:
             return to_python(x.item())
         return tuple(to_python(e) for e in x.ravel()) if x.ndim == 1 else lifted(x)
-    return lifted(x) if not isinstance(x, Scope) else x
+    return lifted(x) if is_tracing() else x
+
+
+def narrowed(x: Any) -> Any:
+    """A tree of NumPy arrays with floating numbers of 32 bits."""
+    if isinstance(x, tuple):
+        return tuple(map(narrowed, x))
+    return x.astype(np.float32) if isinstance(x, np.ndarray) and x.dtype == np.float64 else x
+
+
+@dataclass
+class Compiled(Verb):
+    """`f ⎕C`, and with a way to derive `f ⎕GRAD` and `f ⎕VGRAD`: compiled when it is called with values."""
+
+    verb: Verb
+    settings: Settings
+    derive: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.made: dict[bool, Any] = {}
+
+    def __call__(self, y: Value, x: Value | None = None) -> Value:
+        """The results of the compiled function."""
+        both = x is not None
+        if both not in self.made:
+            f = function_of(self.verb, getattr(self.verb, "called", "") or "f", left=both)
+            self.made[both] = f if self.derive is None else self.derive(f, wrt="omega")
+        arguments = [to_python(y)] if x is None else [to_python(x), to_python(y)]
+        if self.settings.fr == 325 and not is_tracing():
+            arguments = list(map(narrowed, arguments))
+        return from_python(self.made[both](*arguments))
+
+
+OPERATORS = {
+    "⎕C": NativeOperator(lambda f, s: Compiled(f, s)),
+    "⎕GRAD": NativeOperator(lambda f, s: Compiled(f, s, grad)),
+    "⎕VGRAD": NativeOperator(lambda f, s: Compiled(f, s, value_and_grad)),
+}

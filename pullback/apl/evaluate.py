@@ -14,8 +14,8 @@ from pullback.apl.errors import AplError, Spot, syntax
 from pullback.apl.functions import Atop, Constant, Fork, Primitive, Verb, placed
 from pullback.apl.numbers import truth
 from pullback.apl.operators import derive, flattened
-from pullback.apl.parser import Class, Unit, parse
-from pullback.apl.reader import Token
+from pullback.apl.parser import Class, Unit, parse, statements
+from pullback.apl.reader import tokens
 from pullback.apl.table import Settings
 from pullback.apl.tree import (
     Assign,
@@ -38,6 +38,7 @@ from pullback.apl.values import (
     count_of,
     element,
     elements,
+    is_characters,
     is_nested,
     is_traced,
     lifted,
@@ -54,7 +55,7 @@ from pullback.lang.trace import is_tracing
 
 DEEPEST: Final = 1500  # calls inside one another
 DEEPEST_TRACED: Final = 200
-SYSTEM: Final = {"⎕IO": "io", "⎕CT": "ct", "⎕ML": "ml", "⎕PP": "pp"}
+SYSTEM: Final = {"⎕IO": "io", "⎕CT": "ct", "⎕ML": "ml", "⎕PP": "pp", "⎕FR": "fr"}
 
 
 @dataclass
@@ -68,6 +69,14 @@ class Operator:
     def kind(self) -> Class:
         """Its class for the parser."""
         return "monadic operator" if self.dfn.operands == 1 else "dyadic operator"
+
+
+@dataclass
+class NativeOperator:
+    """An operator of the system with one operand, as ⎕GRAD."""
+
+    make: Callable[[Verb, Settings], Verb]
+    kind: Class = "monadic operator"
 
 
 class Scope:
@@ -104,7 +113,7 @@ class Scope:
         found = self.find(name)
         if found is None and self.host is not None and name.startswith("⎕"):
             found = self.host.system(name, self)
-        if isinstance(found, Operator):
+        if isinstance(found, Operator | NativeOperator):
             return found.kind
         return "verb" if isinstance(found, Verb) else "value"
 
@@ -258,6 +267,8 @@ def evaluate(node: Node, scope: Scope) -> Any:
             return node.value
         case Name():
             return _named(node, scope)
+        case Glyph(glyph="⍎"):
+            return Execute(scope)
         case Glyph():
             return Primitive(node.glyph, scope.settings)
         case Strand():
@@ -348,9 +359,33 @@ def _derived(node: Derived, scope: Scope) -> Verb:
             return Placed(derive(operator.glyph, left, right, scope.settings, axis), node.spot)
     left = evaluate(node.left, scope)
     found = evaluate(operator, scope)
+    if isinstance(found, NativeOperator):
+        if not isinstance(left, Verb):
+            raise syntax("the operator takes a verb", node.spot)
+        return found.make(left, scope.settings)
     if not isinstance(found, Operator):
         raise syntax("an operator is needed here", node.spot)
     return Function(found.dfn, found.scope, (left,) if right is None else (left, right))
+
+
+@dataclass
+class Execute(Verb):
+    """`⍎`: the value of a text, with the names of its place."""
+
+    scope: Scope
+
+    def __call__(self, y: Value, x: Value | None = None) -> Value:
+        """The value of the last statement."""
+        if x is not None:
+            raise syntax("⍎ takes one argument")
+        if is_traced(y) or (y.size and not is_characters(y)) or rank_of(y) > 1:
+            raise errors.domain("⍎ takes characters")
+        value = None
+        for statement in statements(tokens("".join(y.reshape(-1).tolist()) if y.size else "", "⍎")):
+            value = evaluate(parsed(statement, self.scope).node, self.scope)
+        if value is None or isinstance(value, Verb | Operator):
+            raise AplError("VALUE ERROR", "the text gives no value")
+        return value
 
 
 @dataclass
@@ -416,8 +451,9 @@ def _set_system(name: str, value: Value, scope: Scope, spot: Spot) -> None:
         if is_traced(value) or count_of(value) != 1:
             raise errors.domain(f"{name} is one number")
         number = settled(value).reshape(()).item()
-        if isinstance(number, str | complex) or (name == "⎕IO" and number not in (0, 1)) or number < 0:
-            raise errors.domain(f"{name} is a number" if name != "⎕IO" else "⎕IO is 0 or 1")
+        allowed = {"⎕IO": (0, 1), "⎕FR": (645, 325)}.get(name)
+        if isinstance(number, str | complex) or number < 0 or (allowed is not None and number not in allowed):
+            raise errors.domain(f"{name} is {' or '.join(map(str, allowed))}" if allowed else f"{name} is a number")
         field = SYSTEM[name]
         changes: dict[str, Any] = {field: float(number) if field == "ct" else int(number)}
         scope.own_settings = replace(scope.settings, **changes)
@@ -512,4 +548,4 @@ def _replaced_traced(y: Value, value: Value, indices: Sequence[Any], s: Settings
     return lifted(new) if here is None else pb.where(here, new, h)
 
 
-__all__ = ["Function", "Operator", "Scope", "Token", "evaluate", "parsed", "run_body"]
+__all__ = ["Function", "Operator", "Scope", "evaluate", "parsed", "run_body"]

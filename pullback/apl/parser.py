@@ -210,6 +210,8 @@ def _bind(items: Sequence[Token | Group | Dfn], class_of: Classes) -> list[Unit]
         at += 1
         if at < len(units) and units[at].kind == "arrow" and isinstance(unit.node, Name):
             bound.append(unit)  # a name that gets another meaning
+        elif at == len(units) and unit.kind.endswith("operator") and (not bound or bound[-1].kind == "arrow"):
+            bound.append(unit)  # an operator alone, for a name
         elif unit.kind == "monadic operator" or _is_hybrid(unit):
             left = bound[-1] if bound else None
             if left is not None and left.kind == "verb" and not (_is_hybrid(left) and _is_hybrid(unit)):

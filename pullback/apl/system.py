@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import gzip
+import os
 import string
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -104,17 +106,29 @@ def find(name: str, work: Any) -> Any:
 
 
 def _tie(work: Any, y: Value, x: Value | None) -> Value:
-    path = Path(text_of(y, "⎕NTIE"))
-    number = whole(y if x is None else x.reshape(-1)[:1], "⎕NTIE") if x is not None else 0
+    if x is None:
+        raise errors.syntax("⎕NTIE takes a path to its left and a number to its right")
+    path = Path(text_of(settled(x), "⎕NTIE"))
+    number = whole(y.reshape(-1)[:1], "⎕NTIE")
     if number == 0:
         number = min([0, *work.files]) - 1
     if number in work.files:
         raise AplError("FILE ERROR", f"the number {number} is tied already")
     try:
-        work.files[number] = path.read_bytes()
+        work.files[number] = _bytes(path)
     except OSError as error:
         raise AplError("FILE ERROR", f"{path}: {error.strerror}") from None
     return np.array(number)
+
+
+def _bytes(path: Path) -> bytes:
+    """A file, also one that is compressed, or that is in the folder of data sets."""
+    places = [path, path.with_name(path.name + ".gz")]
+    if folder := os.environ.get("PULLBACK_DATA"):
+        places += [Path(folder) / p for p in places]
+    found = next((p for p in places if p.is_file()), path)
+    data = found.read_bytes()
+    return gzip.decompress(data) if found.suffix == ".gz" else data
 
 
 def _tied(work: Any, y: Value) -> bytes:

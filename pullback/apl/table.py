@@ -19,6 +19,7 @@ class Settings:
     ct: float = 1e-14
     ml: int = 1
     pp: int = 10
+    fr: int = 645  # floating numbers of compiled functions: 645 of 64 bits, 325 of 32
 
 
 @dataclass
