@@ -53,9 +53,7 @@ def apl(
     return function_of(found, name or getattr(found, "called", "") or "apl", annotations)
 
 
-def function_of(
-    verb: Verb, name: str, annotations: Mapping[str, Any] | None = None, left: bool | None = None
-) -> Any:
+def function_of(verb: Verb, name: str, annotations: Mapping[str, Any] | None = None, left: bool | None = None) -> Any:
     """A verb as a function of Pullback, of ⍵ or of ⍺ and ⍵."""
     if takes_left(verb) if left is None else left:
 

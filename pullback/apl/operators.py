@@ -24,6 +24,7 @@ from pullback.apl.values import (
     fills,
     from_python,
     is_characters,
+    holds_traced,
     is_nested,
     is_traced,
     known_shape,
@@ -40,7 +41,7 @@ from pullback.apl.values import (
     whole,
     whole_list,
 )
-from pullback.lang.handle import Handle
+from pullback.lang.handle import Handle, extent_of, from_index
 from pullback.lang.subscript import subscript
 from pullback.verbs.nested import Nested
 
@@ -51,6 +52,7 @@ KNOWN: Final = {  # reductions of the language, and of NumPy on plain numbers
     "⌊": (pb.minimum, np.minimum, pb.cumulative_min),
 }
 LONG: Final = 64  # elements along an axis, from which a reduction is NumPy's
+UNROLLED: Final = 4  # steps of ⍣ that are written out in a compiled function
 LIMIT: Final = 100_000  # trips of ⍣ that has a test
 
 
@@ -391,6 +393,10 @@ class Beside(Verb):
         return self.f(self.g(y), x)
 
 
+class _NoCounterError(Exception):
+    """A part of the state does not count the steps."""
+
+
 @dataclass
 class Power(Verb):
     """`f⍣n`: f so many times; `f⍣g` until g holds between a result and the one before."""
@@ -410,7 +416,7 @@ class Power(Verb):
         if len(count) != 1:
             raise errors.length("⍣ takes one number")
         (n,) = count
-        if isinstance(n, Handle) or (is_traced(y) and isinstance(n, int) and n > 4):
+        if isinstance(n, Handle) or (holds_traced(y) and isinstance(n, int) and n > UNROLLED):
             return self._folded(step, y, n)
         n = whole(self.times, "⍣")
         if n < 0:
@@ -422,13 +428,40 @@ class Power(Verb):
     def _folded(self, step: Callable[[Value], Value], y: Value, n: Any) -> Value:
         """A loop of the compiled function; the state is an array, or a nest of them."""
         before, rebuild = flattened(y)
+        counters = {k: b.index for k, b in enumerate(before) if b.weak == "integer" and b.index is not None}
+        after, _ = flattened(step(rebuild(before)))
+        counters = {k: i for k, i in counters.items() if after[k].index is not None}
+        start = [_like(b, a) for b, a in zip(before, after)]
+        try:
+            found = self._loop(step, rebuild, start, counters, n)
+        except _NoCounterError:
+            counters = {}
+            found = self._loop(step, rebuild, start, counters, n)
+        ends = {k: from_index(i + extent_of(n, "⍣")) for k, i in counters.items()}
+        return rebuild([ends.get(k, x) for k, x in enumerate(found)])
 
-        def body(state: Any, _: Any) -> Any:
-            after, _again = flattened(step(rebuild(list(state))))
-            return tuple(_like(a, b) for a, b in zip(after, state))
+    def _loop(
+        self,
+        step: Callable[[Value], Value],
+        rebuild: Callable[[list[Any]], Value],
+        start: list[Any],
+        counters: dict[int, Any],
+        n: Any,
+    ) -> list[Any]:
+        """The states after n steps; what only counts them is the loop's index, which is checked by induction."""
+        kept = [k for k in range(len(start)) if k not in counters]
 
-        start = tuple(_floating_start(step, rebuild, before))
-        return rebuild(list(pb.fold(n, start, body)))
+        def body(state: Any, trip: Any) -> Any:
+            full = dict(zip(kept, state)) | {k: from_index(i + trip.index) for k, i in counters.items()}
+            after, _ = flattened(step(rebuild([full[k] for k in range(len(start))])))
+            if any(after[k].index is not i + trip.index + 1 for k, i in counters.items()):
+                raise _NoCounterError
+            return tuple(_like(after[k], x) for k, x in zip(kept, state))
+
+        if not kept:
+            return start
+        found = dict(zip(kept, pb.fold(n, tuple(start[k] for k in kept), body)))
+        return [found.get(k, start[k]) for k in range(len(start))]
 
     def _until(self, step: Callable[[Value], Value], y: Value) -> Value:
         if is_traced(y):
@@ -476,14 +509,6 @@ def _like(x: Any, other: Any) -> Any:
     if kind_of(x) == "b" and not wanted.is_bool:
         return as_numbers(x, wanted)
     return x if x.strong is wanted else pb.astype(x, wanted)
-
-
-def _floating_start(
-    step: Callable[[Value], Value], rebuild: Callable[[list[Any]], Value], before: list[Any]
-) -> list[Any]:
-    """The first state in the element types of the next one."""
-    after, _ = flattened(step(rebuild(before)))
-    return [_like(b, a) for b, a in zip(before, after)]
 
 
 @dataclass

@@ -35,6 +35,11 @@ def is_traced(x: Value) -> bool:
     return isinstance(x, Handle | Nested)
 
 
+def holds_traced(x: Value) -> bool:
+    """Whether it is, or has inside it, an array of the function being compiled."""
+    return is_traced(x) or (isinstance(x, np.ndarray) and x.dtype == object and any(map(holds_traced, x.ravel())))
+
+
 def is_nested(x: Value) -> bool:
     """Whether its elements are values of their own."""
     return isinstance(x, Nested) or (isinstance(x, np.ndarray) and x.dtype == object)

@@ -46,7 +46,7 @@ def test_a_line(text: str, printed: str) -> None:
         ("2×1÷0", "DOMAIN ERROR", "÷"),
         ("(1 2", "SYNTAX ERROR", "("),
         ("a←3⋄a+b", "VALUE ERROR", "b"),
-        ("1 2 3[4]", "INDEX ERROR", "["),
+        ("x←1 2 3⋄x[4]", "INDEX ERROR", "["),
         ("{∇⍵}1", "LIMIT ERROR", "∇"),
         ("1+$", "SYNTAX ERROR", "$"),
     ],

@@ -1,0 +1,144 @@
+"""The session: lines typed one after another, values in boxes, glyphs by a prefix key."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from platformdirs import user_state_path
+
+from pullback.api import grad
+from pullback.apl.compiled import function_of, to_python
+from pullback.apl.display import display
+from pullback.apl.evaluate import evaluate
+from pullback.apl.functions import Verb
+from pullback.apl.parser import parse, statements
+from pullback.apl.reader import tokens
+from pullback.apl.tree import Dyadic, Monadic
+from pullback.apl.workspace import Workspace
+from pullback.errors import PullbackError
+
+KEYS: Final = {
+    **dict(zip("`1234567890-=", "⋄¨¯<≤=≥>≠∨∧×÷")),
+    **dict(zip("qwertyuiop[]", "?⍵∊⍴~↑↓⍳○*←→")),
+    **dict(zip("asdfghjkl;'", "⍺⌈⌊_∇∆∘'⎕⍎⍕")),
+    **dict(zip("zxcvbnm,./\\", "⊂⊃∩∪⊥⊤|⍝⍀⌿⊢")),
+    **dict(zip("~!@#$%^&*()_+", "⌺⌶⍫⍒⍋⌽⍉⊖⍟⍱⍲!⌹")),
+    **dict(zip("ETIOPJLZ<:'|", "⍷⍨⍸⍥⍣⍤⌷⊆⍪≡≢⊣")),
+}  # the layout that most APLs have
+HELP: Final = """\
+]type f x  the type of a verb, for its arguments       ]ir f x    its program
+]c f x     its C                                       ]grad f x  its gradient, as a program
+]box on    boxes around the elements of nests, or off  ]keys      how glyphs are typed
+)vars )fns the names there are                         )off       the end"""
+
+
+class Session:
+    """A workspace and the commands of a session."""
+
+    def __init__(self, write: Callable[[str], Any] = sys.stdout.write) -> None:
+        self.write = write
+        self.work = Workspace(boxed=True, show=self.print)
+
+    def print(self, value: Any) -> None:
+        """Print a value."""
+        self.write(display(value, self.work.boxed, self.work.scope.settings.pp) + "\n")
+
+    def line(self, text: str) -> bool:
+        """Evaluate one line or command; False at the end of the session."""
+        text = text.strip()
+        try:
+            if text.startswith((")", "]")):
+                return self._command(text[1:])
+            self.work.run(text, shows=True)
+        except PullbackError as error:
+            self.write(f"{error}\n")
+        return True
+
+    def _command(self, text: str) -> bool:
+        name, _, rest = text.partition(" ")
+        match name.lower():
+            case "off":
+                return False
+            case "vars" | "fns":
+                wanted = name.lower() == "fns"
+                names = [n for n, v in self.work.scope.names.items() if isinstance(v, Verb) == wanted]
+                self.write(" ".join(sorted(names)) + "\n")
+            case "box":
+                self.work.boxed = rest.strip() != "off"
+            case "keys":
+                pairs = [f"`{key} {glyph}" for key, glyph in KEYS.items()]
+                self.write("\n".join("   ".join(pairs[k : k + 10]) for k in range(0, len(pairs), 10)) + "\n")
+            case "type" | "ir" | "c" | "grad":
+                self.write(f"{self._shown(name.lower(), rest.strip())}\n")
+            case _:
+                self.write(HELP + "\n")
+        return True
+
+    def _shown(self, what: str, text: str) -> str:
+        """What a verb is when it is compiled for its arguments."""
+        found = statements(tokens(text))
+        scope = self.work.scope
+        node = parse(found[0].items, scope.class_of).node if found else None
+        if not isinstance(node, Monadic | Dyadic):
+            return f"]{what} takes a verb with its arguments, as in ]{what} {{+/⍵}}1 2 3"
+        nodes = [node.omega] if isinstance(node, Monadic) else [node.alpha, node.omega]
+        arguments = [to_python(evaluate(n, scope)) for n in nodes]
+        f = function_of(evaluate(node.verb, scope), "f", left=isinstance(node, Dyadic))
+        if what == "grad":
+            f, arguments = grad(f, wrt="omega"), [_floating(a) for a in arguments]
+        f(*arguments)
+        return str(f.type if what == "type" else f.c_source() if what == "c" else f.ir)
+
+
+def _floating(x: Any) -> Any:
+    """A tree of arrays in floating point."""
+    return tuple(map(_floating, x)) if isinstance(x, tuple) else np.asarray(x, float)
+
+
+def typed(text: str) -> str:
+    """A line with its prefixed keys as glyphs: "`r" is ⍴."""
+    made, at = "", 0
+    while at < len(text):
+        key = text[at + 1 : at + 2]
+        if text[at] == "`" and key in KEYS:
+            made, at = made + KEYS[key], at + 2
+        else:
+            made, at = made + text[at], at + 1
+    return made
+
+
+def lines_typed(folder: Path) -> Iterator[str]:
+    """Lines from the terminal, with a history and glyphs by ` where prompt_toolkit is there."""
+    try:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.history import FileHistory
+        from prompt_toolkit.key_binding import KeyBindings
+    except ImportError:
+        while True:
+            try:
+                yield typed(input("      "))
+            except EOFError:
+                return
+    bindings = KeyBindings()
+    for key, glyph in KEYS.items():
+        bindings.add("`", key)(lambda event, glyph=glyph: event.current_buffer.insert_text(glyph))
+    folder.mkdir(parents=True, exist_ok=True)
+    prompt: Any = PromptSession(history=FileHistory(str(folder / "apl_history")), key_bindings=bindings)
+    while True:
+        try:
+            yield prompt.prompt("      ")
+        except EOFError:
+            return
+
+
+def run_session() -> None:
+    """A session on the terminal, until `)off` or the end of the input."""
+    session = Session()
+    session.write("APL of Pullback; ] for commands, )off ends it\n")
+    for text in lines_typed(user_state_path("pullback")):
+        if not session.line(text):
+            return
