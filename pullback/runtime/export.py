@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 from pathlib import Path
@@ -38,6 +38,9 @@ TOLERANCE: Final = {"bf16": 2e-2, "f16": 3e-3, "f32": 2e-3, "f64": 1e-7}
 SMALL: Final = (9, 11, 10, 5, 3, 7, 4, 6, 2, 1, 8, 12, 16)  # dims of an example
 MOST_CHOICES: Final = 100_000
 _MULTIPLIER: Final = 2654435761
+
+
+Reference = Callable[[Program, Sequence[NDArray]], tuple[list[NDArray], list[NDArray]]]
 
 
 @dataclass(frozen=True)
@@ -78,12 +81,14 @@ def put_files(directory: str | os.PathLike[str], texts: Mapping[str, str | bytes
 
 
 def export(program: Program, dims: Mapping[str, int], directory: str | os.PathLike[str],
-           reference_inputs: Sequence[NDArray] | None = None) -> dict[str, Any]:
+           reference_inputs: Sequence[NDArray] | None = None, reference: Reference | None = None) -> dict[str, Any]:
     """Write the C project of a program for the given dims; others are arguments of the function.
 
     Args:
         directory: made where it does not exist; files of the same names are replaced.
         reference_inputs: what the example calls the function with; made up where None or more than 4096 elements.
+        reference: the results that the example wants, and how far each may be from them; by default the interpreter's,
+            within a tolerance that serves all programs.
 
     Returns:
         `files`, the paths written, and `peak_bytes`, the size of the arena, a formula where it depends on dims.
@@ -95,11 +100,17 @@ def export(program: Program, dims: Mapping[str, int], directory: str | os.PathLi
     chosen = _small_dims(program, lowered)
     fixed = specialise(program, {**dims, **chosen})
     inputs, rules = _reference_inputs(fixed, reference_inputs, program.notes.get("captured", ()))
-    outputs = interpret(fixed, inputs)
-    example = _example(fixed, source, lowered, chosen, inputs, rules, outputs)
+    outputs, allowed = (reference or _interpreted)(fixed, inputs)
+    example = _example(fixed, source, lowered, chosen, inputs, rules, outputs, allowed)
     files = put_files(directory, {**made.files, "CMakeLists.txt": _cmake(made.name), "main.c": example})
     peak = lowered.memory.formula if lowered.memory.slots else source.arena_bytes
     return {"files": files, "peak_bytes": peak}
+
+
+def _interpreted(program: Program, inputs: Sequence[NDArray]) -> tuple[list[NDArray], list[NDArray]]:
+    """The interpreter's results; no distance is allowed beyond the general one."""
+    outputs = interpret(program, inputs)
+    return outputs, [np.full(a.shape, np.inf) for a in outputs]
 
 
 def _small_dims(program: Program, lowered: Lowered) -> dict[str, int]:
@@ -293,7 +304,7 @@ add_test(NAME example COMMAND example)
 
 
 def _example(program: Program, source: CSource, lowered: Lowered, dims: Mapping[str, int], inputs: Sequence[NDArray],
-             rules: Sequence[Rule], outputs: Sequence[NDArray]) -> str:
+             rules: Sequence[Rule], outputs: Sequence[NDArray], allowed: Sequence[NDArray]) -> str:
     name, macro = source.name, source.name.upper()
     arena_bytes, f = lowered.memory.bytes_at(dims), lowered.function
     lines = [f"/* Calls {name} and compares its results with numbers computed by the reference interpreter. */",
@@ -321,7 +332,7 @@ def _example(program: Program, source: CSource, lowered: Lowered, dims: Mapping[
         value = f"{value} / 2147483648.0 - 1.0" if modulus is None else f"({value} >> 8) % {modulus} + {low}"
         body.append(f"for (uint32_t i = 0; i < {a.size}; ++i) {variable}[i] = {_converted(value, r.storage)};")
     checks: list[str] = []
-    for k, (b, a) in enumerate(zip(f.outputs, outputs, strict=True)):
+    for k, (b, a, most) in enumerate(zip(f.outputs, outputs, allowed, strict=True)):
         variable = f"output{k}"
         arguments.append(variable)
         lines.append(f"static {b.dtype.c} {variable}[{max(a.size, 1)}]; /* {b.name} */")
@@ -329,7 +340,12 @@ def _example(program: Program, source: CSource, lowered: Lowered, dims: Mapping[
         picked = sorted({int(i) for i in np.linspace(0, flat.size - 1, min(SAMPLES, flat.size))}) if flat.size else []
         if not picked:
             continue
-        tolerance = TOLERANCE.get(b.dtype.name, 0)
+        tolerance = str(TOLERANCE.get(b.dtype.name, 0))
+        own = most.reshape(-1)[picked]
+        if np.isfinite(own).all() and own.any():  # close_to's tolerance is relative to 1 + |wanted|
+            tolerance = f"tolerance{k}[i]"
+            share = ", ".join(repr(float(e / (1 + abs(float(flat[i]))))) for e, i in zip(own, picked, strict=True))
+            lines.append(f"static const double tolerance{k}[{len(picked)}] = {{{_folded(share)}}};")
         positions = ", ".join(str(i) for i in picked)
         wanted = ", ".join(literal(float(flat[i]), f64)[0] for i in picked)
         lines.append(f"static const uint32_t position{k}[{len(picked)}] = {{{_folded(positions)}}};")

@@ -50,6 +50,7 @@ from pullback.ir.interpret import interpret
 from pullback.ir.program import Block, Build, Call, Choose, External, Fold, Program, Scatter, Sort, Statement, While
 from pullback.ir.traverse import walk
 from pullback.ir.types import DType
+from pullback.rewrite.calls import inline_checkpoints
 
 NDArray = np.ndarray[Any, Any]
 
@@ -78,6 +79,7 @@ def interpret_with_bounds(program: Program, inputs: Sequence[NDArray], sizes: Ma
 
 def with_bounds(program: Program) -> Program:
     """The program with, after its outputs, an error bound for each floating output."""
+    program = inline_checkpoints(program)
     bounds = _Bounds()
     body = bounds.block(program.body, program.outputs)
     return replace(program, body=body, output_names=())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxtyping import Bool, Float32, Float64, Int8, Int32, Int64, UInt8
+from jaxtyping import Bool, Float32, Float64, Int32
 
 import pullback as pb
 from pullback import Array
-from pullback.nn.models import lenet_by_hand, zhang
+from pullback.testing.targets import PROGRAMS as OF_TARGETS
 
 
 @pb.function
@@ -57,39 +57,6 @@ def columns(x: Float32[Array, "N M"]) -> Any:
 
 
 @pb.function
-def solved(a: Float64[Array, "N N"], b: Float64[Array, "N"]) -> Any:
-    return pb.linalg.solve(pb.build(a.shape, lambda i, j: a[i, j] + pb.where(i == j, 4.0, 0.0)), b)
-
-
-@pb.function
-def collatz(a: Int64[Array, ""]) -> Any:
-    def step(state: Any) -> Any:
-        return pb.where(state[0] % 2 == 0, state[0] // 2, 3 * state[0] + 1), state[1] + 1
-
-    return pb.while_loop(lambda state: state[0] > 1, step, (a + 27, pb.zeros((), dtype=pb.int64)), max_trips=1000)
-
-
-@pb.function
-def chain(x: Float64[Array, "N"]) -> Any:
-    return pb.build(x.shape[0], lambda i: x[i] * x[i] * x.at(i + 1) - x.at(i - 1) + 2.0 * x[i])
-
-
-@pb.function
-def integers(
-    a: Int32[Array, "N M"], b: Int32[Array, "N M"], c: UInt8[Array, "N M"], d: Int8[Array, "N M"], e: Int64[Array, "M"]
-) -> Any:
-    shifts = pb.bitwise_left_shift(a, pb.bitwise_and(b, 15)), pb.bitwise_right_shift(a, 3)
-    parts = (a * 1234567 + b) // 3, a % 7, c + c, d * d, pb.abs(d), -d, c.astype(pb.int32) - a, e // -3, e % 5
-    return *shifts, *parts, pb.bitwise_and(a, b), a.astype(pb.float32) * 0.5, pb.maximum(a, b), e * 0x123456789ABCDEF
-
-
-@pb.function
-def stencil(x: Float64[Array, "N M"]) -> Any:
-    return pb.build(
-        x.shape, lambda i, j: x.at(i - 1, j) + x.at(i + 1, j) + x.at(i, j - 1) + x.at(i, j + 1) - 4.0 * x[i, j])
-
-
-@pb.function
 def masks(b: Bool[Array, "N M"], x: Float32[Array, "N M"]) -> Any:
     return (
         pb.build(x.shape, lambda i, j: pb.where(b.at(i, j + 1), x[i, j], -x[i, j])),
@@ -120,18 +87,10 @@ PROGRAMS: dict[str, tuple[Any, dict[str, int]]] = {
     "functions64": (functions64, {"N": 41}),
     **{name: (alone(name, f), {"N": 37}) for name, f in ALONE.items()},
     "columns": (columns, {"N": 37, "M": 41}),
-    "solved": (solved, {"N": 9}),
-    "collatz": (collatz, {}),
-    "jacobian": (pb.jacobian(chain, sparse=True).entries, {"N": 37}),
-    "integers": (integers, {"N": 5, "M": 37}),
-    "stencil": (stencil, {"N": 9, "M": 37}),
+    **OF_TARGETS,
     "masks": (masks, {"N": 9, "M": 37}),
     "products": (products, {"M": 41, "K": 150, "N": 45}),
     "products_of_any_size": (products, {}),
     "gathered": (gathered, {"N": 9, "K": 5}),
     "sums": (sums, {"N": 9}),
-    "zhang": (zhang.recognise, {"N": 2}),
-    "zhang_training": (zhang.train, {"N": 2}),
-    "lenet": (lenet_by_hand.recognise, {"N": 2}),
-    "lenet_training": (lenet_by_hand.train, {"S": 1, "B": 2}),
 }

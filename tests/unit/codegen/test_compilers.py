@@ -11,18 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from pullback.testing.targets.toolchains import STRICT, WARNINGS
 from tests.unit.codegen.programs import PROGRAMS
 
 ZIG = ("zig", "cc") if shutil.which("zig") else (sys.executable, "-m", "ziglang", "cc")
-WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wunused-function", "-Wundef", "-Wshadow", "-Wvla")
-STRICT = ("-std=c99", "-pedantic", *WARNINGS)
 QUICK = ("-std=gnu99", "-O2", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", *WARNINGS)
 SANITISED = ("-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", *STRICT)
 WAYS: dict[str, tuple[str, ...]] = {
-    "gcc -O0": ("gcc", "-O0", "-Wno-psabi", *STRICT),
+    "gcc -O0": ("gcc", "-O0", *STRICT),
     "gcc native": ("gcc", *QUICK),
     "gcc 32 bits": ("gcc", "-m32", "-O1", *STRICT),
-    "gcc sanitised": ("gcc", "-Wno-psabi", *SANITISED),
+    "gcc sanitised": ("gcc", *SANITISED),
     "gcc without vectors": ("gcc", "-DPB_NO_VECTORS", "-O1", *STRICT),
     "clang": ("clang", "-O1", *STRICT),
     "clang native": ("clang", *QUICK),
