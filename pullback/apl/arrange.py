@@ -19,6 +19,7 @@ from pullback.apl.values import (
     count_of,
     element,
     elements,
+    filled,
     from_python,
     is_nested,
     is_traced,
@@ -81,11 +82,7 @@ def reshape(s: Settings, x: Value, y: Value) -> Value:
     if size > 2**31:
         raise errors.AplError("LIMIT ERROR", f"an array of {size} elements is too large")
     if count_of(y) == 0:  # nothing but fills to take from
-        return (
-            np.full(tuple(extents), 0).astype(np.int64)
-            if prototype(y).dtype.kind != "U"
-            else np.full(tuple(extents), " ")
-        )
+        return filled(extents, prototype(y))
     return moved(("⍴", *extents), lambda y: verbs.reshape(tuple(extents), y), y, dims=_has_dims(extents))
 
 
@@ -315,7 +312,7 @@ def mix(s: Settings, y: Value, axis: Value | None = None) -> Value:
     if not is_nested(y):
         return y
     if not y.size:
-        return np.zeros((*y.shape, *shape_of(prototype(y))), np.int64)
+        return filled((*y.shape, *shape_of(prototype(y))), prototype(prototype(y)))
     made = assembled(elements(y), y.shape)
     if axis is not None and rank_of(made) > y.ndim:
         at = int(np.ceil(simple_list(axis, "an axis")[0])) - s.io

@@ -21,6 +21,7 @@ from pullback.apl.values import (
     count_of,
     element,
     elements,
+    filled,
     fills,
     from_python,
     is_characters,
@@ -155,9 +156,12 @@ class Reduce(Verb):
     def _of_nothing(self, y: NDArray, at: int) -> Value:
         identity = self.f.identity()
         shape = y.shape[:at] + y.shape[at + 1 :]
+        cell = prototype(y)
+        if glyph_of(self.f) == ",":
+            return filled(shape, filled((0,), prototype(cell)))
         if identity is None:
             raise errors.domain("a reduction of nothing, by a verb that has no neutral element")
-        return np.full(shape, identity)
+        return filled(shape, _of_identity(cell, identity))
 
     def _nested(self, y: Nested) -> Value:
         glyph = glyph_of(self.f)
@@ -217,6 +221,13 @@ class Reduce(Verb):
         for p in reversed(parts[:-1]):
             made = between(self.f, p, made)
         return made
+
+
+def _of_identity(cell: NDArray, identity: Any) -> NDArray:
+    """The structure of an element with the neutral element at each of its leaves."""
+    if cell.dtype == object:
+        return objects([_of_identity(e, identity) for e in elements(cell)], cell.shape)
+    return np.full(cell.shape, identity)
 
 
 def _known_reduction(glyph: str, y: NDArray, at: int) -> NDArray:
@@ -315,10 +326,7 @@ class Each(Verb):
             made = self.f(*(prototype(a) for a in given))
         except errors.AplError:
             return np.zeros(shape, np.int64)
-        filled = fills(made)
-        if isinstance(filled, np.ndarray) and filled.ndim == 0 and filled.dtype != object:
-            return np.zeros(shape, filled.dtype)
-        return np.empty(shape, dtype=object)
+        return filled(shape, fills(made))
 
     def _traced(self, *given: Value) -> Value:
         lead = next(a for a in given if isinstance(a, Nested) or rank_of(a))

@@ -347,6 +347,18 @@ def circle(which: int) -> Scalar:
     return Scalar("○", define, "float")
 
 
+def _common_divisor(a: float, b: float) -> float:
+    """The greatest number of which both are multiples, by Euclid's algorithm up to rounding."""
+    a, b = abs(float(a)), abs(float(b))
+    rest = 1e-12 * max(a, b)
+    while b > rest:
+        a, b = b, math.fmod(a, b)
+    return a
+
+
+_COMMON: Final = np.frompyfunc(_common_divisor, 2, 1)
+
+
 def _both(name: str, f: Definition, g: Callable[..., Any]) -> Definition:
     """∧ and ∨: logic on truth values, and the least common multiple or greatest common divisor of other numbers."""
 
@@ -354,9 +366,11 @@ def _both(name: str, f: Definition, g: Callable[..., Any]) -> Definition:
         if m is not np:
             return as_numbers(f(m, a != 0, b != 0))
         a, b = np.asarray(a), np.asarray(b)
-        for x in (a, b):
-            if x.dtype.kind == "c" or (x.dtype.kind == "f" and (x != np.floor(x)).any()):
-                raise errors.domain(f"{name} takes whole numbers")
+        if "c" in (a.dtype.kind, b.dtype.kind):
+            raise errors.domain(f"{name} of complex numbers")
+        if any(x.dtype.kind == "f" and ((x != np.floor(x)) | (np.abs(x) >= 2.0**62)).any() for x in (a, b)):
+            divisor = np.asarray(_COMMON(a, b), float)
+            return divisor if g is np.gcd else a * (b / np.where(divisor == 0, 1, divisor))
         return g(a.astype(np.int64), b.astype(np.int64))
 
     return define

@@ -51,7 +51,8 @@ def same(x: Value, y: Value, ct: float) -> bool:
     if shape_of(x) != shape_of(y):
         return False
     if not x.size:
-        return prototype(x).dtype.kind == prototype(y).dtype.kind or "U" not in (x.dtype.kind, y.dtype.kind)
+        a, b = prototype(x), prototype(y)
+        return same(a, b, ct) if a.ndim or is_nested(a) else not b.ndim and is_characters(a) == is_characters(b)
     if is_nested(x) or is_nested(y):
         return all(same(a, b, ct) for a, b in zip(elements(x), elements(y)))
     return bool(np.all(pervade(DYADIC["="], ct, x, y)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -278,7 +279,18 @@ def prototype(x: Value) -> Any:
             return np.array(" ")
         if x.dtype == object and x.size:
             return fills(x.ravel()[0])
+        if x.dtype.metadata:
+            return x.dtype.metadata["fill"]
     return np.array(0)
+
+
+def filled(shape: Sequence[int], fill: NDArray) -> NDArray:
+    """An array of fills. An empty one of nested fills remembers them with its dtype, for there is no element to ask."""
+    if fill.ndim == 0 and fill.dtype != object:
+        return np.full(tuple(shape), fill)
+    if 0 in shape:
+        return np.empty(tuple(shape), np.dtype("O", metadata={"fill": fill}))
+    return objects([fill] * prod(shape), shape)
 
 
 def fills(x: Value) -> Value:
@@ -305,6 +317,8 @@ def joined_pool(arrays: Sequence[NDArray], fill: NDArray) -> NDArray:
 
 def gathered(pool: NDArray, positions: NDArray) -> NDArray:
     """Elements of a pool at positions, as a value."""
+    if not positions.size:
+        return filled(positions.shape, pool[0] if pool.dtype == object else np.zeros_like(pool, shape=()))
     made: Any = pool[positions]
     if positions.ndim == 0:
         made = objects([made], ()) if pool.dtype == object else np.array(made)
