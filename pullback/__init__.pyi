@@ -3,7 +3,7 @@
 # A string in a type, as in `pb.Size["N"]`, is taken in literals only.
 from typing import Literal as Size
 
-from pullback import apl, debug, distributions, errors, fft, linalg, random, special, verbs
+from pullback import apl, debug, distributions, errors, fft, lazy, linalg, random, special, verbs
 from pullback.api import Function, exact, function, grad, threads, value_and_grad
 from pullback.api.batching import vmap
 from pullback.api.custom import checkpoint, custom_derivative
@@ -344,6 +344,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "kron",
+    "lazy",
     "less",
     "less_equal",
     "linalg",

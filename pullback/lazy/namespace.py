@@ -20,7 +20,7 @@ INSPECTING: Final = frozenset({"can_cast", "finfo", "iinfo", "isdtype", "result_
 MODULES: Final = frozenset({"linalg", "fft", "special", "random", "verbs"})
 # what takes functions of traced arrays: lazy arrays have Python for that
 _TRACED: Final = """
-    all_over any_over argmax_over argmin_over build checkpoint cond custom_derivative debug exact fold
+    lazy apl all_over any_over argmax_over argmin_over build checkpoint cond custom_derivative debug exact fold
     forward_backward function graph hessian hvp in_range jacfwd jacobian jacrev jvp max_over min_over minimise
     odeint prod_over root root_scalar scan search_over stop_gradient sum_over threads tree_dot tree_map vjp vmap
     while_loop Function Size Static distributions ravel

@@ -188,6 +188,7 @@ class _Binding:
 
     def __init__(self) -> None:
         self.operands: list[Array] = []
+        self.depth = 0  # the arguments themselves are at 2
 
     def take(self, x: Any) -> tuple[Any, Any]:
         """An argument with places for operands, and its key."""
@@ -199,14 +200,18 @@ class _Binding:
         if kind in _STATIC:
             return x, (kind.__name__, x)
         if kind is tuple or kind is list:
+            self.depth += 1
             parts = [self.take(y) for y in x]
-            return kind(p[0] for p in parts), (kind.__name__, *(p[1] for p in parts))
+            self.depth -= 1
+            return kind([p[0] for p in parts]), (kind.__name__, *[p[1] for p in parts])
         if kind is slice:
             parts = [self.take(y) for y in (x.start, x.stop, x.step)]
             return slice(*(p[0] for p in parts)), ("slice", *(p[1] for p in parts))
         if kind is dict:
             taken = {k: self.take(v) for k, v in x.items()}
             return {k: v[0] for k, v in taken.items()}, ("dict", *((k, v[1]) for k, v in taken.items()))
+        if isinstance(x, np.integer) and self.depth > 2:
+            return self.take(int(x))  # in a shape or a subscript
         if isinstance(x, Array | np.ndarray | np.generic):
             return self.operand(as_operand(x))
         if isinstance(x, tuple | list):  # a named tuple, or a list of another kind

@@ -80,6 +80,7 @@ SPACES = (
     Section("nn.init", ("nn",), "a few for each element", "none: parameters to begin with"),
     Section("nn.metrics", ("nn",), "a few for each score", "none: what is measured is not descended"),
     Section("nn.models", ("nn",), "see `net.describe`", "that of the layers"),
+    Section("lazy", ("lazy",), "that of what runs", "by run, through any control flow"),
     Section("data", ("data",), "what is read and written", "none: it gives NumPy arrays"),
     Section("apl", ("apl",), "that of the verbs"),
     Section("verbs", ("verbs",), "that of what is applied; else none"),

@@ -60,6 +60,7 @@ class Here(Worker):
 
 def mixture(held: list[Worker], updates: int, name: str = "e") -> tuple[list[float], list[Any], Any]:
     """Losses, parameters and the gate's gradient of a mixture of 16 experts, of which the gate's largest four run."""
+
     def expert(k: int) -> Remote:
         optimiser = nn.sgd(0.1, momentum=0.9)
         return remote(NET, seed=k, optimiser=optimiser, worker=held[k % len(held)], name=f"{name}{k}")
