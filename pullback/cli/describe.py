@@ -34,6 +34,7 @@ def register(commands: Any) -> None:
     add("--input", type=_extents, required=True, metavar="C,H,W", help="the extents of one sample")
     add("--batch", type=at_least(1), default=1, metavar="N", help="samples")
     add("--classes", type=at_least(1), metavar="N", help="classes, letters or actions (default: the network's)")
+    add("--limit", type=at_least(1), metavar="BYTES", help="also show what to swap out so that training keeps this")
     add_json(command)
     command.set_defaults(run=run)
 
@@ -43,6 +44,8 @@ def run(options: argparse.Namespace) -> int:
     network = _network(options.network, options.classes).named(options.network)
     found = network.on(" ".join(["N", *options.input])).describe(options.batch)
     print(found)
+    if options.limit is not None:
+        print(f"\nswapping while training, {found.swap_plan(options.limit)}")
     if options.json:
         print_json(_json(found))
     return 0

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 from pullback.loops.memory import Lifetimes, MemoryPlan, accesses
 from pullback.loops.nodes import Buffer, Call, Comment, Copy, Fill, For, Function, If, Loop, Parallel, Stmt
+from pullback.loops.swap import SwapPlan, swap_plan
 from pullback.tables import html_note, html_table, text_table
 
 Build = Literal["call", "export"]
@@ -66,6 +67,7 @@ class MemoryTable:
         rounded_bytes: the size of the arena, a multiple of 64: what a call takes, what C and its header say.
         find_peaks: finds the peak in every mode.
         workers, worker_bytes: how many threads it is for, and what each but the first adds to the peak.
+        find_swaps: finds what `swap_plan` gives.
     """
 
     program: str
@@ -82,6 +84,27 @@ class MemoryTable:
     rounded_bytes: int = 0
     build: Build = "call"
     constants: tuple[BufferRow, ...] = ()
+    find_swaps: Callable[[int], SwapPlan] | None = None
+
+    def swap_plan(self, limit: int) -> SwapPlan:
+        """Which arrays of the arena to move out of memory, and when each must be back, to stay within `limit` bytes.
+
+        Nothing is moved: it says what a system that can move arrays would do, and what that would cost.
+
+        >>> import pullback as pb
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def gram(x: Float64[Array, "N"]):
+        ...     a = pb.build((64, 64), lambda i, j: x[i] * x[j])
+        ...     b = pb.cumulative_sum(pb.sort(pb.reshape(a, (4096,))))
+        ...     return pb.sort(b)[7] + pb.matmul(a, a)[1, 2]
+        >>> plan = gram.memory(N=64).swap_plan(70_000)
+        >>> plan.fits, plan.peak_bytes <= plan.live_bytes
+        (True, True)
+        """
+        assert self.find_swaps is not None
+        return self.find_swaps(limit)
 
     @property
     def arena_bytes(self) -> int:
@@ -171,7 +194,19 @@ def memory_table(function: Function, memory: MemoryPlan, mode: str = "fastest",
     in_place = tuple(function.outputs[o].name for o, _ in function.in_place)
     return MemoryTable(function.name, mode, inputs, outputs, in_place, buffers, tuple(_rows(function, memory)),
                        memory.peak, find_peaks, workers if memory.worker_bytes else 1, memory.worker_bytes,
-                       memory.bytes, build, constants)
+                       memory.bytes, build, constants, partial(_swap_plan, function, memory))
+
+
+def _swap_plan(function: Function, memory: MemoryPlan, limit: int) -> SwapPlan:
+    walk = Lifetimes()
+    walk.body(function.body)
+    names: dict[int, str] = {}
+    headline = ""
+    for now, depth, s in walk.timeline:
+        if depth == 0 and not isinstance(s, Comment):
+            names[now] = _head(_described(s, headline)[0], NAME)
+        headline = s.text if isinstance(s, Comment) else ""
+    return swap_plan(function, memory, names, limit)
 
 
 def _rows(function: Function, memory: MemoryPlan) -> Iterator[StatementRow]:

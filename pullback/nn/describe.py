@@ -16,6 +16,7 @@ from pullback.errors import ShapeError
 from pullback.ir.program import Block, Program
 from pullback.lang import tree
 from pullback.loops.memory_table import MemoryTable
+from pullback.loops.swap import SwapPlan
 from pullback.nn.types import function_types
 from pullback.passes.operations import operation_count
 from pullback.source import user_position
@@ -80,7 +81,11 @@ class Description:
     def peaks(self) -> Mapping[str, Mapping[str, int]]:
         """Bytes of the arena of `inference` and `training` in every mode, as plans say; found when first asked for."""
         both = {"inference": self.inference, "training": self.training}
-        return {what: {mode: _arena(f, mode) for mode in MODES} for what, f in both.items()}
+        return {what: {mode: _memory(f, mode).arena_bytes for mode in MODES} for what, f in both.items()}
+
+    def swap_plan(self, limit: int) -> SwapPlan:
+        """Which arrays to move out of memory while training, and when they must be back, to keep `limit` bytes."""
+        return _memory(self.training, "fastest").swap_plan(limit)
 
     def __str__(self) -> str:
         (layers, right), (peaks, of) = self._tables()
@@ -131,10 +136,10 @@ def describe(network: Layer, batch: int, loss: Loss | None, dtype: DTypeLike, si
     )
 
 
-def _arena(f: pb.Function, mode: Any) -> int:
+def _memory(f: pb.Function, mode: Any) -> MemoryTable:
     table = f.memory(mode)
     assert isinstance(table, MemoryTable)  # every size is a number
-    return table.arena_bytes
+    return table
 
 
 def _bound(network: Layer, batch: int, sizes: Mapping[str, int]) -> Sequence[str]:

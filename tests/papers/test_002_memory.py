@@ -16,9 +16,11 @@ from pullback.ir.expr import Ref
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Block, Program, Statement, statement_reads
 from pullback.ir.traverse import specialise
+from pullback.loops.memory import Lifetimes, mentioned
+from pullback.loops.memory_table import memory_table
 from pullback.loops.schedule import block_bytes, schedule, steps
 from pullback.nn.models import lenet_by_hand
-from pullback.runtime.emit import lower_program, memory, with_mode
+from pullback.runtime.emit import Lowered, lower_program, memory, with_mode
 from pullback.runtime.executor import compile_program
 from pullback.runtime.modes import MODES, MemoryMode
 
@@ -178,3 +180,48 @@ def test_c23_a_limit_is_met_by_the_first_mode_that_fits() -> None:
     assert mode(peaks["less"]) == "less"
     with pytest.raises(CompilerError, match="E260"):
         mode(1000)
+
+
+# C33: a plan of swapping ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def deep() -> Lowered:
+    """The gradient of six layers, whose results wait for it."""
+
+    def loss(x: Float64[Array, "N N"], w: Float64[Array, "N N"]) -> Any:
+        for _ in range(6):
+            x = pb.tanh(x @ w)
+        return pb.sum(x * x)
+
+    return lower_program(pb.grad(pb.function(loss), wrt="w").program(), {"N": 40})
+
+
+@pytest.mark.parametrize("part", [0.5, 0.7, 0.9, 1.0])
+def test_c33_a_plan_of_swapping_keeps_a_byte_limit(deep: Lowered, part: float) -> None:
+    """What is there fits at every moment, and every array is there when a statement mentions it."""
+    table = memory_table(deep.function, deep.memory)
+    plan = table.swap_plan(int(part * table.live_bytes))
+    assert plan.fits
+    assert bool(plan.moves) == (part < 1)
+    assert plan.moved_bytes == 2 * sum(m.bytes for m in plan.moves)
+    walk = Lifetimes()
+    walk.body(deep.function.body)
+    lives = {b: life for b, life in walk.lives.items() if b in deep.memory.offsets}
+    there = [
+        sum(b.bytes for b, (first, last) in lives.items() if first <= now <= last)
+        - sum(m.bytes for m in plan.moves if m.away[0] <= now <= m.away[1])
+        for now, _, _ in walk.timeline
+    ]
+    assert max(there) == plan.peak_bytes
+    used = {now: set(mentioned(s)) for now, _, s in walk.timeline}
+    for name, size, _, _, (first, last) in plan.moves:
+        back = [b for b in used[last + 1] if (b.name, b.bytes) == (name, size)]
+        assert any(all(b not in used[now] for now in range(first, last + 1)) for b in back)
+    assert f"{plan.peak_bytes:,}; {plan.moved_bytes:,} bytes are moved" in str(plan)
+
+
+def test_c33_a_limit_below_a_statement_is_not_kept(deep: Lowered) -> None:
+    plan = memory_table(deep.function, deep.memory).swap_plan(1000)
+    assert not plan.fits
+    assert "it cannot be kept" in str(plan)

@@ -22,6 +22,11 @@ def test_a_network_at_a_size(capsys: pytest.CaptureFixture[str]) -> None:
     assert sum(row["parameters"] for row in found["layers"]) == found["parameters"]
 
 
+def test_a_limit_shows_what_to_swap_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["describe", "autoencoder", "--input", "1,4,4", "--batch", "3", "--limit", "2000"]) == 0
+    assert "swapping while training, limit 2,000 bytes" in capsys.readouterr().out
+
+
 def test_classes_and_letters(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["describe", "policy", "--input", "4", "--classes", "7"]) == 0
     assert "f32[1, 7]" in capsys.readouterr().out
