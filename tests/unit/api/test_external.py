@@ -13,7 +13,7 @@ import pytest
 from jaxtyping import Float64
 
 import pullback as pb
-from pullback import Array
+from pullback import Array, verbs
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program
 from pullback.runtime.compile import find_compiler
@@ -96,6 +96,13 @@ def test_a32_everywhere(place: str) -> None:
         np.testing.assert_allclose(found, differences, rtol=1e-7, atol=1e-7)
     text = print_program(gradient.program())
     assert "external" in text and print_program(parse_program(text)) == text
+
+
+def test_a32_in_a_line_of_verbs() -> None:
+    """A kernel of the user's among rank verbs: on each row, and reduced by a sum."""
+    f = pb.function(lambda x: verbs.reduce(lambda a, b: a + b, verbs.rank(cube, 1)(x), axis=0))
+    np.testing.assert_allclose([f(X), f.interpret(X)], [(X**3).sum(axis=0)] * 2, rtol=1e-12)
+    np.testing.assert_allclose(pb.grad(lambda x: pb.sum(f(x)))(X), 3 * X**2, rtol=1e-12)
 
 
 def test_every_mode_and_order() -> None:

@@ -78,7 +78,7 @@ def mixture(held: list[Worker], updates: int, name: str = "e") -> tuple[list[flo
     return losses, [e.parameters() for e in experts], gate.delta
 
 
-def test_a_mixture_is_the_same_to_the_last_bit_in_one_two_and_four_processes(four: list[Worker]) -> None:
+def test_b30_a_mixture_is_the_same_to_the_last_bit_in_one_two_and_four_processes(four: list[Worker]) -> None:
     for _ in range(2):  # what this process adds up itself runs in the interpreter first, and compiled ever after
         alone = mixture([Here()], 3)
         lazy.finish_compiling()
@@ -153,7 +153,7 @@ def test_a_lost_worker_is_an_error_or_started_again_from_its_checkpoint(four: li
     e.worker.end()
 
 
-def test_what_a_process_holds_is_bounded_by_its_own_experts(two: list[Worker]) -> None:
+def test_b30_what_a_process_holds_is_bounded_by_its_own_experts(two: list[Worker]) -> None:
     here, size = memory_of_process(), 4 * 2000 * 2000
     before = [w.memory() for w in two]
     made = [remote(nn.dense(2000).on("N 2000"), worker=two[k % 2], name=f"large{k}") for k in range(8)]
