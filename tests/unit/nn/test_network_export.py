@@ -50,7 +50,7 @@ def run(folder: Path, *arguments: str) -> str:
 
 
 @needs_compiler
-def test_a_program_trains_measures_and_recognises(tmp_path: Path) -> None:
+def test_c24_a_program_trains_measures_and_recognises(tmp_path: Path) -> None:
     parameters, _ = NET.init(seed=0)
     random = np.random.default_rng(0)
     x = random.normal(size=(12, 4)).astype(np.float32)
