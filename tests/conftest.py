@@ -8,10 +8,29 @@ from pathlib import Path
 
 import pytest
 
+from pullback.runtime import compile as c_compiler
+
 ROOT = Path(__file__).resolve().parents[1]
 
 os.environ.setdefault("PULLBACK_VERIFY", "1")  # every program that a test compiles is verified after each pass
 gc.set_threshold(100_000, 20, 20)  # programs are many objects that live long: a tenth of the time went into this
+
+# Of a test that asks what a function means, C is part of the question as text: it is compiled with little optimisation,
+# in half the time. Where the machine code is the subject it is what users run. PULLBACK_TEST_C=users: it is so everywhere.
+OF_MACHINE_CODE = tuple(
+    ROOT / "tests" / folder
+    for folder in ("examples", "golden", "laws", "programs", "table", "textbook", "unit/codegen", "unit/loops",
+                   "unit/passes", "unit/runtime", "unit/test_complex_matrices.py", "unit/test_decompositions.py",
+                   "unit/test_eigen.py", "unit/test_random.py")
+)  # fmt: skip
+AS_USERS = c_compiler.FLAGS, c_compiler.GCC_FLAGS
+LITTLE = tuple("-Og" if flag == "-O2" else flag for flag in c_compiler.FLAGS), ()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Set the flags with which C is compiled in this test."""
+    full = os.environ.get("PULLBACK_TEST_C") == "users" or any(map(item.path.is_relative_to, OF_MACHINE_CODE))
+    c_compiler.FLAGS, c_compiler.GCC_FLAGS = AS_USERS if full else LITTLE  # type: ignore[misc]
 
 
 @pytest.fixture(scope="session")

@@ -151,15 +151,17 @@ class _Scopes:
             self._buffer(b)
 
     def _index(self, i: Index, variables: frozenset[Named]) -> None:
-        for v in i.free:
-            _require(v in variables, f"{v.name} in {i} is not bound")
+        if not i.free <= variables:  # indices are many: the text of one is made where it is wrong
+            unbound = next(v for v in i.free if v not in variables)
+            raise VerifyError("E310", f"{unbound.name} in {i} is not bound")
         for a in i.every_atom:
-            _require(not isinstance(a, DimSymbol) or a in variables, f"the dim {a} has no value")
-            _require(not isinstance(a, Data) or a in variables, f"{a} in {i} is not bound")
+            if isinstance(a, DimSymbol | Data) and a not in variables:
+                what = f"the dim {a} has no value" if isinstance(a, DimSymbol) else f"{a} in {i} is not bound"
+                raise VerifyError("E310", what)
 
     def _buffer(self, b: Buffer) -> None:
-        known = b in self.buffers or b.space == "stack" or (self.arena and b.space in ("arena", "worker"))
-        _require(known, f"{b} ({b.space}) is not known here")
+        if not (b in self.buffers or b.space == "stack" or (self.arena and b.space in ("arena", "worker"))):
+            raise VerifyError("E310", f"{b} ({b.space}) is not known here")
 
 
 def _offsets(plan: MemoryPlan) -> None:

@@ -91,7 +91,7 @@ def test_x06_its_c_is_clean(name: str, tmp_path: Path) -> None:
     for path in tmp_path.glob("*.c"):
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"\b(malloc|calloc|realloc|alloca|free)\b", text), path.name
-    compile_and_run(tmp_path, *STRICT, "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    compile_and_run(tmp_path, *STRICT, "-Og", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler installed")
