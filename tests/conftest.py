@@ -15,11 +15,11 @@ ROOT = Path(__file__).resolve().parents[1]
 os.environ.setdefault("PULLBACK_VERIFY", "1")  # every program that a test compiles is verified after each pass
 gc.set_threshold(100_000, 20, 20)  # programs are many objects that live long: a tenth of the time went into this
 
-# Of a test that asks what a function means, C is part of the question as text: it is compiled with little optimisation,
-# in half the time. Where the machine code is the subject it is what users run. PULLBACK_TEST_C=users: it is so everywhere.
+# A test that asks what a function means has its C compiled with little optimisation, in half the time. Where machine
+# code is the subject it is what users run; with PULLBACK_TEST_C=users it is so everywhere.
 OF_MACHINE_CODE = tuple(
     ROOT / "tests" / folder
-    for folder in ("examples", "golden", "laws", "programs", "table", "textbook", "unit/codegen", "unit/loops",
+    for folder in ("docs", "examples", "golden", "laws", "programs", "table", "textbook", "unit/codegen", "unit/loops",
                    "unit/passes", "unit/runtime", "unit/test_complex_matrices.py", "unit/test_decompositions.py",
                    "unit/test_eigen.py", "unit/test_random.py")
 )  # fmt: skip

@@ -59,8 +59,9 @@ def test_a_place_under_two_guards(mode: Any) -> None:
         (lambda a, x: a / x, 1.0, [0.0, 0.5, 2.0], 4.0),
         (lambda a, x: a * x, [1.0] * 3, [np.inf, -1.0, 2.0], [0.0, -1.0, 8.0]),
         (lambda a, x: pb.build(3, lambda i: pb.sum(a * (x[i] * x))), [1.0] * 3, [-1.0, 1.0, 2.0], [-8.0, 8.0, 16.0]),
+        (lambda a, x: pb.build(3, lambda i: a[0, i] * x[i]), [[1.0] * 3], [np.inf, -1.0, 2.0], [[0.0, -1.0, 8.0]]),
     ],
-    ids=["a sum of quotients", "products", "a sum of products"],
+    ids=["a sum of quotients", "products", "a sum of products", "products with a row"],
 )
 def test_what_two_guards_leave_out_meets_no_weight(f: Any, a: Any, x: Any, expected: Any) -> None:
     def guarded(a: Any, x: Any) -> Any:
