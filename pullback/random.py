@@ -206,7 +206,7 @@ def uniform(key: Any, shape: Any = (), *, low: Any = 0.0, high: Any = 1.0, dtype
     [0.41845711171638655, 0.21629545460551136]
     """
     shares = _shares("uniform", key, shape, dtype, centre=False)
-    if low == 0.0 and high == 1.0 and isinstance(low, float | int) and isinstance(high, float | int):
+    if isinstance(low, float | int) and isinstance(high, float | int) and low == 0.0 and high == 1.0:
         return shares
     return low + shares * elementwise("subtract", high, low)  # type: ignore[no-any-return]
 

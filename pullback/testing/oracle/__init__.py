@@ -17,10 +17,11 @@ from collections.abc import Callable as _Callable
 from typing import Any as _Any
 
 from pullback.testing.oracle import arrays as _arrays
+from pullback.testing.oracle import complex as _complex
 from pullback.testing.oracle import derivatives as _derivatives
 from pullback.testing.oracle import elementwise as _elementwise
+from pullback.testing.oracle import fft, linalg, random, verbs
 from pullback.testing.oracle import functions as _functions
-from pullback.testing.oracle import linalg, verbs
 from pullback.testing.oracle import notation as _notation
 from pullback.testing.oracle import sorting as _sorting
 from pullback.testing.oracle import writing as _writing  # noqa: F401  (it gives arrays methods)
@@ -55,11 +56,12 @@ def _primitive(name: str) -> _Callable[..., Array]:
 for _name in sorted(_elementwise.NAMES):
     globals()[_name] = _primitive(_name)
 pow = globals()["power"]
-for _module in (_functions, _sorting, _notation, _derivatives):
+for _module in (_functions, _sorting, _notation, _derivatives, _complex):
     for _name in _module.__all__:
-        globals()[_name] = getattr(_module, _name)
+        globals()[_name] = _complex.over(_name, getattr(_module, _name))
+complex = _complex.complex_of
 for _dtype in _arrays.DTYPES.values():
     globals()[_dtype.name] = _dtype
 
-__all__ = ["Array", "DType", "Function", "OracleError", "Size", "Static", "Undecided", "arithmetic", "astype", "linalg",
-           "verbs"]  # fmt: skip
+__all__ = ["Array", "DType", "Function", "OracleError", "Size", "Static", "Undecided", "arithmetic", "astype",
+           "complex", "fft", "linalg", "random", "verbs"]  # fmt: skip

@@ -89,8 +89,19 @@ NAMES: Final = frozenset(
 )
 
 
+_others: list[tuple[Callable[[Any], bool], Callable[[str, tuple[Any, ...]], Any]]] = []
+
+
+def for_others(are: Callable[[Any], bool], compute: Callable[[str, tuple[Any, ...]], Any]) -> None:
+    """Primitives of operands of a kind that are no arrays."""
+    _others.append((are, compute))
+
+
 def elementwise(name: str, *values: Any) -> Array:
     """A primitive on every element, operands broadcast."""
+    for are, compute in _others:
+        if any(map(are, values)):
+            return compute(name, values)  # type: ignore[no-any-return]
     args = [as_array(v) for v in values]
     common = promote(args)
     dtype, compute = _rule(name, common)
@@ -176,4 +187,4 @@ for _name, _method in {"neg": "negative", "pos": "positive", "abs": "abs", "inve
     setattr(Array, f"__{_name}__", lambda self, _method=_method: elementwise(_method, self))
 Array.astype = astype  # type: ignore[attr-defined]
 
-__all__ = ["NAMES", "astype", "choose", "elementwise", "strong"]
+__all__ = ["NAMES", "astype", "choose", "elementwise", "for_others", "strong"]

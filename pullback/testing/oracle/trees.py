@@ -1,10 +1,17 @@
-"""Trees of values: dicts, lists, tuples, named tuples and dataclasses, with anything else at the leaves."""
+"""Trees of values: dicts, lists, tuples, named tuples and dataclasses, with anything else at the leaves.
+
+Complex numbers of Python and NumPy are trees of two leaves, their parts; others are made as such a pair.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
+
+PAIR: list[Callable[[Any, Any], Any]] = [lambda real, imag: (real, imag)]  # what holds the parts of complex numbers
 
 
 def _children(x: Any) -> tuple[list[Any], Callable[[list[Any]], Any]] | None:
@@ -23,6 +30,8 @@ def _children(x: Any) -> tuple[list[Any], Callable[[list[Any]], Any]] | None:
         return [getattr(x, n) for n in names], lambda c: dataclasses.replace(x, **dict(zip(names, c)))
     if x is None:
         return [], lambda c: None
+    if isinstance(x, complex) or (isinstance(x, np.ndarray | np.generic) and x.dtype.kind == "c"):
+        return [x.real, x.imag], lambda c: PAIR[0](*c)
     return None
 
 
