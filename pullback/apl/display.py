@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -145,6 +146,12 @@ def _framed(cells: list[list[list[str]]]) -> list[str]:
     return made
 
 
+def _column_kind(column: list[Any], wide: bool) -> str:
+    if wide:
+        return "nested"
+    return "character" if all(e.dtype.kind == "U" for e in column) else "number"
+
+
 def _unframed(rows: Any, cells: list[list[list[str]]]) -> list[str]:
     """Elements side by side, those that are no scalars with a blank on either side."""
     wide = [[isinstance(e, np.ndarray) and (e.ndim > 0 or e.dtype == object) for e in row] for row in rows]
@@ -152,13 +159,14 @@ def _unframed(rows: Any, cells: list[list[list[str]]]) -> list[str]:
     columns = range(len(cells[0]))
     padded = [[[f" {t} " if w else t for t in c] for c, w in zip(row, ws)] for row, ws in zip(cells, wide)]
     widths = [max(max((len(t) for t in row[k]), default=0) for row in padded) for k in columns]
-    numeric = [all(not w[k] and e[k].dtype.kind != "U" for w, e in zip(wide, rows)) for k in columns]
+    kinds = [_column_kind([row[k] for row in rows], any(w[k] for w in wide)) for k in columns]
+    gaps = ["", *("" if a == b != "number" else " " for a, b in pairwise(kinds))]
     made = []
     for row, height in zip(padded, heights):
         for n in range(height):
             texts = [(c[n] if n < len(c) else "") for c in row]
-            texts = [t.rjust(w) if right else t.ljust(w) for t, w, right in zip(texts, widths, numeric)]
-            made.append(" ".join(texts))
+            texts = [t.rjust(w) if kind == "number" else t.ljust(w) for t, w, kind in zip(texts, widths, kinds)]
+            made.append("".join(gap + t for gap, t in zip(gaps, texts)))
     return made
 
 
