@@ -27,7 +27,7 @@ ABSENT = {
     "einsum", "finfo", "gradient", "iinfo", "interp", "isdtype", "isin", "kron", "meshgrid", "nan_to_num", "pad",
     "result_type", "signbit", "split", "swapaxes", "vander", "special",
     "bincount", "histogram", "median", "quantile",
-    "distributions", "linalg", "verbs", "empty", "empty_like",
+    "distributions", "linalg", "verbs", "apl", "lazy", "empty", "empty_like",
     "nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_values",
     "odeint", "root", "root_scalar", "minimise", "tree_map", "tree_dot", "ravel", "external", "jacfwd", "jacrev",
 }  # fmt: skip
