@@ -238,7 +238,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
     before = os.getloadavg()[0]
-    ray.init(num_cpus=32, include_dashboard=False, logging_level="error", log_to_driver=False)
+    ray.init(num_cpus=2, include_dashboard=False, logging_level="error", log_to_driver=False)
     try:
         c = measured_constants()
         width, repeat = (128, 3) if quick else (512, 11)

@@ -27,7 +27,7 @@ GATE = np.random.default_rng(1).normal(size=16).astype(np.float32)
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
-    ray.init(num_cpus=8, include_dashboard=False, logging_level="error", log_to_driver=False)
+    ray.init(num_cpus=2, include_dashboard=False, logging_level="error", log_to_driver=False)
     yield
     ray.shutdown()
 
