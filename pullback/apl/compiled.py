@@ -93,6 +93,13 @@ def narrowed(x: Any) -> Any:
     return x.astype(np.float32) if isinstance(x, np.ndarray) and x.dtype == np.float64 else x
 
 
+def floating(x: Any) -> Any:
+    """A tree of NumPy arrays in floating point: what is derived by is no whole number."""
+    if isinstance(x, tuple):
+        return tuple(map(floating, x))
+    return x.astype(float) if isinstance(x, np.ndarray) and x.dtype.kind in "biu" else x
+
+
 @dataclass
 class Compiled(Verb):
     """`f ⎕C`, and with a way to derive `f ⎕GRAD` and `f ⎕VGRAD`: compiled when it is called with values."""
@@ -111,6 +118,8 @@ class Compiled(Verb):
             f = function_of(self.verb, getattr(self.verb, "called", "") or "f", left=both)
             self.made[both] = f if self.derive is None else self.derive(f, wrt="omega")
         arguments = [to_python(y)] if x is None else [to_python(x), to_python(y)]
+        if self.derive is not None:
+            arguments[-1] = floating(arguments[-1])
         if self.settings.fr == 325 and not is_tracing():
             arguments = list(map(narrowed, arguments))
         return from_python(self.made[both](*arguments))

@@ -13,7 +13,7 @@ from pullback.apl import arrange, errors
 from pullback.apl.errors import AplError, Spot, syntax
 from pullback.apl.functions import Atop, Constant, Fork, Primitive, Verb, placed
 from pullback.apl.numbers import truth
-from pullback.apl.operators import derive, flattened
+from pullback.apl.operators import Reduce, derive, flattened
 from pullback.apl.parser import Class, Unit, parse, statements
 from pullback.apl.reader import tokens
 from pullback.apl.table import Settings
@@ -284,9 +284,15 @@ def evaluate(node: Node, scope: Scope) -> Any:
             with placed(node.spot):
                 return _checked(f(y, x), node.spot)
         case Monadic():
-            y = _value(node.omega, scope)
+            ravelled = isinstance(node.omega, Monadic) and _is_ravel(node.omega.verb)
+            y = _value(node.omega.omega if ravelled and isinstance(node.omega, Monadic) else node.omega, scope)
             f = _verb(node.verb, scope)
             with placed(node.spot):
+                if ravelled:  # f,y is worked out together: a reduction of a ravel is one over all axes
+                    inner = f.verb if isinstance(f, Placed) else f
+                    if isinstance(inner, Reduce) and inner.goes_over_all(y):
+                        return inner.of_all(y)
+                    y = arrange.ravel(scope.settings, y)
                 return _checked(f(y), node.spot)
         case Indexed():
             return _indexed(node, scope)
@@ -305,6 +311,10 @@ def evaluate(node: Node, scope: Scope) -> Any:
         case Dfn():
             return Operator(node, scope) if node.operands else Function(node, scope)
     raise AssertionError(node)
+
+
+def _is_ravel(verb: Node) -> bool:
+    return isinstance(verb, Glyph) and verb.glyph == ","
 
 
 def _checked(value: Value, spot: Spot) -> Value:

@@ -81,7 +81,7 @@ def _columns(y: NDArray, fields: Callable[[Sequence[Any], int], list[str]], betw
 
 def _digits_text(x: Any, digits: int) -> str:
     """A number with so many digits behind the point; negative ones are those of a mantissa."""
-    exact = Decimal(str(x))
+    exact = Decimal(int(x)) if float(x).is_integer() else Decimal(repr(float(x)))
     if not exact.is_finite():
         return number_text(x)
     if digits < 0:

@@ -147,6 +147,15 @@ class Reduce(Verb):
             made = between(self.f, row, made)
         return made
 
+    def goes_over_all(self, y: Value) -> bool:
+        """Whether the reduction of the ravel of y is one over all its axes, which keep their order."""
+        return isinstance(y, Handle) and y.rank > 1 and self.axis is None and glyph_of(self.f) in KNOWN
+
+    def of_all(self, y: Value) -> Value:
+        """The reduction of all elements of an array of the function being compiled."""
+        array: Any = as_numbers(y) if kind_of(y) == "b" else y
+        return verbs.reduce(KNOWN[str(glyph_of(self.f))][0], array, axis=None)
+
     def _boxed(self, items: list[Value]) -> Value:
         made = items[-1]
         for item in reversed(items[:-1]):

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 from platformdirs import user_state_path
 
 from pullback.api import grad
-from pullback.apl.compiled import function_of, to_python
+from pullback.apl.compiled import floating, function_of, to_python
 from pullback.apl.display import display
 from pullback.apl.evaluate import evaluate
 from pullback.apl.functions import Verb
@@ -89,14 +88,9 @@ class Session:
         arguments = [to_python(evaluate(n, scope)) for n in nodes]
         f = function_of(evaluate(node.verb, scope), "f", left=isinstance(node, Dyadic))
         if what == "grad":
-            f, arguments = grad(f, wrt="omega"), [_floating(a) for a in arguments]
+            f, arguments = grad(f, wrt="omega"), [floating(a) for a in arguments]
         f(*arguments)
         return str(f.type if what == "type" else f.c_source() if what == "c" else f.ir)
-
-
-def _floating(x: Any) -> Any:
-    """A tree of arrays in floating point."""
-    return tuple(map(_floating, x)) if isinstance(x, tuple) else np.asarray(x, float)
 
 
 def typed(text: str) -> str:
