@@ -188,13 +188,17 @@ class Array:
     __hash__ = object.__hash__
 
 
-def leaf(value: np.ndarray[Any, Any], tracked: bool = False) -> Array:
-    """An array whose value is known."""
-    type = type_of_value(value)
+def leaf(value: np.ndarray[Any, Any], tracked: bool = False, like: ArrayType | None = None) -> Array:
+    """An array whose value is known; `like` is its type where that is known, too."""
+    type = like or type_of_value(value)
     if type is None:
-        raise DTypeError("E122", f"asarray: NumPy dtype {value.dtype} has no counterpart in the language",
-                         position=user_position(), remedy="convert the array with `astype` in NumPy first")  # fmt: skip
-    if not value.flags.c_contiguous or not value.flags.aligned:
+        raise DTypeError(
+            "E122",
+            f"asarray: NumPy dtype {value.dtype} has no counterpart in the language",
+            position=user_position(),
+            remedy="convert the array with `astype` in NumPy first",
+        )
+    if not (flags := value.flags).c_contiguous or not flags.aligned:
         value = np.array(value, order="C")
     made = object.__new__(Array)
     made.application, made.operands, made.type, made.value = None, (), type, value

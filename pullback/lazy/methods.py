@@ -58,6 +58,8 @@ def binary(operation: Operation) -> tuple[Callable[[Any, Any], Any], Callable[[A
         return node
 
     def reflected(self: Array, other: Any) -> Any:
+        if isinstance(other, Array):
+            return method(other.leaf, self)  # of a weight: Python asks the subclass first
         if other.__class__ is float and other:
             application = backward.get((self.type, other))
             if application is not None:

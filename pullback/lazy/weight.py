@@ -41,7 +41,7 @@ class Weight(Array):
         self.name = name or f"weight{next(_names)}"
         self.version = -1
         self.delta: Any = None
-        self.set_value(value)
+        self._hold(leaf(np.asarray(value), tracked=True))
 
     @property
     def leaf(self) -> Array:
@@ -50,7 +50,11 @@ class Weight(Array):
 
     def set_value(self, value: Any) -> None:
         """Let it hold another array from now on."""
-        made = leaf(np.asarray(value), tracked=True)
+        array = np.asarray(value)
+        same = array.shape == self.type.shape and array.dtype is self.type.numpy
+        self._hold(leaf(array, True, self.type if same else None))
+
+    def _hold(self, made: Array) -> None:
         made.origin = self
         self._leaf = made
         self.version += 1

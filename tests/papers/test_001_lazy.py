@@ -143,6 +143,7 @@ def test_b07_b20_b23_exceptions_travel_through_tasks() -> None:
     def stem(x: Any) -> Any:
         return Broken()(lazy.tanh(x) * 2.0)
 
+    gc.collect()  # of other tests
     before = lazy.stats()
 
     async def main() -> Any:
@@ -424,6 +425,7 @@ def test_b18_building_is_pure() -> None:
 
 
 def test_b19_b20_deep_chains_and_live_bytes() -> None:
+    gc.collect()  # of other tests
     before = lazy.stats()
     w = lazy.Weight(np.array(1.0))
     trainer = lazy.Trainer([w], nn.sgd(1e-3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from typing import Any
@@ -69,6 +70,7 @@ class Fail(lazy.Foreign):
 
 def test_random_graphs_forced_anywhere() -> None:
     """A thousand graphs: all in one piece, forced at random nodes, with operations in Python in random places."""
+    gc.collect()  # of other tests
     before = lazy.stats()
     for seed in range(COUNT):
         program, xs = Program(seed % DIFFERENT), np.random.default_rng(seed).normal(size=(3, 2))
@@ -103,6 +105,7 @@ def test_the_same_program_traced() -> None:
 
 @pytest.mark.parametrize("backward", [False, True])
 def test_exceptions_surface_once_and_free_everything(backward: bool) -> None:
+    gc.collect()  # of other tests
     before = lazy.stats()
     for seed in range(60):
         r = np.random.default_rng(seed)
