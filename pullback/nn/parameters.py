@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -149,7 +150,9 @@ def _arrays(content: bytes) -> Arrays:
     return arrays
 
 
-def load_parameters(path: str | os.PathLike[str], like: Any = None, *, names: Names | None = None) -> Any:
+def load_parameters(
+    path: str | os.PathLike[str], like: Any = None, *, names: Names | None = None, ignore: Sequence[str] = ()
+) -> Any:
     """Read a tree of arrays.
 
     Args:
@@ -159,6 +162,8 @@ def load_parameters(path: str | os.PathLike[str], like: Any = None, *, names: Na
             nested dicts.
         names: what an array is called in the file, for files of other programs: a mapping from our names to theirs, or
             a function.
+        ignore: patterns of names in the file whose arrays are left out, for what other programs keep there besides:
+            `("*.num_batches_tracked",)`.
     Returns:
         A tree like `like`, of arrays that may be written to.
     Raises:
@@ -171,6 +176,7 @@ def load_parameters(path: str | os.PathLike[str], like: Any = None, *, names: Na
     arrays, _ = read(path)
     if trained := {n.removeprefix(TRAINED): a for n, a in arrays.items() if n.startswith(TRAINED)}:
         arrays = trained
+    arrays = {n: a for n, a in arrays.items() if not any(fnmatchcase(n, pattern) for pattern in ignore)}
     _check_finite(path, arrays)
     if like is None:
         return _nested(arrays)

@@ -77,6 +77,16 @@ def test_names_of_other_programs(tmp_path: Path) -> None:
     assert "fc.bias : (2,) is not known" in str(caught.value)
 
 
+def test_what_is_ignored_is_not_read(tmp_path: Path) -> None:
+    held = {"bn": {"w": np.ones(2), "tracked": np.array([np.nan])}}
+    save_parameters(tmp_path / "p", held)
+    like = {"bn": {"w": np.zeros(2)}}
+    assert load_parameters(tmp_path / "p", like, ignore=("*/tracked",))["bn"]["w"].sum() == 2
+    assert load_parameters(tmp_path / "p", ignore=("bn/tr*",)).keys() == {"bn"}
+    with pytest.raises(DataError, match="E510"):
+        load_parameters(tmp_path / "p", {"bn": {"w": np.zeros(2)}}, ignore=("*/w", "*/tracked"))
+
+
 def test_the_order_in_memory_does_not_matter(tmp_path: Path) -> None:
     columns = Parameters(np.asfortranarray(some().k), some().b[::-1][::-1])
     save_parameters(tmp_path / "p", columns)
