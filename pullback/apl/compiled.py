@@ -21,7 +21,12 @@ from pullback.lang.trace import is_tracing
 
 
 def apl(
-    source: str | Path, *, name: str | None = None, annotations: Mapping[str, Any] | None = None, io: int = 1
+    source: str | Path,
+    *,
+    name: str | None = None,
+    annotations: Mapping[str, Any] | None = None,
+    io: int = 1,
+    names: Mapping[str, Any] | None = None,
 ) -> Any:
     """A verb written in APL as a function that is traced, derived and compiled.
 
@@ -30,6 +35,7 @@ def apl(
         name: the name of the function; by default that of a file's verb, or `apl`.
         annotations: the types of ⍺ and ⍵, called `alpha` and `omega`, as annotations of a Python function.
         io: ⎕IO at the beginning of the text.
+        names: values, and functions of Pullback, which are verbs in the text.
     Returns:
         A function of one argument, or of two, ⍺ first, where ⍺ stands in it.
     Raises:
@@ -39,6 +45,8 @@ def apl(
     >>> mean = pb.apl("{(+/⍵)÷≢⍵}")
     >>> float(mean(np.array([1.0, 2.0, 6.0])))
     3.0
+    >>> float(pb.apl("{3+half +/⍵}", names={"half": pb.function(lambda x: x / 2)})(np.array([1.0, 3.0])))
+    5.0
     >>> pb.grad(mean)(np.array([1.0, 2.0, 6.0, 7.0])).tolist()
     [0.25, 0.25, 0.25, 0.25]
     """
@@ -47,6 +55,7 @@ def apl(
     else:
         text, file = source, "apl"
     work = Workspace(Settings(io=io, ct=0.0), show=lambda _: None)
+    work.update(names or {})
     found = work.evaluate(text, file)
     if not isinstance(found, Verb):
         raise errors.syntax("`pb.apl` takes the text of a verb, and this is a value", remedy="pb.apl('{…}')")

@@ -27,6 +27,7 @@ from pullback.apl.values import (
     whole_list,
 )
 from pullback.errors import PullbackError, ShapeError, UnfinishedError
+from pullback.lang.trace import is_tracing
 from pullback.source import standing_at
 
 
@@ -170,6 +171,19 @@ def _stretched(x: Value, shape: tuple[Any, ...], new: list[int]) -> Value:
         if isinstance(x, np.ndarray) and all(isinstance(n, int) for n in shape)
         else pb.broadcast_to(lifted(x), shape)
     )
+
+
+@dataclass
+class PythonVerb(Verb):
+    """A function of Pullback, or another of Python, as a verb: of ⍵, or of ⍺ and ⍵."""
+
+    function: Any
+
+    def __call__(self, y: Value, x: Value | None = None) -> Value:
+        """What it gives."""
+        arguments = [y] if x is None else [x, y]
+        given = [lifted(a) if is_tracing() else a for a in arguments]
+        return values.from_python(self.function(*given))
 
 
 @dataclass

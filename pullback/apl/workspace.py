@@ -11,7 +11,7 @@ from pullback.apl import errors, system
 from pullback.apl.display import display
 from pullback.apl.errors import AplError, Spot
 from pullback.apl.evaluate import Scope, evaluate, parsed
-from pullback.apl.functions import placed
+from pullback.apl.functions import PythonVerb, placed
 from pullback.apl.parser import statements
 from pullback.apl.reader import tokens
 from pullback.apl.table import Settings
@@ -93,7 +93,7 @@ class Workspace:
         return found
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self.scope.names[name] = from_python(value)
+        self.scope.names[name] = PythonVerb(value) if callable(value) else from_python(value)
 
     def update(self, values: Mapping[str, Any]) -> None:
         """Give several names values."""

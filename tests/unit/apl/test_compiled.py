@@ -41,3 +41,18 @@ def test_a_shape_that_data_decides_is_refused() -> None:
     with pytest.raises(AplError, match=r"E809.*values of omega") as caught:
         pb.apl("{⍸⍵}")(X)
     assert "sum over" in str(caught.value)
+
+
+def test_functions_of_python_and_of_apl_call_each_other() -> None:
+    halved = pb.function(lambda x: x / 2)
+    f = pb.apl("{+/halved ⍵*2}", names={"halved": halved})
+    np.testing.assert_allclose(f.interpret(X), (X**2).sum() / 2)
+    np.testing.assert_allclose(pb.grad(pb.function(lambda x: f(3 * x))).interpret(X), 9 * X)
+    np.testing.assert_allclose(pb.jacobian(pb.apl("{⍵*2}")).interpret(X), np.diag(2 * X))
+    np.testing.assert_allclose(pb.vmap(pb.apl("(+/÷≢)")).interpret(M), M.mean(1))
+
+
+def test_a_power_counts_by_the_index_of_its_loop() -> None:
+    f = pb.apl("{y←⍵ ⋄ ⊃({(s n)←⍵ ⋄ (s+n⌷y)(n+1)}⍣(≢y))(⍵×0)0}", io=0)
+    np.testing.assert_allclose(f.interpret(X), np.full(6, X.sum()))
+    assert "fold" in str(f.ir)
