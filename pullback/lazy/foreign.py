@@ -116,7 +116,8 @@ class ForeignApplication(Application):
         array = np.asarray(value)
         if array.shape != type.shape or array.dtype != type.numpy:
             raise PullbackError("E704", f"{self.text}: forward gave {array.dtype}{list(array.shape)}, and its result "
-                                f"was said to be {type}", remedy="`result` and `forward` must agree")  # fmt: skip
+                                f"was said to be {type}", position=self.place.position,
+                                remedy="`result` and `forward` must agree")  # fmt: skip
         return array
 
 

@@ -224,7 +224,7 @@ class _Binding:
             "E701",
             f"{type(x).__name__} is no argument of an operation on lazy arrays",
             position=user_position(),
-            remedy="`lazy.asarray` makes a lazy array; `lazy.lift` makes an operation of a traced function",
+            remedy="`lazy.asarray` makes an array, `lazy.lift` an operation",
         )
 
     def operand(self, x: Array) -> tuple[Any, Any]:
