@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from pullback.apl.definitions import as_dfns
 from pullback.apl.errors import Spot, syntax
 
 Kind = Literal["number", "characters", "name", "glyph", "mark", "end"]
@@ -51,7 +52,7 @@ def tokens(text: str, file: str = "apl") -> list[Token]:
         AplError: [E801] a character that APL has none of, an open quote, a number that is none.
     """
     found: list[Token] = []
-    for number, line in enumerate(text.splitlines() or [""], 1):
+    for number, line in enumerate(as_dfns(text.splitlines() or [""], file), 1):
         found += _line_tokens(line, number, file)
         found.append(Token("end", "\n", Spot(file, number, max(len(line), 1), len(line) + 1, line)))
     return found
@@ -68,7 +69,7 @@ def _line_tokens(line: str, number: int, file: str) -> Iterator[Token]:
         c = plain[at]
         if blank := _BLANK.match(plain, at):
             at = blank.end()
-        elif c == "⍝" or (c == "#" and at == 0):
+        elif c == "⍝" or (number == 1 and plain.startswith("#!")):
             return
         elif c in "'\"":
             end = _closing(line, at)
