@@ -623,6 +623,39 @@ class Function:
 
         return export(*self.for_dims(dims), directory)
 
+    def export_microcontroller(
+        self, directory: Any, *, arena: Literal["given", "static"] = "given", float_only: bool = False, **dims: int
+    ) -> Any:
+        """Write one header and one source for a small machine: plain C99 that prints nothing and allocates nothing.
+
+        Arrays from around the function that are read-only are `const` tables in the source.
+
+        Args:
+            directory: made where it does not exist; files of the same names are replaced.
+            arena: "given", the caller passes working memory; or "static", the source has it, and a second function,
+                with `_run` behind its name, takes none.
+            float_only: whether double precision is ruled out.
+            dims: all dims.
+        Returns:
+            `files`, `arena_bytes` and `const_bytes`, the sizes of working memory and tables.
+        Raises:
+            CompilerError: [E414] a size is open, or `float_only` does not hold.
+
+        >>> import numpy as np
+        >>> from jaxtyping import Float32
+        >>> from pullback import Array
+        >>> weights = np.array([1, 2, 3], np.float32)
+        >>> weights.setflags(write=False)
+        >>> @pb.function
+        ... def neuron(x: Float32[Array, "3"]):
+        ...     return pb.tanh(pb.sum_over(3, lambda n: pb.asarray(weights)[n] * x[n]))
+        >>> neuron.export_microcontroller("neuron", float_only=True)
+        {'files': ['neuron/neuron.h', 'neuron/neuron.c'], 'arena_bytes': 0, 'const_bytes': 12}
+        """
+        from pullback.runtime.microcontroller import export
+
+        return export(*self.for_dims(dims), directory, arena, float_only)
+
     def explain(self, *, format: Format = "text", **dims: int) -> Explanation:
         """Every stage from the program to C, and the rules that fired; for a derivative, first how it was found.
 

@@ -22,6 +22,13 @@ def register(commands: Any) -> None:
     command.add_argument("function", metavar="FILE.py:FUNCTION")
     add_dims(command)
     command.add_argument("--out", required=True, metavar="DIR", help="folder to write; created if need be")
+    command.add_argument(
+        "--microcontroller", action="store_true", help="one header and one source without vectors, for small machines"
+    )
+    command.add_argument(
+        "--arena", choices=("given", "static"), help="--microcontroller, with working memory as an argument or in the C"
+    )
+    command.add_argument("--float-only", action="store_true", help="--microcontroller, without double precision")
     add_json(command)
     command.set_defaults(run=run)
 
@@ -30,6 +37,8 @@ def run(options: argparse.Namespace) -> int:
     """Export and list the files."""
     function = find_function(options.function)
     try:
+        if options.microcontroller or options.arena or options.float_only:
+            return _small(options, function)
         project = function.export(options.out, **dims_of(options))
     except OSError as error:
         raise UsageError(
@@ -42,4 +51,15 @@ def run(options: argparse.Namespace) -> int:
     print(f"peak memory beside inputs and outputs: {size} bytes")
     if options.json:
         print_json({"files": files, "peak_bytes": peak_bytes})
+    return 0
+
+
+def _small(options: argparse.Namespace, function: Any) -> int:
+    """Export for a small machine."""
+    given = {"arena": options.arena or "given", "float_only": options.float_only}
+    made = function.export_microcontroller(options.out, **given, **dims_of(options))
+    print("\n".join(made["files"]))
+    print(f"arena: {made['arena_bytes']:,} bytes; constants: {made['const_bytes']:,} bytes")
+    if options.json:
+        print_json(made)
     return 0

@@ -39,12 +39,15 @@ def views(text: str) -> tuple[str, str]:
     seen: tuple[list[str], list[str]] = [], []
     both: tuple[int, ...] = (0, 1)
     shown = both
+    inside = 0  # conditions of other kinds that are open
     for line in text.split("\n"):
         if line == VECTORS:
             shown = (0,)
-        elif shown != both and line in ("#else", "#endif"):
+        elif shown != both and not inside and line in ("#else", "#endif"):
             shown = (1,) if line == "#else" else both
         else:
+            if shown != both:
+                inside += line.startswith("#if") - line.startswith("#endif")
             for k in shown:
                 seen[k].append(line)
     return "\n".join(seen[0]), "\n".join(seen[1])

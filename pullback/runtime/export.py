@@ -40,6 +40,10 @@ MOST_CHOICES: Final = 100_000
 _MULTIPLIER: Final = 2654435761
 
 
+HOW: Final = """\
+   One line builds the example:  cc -std=c99 -O2 -Wno-psabi {name}.c main.c -o example -lm
+   The best code comes from:     cc -std=gnu99 -O3 -march=native -ffp-contract=fast -fno-math-errno -fno-trapping-math\
+"""
 Reference = Callable[[Program, Sequence[NDArray]], tuple[list[NDArray], list[NDArray]]]
 
 
@@ -63,12 +67,16 @@ class Library:
         return {f"{self.name}.h": self.header, f"{self.name}.c": self.text}
 
 
-def library(program: Program, dims: Mapping[str, int]) -> Library:
-    """The C of a program with its header, for the given dims; others are arguments of the function."""
+def library(program: Program, dims: Mapping[str, int], how: str = HOW) -> Library:
+    """The C of a program with its header, for the given dims; others are arguments of the function.
+
+    Args:
+        how: what the header says of compiling it, with {name} for the function's name.
+    """
     lowered = with_constants(lower_program(program, dims), program)
     source = print_lowered(lowered)
     text = source.text.replace("#include <", f'#include "{source.name}.h"\n\n#include <', 1)
-    return Library(_header(program, lowered, source), text, source, lowered)
+    return Library(_header(program, lowered, source, how), text, source, lowered)
 
 
 def put_files(directory: str | os.PathLike[str], texts: Mapping[str, str | bytes]) -> list[str]:
@@ -210,7 +218,7 @@ def _shapes(program: Program, lowered: Lowered, source: CSource) -> str:
     return "\n".join([*about, "   Results:", *results])
 
 
-def _header(program: Program, lowered: Lowered, source: CSource) -> str:
+def _header(program: Program, lowered: Lowered, source: CSource, how: str) -> str:
     macro = source.name.upper()
     about = " ".join(program.doc.split()) if program.doc else program.name
     about = about.replace("*/", "* /")
@@ -222,8 +230,7 @@ def _header(program: Program, lowered: Lowered, source: CSource) -> str:
     return f"""\
 /* {about}
 
-   One line builds the example:  cc -std=c99 -O2 -Wno-psabi {source.name}.c main.c -o example -lm
-   The best code comes from:     cc -std=gnu99 -O3 -march=native -ffp-contract=fast -fno-math-errno -fno-trapping-math
+{how.format(name=source.name)}
 */
 #ifndef {macro}_H
 #define {macro}_H

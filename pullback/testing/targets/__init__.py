@@ -4,8 +4,7 @@
     python -m pullback.testing.targets --list            compilers and targets, and which are here
     python -m pullback.testing.targets --only zig wasm   rows with these words in their names
 
-`programs` has what is compiled, `toolchains` the rows, `table` a cell and the text; `count` counts instructions of
-vector text and of plain text under the same emulator.
+`programs` has what is compiled, `toolchains` the rows, `table` a cell and the text.
 """
 
 from pullback.testing.targets.programs import PROGRAMS

@@ -1,4 +1,4 @@
-"""Twelve programs of all kinds: networks, derivatives, factorisations, loops, integers, statistics."""
+"""Programs of all kinds: networks, derivatives, a factorisation, loops, integers, statistics, ten lines of APL."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from jaxtyping import Float32, Float64, Int8, Int32, Int64, UInt8
 
 import pullback as pb
 from pullback import Array, nn
+from pullback.apl import apl
 from pullback.nn.models import lenet_by_hand, zhang
 
 
@@ -89,6 +90,21 @@ def statistics(x: Float32[Array, "N M"]) -> Any:
     )  # fmt: skip
 
 
+apl_lines = apl(
+    """{ mean←(+/⍵)÷≢⍵
+    distance←⍵-mean
+    scale←((+/distance×distance)÷≢⍵)*0.5
+    scores←distance÷scale
+    bounded←¯2⌈2⌊scores
+    sums←+\\bounded
+    table←3 4⍴12↑sums
+    weights←*-|⍳4
+    (⌈/⌽sums)+(+/table+.×weights)-⌊/scores }""",
+    name="apl_lines",
+    annotations={"omega": Float64[Array, "37"]},
+)
+
+
 def lstm() -> pb.Function:
     """A recurrent layer and a score, for a sequence."""
     return nn.chain(nn.lstm(8, last=True), nn.dense(3)).named("lstm").on("N 6 5").function()
@@ -109,4 +125,5 @@ PROGRAMS: Final[Programs] = {
     "integers": (integers, {"N": 5, "M": 37}),
     "stencil": (stencil, {"N": 9, "M": 37}),
     "statistics": (statistics, {"N": 9, "M": 37}),
+    "apl_lines": (apl_lines, {}),
 }

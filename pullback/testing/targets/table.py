@@ -18,7 +18,7 @@ from pullback.testing.targets.programs import Programs
 from pullback.testing.targets.toolchains import Toolchain
 
 SECONDS: Final = 300
-LIBC: Final = {"memcpy", "memset", "memmove"}
+LIBC: Final = {"memcpy", "memset", "memmove", "bzero"}  # bzero: what clang makes of memset on macOS
 LIBM: Final = frozenset(
     re.findall(
         r"\w+",

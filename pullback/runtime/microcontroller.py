@@ -1,0 +1,102 @@
+"""C for small machines: one header and one source of plain text, arrays that never change as `const` tables.
+
+    network.h    sizes, the arena, the prototype
+    network.c    the function; no vectors, no main, nothing that prints
+
+The caller gives the arena, or the source has it: then `network_run` takes no arena, for one call at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, Literal
+
+from pullback.codegen.text import HAS_VECTORS, views
+from pullback.errors import CompilerError
+from pullback.ir.program import Program
+from pullback.runtime.emit import asked_mode, with_mode
+from pullback.runtime.export import Library, library, put_files
+
+__all__ = ["Arena", "export", "small"]
+
+Arena = Literal["given", "static"]
+HOW: Final = """\
+   For size:  arm-none-eabi-gcc -std=c99 -Os -mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16 -c {name}.c"""
+_COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
+
+
+def export(
+    program: Program,
+    dims: Mapping[str, int],
+    directory: str | os.PathLike[str],
+    arena: Arena = "given",
+    float_only: bool = False,
+) -> dict[str, Any]:
+    """Write the header and the source of a program whose sizes are all given.
+
+    Where the program asks for no mode of memory it is planned for the least.
+
+    Returns:
+        `files`, `arena_bytes` and `const_bytes`, those of the tables in the source.
+    Raises:
+        CompilerError: [E414] a size is open, or double precision is computed with where `float_only` rules it out.
+    """
+    if asked_mode(program) == "fastest":
+        program = with_mode(program, "least")
+    made = small(library(program, dims, HOW), arena, float_only)
+    tables = sum(b.dtype.size * len(elements) for b, elements in made.lowered.function.constants.items())
+    return {"files": put_files(directory, made.files), "arena_bytes": made.source.arena_bytes, "const_bytes": tables}
+
+
+def small(made: Library, arena: Arena, float_only: bool) -> Library:
+    """The library without vectors, and with its arena where that is asked for.
+
+    Raises:
+        CompilerError: [E414] see `export`.
+    """
+    name = made.name
+    if made.source.dims:
+        raise CompilerError(
+            "E414",
+            f"{name}: sizes are open: {', '.join(made.source.dims)}",
+            remedy=f"give them: {', '.join(f'{d}=…' for d in made.source.dims)}",
+        )
+    text = views(made.text.replace(HAS_VECTORS, ""))[1]
+    text = re.sub(r"\n{3,}", "\n\n", text)
+    if float_only and re.search(r"\bdouble\b", _COMMENT.sub("", text)):
+        raise _in_double(made, text)
+    header = made.header
+    if arena == "static":
+        prototype, definition = _with_arena(made)
+        text += f"\n{definition}"
+        header = header.replace(made.source.declaration, f"{made.source.declaration}\n\n{prototype}")
+    return replace(made, header=header, text=text)
+
+
+def _in_double(made: Library, text: str) -> CompilerError:
+    """What is double in a program that must not be: its arrays, or else the first such line."""
+    f = made.lowered.function
+    wide = [f"{b.name} is f64" for b in (*f.inputs, *f.outputs) if b.dtype.name == "f64"]
+    lines = [line.strip() for line in _COMMENT.sub("", text).splitlines() if re.search(r"\bdouble\b", line)]
+    return CompilerError(
+        "E414",
+        f"{made.name}: it computes in double precision",
+        facts=wide or lines[:3],
+        remedy="annotate arrays as Float32, and keep numbers of f64 out",
+    )
+
+
+def _with_arena(made: Library) -> tuple[str, str]:
+    """Prototype and definition of the function that has its own arena."""
+    name, macro = made.name, made.name.upper()
+    inside = made.source.declaration.partition("(")[2]
+    params = re.sub(r"\s+", " ", inside.partition("void *restrict arena")[0]).strip().rstrip(",")
+    names = [part.split()[-1].lstrip("*") for part in params.split(",")] if params else []
+    arguments = [*names, f"{macro}_ALIGNED(memory)", *(["0"] if made.source.sites else [])]
+    head = f"int {name}_run({params or 'void'})"
+    about = f"/* {name} in memory of its own: one call at a time. */\n"
+    body = f"    {macro}_STATIC_ARENA(memory);\n    return {name}({', '.join(arguments)});\n"
+    return f"{about}{head};", f"{about}{head} {{\n{body}}}\n"
