@@ -169,7 +169,7 @@ def _depth(y: Value) -> int:
 def _rotated(s: Settings, x: Value, y: Value, at: int) -> Value:
     counts = whole_list(x, "⌽") if rank_of(x) <= 1 else None
     extents = shape_of(y)
-    if counts is not None and len(counts) == 1 and (rank_of(x) == 0 or rank_of(y) <= 1 or True):
+    if counts is not None and len(counts) == 1:
         n = extents[at]
         by = counts[0] % n if isinstance(n, int) and isinstance(counts[0], int) and n else 0 if n == 0 else counts[0]
         return moved(("⌽", by, at), lambda y: verbs.rotate(by, y, at), y, dims=_has_dims([by]))

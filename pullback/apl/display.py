@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.apl.values import Value, elements, is_traced, objects, settled
+from pullback.apl.values import Value, is_traced, settled
 
 
 def number_text(x: Any, precision: int = 10) -> str:
@@ -168,6 +168,3 @@ def _unframed(rows: Any, cells: list[list[list[str]]]) -> list[str]:
             texts = [t.rjust(w) if kind == "number" else t.ljust(w) for t, w, kind in zip(texts, widths, kinds)]
             made.append("".join(gap + t for gap, t in zip(gaps, texts)))
     return made
-
-
-__all__ = ["aligned", "display", "elements", "lines", "number_text", "objects"]

@@ -556,6 +556,3 @@ def _replaced_traced(y: Value, value: Value, indices: Sequence[Any], s: Settings
         test = at == (lifted(i) - s.io if is_traced(i) else whole(i, "[ ]") - s.io)
         here = test if here is None else pb.logical_and(here, test)
     return lifted(new) if here is None else pb.where(here, new, h)
-
-
-__all__ = ["Function", "Operator", "Scope", "evaluate", "parsed", "run_body"]

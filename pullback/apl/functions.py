@@ -9,13 +9,11 @@ from typing import Any
 
 from pullback.apl import arrange, errors, formatting, partitions, scalar, search, values  # noqa: F401  (they fill the table)
 from pullback.apl.errors import AplError, Spot
-from pullback.apl.numbers import kind_of
 from pullback.apl.scalar import DYADIC, MONADIC, circle, divided_dims, pervade
 from pullback.apl.table import TABLE, Settings
 from pullback.apl.values import (
     Value,
     elements,
-    is_traced,
     lifted,
     objects,
     rank_of,
@@ -236,13 +234,3 @@ class Bound(Verb):
         if x is not None:
             raise errors.syntax("a verb that has one of its arguments takes one more")
         return self.f(y, self.left) if self.left is not None else self.f(self.right, y)
-
-
-def is_known(x: Value) -> bool:
-    """Whether it is a value, and not an array of the function being compiled."""
-    return not is_traced(x)
-
-
-def is_truth(x: Value) -> bool:
-    """Whether a traced value is one of 0 and 1 by its type."""
-    return kind_of(x) == "b"

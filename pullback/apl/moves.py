@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 import pullback as pb
-from pullback.apl.numbers import as_numbers, kind_of, pb_dtype
+from pullback.apl.numbers import as_numbers, kind_of
 from pullback.apl.values import NDArray, Value, gathered, is_traced, joined_pool, lifted, prototype, settled
 from pullback.ir import types
 from pullback.lang.array import Array
@@ -84,4 +84,4 @@ def together(arrays: Sequence[Array]) -> list[Array]:
 def _as(x: Array, kind: str, target: types.DType) -> Any:
     if kind == "b":
         return as_numbers(x, target)
-    return x if x.strong is target else pb.astype(x, pb_dtype(target))
+    return x if x.strong is target else pb.astype(x, target)

@@ -72,19 +72,14 @@ def _traced(x: Value, kind: str, floating: bool, target: types.DType, need: Need
     if kind == "b":
         return as_numbers(x, target if floating else types.i64)
     if floating and kind == "i" and x.strong is not None:
-        return pb.astype(x, pb_dtype(target))
+        return pb.astype(x, target)
     if floating and kind == "i" and x.literal is not None:
         return float(x.literal)
     if not floating and kind == "i" and x.strong is not None and x.strong is not types.i64:
         return pb.astype(x, pb.int64)
     if floating and kind == "f" and x.strong is not None and x.strong is not target:
-        return pb.astype(x, pb_dtype(target))
+        return pb.astype(x, target)
     return x
-
-
-def pb_dtype(dtype: types.DType) -> Any:
-    """A dtype as the public functions take it."""
-    return dtype
 
 
 def as_numbers(x: Any, dtype: types.DType | None = None) -> Any:
@@ -92,7 +87,7 @@ def as_numbers(x: Any, dtype: types.DType | None = None) -> Any:
     dtype = dtype or types.i64
     if x.weak is not None:
         return pb.where(x, 1, 0)
-    return pb.astype(x, pb_dtype(dtype))
+    return pb.astype(x, dtype)
 
 
 def truth(x: Value) -> Any:

@@ -3,14 +3,14 @@ r"""Operators: verbs from verbs. / ⌿ \\ ⍀ ¨ ⍨ ⍣ . ∘ ⍤ ⍥ ⌺ @."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 import pullback as pb
 from pullback import verbs
-from pullback.apl import arrange, errors, search
+from pullback.apl import arrange, errors
 from pullback.apl.functions import Atop, Bound, Primitive, Verb
 from pullback.apl.numbers import as_numbers, kind_of
 from pullback.apl.scalar import shape_text
@@ -887,6 +887,3 @@ class _Constantly(Verb):
     def __call__(self, y: Value, x: Value | None = None) -> Value:
         """The value."""
         return self.value
-
-
-__all__ = ["derive", "replace", "search"]

@@ -10,13 +10,12 @@ import pullback as pb
 from pullback import verbs
 from pullback.apl import errors
 from pullback.apl.arrange import joined, reshape
-from pullback.apl.numbers import as_numbers, kind_of
+from pullback.apl.numbers import kind_of
 from pullback.apl.scalar import DYADIC, pervade, shape_text
 from pullback.apl.table import Settings, dyadic, monadic
 from pullback.apl.values import (
     NDArray,
     Value,
-    count_of,
     elements,
     from_python,
     is_characters,
@@ -507,6 +506,3 @@ def deal(s: Settings, x: Value, y: Value) -> Value:
     if not 0 <= count <= of:
         raise errors.domain(f"? deals at most as many numbers as there are: {count} of {of}")
     return RANDOM.permutation(of)[:count].astype(np.int64) + s.io
-
-
-__all__ = ["as_numbers", "count_of", "same"]

@@ -18,10 +18,8 @@ from pullback.apl.errors import AplError
 from pullback.apl.functions import Verb
 from pullback.apl.values import (
     Value,
-    elements,
     from_python,
     is_characters,
-    is_nested,
     is_traced,
     settled,
     vector,
@@ -166,6 +164,3 @@ def _untie(work: Any, y: Value) -> Value:
             raise AplError("FILE ERROR", f"no file is tied to {number}")
         del work.files[number]
     return y
-
-
-__all__ = ["elements", "find", "is_nested", "text_of"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from pullback.apl.values import Value
 
@@ -55,6 +55,3 @@ def dyadic(glyph: str, axis: bool = False) -> Callable[[Meaning], Meaning]:
         return f
 
     return enter
-
-
-__all__ = ["TABLE", "Any", "Row", "Settings", "dyadic", "monadic"]
