@@ -471,7 +471,8 @@ def _in_place_cost(o: Operand, rows: Group, depth: Group, tile: int, element: in
     if is_run(along):
         crowded = bool(row) and row % PAGE == 0  # rows meet in one set of the first cache
         return 0.12 if tile < FEW else 0.1 if crowded else 0.04
-    if row < 0 or len(steps) > MOST_LOOPS or (row >= LINE and abs(steps[-1]) >= LINE):
+    lone = 2 * row > LINE and bool(steps) and abs(steps[-1]) >= LINE  # an element of each line, gone by the next row
+    if row < 0 or len(steps) > MOST_LOOPS or lone:
         return float("inf")
     crowded = any(step % PAGE == 0 for step in (row, *steps) if step)
     return (0.5 if crowded else 0.1 if row >= LINE else 0.0) + stream

@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 
 from pullback.ad.reverse import vjp
-from pullback.ir.expr import Bracket
+from pullback.ir.expr import Bracket, Reduce
 from pullback.ir.parser import parse_program
-from pullback.ir.program import Build, Program
+from pullback.ir.program import Build, Program, statement_reads
 from pullback.ir.traverse import specialise
 from pullback.ir.traverse import walk as scalars
-from pullback.loops import gemm, gemm_plan, residues, sweep
+from pullback.loops import gemm, gemm_plan, orders, residues, sweep
+from pullback.loops.builder import KernelBuilder
 from pullback.loops.gemm_plan import PackedPlan
+from pullback.loops.joined import elements
 from pullback.loops.lower import without_units
 from pullback.loops.memory import plan
-from pullback.loops.nodes import Call, Kernel, walk
+from pullback.loops.nodes import Buffer, Call, Kernel, View, walk
 from pullback.loops.verify import verify_function
 from pullback.passes.pipeline import optimise
 from pullback.runtime.buffer import aligned_bytes
@@ -70,6 +72,12 @@ IN_GROUPS = """groups(x: {t}[B, G * C, H], w: {t}[G * O, C, P], g: {t}[B, G * O,
   step = build o < G * O, c < C, p < P {{ w[o, c, p] - rate[] * sum b < B, i < H {{
     [H > i + p] g[b, o, i] * x[b, C * (o // O) + c, i + p] }} }}
   return by_image, step }}"""
+CHANNELS_LAST = """last(w: {t}[O, C, P, P], x: {t}[B, H, H, C], g: {t}[B, I, I, O]) {{
+  by_image = build n < B, i < I - P + 1, j < I - P + 1, c < C {{
+    sum o < O, p < P, q < P {{ g[n, i - p + P - 1, j - q + P - 1, o] * w[o, c, p, q] }} }}
+  by_weights = build o < O, c < C, p < H - I + 1, q < H - I + 1 {{
+    sum n < B, i < I, j < I {{ g[n, i, j, o] * x[n, i + p, j + q, c] }} }}
+  return by_image, by_weights }}"""
 KRONECKER = """kronecker(x: {t}[M, K], y: {t}[N, K]) {{
   z = build m < M * N {{ sum k < K {{ x[m // N, k] * y[m % N, k] }} }} return z }}"""
 
@@ -228,6 +236,23 @@ def test_groups_are_products_of_their_own(out: int, own: int) -> None:
     assert_packed_and_right(IN_GROUPS, dims)
     found = {k.name: k for k in kernels(parse_program(IN_GROUPS.format(t="f32")), dims)}
     assert all(any(b.name == "panels_b" for b in found[name].scratch) for name in ("by_image", "step"))
+
+
+@needs_compiler
+@pytest.mark.parametrize("channels", [(20, 33), (5, 3)])
+def test_products_run_along_memory(channels: tuple[int, int]) -> None:
+    own, out = channels
+    dims = {"B": 2, "C": own, "O": out, "H": 10, "I": 8, "P": 3}
+    program = parse_program(CHANNELS_LAST.format(t="f32"))
+    assert_packed_and_right(program, dims)
+    by_image, by_weights = (s for s in specialise(program, dims).body.statements if isinstance(s, Build))
+    for s, order in (by_image, "n i j c, p q o"), (by_weights, "p q o c, n i j"):
+        builder = KernelBuilder({r: View(Buffer(r.name, r.dtype, r.shape, "input", elements(r.shape)))
+                                 for r in (*s.outs, *statement_reads(s))}, s)
+        ways = [w.build for w in orders.orders(residues.parts(s)[0], builder.address)]
+        sums = [next(n.vars for n in scalars(w.values[0]) if isinstance(n, Reduce)) for w in ways]
+        found = [", ".join(" ".join(v.name for v in vs) for vs in (w.vars, r)) for w, r in zip(ways, sums, strict=True)]
+        assert order in found[1:]
 
 
 @needs_compiler
