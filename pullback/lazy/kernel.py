@@ -23,8 +23,6 @@ from pullback.lazy.types import ArrayType
 
 __all__ = ["Kernel", "finish_compiling"]
 
-AT_ONCE: Final = 2e7  # operations of a kernel whose first interpreted call takes longer than compiling it
-
 
 class Kernel:
     """A program as a function from a list of arrays to a tuple of arrays."""
