@@ -9,7 +9,7 @@ from typing import Any
 
 from pullback.apl import arrange, errors, formatting, partitions, scalar, search, values  # noqa: F401  (they fill the table)
 from pullback.apl.errors import AplError, Spot
-from pullback.apl.scalar import DYADIC, MONADIC, circle, divided_dims, pervade
+from pullback.apl.scalar import DYADIC, MONADIC, circle, pervade
 from pullback.apl.table import TABLE, Settings
 from pullback.apl.values import (
     Value,
@@ -103,8 +103,6 @@ class Primitive(Verb):
                 return self._along_axes(x, y)
             if x is None:
                 return pervade(scalars[self.glyph], s.ct, y)
-            if self.glyph == "÷" and (dims := divided_dims(x, y)) is not None:
-                return dims
             return pervade(scalars[self.glyph], s.ct, x, y)
         row = TABLE.get(self.glyph)
         meaning = None if row is None else row.monadic if x is None else row.dyadic

@@ -52,6 +52,8 @@ def pervade(verb: Scalar, tolerance: float, *arguments: Value) -> Value:
     if any(is_nested(a) for a in arguments):
         return _on_objects(verb, tolerance, arguments)
     aligned = _aligned(verb, arguments)
+    if verb is DYADIC["÷"] and (dims := divided_dims(*aligned)) is not None:
+        return dims
     if verb.need == "any" and any(kind_of(a) == "U" for a in aligned):
         values, traced = list(aligned), False
         if any(isinstance(a, Handle) for a in aligned):

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jaxtyping import Float64
 
 import pullback as pb
+from pullback import Array
 from pullback.apl import AplError, Workspace
 
 RANDOM = np.random.default_rng(7)
@@ -56,3 +58,11 @@ def test_a_power_counts_by_the_index_of_its_loop() -> None:
     f = pb.apl("{y←⍵ ⋄ ⊃({(s n)←⍵ ⋄ (s+n⌷y)(n+1)}⍣(≢y))(⍵×0)0}", io=0)
     np.testing.assert_allclose(f.interpret(X), np.full(6, X.sum()))
     assert "fold" in str(f.ir)
+
+
+def test_types_are_for_all_sizes() -> None:
+    halves = pb.apl("{(2÷⍨⍴⍵)⍴⍵}", annotations={"omega": Float64[Array, "N"]})
+    assert str(halves.type).startswith("(omega: f64[N]) -> f64[N // 2] where N % 2 == 0")
+    np.testing.assert_array_equal(halves.interpret(X), X[:3])
+    taken = pb.apl("{(1+(⍴⍵)-⍴⍺)↑⍵}", annotations={"alpha": Float64[Array, "K"], "omega": Float64[Array, "N"]})
+    assert taken.type == "(alpha: f64[K], omega: f64[N]) -> f64[N - K + 1] where N >= K"
