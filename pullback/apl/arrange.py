@@ -325,6 +325,8 @@ def mix(s: Settings, y: Value, axis: Value | None = None) -> Value:
 
 def assembled(cells: Sequence[Value], frame: Sequence[int]) -> Value:
     """Cells put together along a frame, filled to one shape where they differ."""
+    if not cells:
+        return np.zeros(tuple(frame), np.int64)
     cells = [settled(c) for c in cells]
     rank = max(rank_of(c) for c in cells)
     cells = [c if rank_of(c) == rank else _reshaped(c, (1,) * (rank - rank_of(c)) + shape_of(c)) for c in cells]

@@ -782,6 +782,8 @@ class At(Verb):
             chosen: Any = np.flatnonzero(mask)
             return self._changed(y, [int(k) for k in chosen], (len(chosen),), (), x)
         if is_traced(y):
+            if not rank_of(y):
+                raise errors.rank("@ takes an array with an axis")
             return self._at_places(y, x)
         where = settled(self.where)
         rest: tuple[int, ...]

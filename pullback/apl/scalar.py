@@ -134,6 +134,8 @@ def _on_nested(verb: Scalar, tolerance: float, arguments: tuple[Value, ...]) -> 
     for a in frames:
         if rank_of(a) != len(lead.shape):
             raise errors.rank(f"{verb.name} takes arrays of one rank, not of {len(lead.shape)} and {rank_of(a)}")
+        if any(isinstance(m, int) and isinstance(n, int) and m != n for m, n in zip(lead.shape, shape_of(a))):
+            raise errors.length(f"{verb.name} takes arrays of one shape", _facts(lead, a))
 
     def at(*i: Any) -> Value:
         return pervade(
@@ -366,6 +368,14 @@ def _both(name: str, f: Definition, g: Callable[..., Any]) -> Definition:
 
     def define(m: Any, ct: float, a: Any, b: Any) -> Any:
         if m is not np:
+            if any(
+                (isinstance(x, int | float) and x not in (0, 1)) or (isinstance(x, Handle) and kind_of(x) == "f")
+                for x in (a, b)
+            ):
+                raise errors.domain(
+                    f"{name} in a compiled function takes truth values",
+                    remedy="a comparison such as ⍵≠0; multiples and divisors are found in the workspace",
+                )
             return as_numbers(f(m, a != 0, b != 0))
         a, b = np.asarray(a), np.asarray(b)
         if "c" in (a.dtype.kind, b.dtype.kind):
