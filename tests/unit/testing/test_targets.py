@@ -19,7 +19,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("toolchain", TOOLCHAINS, ids=lambda t: t.name)
-def test_target(toolchain: Toolchain, made: dict[str, Path], tmp_path: Path) -> None:
+def test_a28_the_same_program_for_several_targets(toolchain: Toolchain, made: dict[str, Path], tmp_path: Path) -> None:
     absent = toolchain.missing or toolchain.sound()
     if absent:
         pytest.skip(f"not on this machine: {absent}")
