@@ -198,6 +198,11 @@ class Reduce(Verb):
             made: Value = rows[-1]
             for row in reversed(rows[:-1]):
                 made = self.f(made, row)
+            if rank_of(y) > 1 and shape_of(made) != shape_of(rows[-1]):
+                raise errors.domain(
+                    "a reduction of rows, by a verb that makes other arrays of them, is evaluated, and not compiled",
+                    remedy="⍤1 around the reduction of a vector",
+                )
             return made
         return verbs.reduce(lambda a, b: lifted(self.f(b, a)), array, axis=at)
 

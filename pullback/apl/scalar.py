@@ -7,7 +7,7 @@ comparison tolerance, then its arguments, which `numbers` has brought to what th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ import numpy as np
 
 import pullback as pb
 from pullback.apl import errors
-from pullback.apl.numbers import Need, as_numbers, checked, converted, kind_of
+from pullback.apl.numbers import Need, checked, converted, kind_of
 from pullback.apl.values import (
     NDArray,
     Value,
@@ -61,9 +61,26 @@ def pervade(verb: Scalar, tolerance: float, *arguments: Value) -> Value:
     else:
         values, traced = converted(aligned, "number" if verb.need == "any" else verb.need)
     if traced:
+        if verb.name in ("∧", "∨"):
+            _refuse_numbers(verb, aligned)
         return verb.define(pb, tolerance, *values)
     with np.errstate(all="ignore"):
         return checked(verb.define(np, tolerance, *values), values)
+
+
+def _refuse_numbers(verb: Scalar, arguments: Sequence[Value]) -> None:
+    """∧ and ∨ are compiled for truth values, and least multiples and greatest divisors are not.
+
+    Raises:
+        AplError: [E804] an argument is of other numbers.
+    """
+    for x in arguments:
+        known = x.literal in (0, 1) if isinstance(x, Handle) else bool(np.isin(x, (0, 1)).all())
+        if not known and kind_of(x) != "b":
+            raise errors.domain(
+                f"{verb.name} in a compiled function takes truth values",
+                remedy="a comparison such as ⍵≠0; multiples and divisors are found in the workspace",
+            )
 
 
 def _aligned(verb: Scalar, arguments: tuple[Value, ...]) -> list[Value]:
@@ -368,15 +385,7 @@ def _both(name: str, f: Definition, g: Callable[..., Any]) -> Definition:
 
     def define(m: Any, ct: float, a: Any, b: Any) -> Any:
         if m is not np:
-            if any(
-                (isinstance(x, int | float) and x not in (0, 1)) or (isinstance(x, Handle) and kind_of(x) == "f")
-                for x in (a, b)
-            ):
-                raise errors.domain(
-                    f"{name} in a compiled function takes truth values",
-                    remedy="a comparison such as ⍵≠0; multiples and divisors are found in the workspace",
-                )
-            return as_numbers(f(m, a != 0, b != 0))
+            return f(m, a != 0, b != 0)
         a, b = np.asarray(a), np.asarray(b)
         if "c" in (a.dtype.kind, b.dtype.kind):
             raise errors.domain(f"{name} of complex numbers")

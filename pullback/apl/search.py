@@ -410,6 +410,8 @@ def encode(s: Settings, x: Value, y: Value) -> Value:
             quotient = np.where(base == 0, 0, np.rint(left / np.where(base == 0, 1, base)))
             rest = quotient.astype(np.int64) if quotient.size == 0 or np.abs(quotient).max() < 2**62 else quotient
         else:
+            if rank_of(base):
+                raise errors.rank("⊤ takes a vector of bases in a compiled function")
             rest = pb.floor(left / base) if kind_of(left) == "f" else left // int(base)
     digits.reverse()
     if not digits:

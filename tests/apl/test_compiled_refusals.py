@@ -17,6 +17,8 @@ MATRIX = np.arange(1.0, 7.0).reshape(2, 3)
         ("∧/⍵", VECTOR, "DOMAIN ERROR"),
         ("(⍳3)⌈↓⍵", MATRIX, "LENGTH ERROR"),
         ("(-@1)⊃⍵", VECTOR, "RANK ERROR"),
+        (",⌿⍵", MATRIX, "DOMAIN ERROR"),  # a vector of vectors in the workspace
+        ("(2 3⍴⍳6)⊤(⍳3)=⍵", VECTOR, "RANK ERROR"),
     ],
 )
 def test_refused_when_it_is_compiled(body: str, argument: np.ndarray, kind: str) -> None:
