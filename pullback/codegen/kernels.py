@@ -9,7 +9,7 @@ from pullback.codegen.helpers import Helpers
 from pullback.codegen.names import Names, Style, identifier, unique
 from pullback.codegen.statements import Writer
 from pullback.codegen.tasks import TaskText
-from pullback.codegen.text import line_of, marked, wrap
+from pullback.codegen.text import line_of, marked, wrap, written_line
 from pullback.ir.foreign import names_in
 from pullback.loops import nodes
 from pullback.loops.memory import MemoryPlan
@@ -93,6 +93,8 @@ class Unit:
             self.taken.add(name)
             self._by_text[key] = name
             comment = Writer(self, names, depth=0)
+            if self.style != "canonical" and (line := written_line(k.position)):
+                comment.comment((line,))
             comment.comment(k.comment)
             resolved = numbered if self.style == "canonical" else names.resolve(raw, self.style)
             head = "".join(f"{t}\n" for t in comment.lines)

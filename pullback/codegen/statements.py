@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 from pullback.codegen.expressions import Expressions
 from pullback.codegen.names import Names
 from pullback.codegen.tasks import TaskText
-from pullback.codegen.text import VECTORS, WIDTH, folded, line_of
+from pullback.codegen.text import VECTORS, WIDTH, folded, line_of, written_line
 from pullback.ir.index import ZERO_INDEX, Data, Index
 from pullback.loops import nodes
 from pullback.loops.nodes import (
@@ -208,6 +208,8 @@ class Writer:
             for param, view in zip(s.kernel.params, s.arguments, strict=True):
                 home, base = e.places.get(view.buffer, (view.buffer, None))
                 e.places[param] = (home, view.offset if base is None else base + view.offset)
+            if self.unit.style != "canonical" and (line := written_line(s.kernel.position)):
+                self.comment((line,))
             self.comment(s.kernel.comment)
             self.kernel_body(s.kernel)
             return

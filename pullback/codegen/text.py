@@ -77,6 +77,13 @@ def own_line(name: str) -> str:
     return f'#line 1 "{name}.c"\n'
 
 
+def written_line(position: object) -> str | None:
+    """The line of another language's text that a kernel was made of, as a comment of C may hold it."""
+    if position is None or isinstance(position, Position):
+        return None
+    return str(getattr(position, "source_line", "")).strip().replace("*/", "* /").replace("/*", "/ *")
+
+
 def marked(text: str, position: Position | None) -> str:
     """A function of which every line comes from one line of the user's file."""
     return "".join(f"{line_of(position)}\n{line}\n" for line in text.splitlines())

@@ -66,3 +66,9 @@ def test_types_are_for_all_sizes() -> None:
     np.testing.assert_array_equal(halves.interpret(X), X[:3])
     taken = pb.apl("{(1+(⍴⍵)-⍴⍺)↑⍵}", annotations={"alpha": Float64[Array, "K"], "omega": Float64[Array, "N"]})
     assert taken.type == "(alpha: f64[K], omega: f64[N]) -> f64[N - K + 1] where N >= K"
+
+
+def test_the_line_of_apl_stands_above_its_loop() -> None:
+    f = pb.apl("{\n  y←×/*/⍵ ⍝ the end of a comment of C\n  *y×⍵\n}", annotations={"omega": Float64[Array, "3"]})
+    assert "/* *y×⍵ */" in f.c_source()
+    assert pb.apl("{÷1+*-⍵}", annotations={"omega": Float64[Array, "3"]}).c_source().count("/* {÷1+*-⍵} */") == 1
