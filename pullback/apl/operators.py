@@ -836,6 +836,8 @@ class At(Verb):
         made: Any = y
         selected = arrange.chosen(y, [vector([scalar(r + s.io) for r in rows]), *(None,) * (y.rank - 1)], s)
         new = self.f(selected, x) if isinstance(self.f, Verb) else self.f
+        if rank_of(new) > y.rank:
+            raise errors.rank(f"@ puts an array of at most {y.rank} axes there", [shape_text(new)])
         for k, r in enumerate(rows):
             row = subscript(lifted(new), (k,)) if rank_of(new) == y.rank else lifted(new)
             at = pb.reshape(pb.arange(shape_of(y)[0]), (-1, *(1,) * (y.rank - 1))) == r

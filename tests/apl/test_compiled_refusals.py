@@ -17,6 +17,7 @@ MATRIX = np.arange(1.0, 7.0).reshape(2, 3)
         ("∧/⍵", VECTOR, "DOMAIN ERROR"),
         ("(⍳3)⌈↓⍵", MATRIX, "LENGTH ERROR"),
         ("(-@1)⊃⍵", VECTOR, "RANK ERROR"),
+        ("(⍪@1)⍵", VECTOR, "RANK ERROR"),
         (",⌿⍵", MATRIX, "DOMAIN ERROR"),  # a vector of vectors in the workspace
         ("(2 3⍴⍳6)⊤(⍳3)=⍵", VECTOR, "RANK ERROR"),
     ],
