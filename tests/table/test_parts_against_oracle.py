@@ -31,6 +31,7 @@ SOURCES = {
         "m @ z", "pb.vecdot(z, w)", "pb.outer(z, x)", "pb.tensordot(m, m, axes=([0, 1], [0, 1]))", "pb.sum(m, axis=0)",
         "pb.stack([z, x])", "pb.concat([m, m[:1]], axis=0)", "pb.where(x > 0, z, x)", "pb.roll(m, 1, axis=1)",
         "m.T[1:]", "pb.cumulative_sum(z)", "pb.tril(m)", "pb.reshape(m, (2, 6))", "pb.mean(m)",
+        "m.mean(axis=1)", "pb.outer(z, w).mT", "pb.conj(x)", "pb.real(x) - pb.imag(z)", "pb.where(x > 0, x, z)",
         "pb.take(z, pb.argsort(x))", "pb.sum_over(4, lambda i: z[i] * w[3 - i])",
         "pb.build((3, 4), lambda i, j: m[i, j] * z.at(j + i))",
         "pb.fold(3, z, lambda s, t: s * w + 0.1 * m[t])", "pb.cond(x[0] > 0, lambda v: v * v, lambda v: pb.exp(v), z)",
@@ -38,7 +39,7 @@ SOURCES = {
     "transforms": [
         *(f"pb.fft.{name}({'x' if name in ('rfft', 'ihfft') else 'z'}{more})" for name in UNITARY
           for more in ("", ", n=6, norm='ortho'")),
-        "pb.fft.fft(z, n=3)", "pb.fft.irfft(z, n=5)",
+        "pb.fft.fft(z, n=3)", "pb.fft.irfft(z, n=5)", "pb.fft.hfft(x)", "pb.fft.fftn(m, s=(2, 5))",
         "pb.fft.fft(m, axis=0, norm='forward')", "pb.fft.fftn(m)",
         "pb.fft.ifftn(m, s=(2, 5))",
         "pb.fft.irfftn(pb.fft.rfftn(pb.outer(x, x), norm='forward'))", "pb.fft.fftshift(z) * pb.fft.fftfreq(4, d=0.5)",

@@ -61,6 +61,12 @@ class Complex:
         """The last two axes exchanged."""
         return _each(f.matrix_transpose, self)
 
+    mT = T
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Complex:
+        """The mean of both parts."""
+        return _each(lambda a: f.mean(a, axis=axis, keepdims=keepdims), self)
+
 
 def is_complex(x: Any) -> bool:
     """Whether it is a complex array or number, of whichever kind."""

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.ad import guards
 from pullback.ad.guards import EVERYWHERE, both, ways_of
 from pullback.ir import expr, types
 from pullback.ir.expr import Get, Ref
+from pullback.ir.index import Cond, DimSymbol, Var, as_index, cond
+from pullback.ir.traverse import Substitution
 
 X = np.array([0.0, 0.5, 2.0])
 PLACES = np.array([1, 7, 2])
@@ -92,3 +95,33 @@ def test_too_many_ways_are_what_they_share() -> None:
     assert both(a, a) == a
     assert both(a, b) == (("shared",),)
     assert both(a[:2], b[:2]) == tuple((x, "shared", y) for x, _ in a[:2] for y, _ in b[:2])
+
+
+def test_ways_one_by_one() -> None:
+    """What each function of guards says, of conditions on indices and tests of data."""
+    n = as_index(DimSymbol("N"))
+    i, j = Var("i", n), Var("j", n)
+    x = Ref("x", types.f64, (n,))
+    test = expr.apply("greater", expr.get(x, as_index(i)), expr.const(0.0, types.f64))
+    slow = expr.reduce("any", (j,), expr.apply("less", expr.get(x, as_index(j)), expr.const(0.0, types.f64)))
+    late, early = cond(">=", as_index(i) - 3), cond(">=", 2 - as_index(i))
+    assert isinstance(late, Cond)
+    assert isinstance(early, Cond)
+    assert guards.certain(((late, test, slow), (slow, test, late)), set()) == ((late, test),)
+    assert guards.certain(((late, test),), {x}) == ((late,),)
+    assert guards.either([((late,),), ((late, test),)]) == ((late,),)
+    assert guards.test_of(()) is expr.const(False, types.bool_)
+    assert guards.is_everywhere(((late,), (early,)), ())
+    assert not guards.is_everywhere(((late,), (test,)), ())
+    at = lambda k: Substitution(variables={i: as_index(k)})
+    assert guards.renamed(((late, test), (early,)), at(2)) == ((),)
+    assert guards.renamed(((late,), (test,)), at(0)) == ((expr.apply("greater", expr.get(x, as_index(0)),
+                                                                     expr.const(0.0, types.f64)),),)  # fmt: skip
+    behind, same = cond(">=", as_index(i) - 3 - j), cond("==", as_index(i) - 3 - j)
+    assert isinstance(behind, Cond)
+    assert isinstance(same, Cond)
+    assert guards.exist((j,), ((behind,),)) == ((late,),)
+    assert guards.exist((j,), ((same,),)) == ((late,),)
+    more = cond("==", as_index(i) + 3 - j)
+    assert isinstance(more, Cond)
+    assert guards.exist((j,), ((more,),)) == ((cond(">=", n - as_index(i) - 4),),)

@@ -203,3 +203,10 @@ def test_histogram_and_bincount() -> None:
     places = np.random.default_rng(0).integers(-2, 9, size=50)
     found = both(lambda i: pb.bincount(i, 6), places)
     np.testing.assert_array_equal(found, [np.count_nonzero(places == k) for k in range(6)])
+
+
+def test_the_largest_along_the_first_of_three_axes() -> None:
+    x = np.random.default_rng(3).permutation(24.0 * np.arange(24)).reshape(4, 2, 3)
+    values, places = pb.function(lambda x: pb.top_k(x, 2, axis=0)).interpret(x)
+    np.testing.assert_array_equal(values, -np.sort(-x, axis=0)[:2])
+    np.testing.assert_array_equal(places, np.argsort(-x, axis=0)[:2])

@@ -387,6 +387,17 @@ def update(optimiser: nn.Optimiser, p: Any, g: Any, state: Any = None) -> Any:
     return pb.function(lambda p, g, s: optimiser.update(g, s, p, 0)[0]).interpret(p, g, state)
 
 
+def test_a_factor_and_a_decay_may_be_schedules() -> None:
+    """The second step of each: a factor of 0.25, and an average of 0.3 of the old and 0.7 of the new."""
+    p, g, rates = {"w": np.ones(2)}, {"w": np.full(2, 2.0)}, nn.piecewise({0: 0.5, 1: 0.25})
+    steps = lambda optimiser, n: pb.function(lambda p, g, s: optimiser.update(g, s, p, n)).interpret(
+        p, g, optimiser.init(p))  # fmt: skip
+    np.testing.assert_allclose(steps(nn.scale(rates) >> nn.sgd(1.0), 1)[0]["w"], -0.5)
+    optimiser = nn.sgd(1.0) >> nn.average(nn.piecewise({0: 0.9, 1: 0.3}))
+    state = steps(optimiser, 1)[1]
+    np.testing.assert_allclose(optimiser.averaged(state, p)["w"], 0.3 * 1.0 + 0.7 * -1.0)
+
+
 ONE = {"conv1": {"w": np.ones((2, 3)), "b": np.ones(2)}}
 
 
@@ -399,6 +410,10 @@ ONE = {"conv1": {"w": np.ones((2, 3)), "b": np.ones(2)}}
         (lambda: nn.sgd(0.1, nesterov=True), TraceError, "[E170] sgd: nesterov is True"),
         (lambda: nn.adam(0.1, epsilon=0.0), TraceError, "a number above 0"),
         (lambda: nn.adam(float("nan")), TraceError, "[E170] adam: rate is nan"),
+        (lambda: nn.adam(0.1, epsilon=0.0), TraceError, "[E170] adam: epsilon is 0.0"),
+        (lambda: nn.average(1.5), TraceError, "[E170] average: decay is 1.5"),
+        (lambda: nn.clip_by_value(0.0), TraceError, "[E170] clip_by_value: limit is 0.0"),
+        (lambda: nn.exponential(0.1, factor=0.0, every=3), TraceError, "[E170] exponential: factor is 0.0"),
         (lambda: nn.clip_by_norm(0.0), TraceError, "[E170] clip_by_norm: limit is 0.0"),
         (lambda: nn.multiply({"w": -1.0}), TraceError, "[E170] multiply: w is -1.0"),
         (lambda: nn.freeze(), TraceError, "[E170] freeze: patterns is ()"),
