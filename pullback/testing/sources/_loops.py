@@ -22,7 +22,6 @@ class Loops(Arrays):
             (6, self.build), (2, self.whole), (1.5, self.moved), (3, self.fold), (0.5, self.scan), (0.6, self.loop),
             (0.6, self.cond), (1, self.product), (0.8, self.call), (0.6, self.inner_derivative), (0.5, self.mapped),
             (1, self.rows), (0.4, self.solved), (0.8, self.verb), (1, self.ordered), (0.8, self.written),
-            (0.6, self.parts),
         )  # fmt: skip
         return write(dims, depth)  # type: ignore[no-any-return]
 
