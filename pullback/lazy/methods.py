@@ -12,11 +12,13 @@ from typing import Any, Final
 import numpy as np
 
 from pullback.errors import TraceError
+from pullback.ir import types
 from pullback.lang import array as traced
 from pullback.lang import elsewhere
 from pullback.lang.complex_array import ComplexArray
-from pullback.lazy.array import Array
+from pullback.lazy.array import Array, leaf
 from pullback.lazy.operation import Operation, apply
+from pullback.lazy.types import ArrayType
 from pullback.source import user_position
 
 __all__ = ["installed"]
@@ -27,6 +29,52 @@ _COMPARISONS: Final = ("lt", "le", "gt", "ge", "eq", "ne")
 _UNARY: Final = ("neg", "pos", "abs", "invert")
 _PROPERTIES: Final = ("T", "mT", "real", "imag")
 _OWN: Final = frozenset({"to_device", "shape", "dtype", "ndim", "size", "device"})  # what is known without running
+
+
+NUMBERS: Final = 16  # of an operator and a type that are part of structures
+ROWS: Final = 4
+
+
+class _Numbers:
+    """Which numbers of Python are part of a structure, where they simplify it, and which are values like any others.
+
+    The first few are, so that `2 * x` and `x ** 2` are what they are in a traced function. A number that keeps changing, a
+    rate or a row, would make a structure each time: from then on it is handed over.
+    """
+
+    __slots__ = ("_seen",)
+
+    def __init__(self) -> None:
+        self._seen: dict[ArrayType, set[Any]] = {}
+
+    def operand(self, x: Array, number: Any) -> Any:
+        """The number, or the array of one element that stands for it beside x."""
+        kind = x.type.numpy.kind
+        if number.__class__ is float:
+            fits = kind == "f" and x.type.dtype in (types.f32, types.f64)
+        else:
+            fits = number.__class__ is int and (kind == "f" or (kind in "iu" and _holds(x.type.numpy, number)))
+        if not fits or self._is_fixed(x.type, number, NUMBERS):
+            return number
+        return leaf(np.asarray(number, x.type.numpy))
+
+    def row(self, x: Array, number: int) -> Any:
+        """The number of a row, or the array that stands for it."""
+        extent = x.type.shape[0] if x.type.shape else 0
+        if not -extent <= number < extent or self._is_fixed(x.type, number, ROWS):
+            return number
+        return leaf(np.asarray(number % extent))
+
+    def _is_fixed(self, type: ArrayType, number: Any, most: int) -> bool:
+        seen = self._seen.setdefault(type, set())
+        if number not in seen and len(seen) < most:
+            seen.add(number)
+        return number in seen
+
+
+def _holds(dtype: np.dtype[Any], number: int) -> bool:
+    limits = np.iinfo(dtype)
+    return int(limits.min) <= number <= int(limits.max)
 
 
 def binary(operation: Operation) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
@@ -49,6 +97,9 @@ def binary(operation: Operation) -> tuple[Callable[[Any, Any], Any], Callable[[A
     def slow(self: Array, other: Any) -> Any:
         if not _is_operand(other):
             return NotImplemented
+        value = right.operand(self, other)
+        if value is not other:
+            return method(self, value)
         node = apply(operation, (self, other), {})
         if node.application.quick:
             if len(node.operands) == 2:
@@ -66,12 +117,16 @@ def binary(operation: Operation) -> tuple[Callable[[Any, Any], Any], Callable[[A
                 return Array(application, (self,), self.tracked)
         if not _is_operand(other):
             return NotImplemented
+        value = left.operand(self, other)
+        if value is not other:
+            return method(value, self)
         node = apply(operation, (other, self), {})
         if other.__class__ is float and other and other == other and node.application.quick:
             backward[self.type, other] = node.application
         return node
 
     backward: dict[Any, Any] = {}
+    left, right = _Numbers(), _Numbers()
     return method, reflected
 
 
@@ -107,14 +162,20 @@ def general(operation: Operation) -> Callable[..., Any]:
 def subscript(operation: Operation) -> Callable[[Any, Any], Any]:
     """Indexing; a row by its number costs a look in a dictionary."""
     known: dict[Any, Any] = {}
+    rows = _Numbers()
 
     def method(self: Array, key: Any) -> Any:
         if key.__class__ is int:
             application = known.get((self.type, key))
             if application is not None:
                 return Array(application, (self,), self.tracked)
-            node = apply(operation, (self, key), {})
-            if node.application.quick:
+            row = rows.row(self, key)
+            if row is not key and (application := known.get((self.type, None))) is not None:
+                return Array(application, (self, row), self.tracked)
+            node = apply(operation, (self, row), {})
+            if row is not key and node.application.floating:
+                known[self.type, None] = node.application  # it is in range: nothing can fail
+            elif row is key and node.application.quick:
                 known[self.type, key] = node.application
             return node
         from pullback.lazy.open_shapes import selected

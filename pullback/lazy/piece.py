@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Backward", "Piece", "piece_of"]
 
+MOST: Final = 4096  # pieces that are kept; one that went is made again, and its code found on disk
 _KNOWN: Final[dict[tuple[int, ...], Piece]] = {}
 K = TypeVar("K")
 Step = tuple[Application, tuple[int, ...]]  # operands: a step's place, or -1 - k for leaf k
@@ -242,6 +243,9 @@ def piece_of(key: list[int], nodes: Sequence[Array], places: dict[Array, int], l
     found = _KNOWN.get(own)
     if found is None:
         steps = tuple((n.application, tuple(places[x] for x in n.operands)) for n in nodes)
+        if len(_KNOWN) >= MOST:
+            for old in list(_KNOWN)[: MOST // 2]:
+                _KNOWN.pop(old, None)
         found = _KNOWN[own] = Piece(steps, tuple(x.type for x in leaves), tuple(wanted))
         COUNTS.pieces += 1
     else:

@@ -79,7 +79,7 @@ def mixture(held: list[Worker], updates: int, name: str = "e") -> tuple[list[flo
 
 
 def test_b30_a_mixture_is_the_same_to_the_last_bit_in_one_two_and_four_processes(four: list[Worker]) -> None:
-    for _ in range(2):  # what this process adds up itself runs in the interpreter first, and compiled ever after
+    for _ in range(3):  # what this process adds up itself runs in the interpreter twice, and compiled ever after
         alone = mixture([Here()], 3)
         lazy.finish_compiling()
     for count in (2, 4):

@@ -1,0 +1,58 @@
+"""Numbers of Python beside lazy arrays: a few are part of the structure, numbers that keep changing are values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pullback import lazy
+
+X = np.arange(4.0)
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "int64", "uint8"])
+def test_numbers_that_change_make_few_pieces(kind: str) -> None:
+    x = lazy.asarray(X.astype(kind))
+    integer = np.dtype(kind).kind in "iu"
+    before = lazy.stats().pieces
+    for k in range(60):
+        number = k if integer else 0.37 * k
+        for found, wanted in (
+            (x + number, X + number),
+            (number * x, number * X),
+            (x > number, X > number),
+            (60 + number - x, 60 + number - X),
+        ):
+            assert np.allclose(np.asarray(found), wanted, rtol=1e-6)
+        assert (x + number).dtype == x.dtype
+    assert lazy.stats().pieces - before <= 4 * 17 + 1
+
+
+def test_an_integer_that_does_not_fit_is_refused_as_ever() -> None:
+    x = lazy.asarray(X.astype("uint8"))
+    for k in range(256):
+        assert np.asarray(x % 7 + k)[0] == k
+    with pytest.raises(TypeError, match="256 does not fit u8"):
+        x + 256
+
+
+def test_rows_by_number_make_few_pieces_and_have_derivatives() -> None:
+    w = lazy.Weight(np.ones((50, 3)))
+    before = lazy.stats().pieces
+    for k in range(-50, 50):
+        lazy.backward(lazy.sum(w[k] * float(k)))
+    assert lazy.stats().pieces - before <= 40
+    assert np.array_equal(w.delta, np.repeat(2.0 * np.arange(50) - 50, 3).reshape(50, 3))
+    with pytest.raises(ValueError, match=r"\[E103\]"):
+        w[50]
+
+
+def test_what_keeps_changing_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pullback.lazy import piece
+
+    monkeypatch.setattr(piece, "MOST", 8)
+    monkeypatch.setattr(piece, "_KNOWN", {})
+    x = lazy.asarray(X)
+    for k in range(30):
+        assert np.allclose(np.asarray(lazy.clip(x, 0.0, 0.1 * k)), np.clip(X, 0, 0.1 * k))
+    assert len(piece._KNOWN) <= 8
