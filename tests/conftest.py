@@ -21,7 +21,8 @@ OF_MACHINE_CODE = tuple(
     ROOT / "tests" / folder
     for folder in ("docs", "examples", "golden", "laws", "programs", "table", "textbook", "unit/codegen", "unit/loops",
                    "unit/passes", "unit/runtime", "unit/test_complex_matrices.py", "unit/test_decompositions.py",
-                   "unit/test_eigen.py", "unit/test_random.py", "unit/lazy/test_remote.py")  # workers compile as users do
+                   "unit/test_eigen.py", "unit/test_random.py",
+                   "unit/lazy/test_remote.py")  # compared with workers, which compile as users do
 )  # fmt: skip
 AS_USERS = c_compiler.FLAGS, c_compiler.GCC_FLAGS
 LITTLE = tuple("-Og" if flag == "-O2" else flag for flag in c_compiler.FLAGS), ()

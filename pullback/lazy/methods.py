@@ -38,8 +38,8 @@ ROWS: Final = 4
 class _Numbers:
     """Which numbers of Python are part of a structure, where they simplify it, and which are values like any others.
 
-    The first few are, so that `2 * x` and `x ** 2` are what they are in a traced function. A number that keeps changing, a
-    rate or a row, would make a structure each time: from then on it is handed over.
+    The first few are, so that `2 * x` and `x ** 2` are what they are in a traced function. A number that keeps
+    changing, a rate or a row, would make a structure each time: from then on it is handed over.
     """
 
     __slots__ = ("_seen",)

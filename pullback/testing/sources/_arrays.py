@@ -230,22 +230,5 @@ class Arrays(Scalars):
         """An array of the program's dtype: a single value may be made of numbers alone, which take that of others."""
         return f"{self.array(dims, depth)} * " + ("1.0" if dims else f"pb.ones((), dtype=pb.{self.dtype})")
 
-    def parts(self, dims: tuple[Dim, ...], depth: int) -> str:
-        """A part of complex numbers, or what a transform and its inverse leave."""
-        z, w = (f"pb.complex({self.typed(dims, depth - 1 - k)}, {self.typed(dims, depth - 2)})" for k in range(2))
-        options: list[tuple[float, str]] = [
-            (1, f"pb.real({z} * pb.conj({w}))"), (1, f"pb.abs({z} + 2.5)"), (0.7, f"pb.imag(pb.sin(0.3 * {z}) * {w})"),
-            (1, f"pb.imag({z} / (2.5 + pb.square(pb.abs({w}))))"), (0.7, f"pb.real(pb.exp(0.3j * {w}))"),
-        ]  # fmt: skip
-        axes = [k for k, d in enumerate(dims) if d.key.isdigit() and d.size]
-        if axes:
-            k = self.pick(axes)
-            options += [
-                (1.5, f"pb.real(pb.fft.fft({z}, axis={k}) * (0.5 - 0.25j))"),
-                (1.5, f"pb.fft.irfft(pb.fft.rfft({self.typed(dims, depth - 1)}, axis={k}) * (0.5 + 1j), "
-                      f"n={dims[k].size}, axis={k})"),
-            ]  # fmt: skip
-        return self.choose(*options)  # type: ignore[no-any-return]
-
 
 __all__ = ["Arrays"]
