@@ -6,6 +6,7 @@ comparison tolerance, then its arguments, which `numbers` has brought to what th
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -289,9 +290,12 @@ def _sign(m: Any, ct: float, x: Any) -> Any:
     return m.sign(x)
 
 
+_FACTORIALS: Final = np.array([float(math.factorial(k)) for k in range(171)])
+
+
 def _factorial(m: Any, ct: float, x: Any) -> Any:
     if m is not np:
-        return pb.exp(pb.special.lgamma(x + 1.0))
+        return _traced_factorial(x)
     if x.dtype.kind == "c":
         raise errors.domain("the factorial of a complex number")
     if ((x < 0) & (x == np.floor(x))).any():
@@ -300,6 +304,34 @@ def _factorial(m: Any, ct: float, x: Any) -> Any:
         raise errors.domain("the factorial is too large a number")
     made = np.array([_gamma(e) for e in x.ravel()], float).reshape(x.shape)
     return made.astype(np.int64) if x.size and (x == np.floor(x)).all() and made.max() < 2.0**53 else made
+
+
+def _traced_factorial(x: Any) -> Any:
+    """X! of numbers that are traced; whole numbers have theirs exactly, as far as the element type holds them."""
+    return _gamma(float(x)) if isinstance(x, int | float) else _factorial_program()(x)
+
+
+@functools.cache
+def _factorial_program() -> Any:
+    return pb.custom_derivative(_factorial_of_traced, jvp=_factorial_rule)
+
+
+def _factorial_of_traced(x: Any) -> Any:
+    """Γ(x + 1) by the logarithm of its size and by its sign, of whole numbers from a table."""
+    z = x + 1.0
+    half = 0.5 * pb.floor(z)
+    size = pb.exp(pb.special.lgamma(z))
+    made = pb.where(pb.logical_and(z < 0.0, half != pb.floor(half)), -size, size)
+    last = len(_FACTORIALS) - 1
+    table = pb.asarray(_FACTORIALS).astype(made.dtype)
+    exact = table[pb.clip(x, 0.0, float(last)).astype(pb.int64)]
+    whole = pb.logical_and(pb.logical_and(x >= 0.0, x <= float(last)), x == pb.floor(x))
+    return pb.where(whole, exact, made)
+
+
+def _factorial_rule(primals: Any, out: Any, tangents: Any) -> Any:
+    """The tangent of x! is x! ψ(x + 1) dx."""
+    return out * pb.special.digamma(primals[0] + 1.0) * tangents[0]
 
 
 def _gamma(x: float) -> float:
@@ -422,7 +454,7 @@ MONADIC: Final = {
     "÷": Scalar("÷", _reciprocal, "float"),
     "*": Scalar("*", lambda m, ct, x: m.exp(x), "float"),
     "⍟": Scalar("⍟", _log, "float"),
-    "!": Scalar("!", _factorial),
+    "!": Scalar("!", _factorial, "float"),
     "○": Scalar("○", lambda m, ct, x: x * math.pi, "float"),
     "|": Scalar("|", lambda m, ct, x: m.abs(x)),
     "⌈": Scalar("⌈", lambda m, ct, x: -_floor(m, ct, -x)),
@@ -436,7 +468,7 @@ DYADIC: Final = {
     "÷": Scalar("÷", _divide, "float", identity=1),
     "*": Scalar("*", _power, identity=1),
     "⍟": Scalar("⍟", _logarithm, "float"),
-    "!": Scalar("!", _binomial, identity=1),
+    "!": Scalar("!", _binomial, "float", identity=1),
     "|": Scalar("|", _residue, identity=0),
     "⌈": Scalar("⌈", lambda m, ct, a, b: m.maximum(a, b), identity=-LARGEST),
     "⌊": Scalar("⌊", lambda m, ct, a, b: m.minimum(a, b), identity=LARGEST),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -72,3 +73,15 @@ def test_the_line_of_apl_stands_above_its_loop() -> None:
     f = pb.apl("{\n  y←×/*/⍵ ⍝ the end of a comment of C\n  *y×⍵\n}", annotations={"omega": Float64[Array, "3"]})
     assert "/* *y×⍵ */" in f.c_source()
     assert pb.apl("{÷1+*-⍵}", annotations={"omega": Float64[Array, "3"]}).c_source().count("/* {÷1+*-⍵} */") == 1
+
+
+def test_factorials_are_exact_have_signs_and_derivatives() -> None:
+    f = pb.apl("{!⍵}")
+    whole = np.arange(19.0)
+    assert f(whole).tolist() == [math.factorial(int(k)) for k in whole]
+    assert f(np.array([4, 5])).tolist() == [24, 120]
+    assert pb.apl("{2!⍵}")(np.array([4, 5])).tolist() == [6, 10]
+    x = np.array([2.0, 2.5, -0.5, -1.5, -2.5])
+    assert np.allclose(f(x), [math.gamma(v + 1) for v in x], rtol=1e-13)
+    slopes = [(math.gamma(v + 1 + 1e-6) - math.gamma(v + 1 - 1e-6)) / 2e-6 for v in x]
+    assert np.allclose(pb.grad(pb.apl("{+/!⍵}"))(x), slopes, rtol=1e-8)
