@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 import numpy as np
 
-from pullback.errors import DTypeError
+from pullback.errors import DTypeError, UnknownNameError
+from pullback.lang import elsewhere
 from pullback.lang.devices import CPU, check_device
 from pullback.lazy.types import ArrayType, type_of_value
 from pullback.source import user_position
@@ -24,6 +25,12 @@ from pullback.source import user_position
 __all__ = ["Array", "leaf"]
 
 _next: Final = itertools.count().__next__
+_INSTEAD: Final = {  # of those who come from elsewhere
+    "grad": "`lazy.grad(f)`, or the `delta` of a `lazy.Weight` after `lazy.backward(loss)`",
+    "requires_grad": "`lazy.Weight(array)` is a cell that has a delta",
+    "requires_grad_": "`lazy.Weight(array)` is a cell that has a delta",
+    "detach": "`lazy.asarray(x.numpy())`",
+}
 
 
 class Array:
@@ -186,6 +193,19 @@ class Array:
         return bool((self == item).any())
 
     __hash__ = object.__hash__
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            from pullback import lazy
+
+            if name.startswith("_"):
+                raise AttributeError(name)
+            remedy = _INSTEAD.get(name) or elsewhere.remedy(name).replace("pb.", "lazy.")
+            if callable(getattr(lazy, name, None)):
+                remedy = f"`lazy.{name}(x)`: it is a function"
+            what = f"a lazy array has no attribute {name!r}"
+            raise UnknownNameError("E146", what, position=user_position(), remedy=remedy)
 
 
 def leaf(value: np.ndarray[Any, Any], tracked: bool = False, like: ArrayType | None = None) -> Array:
