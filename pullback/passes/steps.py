@@ -68,9 +68,9 @@ def _from_nothing(x: Build, before: Sequence[Statement]) -> Build:
     """A sum without the array that it is added to, where that is of zeros."""
     (value,) = x.values
     zeros = {o for s in before if isinstance(s, Build) for o, v in zip(s.outs, s.values, strict=True) if _is_zero(v)}
-    if not isinstance(value, Add) or zeros.isdisjoint(statement_reads(x)):
+    if not isinstance(value, Add):
         return x
-    return replace(x, values=tuple(a for a in value.args if isinstance(a, Reduce)))
+    return replace(x, values=(expr.add(*(a for a in value.args if not (isinstance(a, Get) and a.ref in zeros))),))
 
 
 def _is_zero(e: Scalar) -> bool:

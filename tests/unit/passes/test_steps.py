@@ -93,3 +93,9 @@ def test_sums_are_what_their_readers_products_end_with() -> None:
     *_, last = lines = joined(text.replace("return h, w", f"{step}\n    return h, after"))
     assert last == "after = build k < 16, m < 8 { b[k, m] - 0.5 * sum t < 9, n < 4 { z_1[t, n, k] * x[-t + 8, n, m] } }"
     assert not any(line.startswith("w0") for line in lines)
+
+
+def test_what_is_added_to_stays_where_another_array_is_of_zeros() -> None:
+    text = BACKWARD.replace("    h, w =", "    q = build n < 4, m < 8 { f64(0.0) }\n    h, w =")
+    lines = joined(text.replace("x[-t + 8, n, m]", "q[n, m]"))  # the numbers are compared with the loop's
+    assert any("w0[k, m]" in line for line in lines)
