@@ -52,8 +52,8 @@ from pullback.turns import turn
 
 if TYPE_CHECKING:
     from pullback.derivation.render import Derivation
-    from pullback.loops.memory_table import Build, MemoryTable
-    from pullback.loops.size_table import SizeTable
+    from pullback.loops.memory.size_table import SizeTable
+    from pullback.loops.memory.table import Build, MemoryTable
 
 T = TypeVar("T")
 Specialise = Literal["auto", "always", "never"]

@@ -38,8 +38,8 @@ from pullback.codegen.text import (
     views,
 )
 from pullback.codegen.units import split
-from pullback.loops.memory import MemoryPlan
-from pullback.loops.nodes import Function, Site
+from pullback.loops.memory.plan import MemoryPlan
+from pullback.loops.program.nodes import Function, Site
 
 _INLINE: Final = """\
 #define PB_INLINE static inline __attribute__((always_inline, unused)) /* which are used depends on the processor */

@@ -15,9 +15,9 @@ from pullback.codegen.names import Names
 from pullback.codegen.statements import Writer
 from pullback.codegen.text import shape_text, thousands, wrap
 from pullback.ir.index import Index
-from pullback.loops import nodes
-from pullback.loops.nodes import Buffer, Call, Copy, Fill, For, If, Loop, Parallel, Procedure, Stmt
-from pullback.loops.work import cycles
+from pullback.loops.analysis.work import cycles
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import Buffer, Call, Copy, Fill, For, If, Loop, Parallel, Procedure, Stmt
 
 MOST_ARGUMENTS = 1024  # that foreign function interfaces pass
 LOST: Final = 1000  # as many cycles as all have, for one that may take ten times as long: a hundredth of the time

@@ -14,8 +14,8 @@ from pullback.ir.halves import to_half
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var, polynomial
 from pullback.ir.primitive import PRIMITIVES
 from pullback.ir.types import DType, dtype_named
-from pullback.loops import nodes
-from pullback.loops.nodes import (
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import (
     Across,
     Apply,
     Binary,

@@ -12,8 +12,8 @@ from pullback.codegen.text import reached, views
 from pullback.ir import halves
 from pullback.ir.types import DType, f32, i32, u16, u32
 from pullback.loops.functions.vector import HAS, if_known
-from pullback.loops.lanes import mask_of
-from pullback.loops.nodes import Type
+from pullback.loops.program.nodes import Type
+from pullback.loops.vectors.lanes import mask_of
 
 INDEX_EXTREME = {
     "max": "static inline int64_t pb_max(int64_t a, int64_t b) {\n    return a > b ? a : b;\n}\n",

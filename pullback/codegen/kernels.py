@@ -11,10 +11,10 @@ from pullback.codegen.statements import Writer
 from pullback.codegen.tasks import TaskText
 from pullback.codegen.text import line_of, marked, wrap, written_line
 from pullback.ir.foreign import names_in
-from pullback.loops import nodes
-from pullback.loops.memory import MemoryPlan
-from pullback.loops.nodes import Buffer, Call, Comment, For, Function, If, Kernel, Loop, Procedure, Site, Stmt
-from pullback.loops.work import is_little
+from pullback.loops.analysis.work import is_little
+from pullback.loops.memory.plan import MemoryPlan
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import Buffer, Call, Comment, For, Function, If, Kernel, Loop, Procedure, Site, Stmt
 
 
 class Unit:

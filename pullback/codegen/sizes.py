@@ -10,8 +10,8 @@ from pullback.codegen.names import Names
 from pullback.codegen.statements import Writer
 from pullback.codegen.text import shape_text, wrap
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, polynomial
-from pullback.loops.memory import MemoryPlan
-from pullback.loops.slots import ALIGNMENT
+from pullback.loops.memory.plan import MemoryPlan
+from pullback.loops.memory.slots import ALIGNMENT
 
 WRONG_DIMS: Final = -1  # what a function returns for dims that it does not take
 TOO_LARGE: Final = -2  # and for those whose arena has no size

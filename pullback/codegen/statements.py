@@ -10,8 +10,8 @@ from pullback.codegen.names import Names
 from pullback.codegen.tasks import TaskText
 from pullback.codegen.text import VECTORS, WIDTH, folded, line_of, written_line
 from pullback.ir.index import ZERO_INDEX, Data, Index
-from pullback.loops import nodes
-from pullback.loops.nodes import (
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import (
     Assign,
     Binary,
     Break,

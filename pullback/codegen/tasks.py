@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pullback.codegen.expressions import Expressions
 from pullback.codegen.names import unique
-from pullback.loops.nodes import Parallel, Task
+from pullback.loops.program.nodes import Parallel, Task
 
 if TYPE_CHECKING:
     from pullback.codegen.kernels import Unit

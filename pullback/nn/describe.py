@@ -15,8 +15,8 @@ import pullback as pb
 from pullback.errors import ShapeError
 from pullback.ir.program import Block, Program
 from pullback.lang import tree
-from pullback.loops.memory_table import MemoryTable
-from pullback.loops.swap import SwapPlan
+from pullback.loops.memory.swap import SwapPlan
+from pullback.loops.memory.table import MemoryTable
 from pullback.nn.types import function_types
 from pullback.passes.operations import operation_count
 from pullback.source import user_position

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pullback.codegen.c import CSource
 from pullback.ir.types import DType, dtype_of
-from pullback.loops.nodes import Buffer
+from pullback.loops.program.nodes import Buffer
 
 __all__ = ["Array", "Main", "Step"]
 

@@ -7,7 +7,7 @@ Before    y = build n < N { f32(a) * x[n] }
 After     c = build { f32(a) }    y = build n < N { c * x[n] }
 
 What is hoisted lives as long as the loop, so only small results are. A loop that may have no trip keeps its statements,
-as one of them may test a range. A conversion leaves its statement because kernels of many elements (`loops.group`) have
+as one of them may test a range. A conversion leaves its statement because groups (`vectors.group`) have
 one element type.
 """
 

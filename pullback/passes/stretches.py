@@ -25,7 +25,7 @@ from pullback.rewrite.fired import fired
 
 TERMS = 8  # of a sum that is worth an array
 MOST = 2 / 3  # of the elements that a part may have
-LEAST = 8  # steps of an axis worth parting: shorter ones are told apart step by step (`loops/residues.py`)
+LEAST = 8  # steps of an axis worth parting: shorter ones are told apart step by step (`loops/product/residues.py`)
 
 
 def separate_stretches(program: Program) -> Program:

@@ -22,22 +22,22 @@ from pullback.ir.printer import print_program, print_statement
 from pullback.ir.program import Program, Statement
 from pullback.ir.traverse import specialise
 from pullback.ir.verify import verifying
-from pullback.loops.border import border_kernels
-from pullback.loops.gemm import packed_kernels
-from pullback.loops.interleaved import interleaved_kernels
-from pullback.loops.lower import Specialist, lower
-from pullback.loops.masked import masked_kernels
-from pullback.loops.memory import MemoryPlan, plan
-from pullback.loops.memory_table import Build, MemoryTable, memory_table
-from pullback.loops.nodes import Function
-from pullback.loops.parallel import parallelise
-from pullback.loops.parts import part_kernels
-from pullback.loops.recurrence import recurrence_kernels
-from pullback.loops.schedule import schedule
-from pullback.loops.size_table import SizeTable, size_table
-from pullback.loops.tile import groups, vector_kernels
-from pullback.loops.unroll import unroll_copies
-from pullback.loops.verify import verify_function
+from pullback.loops.memory.ordering import schedule
+from pullback.loops.memory.plan import MemoryPlan, plan
+from pullback.loops.memory.size_table import SizeTable, size_table
+from pullback.loops.memory.table import Build, MemoryTable, memory_table
+from pullback.loops.memory.verify import verify_function
+from pullback.loops.plain.lower import Specialist, lower
+from pullback.loops.plain.unroll import unroll_copies
+from pullback.loops.product.packed import packed_kernels
+from pullback.loops.program.nodes import Function
+from pullback.loops.strategies.border import border_kernels
+from pullback.loops.strategies.interleaved import interleaved_kernels
+from pullback.loops.strategies.masked import masked_kernels
+from pullback.loops.strategies.recurrence import recurrence_kernels
+from pullback.loops.strategies.stretches import part_kernels
+from pullback.loops.threads.parallel import parallelise
+from pullback.loops.vectors.tile import groups, vector_kernels
 from pullback.passes.pipeline import DEBUG_PASSES, optimise
 from pullback.runtime.buffer import NDArray
 from pullback.runtime.compile import native_vector_bytes
@@ -80,7 +80,7 @@ def lower_program(program: Program, dims: Mapping[str, int], comments: bool = Tr
 
     Args:
         comments: whether kernels carry their mathematics.
-        vector_bytes, portable: as for `loops.lower`.
+        vector_bytes, portable: as for `loops.plain.lower`.
         canonical: whether the order in which things were made leaves no trace, so that equal programs give equal C.
         threaded: whether loops with enough work are shared out among threads.
     """

@@ -41,9 +41,9 @@ from pullback.runtime.shim import Form, fast_entry, interruptible
 from pullback.source import user_position
 
 if TYPE_CHECKING:  # the compiler itself is imported when a program is not in the cache
-    from pullback.loops.memory_table import MemoryTable
-    from pullback.loops.nodes import Site
-    from pullback.loops.size_table import SizeTable
+    from pullback.loops.memory.size_table import SizeTable
+    from pullback.loops.memory.table import MemoryTable
+    from pullback.loops.program.nodes import Site
     from pullback.runtime.emit import Lowered
 
 NO_SIZE = ctypes.c_size_t(-1).value
@@ -115,8 +115,8 @@ class Executable:
     @property
     def memory(self) -> MemoryTable | SizeTable:
         """The memory table."""
-        from pullback.loops.memory_table import memory_table
-        from pullback.loops.size_table import size_table
+        from pullback.loops.memory.size_table import size_table
+        from pullback.loops.memory.table import memory_table
 
         if self.lowered.function.dims:
             return size_table(self.lowered.function, self.lowered.memory)
@@ -244,7 +244,7 @@ def check_error(site: Site, index: int, extent: int) -> IndexRangeError | NotFin
 
 
 def _not_finite(site: Site, shape: tuple[int, ...], index: int, kind: int) -> NotFiniteError:
-    from pullback.loops.traps import NAN
+    from pullback.loops.plain.traps import NAN
 
     at = ", ".join(str(i) for i in np.unravel_index(index, shape)) if shape else ""
     element = f"{site.array}[{at}]" if shape else site.array

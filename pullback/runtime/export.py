@@ -27,8 +27,8 @@ from pullback.ir.interpret import interpret
 from pullback.ir.program import Program
 from pullback.ir.traverse import specialise
 from pullback.ir.types import DType, f64
-from pullback.loops.nodes import Buffer, Site
-from pullback.loops.storage import make_buffer
+from pullback.loops.plain.storage import make_buffer
+from pullback.loops.program.nodes import Buffer, Site
 from pullback.runtime.buffer import NDArray, extents, prepared
 from pullback.runtime.emit import Lowered, is_constant, lower_program, print_lowered, with_constants
 

@@ -24,7 +24,7 @@ from pullback.runtime.load import Entry, Library, loaded
 
 if TYPE_CHECKING:
     from pullback.codegen.c import CSource
-    from pullback.loops.nodes import Buffer, Function
+    from pullback.loops.program.nodes import Buffer, Function
 
 ROOT = str(Path(__file__).resolve().parents[1])
 BRIEF = 100_000  # operations and bytes: some 20 microseconds
@@ -112,7 +112,7 @@ class Record:
 
 def _is_brief(function: Function) -> bool:
     """Whether it does little: few operations, few bytes, and no loop that runs as long as its data say."""
-    from pullback.loops.nodes import Break, Parallel, walk  # not needed by a start from the cache
+    from pullback.loops.program.nodes import Break, Parallel, walk  # not needed by a start from the cache
 
     if any(isinstance(s, Break | Parallel) for s in walk(function.body)):
         return False

@@ -30,9 +30,9 @@ import numpy as np
 
 from pullback.codegen.c import CSource
 from pullback.ir.dims import evaluate
-from pullback.loops import parallel, splitting
-from pullback.loops.memory import plan
-from pullback.loops.verify import verify_function
+from pullback.loops.memory.plan import plan
+from pullback.loops.memory.verify import verify_function
+from pullback.loops.threads import parallel, splitting
 from pullback.runtime.compile import find_compiler
 from pullback.runtime.emit import lower_program, print_lowered, with_mode
 from pullback.testing.bounds import interpret_with_bounds

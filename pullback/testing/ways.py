@@ -12,7 +12,7 @@ from unittest.mock import patch
 import numpy as np
 
 from pullback.api import exact
-from pullback.loops import splitting
+from pullback.loops.threads import splitting
 from pullback.runtime.modes import MODES, MemoryMode
 
 WIDTHS: Final = (0, 16, 32, 64)

@@ -11,7 +11,7 @@ import pytest
 
 from pullback.ir.interpret import interpret
 from pullback.ir.program import Choose, Program, While, walk_statements
-from pullback.loops.verify import verify_function
+from pullback.loops.memory.verify import verify_function
 from pullback.runtime import emit
 from pullback.runtime.emit import with_mode
 from pullback.runtime.executor import compile_program

@@ -16,8 +16,8 @@ from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Choose, Program, While, walk_statements
 from pullback.ir.types import f32
-from pullback.loops.operations import count_operations
-from pullback.loops.verify import verify_function
+from pullback.loops.analysis.operations import count_operations
+from pullback.loops.memory.verify import verify_function
 from pullback.runtime.emit import with_mode
 from pullback.runtime.executor import compile_program
 from pullback.runtime.modes import MemoryMode

@@ -12,8 +12,8 @@ from pullback.ir import expr, types
 from pullback.ir.expr import Ref, Scalar
 from pullback.ir.index import Index, Var, as_index, cond
 from pullback.ir.program import Block, Build, Program
-from pullback.loops import gemm, gemm_plan
-from pullback.loops.verify import verify_function
+from pullback.loops.memory.verify import verify_function
+from pullback.loops.product import blocking, packed
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.executor import compile_program
 from pullback.testing.bounds import interpret_with_bounds
@@ -84,10 +84,10 @@ def contraction(random: np.random.Generator) -> Program:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Packing whatever the estimates say, with blocks whose edges these sizes cross."""
-    monkeypatch.setattr(gemm, "_unpacked_cycles", lambda *_: float("inf"))
+    monkeypatch.setattr(packed, "_unpacked_cycles", lambda *_: float("inf"))
     for name, value in (("LEAST_WORK", 0), ("DEPTH", 16), ("BLOCK", 2048), ("SHARED", 4096), ("LARGE", 8192)):
-        monkeypatch.setattr(gemm_plan, name, value)
-    monkeypatch.setattr(gemm_plan, "INNER", 512)
+        monkeypatch.setattr(blocking, name, value)
+    monkeypatch.setattr(blocking, "INNER", 512)
     monkeypatch.setenv("PULLBACK_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
     yield
 

@@ -17,7 +17,7 @@ from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
 from pullback.ir.traverse import specialise
 from pullback.ir.types import f32
-from pullback.loops.verify import verify_function
+from pullback.loops.memory.verify import verify_function
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.executor import compile_general, compile_program
 from pullback.runtime.export import export

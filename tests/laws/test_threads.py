@@ -12,9 +12,9 @@ import pytest
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
-from pullback.loops import parallel, splitting
-from pullback.loops.nodes import Parallel, walk
-from pullback.loops.verify import verify_function
+from pullback.loops.memory.verify import verify_function
+from pullback.loops.program.nodes import Parallel, walk
+from pullback.loops.threads import parallel, splitting
 from pullback.runtime.executor import Executable, _made
 from pullback.testing.programs import random_program
 from tests.laws.test_c_agrees import bound

@@ -16,9 +16,9 @@ from pullback.ir.expr import Ref
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Block, Program, Statement, statement_reads
 from pullback.ir.traverse import specialise
-from pullback.loops.memory import Lifetimes, mentioned
-from pullback.loops.memory_table import memory_table
-from pullback.loops.schedule import block_bytes, schedule, steps
+from pullback.loops.memory.ordering import block_bytes, schedule, steps
+from pullback.loops.memory.plan import Lifetimes, mentioned
+from pullback.loops.memory.table import memory_table
 from pullback.nn.models import lenet_by_hand
 from pullback.runtime.emit import Lowered, lower_program, memory, with_mode
 from pullback.runtime.executor import compile_program

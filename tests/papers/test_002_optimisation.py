@@ -17,9 +17,9 @@ from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program, structurally_equal
 from pullback.ir.program import Build, Program
 from pullback.ir.traverse import specialise, walk
-from pullback.loops.nodes import Call
-from pullback.loops.nodes import walk as walk_loops
-from pullback.loops.verify import verify_function
+from pullback.loops.memory.verify import verify_function
+from pullback.loops.program.nodes import Call
+from pullback.loops.program.nodes import walk as walk_loops
 from pullback.passes.pipeline import PASSES, stages
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.normal_form import normalise

@@ -7,7 +7,7 @@ import pytest
 
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
-from pullback.loops.nodes import Call, Choice, Fill, values_of, walk, walk_value
+from pullback.loops.program.nodes import Call, Choice, Fill, values_of, walk, walk_value
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.emit import lower_program
 from pullback.runtime.executor import compile_program

@@ -1,4 +1,4 @@
-"""`loops.footprint`: which iterations and statements touch different elements of rows that lie apart."""
+"""`loops.analysis.footprint`: which iterations and statements touch different elements of rows that lie apart."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.types import f32
-from pullback.loops.footprint import collide, independent, touched
-from pullback.loops.nodes import Buffer, Call, For, Kernel, Literal, Stmt, Store, Type, View
+from pullback.loops.analysis.footprint import collide, independent, touched
+from pullback.loops.program.nodes import Buffer, Call, For, Kernel, Literal, Stmt, Store, Type, View
 
 OUT = Buffer("out", f32, (as_index(4096),), "parameter", as_index(4096), True)
 PLACES = {OUT: View(OUT)}

@@ -15,7 +15,7 @@ from pullback.codegen.helpers import Helpers
 from pullback.ir import types
 from pullback.ir.semantics import floor_divide
 from pullback.loops.functions import VECTOR_FUNCTIONS, vector_source
-from pullback.loops.nodes import Type
+from pullback.loops.program.nodes import Type
 from pullback.runtime.compile import find_compiler
 
 Values = np.ndarray[Any, Any]

@@ -11,7 +11,7 @@ import pytest
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
-from pullback.loops.verify import verify_function
+from pullback.loops.memory.verify import verify_function
 from pullback.runtime.compile import build_library
 from pullback.runtime.emit import emit_c, lower_program
 from pullback.runtime.executor import compile_general, compile_program
@@ -46,7 +46,7 @@ def assert_same(program: Program, dims: dict[str, int], seed: int = 0) -> None:
 
 def kernels(program: Program, dims: dict[str, int]) -> int:
     """How many static functions and top-level kernels the C has."""
-    from pullback.loops import nodes
+    from pullback.loops.program import nodes
 
     body = lower_program(program, dims).function.body
     return sum(isinstance(s, nodes.Call | nodes.Copy) for s in nodes.walk(body))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.loops.nodes import Call, StoreRows, walk
+from pullback.loops.program.nodes import Call, StoreRows, walk
 from pullback.runtime.emit import lower_program
 
 

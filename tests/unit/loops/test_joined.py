@@ -7,7 +7,7 @@ import pytest
 
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
-from pullback.loops.nodes import Call, Copy, walk
+from pullback.loops.program.nodes import Call, Copy, walk
 from pullback.runtime.executor import Executable, compile_program
 
 N, M = 40, 9

@@ -7,8 +7,8 @@ import pytest
 
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
-from pullback.loops.nodes import Call, Function, Kernel, walk
-from pullback.loops.verify import verify_function
+from pullback.loops.memory.verify import verify_function
+from pullback.loops.program.nodes import Call, Function, Kernel, walk
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.emit import lower_program, print_lowered
 from pullback.runtime.executor import compile_program

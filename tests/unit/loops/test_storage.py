@@ -10,9 +10,9 @@ from pullback.ir.parser import parse_program
 from pullback.ir.program import Fold
 from pullback.ir.traverse import specialise
 from pullback.ir.verify import verify
-from pullback.loops.nodes import Copy, For, Function, walk
-from pullback.loops.unroll import unroll_copies
-from pullback.loops.verify import verify_function
+from pullback.loops.memory.verify import verify_function
+from pullback.loops.plain.unroll import unroll_copies
+from pullback.loops.program.nodes import Copy, For, Function, walk
 from pullback.runtime.executor import compile_program
 
 HEAT = """heat(u0: f64[N], T: size) {

@@ -1,4 +1,4 @@
-"""`loops.tile`: what a vector kernel takes, against the interpreter."""
+"""`loops.vectors.tile`: what a vector kernel takes, against the interpreter."""
 
 from __future__ import annotations
 

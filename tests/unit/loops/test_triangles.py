@@ -8,8 +8,8 @@ import pytest
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import walk_statements
-from pullback.loops.nodes import Call, walk
-from pullback.loops.triangles import triangles
+from pullback.loops.analysis.triangles import triangles
+from pullback.loops.program.nodes import Call, walk
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.emit import lower_program
 from pullback.runtime.executor import compile_program

@@ -7,7 +7,7 @@ import pytest
 
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
-from pullback.loops.verify import verify_function
+from pullback.loops.memory.verify import verify_function
 from pullback.runtime.emit import c_source, lower_program
 from pullback.runtime.executor import compile_program
 

@@ -11,10 +11,12 @@ from pullback.ir.index import ZERO_INDEX, Var, as_index
 from pullback.ir.parser import parse_program
 from pullback.ir.traverse import specialise
 from pullback.ir.types import f32, f64
-from pullback.loops.builder import KernelBuilder
-from pullback.loops.lower import plain_build
-from pullback.loops.memory import MemoryPlan, plan
-from pullback.loops.nodes import (
+from pullback.loops.memory.plan import MemoryPlan, plan
+from pullback.loops.memory.verify import verify_function
+from pullback.loops.plain.builder import KernelBuilder
+from pullback.loops.plain.lower import plain_build
+from pullback.loops.plain.storage import assign_storage
+from pullback.loops.program.nodes import (
     Assign,
     Binary,
     Call,
@@ -30,8 +32,6 @@ from pullback.loops.nodes import (
     scalar,
     walk,
 )
-from pullback.loops.storage import assign_storage
-from pullback.loops.verify import verify_function
 from pullback.runtime.emit import lower_program
 from tests.unit.runtime.programs import CASES
 

@@ -15,7 +15,7 @@ from pullback.ir.parser import parse_program
 from pullback.ir.program import Fold, Program, walk_statements
 from pullback.ir.traverse import specialise
 from pullback.ir.verify import verify
-from pullback.loops.nodes import Copy, walk
+from pullback.loops.program.nodes import Copy, walk
 from pullback.passes import strips
 from pullback.passes.strips import strip_for_caches, strip_mine
 from pullback.runtime.emit import with_mode

@@ -14,7 +14,7 @@ from jaxtyping import Float64
 import pullback as pb
 from pullback import Array
 from pullback.ir.parser import parse_program
-from pullback.loops.memory import FEW
+from pullback.loops.memory.plan import FEW
 from pullback.runtime.export import export
 from tests.unit.runtime.programs import CASES
 

@@ -1,0 +1,717 @@
+"""Which elements statements read and write, and what follows: loops whose iterations do not depend on each other.
+
+An access is a run of elements of a buffer, from one index to another. Kernels that are called are looked into, their
+parameters being places in the caller's buffers. Iterations of a loop over v are independent if no element that one of
+them writes is touched by another: for an address c v + w, where w takes values in a range of less than c (elements of
+a row), or steps over whole ranges of c v (rows of a plane), or both. What cannot be proven so is taken to depend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import gcd, prod
+
+from pullback.ir.index import ZERO_INDEX, Atom, Data, Floor, Index, Mod, Term, Var, as_index, some_terms
+from pullback.ir.traverse import Substitution
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import (
+    Assign,
+    Bound,
+    Break,
+    Buffer,
+    Call,
+    Copy,
+    Fill,
+    For,
+    Gather,
+    Holds,
+    If,
+    Kernel,
+    Let,
+    LetIndex,
+    Load,
+    Loop,
+    Parallel,
+    Procedure,
+    Stmt,
+    Store,
+    StoreRows,
+    Temp,
+    View,
+)
+
+Interval = tuple[int, int]
+Places = Mapping[Buffer, View]
+Rows = tuple[int, tuple[Interval, ...]]
+Place = tuple[Buffer, Index, bool, bool, bool]  # of runs of elements, and how they are accessed
+ENDLESS = 1 << 60
+EVERYWHERE: Interval = (-ENDLESS, ENDLESS)
+MANY = 64  # runs or periods above which nothing is proven
+
+
+@dataclass(frozen=True)
+class Access:
+    """Elements `first` to `last` of a buffer, read or written.
+
+    `adds` is a write by `+=`; `begins` one in a branch that is never taken, in place of such a `+=`.
+    """
+
+    buffer: Buffer
+    first: Index
+    last: Index
+    write: bool
+    adds: bool = False
+    begins: bool = False
+
+
+class Footprint:
+    """What statements touch, in the buffers where the parameters of their kernel lie.
+
+    Attributes:
+        ranges: the values of each variable and loaded index that the statements bind.
+        accesses: reads only of buffers that are also written, or of all with `every`.
+    """
+
+    def __init__(self, body: Iterable[Stmt], places: Places, ranges: Mapping[Atom, Interval] | None = None,
+                 every: bool = False, values: Mapping[Var, Index] | None = None, inside: bool = False) -> None:
+        self.ranges: dict[Atom, Interval] = dict(ranges or {})
+        self.outside = frozenset(self.ranges)
+        self.accesses: list[Access] = []
+        statements = tuple(body)
+        self._known: set[tuple[Buffer, Index, Index, bool, bool, bool]] = set()
+        self._splits: dict[Index, tuple[Index, tuple[Term, ...]]] = {}
+        self._aparts: dict[tuple[tuple[Term, ...], int], tuple[Index, Interval | None]] = {}
+        self._never = False
+        self._inside = inside
+        self._wanted = None if every else written(statements, places)
+        self._body(statements, places, dict(values or {}))
+
+    def _body(self, body: Sequence[Stmt], places: Places, known: dict[Var, Index]) -> None:
+        known = dict(known)
+        m = Substitution(variables=known)
+        for s in body:
+            self._reads(s, places, m)
+            match s:
+                case For():
+                    counter = self._loop(s, m)
+                    self._body(s.body, places, known if counter.single is s.var else {**known, s.var: counter})
+                case Loop():
+                    self._body(s.body, places, known)
+                case If():
+                    self._body(s.then, places, known)
+                    before = self._never
+                    self._never = before or self._holds(s, m)
+                    self._body(s.otherwise, places, known)
+                    self._never = before
+                case LetIndex():
+                    if self._let(s, m, known):
+                        m = Substitution(variables=known)
+                case Store():
+                    self._add(s.buffer, s.offset, s.value.type.lanes - 1, places, m, True, s.accumulate)
+                case StoreRows():
+                    lanes = s.values[0].type.lanes
+                    self._add(s.buffer, s.offset, (lanes - 1) * s.step + len(s.values) - 1, places, m, True)
+                case Fill():
+                    self._add(s.buffer, s.offset, s.count - 1, places, m, True)
+                case Copy():
+                    self._add(s.target.buffer, s.target.offset, s.count - 1, places, m, True)
+                    self._add(s.source.buffer, s.source.offset, s.count - 1, places, m, False)
+                case Procedure():
+                    for runs, write in ((s.reads, False), (s.writes, True)):
+                        for run in runs:
+                            self._add(run.buffer, run.offset, run.count - 1, places, m, write)
+                case Call():
+                    self._call(s, places, m)
+                case Parallel():
+                    for t in s.tasks:
+                        own = Var(t.chunk.name, t.chunk.extent)
+                        self.ranges[own] = (0, t.chunks - 1)
+                        self._call(t.call, places, Substitution(variables={**known, t.chunk: as_index(own)}))
+                case _:
+                    pass
+
+    def _loop(self, s: For, m: Substitution) -> Index:
+        """What stands for the variable of a loop, which counts the steps where these begin at a number.
+
+        That is the variable itself, whose indices are then there already, but for counts, for a second loop over it,
+        and in a kernel: its accesses are put among those of others.
+        """
+        values = trip_range(s, self.ranges, m)
+        begin = m.index(s.lower).constant if isinstance(s.lower, Index) else None
+        counts = s.step != 1 and begin is not None and values[1] < ENDLESS
+        known = self._inside or counts or s.var in self.ranges or s.var in m.variables
+        own = Var(s.var.name, s.var.extent) if known else s.var
+        if not counts or begin is None:
+            self.ranges[own] = values
+            return as_index(own)
+        self.ranges[own] = 0, (values[1] - begin) // s.step
+        return as_index(own) * s.step + begin
+
+    def _holds(self, s: If, m: Substitution) -> bool:
+        """Whether a test of indices always holds."""
+        if not isinstance(s.test, Holds):
+            return False
+        for c in s.test.conds:
+            found = interval(m.index(c.index), self.ranges)
+            if c.op != ">=" or found is None or found[0] < 0:
+                return False
+        return True
+
+    def _let(self, s: LetIndex, m: Substitution, known: dict[Var, Index]) -> bool:
+        """Note what an index is; whether other indices change by that."""
+        if isinstance(s.var, Data):
+            extent = None if s.var.extent is None else s.var.extent.constant
+            self.ranges[s.var] = (-ENDLESS, ENDLESS) if extent is None else (0, extent - 1)
+            return False
+        if isinstance(s.value, Index):
+            known[s.var] = m.index(s.value)
+        else:
+            own = Var(s.var.name, s.var.extent)
+            extent = s.var.extent.constant or ENDLESS
+            low, high = (0, extent - 1)
+            if isinstance(s.value, nodes.Extreme):
+                least, most = bound_range(s.value, self.ranges, m)
+                low, high = max(low, least), min(high, most)
+            self.ranges[own] = (low, high)
+            known[s.var] = as_index(own)
+        return True
+
+    def _call(self, s: Call, places: Places, m: Substitution) -> None:
+        """What the kernel does to its parameters is found once for all calls with the same ranges of its indices."""
+        pairs = zip(s.kernel.indices, s.index_values, strict=True)
+        values = {v: m.index(i) for v, i in pairs if isinstance(v, Var)}
+        known = tuple((v, i.constant, interval(i, self.ranges)) for v, i in values.items())
+        inner = Substitution(variables=values)
+        homes = {p: located(a, places, m) for p, a in zip(s.kernel.params, s.arguments, strict=True)}
+        summary, ranges = _summary(s.kernel, known)
+        self.ranges |= ranges
+        for (buffer, place, write, adds, begins), found in summary:
+            home = homes.get(buffer)
+            if home is None or (self._wanted is not None and home.buffer not in self._wanted):
+                continue
+            base = home.offset + inner.index(place)
+            begins = write and (begins or self._never)
+            self.accesses += [Access(home.buffer, base + low, base + high, write, adds, begins) for low, high in found]
+
+    def _reads(self, s: Stmt, places: Places, m: Substitution) -> None:
+        for buffer, offset, more in _loads(s):
+            self._add(buffer, offset, more, places, m, False)
+
+    def _add(self, buffer: Buffer, offset: Index, more: Index | int, places: Places, m: Substitution,
+             write: bool, adds: bool = False) -> None:
+        home = places.get(buffer)
+        root = buffer if home is None else home.buffer
+        if self._wanted is not None and root not in self._wanted:
+            return
+        first = m.index(offset)
+        if home is not None:
+            first = first + home.offset
+        last = first + (more if isinstance(more, int) else m.index(more))
+        access = root, first, last, write, adds, write and self._never
+        if access not in self._known:
+            self._known.add(access)
+            self.accesses.append(Access(*access))
+
+    def over(self, v: Var) -> Footprint:
+        """What all iterations over a variable touch that is outside of this."""
+        out = copy(self)
+        out.outside -= {v}
+        out._splits, out._aparts = {}, {}
+        return out
+
+    def spans(self, writes: bool | None = None) -> dict[Buffer, tuple[Index, Interval] | None]:
+        """For each buffer the part of all its addresses that does not vary, and the range of the rest.
+
+        Args:
+            writes: whether only what is written counts, or only what is read; None for both.
+        """
+        out: dict[Buffer, tuple[Index, Interval] | None] = {}
+        for a in (a for a in self.accesses if writes in (None, a.write)):
+            (fixed, low), (also, high) = self.ends(a.first), self.ends(a.last)
+            before = out.get(a.buffer, (fixed, (ENDLESS, -ENDLESS)))
+            if before is None or low is None or high is None or fixed is not also or before[0] is not fixed:
+                out[a.buffer] = None
+            else:
+                out[a.buffer] = fixed, (min(before[1][0], low[0]), max(before[1][1], high[1]))
+        return out
+
+    def ends(self, i: Index) -> tuple[Index, Interval | None]:
+        """The part of an index that does not vary, and the range of the rest."""
+        fixed, moving = self._split(i)
+        return fixed, _interval(moving, self.ranges)
+
+    def run(self, a: Access) -> tuple[Index, Interval]:
+        """An access as a run of elements, from the least to the greatest, at places that may lie further apart."""
+        (fixed, moving), (also, end) = self._split(a.first), self._split(a.last)
+        start, stop = (t[0][1] if t and not t[0][0] else 0 for t in (moving, end))  # terms begin with the number
+        near = moving[1:] if start else moving
+        if fixed is not also or near != (end[1:] if stop else end):
+            low, high = _interval(moving, self.ranges), _interval(end, self.ranges)
+            sure = fixed is also and low is not None and high is not None
+            return fixed, (low[0], high[1]) if sure and low is not None and high is not None else EVERYWHERE
+        width = stop - start
+        far, found = self._apart(near, width)
+        return fixed + far, EVERYWHERE if found is None else (found[0] + start, found[1] + start + width)
+
+    def _apart(self, terms: tuple[Term, ...], width: int) -> tuple[Index, Interval | None]:
+        """The terms of an index that put runs of `width` and an element apart, and the range of the others."""
+        known = self._aparts.get((terms, width))
+        if known is None:
+            near = sorted(terms, key=lambda term: -abs(term[1]))
+            while near:
+                m, c = near[0]
+                values = _interval(near[1:], self.ranges)
+                single = len(m) == 1 and isinstance(m[0], Var)
+                if not single or values is None or abs(c) <= values[1] - values[0] + width + 1:
+                    break
+                del near[0]
+            far = some_terms(tuple([term for term in terms if term not in near]))
+            known = self._aparts[terms, width] = far, _interval(near, self.ranges)
+        return known
+
+    def rows(
+        self, spans: Mapping[Buffer, tuple[Index, Interval] | None]
+    ) -> tuple[dict[Buffer, Rows], dict[Buffer, int]]:
+        """What is touched in each row, and how many elements that are at most, in buffers that have a span."""
+        runs: dict[Buffer, dict[tuple[Term, ...], list[Interval]]] = {}
+        for a in self.accesses:
+            place, run = self.run(a)
+            runs.setdefault(a.buffer, {}).setdefault(self._split(place)[1], []).append(run)
+        rows: dict[Buffer, Rows] = {}
+        elements: dict[Buffer, int] = {}
+        for b, span in spans.items():
+            if span is not None:
+                merged = {place: _merged(found) for place, found in runs[b].items()}
+                distance = gcd(*(c for place in merged for _, c in place))
+                rows[b] = distance, tuple(run for found in merged.values() for run in found)
+                many = sum((high - low + 1) * self._values(i) for i, found in merged.items() for low, high in found)
+                elements[b] = min(many, span[1][1] - span[1][0] + 1)
+        return rows, elements
+
+    def _values(self, terms: tuple[Term, ...]) -> int:
+        """How many values a sum of variables takes at most."""
+        ends = [_atom_range(a, self.ranges) for a in {a: None for m, _ in terms for a in m}]
+        return prod(ENDLESS if found is None else found[1] - found[0] + 1 for found in ends)
+
+    def _split(self, i: Index) -> tuple[Index, tuple[Term, ...]]:
+        """The index as what no iteration changes, and the terms of the rest."""
+        out = self._splits.get(i)
+        if out is None:
+            kept: tuple[list[Term], list[Term]] = [], []
+            for term in i.terms:
+                kept[not term[0] or any(map(self._moves, term[0]))].append(term)
+            fixed = i if not kept[1] else some_terms(tuple(kept[0])) if kept[0] else ZERO_INDEX
+            out = self._splits[i] = fixed, tuple(kept[1])
+        return out
+
+    def _moves(self, a: Atom) -> bool:
+        if a in self.ranges:
+            return a not in self.outside
+        match a:
+            case Floor() | Mod():
+                return any(self._moves(b) for b in (*a.numerator.every_atom, *a.denominator.every_atom))
+            case Data():
+                return True
+            case _:
+                return False
+
+    def apart(self, buffer: Buffer, v: Var, values: Interval, step: int) -> bool:
+        """Whether iterations over v, which takes every step-th of the values, touch different elements."""
+        rest: Index | None = None
+        runs: list[Interval] = []
+        factor = large = 0
+        for x in (x for x in self.accesses if x.buffer is buffer):
+            ends: list[int] = []
+            for k, index in enumerate((x.first, x.last)):
+                c = index.coefficient(v)
+                if c is None or not c.constant or (factor and c.constant != factor):
+                    return False
+                factor = c.constant
+                fixed, moving = self._split(index.without(v))
+                beyond = abs(factor) * step
+                far = [n for m, n in moving if len(m) == 1 and abs(n) >= beyond]
+                near = _interval([(m, n) for m, n in moving if len(m) != 1 or abs(n) < beyond], self.ranges)
+                if near is None or (rest is not None and fixed is not rest):
+                    return False
+                rest = fixed
+                large = gcd(large, *far)
+                ends.append(near[k])
+            runs.append((ends[0], ends[1]))
+        return _no_common(_merged(runs), abs(factor) * step, (values[1] - values[0]) // step, large)
+
+
+@lru_cache(maxsize=1 << 14)
+def _loads(s: Stmt) -> tuple[tuple[Buffer, Index, int], ...]:
+    """The runs of elements that the values of a statement read: from where, and how many after the first."""
+    out: list[tuple[Buffer, Index, int]] = []
+    for value in nodes.values_of(s):
+        for v in nodes.walk_value(value):
+            if isinstance(v, Load):
+                out.append((v.buffer, v.offset, v.type.lanes - 1))
+            elif isinstance(v, Gather):
+                out += [(v.buffer, i, 0) for i in v.offsets]
+    return tuple(out)
+
+
+@lru_cache(maxsize=1024)
+def _summary(
+    k: Kernel, known: tuple[tuple[Var, int | None, Interval | None], ...]
+) -> tuple[tuple[tuple[Place, list[Interval]], ...], Mapping[Atom, Interval]]:
+    """What a kernel does to its parameters, in runs of elements, where its indices have these values or ranges.
+
+    Runs that lie apart, as the rows of a block, keep the variables that tell how far; these come with their ranges.
+    """
+    ranges: dict[Atom, Interval] = {v: found or (0, ENDLESS) for v, value, found in known if value is None}
+    values = {v: as_index(n) for v, n, _ in known if n is not None}
+    f = Footprint(k.body, {}, ranges, every=True, values=values, inside=True)
+    runs: dict[Place, list[Interval]] = {}
+    for a in f.accesses:
+        place, run = f.run(a)
+        runs.setdefault((a.buffer, place, a.write, a.adds, a.begins), []).append(run)
+    apart = {a: f.ranges[a] for _, place, *_ in runs for a in place.atoms if a in f.ranges and a not in ranges}
+    return tuple((place, _merged(found)) for place, found in runs.items()), apart
+
+
+def _merged(runs: list[Interval]) -> list[Interval]:
+    """The runs of elements in order, those that touch as one; all as one where there are many."""
+    out: list[Interval] = []
+    for low, high in sorted(runs):
+        if out and low <= out[-1][1] + 1:
+            out[-1] = out[-1][0], max(high, out[-1][1])
+        else:
+            out.append((low, high))
+    return out if len(out) <= MANY else [(out[0][0], out[-1][1])]
+
+
+def _no_common(runs: list[Interval], step: int, most: int, period: int) -> bool:
+    """Whether the runs, moved by 1 to `most` steps and by any number of periods, have no element in common."""
+    for low, high in runs:
+        for other_low, other_high in runs:
+            least, greatest = low - other_high, high - other_low  # what moves an element of one onto the other
+            if period == 0:
+                shifts = range(1)
+            else:
+                shifts = range(-((most * step + greatest) // period), (most * step - least) // period + 1)
+                if len(shifts) > MANY:
+                    return False
+            for z in shifts:
+                first = -(-max(least + z * period, -most * step) // step)
+                last = min(greatest + z * period, most * step) // step
+                if first <= last and (first, last) != (0, 0):
+                    return False
+    return True
+
+
+def located(a: View, places: Places, m: Substitution) -> View:
+    """Where a view is in the outermost buffers."""
+    offset = m.index(a.offset)
+    home = places.get(a.buffer)
+    return View(a.buffer, offset) if home is None else View(home.buffer, home.offset + offset)
+
+
+def written(body: Sequence[Stmt], places: Places) -> frozenset[Buffer]:
+    """The buffers that statements write."""
+    out: set[Buffer] = set()
+    for s in nodes.walk(tuple(body)):
+        match s:
+            case Store() | StoreRows() | Fill():
+                mine: Iterable[Buffer] = (s.buffer,)
+            case Copy():
+                mine = (s.target.buffer,)
+            case Procedure():
+                mine = [run.buffer for run in s.writes]
+            case Call():
+                inside = _written_parameters(s.kernel)
+                mine = [a.buffer for p, a in zip(s.kernel.params, s.arguments, strict=True) if p in inside]
+            case _:
+                continue
+        out.update(places[b].buffer if b in places else b for b in mine)
+    return frozenset(out)
+
+
+@nodes.once_for_each
+def _written_parameters(k: Kernel) -> frozenset[Buffer]:
+    return written(k.body, {})
+
+
+def interval(i: Index, ranges: Mapping[Atom, Interval]) -> Interval | None:
+    """The values an index takes; None where they are not known."""
+    return _interval(i.terms, ranges)
+
+
+def _interval(terms: Iterable[Term], ranges: Mapping[Atom, Interval]) -> Interval | None:
+    low = high = 0
+    for m, c in terms:
+        if len(m) == 1:  # nearly all
+            values = _atom_range(m[0], ranges)
+            if values is None:
+                return None
+            least, most = c * values[0], c * values[1]
+            low, high = (low + least, high + most) if least <= most else (low + most, high + least)
+            continue
+        least = most = c
+        for a in m:
+            found = _atom_range(a, ranges)
+            if found is None:
+                return None
+            ends = [x * y for x in (least, most) for y in found]
+            least, most = min(ends), max(ends)
+        low, high = low + least, high + most
+    return low, high
+
+
+def _atom_range(a: Atom, ranges: Mapping[Atom, Interval]) -> Interval | None:
+    if a in ranges:
+        return ranges[a]
+    match a:
+        case Var():
+            n = a.extent.constant
+            return None if n is None else (0, n - 1)
+        case Data():
+            n = None if a.extent is None else a.extent.constant
+            return None if n is None else (0, n - 1)
+        case Floor() | Mod():
+            d, inner = a.denominator.constant, interval(a.numerator, ranges)
+            if not d or inner is None:
+                return None
+            quotients = inner[0] // d, inner[1] // d
+            if isinstance(a, Floor):
+                return quotients
+            return (inner[0] % d, inner[1] % d) if quotients[0] == quotients[1] else (0, d - 1)
+        case _:
+            return None
+
+
+def bound_range(b: Bound, ranges: Mapping[Atom, Interval], m: Substitution | None = None) -> Interval:
+    """The values a bound takes, its variables replaced as `m` says."""
+    if isinstance(b, Index):
+        return interval(b if m is None else m.index(b), ranges) or (-ENDLESS, ENDLESS)
+    lows, highs = zip(*(bound_range(a, ranges, m) for a in b.args), strict=True)
+    choose = max if b.op == "max" else min
+    return choose(lows), choose(highs)
+
+
+def trip_range(s: For, ranges: Mapping[Atom, Interval], m: Substitution | None = None) -> Interval:
+    """The values the variable of a loop takes."""
+    low, high = bound_range(s.lower, ranges, m), bound_range(s.upper, ranges, m)
+    if low[0] <= -ENDLESS:
+        low = (0, ENDLESS)
+    last = min(high[1], s.var.extent.constant or ENDLESS) - 1
+    if low[0] == low[1] and last >= low[0]:
+        last = low[0] + (last - low[0]) // s.step * s.step
+    return low[0], max(low[0], last)
+
+
+def iteration(loop: For, places: Places, ranges: Mapping[Atom, Interval]) -> Footprint:
+    """What one iteration of a loop touches."""
+    return Footprint(loop.body, places, {**ranges, loop.var: trip_range(loop, ranges)}, every=True)
+
+
+def independent(
+    loop: For, places: Places, ranges: Mapping[Atom, Interval], sums: Container[Temp] = (), one: Footprint | None = None
+) -> frozenset[Buffer] | None:
+    """The buffers of which iterations touch common elements; None where they depend on each other in another way.
+
+    An iteration that leaves the loop, or changes a temporary from outside it but for `sums`, is such another way.
+
+    Args:
+        one: what an `iteration` touches, where that is known.
+    """
+    declared = {s.temp for s in nodes.walk(loop.body) if isinstance(s, Let)}
+    for s in nodes.walk(loop.body):
+        if isinstance(s, Break) or (isinstance(s, Assign) and s.temp not in declared and s.temp not in sums):
+            return None
+    values = trip_range(loop, ranges)
+    one = one or iteration(loop, places, ranges)
+    changed = {a.buffer for a in one.accesses if a.write}
+    return frozenset(b for b in changed if not one.apart(b, loop.var, values, loop.step))
+
+
+@dataclass(frozen=True)
+class Touched:
+    """What statements touch: addresses in each buffer, as `Footprint.spans` has them, and the buffers they write.
+
+    Attributes:
+        inside: finds `rows` and `elements` when one is first asked for: seldom where spans lie apart.
+    """
+
+    spans: Mapping[Buffer, tuple[Index, Interval] | None]
+    changed: frozenset[Buffer]
+    inside: Callable[[], tuple[Mapping[Buffer, Rows], Mapping[Buffer, int]]]
+
+    @cached_property
+    def _inside(self) -> tuple[Mapping[Buffer, Rows], Mapping[Buffer, int]]:
+        return self.inside()
+
+    @property
+    def rows(self) -> Mapping[Buffer, Rows]:
+        """For each buffer with a span, the distance of rows and the runs of elements that are touched in each.
+
+        The distance is 0 where there is but one row.
+        """
+        return self._inside[0]
+
+    @property
+    def elements(self) -> Mapping[Buffer, int]:
+        """How many elements are touched at most."""
+        return self._inside[1]
+
+    def moved(self, places: Places) -> Touched:
+        """The same where the buffers are places in others."""
+        spans: dict[Buffer, tuple[Index, Interval] | None] = {}
+        for b, span in self.spans.items():
+            home = places[b]
+            here = None if span is None else (span[0] + home.offset, span[1])
+            before = spans.get(home.buffer, here)
+            if before is None or here is None or before[0] is not here[0]:
+                spans[home.buffer] = None
+            else:
+                spans[home.buffer] = here[0], (min(before[1][0], here[1][0]), max(before[1][1], here[1][1]))
+        changed = frozenset(places[b].buffer for b in self.changed)
+        return Touched(spans, changed, lambda: self._moved_inside(places))
+
+    def _moved_inside(self, places: Places) -> tuple[dict[Buffer, Rows], dict[Buffer, int]]:
+        rows: dict[Buffer, Rows] = {}
+        elements: dict[Buffer, int] = {}
+        for b, n in self.elements.items():
+            whole = places[b].buffer
+            elements[whole] = elements.get(whole, 0) + n
+            rows[whole] = _together(rows.get(whole, (0, ())), self.rows[b])
+        return rows, elements
+
+
+def touched(body: Sequence[Stmt], places: Places, ranges: Mapping[Atom, Interval]) -> Touched:
+    """What the statements touch."""
+    return all_touched(Footprint(body, places, ranges, every=True))
+
+
+def all_touched(f: Footprint) -> Touched:
+    """What there is in a footprint of reads and writes."""
+    spans = f.spans()
+    return Touched(spans, frozenset(x.buffer for x in f.accesses if x.write), lambda: f.rows(spans))
+
+
+def _together(a: Rows, b: Rows) -> Rows:
+    """What two sets of statements touch, in rows of a distance that suits both."""
+    return gcd(a[0], b[0]), (*a[1], *b[1])
+
+
+def collide(a: Touched, b: Touched, apart: frozenset[Buffer] = frozenset()) -> bool:
+    """Whether what one writes may be what the other touches, buffers that are `apart` aside."""
+    for buffer in ((a.changed | b.changed) & a.spans.keys() & b.spans.keys()) - apart:
+        p, q = a.spans[buffer], b.spans[buffer]
+        if p is None or q is None or p[0] is not q[0]:
+            return True
+        if p[1][0] <= q[1][1] and q[1][0] <= p[1][1] and not _aside(a.rows[buffer], b.rows[buffer]):
+            return True
+    return False
+
+
+def _aside(a: Rows, b: Rows) -> bool:
+    """Whether runs of elements lie side by side in rows."""
+    distance = gcd(a[0], b[0])
+    if not distance or len(a[1]) * len(b[1]) > MANY * MANY:
+        return False
+    return not any((low - other) % distance <= last - other or (other - low) % distance <= high - low
+                   for low, high in a[1] for other, last in b[1])
+
+
+def first_reads(body: Iterable[Stmt], places: Places) -> frozenset[Buffer]:
+    """Buffers of which the first use may be a read; `+=` reads.
+
+    Loops are looked at in their first trip, where tests of indices are known: a sum that begins there is not read.
+    """
+    return frozenset(_Uses(places, {}).of(body, set()))
+
+
+class _Uses:
+    def __init__(self, places: Places, known: Mapping[Var, Index]) -> None:
+        self.places = places
+        self.known = dict(known)
+
+    def _home(self, b: Buffer) -> Buffer:
+        return self.places[b].buffer if b in self.places else b
+
+    def of(self, body: Iterable[Stmt], before: set[Buffer]) -> Iterator[Buffer]:
+        """The buffers read before they are written; `before` grows by those written."""
+        for s in body:
+            yield from (b for b in map(self._home, self._read(s)) if b not in before)
+            match s:
+                case For():
+                    if isinstance(s.lower, Index):
+                        self.known[s.var] = self._index(s.lower)
+                    yield from self.of(s.body, before)
+                case Loop():
+                    yield from self.of(s.body, before)
+                case If():
+                    yield from self._branches(s, before)
+                case LetIndex(var=Var() as v, value=Index() as value):
+                    self.known[v] = self._index(value)
+                case Store() | StoreRows() | Fill():
+                    before.add(self._home(s.buffer))
+                case Copy():
+                    before.add(self._home(s.target.buffer))
+                case Procedure():
+                    before.update(self._home(run.buffer) for run in s.writes)
+                case Call():
+                    yield from self._call(s, before)
+                case Parallel():
+                    for t in s.tasks:
+                        yield from self._call(t.call, before)
+                case _:
+                    pass
+
+    @staticmethod
+    def _read(s: Stmt) -> Iterator[Buffer]:
+        """What a statement itself reads."""
+        yield from (buffer for buffer, _, _ in _loads(s))
+        if isinstance(s, Store) and s.accumulate:
+            yield s.buffer
+        if isinstance(s, Copy):
+            yield s.source.buffer
+        if isinstance(s, Procedure):
+            yield from (run.buffer for run in s.reads)
+
+    def _branches(self, s: If, before: set[Buffer]) -> Iterator[Buffer]:
+        m = Substitution(variables=self.known)
+        tests = [m.condition(c) for c in s.test.conds] if isinstance(s.test, Holds) else [None]
+        if all(t is True for t in tests):
+            yield from self.of(s.then, before)
+        elif any(t is False for t in tests):
+            yield from self.of(s.otherwise, before)
+        else:
+            then, otherwise = set(before), set(before)
+            yield from self.of(s.then, then)
+            yield from self.of(s.otherwise, otherwise)
+            before |= then & otherwise
+
+    def _call(self, s: Call, before: set[Buffer]) -> Iterator[Buffer]:
+        k = s.kernel
+        homes = [self._home(a.buffer) for a in s.arguments]
+        values = tuple([self._index(i) for i in s.index_values])
+        form = tuple([homes.index(h) for h in homes]), values
+        found = _uses_of(k).get(form)
+        if found is None:
+            places = {p: View(k.params[n]) for p, n in zip(k.params, form[0], strict=True)}
+            known = {v: i for v, i in zip(k.indices, values, strict=True) if isinstance(v, Var)}
+            writes: set[Buffer] = set()
+            reads = tuple(_Uses(places, known).of(k.body, writes))
+            found = _uses_of(k)[form] = reads, writes
+        home = dict(zip(k.params, homes, strict=True))
+        yield from (b for b in (home.get(r, r) for r in found[0]) if b not in before)
+        before.update(home.get(w, w) for w in found[1])
+
+    def _index(self, i: Index) -> Index:
+        return i if i.free.isdisjoint(self.known) else Substitution(variables=self.known).index(i)
+
+
+_Form = tuple[tuple[int, ...], tuple[Index, ...]]  # which parameters are in one buffer, and the values of its indices
+
+
+@nodes.once_for_each
+def _uses_of(_: Kernel) -> dict[_Form, tuple[tuple[Buffer, ...], set[Buffer]]]:
+    """The buffers that a kernel reads before it writes them, and those it writes, in each form of a call so far."""
+    return {}

@@ -1,0 +1,159 @@
+"""Cycles that statements take, estimated: enough to tell what is worth sharing out among threads.
+
+Operations are counted as if all operands were near; what is moved to and from far caches counts where that is more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from math import inf
+
+from pullback.ir.index import Atom, Index, Var
+from pullback.loops.analysis.footprint import Interval, Touched, bound_range, interval, trip_range
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import (
+    Across,
+    Apply,
+    Binary,
+    Call,
+    Copy,
+    Fill,
+    For,
+    Gather,
+    If,
+    Invoke,
+    Kernel,
+    LetIndex,
+    Loop,
+    Parallel,
+    Procedure,
+    Stmt,
+    Store,
+    StoreRows,
+    Value,
+)
+
+HALF = 0.5  # two simple operations start in a cycle
+FUNCTION = 16.0  # a vector function
+DIVISION = 5.0
+ACROSS = 6.0
+SORTED = 30.0  # how many times longer than copying it takes to put elements in order
+BYTES = 32.0  # copied in a cycle
+FAR_BYTES = 4.0  # moved in a cycle to or from memory that is not near
+LITTLE = 100  # operations of a kernel that a call would cost as much as, or that fit in what is around it
+NEAR = 20.0  # how many times slower than computing moving may be
+
+
+def is_little(body: Iterable[Stmt]) -> bool:
+    """Whether statements are few scalar operations, loops and all, and call nothing."""
+    return _operations(body) <= LITTLE
+
+
+def _operations(body: Iterable[Stmt]) -> float:
+    """How many scalar operations statements are; infinite where that is not a number, with vectors and with calls."""
+    total = 0.0
+    for s in body:
+        values = [v for top in nodes.values_of(s) for v in nodes.walk_value(top)]
+        if any(v.type.lanes > 1 for v in values):
+            return inf
+        total += 1 + len(values)
+        match s:
+            case For():
+                low, high = (i.constant if isinstance(i, Index) else None for i in (s.lower, s.upper))
+                trips = inf if low is None or high is None else max(0, -(-(high - low) // s.step))
+                total += trips * _operations(s.body) if trips else 0
+            case If():
+                total += _operations(s.then) + _operations(s.otherwise)
+            case Loop() | Call() | Parallel() | Procedure():
+                return inf
+            case Fill() | Copy():
+                total += s.count.constant or inf
+            case _:
+                pass
+        if total > LITTLE:
+            return inf
+    return total
+
+
+def moving(touched: Touched) -> float:
+    """The cycles it takes to move what statements touch to or from memory that is not near."""
+    return sum(n * b.dtype.size for b, n in touched.elements.items()) / FAR_BYTES
+
+
+def cycles(body: Iterable[Stmt], ranges: Mapping[Atom, Interval]) -> float:
+    """The cycles of statements whose index variables have these ranges."""
+    known = dict(ranges)
+    return sum(_statement(s, known) for s in body)
+
+
+@lru_cache(maxsize=1 << 14)
+def _values(s: Stmt) -> float:
+    """The cycles of the values of a statement."""
+    return sum([_value(v) for top in nodes.values_of(s) for v in nodes.walk_value(top)])
+
+
+def _statement(s: Stmt, ranges: dict[Atom, Interval]) -> float:
+    own = _values(s)
+    match s:
+        case For():
+            low, high = trip_range(s, ranges)
+            trips = (high - low) // s.step + 1
+            return trips * (1 + cycles(s.body, {**ranges, s.var: (low, high)}))
+        case Loop():
+            return cycles(s.body, ranges)
+        case If():
+            return own + max(cycles(s.then, ranges), cycles(s.otherwise, ranges))
+        case LetIndex():
+            if isinstance(s.value, Index | nodes.Extreme) and isinstance(s.var, Var):
+                ranges[s.var] = bound_range(s.value, ranges)
+            return own + 1
+        case Store():
+            return own + HALF
+        case StoreRows():
+            return own + HALF * len(s.values) * s.values[0].type.lanes
+        case Fill():
+            return _moved(s.count, s.buffer.dtype.size, ranges)
+        case Procedure():
+            return sum(SORTED * _moved(r.count, r.buffer.dtype.size, ranges) for r in s.reads)
+        case Copy():
+            return _moved(s.count, s.target.buffer.dtype.size, ranges)
+        case Call():
+            return _call(s, ranges)
+        case Parallel():
+            return sum(t.chunks * _call(t.call, {**ranges, t.chunk: (0, 0)}) for t in s.tasks)
+        case _:
+            return own
+
+
+def _call(s: Call, ranges: Mapping[Atom, Interval]) -> float:
+    pairs = zip(s.kernel.indices, s.index_values, strict=True)
+    return _kernel(s.kernel, tuple((v, found) for v, i in pairs if (found := interval(i, ranges)) is not None))
+
+
+@lru_cache(maxsize=1024)
+def _kernel(k: Kernel, known: tuple[tuple[Atom, Interval], ...]) -> float:
+    return 5 + cycles(k.body, dict(known))
+
+
+def _moved(count: Index, size: int, ranges: Mapping[Atom, Interval]) -> float:
+    found = interval(count, ranges)
+    return 5.0 if found is None else 5.0 + max(found[1], 0) * size / BYTES
+
+
+def _value(v: Value) -> float:
+    match v:
+        case Invoke():
+            return FUNCTION
+        case Binary():
+            return DIVISION if v.op == "/" else 0.0 if v.op == "*" else HALF  # most products are added to something
+        case Apply():
+            return float(max(1, v.primitive.cost))
+        case Gather():
+            return float(len(v.offsets))
+        case Across():
+            return ACROSS
+        case nodes.Literal() | nodes.Read() | nodes.Broadcast():
+            return 0.0
+        case _:
+            return HALF

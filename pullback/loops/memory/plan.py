@@ -1,0 +1,292 @@
+"""The memory plan: lifetimes of arena buffers over a loop program, and one arena with static offsets.
+
+A buffer lives from its first to its last mention, in the order in which statements run once; a buffer mentioned
+in a loop and outside it lives through the whole loop, and so does one that a trip reads before it writes it.
+Offsets are found largest first: each buffer goes to the lowest gap, aligned to 64 bytes, that is free throughout
+its life. `memory_table` shows the plan.
+
+Buffers of a few elements that loops of the function use, like the state of a small system, have no place in the arena:
+they are arrays of the function itself, which the C compiler keeps in registers.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pullback.ir.index import as_index
+from pullback.ir.types import i8, u8
+from pullback.loops.analysis.footprint import first_reads
+from pullback.loops.memory.slots import ALIGNMENT, Slot, share_slots
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import (
+    STACK_LIMIT,
+    Buffer,
+    Call,
+    Copy,
+    Fill,
+    For,
+    Function,
+    Gather,
+    If,
+    Load,
+    Loop,
+    Parallel,
+    Procedure,
+    Stmt,
+    Store,
+    StoreRows,
+)
+
+FEW = 8  # elements of a buffer that may be an array of the function itself
+NEAR = 50  # a plan this close to what is alive at once (one part in so many) is good enough
+TRIES, MANY = 12, 400  # placements tried for each of the orders; one alone for more buffers than this
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryPlan:
+    """Offsets of arena buffers and the size of the arena; `lives` are first and last moment of each.
+
+    The last `worker_bytes` of the `bytes` are one worker's own; each further one needs as much again behind them.
+    Buffers whose sizes are known when the program runs are in `slots`, behind the `bytes` of all others; those in
+    `local` are arrays of the function and take nothing of the arena.
+    """
+
+    offsets: dict[Buffer, int]
+    bytes: int
+    lives: dict[Buffer, tuple[int, int]]
+    moments: int
+    slots: tuple[Slot, ...] = ()
+    worker_bytes: int = 0
+    local: tuple[Buffer, ...] = ()
+
+    def bytes_at(self, dims: Mapping[str, int]) -> int:
+        """The size of the arena for these dims."""
+        return self.bytes + sum(slot.aligned_bytes(dims) for slot in self.slots)
+
+    @property
+    def formula(self) -> str:
+        """The size of the arena in terms of the dims, but for what aligns each slot to 64 bytes."""
+        parts = [f"max({', '.join(map(str, s.sizes))})" for s in self.slots if len(s.sizes) > 1]
+        rest = sum((s.sizes[0] for s in self.slots if len(s.sizes) == 1), as_index(self.bytes))
+        return " + ".join([*parts, *([str(rest)] if rest.terms or not parts else [])])
+
+    @property
+    def peak(self) -> int:
+        """Bytes up to the end of the buffer that ends last: the arena without what only rounds its size up."""
+        return max((o + b.bytes for b, o in self.offsets.items()), default=0)
+
+
+@dataclass
+class Lifetimes:
+    """First and last moment of each arena buffer; a moment is a statement of the walk."""
+
+    lives: dict[Buffer, tuple[int, int]] = field(default_factory=dict)
+    now: int = 0
+    open: list[int] = field(default_factory=list)  # the first moments of the loops around the present one
+    inside: dict[Buffer, tuple[int, ...]] = field(default_factory=dict)  # those around a buffer's first mention
+    timeline: list[tuple[int, int, Stmt]] = field(default_factory=list)  # moment, depth, statement
+    depth: int = -1
+
+    def body(self, statements: tuple[Stmt, ...]) -> None:
+        """Walk a list of statements."""
+        self.depth += 1
+        for s in statements:
+            self.now += 1
+            self.timeline.append((self.now, self.depth, s))
+            match s:
+                case For() | Loop():
+                    self._touch(s)
+                    self._loop(s.body)
+                case If():
+                    self._touch(s)
+                    self.body(s.then)
+                    self.body(s.otherwise)
+                case _:
+                    self._touch(s)
+        self.depth -= 1
+
+    def _loop(self, body: tuple[Stmt, ...]) -> None:
+        before = set(self.lives)
+        start = self.now
+        self.open.append(start)
+        self.body(body)
+        self.open.pop()
+        self.now += 1
+        inside = [b for b, (_, last) in self.lives.items() if last > start]
+        carried = first_reads(body, {})
+        for b in inside:
+            first, _ = self.lives[b]
+            if b in before or b in carried:
+                self.lives[b] = (min(first, start), self.now)
+
+    def _touch(self, s: Stmt) -> None:
+        for b in mentioned(s):
+            if b.space in ("arena", "worker"):
+                first = self.lives.get(b, (self.now, 0))[0]
+                around = self.inside.setdefault(b, tuple(self.open))
+                depth = next((k for k, (x, y) in enumerate(zip(around, self.open, strict=False)) if x != y),
+                             min(len(around), len(self.open)))
+                if depth < len(around):  # mentioned after the loop that filled it: later trips must not clobber it
+                    first = min(first, around[depth])
+                    self.inside[b] = around[:depth]
+                self.lives[b] = (first, self.now)
+
+
+def mentioned(s: Stmt) -> list[Buffer]:
+    """The buffers a statement itself reads or writes."""
+    reads, writes = accesses(s)
+    return [*reads, *writes]
+
+
+def accesses(s: Stmt) -> tuple[list[Buffer], list[Buffer]]:
+    """Buffers a statement itself reads, and those it writes; working memory of a kernel counts as written."""
+    reads: list[Buffer] = []
+    writes: list[Buffer] = []
+    match s:
+        case Copy():
+            reads.append(s.source.buffer)
+            writes.append(s.target.buffer)
+        case Fill():
+            writes.append(s.buffer)
+        case Store() | StoreRows():
+            writes.append(s.buffer)
+        case Procedure():
+            reads += (run.buffer for run in s.reads)
+            writes += (run.buffer for run in s.writes)
+        case Call():
+            used = read_parameters(s.kernel)
+            for p, a in zip(s.kernel.params, s.arguments, strict=True):
+                if p in used and p not in s.kernel.scratch and p not in s.kernel.fresh:
+                    reads.append(a.buffer)
+                if p.written:
+                    writes.append(a.buffer)
+        case Parallel():
+            for t in s.tasks:
+                more, changed = accesses(t.call)
+                reads += more
+                writes += changed
+        case _:
+            pass
+    for v in nodes.values_of(s):
+        reads += [n.buffer for n in nodes.walk_value(v) if isinstance(n, Load | Gather)]
+    return reads, writes
+
+
+@nodes.once_for_each
+def read_parameters(kernel: nodes.Kernel) -> frozenset[Buffer]:
+    """Parameters a kernel loads from."""
+    out: set[Buffer] = set()
+    for s in nodes.walk(kernel.body):
+        for v in nodes.values_of(s):
+            out.update(n.buffer for n in nodes.walk_value(v) if isinstance(n, Load | Gather))
+        if isinstance(s, Copy):
+            out.add(s.source.buffer)
+        if isinstance(s, Procedure):
+            out.update(run.buffer for run in s.reads)
+        if isinstance(s, Call):
+            used = read_parameters(s.kernel)
+            out.update(a.buffer for p, a in zip(s.kernel.params, s.arguments, strict=True) if p in used)
+    return frozenset(out)
+
+
+def plan(function: Function) -> MemoryPlan:
+    """Offsets for the arena buffers of a function: of several orders in which to place them, what needs least."""
+    walk = Lifetimes()
+    walk.body(function.body)
+    local = _local(function)
+    lives = {b: life for b, life in walk.lives.items() if b not in local}
+    slots = share_slots({b: life for b, life in lives.items() if b.elements.constant is None}, function.needs)
+    known = {b: life for b, life in lives.items() if b.elements.constant is not None}
+    offsets, size = _best_places({b: life for b, life in known.items() if b.space == "arena"})
+    own, each = _best_places({b: life for b, life in known.items() if b.space == "worker"})
+    offsets |= {b: size + offset for b, offset in own.items()}
+    return MemoryPlan({b: offsets[b] for b in known}, size + each, lives, walk.now, slots, each, tuple(local))
+
+
+def _local(function: Function) -> dict[Buffer, None]:
+    """Arena buffers of a few elements that are used in loops, as many as there is room for on the stack."""
+    used: dict[Buffer, None] = {}
+    shared: set[Buffer] = set()
+    for s in nodes.walk(function.body):
+        if isinstance(s, Parallel):
+            shared.update(mentioned(s))
+        elif isinstance(s, For | Loop):
+            used |= dict.fromkeys(b for x in nodes.walk(s.body) for b in mentioned(x))
+    room = STACK_LIMIT
+    found: dict[Buffer, None] = {}
+    for b in used:
+        if b.space == "arena" and (b.elements.constant or FEW + 1) <= FEW and b not in shared and b.bytes <= room:
+            found[b] = None
+            room -= b.bytes
+    return found
+
+
+def _best_places(lives: Mapping[Buffer, tuple[int, int]]) -> tuple[dict[Buffer, int], int]:
+    """Offsets for buffers that live so long, and the bytes they need."""
+    order = {b: k for k, b in enumerate(lives)}
+    room = {b: _room(b) for b in lives}
+    most = max((sum([room[b] for b in alive]) for alive in _alive_together(lives)), default=0)
+    enough = most + most // NEAR
+    urgencies: list[Callable[[Buffer], int]] = [
+        lambda b: b.bytes, lambda b: b.bytes * (lives[b][1] - lives[b][0]), lambda b: -lives[b][0]]
+    best: dict[Buffer, int] = {}
+    size = -1
+    for urgency in urgencies:
+        queue = sorted(lives, key=lambda b: (-urgency(b), order[b]))
+        for _ in range(TRIES if len(queue) <= MANY else 1):
+            offsets = _placed(queue, lives, room)
+            needed = max((o + room[b] for b, o in offsets.items()), default=0)
+            if size < 0 or needed < size:
+                best, size = offsets, needed
+            if size <= enough:
+                return best, size
+            top = max(queue, key=lambda b: offsets[b] + room[b])  # in the way of a smaller arena: it goes earlier
+            queue.remove(top)
+            queue.insert(0, top)
+    return best, size
+
+
+def _room(b: Buffer) -> int:
+    """The bytes a buffer takes, up to where the next may begin."""
+    return -(-max(b.bytes, 1) // ALIGNMENT) * ALIGNMENT
+
+
+def _alive_together(lives: Mapping[Buffer, tuple[int, int]]) -> Iterator[list[Buffer]]:
+    """What is alive at each moment at which a buffer begins to live."""
+    alive: list[Buffer] = []
+    for b in sorted(lives, key=lambda b: lives[b][0]):
+        alive = [o for o in alive if lives[o][1] >= lives[b][0]]
+        alive.append(b)
+        yield alive
+
+
+def _placed(buffers: Sequence[Buffer], lives: Mapping[Buffer, tuple[int, int]], room: Mapping[Buffer, int]
+            ) -> dict[Buffer, int]:
+    """Offsets for buffers placed in this order, each in the lowest gap that is free throughout its life.
+
+    Only buffers of one element type share memory, and bytes with any: gcc reorders accesses of different types to the
+    same memory, also through memcpy, where C would let the type of allocated memory change.
+    """
+    offsets: dict[Buffer, int] = {}
+    taken: list[tuple[int, int, int, int, str]] = []  # offset, end, first, last, element type; sorted by offset
+    for b in buffers:
+        first, last = lives[b]
+        need = room[b]
+        kind = _kind(b)
+        offset = 0
+        for start, end, f, l, other in taken:
+            if (f <= last and first <= l) or (other != kind and kind and other):
+                if start - offset >= need:
+                    break
+                if end > offset:
+                    offset = end
+        offsets[b] = offset
+        insort(taken, (offset, offset + need, first, last, kind))
+    return offsets
+
+
+def _kind(b: Buffer) -> str:
+    """Buffers of one kind may share memory, those of the kind "" with all: accesses to characters are never moved."""
+    return "" if b.dtype in (u8, i8) else b.dtype.name

@@ -1,0 +1,87 @@
+"""The memory of a program whose dims are not all numbers: the table of `f.memory`, with sizes in terms of the dims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pullback.ir.index import Index
+from pullback.loops.memory.plan import MemoryPlan
+from pullback.loops.program.nodes import Buffer, Function
+from pullback.tables import html_note, html_table, text_table
+
+
+@dataclass(frozen=True)
+class SizeRow:
+    """One buffer: what it is called, its shape, its bytes in terms of the dims, and where it is."""
+
+    name: str
+    dims: str
+    bytes: Index
+    space: str
+
+
+@dataclass(frozen=True)
+class SizeTable:
+    """The memory of a program for all sizes: one row per buffer, inputs and outputs apart from the arena.
+
+    Buffers in one slot live at different times. `peak` is the size of the arena as a formula; `peak_bytes` gives it
+    for some dims.
+
+    >>> import pullback as pb
+    >>> from jaxtyping import Float64
+    >>> from pullback import Array
+    >>> @pb.function
+    ... def outer(x: Float64[Array, "N"]):
+    ...     return pb.build((x.shape[0], x.shape[0]), lambda i, j: x[i] * x[j])
+    >>> print(outer.memory())
+    statement  dims       bytes      where
+    ---------  ---------  ---------  ------
+    x          f64[N]     8 * N      input
+    out        f64[N, N]  8 * N * N  output
+    peak 0 bytes in the arena
+    """
+
+    program: str
+    rows: tuple[SizeRow, ...]
+    plan: MemoryPlan
+
+    @property
+    def peak(self) -> str:
+        """The size of the arena in terms of the dims, but for what aligns each slot to 64 bytes."""
+        return self.plan.formula
+
+    def peak_bytes(self, **dims: int) -> int:
+        """The size of the arena for these dims, which are all that were not given."""
+        return self.plan.bytes_at(dims)
+
+    def __str__(self) -> str:
+        return "\n".join([*text_table(self._rows()), self._foot()])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows()) + html_note(self._foot())
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [("statement", "dims", "bytes", "where"), *((r.name, r.dims, str(r.bytes), r.space) for r in self.rows)]
+
+    def _foot(self) -> str:
+        return f"peak {self.peak} bytes in the arena"
+
+
+def size_table(function: Function, memory: MemoryPlan) -> SizeTable:
+    """The table of a planned function with dims that are no numbers."""
+    rows = [*_rows(function.given, "input"), *_rows(function.outputs, "output")]
+    rows += _rows(tuple(function.constants), "constant")
+    for b, offset in memory.offsets.items():
+        rows += _rows((b,), f"arena + {offset:,}")
+    for k, slot in enumerate(memory.slots):
+        rows += _rows(slot.buffers, f"slot {k}")
+    return SizeTable(function.name, tuple(rows), memory)
+
+
+def _rows(buffers: Sequence[Buffer], space: str) -> list[SizeRow]:
+    return [SizeRow(b.name, f"{b.dtype.name}[{', '.join(map(str, b.shape))}]", b.elements * b.dtype.size, space)
+            for b in buffers]

@@ -1,0 +1,147 @@
+"""What to move out of memory, and when it must be back, so that a program runs within a byte limit.
+
+    a = ..      a is read again only after d:      a = ..   out a
+    b = .. a                                       b = .. a
+    c = .. b                                       c = .. b
+    d = .. c                                       d = .. c   in a
+    e = .. a, d                                    e = .. a, d
+
+All mentions of an array are known before the program runs, so it is known which one is not needed for longest: where
+more is alive than the limit allows, the array that is needed last goes first (Belady, A study of replacement algorithms
+for a virtual-storage computer, 1966). An array that a loop mentions stays for the whole loop. The plan is about arrays
+of the arena, whose bytes it adds up; arguments and results stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pullback.loops.memory.plan import Lifetimes, MemoryPlan, mentioned
+from pullback.loops.program.nodes import Buffer, Function
+from pullback.tables import text_table
+
+
+class Move(NamedTuple):
+    """An array that is away: it leaves after one statement and is back before another.
+
+    Attributes:
+        out_after, in_before: the names of these.
+        away: the first and the last moment without it; a moment is a statement, those in loops counted too.
+    """
+
+    array: str
+    bytes: int
+    out_after: str
+    in_before: str
+    away: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class SwapPlan:
+    """Which arrays are moved out of memory and back, in the order in which they leave.
+
+    Attributes:
+        limit: the bytes that were asked for.
+        live_bytes: the most bytes alive at once without moves.   peak_bytes: with them.
+        moves: what is away, and from when to when.
+    """
+
+    limit: int
+    live_bytes: int
+    peak_bytes: int
+    moves: tuple[Move, ...]
+
+    @property
+    def fits(self) -> bool:
+        """Whether the limit is kept: one statement alone may need more."""
+        return self.peak_bytes <= self.limit
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes moved, out and in."""
+        return 2 * sum(m.bytes for m in self.moves)
+
+    def __str__(self) -> str:
+        rows = [("array", "bytes", "out after", "in before")]
+        rows += [(m.array, f"{m.bytes:,}", m.out_after, m.in_before) for m in self.moves]
+        kept = "" if self.fits else ": it cannot be kept, as a statement alone needs more"
+        table = text_table(rows, (1,)) if self.moves else []
+        foot = f"{self.live_bytes:,} bytes alive at once become {self.peak_bytes:,}; "
+        foot += f"{self.moved_bytes:,} bytes are moved"
+        return "\n".join([f"limit {self.limit:,} bytes{kept}", *table, foot])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class _Gap(NamedTuple):
+    """The moments between two mentions of a buffer: the first and the last of them."""
+
+    buffer: Buffer
+    first: int
+    last: int
+
+
+def swap_plan(function: Function, memory: MemoryPlan, names: Mapping[int, str], limit: int) -> SwapPlan:
+    """The moves that keep the arrays of a planned function within so many bytes, as far as moves can.
+
+    Args:
+        names: of statements by their moments.
+    """
+    lives = {b: life for b, life in memory.lives.items() if b in memory.offsets}
+    live = [0] * (memory.moments + 2)
+    for b, (first, last) in lives.items():
+        for t in range(first, last + 1):
+            live[t] += b.bytes
+    most = max(live)
+    gaps = list(_gaps(function, lives))
+    chosen: list[_Gap] = []
+    for t in range(len(live)):
+        while live[t] > limit:
+            fitting = [g for g in gaps if g.first <= t <= g.last]
+            if not fitting:
+                break
+            best = max(fitting, key=lambda g: (g.last, g.buffer.bytes, -g.first))
+            gaps.remove(best)
+            chosen.append(best)
+            for k in range(best.first, best.last + 1):
+                live[k] -= best.buffer.bytes
+    moments = sorted(names)
+    moves = [
+        Move(b.name, b.bytes, _name(names, moments, first - 1), names[last + 1], (first, last))
+        for b, first, last in sorted(chosen, key=lambda g: (g.first, g.buffer.name))
+    ]
+    return SwapPlan(limit, most, max(live), tuple(moves))
+
+
+def _name(names: Mapping[int, str], moments: Sequence[int], t: int) -> str:
+    """The name of the statement that ends at a moment."""
+    return names[max(m for m in moments if m <= t)]
+
+
+def _gaps(function: Function, lives: Mapping[Buffer, tuple[int, int]]) -> Iterator[_Gap]:
+    """Where buffers are alive and no statement mentions them."""
+    ended: dict[Buffer, int] = {}  # when the last statement that mentioned it was over
+    for first, last, used in _mentions(function):
+        for b in used & lives.keys():
+            before = ended.get(b)
+            if before is not None and before + 1 < first:
+                yield _Gap(b, before + 1, first - 1)
+            ended[b] = last
+
+
+def _mentions(function: Function) -> Iterator[tuple[int, int, set[Buffer]]]:
+    """For each statement that is in no other its first and last moment, and the buffers that it mentions."""
+    walk = Lifetimes()
+    walk.body(function.body)
+    start, used = 0, set[Buffer]()
+    for now, depth, s in walk.timeline:
+        if depth == 0:
+            if start:
+                yield start, now - 1, used
+            start, used = now, set()
+        used.update(mentioned(s))
+    if start:
+        yield start, walk.now, used

@@ -1,0 +1,267 @@
+"""What `f.memory` shows: arguments and results, then a row for each statement with what it needs, then the peak."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Literal
+
+from pullback.loops.memory.plan import Lifetimes, MemoryPlan, accesses
+from pullback.loops.memory.swap import SwapPlan, swap_plan
+from pullback.loops.program.nodes import Buffer, Call, Comment, Copy, Fill, For, Function, If, Loop, Parallel, Stmt
+from pullback.tables import html_note, html_table, text_table
+
+Build = Literal["call", "export"]
+NAME, MATHEMATICS = 28, 44  # characters that are shown of a statement's name and of its mathematics
+
+
+@dataclass(frozen=True)
+class BufferRow:
+    """One array: its name, its shape and size, and for those of the arena where it is and when it lives."""
+
+    name: str
+    dims: str
+    bytes: int
+    offset: int | None = None
+    first: int = 0
+    last: int = 0
+
+
+@dataclass(frozen=True)
+class StatementRow:
+    """One statement.
+
+    Attributes:
+        name, mathematics: what it is called, and the head of its text.
+        depth: how many loops and branches it is in.
+        dims: of what it writes.
+        workspace: bytes that it needs for itself: packed operands, partial sums.
+        allocated: bytes of the arrays that begin to live with it.
+        live: bytes alive while it runs.
+        total: bytes of the arena that have been used by then.
+    """
+
+    name: str
+    mathematics: str
+    depth: int
+    dims: str
+    workspace: int
+    allocated: int
+    live: int
+    total: int
+
+
+@dataclass(frozen=True)
+class MemoryTable:
+    """The memory of a program.
+
+    Attributes:
+        program, mode: its name, and which of the modes it was planned for.
+        inputs, outputs: arguments and results, which are not in the arena.
+        constants: arrays that exported C has itself.
+        in_place: names of results that may be the memory of an argument.
+        buffers: arrays and working memory in the arena.
+        statements: one row for each, in the order in which they run.
+        peak_bytes: how much of the arena is used.
+        rounded_bytes: the size of the arena, a multiple of 64: what a call takes, what C and its header say.
+        find_peaks: finds the peak in every mode.
+        workers, worker_bytes: how many threads it is for, and what each but the first adds to the peak.
+        find_swaps: finds what `swap_plan` gives.
+    """
+
+    program: str
+    mode: str
+    inputs: tuple[BufferRow, ...]
+    outputs: tuple[BufferRow, ...]
+    in_place: tuple[str, ...]
+    buffers: tuple[BufferRow, ...]
+    statements: tuple[StatementRow, ...]
+    peak_bytes: int
+    find_peaks: Callable[[], Mapping[str, int]] | None = None
+    workers: int = 1
+    worker_bytes: int = 0
+    rounded_bytes: int = 0
+    build: Build = "call"
+    constants: tuple[BufferRow, ...] = ()
+    find_swaps: Callable[[int], SwapPlan] | None = None
+
+    def swap_plan(self, limit: int) -> SwapPlan:
+        """Which arrays of the arena to move out of memory, and when each must be back, to stay within `limit` bytes.
+
+        Nothing is moved: it says what a system that can move arrays would do, and what that would cost.
+
+        >>> import pullback as pb
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def loss(x: Float64[Array, "N N"]):
+        ...     y = pb.tanh(x @ x)
+        ...     z = pb.tanh(y @ y)
+        ...     return pb.sum(pb.tanh(z @ z))
+        >>> table = pb.grad(loss).memory(N=40)
+        >>> plan = table.swap_plan(table.live_bytes - 1)
+        >>> plan.fits, len(plan.moves) > 0, plan.peak_bytes < plan.live_bytes
+        (True, True, True)
+        """
+        assert self.find_swaps is not None
+        return self.find_swaps(limit)
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of the arena with all workers: what the call takes, or `ARENA_BYTES` of the exported header."""
+        return self.rounded_bytes + (self.workers - 1) * self.worker_bytes
+
+    @property
+    def input_bytes(self) -> int:
+        """Bytes of all inputs."""
+        return sum(r.bytes for r in self.inputs)
+
+    @property
+    def output_bytes(self) -> int:
+        """Bytes of all outputs."""
+        return sum(r.bytes for r in self.outputs)
+
+    @property
+    def live_bytes(self) -> int:
+        """The most bytes alive at once: the peak without what lies unused between arrays."""
+        return max((r.live for r in self.statements), default=0)
+
+    @cached_property
+    def peaks(self) -> Mapping[str, int]:
+        """The peak in every mode; they are planned when this is asked first."""
+        return {self.mode: self.peak_bytes} if self.find_peaks is None else self.find_peaks()
+
+    def __str__(self) -> str:
+        tables = (text_table(rows, right) for rows, right in self._tables())
+        return "\n".join([line for table in tables for line in (*table, "")] + self._foot())
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return "\n".join([*(html_table(rows, right) for rows, right in self._tables()), html_note(*self._foot())])
+
+    def _tables(self) -> tuple[tuple[list[tuple[str, ...]], tuple[int, ...]], ...]:
+        """Arguments, then statements: rows, and which columns are numbers."""
+        return (self._arguments(), (2,)), (self._statements(), (3, 4, 5, 6))
+
+    def _arguments(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = [("inputs", "dims", "bytes")]
+        rows += [(f"  {r.name}", r.dims, f"{r.bytes:,}") for r in self.inputs]
+        rows.append(("outputs", "", ""))
+        rows += [(f"  {r.name}" + " (in place)" * (r.name in self.in_place), r.dims, f"{r.bytes:,}")
+                 for r in self.outputs]
+        if self.constants:
+            rows.append(("constants", "", ""))
+        rows += [(f"  {r.name}", r.dims, f"{r.bytes:,}") for r in self.constants]
+        return rows
+
+    def _statements(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = [("statement", "", "dims", "workspace", "allocated", "live", "total", "")]
+        most = self.live_bytes
+        marked = False
+        for r in self.statements:
+            peak = r.live == most and not marked and most > 0
+            marked |= peak
+            workspace, allocated = (f"{n:,}" if n else "" for n in (r.workspace, r.allocated))
+            rows.append(("  " * r.depth + r.name, r.mathematics, r.dims, workspace, allocated, f"{r.live:,}",
+                         f"{r.total:,}", "<- peak" if peak else ""))
+        return rows
+
+    def _foot(self) -> list[str]:
+        unused = self.peak_bytes - self.live_bytes
+        whole = "" if self.rounded_bytes == self.peak_bytes else f" of {self.rounded_bytes:,}"
+        of = "" if self.build == "call" else " of exported C"
+        out = [f"peak {self.peak_bytes:,} bytes in the arena{whole}{of}: {self.live_bytes:,} alive at once, "
+               f"{unused:,} between arrays, which begin at multiples of 64",
+               f"inputs {self.input_bytes:,} bytes, outputs {self.output_bytes:,}"]
+        if self.workers > 1:
+            out.append(f"{self.workers} threads: {self.arena_bytes:,} bytes, as each but the first has "
+                       f"{self.worker_bytes:,} more")
+        if self.find_peaks is not None:
+            out.append("modes " + ", ".join(f"{mode} {n:,}" for mode, n in self.peaks.items()))
+        return out
+
+
+def memory_table(function: Function, memory: MemoryPlan, mode: str = "fastest",
+                 find_peaks: Callable[[], Mapping[str, int]] | None = None, workers: int = 1,
+                 build: Build = "call") -> MemoryTable:
+    """The table of a planned function; its mathematics where kernels carry theirs."""
+    buffers = tuple(BufferRow(b.name, _dims(b), b.bytes, offset, *memory.lives[b])
+                    for b, offset in memory.offsets.items())
+    inputs, outputs, constants = (tuple(BufferRow(b.name, _dims(b), b.bytes) for b in side)
+                                  for side in (function.given, function.outputs, function.constants))
+    in_place = tuple(function.outputs[o].name for o, _ in function.in_place)
+    return MemoryTable(function.name, mode, inputs, outputs, in_place, buffers, tuple(_rows(function, memory)),
+                       memory.peak, find_peaks, workers if memory.worker_bytes else 1, memory.worker_bytes,
+                       memory.bytes, build, constants, partial(_swap_plan, function, memory))
+
+
+def _swap_plan(function: Function, memory: MemoryPlan, limit: int) -> SwapPlan:
+    walk = Lifetimes()
+    walk.body(function.body)
+    names: dict[int, str] = {}
+    headline = ""
+    for now, depth, s in walk.timeline:
+        if depth == 0 and not isinstance(s, Comment):
+            names[now] = _head(_described(s, headline)[0], NAME)
+        headline = s.text if isinstance(s, Comment) else ""
+    return swap_plan(function, memory, names, limit)
+
+
+def _rows(function: Function, memory: MemoryPlan) -> Iterator[StatementRow]:
+    walk = Lifetimes()
+    walk.body(function.body)
+    total = 0
+    headline = ""
+    for now, depth, s in walk.timeline:
+        if isinstance(s, Comment):
+            headline = s.text
+            continue
+        scratch = _scratch(s)
+        begun = [b for b, (first, _) in memory.lives.items() if first == now]
+        total = max([total, *(memory.offsets[b] + b.bytes for b in begun)])
+        live = sum(b.bytes for b, (first, last) in memory.lives.items() if first <= now <= last)
+        workspace = sum(b.bytes for b in scratch)
+        name, mathematics, written = _described(s, headline)
+        name = _head(name, NAME)
+        headline = ""
+        yield StatementRow(name, mathematics, depth, written, workspace,
+                           sum(b.bytes for b in begun if b not in scratch), live, total)
+
+
+def _scratch(s: Stmt) -> set[Buffer]:
+    """Working memory of a statement."""
+    calls = (s,) if isinstance(s, Call) else [t.call for t in s.tasks] if isinstance(s, Parallel) else ()
+    return {a.buffer for c in calls for p, a in zip(c.kernel.params, c.arguments, strict=True) if p in c.kernel.scratch}
+
+
+def _described(s: Stmt, headline: str) -> tuple[str, str, str]:
+    """Name, head of the mathematics, and dims of what a statement writes."""
+    scratch = _scratch(s)
+    written = next((b for b in accesses(s)[1] if b not in scratch), None)
+    dims = "" if written is None else _dims(written)
+    match s:
+        case Call() | Parallel():
+            kernel = s.kernel if isinstance(s, Call) else s.tasks[0].call.kernel
+            maths = kernel.comment[0] if kernel.comment else ""
+            return kernel.name, _head(maths.partition(" = ")[2] or maths), dims
+        case Copy():
+            return f"{s.target.buffer}", f"copy of {s.source.buffer}", dims
+        case Fill():
+            return f"{s.buffer}", "zeros", dims
+        case For() | Loop() | If():
+            kind = "if" if isinstance(s, If) else "loop"
+            maths = headline.partition(" = ")[2] or headline
+            return (headline.partition(" = ")[0] if " = " in headline else kind), _head(maths or kind), ""
+        case _:
+            return type(s).__name__.lower(), "", dims
+
+
+def _head(text: str, most: int = MATHEMATICS) -> str:
+    return text if len(text) <= most else text[: most - 2] + " …"
+
+
+def _dims(b: Buffer) -> str:
+    return f"{b.dtype.name}[{', '.join(str(d) for d in b.shape)}]"

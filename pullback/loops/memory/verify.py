@@ -1,0 +1,212 @@
+"""Rules a loop program and its memory plan must keep; checked after lowering where PULLBACK_VERIFY is 1.
+
+Scope: index variables and temporaries are bound where they are used, only mutable ones are assigned, kernels see
+nothing but their parameters. States: temporaries that a loop carries take their new values together, so that none is
+read in a trip after it was assigned, but by further steps of its own. Memory: offsets are aligned and inside the arena,
+local arrays stay below 4 KiB, and no buffer is read after another one was written over it. The last rule is checked by
+running the program in the abstract, every loop twice and every branch: a write makes a buffer valid and those that
+share bytes with it invalid.
+"""
+
+from __future__ import annotations
+
+from pullback.errors import VerifyError
+from pullback.ir.index import Data, DimSymbol, Index, Var
+from pullback.loops.memory.plan import MemoryPlan, accesses
+from pullback.loops.memory.slots import ALIGNMENT
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import (
+    Assign,
+    Buffer,
+    Call,
+    For,
+    Function,
+    Gather,
+    If,
+    Kernel,
+    Let,
+    LetIndex,
+    Load,
+    Loop,
+    Read,
+    Stmt,
+    Store,
+    Temp,
+)
+
+Named = DimSymbol | Var | Data
+
+
+def verify_function(function: Function, plan: MemoryPlan | None = None) -> None:
+    """Raise VerifyError [E310] for the first rule that is broken."""
+    for s in nodes.walk(function.body):
+        if isinstance(s, Call):
+            _call(s)
+    known = frozenset((*function.inputs, *function.outputs))
+    _Scopes(known, arena=True).body(function.body, frozenset(function.dims), frozenset())
+    if plan is not None:
+        _offsets(plan)
+        _Memory(plan).body(function.body, {})
+
+
+def _require(condition: bool, what: str) -> None:
+    if not condition:
+        raise VerifyError("E310", what)
+
+
+def _call(s: Call) -> None:
+    """A call of a kernel, and the kernel."""
+    _kernel(s.kernel)
+    _require(len(s.arguments) == len(s.kernel.params), f"{s.kernel.name}: {len(s.arguments)} arguments")
+    _require(len(s.index_values) == len(s.kernel.indices), f"{s.kernel.name}: {len(s.index_values)} indices")
+    for p, a in zip(s.kernel.params, s.arguments, strict=True):
+        _require(p.dtype is a.buffer.dtype, f"{s.kernel.name}: {p} is {p.dtype}, {a.buffer} {a.buffer.dtype}")
+        _require(not (p.written and a.buffer.space == "input"), f"{s.kernel.name} writes the input {a.buffer}")
+
+
+def _kernel(k: Kernel) -> None:
+    """A kernel by itself."""
+    written = {p for p in k.params if p.written}
+    for s in nodes.walk((*k.body, *(k.portable or ()))):
+        if isinstance(s, Call):
+            _call(s)
+    for body in (k.body, k.portable or ()):
+        _Scopes(frozenset(k.params), arena=False).body(body, frozenset(k.indices), frozenset())
+    for s in nodes.walk(k.body):
+        if isinstance(s, Call):
+            for p, a in zip(s.kernel.params, s.arguments, strict=True):
+                _require(not p.written or a.buffer in written, f"{k.name} lets {s.kernel.name} write {a.buffer}")
+        if isinstance(s, nodes.Procedure):
+            for run in s.writes:
+                _require(run.buffer in written, f"{k.name} lets {s.function} write {run.buffer}")
+        if isinstance(s, Store | nodes.StoreRows | nodes.Fill):
+            _require(s.buffer in written or s.buffer.space == "stack", f"{k.name} writes {s.buffer}, which is const")
+            if s.buffer.space == "stack":
+                _require(s.buffer.bytes <= nodes.STACK_LIMIT, f"{s.buffer} has {s.buffer.bytes} bytes on the stack")
+
+
+class _Scopes:
+    """Whether everything is bound where it is used."""
+
+    def __init__(self, buffers: frozenset[Buffer], arena: bool) -> None:
+        self.buffers = buffers
+        self.arena = arena
+        self._mutable: set[Temp] = set()
+
+    def body(self, statements: tuple[Stmt, ...], variables: frozenset[Named], temps: frozenset[Temp],
+             carried: frozenset[Temp] = frozenset()) -> None:
+        """Check statements in which these variables and temporaries are bound.
+
+        Args:
+            carried: temporaries from outside the innermost loop: states, which one trip hands to the next.
+        """
+        assigned: set[Temp] = set()
+        for s in statements:
+            self._uses(s, variables, temps)
+            if assigned:
+                self._states(s, assigned)
+            match s:
+                case For():
+                    self.body(s.body, variables | {s.var}, temps, temps)
+                case Loop():
+                    self.body(s.body, variables, temps, temps)
+                case If():
+                    self.body(s.then, variables, temps, carried)
+                    self.body(s.otherwise, variables, temps, carried)
+                case Let():
+                    temps |= {s.temp}
+                    if s.mutable:
+                        self._mutable.add(s.temp)
+                case LetIndex():
+                    variables |= {s.var}
+                case Assign():
+                    _require(s.temp in temps, f"{s.temp.name} is assigned before it is declared")
+                    _require(s.temp in self._mutable, f"{s.temp.name} is assigned and not mutable")
+                    _require(s.temp.type == s.value.type, f"{s.temp.name}: {s.temp.type} = {s.value.type}")
+                    assigned |= {s.temp} & carried
+                case _:
+                    pass
+
+    @staticmethod
+    def _states(s: Stmt, assigned: set[Temp]) -> None:
+        """States take new values together: what a trip assigned to one, only a further step of its own may read."""
+        own = s.temp if isinstance(s, Assign) else None
+        for inner in nodes.walk((s,)):
+            for v in nodes.values_of(inner):
+                for n in nodes.walk_value(v):
+                    if isinstance(n, Read) and n.temp in assigned:
+                        _require(n.temp is own, f"{n.temp.name} is read after it took its value for the next trip")
+
+    def _uses(self, s: Stmt, variables: frozenset[Named], temps: frozenset[Temp]) -> None:
+        for i in nodes.statement_indices(s):
+            self._index(i, variables)
+        for v in nodes.values_of(s):
+            for n in nodes.walk_value(v):
+                if isinstance(n, Read):
+                    _require(n.temp in temps, f"{n.temp.name} is read before it is declared")
+                if isinstance(n, Load | Gather):
+                    self._buffer(n.buffer)
+        reads, writes = accesses(s)
+        for b in (*reads, *writes):
+            self._buffer(b)
+
+    def _index(self, i: Index, variables: frozenset[Named]) -> None:
+        if not i.free <= variables:  # indices are many: the text of one is made where it is wrong
+            unbound = next(v for v in i.free if v not in variables)
+            raise VerifyError("E310", f"{unbound.name} in {i} is not bound")
+        for a in i.every_atom:
+            if isinstance(a, DimSymbol | Data) and a not in variables:
+                what = f"the dim {a} has no value" if isinstance(a, DimSymbol) else f"{a} in {i} is not bound"
+                raise VerifyError("E310", what)
+
+    def _buffer(self, b: Buffer) -> None:
+        if not (b in self.buffers or b.space == "stack" or (self.arena and b.space in ("arena", "worker"))):
+            raise VerifyError("E310", f"{b} ({b.space}) is not known here")
+
+
+def _offsets(plan: MemoryPlan) -> None:
+    shared = [b for slot in plan.slots for b in slot.buffers]
+    _require(len(shared) == len(set(shared)) and not plan.offsets.keys() & set(shared), "a buffer has two places")
+    for b, offset in plan.offsets.items():
+        _require(offset % ALIGNMENT == 0, f"{b} at {offset} is not aligned")
+        _require(offset >= 0 and offset + b.bytes <= plan.bytes, f"{b} at {offset} leaves the arena of {plan.bytes}")
+
+
+class _Memory:
+    """Runs a program in the abstract: which buffers hold what was last written to them."""
+
+    def __init__(self, plan: MemoryPlan) -> None:
+        spans = [(b, o, o + b.bytes) for b, o in plan.offsets.items()]
+        self.rivals: dict[Buffer, list[Buffer]] = {
+            b: [c for c, s, e in spans if c is not b and s < end and start < e] for b, start, end in spans}
+        for slot in plan.slots:
+            self.rivals |= {b: [c for c in slot.buffers if c is not b] for b in slot.buffers}
+
+    def body(self, statements: tuple[Stmt, ...], valid: dict[Buffer, bool]) -> None:
+        """Run statements; `valid` is changed."""
+        for s in statements:
+            match s:
+                case For() | Loop():
+                    self._run(s, valid)
+                    for _ in range(2):
+                        self.body(s.body, valid)
+                case If():
+                    self._run(s, valid)
+                    other = dict(valid)
+                    self.body(s.then, valid)
+                    self.body(s.otherwise, other)
+                    for b in valid.keys() | other.keys():
+                        valid[b] = valid.get(b, False) and other.get(b, False)
+                case _:
+                    self._run(s, valid)
+
+    def _run(self, s: Stmt, valid: dict[Buffer, bool]) -> None:
+        reads, writes = accesses(s)
+        for b in reads:
+            if b.space in ("arena", "worker"):
+                _require(valid.get(b, False), f"{b} is read, but its memory holds something else")
+        for b in writes:
+            for c in self.rivals.get(b, ()):
+                _require(c not in reads and c not in writes, f"{b} and {c} share memory in one statement")
+                valid[c] = False
+            valid[b] = True

@@ -1,0 +1,1 @@
+"""Programs to plain loops: storage, kernels, scalar expressions, checks."""

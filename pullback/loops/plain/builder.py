@@ -1,0 +1,127 @@
+"""What kernels are written with: their parameters, working memory, sites of checks, and the variables they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pullback.ir.expr import Ref
+from pullback.ir.index import ZERO_INDEX, DimSymbol, Index, Var, as_index
+from pullback.ir.program import Statement, statement_reads
+from pullback.loops.analysis.joined import elements
+from pullback.loops.analysis.triangles import Axes
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import Buffer, For, Kernel, LetIndex, Site, Stmt, View
+
+
+class KernelBuilder:
+    """What is needed to write one kernel: parameters for views, those it writes marked and last.
+
+    With `exact` it rounds as the statement does.
+    """
+
+    def __init__(self, views: Mapping[Ref, View], statement: Statement, comment: tuple[str, ...] = (),
+                 outs: Sequence[Ref] | None = None, exact: bool = False,
+                 triangles: Mapping[Ref, Axes] | None = None) -> None:
+        self.exact = exact
+        self.triangles = triangles or {}
+        self.views = views
+        self.statement = statement
+        self.comment = comment
+        self.params: dict[tuple[Buffer, Index], Buffer] = {}
+        self.arguments: list[View] = []
+        self.scratches: list[Buffer] = []
+        self.outs = statement.outs if outs is None else tuple(outs)
+        for out in self.outs:
+            self.parameter(self._old(out), written=True)
+
+    def _old(self, out: Ref) -> Ref:
+        """The array that `out` overwrites element by element, where there is one: its name says more."""
+        view = self.views[out]
+        return next((r for r in statement_reads(self.statement) if self.views[r].same_place(view)), out)
+
+    def holds(self, ref: Ref, out: Ref) -> bool:
+        """Whether two arrays are in one place."""
+        return ref in self.views and self.views[ref].same_place(self.views[out])
+
+    def address(self, ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+        """Where an element lies: the parameter buffer and the flat index."""
+        flat = ZERO_INDEX
+        for i, extent in zip(indices, ref.shape, strict=True):
+            flat = flat * extent + i
+        return self.parameter(ref), flat
+
+    def parameter(self, ref: Ref, written: bool = False) -> Buffer:
+        """The parameter buffer that stands for an array; arrays in the same place share one."""
+        view = self.views[ref]
+        key = (view.buffer, view.offset)
+        out = self.params.get(key)
+        if out is None:
+            out = Buffer(ref.name, ref.dtype, ref.shape, "parameter", elements(ref.shape), written)
+            self.params[key] = out
+            self.arguments.append(view)
+        return out
+
+    def scratch(self, name: str, like: Buffer, count: Index | int) -> Buffer:
+        """A parameter for working memory of the kernel; it lives in the arena while the kernel runs."""
+        buffer = Buffer(name, like.dtype, (as_index(count),), "arena", as_index(count))
+        param = Buffer(name, like.dtype, buffer.shape, "parameter", buffer.elements, True)
+        self.params[buffer, ZERO_INDEX] = param
+        self.arguments.append(View(buffer))
+        self.scratches.append(param)
+        return param
+
+    def rows(self) -> Callable[[int, str, Index], Buffer]:
+        """What gives working memory for rows like the first output's by number: all forms of a kernel use the same."""
+        made: dict[int, Buffer] = {}
+
+        def row(which: int, name: str, count: Index) -> Buffer:
+            if which not in made:
+                made[which] = self.scratch(name, self.parameter(self.outs[0]), count)
+            return made[which]
+
+        return row
+
+    def enlarge(self, param: Buffer, count: int) -> None:
+        """Room for `count` elements at least in working memory given by `scratch`."""
+        for (buffer, _), found in self.params.items():
+            if found is param:
+                buffer.enlarge(count)
+        param.enlarge(count)
+
+    def site(self, array: str, axis: int | None) -> Site:
+        """Where a range check of this statement comes from."""
+        positions = self.statement.positions
+        names = ", ".join(r.name for r in self.statement.outs)
+        return Site(array, axis, names, positions[0] if positions else None)
+
+    def kernel(self, body: tuple[Stmt, ...], portable: tuple[Stmt, ...] | None = None) -> Kernel:
+        """The kernel with this body; its index parameters are the variables the body leaves free."""
+        used = free_variables((*body, *(portable or ())))
+        pairs = sorted(zip(self.params.values(), self.arguments, strict=True), key=lambda p: p[0].written)
+        self.arguments = [view for _, view in pairs]
+        params = tuple(b for b, _ in pairs)
+        positions = self.statement.positions
+        return Kernel(self.outs[0].name, params, used, body, self.comment, portable,
+                      tuple(self.scratches), self._fresh(), positions[0] if positions else None)
+
+    def _fresh(self) -> frozenset[Buffer]:
+        """What the statement writes and does not read; of one of a group that is not known."""
+        if self.outs != self.statement.outs:
+            return frozenset()
+        read = {(self.views[r].buffer, self.views[r].offset) for r in statement_reads(self.statement)}
+        written = {(self.views[o].buffer, self.views[o].offset) for o in self.outs}
+        return frozenset(self.params[place] for place in written - read)
+
+
+def free_variables(body: tuple[Stmt, ...]) -> tuple[DimSymbol | Var, ...]:
+    """Dims without a number by name, and index variables used but not bound in the statements by first use."""
+    bound: set[Var] = set()
+    used: dict[Var, None] = {}
+    dims: set[DimSymbol] = set()
+    for s in nodes.walk(body):
+        if isinstance(s, For | LetIndex) and isinstance(s.var, Var):
+            bound.add(s.var)
+        for i in nodes.statement_indices(s):
+            used.update(dict.fromkeys(sorted(i.free, key=lambda v: v.serial)))
+            dims.update(i.symbols)
+    return (*sorted(dims, key=lambda d: d.name), *(v for v in used if v not in bound))

@@ -1,0 +1,39 @@
+"""Kernels that call a C function of the user: whole arrays it reads, whole arrays it writes, sizes."""
+
+from __future__ import annotations
+
+from pullback.errors import CompilerError
+from pullback.ir.expr import Ref
+from pullback.ir.foreign import Foreign
+from pullback.ir.index import ZERO_INDEX
+from pullback.ir.program import External, Program, walk_statements
+from pullback.loops.plain.builder import KernelBuilder
+from pullback.loops.program.nodes import Kernel, Procedure, Run
+
+
+def external_kernel(s: External, builder: KernelBuilder) -> Kernel:
+    """The kernel of a call of the user's C function."""
+
+    def whole(r: Ref) -> Run:
+        buffer = builder.parameter(r)
+        return Run(buffer, ZERO_INDEX, buffer.elements)
+
+    reads, writes = tuple(map(whole, s.operands)), tuple(map(whole, s.outs))
+    return builder.kernel((Procedure(s.foreign.called, s.foreign.definitions, reads, writes, s.sizes),))
+
+
+def check_names(program: Program) -> None:
+    """Refuse functions of one name in different texts: C has one of each.
+
+    Raises:
+        CompilerError: [E413].
+    """
+    found: dict[str, Foreign] = {}
+    for s in walk_statements(program.body):
+        if isinstance(s, External) and found.setdefault(s.foreign.name, s.foreign).source != s.foreign.source:
+            raise CompilerError(
+                "E413",
+                f"{program.name} calls two functions in C named {s.foreign.name}, which is one too many for one file",
+                position=s.positions[0] if s.positions else None,
+                remedy="give them names of their own, or both the same `c_source`",
+            )

@@ -1,0 +1,609 @@
+"""Programs to the loop IR: every statement becomes a kernel of plain loops, in the order of the program.
+
+`lower` assigns storage, writes the kernels and gives a `Function` whose body calls them. Dims that are no numbers
+become arguments. Specialists lower single statements in another way: `tile` gives explicit vector kernels.
+
+    y = build n < N, k < K { sum m < M { x[n, m] * w[k, m] } }
+    -->  for n, for k: float sum = 0; for m: sum += x[n * M + m] * w[k * M + m]; y[n * K + k] = sum
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pullback.ir import expr
+from pullback.ir.alpha import Key, alpha_key
+from pullback.ir.dims import determined_dims
+from pullback.ir.expr import Add, Bracket, Const, Get, Ref, Scalar, Zero
+from pullback.ir.index import ZERO_INDEX, Cond, DimSymbol, Index, Var, as_index, prove_nonnegative
+from pullback.ir.program import (
+    Block,
+    Build,
+    Choose,
+    External,
+    Fold,
+    Program,
+    Scatter,
+    Sort,
+    Statement,
+    While,
+    statement_reads,
+    walk_statements,
+)
+from pullback.ir.traverse import Substitution, walk
+from pullback.ir.types import bool_
+from pullback.loops.analysis.joined import elements, is_renaming
+from pullback.loops.analysis.operations import count_operations
+from pullback.loops.analysis.triangles import Axes, triangles
+from pullback.loops.plain.bounds import LoopNest, narrowed
+from pullback.loops.plain.builder import KernelBuilder, free_variables
+from pullback.loops.plain.external import check_names, external_kernel
+from pullback.loops.plain.scalar import ScalarLowering
+from pullback.loops.plain.sorting import sort_kernel
+from pullback.loops.plain.storage import Storage, assign_storage
+from pullback.loops.plain.traps import Traps
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import (
+    Bound,
+    Break,
+    Buffer,
+    Call,
+    Check,
+    Comment,
+    Copy,
+    Fill,
+    For,
+    Function,
+    Holds,
+    If,
+    Kernel,
+    Let,
+    LetIndex,
+    Literal,
+    Load,
+    Loop,
+    Read,
+    Site,
+    Stmt,
+    Store,
+    Temp,
+    Unary,
+    View,
+    bound_indices,
+    largest,
+    smallest,
+)
+from pullback.loops.program.scope import Scope
+from pullback.rewrite.normal_form import Guard, peel_guards
+
+Printer = Callable[[Statement], tuple[str, ...]]
+Specialist = Callable[[Statement, "KernelBuilder"], Kernel | None]
+Grouper = Callable[[Sequence[Statement]], "Grouped | None"]
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """The first `count` statements of a list as one kernel, which writes those of their arrays that are `stored`."""
+
+    count: int
+    kernel: Callable[[KernelBuilder, frozenset[Ref]], Kernel | None]
+
+
+def lower(
+    program: Program,
+    comment: Printer | None = None,
+    specialists: tuple[Specialist, ...] = (),
+    grouper: Grouper | None = None,
+    recurrences: Specialist | None = None,
+    needs: tuple[Cond, ...] = (),
+    trapping: bool = False,
+) -> Function:
+    """The loop program of a program.
+
+    Args:
+        comment: prints a statement for the kernel that does its work.
+        specialists: tried in order for each Build and Scatter before the plain lowering; None passes on.
+        grouper: finds statements at the head of a list that are best lowered together.
+        recurrences: tried for each Fold before the loop around the lowering of its body.
+        needs: what dims that are no numbers must fulfil.
+        trapping: whether each result is tested, see `loops.plain.traps`.
+    """
+    check_names(program)
+    storage = assign_storage(program)
+    traps = Traps(program, storage.views) if trapping else None
+    exact = trapping or bool(program.notes.get("exact"))
+    lowering = Lowering(storage, comment or (lambda s: ()), specialists, grouper, recurrences, traps, exact)
+    lowering.triangles = triangles(walk_statements(program.body))
+    entry = [*lowering.entry_checks(program), *(traps.entry() if traps is not None else ())]
+    body = [*entry, *storage.first, *lowering.block(program.body), *storage.final]
+    dims = tuple(DimSymbol(name) for name in determined_dims(program))
+    return Function(program.name, storage.inputs, storage.outputs, tuple(body), program.doc, storage.in_place,
+                    count_operations(program.body), dims, needs if dims else ())
+
+
+@dataclass(frozen=True)
+class Template:
+    """A call of a kernel for other arrays: which of them each argument is, and working memory where it is none."""
+
+    kernel: Kernel
+    arguments: tuple[int | Buffer, ...]
+
+    @staticmethod
+    def of(s: Stmt, places: Sequence[tuple[Buffer, Index]]) -> Template | None:
+        """The template of a call over arrays in these places; None where the kernel is for this statement alone.
+
+        That is where it reports range checks, and where it is written into its caller.
+        """
+        if not isinstance(s, Call) or s.indices is not None or not s.kernel.is_function or s.kernel.checks:
+            return None
+        at = {place: k for k, place in enumerate(places)}
+        return Template(s.kernel, tuple(at.get((v.buffer, v.offset), v.buffer) for v in s.arguments))
+
+    def call(self, views: Sequence[View]) -> Call:
+        """The call for arrays in these views; working memory is its own."""
+        arguments = (replace(a) if isinstance(a, Buffer) else views[a] for a in self.arguments)
+        return Call(self.kernel, tuple(View(a) if isinstance(a, Buffer) else a for a in arguments))
+
+
+MOST_TOGETHER: Final = 256  # neighbouring statements that are looked at as one loop nest
+
+
+class Lowering:
+    """Lowers blocks. `statement` gives the statements for one; kernels come from `kernels`."""
+
+    def __init__(self, storage: Storage, comment: Printer, specialists: tuple[Specialist, ...],
+                 grouper: Grouper | None = None, recurrences: Specialist | None = None,
+                 traps: Traps | None = None, exact: bool = False) -> None:
+        self.storage = storage
+        self.views = storage.views
+        self.comment = comment
+        self.specialists = specialists
+        self.grouper = grouper
+        self.recurrences = recurrences
+        self.traps = traps
+        self.exact = exact
+        self.triangles: Mapping[Ref, Axes] = {}
+        self._known: dict[tuple[Key, tuple[int, ...], tuple[Axes | None, ...]], list[Template]] = {}
+
+    def block(self, b: Block) -> list[Stmt]:
+        """The statements of a block."""
+        out: list[Stmt] = []
+        statements = self.storage.order.get(b, b.statements)
+        last = {r: k for k, s in enumerate(statements) for r in statement_reads(s)}  # who reads an array last
+        last |= dict.fromkeys(b.results, len(statements))
+        k = end = 0
+        while k < len(statements):
+            if k >= end:
+                end = next((j for j in range(k, len(statements)) if statements[j] in self.storage.joined),
+                           len(statements))
+            call, count = self._together(statements[k : min(end, k + MOST_TOGETHER)], k, last)
+            out += [call] if call is not None else self.statement(statements[k])
+            if self.traps is not None:
+                out += self.traps.after(statements[k])
+            k += count
+        return out
+
+    def _together(self, statements: Sequence[Statement], start: int, last: Mapping[Ref, int]
+                  ) -> tuple[Call | None, int]:
+        """One kernel for the first of these statements, and how many; None and 1 where each is best alone.
+
+        Args:
+            start: the place of the first in its block.   last: for each array the place of its last reader there.
+        """
+        found = None if self.grouper is None else self.grouper(statements)
+        if found is None:
+            return None, 1
+        first = statements[: found.count]
+        stored = [o for s in first for o in s.outs if last.get(o, -1) >= start + found.count]
+        if not stored:
+            return None, 1
+        comment = tuple(line for s in first for line in self.comment(s))
+        builder = KernelBuilder(self.views, first[-1], comment, stored)
+        kernel = found.kernel(builder, frozenset(stored))
+        return (None, 1) if kernel is None else (Call(kernel, tuple(builder.arguments)), found.count)
+
+    def statement(self, s: Statement) -> list[Stmt]:
+        """The statements that do the work of `s`."""
+        match s:
+            case Build() | Scatter():
+                return self.kernels(s)
+            case Sort():
+                builder = KernelBuilder(self.views, s, self.comment(s))
+                return [Call(sort_kernel(s, builder), tuple(builder.arguments))]
+            case External():
+                builder = KernelBuilder(self.views, s, self.comment(s))
+                return [Call(external_kernel(s, builder), tuple(builder.arguments))]
+            case Fold():
+                return self._fold(s)
+            case While():
+                return self._while(s)
+            case Choose():
+                return self._choose(s)
+            case _:
+                raise AssertionError("calls are inlined by the passes")
+
+    def kernels(self, s: Build | Scatter) -> list[Stmt]:
+        """Calls of kernels, or a copy.
+
+        Statements that are equal up to names, over arrays that share places alike, have kernels in common: a deep
+        network has few.
+        """
+        if isinstance(s, Build):
+            if s in self.storage.joined:
+                return [x for part in self.storage.joined[s] for x in self.kernels(part.build)]
+            copy = self._as_copy(s)
+            if copy is not None:
+                return copy
+        what, refs = alpha_key(s)
+        views = [self.views[r] for r in refs]
+        places = [(v.buffer, v.offset) for v in views]
+        key = (what, tuple(map(places.index, places)), tuple(map(self.triangles.get, refs)))
+        known = self._known.get(key)
+        if known is not None and self.traps is None:
+            return [t.call(views) for t in known]
+        made = self._kernels(s)
+        templates = [Template.of(c, places) for c in made]
+        if all(t is not None for t in templates):
+            self._known[key] = [t for t in templates if t is not None]
+        return made
+
+    def _kernels(self, s: Build | Scatter) -> list[Stmt]:
+        """The same, for a statement of a form not met before."""
+        comment = self.comment(s)
+        if isinstance(s, Build):
+            builder = KernelBuilder(self.views, s, comment, exact=self.exact)
+            update = slice_update(s, builder)
+            if update is not None:
+                return [Call(builder.kernel(update), tuple(builder.arguments))]
+            parts = changes_apart(s, builder)
+            if parts is not None:
+                return self._changed(s, *parts)
+        for specialist in self.specialists:
+            builder = KernelBuilder(self.views, s, comment, exact=self.exact, triangles=self.triangles)
+            kernel = specialist(s, builder)
+            if kernel is not None:
+                return [Call(kernel, tuple(builder.arguments))]
+        builder = KernelBuilder(self.views, s, comment, exact=self.exact)
+        body = plain_build(s, builder) if isinstance(s, Build) else plain_scatter(s, builder)
+        kernel = builder.kernel(body)
+        return [Call(kernel, tuple(builder.arguments))]
+
+    def _changed(self, s: Build, rest: Scalar, changes: list[Bracket]) -> list[Stmt]:
+        """Everything without the changes, then the changes; zeros and changes are one kernel."""
+        builder = KernelBuilder(self.views, s, self.comment(s))
+        loops = update_loops(s, changes, builder, added=len(changes) > 1 or not isinstance(rest, Zero))
+        if isinstance(rest, Zero):
+            out = builder.parameter(s.outs[0])
+            return [Call(builder.kernel((Fill(out, ZERO_INDEX, out.elements), *loops)), tuple(builder.arguments))]
+        before = self.kernels(replace(s, values=(rest,)))
+        return [*before, Call(builder.kernel(loops), tuple(builder.arguments))]
+
+    def _as_copy(self, s: Build) -> list[Stmt] | None:
+        """A build that repeats an array or reshapes it: a copy, or nothing where it is in place already."""
+        value = s.values[0]
+        if not isinstance(value, Get) or not is_renaming(s, value.ref):
+            return None
+        target, source = self.views[s.outs[0]], self.views[value.ref]
+        return [] if target.same_place(source) else [Copy(target, source, elements(value.ref.shape))]
+
+    def _fold(self, s: Fold) -> list[Stmt]:
+        copies = self.storage.copies[s]
+        if self.recurrences is not None:
+            builder = KernelBuilder(self.views, s, self.comment(s))
+            kernel = self.recurrences(s, builder)
+            if kernel is not None:
+                return [*copies.before, Call(kernel, tuple(builder.arguments))]
+        body = (*copies.first, *self._note(s.states), *self.block(s.body), *copies.last[0])
+        return [*_headline(self.comment(s)), *copies.before, For(s.var, ZERO_INDEX, s.var.extent, body)]
+
+    def _while(self, s: While) -> list[Stmt]:
+        copies = self.storage.copies[s]
+        test = self.views[s.test.results[0]]
+        going = Load(test.buffer, test.offset, nodes.scalar(bool_))
+        leave = If(Unary("!", going, nodes.scalar(bool_)), (Break(),))
+        body = (*self._note(s.states), *self.block(s.test), leave, *self.block(s.body), *copies.last[0])
+        loop: Stmt = Loop(body)
+        if s.max_trips is not None:
+            loop = For(Var("trip", s.max_trips), ZERO_INDEX, s.max_trips, body)
+        return [*_headline(self.comment(s)), *copies.before, loop]
+
+    def _note(self, arrays: Sequence[Ref]) -> list[Stmt]:
+        """What traps want to know of arrays that a trip begins with."""
+        return [] if self.traps is None else self.traps.note(arrays)
+
+    def _choose(self, s: Choose) -> list[Stmt]:
+        copies = self.storage.copies[s]
+        view = self.views[s.test]
+        test = Load(view.buffer, view.offset, nodes.scalar(bool_))
+        then = (*self.block(s.then), *copies.last[0])
+        otherwise = (*self.block(s.otherwise), *copies.last[1])
+        return [*_headline(self.comment(s)), If(test, then, otherwise)]
+
+    def entry_checks(self, program: Program) -> list[Stmt]:
+        """Tests that integer inputs keep their declared bounds."""
+        out: list[Stmt] = []
+        for ref, buffer in zip(program.inputs, self.storage.inputs, strict=True):
+            if ref.bounds is None:
+                continue
+            low, high = ref.bounds
+            param = Buffer(ref.name, ref.dtype, ref.shape, "parameter", buffer.elements, False)
+            i, v = Var("i", buffer.elements), nodes.loaded_index("value", None)
+            load = LetIndex(v, Load(param, as_index(i), nodes.scalar(ref.dtype)))
+            check = Check(as_index(v), high, Site(ref.name, None, "the call", of_call=True), low)
+            body = (For(i, ZERO_INDEX, buffer.elements, (load, check)),)
+            comment = (f"{low} <= {ref.name} < {high}",)
+            kernel = Kernel(f"check_{ref.name}", (param,), free_variables(body), body, comment)
+            out.append(Call(kernel, (View(buffer),)))
+        return out
+
+
+def _headline(lines: tuple[str, ...]) -> list[Stmt]:
+    return [Comment(lines[0].removesuffix(" {"))] if lines else []
+
+
+# Build ----------------------------------------------------------------------------------------------------------
+
+
+def plain_build(s: Build, builder: KernelBuilder) -> tuple[Stmt, ...]:
+    """Loops over the variables of a Build, in order; those of extent 1 are just 0."""
+    s = without_units(s)
+    lowering = ScalarLowering(builder.parameter, builder.site, s.values, builder.exact)
+    root = Scope()
+    if len(s.outs) == 1:
+        value = s.values[0]
+        out = builder.parameter(s.outs[0])
+        if isinstance(value, Zero) or (isinstance(value, Const) and value.value == 0 and not _is_negative_zero(value)):
+            return (Fill(out, ZERO_INDEX, out.elements),)
+        if isinstance(value, Bracket):
+            _Bracketed(s, value, out, lowering).level(0, root)
+            return tuple(root.statements)
+    nest = LoopNest(lowering, root, s.vars, ())
+    inner = nest.innermost
+    _store_all(s, builder, lowering, inner)
+    nest.close()
+    return tuple(root.statements)
+
+
+def without_units(s: Build) -> Build:
+    """The build without the variables of extent 1, its outs as they were: only flat positions are used from here."""
+    single: dict[Var, Index] = {v: ZERO_INDEX for v in s.vars if v.extent.constant == 1}
+    if not single:
+        return s
+    m = Substitution(variables=single)
+    return replace(s, vars=tuple(v for v in s.vars if v not in single), values=tuple(m.scalar(v) for v in s.values))
+
+
+def _is_negative_zero(c: Const) -> bool:
+    return isinstance(c.value, float) and str(c.value)[0] == "-"
+
+
+def _store_all(s: Build, builder: KernelBuilder, lowering: ScalarLowering, scope: Scope) -> None:
+    """All values first, then the stores, so that a store never changes what another value reads."""
+    position = flat_position(s.vars)
+    values = [lowering.value(v, scope) for v in s.values]
+    if len(values) > 1:
+        for k, v in enumerate(values):
+            if not isinstance(v, Read | Literal):
+                temp = Temp(s.outs[k].name, v.type)
+                scope.statements.append(Let(temp, v))
+                values[k] = Read(temp)
+    for out, v in zip(s.outs, values, strict=True):
+        scope.statements.append(Store(builder.parameter(out), position, v))
+
+
+def flat_position(variables: tuple[Var, ...]) -> Index:
+    """The row-major position of the element at the variables."""
+    out = ZERO_INDEX
+    for v in variables:
+        out = out * v.extent + as_index(v)
+    return out
+
+
+SHORT = 8  # elements of a row with one that is no zero that are tested: zeros before and after it would cost more
+
+
+class _Bracketed:
+    """A Build whose value is a bracket: loops over where the conditions hold, zeros around them."""
+
+    def __init__(self, s: Build, value: Bracket, out: Buffer, lowering: ScalarLowering) -> None:
+        self.vars = s.vars
+        self.arg: Scalar = value.arg
+        self.out = out
+        self.lowering = lowering
+        position = {v: k for k, v in enumerate(s.vars)}
+        self.levels: list[list[Cond]] = [[] for _ in range(len(s.vars) + 1)]
+        for c in value.conds:
+            self.levels[max((position[v] for v in c.free if v in position), default=-1) + 1].append(c)
+
+    def level(self, depth: int, scope: Scope, guards: list[Cond] | None = None) -> None:
+        """Write the loops from `depth` on into the scope."""
+        guards = self.levels[0] if guards is None else guards
+        if guards:
+            inner = scope.guard(guards)
+            self.level(depth, inner, [])
+            test = Holds(self.lowering.conditions(guards, scope))
+            zeros = self._zeros(depth, ZERO_INDEX, self._rest(depth))
+            scope.statements.append(If(test, tuple(inner.statements), zeros))
+            return
+        if depth == len(self.vars):
+            value = self.lowering.value(self.arg, scope)
+            scope.statements.append(Store(self.out, flat_position(self.vars), value))
+            return
+        v = self.vars[depth]
+        conds = self.levels[depth + 1]
+        lower, upper, rest = narrowed(self.lowering, scope, v, conds)
+        certain = len(rest) == len(conds)
+        short = depth + 1 == len(self.vars) and (v.extent.constant or SHORT) < SHORT
+        if not certain and short and any(c.op == "==" for c in conds):
+            lower, upper, rest, certain = ZERO_INDEX, v.extent, conds, True
+        if not certain:
+            lower = self._named(f"{v.name}_begin", _at_most(lower, v.extent, scope.known), v, scope)
+            upper = self._named(f"{v.name}_end", _at_least(upper, lower, scope.known), v, scope)
+            size = self._rest(depth + 1)
+            scope.statements.extend(self._zeros(depth, ZERO_INDEX, lower * size))
+        inner = scope.inside(v, certain and (v.extent.constant or 0) >= 1, [c for c in conds if c not in rest])
+        self.level(depth + 1, inner, rest)
+        scope.statements.append(For(v, lower, upper, tuple(inner.statements)))
+        if not certain:
+            assert isinstance(upper, Index)
+            scope.statements.extend(self._zeros(depth, upper * size, (v.extent - upper) * size))
+
+    def _named(self, name: str, bound: Bound, v: Var, scope: Scope) -> Index:
+        """The bound as an index, through a variable where it is a maximum or minimum."""
+        if isinstance(bound, Index):
+            return bound
+        var = Var(name, v.extent + 1)
+        scope.statements.append(LetIndex(var, bound))
+        return as_index(var)
+
+    def _rest(self, depth: int) -> Index:
+        """Elements of one trip of the loop above `depth`."""
+        return elements(v.extent for v in self.vars[depth:])
+
+    def _zeros(self, depth: int, start: Index, count: Index) -> tuple[Stmt, ...]:
+        """Zeros in `count` elements from `start` of the part of the output given by the variables above `depth`."""
+        if count is ZERO_INDEX:
+            return ()
+        base = flat_position(self.vars[:depth]) * self._rest(depth)
+        if depth == len(self.vars):
+            zero = Literal(0.0 if self.out.dtype.is_floating else 0, nodes.scalar(self.out.dtype))
+            return (Store(self.out, base, zero),)
+        return (Fill(self.out, base + start, count),)
+
+
+def _at_most(bound: Bound, limit: Index, known: tuple[Cond, ...]) -> Bound:
+    if all(prove_nonnegative(limit - i, known) for i in bound_indices(bound)):
+        return bound
+    return smallest(bound, limit)
+
+
+def _at_least(bound: Bound, limit: Bound, known: tuple[Cond, ...]) -> Bound:
+    if isinstance(limit, Index) and all(prove_nonnegative(i - limit, known) for i in bound_indices(bound)):
+        return bound
+    return largest(bound, limit)
+
+
+# Updates of a part ------------------------------------------------------------------------------------------------
+
+
+def slice_update(s: Build, builder: KernelBuilder) -> tuple[Stmt, ...] | None:
+    """Loops over the changed part of an array that is overwritten in place; None where all of it changes.
+
+    a[i, j] + [i == t] g[j]                 -->  for j: a[t, j] += g[j]
+    [i == t] g[j] + [i != t] a[i, j]        -->  for j: a[t, j] = g[j]
+    """
+    if len(s.outs) != 1 or not isinstance(s.values[0], Add):
+        return None
+    here = tuple(as_index(v) for v in s.vars)
+
+    def is_old(e: Scalar) -> bool:
+        return isinstance(e, Get) and e.indices == here and builder.holds(e.ref, s.outs[0])
+
+    terms = s.values[0].args
+    olds = [t for t in terms if is_old(t)]
+    changes = [t for t in terms if isinstance(t, Bracket) and not is_old(t.arg)]
+    kept = [t for t in terms if isinstance(t, Bracket) and is_old(t.arg)]
+    added = len(olds) == 1 and len(changes) == len(terms) - 1
+    replaced = (len(terms) == 2 and len(changes) == 1 and len(kept) == 1 and len(kept[0].conds) == 1
+                and len(changes[0].conds) == 1 and changes[0].conds[0].negate() is kept[0].conds[0])
+    if not (added or replaced):
+        return None
+    if any(is_old(node) for c in changes for node in walk(c)) and len(changes) > 1:
+        return None
+    return update_loops(s, changes, builder, added)
+
+
+def update_loops(s: Build, changes: Sequence[Bracket], builder: KernelBuilder, added: bool) -> tuple[Stmt, ...]:
+    """Loops over the elements where conditions hold, which are set or added to there."""
+    root = Scope()
+    out = builder.parameter(s.outs[0])
+    for change in changes:
+        lowering = ScalarLowering(builder.parameter, builder.site, (change.arg,))
+        nest = LoopNest(lowering, root, s.vars, change.conds)
+        inner = nest.innermost
+        inner.statements.append(Store(out, flat_position(s.vars), lowering.value(change.arg, inner), added))
+        nest.close()
+    return tuple(root.statements)
+
+
+FEW = 8  # a condition that leaves one in so many elements is worth a loop of its own
+
+
+def changes_apart(s: Build, builder: KernelBuilder) -> tuple[Scalar, list[Bracket]] | None:
+    """What a build gives almost everywhere, and terms that hold on a lower-dimensional part; None without such terms.
+
+    [i == j] g[i]           -->  zeros, then for i: y[i, i] = g[i]
+    a[i] * s + [i == t] g   -->  for i: y[i] = a[i] * s, then y[t] += g
+    """
+    if len(s.outs) != 1 or s.outs[0].dtype.is_bool:
+        return None
+    value = s.values[0]
+    terms = value.args if isinstance(value, Add) else (value,)
+    changes = [t for t in terms if isinstance(t, Bracket) and _is_thin(t, s.vars)]
+    rest = [t for t in terms if t not in changes]
+    if not changes:
+        return None
+    changes = _joined(changes)
+    if len(changes) > FEW:
+        return None
+    if any(isinstance(g, Get) and builder.holds(g.ref, s.outs[0]) for c in changes for g in walk(c)):
+        return None  # overwritten by then
+    return (expr.add(*rest) if rest else expr.zero(s.outs[0].dtype)), changes
+
+
+def _joined(changes: list[Bracket]) -> list[Bracket]:
+    """Terms under a common condition as one: [c, d] x + [c] y  -->  [c] ([d] x + y)."""
+    common = [c for c in changes[0].conds if all(c in b.conds for b in changes)]
+    if len(changes) < 2 or not any(c.op == "==" for c in common):
+        return changes
+    inner = expr.add(*(expr.bracket([c for c in b.conds if c not in common], b.arg) for b in changes))
+    joint = expr.bracket(common, inner)
+    return [joint] if isinstance(joint, Bracket) else changes
+
+
+def _is_thin(b: Bracket, variables: tuple[Var, ...]) -> bool:
+    """Whether an equation fixes a variable of many values."""
+    return any(
+        c.op == "==" and (v.extent.constant or 0) >= FEW and bool((f := c.index.coefficient(v)) and f.constant)
+        for c in b.conds
+        for v in variables
+        if v in c.free
+    )
+
+
+# Scatter --------------------------------------------------------------------------------------------------------
+
+
+def plain_scatter(s: Scatter, builder: KernelBuilder) -> tuple[Stmt, ...]:
+    """Zeros, then loops that add each value where its indices point."""
+    lowering = ScalarLowering(builder.parameter, builder.site, (s.value,))
+    out = builder.parameter(s.out)
+    root = Scope()
+    root.statements.append(Fill(out, ZERO_INDEX, out.elements))
+    if isinstance(s.value, Zero):  # what is never added may have indices that are never in range
+        return tuple(root.statements)
+    value = s.value
+    conds: tuple[Cond, ...] = ()
+    if isinstance(s.value, Bracket):
+        value, conds = s.value.arg, s.value.conds
+    nest = LoopNest(lowering, root, s.vars, conds)
+    _add_guarded(s, *peel_guards(value), out, lowering, nest.innermost)
+    nest.close()
+    return tuple(root.statements)
+
+
+def _add_guarded(s: Scatter, guards: Sequence[Guard], value: Scalar, out: Buffer, lowering: ScalarLowering,
+                 scope: Scope) -> None:
+    """The value added to its place where the guards hold: elsewhere its indices need not be in range."""
+    if not guards:
+        position = lowering.flat(s.out, s.indices, scope)
+        scope.statements.append(Store(out, position, lowering.value(value, scope), accumulate=True))
+        return
+    g, *rest = guards
+    conds = lowering.conditions((g,), scope) if isinstance(g, Cond) else ()
+    test = lowering.value(g, scope) if isinstance(g, Scalar) else Holds(conds)
+    inner = scope.guard(conds)
+    _add_guarded(s, rest, value, out, lowering, inner)
+    scope.statements.append(If(test, tuple(inner.statements)))

@@ -1,0 +1,476 @@
+"""Scalar expressions to values and statements: common subexpressions, hoisting, guards, reductions.
+
+An expression is lowered into a `Scope`, a list of statements inside some loops and guards. A subexpression moves
+to the outermost scope in which its variables are bound, where it becomes a temporary, provided that it may be
+evaluated there: leaving a loop that runs at least once is always allowed, leaving a guard or a loop that may be
+empty only where every array access in it is proven in range without the guard.
+
+    sum k < K { [n + k >= 2] x[n + k - 2] * w[k] }
+    -->  float sum = 0;  for (k = max(0, 2 - n); k < K; ++k) sum += x[n + k - 2] * w[k];
+
+Conditions on reduction variables become loop bounds, see `bounds`. What is divided by more than once is inverted once,
+unless the result is to be exact:
+
+    x[n] / s + y[n] / s      -->  reciprocal = 1 / s;  x[n] * reciprocal + y[n] * reciprocal
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TypeGuard
+
+from pullback.ir import expr
+from pullback.ir.expr import (
+    POSITIONS,
+    Add,
+    Apply,
+    Bracket,
+    Cast,
+    Const,
+    FromIndex,
+    Get,
+    Mul,
+    Reduce,
+    Ref,
+    Scalar,
+    Select,
+    Zero,
+)
+from pullback.ir.index import (
+    ONE_INDEX,
+    ZERO_INDEX,
+    Cond,
+    Data,
+    Index,
+    Var,
+    as_index,
+    prove_nonnegative,
+)
+from pullback.ir.index import cond as make_cond
+from pullback.ir.traverse import children, count_uses, indices_of, walk
+from pullback.ir.types import DType, bool_, i64
+from pullback.loops.plain.bounds import LoopNest
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import (
+    Assign,
+    Binary,
+    Break,
+    Buffer,
+    Check,
+    Choice,
+    Holds,
+    If,
+    IndexValue,
+    Let,
+    LetIndex,
+    Literal,
+    Load,
+    Loop,
+    Read,
+    Site,
+    Temp,
+    Value,
+)
+from pullback.loops.program.scope import Scope, replace_atoms
+
+TALL = 12  # what nests deeper than this gets a name
+
+
+class ScalarLowering:
+    """Lowers the expressions of one statement.
+
+    Args:
+        place: gives the parameter buffer that holds an array.
+        site: describes the statement, for range checks.
+        roots: the expressions, where what they have in common is to be named.
+        exact: whether each division is one.
+    """
+
+    def __init__(self, place: Callable[[Ref], Buffer], site: Callable[[str, int | None], Site],
+                 roots: Sequence[Scalar] = (), exact: bool = True) -> None:
+        self.place = place
+        self.site = site
+        self.uses = count_uses(roots)
+        self._depths: dict[Value, int] = {}
+        self._total: dict[tuple[Scalar, tuple[Cond, ...]], bool] = {}
+        self._index_values: dict[Index, Index] = {}
+        divisions = [] if exact else [n for n in self.uses if _is_division(n)]
+        divisors = Counter(n.args[1] for n in divisions)
+        self.reciprocals = {d: expr.apply("divide", expr.const(1, d.dtype), d) for d, times in divisors.items()
+                            if times > 1 and not isinstance(d, Const)}
+        self.uses |= {r: divisors[d] for d, r in self.reciprocals.items()}
+
+    # Values -----------------------------------------------------------------------------------------------------
+
+    def value(self, e: Scalar, scope: Scope) -> Value:
+        """The value of `e` for use in `scope`; what it needs is written there or further out."""
+        if isinstance(e, Const):
+            return Literal(e.value, nodes.scalar(e.dtype))
+        if isinstance(e, Zero):
+            return Literal(_nought(e.dtype), nodes.scalar(e.dtype))
+        found = self._find(e, scope)
+        if found is not None:
+            return found
+        target = self._target(e, scope)
+        value = self._build(e, target)
+        depth = self._depths[value] = 1 + max((self._depths.get(v, 1) for v in nodes.operands(value)), default=0)
+        named = target is not scope or self.uses.get(e, 0) > 1 or depth > TALL
+        if named and not isinstance(value, Read | Literal):
+            temp = Temp(hint(e), nodes.scalar(e.dtype))
+            target.statements.append(Let(temp, value))
+            value = Read(temp)
+        if isinstance(value, Read):
+            target.temps[e] = value
+        return value
+
+    def _find(self, e: Scalar, scope: Scope) -> Value | None:
+        s: Scope | None = scope
+        while s is not None:
+            if e in s.temps:
+                return s.temps[e]
+            if s.introduced and not s.introduced.isdisjoint(e.free):
+                return None
+            s = s.parent
+        return None
+
+    def _target(self, e: Scalar, scope: Scope) -> Scope:
+        """The outermost scope in which `e` may and should be evaluated."""
+        if isinstance(e, FromIndex) and e.dtype.is_integer:
+            return scope
+        best = s = scope
+        shared = self.uses.get(e, 0) > 1
+        while s.parent is not None and s.introduced.isdisjoint(e.free):
+            if not s.certain and not self.total(e, s.parent.known):
+                break
+            left, s = s, s.parent
+            if left.loop or shared:
+                best = s
+        return best
+
+    def _build(self, e: Scalar, scope: Scope) -> Value:
+        type_ = nodes.scalar(e.dtype)
+        match e:
+            case FromIndex():
+                return IndexValue(self.index(e.index, scope), type_)
+            case Get():
+                return Load(self.place(e.ref), self.flat(e.ref, e.indices, scope), type_)
+            case Apply():
+                return self._apply(e, scope)
+            case Cast():
+                return nodes.Convert(self.value(e.arg, scope), type_)
+            case Add():
+                return self._sum(e, scope)
+            case Mul():
+                return self._product(e, scope)
+            case Bracket():
+                conds = self.conditions(e.conds, scope)
+                if isinstance(e.arg, Const) and e.arg.value is True:
+                    return Holds(conds)
+                inner = scope.guard(conds)
+                return self._choose(Holds(conds), inner, self.value(e.arg, inner), None, None, e, scope)
+            case Select():
+                test = self.value(e.test, scope)
+                then, otherwise = scope.guard(), scope.guard()
+                a, b = self.value(e.then, then), self.value(e.otherwise, otherwise)
+                return self._choose(test, then, a, otherwise, b, e, scope)
+            case Reduce():
+                return self._reduce(e, scope)
+            case _:
+                raise AssertionError(f"not a scalar node: {type(e).__name__}")
+
+    def _apply(self, e: Apply, scope: Scope) -> Value:
+        """A primitive; operands that its C names twice become temporaries."""
+        reciprocal = self.reciprocals.get(e.args[1]) if _is_division(e) else None
+        if reciprocal is not None and reciprocal is not e:
+            x, r = self.value(e.args[0], scope), self.value(reciprocal, scope)
+            return Binary("*", x, r, nodes.scalar(e.dtype))
+        template = e.primitive.c_template(e.args[0].dtype)
+        args = []
+        for k, arg in enumerate(e.args):
+            value = self.value(arg, scope)
+            if template.count(f"{{{k}}}") > 1 and not isinstance(value, Read | Literal):
+                temp = Temp(hint(arg), value.type)
+                scope.statements.append(Let(temp, value))
+                value = Read(temp)
+                scope.temps[arg] = value
+            args.append(value)
+        return nodes.Apply(e.primitive, tuple(args), nodes.scalar(e.dtype))
+
+    def _sum(self, e: Add, scope: Scope) -> Value:
+        """Terms from left to right; a factor -1 becomes a difference."""
+        type_ = nodes.scalar(e.dtype)
+        args = self._hoisted_front(e, scope, expr.add)
+        total = self.value(args[0], scope)
+        for term in args[1:]:
+            rest = _negated(term)
+            if rest is not None and self._find(term, scope) is None:
+                total = Binary("-", total, self.value(rest, scope), type_)
+            else:
+                total = Binary("+", total, self.value(term, scope), type_)
+        return total
+
+    def _product(self, e: Mul, scope: Scope) -> Value:
+        type_ = nodes.scalar(e.dtype)
+        rest = _negated(e)
+        if rest is not None:
+            return nodes.Unary("-", self.value(rest, scope), type_)
+        args = self._hoisted_front(e, scope, expr.mul)
+        total = self.value(args[0], scope)
+        for factor in args[1:]:
+            total = Binary("*", total, self.value(factor, scope), type_)
+        return total
+
+    def _hoisted_front(self, e: Add | Mul, scope: Scope, join: Callable[..., Scalar]) -> tuple[Scalar, ...]:
+        """The operands, those in front that leave the innermost loop together as one: (a * b[i]) * c[i, j]."""
+        if not scope.loop or len(e.args) < 3:
+            return e.args
+        n = 0
+        while n < len(e.args) and scope.introduced.isdisjoint(e.args[n].free):
+            n += 1
+        if n < 2 or n == len(e.args) or all(isinstance(a, Const) for a in e.args[:n]):
+            return e.args
+        front = join(*e.args[:n])
+        return (front, *e.args[n:]) if type(front) is type(e) else e.args
+
+    def _choose(self, test: Value, then: Scope, a: Value, otherwise: Scope | None, b: Value | None, e: Scalar,
+                scope: Scope) -> Value:
+        """A conditional expression where both sides are expressions, else an if that sets a temporary."""
+        type_ = nodes.scalar(e.dtype)
+        nought = Literal(_nought(e.dtype), type_)
+        if not then.statements and not (otherwise and otherwise.statements):
+            return Choice(test, a, nought if b is None else b, type_)
+        temp = Temp(hint(e), type_)
+        scope.statements.append(Let(temp, nought, mutable=True))
+        then.statements.append(Assign(temp, a))
+        if otherwise is None or b is None:
+            scope.statements.append(If(test, tuple(then.statements)))
+        else:
+            otherwise.statements.append(Assign(temp, b))
+            scope.statements.append(If(test, tuple(then.statements), tuple(otherwise.statements)))
+        return Read(temp)
+
+    # Reductions -------------------------------------------------------------------------------------------------
+
+    def _reduce(self, e: Reduce, scope: Scope) -> Value:
+        if e.op == "search":
+            return self._search(e, scope)
+        if e.op in POSITIONS:
+            return self._reduce_position(e, scope)
+        type_ = nodes.scalar(e.dtype)
+        total = Temp(_REDUCED[e.op], type_)
+        scope.statements.append(Let(total, Literal(_initial(e.op, e.dtype), type_), mutable=True))
+        arg = e.arg
+        conds: tuple[Cond, ...] = ()
+        if e.op in ("sum", "any") and isinstance(e.arg, Bracket):
+            arg, conds = e.arg.arg, e.arg.conds
+        nest = LoopNest(self, scope, e.vars, conds)
+        inner = nest.innermost
+        value = self.value(arg, inner)
+        op: nodes.BinaryOp = _OPERATORS[e.op]
+        inner.statements.append(Assign(total, Binary(op, Read(total), value, type_)))
+        nest.close()
+        return Read(total)
+
+    def _search(self, e: Reduce, scope: Scope) -> Value:
+        """How often the test holds before it fails, by bisection."""
+        (v,) = e.vars
+        type_ = nodes.scalar(i64)
+        low, high = Temp("low", type_), Temp("high", type_)
+        scope.statements.append(Let(low, Literal(0, type_), mutable=True))
+        scope.statements.append(Let(high, IndexValue(v.extent, type_), mutable=True))
+        inner = scope.inside(v, certain=False)
+        both = Binary("+", Read(low), Read(high), type_)
+        middle = LetIndex(v, Binary(">>", both, Literal(1, type_), type_))
+        test = self.value(e.arg, inner)
+        after = Assign(low, IndexValue(as_index(v) + 1, type_))
+        before = Assign(high, IndexValue(as_index(v), type_))
+        leave = If(Binary(">=", Read(low), Read(high), nodes.scalar(bool_)), (Break(),))
+        scope.statements.append(Loop((leave, middle, *inner.statements, If(test, (after,), (before,)))))
+        return Read(low)
+
+    def _reduce_position(self, e: Reduce, scope: Scope) -> Value:
+        """Flat position of the first extreme, or of the first NaN."""
+        type_ = nodes.scalar(e.arg.dtype)
+        largest_wanted = e.op == "argmax"
+        best = Temp("best", type_)
+        where = Temp("position", nodes.scalar(i64))
+        start = _initial("max" if largest_wanted else "min", e.arg.dtype)
+        scope.statements.append(Let(best, Literal(start, type_), mutable=True))
+        scope.statements.append(Let(where, Literal(0, nodes.scalar(i64)), mutable=True))
+        nest = LoopNest(self, scope, e.vars, ())
+        inner = nest.innermost
+        value = self.value(e.arg, inner)
+        if not isinstance(value, Read | Literal):
+            temp = Temp("value", type_)
+            inner.statements.append(Let(temp, value))
+            value = Read(temp)
+        truth = nodes.scalar(bool_)
+        better: Value = Binary(">" if largest_wanted else "<", value, Read(best), truth)
+        if e.arg.dtype.is_floating:  # NaN wins once
+            unordered = Binary("!=", value, value, truth)
+            ordered = Binary("==", Read(best), Read(best), truth)
+            better = Binary("||", better, Binary("&&", unordered, ordered, truth), truth)
+        flat = ZERO_INDEX
+        for v in e.vars:
+            flat = flat * v.extent + as_index(v)
+        found = IndexValue(flat, nodes.scalar(i64))
+        inner.statements.append(If(better, (Assign(best, value), Assign(where, found))))
+        nest.close()
+        return Read(where)
+
+    # Indices ----------------------------------------------------------------------------------------------------
+
+    def flat(self, ref: Ref, indices: Sequence[Index], scope: Scope) -> Index:
+        """The row-major position of an element; checked data-dependent indices are tested on the way."""
+        out = ZERO_INDEX
+        for axis, (i, extent) in enumerate(zip(indices, ref.shape, strict=True)):
+            out = out * extent + self.index(i, scope, (ref.name, axis))
+        return out
+
+    def index(self, i: Index, scope: Scope, what: tuple[str, int] | None = None) -> Index:
+        """The index with data-dependent atoms loaded into variables."""
+        known = self._index_values.get(i)
+        if known is not None:
+            return known
+        data = list(i.data)
+        if not data:
+            self._index_values[i] = i
+            return i
+        return replace_atoms(i, {a: as_index(self._data(a, scope, what)) for a in data})
+
+    def _data(self, atom: Data, scope: Scope, what: tuple[str, int] | None) -> Data:
+        """The atom that stands for a data-dependent index once it is loaded."""
+        s: Scope | None = scope
+        while s is not None:
+            if atom in s.data:
+                return s.data[atom]
+            if not s.introduced.isdisjoint(atom.free):
+                break
+            s = s.parent
+        target = scope
+        while target.parent is not None and target.introduced.isdisjoint(atom.free):
+            if not target.certain and (atom.checked or not self.total(atom.scalar, target.parent.known)):
+                break
+            target = target.parent
+        value = self.value(atom.scalar, target)
+        extent = None if atom.extent is None else self.index(atom.extent, target)
+        loaded = nodes.loaded_index(_index_name(atom.scalar), extent)
+        target.statements.append(LetIndex(loaded, value))
+        if atom.checked and extent is not None:
+            array, axis = what or ("index", None)
+            site = replace(self.site(array, axis), ends=expr.is_demand(atom))
+            target.statements.append(Check(as_index(loaded), extent, site))
+        target.data[atom] = loaded
+        return loaded
+
+    def conditions(self, conds: Iterable[Cond], scope: Scope) -> tuple[Cond, ...]:
+        """Conditions with data-dependent atoms loaded."""
+        out = []
+        for c in conds:
+            index = self.index(c.index, scope)
+            new = c if index is c.index else make_cond(c.op, index)
+            if isinstance(new, Cond):
+                out.append(new)
+            elif not new:
+                out.append(_never())
+        return tuple(out)
+
+    def total(self, e: Scalar, known: tuple[Cond, ...]) -> bool:
+        """Whether `e` may be evaluated wherever `known` holds: every access in range, no run-time check."""
+        key = (e, known)
+        out = self._total.get(key)
+        if out is None:
+            out = self._total[key] = self._is_total(e, known)
+        return out
+
+    def _is_total(self, e: Scalar, known: tuple[Cond, ...]) -> bool:
+        if not e.refs:
+            return True
+        for i in indices_of(e):
+            for a in i.every_atom:
+                if isinstance(a, Data) and (a.checked or not self.total(a.scalar, known)):
+                    return False
+        if isinstance(e, Get):
+            return all(prove_nonnegative(i, known) and prove_nonnegative(extent - i - 1, known)
+                       for i, extent in zip(e.indices, e.ref.shape, strict=True))
+        if isinstance(e, Bracket):
+            return self.total(e.arg, (*known, *e.conds))
+        return all(self.total(c, known) for c in children(e))
+
+
+def _never() -> Cond:
+    """A condition that fails."""
+    from pullback.ir.intern import intern
+
+    return intern(Cond, ">=", -ONE_INDEX)
+
+
+def _is_division(e: Scalar) -> TypeGuard[Apply]:
+    return isinstance(e, Apply) and e.primitive.name == "divide" and e.dtype.is_floating
+
+
+def _negated(e: Scalar) -> Scalar | None:
+    """X where e is -1 * x."""
+    if isinstance(e, Mul) and isinstance(e.args[0], Const) and e.args[0].value == -1 and not e.dtype.is_bool:
+        return expr.mul(*e.args[1:]) if len(e.args) > 2 else e.args[1]
+    return None
+
+
+def _nought(dtype: DType) -> bool | int | float:
+    return False if dtype.is_bool else 0.0 if dtype.is_floating else 0
+
+
+_REDUCED = {"sum": "sum", "prod": "product", "max": "largest", "min": "smallest", "any": "any", "all": "all"}
+_OPERATORS: dict[str, nodes.BinaryOp] = {
+    "sum": "+", "prod": "*", "max": "max", "min": "min", "any": "||", "all": "&&",
+}
+
+
+def _initial(op: str, dtype: DType) -> bool | int | float:
+    """The neutral element of a reduction."""
+    if dtype.is_bool:
+        return op in ("all", "min", "prod")
+    if op in ("sum", "prod"):
+        return float(op == "prod") if dtype.is_floating else int(op == "prod")
+    if dtype.is_floating:
+        return float("-inf") if op == "max" else float("inf")
+    return dtype.minimum if op == "max" else dtype.maximum
+
+
+def hint(e: Scalar) -> str:
+    """A name for a temporary that holds `e`."""
+    match e:
+        case Get():
+            return e.ref.name
+        case Apply():
+            return {"divide": "quotient"}.get(e.primitive.name, e.primitive.name)
+        case Add():
+            return "sum"
+        case Mul():
+            return "product"
+        case Cast() | Bracket():
+            return hint(e.arg)
+        case Select():
+            return "chosen"
+        case Reduce():
+            return _REDUCED.get(e.op, "position")
+        case FromIndex():
+            return "index"
+        case Const() | Zero():
+            return "number"
+        case _:
+            return "value"
+
+
+def _index_name(e: Scalar) -> str:
+    while isinstance(e, Cast):
+        e = e.arg
+    return f"{e.ref.name}_at" if isinstance(e, Get) else "at"
+
+
+def reads_only_elementwise(e: Scalar, ref: Ref, variables: Sequence[Var]) -> bool:
+    """Whether `ref` is read in `e` only as ref[variables]."""
+    here = tuple(ZERO_INDEX if v.extent is ONE_INDEX else as_index(v) for v in variables)
+    return all(node.indices == here for node in walk(e) if isinstance(node, Get) and node.ref is ref)

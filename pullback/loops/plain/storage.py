@@ -1,0 +1,493 @@
+"""Where arrays live: destination passing, state in place, last-use reuse.
+
+Every array of a program gets a view of a buffer before anything is lowered. A result is written where it is
+wanted: an output in the output's buffer, a row of a stacked array in its row, a new fold state over the old one.
+Writing over an array is allowed when nothing reads it afterwards and the writing statement itself reads it only
+element by element; otherwise the result gets a buffer of its own and is copied at the end of the block.
+
+    fold t < T (p = p0) { g = ...p...; q = build i { p[i] - g[i] }; yield q }
+    -->  p0, p, q and the fold's result share one buffer; the update is p[i] -= g[i]
+
+A fold that keeps its old states as rows has them there from the start: each trip reads one row and writes the next.
+
+    fold t < T (p = p0) { q = build i { p[i + 1] }; yield q, p }
+    -->  T + 1 rows: p is row t, q row t + 1, and the last one the fold's result
+
+An argument that is given away (`donate`) is treated as a state: it is copied to the result that replaces it, unless
+that is the same memory, and written over there.
+
+    f(p) { q = build i { p[i] - 1 }; return q }  -->  if (q != p) memcpy(q, p); q[i] -= 1
+
+Arena buffers get their offsets later, in `memory`, from the lifetimes of the lowered program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pullback.ir.expr import Ref
+from pullback.ir.index import ZERO_INDEX, Index, as_index
+from pullback.ir.program import (
+    Block,
+    Build,
+    Choose,
+    External,
+    Fold,
+    Program,
+    Scatter,
+    Sort,
+    Statement,
+    While,
+    block_reads,
+    statement_reads,
+)
+from pullback.loops.analysis.joined import Stretch, elements, is_renaming, stretches
+from pullback.loops.plain.scalar import reads_only_elementwise
+from pullback.loops.program.nodes import Buffer, Copy, Space, View
+
+Place = tuple[Buffer, Index]
+LEAST = 2048  # bytes of a state from which on a copy in every trip is worth avoiding
+
+
+@dataclass(eq=False)
+class Copies:
+    """Copies around the blocks of a statement.
+
+    Attributes:
+        before: before the loop.   first: at the start of each trip.
+        last: at the end of each block of the statement, by block position.
+    """
+
+    before: list[Copy] = field(default_factory=list)
+    first: list[Copy] = field(default_factory=list)
+    last: dict[int, list[Copy]] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Storage:
+    """The placement of a program.
+
+    Attributes:
+        views: where each array lives.
+        order: statements of a block in the order to run them, where that is not the written one.
+        copies: of Fold, While and Choose.
+        joined: stretches of statements that join arrays, some of which are made in their place.
+        first, final: copies at the beginning and at the end of the program.
+        in_place: (output, input) positions that may be one memory.
+    """
+
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    views: dict[Ref, View]
+    order: dict[Block, tuple[Statement, ...]] = field(default_factory=dict)
+    copies: dict[Statement, Copies] = field(default_factory=dict)
+    joined: dict[Statement, list[Stretch]] = field(default_factory=dict)
+    first: list[Copy] = field(default_factory=list)
+    final: list[Copy] = field(default_factory=list)
+    in_place: tuple[tuple[int, int], ...] = ()
+
+
+def make_buffer(ref: Ref, space: Space, name: str | None = None) -> Buffer:
+    """A buffer of the size of an array."""
+    return Buffer(name or ref.name, ref.storage, ref.shape, space, elements(ref.shape))
+
+
+def assign_storage(program: Program) -> Storage:
+    """Views for all arrays of the program."""
+    inputs = tuple(make_buffer(r, "input") for r in program.inputs)
+    views = {r: View(b) for r, b in zip(program.inputs, inputs, strict=True)}
+    names = program.output_names or tuple(r.name for r in program.outputs)
+    outputs = tuple(make_buffer(r, "output", n) for r, n in zip(program.outputs, names, strict=True))
+    storage = Storage(inputs, outputs, views)
+    placer = _Placer(storage)
+    wanted: dict[Ref, View] = {}
+    for r, b in zip(program.outputs, outputs, strict=True):
+        if r not in views:
+            wanted.setdefault(r, View(b))
+    occupants: dict[Place, Ref] = {}
+    replaced = replaced_arguments(program)
+    for out, old in replaced.items():
+        view = wanted[out]
+        storage.first.append(Copy(view, views[old], elements(old.shape), maybe_same=True))
+        views[old] = view
+        occupants[view.buffer, view.offset] = old
+    placer.block(program.body, wanted, occupants, frozenset())
+    pairs = [(View(b), views[r]) for r, b in zip(program.outputs, outputs, strict=True)]
+    storage.final = placer.copies(pairs, [elements(r.shape) for r in program.outputs])
+    given = {r: j for j, r in enumerate(program.inputs)}
+    own = tuple((outputs.index(views[out].buffer), given[old]) for out, old in replaced.items())
+    storage.in_place = _in_place(program, storage) + own
+    return storage
+
+
+def replaced_arguments(program: Program) -> dict[Ref, Ref]:
+    """Results that may be written over an argument that is given away, which they are the last to read, with it."""
+    donated = [program.inputs[j] for j in program.notes.get("donate", ())]
+    reads = [statement_reads(s) for s in program.body.statements]
+    last = {r: k for k, rs in enumerate(reads) for r in rs}
+    makers = {o: k for k, s in enumerate(program.body.statements) if isinstance(s, Build) for o in s.outs}
+    out: dict[Ref, Ref] = {}
+    for k, r in enumerate(program.outputs):
+        s = makers.get(r)
+        if s is None or r in out:
+            continue
+        fits = [x for x in donated if last.get(x) == s and x not in program.outputs and x not in out.values()
+                and may_overwrite(program.body.statements[s], r, x)]
+        if fits:  # of several the one in its place among the arguments
+            out[r] = donated[k] if k < len(donated) and donated[k] in fits else fits[0]
+    return out
+
+
+def _in_place(program: Program, storage: Storage) -> tuple[tuple[int, int], ...]:
+    """Outputs that are a fold's state whose first value is an input read by nothing else from there on."""
+    out = []
+    taken: set[int] = set()
+    position = {r: j for j, r in enumerate(program.inputs)}
+    for i, s in enumerate(program.body.statements):
+        if not isinstance(s, Fold | While):
+            continue
+        reads_after: set[Ref] = set(program.outputs)
+        for later in program.body.statements[i + 1:]:
+            reads_after.update(statement_reads(later))
+        inside = {r for b in ((s.body,) if isinstance(s, Fold) else (s.test, s.body)) for r in block_reads(b)}
+        for o, init in zip(s.outs, s.inits, strict=False):
+            view = storage.views[o]
+            j = position.get(init)
+            if (j is not None and view.buffer.space == "output" and _is_whole(view, o)
+                    and init not in reads_after and init not in inside
+                    and s.inits.count(init) == 1 and j not in taken):
+                taken.add(j)
+                out.append((storage.outputs.index(view.buffer), j))
+    return tuple(out)
+
+
+class _Placer:
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self.views = storage.views
+
+    def fresh(self, ref: Ref) -> View:
+        """A new arena buffer for an array."""
+        return View(make_buffer(ref, "arena"))
+
+    # Blocks -----------------------------------------------------------------------------------------------------
+
+    def block(self, block: Block, wanted: dict[Ref, View], occupants: dict[Place, Ref],
+              needed: frozenset[Ref], results: tuple[Ref, ...] | None = None) -> None:
+        """Place what a block defines.
+
+        Args:
+            results: what is read at the end of the block; its results unless given.
+            wanted: where results should go.
+            occupants: what a wanted place holds when the block begins.
+            needed: arrays that must be intact after the block.
+        """
+        statements = self.storage.order.get(block, block.statements)
+        last: dict[Ref, int] = {}
+        for i, s in enumerate(statements):
+            for r in statement_reads(s):
+                last[r] = i
+        for r in (*(block.results if results is None else results), *needed):
+            last[r] = len(statements)
+        joined = _want_places(statements, wanted, occupants, last)
+        local: set[Ref] = set()
+        for i, s in enumerate(statements):
+            context = _Context(i, wanted, occupants, last, local)
+            match s:
+                case Build() if s in joined:
+                    self._joined(s, joined[s], context)
+                case Build():
+                    self._build(s, context)
+                case Scatter() | Sort():
+                    self.views[s.out] = self._wanted(s.out, s, context) or self.fresh(s.out)
+                case External():
+                    for r in s.outs:
+                        self.views[r] = self._wanted(r, s, context) or self.fresh(r)
+                case Fold():
+                    self._fold(s, context)
+                case While():
+                    self._while(s, context)
+                case Choose():
+                    self._choose(s, context, frozenset(r for r, k in last.items() if k > i))
+            local.update(s.outs)
+
+    def _wanted(self, out: Ref, s: Statement, c: _Context) -> View | None:
+        """The wanted place of `out`, where `s` may write it now."""
+        view = c.wanted.get(out)
+        if view is None:
+            return None
+        place = (view.buffer, view.offset)
+        holds = c.occupants.get(place)
+        if holds is not None and holds is not out:
+            until = c.last.get(holds, -1)
+            if until > c.now or (until == c.now and not may_overwrite(s, out, holds)):
+                return None
+        c.occupants[place] = out
+        return view
+
+    def _reusable(self, ref: Ref, c: _Context) -> View | None:
+        """The whole arena buffer of an array of this block that is read for the last time now."""
+        if ref not in c.local or c.last.get(ref, -1) != c.now:
+            return None
+        view = self.views[ref]
+        return view if _is_whole(view, ref) and view.buffer.space == "arena" else None
+
+    # Statements -------------------------------------------------------------------------------------------------
+
+    def _build(self, s: Build, c: _Context) -> None:
+        taken: set[Buffer] = set()
+        for out in s.outs:
+            view = self._wanted(out, s, c)
+            if view is None:
+                for a in statement_reads(s):
+                    old = self._reusable(a, c)
+                    if old is not None and old.buffer not in taken and may_overwrite(s, out, a):
+                        view = old
+                        break
+            self.views[out] = view or self.fresh(out)
+            taken.add(self.views[out].buffer)
+
+    def _joined(self, s: Build, parts: list[Stretch], c: _Context) -> None:
+        """The place of a joined array and its stretches; it is written by stretches if one is there already."""
+        (out,) = s.outs
+        whole = c.wanted[out]
+        first = (whole.buffer, whole.offset)
+        if c.occupants.get(first) in {p.part for p in parts if p.part is not None}:
+            del c.occupants[first]
+        whole = self.views[out] = self._wanted(out, s, c) or self.fresh(out)
+        for p in parts:
+            self.views[p.out] = View(whole.buffer, whole.offset + p.start)
+        if any(p.part is not None and self.views[p.part].same_place(self.views[p.out]) for p in parts):
+            self.storage.joined[s] = parts
+
+    def _states(self, s: Fold | While, c: _Context, inside: Mapping[Ref, None],
+                rows: Mapping[Ref, Ref]) -> tuple[Copies, dict[Place, Ref]]:
+        """Places of the states, and what is there when a trip begins; those with `rows` are in them."""
+        copies = Copies()
+        occupants: dict[Place, Ref] = {}
+        taken: set[Buffer] = set()
+        for out, state, init in zip(s.outs, s.states, s.inits, strict=False):
+            if state in rows:
+                first = self._in_rows(s, out, state, rows[state])
+                copies.before.append(Copy(first, self.views[init], elements(state.shape)))
+                continue
+            view = self._wanted(out, s, c)
+            if view is None and init not in inside and s.inits.count(init) == 1:
+                view = self._reusable(init, c)
+                if view is not None and view.buffer in taken:
+                    view = None
+            view = view or self.fresh(out)
+            taken.add(view.buffer)
+            self.views[out] = self.views[state] = view
+            source = self.views[init]
+            if not source.same_place(view):
+                maybe = view.buffer.space == "output" and _is_whole(view, out) and source.buffer.space == "input"
+                copies.before.append(Copy(view, source, elements(state.shape), maybe))
+            occupants[view.buffer, view.offset] = state
+        self.storage.copies[s] = copies
+        return copies, occupants
+
+    def _in_rows(self, s: Fold | While, out: Ref, state: Ref, rows: Ref) -> View:
+        """The first place of a state that moves from row to row, and at last to one more than it has trips."""
+        assert isinstance(s, Fold)
+        count, row = s.var.extent, elements(state.shape)
+        buffer = Buffer(rows.name, rows.dtype, (count + 1, *state.shape), "arena", (count + 1) * row)
+        self.views[rows] = View(buffer)
+        self.views[state] = View(buffer, as_index(s.var) * row)
+        self.views[out] = View(buffer, count * row)
+        return View(buffer)
+
+    def _fold(self, s: Fold, c: _Context) -> None:
+        moving = {st: out for st, out in _kept(s).items() if out not in c.wanted}
+        copies, occupants = self._states(s, c, block_reads(s.body), moving)
+        n = len(s.states)
+        rows: list[View] = []
+        for out in s.outs[n:]:
+            if out not in moving.values():
+                self.views[out] = self._wanted(out, s, c) or self.fresh(out)
+            view = self.views[out]
+            rows.append(View(view.buffer, view.offset + as_index(s.var) * elements(out.shape[1:])))
+        defined = {r for inner in s.body.statements for r in inner.outs}
+        wanted: dict[Ref, View] = {}
+        for r, place in zip(s.body.results, (*self._next(s, moving), *rows), strict=True):
+            if r in defined:
+                wanted.setdefault(r, place)
+        self.storage.order[s.body] = updates_last(s)
+        kept = s.body.results[n:]  # a row that is an old state is copied when the trip begins
+        self.block(s.body, wanted, occupants, frozenset(),
+                   (*s.body.results[:n], *(r for r in kept if r not in s.states)))
+        last: list[Copy] = []
+        for r, row in zip(s.body.results[n:], rows, strict=True):
+            if not self.views[r].same_place(row):
+                copy = Copy(row, self.views[r], elements(r.shape))
+                (copies.first if r in s.states else last).append(copy)
+        copies.last[0] = last + self._new_states(s, self._next(s, moving))
+
+    def _next(self, s: Fold, moving: Mapping[Ref, Ref]) -> list[View]:
+        """Where each state is in the next trip."""
+        views = [self.views[st] for st in s.states]
+        return [View(v.buffer, v.offset + elements(st.shape)) if st in moving else v
+                for st, v in zip(s.states, views, strict=True)]
+
+    def _while(self, s: While, c: _Context) -> None:
+        inside = block_reads(s.test) | block_reads(s.body)
+        copies, occupants = self._states(s, c, inside, {})
+        self.block(s.test, {}, {}, frozenset(s.states))
+        defined = {r for inner in s.body.statements for r in inner.outs}
+        wanted: dict[Ref, View] = {}
+        for r, state in zip(s.body.results, s.states, strict=True):
+            if r in defined:
+                wanted.setdefault(r, self.views[state])
+        self.block(s.body, wanted, occupants, frozenset())
+        copies.last[0] = self._new_states(s, [self.views[state] for state in s.states])
+
+    def _new_states(self, s: Fold | While, places: list[View]) -> list[Copy]:
+        pairs = [(place, self.views[r]) for place, r in zip(places, s.body.results, strict=False)]
+        return self.copies(pairs, [elements(state.shape) for state in s.states])
+
+    def _choose(self, s: Choose, c: _Context, needed: frozenset[Ref]) -> None:
+        held: dict[Place, Ref] = {}
+        for out in s.outs:
+            place = c.wanted.get(out)
+            before = None if place is None else c.occupants.get((place.buffer, place.offset))
+            wanted_now = self._wanted(out, s, c)
+            view = wanted_now or self.fresh(out)
+            if wanted_now is not None and before is not None:
+                held[view.buffer, view.offset] = before
+            self.views[out] = view
+        copies = self.storage.copies[s] = Copies()
+        for k, b in enumerate((s.then, s.otherwise)):
+            defined = {r for inner in b.statements for r in inner.outs}
+            wanted: dict[Ref, View] = {}
+            for r, out in zip(b.results, s.outs, strict=True):
+                if r in defined:
+                    wanted.setdefault(r, self.views[out])
+            self.block(b, wanted, dict(held), needed)
+            pairs = [(self.views[out], self.views[r]) for out, r in zip(s.outs, b.results, strict=True)]
+            copies.last[k] = self.copies(pairs, [elements(out.shape) for out in s.outs])
+
+    def copies(self, pairs: list[tuple[View, View]], counts: list[Index]) -> list[Copy]:
+        """Copies that happen at once: a source that is the target of another is saved first."""
+        todo = [(t, s, n) for (t, s), n in zip(pairs, counts, strict=True) if not t.same_place(s)]
+        targets = {(t.buffer, t.offset) for t, _, _ in todo}
+        saves, moves = [], []
+        for target, source, count in todo:
+            if (source.buffer, source.offset) in targets:
+                b = source.buffer
+                saved = View(Buffer(f"{b.name}_old", b.dtype, target.buffer.shape, "arena", count))
+                saves.append(Copy(saved, source, count))
+                source = saved
+            moves.append(Copy(target, source, count))
+        return saves + moves
+
+
+@dataclass(eq=False)
+class _Context:
+    now: int
+    wanted: dict[Ref, View]
+    occupants: dict[Place, Ref]
+    last: dict[Ref, int]
+    local: set[Ref]
+
+
+def _kept(s: Fold) -> dict[Ref, Ref]:
+    """Large states that change and are kept as rows as they were, with these rows."""
+    found: dict[Ref, Ref] = {}
+    for state, new in zip(s.states, s.body.results, strict=False):
+        count = elements(state.shape).constant
+        large = count is None or count * state.dtype.size >= LEAST
+        for r, out in zip(s.body.results[len(s.states):], s.outs[len(s.states):], strict=True):
+            if r is state and r is not new and large:
+                found.setdefault(state, out)
+    return found
+
+
+def may_overwrite(s: Statement, out: Ref, old: Ref) -> bool:
+    """Whether `s`, which reads `old`, may write `out` over it."""
+    match s:
+        case Build():
+            return is_renaming(s, old) or (out.shape == old.shape and out.dtype is old.dtype and all(
+                reads_only_elementwise(v, old, s.vars) for v in s.values))
+        case Fold() | While():
+            inside = block_reads(s.body) if isinstance(s, Fold) else block_reads(s.test) | block_reads(s.body)
+            k = s.outs.index(out)
+            return k < len(s.states) and s.inits[k] is old and s.inits.count(old) == 1 and old not in inside
+        case Choose():
+            return s.test is not old
+        case _:
+            return False
+
+
+def _is_whole(view: View, ref: Ref) -> bool:
+    """Whether an array is all there is in its buffer."""
+    return view.offset is ZERO_INDEX and view.buffer.elements is elements(ref.shape)
+
+
+def _want_places(statements: tuple[Statement, ...], wanted: dict[Ref, View], occupants: Mapping[Place, Ref],
+                 last: dict[Ref, int]) -> dict[Statement, list[Stretch]]:
+    """What a result overwrites is wanted in its place, and what it joins in its part of it.
+
+    That is the first value of a state, and an array read element by element. The result are the statements that join
+    arrays, with their stretches.
+    """
+    defined = {r for s in statements for r in s.outs}
+    occupied = {b for b, _ in occupants}
+    joined: dict[Statement, list[Stretch]] = {}
+    for i, s in reversed(list(enumerate(statements))):
+        if isinstance(s, Build):
+            dying = {r for r in statement_reads(s) if r in defined and last[r] == i}
+            found = _want_parts(s, wanted, occupied, dying)
+            if found:
+                joined[s] = found
+            elif len(s.outs) == 1 and s.outs[0] in wanted:
+                for a in statement_reads(s):
+                    if a in dying and a not in wanted and may_overwrite(s, s.outs[0], a):
+                        wanted[a] = wanted[s.outs[0]]
+                        break
+        if not isinstance(s, Fold | While):
+            continue
+        inside = block_reads(s.body) if isinstance(s, Fold) else block_reads(s.test) | block_reads(s.body)
+        for out, init in zip(s.outs, s.inits, strict=False):
+            if (out in wanted and init in defined and init not in wanted and last[init] == i
+                    and init not in inside and s.inits.count(init) == 1):
+                wanted[init] = wanted[out]
+    return joined
+
+
+def _want_parts(s: Build, wanted: dict[Ref, View], occupied: set[Buffer], dying: set[Ref]) -> list[Stretch]:
+    """The stretches of `s`, the arrays it joins now wanted in their places; none where there are no such arrays.
+
+    A place that holds something when the block begins is left alone: it would have to be dead when the first part is
+    written.
+    """
+    free = {r for r in dying if r not in wanted and r.dtype is s.outs[0].dtype}
+    parts = stretches(s) if free else []
+    whole = wanted.get(s.outs[0]) or View(make_buffer(s.outs[0], "arena"))
+    if free.isdisjoint(p.part for p in parts if p.part) or whole.buffer in occupied:
+        return []
+    wanted[s.outs[0]] = whole
+    for p in parts:
+        if p.part in free and p.part not in wanted:
+            wanted[p.part] = View(whole.buffer, whole.offset + p.start)
+    return parts
+
+
+def updates_last(s: Fold) -> tuple[Statement, ...]:
+    """The body with updates of states that are still read afterwards moved to its end."""
+    statements = s.body.statements
+    n = len(s.states)
+    new = {r: st for r, st in zip(s.body.results[:n], s.states, strict=True) if r is not st}
+    reads = [statement_reads(x) for x in statements]
+    used = {r for rs in reads for r in rs} | set(s.body.results[n:])
+    stay: list[Statement] = []
+    moved: list[Statement] = []
+    read_later: set[Ref] = set()
+    for x, rs in reversed(list(zip(statements, reads, strict=True))):
+        final = isinstance(x, Build | Choose) and all(o in new and o not in used for o in x.outs)
+        if final and any(new[o] in read_later for o in x.outs):
+            moved.append(x)
+        else:
+            stay.append(x)
+            read_later.update(rs)
+    return (*reversed(stay), *reversed(moved))

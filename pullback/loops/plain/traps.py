@@ -1,0 +1,127 @@
+"""Traps of debug builds: a statement whose result is not finite, though all that it reads is, ends the call.
+
+    y = build n < N { log(x[n]) }
+    -->  y(x);  if (finite[y] = all of y is finite, else finite[x]): leave with the place and the element of y
+
+One bit for each array says whether all of its elements are finite. It is found for inputs when the call begins, for
+what a statement gives after it ran, and for what loops carry at the start of each trip. So NaN and infinity that come
+in, or follow from others, pass; statements that write an infinity or NaN as a number are not trapped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from pullback.ir.expr import Const, Ref
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
+from pullback.ir.program import Block, Build, Program, Scatter, Statement, bound_refs, statement_reads, walk_statements
+from pullback.ir.traverse import walk
+from pullback.ir.types import bool_
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import (
+    Binary,
+    Break,
+    Buffer,
+    Call,
+    Check,
+    For,
+    If,
+    Kernel,
+    Let,
+    Literal,
+    Load,
+    Read,
+    Site,
+    Stmt,
+    Store,
+    Temp,
+    Value,
+    View,
+)
+
+BOOL = nodes.scalar(bool_)
+NAN, INFINITE = 0, 1  # what a trap reports in place of an extent
+
+
+class Traps:
+    """The tests of one program, whose arrays lie in `views`."""
+
+    def __init__(self, program: Program, views: Mapping[Ref, View]) -> None:
+        self.views = views
+        self.inputs = program.inputs
+        self._places = {r: k for k, r in enumerate(_arrays(program.body, program.inputs))}
+        count = as_index(max(len(self._places), 1))
+        self.flags = Buffer("finite", bool_, (count,), "arena", count)
+
+    def entry(self) -> list[Stmt]:
+        """What is known of the inputs when the call begins."""
+        return self.note(self.inputs)
+
+    def note(self, arrays: Iterable[Ref]) -> list[Stmt]:
+        """Find out whether all elements of these arrays are finite."""
+        return [self._call(r, None) for r in arrays if r in self._places]
+
+    def after(self, s: Statement) -> list[Stmt]:
+        """The tests of what a statement gave."""
+        if isinstance(s, Build | Scatter) and not _writes_infinity(s):
+            return [self._call(r, s) for r in s.outs if r in self._places]
+        return self.note(s.outs)
+
+    def _call(self, r: Ref, s: Statement | None) -> Call:
+        """Test an array; with `s`, which gave it, trap where that read finite arrays alone."""
+        view = self.views[r]
+        array = Buffer(r.name, r.dtype, r.shape, "parameter", _count(r), False)
+        flags = Buffer("finite", bool_, self.flags.shape, "parameter", self.flags.elements, True)
+        i = Var("i", array.elements)
+        value = Temp("value", nodes.scalar(r.dtype))
+        own = as_index(self._places[r])
+        found: list[Stmt] = [Store(flags, own, Literal(False, BOOL))]
+        if s is not None:
+            reads = [q for q in statement_reads(s) if q in self._places and q is not r]
+            site = Site(r.name, None, r.name, s.positions[0] if s.positions else None, tuple(map(_extent, r.shape)))
+            # no index reaches the lower bound: both checks fail, each with its word for what was found
+            nan, infinite = (Check(as_index(i), as_index(k), site, array.elements) for k in (NAN, INFINITE))
+            trap: tuple[Stmt, ...] = (If(_differs(Read(value), Read(value)), (nan,), (infinite,)),)
+            for q in reads:
+                trap = (If(Load(flags, as_index(self._places[q]), BOOL), trap),)
+            found += trap
+        odd = _differs(Binary("-", Read(value), Read(value), value.type), Literal(0.0, value.type))
+        loop = For(i, ZERO_INDEX, array.elements, (
+            Let(value, Load(array, as_index(i), value.type)),
+            If(odd, (*found, Break())),
+        ))  # fmt: skip
+        body: tuple[Stmt, ...] = (Store(flags, own, Literal(True, BOOL)), loop)
+        position = s.positions[0] if s is not None and s.positions else None
+        kernel = Kernel(f"finite_{r.name}", (array, flags), (), body, (), position=position)
+        return Call(kernel, (view, View(self.flags)))
+
+
+def _arrays(block: Block, inputs: Iterable[Ref]) -> dict[Ref, None]:
+    """The floating-point arrays of a program."""
+    out = dict.fromkeys(inputs)
+    for s in walk_statements(block):
+        out.update(dict.fromkeys((*bound_refs(s), *s.outs)))
+    return {r: None for r in out if r.dtype.is_floating}
+
+
+def _writes_infinity(s: Build | Scatter) -> bool:
+    values = s.values if isinstance(s, Build) else (s.value,)
+    return any(isinstance(n, Const) and not math.isfinite(n.value) for v in values for n in walk(v))
+
+
+def _differs(a: Value, b: Value) -> Binary:
+    return Binary("!=", a, b, BOOL)
+
+
+def _count(r: Ref) -> Index:
+    out = as_index(1)
+    for d in r.shape:
+        out = out * d
+    return out
+
+
+def _extent(d: Index) -> int:
+    n = d.constant
+    assert n is not None, "debug builds have numbers for all dims"
+    return n

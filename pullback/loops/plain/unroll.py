@@ -1,0 +1,75 @@
+"""Loops that would copy a state in every trip do two steps in a trip, so that it moves from place to place and back.
+
+Before    fold t < T (u = u0) { v = build n { .. u[n - 1] .. u[n + 1] .. }  yield v }          v, then copied over u
+After     fold s < T / 2 (u = u0) { v = build n { .. u .. }  w = build n { .. v .. }  yield w }      w written over u
+
+After     fold s < T / 2 (u = u0) { v = build n { .. u .. }  w = build n { .. v .. }  yield w }     w written over u
+old one, where the body is short, and where storage then has nothing to copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from pullback.ir.expr import Ref
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
+from pullback.ir.program import Block, Build, Fold, Program, Scatter, Statement, map_blocks, walk_statements
+from pullback.ir.traverse import Substitution
+from pullback.loops.plain.storage import LEAST, assign_storage
+
+STATEMENTS = 8  # statements of a body that is short
+
+
+def unroll_copies(program: Program) -> Program:
+    """The program without copies of states, as far as doing two steps in a trip avoids them."""
+    folds = [s for s in walk_statements(program.body) if isinstance(s, Fold) and _can(s)]
+    if not folds:
+        return program
+    copies = assign_storage(program).copies
+    wanted = {s for s in folds if sum((c.count.constant or 0) * c.target.buffer.dtype.size for c in copies[s].last[0])
+              >= LEAST}
+    if not wanted:
+        return program
+    made: dict[Statement, Fold] = {}
+    twice = program.with_body(_block(program.body, wanted.__contains__, made))
+    copies = assign_storage(twice).copies
+    worth = {s for s, fold in made.items() if not copies[fold].last[0]}
+    return twice if len(worth) == len(made) else program.with_body(_block(program.body, worth.__contains__, {}))
+
+
+def _can(s: Fold) -> bool:
+    """Whether a loop keeps no rows, and has a short body without loops and a known number of steps."""
+    body = s.body.statements
+    return (len(s.outs) == len(s.states) and len(body) <= STATEMENTS and (s.var.extent.constant or 0) >= 2
+            and all(isinstance(x, Build | Scatter) for x in body))
+
+
+def _block(block: Block, chosen: Callable[[Statement], bool], made: dict[Statement, Fold]) -> Block:
+    out: list[Statement] = []
+    for s in block.statements:
+        if isinstance(s, Fold) and chosen(s):
+            *before, fold = _twice(s)
+            assert isinstance(fold, Fold)
+            made[s] = fold
+            out += [*before, fold]
+        else:
+            out.append(map_blocks(s, lambda b: _block(b, chosen, made)))
+    return replace(block, statements=tuple(out))
+
+
+def _twice(s: Fold) -> list[Statement]:
+    """The loop with two steps in a trip, behind the first step where their number is odd."""
+    half, odd = divmod(s.var.extent.constant or 0, 2)
+    before = _step(s, ZERO_INDEX, s.inits) if odd else Block((), s.inits)
+    var = Var(s.var.name, as_index(half))
+    states = tuple(Ref(r.name, r.dtype, r.shape, r.bounds) for r in s.states)
+    first = _step(s, as_index(var) * 2 + odd, states)
+    second = _step(s, as_index(var) * 2 + odd + 1, first.results)
+    body = Block((*first.statements, *second.statements), second.results)
+    return [*before.statements, Fold(s.outs, var, states, before.results, body, s.positions)]
+
+
+def _step(s: Fold, at: Index, states: tuple[Ref, ...]) -> Block:
+    refs = dict(zip(s.states, states, strict=True))
+    return Substitution(variables={s.var: at}, refs=refs).block(s.body)

@@ -1,0 +1,1 @@
+"""Large products: contractions in packed blocks."""

@@ -1,0 +1,535 @@
+"""Contractions: which variable plays which part, how the parts are cut into blocks, and what that costs.
+
+    out[.., m, n] = f(sum k { A(.., m, k) * B(.., n, k) })
+
+The factors of the sum's term are dealt to two operands. A variable of the output in both is a loop around everything,
+one in A alone belongs to M, one in B alone to N, the sum's own are K. Adjacent variables of M, N or K are one flat
+axis (`Group`), which is cut along one of them: those before it are loops, those after it are whole in every block.
+
+Vectors run along N. A register tile has `rows` of M times `vectors` of N. Blocks follow Goto and van de Geijn
+(Anatomy of high-performance matrix multiplication, 2008): a block of A, M block × K block, stays in the second cache, a
+block of B in the third; where one block of A is all of A, the block of B shares the second cache with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+from math import ceil, inf, isfinite, prod
+from typing import Literal
+
+from pullback.ir import expr
+from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Scalar
+from pullback.ir.index import Cond, DimSymbol, Index, Var, as_index
+from pullback.ir.program import Build
+from pullback.ir.traverse import walk
+from pullback.loops.product.turn import square
+from pullback.loops.program.cover import TYPICAL
+from pullback.loops.program.nodes import Buffer
+from pullback.loops.vectors.nest import LINE, Address, narrower, operation, registers, stride, wait, widths
+from pullback.passes.cost import is_inside
+
+DEPTH = 512  # steps of the sum in a block: its panels pass through the first cache, the output is added to seldom
+BLOCK = 256 * 1024  # bytes of a block that stays in the second cache
+SHARED = 512 * 1024  # bytes of a block of B that stays in the second cache where one block of A is all of A
+INNER = 16 * 1024  # bytes of a block of B that stays in the first cache: its panels are then the inner loop
+LARGE = 4 * 1024 * 1024  # bytes of a block that stays in the third cache
+FEW = 8  # rows of a tile below which waiting for B is felt
+PAGE = 4096  # bytes between lines that share a set of the first cache
+MOST_LOOPS = 3  # over the steps of a sum, where A is read in place
+LATENCY = 4  # cycles of a multiply-add; two start in each cycle
+SHORT = 4  # elements of a run below which single elements are copied
+LEAST_WORK = 16 * 1024  # multiply-adds below which packing is not considered
+ASIDE = (3, 8)  # cycles to move a partial sum from working memory to the output, as it lies or turned
+ACROSS = (0.3, 1.5)  # cycles to store an element of a tile across, in squares or by itself
+MOST_FACTORS = 4
+
+
+@dataclass(frozen=True)
+class Group:
+    """Adjacent variables as one flat axis: loops over `outer`, blocks of `chunk` steps of `cut`, `inner` whole."""
+
+    outer: tuple[Var, ...]
+    cut: Var
+    chunk: int
+    inner: tuple[Var, ...]
+
+    @property
+    def variables(self) -> tuple[Var, ...]:
+        """All of them, in order."""
+        return (*self.outer, self.cut, *self.inner)
+
+    @property
+    def run(self) -> int:
+        """Elements of one step of `cut`."""
+        return size(self.inner)
+
+    @property
+    def block(self) -> int:
+        """Elements of a full block."""
+        return self.chunk * self.run
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One side of a product: its term, and where that is a plain element at an affine address, the address."""
+
+    term: Scalar
+    plain: tuple[Buffer, Index] | None
+
+    @property
+    def elements(self) -> int:
+        """Of the array that a plain element is in; what is typical where that is no number."""
+        return TYPICAL if self.plain is None else self.plain[0].elements.constant or TYPICAL
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A statement as a product of two operands.
+
+    Attributes:
+        total: the sum.
+        a, b: its operands; b is the one whose variables vectors run along.
+        shared: variables of the output that both operands have, in order.
+        rows, columns: the runs of adjacent variables that become M and N.
+        only_a, only_b: the other variables of the output in one operand alone.
+        depth: the variables of the sum.
+    """
+
+    total: Reduce
+    a: Operand
+    b: Operand
+    shared: tuple[Var, ...]
+    rows: tuple[Var, ...]
+    columns: tuple[Var, ...]
+    only_a: tuple[Var, ...]
+    only_b: tuple[Var, ...]
+    depth: tuple[Var, ...]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A register tile: rows, and vectors of so many lanes."""
+
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        """Elements of a row."""
+        return self.vectors * self.lanes
+
+
+Storing = Literal["along", "across", "aside"]
+"""Partial sums go to the output, whose vectors are those of the tile or lie across them, or to working memory."""
+
+
+@dataclass(frozen=True)
+class PackedPlan:
+    """How a contraction is computed: tile, blocks, which operand is packed in the outer loops, and the estimate.
+
+    Attributes:
+        a_first: whether blocks of A are outside of those of B.
+        in_place: whether A is read where it lies.
+        storing: where partial sums go.
+        lone: whether a single column beside whole tiles is a dot product along the sum, where A's steps are neighbours.
+    """
+
+    contraction: Contraction
+    tile: Tile
+    rows: Group
+    columns: Group
+    depth: Group
+    a_first: bool
+    in_place: bool
+    storing: Storing
+    lone: bool
+    cycles: float
+
+    @property
+    def direct(self) -> bool:
+        """Whether partial sums are in the output."""
+        return self.storing != "aside"
+
+
+def size(variables: Sequence[Var]) -> int:
+    """Number of combinations of the variables; what is typical where extents are no numbers."""
+    return prod(TYPICAL if v.extent.constant is None else v.extent.constant for v in variables)
+
+
+# Parts ----------------------------------------------------------------------------------------------------------
+
+
+def contractions(s: Build, address: Address) -> Iterator[Contraction]:
+    """The ways to see a build as a product of two operands."""
+    total = _only_sum(s)
+    if total is None:
+        return
+    conds, factors = _factors(total)
+    numbers = [f for f in factors if isinstance(f, Const)]
+    others = [f for f in factors if not isinstance(f, Const)]
+    if not 2 <= len(others) <= MOST_FACTORS:
+        return
+    for sides in product((0, 1), repeat=len(others)):
+        left = [f for f, side in zip(others, sides, strict=True) if side == 0]
+        right = [f for f, side in zip(others, sides, strict=True) if side == 1]
+        if left and right:
+            made = _contraction(s, total, (*numbers, *left), tuple(right), conds, address)
+            if made is not None:
+                yield made
+
+
+def _only_sum(s: Build) -> Reduce | None:
+    """The one sum of a statement that vectors could do."""
+    found = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, Reduce))
+    if len(found) != 1:
+        return None
+    total = next(iter(found))
+    some = all(v.extent.constant != 0 for v in (*s.vars, *total.vars))
+    return total if total.op == "sum" and total.dtype.is_floating and some else None
+
+
+def _factors(total: Reduce) -> tuple[tuple[Cond, ...], tuple[Scalar, ...]]:
+    """Conditions and factors of the sum's term."""
+    conds = total.arg.conds if isinstance(total.arg, Bracket) else ()
+    term = total.arg.arg if isinstance(total.arg, Bracket) else total.arg
+    return conds, term.args if isinstance(term, Mul) else (term,)
+
+
+def _contraction(
+    s: Build,
+    total: Reduce,
+    left: tuple[Scalar, ...],
+    right: tuple[Scalar, ...],
+    conds: tuple[Cond, ...],
+    address: Address,
+) -> Contraction | None:
+    in_a = frozenset[Var]().union(*(f.free for f in left))
+    in_b = frozenset[Var]().union(*(f.free for f in right))
+    shared = in_a & in_b | (frozenset(s.vars) - in_a - in_b)
+    rows, columns = (_longest_run(s.vars, side - shared) for side in (in_a, in_b))
+    if not rows or not columns:
+        return None
+    mine = [c for c in conds if not (c.free & in_b) - shared]
+    others = [c for c in conds if c not in mine]
+    if any((c.free & in_a) - shared for c in others):
+        return None  # about both
+    if not all(is_inside(f, others) for f in right):  # conditions about the sum's variables keep both in their ranges
+        others = [c for c in conds if not (c.free & in_a) - shared]
+    return Contraction(
+        total,
+        _operand(mine, left, address),
+        _operand(others, right, address),
+        tuple(v for v in s.vars if v in shared),
+        rows,
+        columns,
+        tuple(v for v in s.vars if v in in_a - shared and v not in rows),
+        tuple(v for v in s.vars if v in in_b - shared and v not in columns),
+        total.vars,
+    )
+
+
+def _longest_run(variables: tuple[Var, ...], wanted: frozenset[Var]) -> tuple[Var, ...]:
+    """The adjacent variables among those wanted that have the most elements; of equal ones the last."""
+    runs: list[list[Var]] = [[]]
+    for v in variables:
+        if v in wanted:
+            runs[-1].append(v)
+        elif runs[-1]:
+            runs.append([])
+    return tuple(max(reversed(runs), key=lambda r: size(tuple(r)))) if any(runs) else ()
+
+
+def _operand(conds: Sequence[Cond], factors: tuple[Scalar, ...], address: Address) -> Operand:
+    term = expr.bracket(conds, expr.mul(*factors) if len(factors) > 1 else factors[0])
+    if not isinstance(term, Get):
+        return Operand(term, None)
+    buffer, flat = address(term.ref, term.indices)
+    affine = all(all(isinstance(a, Var | DimSymbol) for a in m) for m, _ in flat.terms) and all(
+        sum(isinstance(a, Var) for a in m) <= 1 for m, _ in flat.terms)  # fmt: skip
+    return Operand(term, (buffer, flat) if affine else None)
+
+
+# Runs of memory -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Run:
+    """A loop over part of a block: its trips, the step in memory, and the step along the flat axis."""
+
+    trips: Index
+    step: int
+    weight: int
+
+
+def runs(levels: Sequence[tuple[Var, Index]], address: Index) -> list[Run]:
+    """The loops over a block at an affine address, outermost first; levels that memory sees as one are one."""
+    return list(_runs(tuple(levels), address))
+
+
+@lru_cache(maxsize=1024)
+def _runs(levels: tuple[tuple[Var, Index], ...], address: Index) -> tuple[Run, ...]:
+    """Them, found once: plans for other tiles ask the same."""
+    out: list[Run] = []
+    weight = 1
+    for v, trips in reversed(levels):
+        step = stride(address, v)
+        assert step is not None
+        if trips.constant != 1:
+            last = out[-1] if out else None
+            if last is not None and last.trips.constant is not None and step == last.step * last.trips.constant:
+                out[-1] = Run(trips * last.trips, last.step, last.weight)
+            else:
+                out.append(Run(trips, step, weight))
+        weight *= trips.constant or 0  # only the outermost may be unknown
+    return tuple(reversed(out))
+
+
+def whole_levels(variables: Sequence[Var]) -> list[tuple[Var, Index]]:
+    """The levels of whole variables."""
+    return [(v, v.extent) for v in variables]
+
+
+# Plans ----------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def tiles(vector_bytes: int, element: int, columns: int) -> list[Tile]:
+    """The register tiles that leave room for a row of B and an element of A."""
+    return [
+        Tile(rows, vectors, lanes)
+        for lanes in widths(vector_bytes // element, element, max(columns, vector_bytes // element))
+        for vectors in (1, 2, 3, 4)
+        for rows in range(2, 15)
+        if rows * vectors + vectors + 1 <= registers(vector_bytes) and rows * vectors >= 8
+    ]
+
+
+def packed_plans(
+    s: Build, c: Contraction, position: Index, vector_bytes: int, holds: Callable[[Contraction], bool],
+    most: float = inf,
+) -> Iterator[PackedPlan]:
+    """Plans for a contraction, for each register tile, with A packed and where it lies, each cheaper than those before.
+
+    Args:
+        position: where the elements of the output lie.
+        holds: whether the output can hold partial sums.
+        most: the cycles of a plan that there is, which are to be less.
+    """
+    element = c.total.dtype.size
+    work = size(s.vars) * size(c.depth)
+    if work < LEAST_WORK or vector_bytes // element < 2:
+        return
+    storing = _storing(c, position) if holds(c) else "aside"
+    readings = (False,) if c.a.plain is None else (False, True)
+    ways = [_Way(s, c, element, position, storing, in_place) for in_place in readings]
+    for t in tiles(vector_bytes, element, size(c.columns)):
+        for way in ways:
+            plan = way.plan(t, most)
+            if plan is not None and plan.cycles < most:
+                most = plan.cycles
+                yield plan
+
+
+def _storing(c: Contraction, position: Index) -> Storing:
+    """How the output can take the tiles."""
+    across, down = (runs(whole_levels(g), position) for g in (c.columns, c.rows))
+    if len(across) > 1:
+        return "aside"
+    return "along" if across[0].step == 1 and len(down) <= 1 else "across"
+
+
+class _Way:
+    """A contraction with A packed, or read in place: what is the same for all its tiles."""
+
+    def __init__(
+        self, s: Build, c: Contraction, element: int, position: Index, storing: Storing, in_place: bool
+    ) -> None:
+        self.contraction, self.element, self.position = c, element, position
+        self.storing, self.in_place = storing, in_place
+        seen = [c.a.plain[1]] if in_place and c.a.plain is not None else []
+        if storing == "across":
+            seen.append(position)
+        self.around, self.tail = _even(c.rows, seen)
+        self.run, self.m, self.n, self.k = size(self.tail), size(c.rows), size(c.columns), size(c.depth)
+        self.walked = in_place and is_walked(c)
+        self.a_packs = size(c.shared) * size(c.only_a) * self.m * self.k
+        self.b_packs = size(c.shared) * size(c.only_b) * self.n * self.k
+        self.batch = size(c.shared) * size(c.only_a) * size(c.only_b)
+        own = (*s.vars, *c.depth)
+        self.a_wait, self.b_wait = waiting(c.a, element, own), waiting(c.b, element, own)
+        self.turned = s.vars.index(c.rows[-1]) > s.vars.index(c.columns[-1])
+        self._depths: dict[int, Group] = {}
+
+    def plan(self, t: Tile, most: float) -> PackedPlan | None:
+        """The plan with this tile; None where A is not so regular that it can be read in place, or it takes `most`."""
+        c, n, k, element, storing = self.contraction, self.n, self.k, self.element, self.storing
+        depth = self._depth(max(t.columns, 2 * t.lanes) * element)
+        kc = depth.block
+        blocks = ceil(k / kc)
+        may_be_lone = self.in_place and storing != "across" and n % t.columns == 1
+        if not may_be_lone and self._tiles(t, blocks, lone=False) >= most:  # the rest only adds to it
+            return None
+        a_first = size(c.only_b) > 1 and self.m * kc * element <= LARGE // 4
+        high = self.run if a_first else max((SHARED if self.walked else BLOCK) // (kc * element), t.rows)
+        rows = cut(self.tail, high, t.rows)
+        rows = replace(rows, outer=(*self.around, *rows.outer))
+        single = rows.block == self.m and size(c.only_a) == 1
+        columns = cut(c.columns, max((SHARED if single else LARGE) // (kc * element), t.columns), t.columns)
+        found = in_place_runs(c.a, rows, depth) if may_be_lone else None
+        lone = found is not None and is_run(found[1])
+        cycles = self._tiles(t, blocks, lone)
+        a_packs, b_packs = self.a_packs, self.b_packs
+        if a_first:
+            b_packs *= ceil(self.m / rows.block) * size(c.only_a)
+        else:
+            a_packs *= ceil(n / columns.block) * size(c.only_b)
+        reads = min(a_packs, c.a.elements) if self.walked else a_packs
+        cycles += reads * self.a_wait + b_packs * self.b_wait
+        if self.in_place:
+            cycles += cycles * _in_place_cost(c.a, rows, depth, min(t.rows, rows.block), element)
+        else:
+            cycles += a_packs * _pack_cycles(c.a, c.rows, c.depth, t.rows, t.lanes)
+        cycles += b_packs * _pack_cycles(c.b, c.columns, c.depth, t.columns, t.lanes)
+        if storing == "aside":
+            cycles += ASIDE[self.turned] * self.batch * self.m * n
+        elif storing == "across":
+            apart = runs(whole_levels(self.tail), self.position)
+            singly = bool(apart) and square(c.total.dtype, t.rows, apart[0].step, t.lanes) == 1
+            cycles += ACROSS[singly] * blocks * self.batch * self.m * n
+        if not isfinite(cycles):
+            return None
+        return PackedPlan(c, t, rows, columns, depth, a_first, self.in_place, storing, lone, cycles)
+
+    def _depth(self, panel: int) -> Group:
+        """How the sum is cut where a panel of B has so many bytes in a step."""
+        deep = max(DEPTH, BLOCK // panel) if self.walked else DEPTH  # a panel of B alone stays in the second cache
+        if deep not in self._depths:  # a second block for a little more does not pay
+            self._depths[deep] = cut(self.contraction.depth, self.k if self.k <= deep + deep // 4 else deep, 1)
+        return self._depths[deep]
+
+    def _tiles(self, t: Tile, blocks: int, lone: bool) -> float:
+        own = _tile_cycles(self.run, self.n, self.k, blocks, t, self.element, lone)
+        return self.batch * (self.m // self.run) * own
+
+
+def _even(variables: tuple[Var, ...], addresses: Sequence[Index]) -> tuple[tuple[Var, ...], tuple[Var, ...]]:
+    """The variables cut in two, such that the elements of the second part lie at one distance from each other."""
+    position = 0
+    while any(len(runs(whole_levels(variables[position:]), a)) > 1 for a in addresses):
+        position += 1
+    return variables[:position], variables[position:]
+
+
+def waiting(o: Operand, element: int, variables: Iterable[Var]) -> float:
+    """Cycles to wait for an element where what is read of the operand lies beyond the first cache."""
+    return wait(*o.plain, variables) * element / LINE if o.plain is not None else 0.0
+
+
+def cut(variables: tuple[Var, ...], target: int, multiple: int) -> Group:
+    """The group cut into equal blocks of at most about `target` elements, each a multiple where that can be."""
+    position = 0
+    while position < len(variables) - 1 and size(variables[position + 1 :]) > target:
+        position += 1
+    v, inner = variables[position], variables[position + 1 :]
+    extent, run = v.extent.constant or 1, size(inner)
+    most = max(1, target // run)
+    blocks = ceil(extent / most)
+    chunk = ceil(extent / blocks)
+    if blocks > 1 and not inner:
+        chunk = min(extent, ceil(chunk / multiple) * multiple)
+    return Group(variables[:position], v, chunk, inner)
+
+
+def _tile_cycles(m: int, n: int, k: int, blocks: int, t: Tile, element: int, lone: bool) -> float:
+    """Cycles of the register tiles of an m × n × k product."""
+    total, weight = 0.0, operation(t.lanes * element)
+    last = 0 if lone else ceil(n % t.columns / t.lanes)
+    if lone:
+        total += m * (k / t.lanes * 1.2 * weight + blocks * 8)  # loads, and sums of lanes
+    for rows, many in ((t.rows, m // t.rows), (m % t.rows, 1)):
+        for vectors, more, ragged in ((t.vectors, n // t.columns, 0), (last, 1, n % t.lanes)):
+            if rows and vectors:
+                step = max(weight * rows * vectors / 2, (rows + vectors) / 2, LATENCY)
+                finish = 20 + 2 * rows * vectors + (5 * rows if ragged else 0)
+                total += many * more * (k * step + blocks * finish)
+    return total
+
+
+def _in_place_cost(o: Operand, rows: Group, depth: Group, tile: int, element: int) -> float:
+    """What reading A where it lies adds to the cycles of tiles of so many rows, as a share; infinite if not regular."""
+    found = in_place_runs(o, rows, depth)
+    if found is None:
+        return float("inf")
+    down, along = found
+    row = down.step * element if down else 0
+    steps = [r.step * element for r in along]
+    stream = 0.45 / tile  # B comes anew for each tile
+    if is_run(along):
+        crowded = bool(row) and row % PAGE == 0  # rows meet in one set of the first cache
+        return 0.12 if tile < FEW else 0.1 if crowded else 0.04
+    lone = 2 * row > LINE and bool(steps) and abs(steps[-1]) >= LINE  # an element of each line, gone by the next row
+    if row < 0 or len(steps) > MOST_LOOPS or lone:
+        return float("inf")
+    crowded = any(step % PAGE == 0 for step in (row, *steps) if step)
+    return (0.5 if crowded else 0.1 if row >= LINE else 0.0) + stream
+
+
+def is_walked(c: Contraction) -> bool:
+    """Whether reading A in place takes several loops, or one whose steps are no neighbours."""
+    return c.a.plain is not None and not is_run(runs(whole_levels(c.depth), c.a.plain[1]))
+
+
+def is_run(along: Sequence[Run]) -> bool:
+    """Whether the steps of a sum are neighbours."""
+    return not along or (len(along) == 1 and along[0].step == 1)
+
+
+def in_place_runs(o: Operand, rows: Group, depth: Group) -> tuple[Run | None, list[Run]] | None:
+    """The rows of a block of A and the loops over its steps where it lies; None where its rows are not regular."""
+    if o.plain is None:
+        return None
+    down, along = (runs([(g.cut, as_index(g.chunk)), *whole_levels(g.inner)], o.plain[1]) for g in (rows, depth))
+    return None if len(down) > 1 else (down[0] if down else None, along)
+
+
+def _pack_cycles(o: Operand, lanes: tuple[Var, ...], depth: tuple[Var, ...], width: int, most: int) -> float:
+    """Cycles to pack one element into panels of this width: vectors, turned vectors, single elements, or any value."""
+    if o.plain is None:
+        return 5.0
+    across, along = (runs(whole_levels(g), o.plain[1]) for g in (lanes, depth))
+    vectors = 2 * sum(1 for _ in narrower(width, most)) / width
+    match form(across, along):
+        case "rows":
+            return vectors
+        case "lines":
+            return vectors + 4 / most if across[-1].step == 1 else 1.2
+        case "turned":
+            return 0.9 if across and abs(across[-1].step) * o.term.dtype.size >= PAGE else 0.62  # many pages at a time
+        case _:
+            return 1.5
+
+
+def form(across: Sequence[Run], along: Sequence[Run]) -> str:
+    """How elements are copied whose lanes and steps of the sum lie like this in memory."""
+    if len(across) == 1 and across[0].step == 1:
+        return "rows"
+    if along and along[-1].step == 1 and (along[-1].trips.constant or 0) >= 2 * SHORT:
+        return "turned"
+    if across and (across[-1].trips.constant or 0) >= SHORT:
+        return "lines"
+    return "elements"
+
+
+def best_packed_plan(
+    s: Build, position: Index, address: Address, vector_bytes: int, holds: Callable[[Contraction], bool]
+) -> PackedPlan | None:
+    """The cheapest plan with packing; None where the build is no contraction or too small."""
+    best: PackedPlan | None = None
+    for c in contractions(s, address):
+        for p in packed_plans(s, c, position, vector_bytes, holds, inf if best is None else best.cycles):
+            best = p
+    return best

@@ -1,0 +1,167 @@
+"""The register tiles of packed products: one kernel for each element type, number of rows and number of vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond, floor_divide
+from pullback.ir.types import DType
+from pullback.loops.plain.builder import free_variables
+from pullback.loops.program.nodes import (
+    Across,
+    Assign,
+    Binary,
+    Broadcast,
+    Buffer,
+    For,
+    Holds,
+    If,
+    Kernel,
+    Let,
+    Literal,
+    Load,
+    Read,
+    Stmt,
+    Store,
+    Temp,
+    Type,
+    Value,
+)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """How a tile reads A where it lies: `places` of its rows from the first on, and how many loops the sum is."""
+
+    places: tuple[int, ...]
+    loops: int
+
+
+@lru_cache(maxsize=64)
+def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool | Walk = False, factor: float = 1.0,
+             scaled: bool = False) -> Kernel:
+    """The register tile: c[i, j] (+)= sum over k of a[k, i] * b[k, j], for panels of `rows` and of `vectors`.
+
+    The sum is multiplied by `factor`, and where it is `scaled` by the one number of a third operand.
+
+    Index parameters: `steps` of the sum, `stride`, the distance of two rows of c, and `begun`, 0 where c is to be
+    overwritten. With `in_place`, a is not a panel but lies as a[i, k] in memory, `row` being the distance of its rows.
+    In place by a `Walk`, the sum is several loops, of `steps0` from the innermost on, each a `step0` apart in a.
+    """
+    columns = lanes * vectors
+    steps, stride, begun, row_step = (Var(name, 1 << 40) for name in ("steps", "stride", "begun", "row"))
+    a, b, c = (
+        Buffer(name, dtype, shape, "parameter", size_, name == "c")
+        for name, shape, size_ in (
+            ("a", (steps.extent, as_index(rows)), steps.extent * rows),
+            ("b", (steps.extent, as_index(columns)), steps.extent * columns),
+            ("c", (as_index(rows), stride.extent), stride.extent * rows),
+        )
+    )
+    wide, one = Type(dtype, lanes), Type(dtype)
+    sums = [[Temp(f"c{i}_{j}", wide) for j in range(vectors)] for i in range(rows)]
+    zeros: list[Stmt] = [Let(t, Literal(0.0, wide), mutable=True) for row in sums for t in row]
+    k = Var("k", steps.extent)
+    place = address = as_index(k)
+    loops = [(k, steps)]
+    if isinstance(in_place, Walk):
+        place, address, loops = _walked(in_place.loops)
+    step: list[Stmt] = []
+    right = [Temp(f"b{j}", wide) for j in range(vectors)]
+    for j, t in enumerate(right):
+        step.append(Let(t, Load(b, place * columns + j * lanes, wide), held=True))
+    for i, row in enumerate(sums):
+        left = Temp(f"a{i}", one)
+        if isinstance(in_place, Walk):
+            at = address + in_place.places[i]
+        else:
+            at = as_index(row_step) * i + address if in_place else place * rows + i
+        step.append(Let(left, Load(a, at, one)))
+        for t, other in zip(row, right, strict=True):
+            product = Binary("*", Broadcast(Read(left), wide), Read(other), wide)
+            step.append(Assign(t, Binary("+", Read(t), product, wide)))
+    for v, trips in loops:
+        step = [For(v, ZERO_INDEX, as_index(trips), tuple(step))]
+    places = [(as_index(stride) * i + j * lanes, t) for i, row in enumerate(sums) for j, t in enumerate(row)]
+    scale, finish, head = _finish(c, places, begun, factor, scaled)
+    body = (*zeros, *step, *finish)
+    index = "places[i] + k" if isinstance(in_place, Walk) else "i, k" if in_place else "k, i"
+    comment = (f"c[i, j] (+)= {head}sum over k of a[{index}] * b[k, j] for i < {rows}, j < {columns}",)
+    walked = isinstance(in_place, Walk)
+    lying = "_walked" if walked else "_in_place" * bool(in_place)
+    name = f"multiply_{dtype.name}_{rows}x{columns}{lying}" + "_scaled" * bool(head)
+    return Kernel(name, (a, b, *scale, c), free_variables(body), body, comment, apart=walked)
+
+
+@lru_cache(maxsize=64)
+def dots(dtype: DType, lanes: int, rows: int, factor: float = 1.0, scaled: bool = False) -> Kernel:
+    """One column: c[i] (+)= sum over k of a[i, k] * b[k], with lanes along the sum. Parameters as for `multiply`."""
+    steps, stride, begun, row = (Var(name, 1 << 40) for name in ("steps", "stride", "begun", "row"))
+    a, b, c = (
+        Buffer(name, dtype, (n,), "parameter", n, name == "c")
+        for name, n in (("a", steps.extent * rows), ("b", steps.extent), ("c", stride.extent * rows))
+    )
+    k, rest = Var("k", steps.extent), Var("k", steps.extent)
+    wide, one = Type(dtype, lanes), Type(dtype)
+    sums = [Temp(f"v{i}", wide) for i in range(rows)]
+    totals = [Temp(f"c{i}", one) for i in range(rows)]
+    right = Temp("b0", wide)
+    step: list[Stmt] = [Let(right, Load(b, as_index(k), wide), held=True)]
+    last: list[Stmt] = []
+    for i, (v, t) in enumerate(zip(sums, totals, strict=True)):
+        product = Binary("*", Load(a, as_index(row) * i + as_index(k), wide), Read(right), wide)
+        step.append(Assign(v, Binary("+", Read(v), product, wide)))
+        single = Binary("*", Load(a, as_index(row) * i + as_index(rest), one), Load(b, as_index(rest), one), one)
+        last.append(Assign(t, Binary("+", Read(t), single, one)))
+    whole = floor_divide(as_index(steps), as_index(lanes)) * lanes
+    body: tuple[Stmt, ...] = (
+        *(Let(v, Literal(0.0, wide), mutable=True) for v in sums),
+        For(k, ZERO_INDEX, whole, tuple(step), lanes),
+        *(Let(t, Across("+", Read(v)), mutable=True) for v, t in zip(sums, totals, strict=True)),
+        For(rest, whole, as_index(steps), tuple(last)),
+    )
+    scale, finish, head = _finish(c, [(as_index(stride) * i, t) for i, t in enumerate(totals)], begun, factor, scaled)
+    body += finish
+    comment = (f"c[i] (+)= {head}sum over k of a[i, k] * b[k] for i < {rows}",)
+    name = f"dots_{dtype.name}_{rows}" + "_scaled" * bool(head)
+    return Kernel(name, (a, b, *scale, c), free_variables(body), body, comment)
+
+
+def _finish(
+    c: Buffer, places: list[tuple[Index, Temp]], begun: Var, factor: float, scaled: bool
+) -> tuple[tuple[Buffer, ...], tuple[Stmt, ...], str]:
+    """The operand of a scaled sum, the stores of sums, and how the factor reads."""
+    more = cond(">=", as_index(begun) - 1)
+    assert not isinstance(more, bool)
+    one = Type(c.dtype)
+    scale = Buffer("scale", c.dtype, (), "parameter", as_index(1), False)
+    by = Temp("factor", one)
+    number: Value = Literal(factor, one)
+    if scaled:
+        number = Binary("*", number, Load(scale, ZERO_INDEX, one), one) if factor != 1 else Load(scale, ZERO_INDEX, one)
+    plain = factor == 1 and not scaled
+
+    def value(t: Temp) -> Value:
+        if plain:
+            return Read(t)
+        both: Value = Read(by) if t.type.lanes == 1 else Broadcast(Read(by), t.type)
+        return Binary("*", both, Read(t), t.type)
+
+    stores = If(
+        Holds((more,)),
+        tuple(Store(c, at, value(t), accumulate=True) for at, t in places),
+        tuple(Store(c, at, value(t)) for at, t in places),
+    )
+    head = f"{factor:g} * " * (factor != 1) + "scale * " * scaled
+    return (scale,) * scaled, ((() if plain else (Let(by, number),)) + (stores,)), head
+
+
+def _walked(loops: int) -> tuple[Index, Index, list[tuple[Var, Var]]]:
+    """The place in the sum, where A lies there, and the loops' variables and trips, innermost first."""
+    pairs = [(Var(f"k{n}", 1 << 40), Var(f"steps{n}", 1 << 40)) for n in range(loops)]
+    place = address = ZERO_INDEX
+    for n, (v, trips) in reversed(list(enumerate(pairs))):
+        place = place * as_index(trips) + as_index(v)
+        address = address + as_index(v) * as_index(Var(f"step{n}", 1 << 40))
+    return place, address, pairs

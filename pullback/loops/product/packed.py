@@ -1,0 +1,490 @@
+"""Packed, cache-blocked products: a contraction lowered to copies into panels and one register-blocked kernel.
+
+    for blocks of K:
+        for blocks of N:    panels of B := its block
+            for blocks of M:    panels of A := its block
+                for panels of B, panels of A:
+                    multiply: rows x vectors accumulators += a panel of A times a panel of B
+                in the last block of K: the rest of the statement, for this block of the output
+
+`blocking` chooses the parts, the tile and the blocks, `packing` writes the copies. Partial sums go to the output
+itself where its element is that sum or a function of it and lies where vectors can store it, else to working memory.
+A statement y := y + α Σ, as the update of a parameter by its gradient, adds to y from the first block on.
+A sum has one accumulator for each block of K, in order: the result does not depend on how the work is shared out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+
+from pullback.ir import expr
+from pullback.ir.expr import Add, Const, Get, Mul, Reduce, Ref, Scalar
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
+from pullback.ir.program import Build, Statement, statement_reads
+from pullback.ir.traverse import Substitution, walk
+from pullback.loops.plain.bounds import LoopNest
+from pullback.loops.plain.builder import KernelBuilder
+from pullback.loops.plain.lower import Specialist, flat_position, plain_build, without_units
+from pullback.loops.plain.scalar import ScalarLowering
+from pullback.loops.product import blocking
+from pullback.loops.product.blocking import Contraction, PackedPlan, best_packed_plan, size
+from pullback.loops.product.multiply import Walk, dots, multiply
+from pullback.loops.product.open_sizes import open_product
+from pullback.loops.product.orders import orders
+from pullback.loops.product.packing import Block, Packer, Panels, around, blocks, over_panels
+from pullback.loops.product.residues import Part, parts
+from pullback.loops.product.sweep import find_sweep, sweep
+from pullback.loops.product.turn import square, store_across
+from pullback.loops.program.cover import is_open
+from pullback.loops.program.nodes import (
+    Buffer,
+    Call,
+    For,
+    Holds,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Read,
+    Stmt,
+    Store,
+    Temp,
+    Type,
+    View,
+)
+from pullback.loops.program.scope import Scope
+from pullback.loops.vectors.nest import Nest, best_plan, cache_cycles, map_reductions, narrower
+from pullback.loops.vectors.tile import tile
+
+WORTH = 0.98  # of a product's cycles that it takes in another order of its variables, for that to be taken
+
+
+def packed_kernels(vector_bytes: int, portable: bool) -> Specialist:
+    """The lowering of contractions that are worth packing, for `plain.lower`; arguments as for `vector_kernels`."""
+
+    def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
+        if not isinstance(s, Build):
+            return None
+        whole = without_units(s)
+        if not _apart(whole, builder):
+            return None
+        if any(is_open(v) for v in _variables(whole)):
+            made = open_product(whole, s, builder, vector_bytes)
+            return None if made is None else builder.kernel(tuple(made), plain_build(s, builder) if portable else None)
+        body: list[Stmt] = []
+        found = parts(whole)
+        several = len(found) > 1 or found[0].build is not whole
+        if several and _work(whole) < blocking.LEAST_WORK:
+            return None
+        for part in found:
+            made = _packed(part, builder, vector_bytes) or (_unpacked(part, builder, vector_bytes) if several else None)
+            if made is None:
+                return None
+            body += made
+        return builder.kernel(tuple(body), plain_build(s, builder) if portable else None)
+
+    return kernel
+
+
+def _variables(s: Build) -> tuple[Var, ...]:
+    """The variables of a statement and of its sums."""
+    return (*s.vars, *(v for e in s.values for n in walk(e) if isinstance(n, Reduce) for v in n.vars))
+
+
+def _work(s: Build) -> int:
+    """Terms of the statement's sums."""
+    sums = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, Reduce))
+    return sum(size((*s.vars, *r.vars)) for r in sums)
+
+
+def _packed(part: Part, builder: KernelBuilder, vector_bytes: int) -> list[Stmt] | None:
+    """The part by a sweep, or by packed panels where that is estimated to take the fewest cycles."""
+    found = find_sweep(part, builder)
+    if found is not None:
+        return sweep(found, part, builder, vector_bytes // found.total.dtype.size)
+    best: tuple[Part, PackedPlan] | None = None
+    for way in orders(part, builder.address):
+        plan = best_packed_plan(
+            way.build, way.position, builder.address, vector_bytes, partial(_holds_sums, way, builder=builder)
+        )
+        if plan is not None and (best is None or plan.cycles < WORTH * best[1].cycles):
+            best = way, plan
+    if best is None or best[1].cycles > _unpacked_cycles(part, builder, vector_bytes):
+        return None
+    return _Emitter(*best, builder, vector_bytes).body()
+
+
+def _unpacked(part: Part, builder: KernelBuilder, vector_bytes: int) -> list[Stmt]:
+    """The part as a tile or as plain loops."""
+    made = tile(part.build, part.address(builder), vector_bytes)
+    if made is not None:
+        return list(made)
+    return scalar_loops(part.build, part.build.vars, part.build.values, part.position, builder, builder.parameter)
+
+
+def scalar_loops(
+    s: Build,
+    variables: Sequence[Var],
+    values: tuple[Scalar, ...],
+    position: Index,
+    builder: KernelBuilder,
+    place: Callable[[Ref], Buffer],
+) -> list[Stmt]:
+    """Plain loops that store the values of a statement at a flat index of its outputs."""
+    root = Scope()
+    lowering = ScalarLowering(place, builder.site, values)
+    single = {v: ZERO_INDEX for v in variables if v.extent.constant == 1}
+    m = Substitution(variables=single)
+    nest = LoopNest(lowering, root, [v for v in variables if v not in single], ())
+    inner = nest.innermost
+    made = [lowering.value(m.scalar(v), inner) for v in values]
+    temps = [Temp(o.name, v.type) for o, v in zip(s.outs, made, strict=True)]
+    inner.statements += [Let(t, v) for t, v in zip(temps, made, strict=True)]
+    inner.statements += [
+        Store(builder.parameter(o), m.index(position), Read(t)) for o, t in zip(s.outs, temps, strict=True)
+    ]
+    nest.close()
+    return root.statements
+
+
+def _apart(s: Build, builder: KernelBuilder) -> bool:
+    """Whether the statement has sums, and they read nothing that it writes."""
+    outs = {builder.parameter(o) for o in s.outs}
+    sums = [n for v in s.values for n in walk(v) if isinstance(n, Reduce)]
+    reads = [r for r in statement_reads(s) if any(r in n.refs for n in sums)]  # in an order: this names parameters
+    return bool(sums) and not any(builder.parameter(r) in outs for r in reads)
+
+
+def _holds_sums(part: Part, c: Contraction, builder: KernelBuilder) -> bool:
+    """Whether partial sums can stand in the output: its elements are of their type, and nothing else is read there."""
+    s = part.build
+    if len(s.outs) != 1 or s.outs[0].dtype is not c.total.dtype:
+        return False
+    out = builder.parameter(s.outs[0])
+    old = any(builder.parameter(r) is out for r in statement_reads(s))
+    return not old or _update(part, builder) is not None
+
+
+@dataclass(frozen=True)
+class _Update:
+    """A statement that adds a multiple of its sum to what its output holds: the factor, and an array of one number."""
+
+    factor: float
+    scale: Ref | None
+
+
+def _update(part: Part, builder: KernelBuilder) -> _Update | None:
+    """Whether a statement is y[i] + factor * scale * sum, y being where its output is; None where it is not."""
+    s = part.build
+    value = s.values[0]
+    if len(s.outs) != 1 or not isinstance(value, Add) or len(value.args) != 2:
+        return None
+    if part.position is not flat_position(s.vars):
+        return None
+    olds = [
+        t for t in value.args
+        if isinstance(t, Get)
+        and builder.holds(t.ref, s.outs[0])
+        and builder.address(t.ref, t.indices)[1] is part.position
+    ]  # fmt: skip
+    sums = [t for t in value.args if t not in olds]
+    if len(olds) != 1 or len(sums) != 1:
+        return None
+    factors = sums[0].args if isinstance(sums[0], Mul) else (sums[0],)
+    numbers = [f for f in factors if isinstance(f, Const)]
+    scales = [f.ref for f in factors if isinstance(f, Get) and f.ref.rank == 0 and not builder.holds(f.ref, s.outs[0])]
+    if len(numbers) + len(scales) + 1 != len(factors) or len(scales) > 1:
+        return None
+    if not any(isinstance(f, Reduce) for f in factors):
+        return None
+    return _Update(prod(float(n.value) for n in numbers), scales[0] if scales else None)
+
+
+def _unpacked_cycles(part: Part, builder: KernelBuilder, vector_bytes: int) -> float:
+    """What the best tile without packing is estimated to take."""
+    trial = KernelBuilder(builder.views, builder.statement)
+    nest = Nest.of(part.build, part.address(trial))
+    plan = None if nest is None else best_plan(nest, vector_bytes)
+    return float("inf") if nest is None or plan is None else plan.cycles + cache_cycles(nest, plan)
+
+
+@dataclass(frozen=True)
+class _Lying:
+    """How tiles read a block of A.
+
+    Attributes:
+        first: where it begins.
+        row: from where one row begins to where the next does.
+        form: of a tile of so many rows, for `multiply`.
+        numbers: what else the tile is told.
+    """
+
+    buffer: Buffer
+    first: Index
+    row: Index
+    form: Callable[[int], bool | Walk]
+    numbers: dict[str, Index]
+
+
+_MakeTile = Callable[[Index, int, Index, int, int], list[Stmt]]
+"""The statements of a tile: its first row and how many, its first column, its width and how many columns exist."""
+
+
+class _Emitter:
+    """Writes the loops of a statement under a plan."""
+
+    def __init__(self, part: Part, plan: PackedPlan, builder: KernelBuilder, vector_bytes: int) -> None:
+        self.s = s = part.build
+        self.position = part.position
+        self.plan = plan
+        self.builder = builder
+        self.vector_bytes = vector_bytes
+        c = self.contraction = plan.contraction
+        self.out = builder.parameter(s.outs[0])
+        kc = plan.depth.block
+        lanes = plan.tile.lanes
+        self.a = (
+            None
+            if plan.in_place
+            else self._scratch("panels_a", Panels.of(plan.rows.block, plan.tile.rows, 1).packed * kc)
+        )
+        columns = (plan.columns.block, size(c.columns) % plan.columns.block)  # of full blocks, and of the last
+        self.b = self._scratch("panels_b", max(self._panels("b", n).packed for n in columns) * kc)
+        self.packer = Packer(builder, lanes, self._line)
+        self._lines: dict[str, Buffer] = {}
+        self.whole = size(c.depth)
+        self.inside = (*c.only_a, *c.rows, *c.only_b, *c.columns)  # axes of the partial sums
+        update = _update(part, builder) if plan.direct else None
+        self.update = update or _Update(1.0, None)
+        self.adds = update is not None
+        self.partial = self.out if plan.direct else self._scratch("partial", size(self.inside))
+        self.partial_ref = Ref("partial", c.total.dtype, (as_index(size(self.inside)),))
+
+    def _scratch(self, name: str, count: int) -> Buffer:
+        dtype = self.contraction.total.dtype
+        return self.builder.scratch(name, Buffer(name, dtype, (), "parameter", as_index(count)), count)
+
+    def _line(self, count: int) -> Buffer:
+        """Working memory for a line or a tile."""
+        if "line" not in self._lines:
+            self._lines["line"] = self._scratch("line", count)
+        self.builder.enlarge(self._lines["line"], count)
+        return self._lines["line"]
+
+    def body(self) -> list[Stmt]:
+        """The loops, outermost those over what both operands share and over blocks of the sum."""
+        c = self.contraction
+        shared = {v: as_index(Var(v.name, v.extent)) for v in c.shared}
+
+        def deep(depth: Block) -> list[Stmt]:
+            sides = ("a", "b") if self.plan.a_first else ("b", "a")
+            return self._sides(sides, depth, shared, {})
+
+        return around(shared, blocks(self.plan.depth, deep))
+
+    def _sides(self, sides: tuple[str, ...], depth: Block, at: dict[Var, Index], done: dict[str, Block]) -> list[Stmt]:
+        """Loops over the blocks of the operands named, each packed, around what is inside."""
+        if not sides:
+            return self._product(done["a"], done["b"], depth, at)
+        side, *rest = sides
+        c, plan = self.contraction, self.plan
+        operand, group, others = (c.a, plan.rows, c.only_a) if side == "a" else (c.b, plan.columns, c.only_b)
+        own = {v: as_index(Var(v.name, v.extent)) for v in others}
+
+        def block(b: Block) -> list[Stmt]:
+            inner = self._sides(tuple(rest), depth, {**at, **own}, {**done, side: b})
+            into = self.a if side == "a" else self.b
+            if into is None:
+                return inner
+            panels = self._panels(side, b.elements)
+            return [*self.packer.pack(operand, b, depth, panels, into, {**at, **own}), *inner]
+
+        return around(own, blocks(group, block))
+
+    def _panels(self, side: str, elements: int) -> Panels:
+        t = self.plan.tile
+        if side == "a":
+            return Panels.of(elements, t.rows, 1)
+        return Panels.of(elements, t.columns, 1 if self.plan.lone and elements % t.columns == 1 else t.lanes)
+
+    def _product(self, rows: Block, columns: Block, depth: Block, at: dict[Var, Index]) -> list[Stmt]:
+        """All register tiles of two packed blocks, and the rest of the statement after the last block of the sum."""
+        out = self._tiles(rows, columns, depth, at)
+        finish = self._finish(rows, columns, at)
+        if not finish:
+            return out
+        last = cond("==", depth.start + depth.size - self.whole)
+        if isinstance(last, bool):
+            return [*out, *finish] if last else out
+        return [*out, If(Holds((last,)), tuple(finish))]
+
+    def _tiles(self, rows: Block, columns: Block, depth: Block, at: dict[Var, Index]) -> list[Stmt]:
+        """The loops over the tiles of two packed blocks."""
+        one = self._tile(rows, columns, depth, at)
+        across, down = self._panels("b", columns.elements), self._panels("a", rows.elements)
+        if columns.elements * depth.elements * self.contraction.total.dtype.size <= blocking.INNER:
+            return over_panels(
+                down,
+                "row",
+                lambda i, height, _: over_panels(across, "column", lambda j, w, u: one(i, height, j, w, u)),
+            )
+        return over_panels(
+            across, "column", lambda j, w, u: over_panels(down, "row", lambda i, height, _: one(i, height, j, w, u))
+        )
+
+    def _tile(self, rows: Block, columns: Block, depth: Block, at: dict[Var, Index]) -> _MakeTile:
+        """What makes the tile at a row and a column of two blocks."""
+        t, dtype = self.plan.tile, self.contraction.total.dtype
+        base, row_step, column_step = self._place({**at, **rows.at, **columns.at})
+        lying = self._lying(rows, depth, at)
+        by = self.update
+        scale = () if by.scale is None else (View(self.builder.parameter(by.scale)),)
+        begun = as_index(1) if self.adds else depth.start
+
+        def one(i: Index, height: int, j: Index, width: int, used: int) -> list[Stmt]:
+            if width == 1:
+                tile = dots(dtype, t.lanes, height, by.factor, bool(scale))
+            else:
+                tile = multiply(dtype, t.lanes, height, width // t.lanes, lying.form(height), by.factor, bool(scale))
+            left = View(lying.buffer, lying.first + i * lying.row)
+            operands = (left, View(self.b, j * depth.size), *scale)
+            steps = depth.size
+            if "steps0" not in lying.numbers:  # the sum is one loop
+                steps = self._steps(depth, rows.start + i + height, columns.start + j + used)
+            numbers: dict[str, Index | int] = {**lying.numbers, "steps": steps}
+            at_c = base + i * row_step + j * column_step
+            if used == width and self.plan.storing != "across":
+                numbers |= {"stride": as_index(row_step), "begun": begun}
+                return [Call.by_name(tile, (*operands, View(self.partial, at_c)), numbers)]
+            line = self._line(height * width)
+            numbers |= {"stride": as_index(width), "begun": ZERO_INDEX}
+            made: list[Stmt] = [Call.by_name(tile, (*operands, View(line)), numbers)]
+            if self.plan.storing == "across":
+                return [*made, *self._across(line, width, height, used, at_c, row_step, column_step, begun)]
+            return [*made, *self._part(line, width, height, used, at_c, row_step, begun)]
+
+        return one
+
+    def _steps(self, depth: Block, row: Index, column: Index) -> Index:
+        """Steps of the sum that a tile needs, which ends before this row and column: a triangle ends with these."""
+        c = self.contraction
+        if depth.start is not ZERO_INDEX or len(c.depth) != 1:
+            return depth.size
+        for side, mine, end in ((c.a, c.rows, row), (c.b, c.columns, column)):
+            g = side.term
+            if not isinstance(g, Get) or g.ref not in self.builder.triangles or len(mine) != 1:
+                continue
+            p, q = self.builder.triangles[g.ref]
+            whole = depth.size.constant == c.depth[0].extent.constant
+            if g.indices[p].single is mine[0] and g.indices[q].single is c.depth[0] and whole:
+                return end
+        return depth.size
+
+    def _lying(self, rows: Block, depth: Block, at: dict[Var, Index]) -> _Lying:
+        """Where a block of A lies: in its panels, or in place."""
+        if not self.plan.in_place:
+            assert self.a is not None
+            return _Lying(self.a, ZERO_INDEX, depth.size, lambda _: False, {"row": ZERO_INDEX})
+        plain = self.contraction.a.plain
+        assert plain is not None
+        buffer, address = plain
+        down, along = (blocking.runs(b.levels, address) for b in (rows, depth))
+        base = Substitution(variables={**at, **rows.at, **depth.at}).index(address)
+        row = down[0].step if down else 0
+        if blocking.is_run(along):
+            return _Lying(buffer, base, as_index(row), lambda _: True, {"row": as_index(row)})
+        numbers: dict[str, Index] = {}
+        for n, r in enumerate(reversed(along)):
+            numbers |= {f"steps{n}": r.trips, f"step{n}": as_index(r.step)}
+        loops = len(along)
+        return _Lying(buffer, base, as_index(row), lambda n: Walk(tuple(row * i for i in range(n)), loops), numbers)
+
+    def _across(
+        self, line: Buffer, width: int, height: int, used: int, at: Index, apart: int, stride: int, begun: Index
+    ) -> list[Stmt]:
+        """The columns of a tile that exist, written across or added to what is there."""
+        out: list[Stmt] = []
+        done = 0
+        for lanes in (self.plan.tile.lanes, 1):
+            n = square(line.dtype, height, apart, lanes)
+            if count := (used - done) // n * n:
+                numbers: dict[str, Index | int] = {
+                    "columns": count, "width": width, "stride": stride, "begun": begun
+                }
+                views = (View(line, as_index(done)), View(self.partial, at + done * stride))
+                out.append(Call.by_name(store_across(line.dtype, height, apart, lanes), views, numbers))
+            done += count
+        return out
+
+    def _part(
+        self, line: Buffer, width: int, height: int, used: int, at: Index, stride: int, begun: Index
+    ) -> list[Stmt]:
+        """The columns of a tile that exist, added to what is there once the sum has begun."""
+
+        def stores(accumulate: bool) -> tuple[Stmt, ...]:
+            i = Var("i", height)
+            body: list[Stmt] = []
+            done = 0
+            for n in narrower(used, self.plan.tile.lanes):
+                value = Load(line, as_index(i) * width + done, Type(line.dtype, n))
+                body.append(Store(self.partial, at + as_index(i) * stride + done, value, accumulate))
+                done += n
+            return (For(i, ZERO_INDEX, as_index(height), tuple(body)),)
+
+        more = cond(">=", begun - 1)
+        if isinstance(more, bool):
+            return list(stores(more))
+        return [If(Holds((more,)), stores(True), stores(False))]
+
+    def _place(self, at: dict[Var, Index]) -> tuple[Index, int, int]:
+        """Where the partial sum at these variables lies, and the distances of two rows of a tile and of two columns."""
+        flat = self.position if self.plan.direct else flat_position(self.inside)
+        rows = self.plan.rows
+        steps = [
+            blocking.runs(blocking.whole_levels(g), flat) for g in ((rows.cut, *rows.inner), self.contraction.columns)
+        ]
+        down, across = (s[0].step if s else 0 for s in steps)
+        return Substitution(variables=at).index(flat), down, across
+
+    # The rest of the statement ------------------------------------------------------------------------------------
+
+    def _finish(self, rows: Block, columns: Block, at: dict[Var, Index]) -> list[Stmt]:
+        """The statement's values for a block of the output, with the sum read from where its parts were added up."""
+        if self.adds or (self.plan.direct and isinstance(self.s.values[0], Reduce)):
+            return []
+        where = {**at, **rows.at, **columns.at}
+        trips = {v: n for b in (rows, columns) for v, n in b.levels}
+        local = [Var(v.name, trips.get(v, 1)) for v in self.s.vars]
+        for v, own in zip(self.s.vars, local, strict=True):
+            if v in trips:
+                where[v] = where[v] + as_index(own)
+        total = expr.get(self.partial_ref, self._place(where)[0])
+        m = Substitution(variables=where)
+        values = tuple(m.scalar(map_reductions(v, lambda _: total)) for v in self.s.values)
+        position = m.index(self.position)
+        return self._vectors(local, values, position) or scalar_loops(
+            self.s,
+            local,
+            values,
+            position,
+            self.builder,
+            lambda r: self.partial if r is self.partial_ref else self.builder.parameter(r),
+        )
+
+    def _vectors(self, local: list[Var], values: tuple[Scalar, ...], position: Index) -> list[Stmt] | None:
+        outs = tuple(Ref(o.name, o.dtype, [v.extent for v in local]) for o in self.s.outs)
+        targets = dict(zip(outs, (self.builder.parameter(o) for o in self.s.outs), strict=True))
+
+        def address(ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+            if ref in targets:
+                here = dict(zip(local, indices, strict=True))
+                return targets[ref], Substitution(variables=here).index(position)
+            if ref is self.partial_ref:
+                return self.partial, indices[0]
+            return self.builder.address(ref, indices)
+
+        made = tile(Build(outs, tuple(local), values), address, self.vector_bytes)
+        return None if made is None else list(made)

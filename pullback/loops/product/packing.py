@@ -1,0 +1,485 @@
+"""Packing: a block of an operand copied to panels that a register tile reads from front to back.
+
+    panel[p][k][w] = A(m = p * width + w, k)        zero where A's conditions fail and where there is no such m
+
+The copy evaluates whatever the operand is: transposes, strides, conditions and gathers end here. There are four forms
+for elements at affine addresses: rows of vectors where memory runs along the lanes; the same by way of a line where
+several short runs make up the lanes; squares turned in registers where memory runs along the sum; single elements.
+What else there is is evaluated: terms of several elements by a vector kernel to where they are copied from, those with
+conditions and gathers element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pullback.ir.expr import Bracket, Get, Ref, Scalar, Select
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond, floor_divide, modulo
+from pullback.ir.program import Build
+from pullback.ir.traverse import Substitution, walk
+from pullback.loops.plain.bounds import LoopNest
+from pullback.loops.plain.builder import KernelBuilder
+from pullback.loops.plain.scalar import ScalarLowering
+from pullback.loops.product.blocking import SHORT, Group, Operand, Run, form, runs
+from pullback.loops.product.turn import NARROWEST_TURN, WIDEST_TURN, turn
+from pullback.loops.program.nodes import (
+    Buffer,
+    Call,
+    Fill,
+    For,
+    Holds,
+    If,
+    LetIndex,
+    Literal,
+    Load,
+    Stmt,
+    Store,
+    Type,
+    Value,
+    View,
+)
+from pullback.loops.program.scope import Scope
+from pullback.loops.vectors.nest import narrower, stride
+from pullback.loops.vectors.tile import tile
+
+TOGETHER = 32  # vectors of a line that are written out statement by statement
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a group: where its loops stand, and its levels with their trips, the outermost perhaps not a number.
+
+    Attributes:
+        at: the group's variables at the block's first element.
+        start: that element's place on the flat axis.
+    """
+
+    group: Group
+    at: dict[Var, Index]
+    start: Index
+    count: Index
+
+    @property
+    def levels(self) -> list[tuple[Var, Index]]:
+        """The variables that vary in the block, outermost first."""
+        return [(self.group.cut, self.count), *((v, v.extent) for v in self.group.inner)]
+
+    @property
+    def size(self) -> Index:
+        """Elements of the block."""
+        return self.count * self.group.run
+
+    @property
+    def elements(self) -> int:
+        """Elements of a block of known size."""
+        n = self.size.constant
+        assert n is not None
+        return n
+
+
+@dataclass(frozen=True)
+class Panels:
+    """How a block lies in its packing buffer: full panels of `width`, one of `last` lanes, `used` of them in use."""
+
+    width: int
+    full: int
+    last: int
+    used: int
+
+    @staticmethod
+    def of(elements: int, width: int, lanes: int) -> Panels:
+        """Panels for a block; the last is rounded up to whole vectors."""
+        used = elements % width
+        return Panels(width, elements // width, -(-used // lanes) * lanes, used)
+
+    @property
+    def packed(self) -> int:
+        """Elements of all panels for one step of the sum."""
+        return self.full * self.width + self.last
+
+
+def blocks(g: Group, make: Callable[[Block], list[Stmt]]) -> list[Stmt]:
+    """Loops over the blocks of a group; a last block that is smaller is written out."""
+    outer = {v: as_index(Var(v.name, v.extent)) for v in g.outer}
+    extent = g.cut.extent.constant or 1
+    full = extent - extent % g.chunk
+    place = ZERO_INDEX
+    for v in g.outer:
+        place = place * v.extent + outer[v]
+
+    def one(first: Index, count: int) -> list[Stmt]:
+        at = {**outer, g.cut: first, **dict.fromkeys(g.inner, ZERO_INDEX)}
+        return make(Block(g, at, (place * g.cut.extent + first) * g.run, as_index(count)))
+
+    body: list[Stmt] = []
+    if full == g.chunk:
+        body += one(ZERO_INDEX, g.chunk)
+    elif full:
+        loop = Var(g.cut.name, g.cut.extent)
+        body.append(For(loop, ZERO_INDEX, as_index(full), tuple(one(as_index(loop), g.chunk)), g.chunk))
+    if extent > full:
+        body += one(as_index(full), extent - full)
+    return around(outer, body)
+
+
+def around(loops: dict[Var, Index], body: list[Stmt]) -> list[Stmt]:
+    """Loops over whole variables around a body, which knows them by the indices given."""
+    for v, i in reversed(loops.items()):
+        loop = i.single
+        assert isinstance(loop, Var)
+        body = [For(loop, ZERO_INDEX, v.extent, tuple(body))]
+    return body
+
+
+class Packer:
+    """Writes the copies of one kernel. `line` gives working memory of so many elements."""
+
+    def __init__(self, builder: KernelBuilder, lanes: int, line: Callable[[int], Buffer]) -> None:
+        self.builder = builder
+        self.lanes = lanes
+        self.line = line
+
+    def pack(
+        self, o: Operand, block: Block, depth: Block, panels: Panels, into: Buffer, at: dict[Var, Index]
+    ) -> list[Stmt]:
+        """Copy a block of the operand; `at` says where all other variables stand."""
+        if o.plain is None:
+            formed = self._formed(o, block, depth, panels, into, at)
+            return self._evaluated(o, block, depth, panels, into, at) if formed is None else formed
+        buffer, address = o.plain
+        base = Substitution(variables={**at, **block.at, **depth.at}).index(address)
+        across, along = runs(block.levels, address), runs(depth.levels, address)
+        source = (buffer, base)
+        match form(across, along):
+            case "rows":
+                return self._rows(source, depth, along, panels, into)
+            case "lines":
+                return self._lines(source, across, depth, along, panels, into)
+            case "turned":
+                return self._turned(source, across, depth, along, panels, into)
+            case _:
+                return self._elements(source, across, depth, along, panels, into)
+
+    def _rows(
+        self, source: tuple[Buffer, Index], depth: Block, along: list[Run], panels: Panels, into: Buffer
+    ) -> list[Stmt]:
+        """The lanes are neighbours in memory: vectors, panel by panel."""
+        buffer, base = source
+
+        def panel(first: Index, width: int, used: int) -> list[Stmt]:
+            def step(offset: Index, k: Index) -> list[Stmt]:
+                to = first * depth.size + k * width
+                return [*self._copy(buffer, base + first + offset, into, to, used), *self._zeros(into, to, used, width)]
+
+            return _loops(along, "k", step)
+
+        return over_panels(panels, "panel", panel)
+
+    def _lines(
+        self,
+        source: tuple[Buffer, Index],
+        across: list[Run],
+        depth: Block,
+        along: list[Run],
+        panels: Panels,
+        into: Buffer,
+    ) -> list[Stmt]:
+        """Several runs of neighbours make up the lanes: they are joined in a line, which is then cut into panels."""
+        buffer, base = source
+        *outer, last = across
+        length = last.trips.constant
+        assert length is not None
+        used = panels.full * panels.width + panels.used
+        line = self.line(panels.packed)
+
+        def step(offset: Index, k: Index) -> list[Stmt]:
+            def run(there: Index, here: Index) -> list[Stmt]:
+                if last.step == 1:
+                    return self._long_copy(buffer, base + offset + there, line, here, length)
+                x = Var("x", length)
+                one = Load(buffer, base + offset + there + as_index(x) * last.step, Type(into.dtype))
+                return [For(x, ZERO_INDEX, as_index(length), (Store(line, here + as_index(x), one),))]
+
+            def panel(first: Index, width: int, _: int) -> list[Stmt]:
+                return self._copy(line, first, into, first * depth.size + k * width, width)
+
+            return [*_loops(outer, "run", run), *over_panels(panels, "panel", panel)]
+
+        return [*self._zeros(line, ZERO_INDEX, used, panels.packed), *_loops(along, "k", step)]
+
+    def _turned(
+        self,
+        source: tuple[Buffer, Index],
+        across: list[Run],
+        depth: Block,
+        along: list[Run],
+        panels: Panels,
+        into: Buffer,
+    ) -> list[Stmt]:
+        """Memory runs along the sum: square blocks of lanes and steps are read as rows and written as columns."""
+        buffer, base = source
+        *outer, last = along
+        near = bool(outer and across) and abs(outer[-1].step) > abs(across[0].step)  # lanes lie nearer than steps do
+        outside, inside = (outer, [last]) if near else ([], along)
+
+        def panels_at(offset: Index, k: Index) -> list[Stmt]:
+            def panel(first: Index, width: int, used: int) -> list[Stmt]:
+                start = first * depth.size + k * width
+                return self._groups((buffer, base + offset), across, inside, into, start, width, used, first)
+
+            return over_panels(panels, "panel", panel)
+
+        return [*self._padding(depth, panels, into), *_loops(outside, "k", panels_at)]
+
+    def _groups(
+        self,
+        source: tuple[Buffer, Index],
+        across: list[Run],
+        along: list[Run],
+        into: Buffer,
+        start: Index,
+        width: int,
+        used: int,
+        first: Index = ZERO_INDEX,
+    ) -> list[Stmt]:
+        """The lanes of a panel, which is at `start`, in groups as wide as a square: `first` is the first lane."""
+        buffer, base = source
+        *outer, last = along
+        length = last.trips.constant or 0
+        widest = min(self.lanes, WIDEST_TURN // into.dtype.size)
+
+        def group(at: Index, count: int) -> list[Stmt]:
+            lanes = [Var(f"lane{k}", 1 << 40) for k in range(count)]
+            places = [LetIndex(v, _offset(across, first + at + k)) for k, v in enumerate(lanes)]
+
+            def step(offset: Index, k: Index) -> list[Stmt]:
+                return self._turned_run((buffer, base + offset), lanes, length, (into, start + k * width + at), width)
+
+            return [*places, *_loops(outer, "k", step)]
+
+        out: list[Stmt] = []
+        done = 0
+        for n in (widest, widest // 2):
+            if n * into.dtype.size >= NARROWEST_TURN and used - done >= n:
+                g = Var("group", used)
+                stop = done + (used - done) // n * n
+                out.append(For(g, as_index(done), as_index(stop), tuple(group(as_index(g), n)), n))
+                done = stop
+        if done < used:
+            g = Var("group", used)
+            out.append(For(g, as_index(done), as_index(used), tuple(group(as_index(g), 1))))
+        return out
+
+    @staticmethod
+    def _turned_run(
+        source: tuple[Buffer, Index], lanes: list[Var], length: int, target: tuple[Buffer, Index], width: int
+    ) -> list[Stmt]:
+        """One run of memory for each lane, written across."""
+        (buffer, base), (into, to) = source, target
+        out: list[Stmt] = []
+        count = len(lanes)
+        done = length // count * count if count * into.dtype.size >= NARROWEST_TURN else 0
+        if done:
+            views = (View(buffer, base), View(into, to))
+            out.append(Call(turn(into.dtype, count), views, (*map(as_index, lanes), as_index(done), as_index(width))))
+        if done < length:
+            t = Var("k", length)
+            loads = [Load(buffer, base + as_index(v) + as_index(t), Type(into.dtype)) for v in lanes]
+            stores = [Store(into, to + as_index(t) * width + j, v) for j, v in enumerate(loads)]
+            out.append(For(t, as_index(done), as_index(length), tuple(stores)))
+        return out
+
+    def _elements(
+        self,
+        source: tuple[Buffer, Index],
+        across: list[Run],
+        depth: Block,
+        along: list[Run],
+        panels: Panels,
+        into: Buffer,
+    ) -> list[Stmt]:
+        """Single elements, those of one lane after each other."""
+        buffer, base = source
+        one = Type(into.dtype)
+
+        def lane(there: Index, place: Index) -> list[Stmt]:
+            def copies(first: Index, within: Index, width: int) -> list[Stmt]:
+                def step(offset: Index, k: Index) -> list[Stmt]:
+                    to = first * depth.size + k * width + within
+                    return [Store(into, to, Load(buffer, base + there + offset, one))]
+
+                return _loops(along, "k", step)
+
+            return _by_panel(panels, place, copies)
+
+        return [*self._padding(depth, panels, into), *_loops(across, "lane", lane)]
+
+    def _formed(
+        self, o: Operand, block: Block, depth: Block, panels: Panels, into: Buffer, at: dict[Var, Index]
+    ) -> list[Stmt] | None:
+        """A term that vectors can evaluate, panel by panel; None for others.
+
+        Along the lanes it is written where it belongs, along the sum first beside, from where squares are turned.
+        """
+        lanes, deep, term = _local(o, block, depth, at)
+        long = [v for v in lanes if v.extent.constant != 1]
+        steps = depth.size.constant
+        if self.lanes < 2 or steps is None or len(long) != 1:
+            return None
+        if any(isinstance(n, Bracket | Select) for n in walk(term)):
+            return None
+        gets = [self.builder.address(n.ref, n.indices)[1] for n in walk(term) if isinstance(n, Get)]
+        there, along = (sum(stride(i, v) == 1 for i in gets) for v in (long[0], deep[-1]))
+        if there < along and (deep[-1].extent.constant or 0) < 2 * SHORT:
+            return None
+        run = Run(depth.size, 1, 1)
+        possible = True
+
+        def panel(first: Index, width: int, used: int) -> list[Stmt]:
+            nonlocal possible
+            lane = Var(long[0].name, used)
+            here = dict.fromkeys(lanes, ZERO_INDEX) | {long[0]: first + as_index(lane)}
+            value = Substitution(variables=here).scalar(term)
+            start = first * steps
+            if there >= along:
+                body = self._vectors(value, [*deep, lane], into, start + _flat(deep) * width + as_index(lane))
+                possible &= body is not None
+                return list(body or ())
+            beside = self.line(width * steps)
+            body = self._vectors(value, [lane, *deep], beside, as_index(lane) * steps + _flat(deep))
+            possible &= body is not None
+            across = [Run(as_index(used), steps, 1)]
+            return [*(body or ()), *self._groups((beside, ZERO_INDEX), across, [run], into, start, width, used)]
+
+        out = [*self._padding(depth, panels, into), *over_panels(panels, "panel", panel)]
+        return out if possible else None
+
+    def _vectors(self, value: Scalar, order: list[Var], into: Buffer, to: Index) -> tuple[Stmt, ...] | None:
+        """A kernel that writes a value for all of the variables, where `to` says; None where vectors cannot."""
+        formed = Ref("formed", into.dtype, [v.extent for v in order])
+
+        def place(ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+            if ref is not formed:
+                return self.builder.address(ref, indices)
+            return into, Substitution(variables=dict(zip(order, indices, strict=True))).index(to)
+
+        return tile(Build((formed,), tuple(order), (value,)), place, self.lanes * into.dtype.size)
+
+    def _evaluated(
+        self, o: Operand, block: Block, depth: Block, panels: Panels, into: Buffer, at: dict[Var, Index]
+    ) -> list[Stmt]:
+        """Any term: evaluated for single elements, zero where its conditions fail."""
+        lanes, deep, term = _local(o, block, depth, at)
+        root = Scope()
+        lowering = ScalarLowering(self.builder.parameter, self.builder.site, (term,))
+        nest = LoopNest(lowering, root, [*lanes, *deep], ())
+        value = lowering.value(term, nest.innermost)
+        k = _flat(deep)
+
+        def copies(first: Index, within: Index, width: int) -> list[Stmt]:
+            return [Store(into, first * depth.size + k * width + within, value)]
+
+        nest.innermost.statements += _by_panel(panels, _flat(lanes), copies)
+        nest.close()
+        return [*self._padding(depth, panels, into), *root.statements]
+
+    def _padding(self, depth: Block, panels: Panels, into: Buffer) -> list[Stmt]:
+        """Zeros in the last panel where some of its lanes have no element."""
+        if panels.last == panels.used:
+            return []
+        return [Fill(into, depth.size * (panels.full * panels.width), depth.size * panels.last)]
+
+    def _copy(self, source: Buffer, start: Index, into: Buffer, to: Index, count: int) -> list[Stmt]:
+        """Vectors, then narrower ones, from one place to another."""
+        out: list[Stmt] = []
+        done = 0
+        for n in narrower(count, self.lanes):
+            out.append(Store(into, to + done, Load(source, start + done, Type(into.dtype, n))))
+            done += n
+        return out
+
+    def _long_copy(self, source: Buffer, start: Index, into: Buffer, to: Index, count: int) -> list[Stmt]:
+        """As `_copy`, with a loop where there are many vectors."""
+        whole = count - count % self.lanes
+        if whole <= self.lanes * TOGETHER:
+            return self._copy(source, start, into, to, count)
+        x = Var("x", whole)
+        one = self._copy(source, start + as_index(x), into, to + as_index(x), self.lanes)
+        rest = self._copy(source, start + whole, into, to + whole, count - whole)
+        return [For(x, ZERO_INDEX, as_index(whole), tuple(one), self.lanes), *rest]
+
+    @staticmethod
+    def _zeros(into: Buffer, to: Index, start: int, stop: int) -> list[Stmt]:
+        nought: Value = Literal(0.0, Type(into.dtype))
+        return [Store(into, to + k, nought) for k in range(start, stop)]
+
+
+def _local(
+    o: Operand, block: Block, depth: Block, at: dict[Var, Index]
+) -> tuple[list[Var], list[Var], Scalar]:
+    """Variables of the lanes and steps of a block, and the operand's term in these."""
+    lanes, deep = ([Var(v.name, trips) for v, trips in b.levels] for b in (block, depth))
+    where = {**at, **block.at, **depth.at}
+    for b, own in ((block, lanes), (depth, deep)):
+        for (v, _), local in zip(b.levels, own, strict=True):
+            where[v] = where[v] + as_index(local)
+    return lanes, deep, Substitution(variables=where).scalar(o.term)
+
+
+def over_panels(panels: Panels, name: str, make: Callable[[Index, int, int], list[Stmt]]) -> list[Stmt]:
+    """A loop over the full panels, and the last; `make` gets the first lane, the width and how many lanes count."""
+    out: list[Stmt] = []
+    if panels.full == 1:
+        out += make(ZERO_INDEX, panels.width, panels.width)
+    elif panels.full:
+        first = Var(name, panels.full * panels.width)
+        body = make(as_index(first), panels.width, panels.width)
+        out.append(For(first, ZERO_INDEX, first.extent, tuple(body), panels.width))
+    if panels.last:
+        out += make(as_index(panels.full * panels.width), panels.last, panels.used)
+    return out
+
+
+def _by_panel(panels: Panels, place: Index, make: Callable[[Index, Index, int], list[Stmt]]) -> list[Stmt]:
+    """Statements for the lane at `place`: `make` gets the first lane of its panel, the place within, and the width."""
+    full = panels.full * panels.width
+    last = make(as_index(full), place - full, panels.last) if panels.last else []
+    if not full:
+        return last
+    first = floor_divide(place, as_index(panels.width)) * panels.width
+    inside = make(first, modulo(place, as_index(panels.width)), panels.width)
+    if not last:
+        return inside
+    test = cond(">=", place - full)
+    if isinstance(test, bool):
+        return last if test else inside
+    return [If(Holds((test,)), tuple(last), tuple(inside))]
+
+
+def _loops(levels: Sequence[Run], name: str, make: Callable[[Index, Index], list[Stmt]]) -> list[Stmt]:
+    """Loops over runs; `make` gets the offset in memory and the place on the flat axis."""
+    variables = [Var(name if k == len(levels) - 1 else f"{name}{k}", r.trips) for k, r in enumerate(levels)]
+    offset = place = ZERO_INDEX
+    for v, r in zip(variables, levels, strict=True):
+        offset, place = offset + as_index(v) * r.step, place + as_index(v) * r.weight
+    body = make(offset, place)
+    for v, r in zip(reversed(variables), reversed(levels), strict=True):
+        body = [For(v, ZERO_INDEX, r.trips, tuple(body))]
+    return body
+
+
+def _offset(across: Sequence[Run], lane: Index) -> Index:
+    """Where a lane begins in memory."""
+    out = ZERO_INDEX
+    for position, r in enumerate(across):
+        i = floor_divide(lane, as_index(r.weight))
+        out = out + (i if position == 0 else modulo(i, r.trips)) * r.step
+    return out
+
+
+def _flat(variables: Sequence[Var]) -> Index:
+    out = ZERO_INDEX
+    for v in variables:
+        out = out * v.extent + as_index(v)
+    return out

@@ -1,0 +1,159 @@
+"""Residues: a build that reads i // s and i mod s as one build for each remainder of i, without either.
+
+    x = build i < 56 { sum t < 2 { [i + 1 >= 2 (i // 2 + t)] g[i // 2 + t] * k[i - 2 (i // 2 + t) + 1] } }
+    -->  x[2 i]     = sum t < 1 { g[i + t] * k[1 - 2 t] }        i < 28
+         x[2 i + 1] = sum t < 2 { g[i + t] * k[2 - 2 t] }        i < 28
+
+What is left is affine, and conditions about a variable of the sum alone become its range: each part is a contraction
+without tests, whose results lie s apart. This is how gradients of strided convolutions become products.
+
+A variable that is one of a few numbers, of which each chooses its own terms, is told apart in the same way: so are
+derivatives by a few numbers, one column for each, where each column is another product.
+
+    x = build i < N, k < 2 { sum j < M { [k == 0] a[j] * b[i, j] + [k == 1] a[j] * c[i, j] } }
+    -->  x[i, 0] = sum j < M { a[j] * b[i, j] },    x[i, 1] = sum j < M { a[j] * c[i, j] }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from math import gcd, lcm, prod
+
+from pullback.ir import expr
+from pullback.ir.expr import Add, Bracket, Reduce, Scalar
+from pullback.ir.index import ZERO_INDEX, Atom, Floor, Index, Mod, Var, as_index
+from pullback.ir.program import Build
+from pullback.ir.traverse import Substitution, indices_of, walk
+from pullback.loops.plain.builder import KernelBuilder
+from pullback.loops.plain.lower import flat_position
+from pullback.loops.product.digits import in_digits
+from pullback.loops.program.nodes import Buffer
+from pullback.loops.vectors.nest import Address, map_reductions
+
+MOST = 16  # parts of a statement
+FEW = 4  # numbers that a variable may be for each to be a part
+
+
+@dataclass(frozen=True)
+class Part:
+    """A build whose element at its variables lies at the flat index `position` of each output."""
+
+    build: Build
+    position: Index
+
+    def address(self, builder: KernelBuilder) -> Address:
+        """Where elements lie, those of the outputs by the part's own variables."""
+
+        def at(ref: expr.Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+            if ref in self.build.outs:
+                here = dict(zip(self.build.vars, indices, strict=True))
+                return builder.parameter(ref), Substitution(variables=here).index(self.position)
+            return builder.address(ref, indices)
+
+        return at
+
+
+def parts(s: Build) -> list[Part]:
+    """The parts of a build whose extents are known: one where nothing is to be told apart, or too much is."""
+    s = in_digits(s)
+    periods = {v: p for v in s.vars if (p := period(s, v)) > 1}
+    if not periods or prod(periods.values()) > MOST:
+        return [Part(s, flat_position(s.vars))]
+    out = []
+    for remainders in product(*(range(p) for p in periods.values())):
+        made = _part(s, dict(zip(periods, zip(periods.values(), remainders, strict=True), strict=True)))
+        if made is not None:
+            out.append(made)
+    return out
+
+
+def _part(s: Build, residues: dict[Var, tuple[int, int]]) -> Part | None:
+    """The elements whose variables have these remainders; None where there are none."""
+    variables: list[Var] = []
+    where: dict[Var, Index] = {}
+    for v in s.vars:
+        if v not in residues:
+            variables.append(v)
+            continue
+        period, remainder = residues[v]
+        trips = -(-((v.extent.constant or 0) - remainder) // period)
+        if trips <= 0:
+            return None
+        own = Var(v.name, trips)
+        if trips > 1:
+            variables.append(own)
+        where[v] = (as_index(own) if trips > 1 else ZERO_INDEX) * period + remainder
+    m = Substitution(variables=where)
+    values = tuple(map_reductions(m.scalar(v), _trimmed) for v in s.values)
+    return Part(replace(s, vars=tuple(variables), values=values), m.index(flat_position(s.vars)))
+
+
+def period(s: Build, v: Var) -> int:
+    """After how many steps of v all quotients and remainders by numbers move on alike; 1 where that is unknown.
+
+    Where each v has its own terms, nothing repeats before its end.
+    """
+    if _chooses(s, v):
+        return v.extent.constant or 1
+    period = 1
+    for a in _atoms(s):
+        if v in a.free:
+            if not isinstance(a, Floor | Mod):
+                return 1
+            factor, divisor = a.numerator.coefficient(v), a.denominator.constant
+            if factor is None or factor.constant is None or not divisor:
+                return 1
+            period = lcm(period, divisor // gcd(divisor, factor.constant))
+    return period
+
+
+def _chooses(s: Build, v: Var) -> bool:
+    """Whether v is one of a few numbers, and by which one it is each sum has other terms."""
+    sums = [n for value in s.values for n in walk(value) if isinstance(n, Reduce)]
+    return (v.extent.constant or FEW + 1) <= FEW and any(
+        r.op == "sum" and all(map(partial(_tells, v), r.arg.args if isinstance(r.arg, Add) else (r.arg,))) for r in sums
+    )
+
+
+def _tells(v: Var, term: Scalar) -> bool:
+    """Whether a term stands under a condition that v is a certain number."""
+    return isinstance(term, Bracket) and any(c.op == "==" and c.free == {v} for c in term.conds)
+
+
+def _atoms(s: Build) -> Iterator[Atom]:
+    for value in s.values:
+        for n in walk(value):
+            for i in indices_of(n):
+                for a in i.atoms:
+                    if not isinstance(a, Var):
+                        yield a
+
+
+def _trimmed(r: Reduce) -> Scalar:
+    """The sum with conditions about one of its variables made into that variable's range."""
+    if r.op != "sum" or not isinstance(r.arg, Bracket):
+        return r
+    for v in r.vars:
+        extent = v.extent.constant or 0
+        mine = [c for c in r.arg.conds if c.free == {v}]
+        if not mine or extent > MOST:
+            continue
+        fits = [
+            k for k in range(extent)
+            if all(Substitution(variables={v: as_index(k)}).condition(c) is True for c in mine)
+        ]  # fmt: skip
+        if not fits:
+            return expr.zero(r.dtype)
+        if fits[-1] - fits[0] + 1 != len(fits):
+            continue
+        own = Var(v.name, len(fits))
+        at = as_index(fits[0]) + (as_index(own) if len(fits) > 1 else ZERO_INDEX)
+        rest = [c for c in r.arg.conds if c not in mine]
+        term = Substitution(variables={v: at}).scalar(expr.bracket(rest, r.arg.arg))
+        others = [own if w is v else w for w in r.vars if w is not v or len(fits) > 1]
+        made = expr.reduce("sum", others, term)
+        return _trimmed(made) if isinstance(made, Reduce) else made
+    return r

@@ -1,0 +1,121 @@
+"""Arrays in a border of zeros: rows copied in vectors between zeros, no test inside a row.
+
+Before    y = build i < 58, j < 58 { [i >= 1, 56 >= i, j >= 1, 56 >= j] x[i - 1, j - 1] }
+After     for i: if 1 <= i <= 56: a zero, 56 elements of x in vectors, a zero; else 58 zeros
+
+What it takes is one element of one array whose last axis lies along the result's, under conditions each about one
+variable. `passes/pack.py` makes these of the images of convolutions. Others are left to `masked`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pullback.ir.expr import Bracket, Get
+from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index
+from pullback.ir.program import Build, Statement
+from pullback.loops.plain.builder import KernelBuilder
+from pullback.loops.plain.lower import Specialist, flat_position, plain_build, without_units
+from pullback.loops.program.nodes import Buffer, Fill, For, Holds, If, Kernel, Load, Stmt, Store, Type
+from pullback.loops.vectors.nest import narrower, stride
+
+TOGETHER: Final = 8  # vectors of a row that are written out one by one
+
+
+def border_kernels(vector_bytes: int, portable: bool) -> Specialist:
+    """The lowering of arrays in a border of zeros; arguments as for `vector_kernels`."""
+
+    def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
+        if not isinstance(s, Build):
+            return None
+        found = _Border.of(without_units(s), builder)
+        if found is None or vector_bytes // found.out.dtype.size < 2:
+            return None
+        body = tuple(found.body(vector_bytes // found.out.dtype.size))
+        return builder.kernel(body, plain_build(s, builder) if portable else None)
+
+    return kernel
+
+
+@dataclass(frozen=True)
+class _Border:
+    """Rows of `out`, whose elements from `first` until `stop` are those of `source`, where `tests` hold; else zeros."""
+
+    variables: tuple[Var, ...]
+    out: Buffer
+    source: Buffer
+    address: Index
+    first: int
+    stop: int
+    tests: tuple[Cond, ...]
+
+    @staticmethod
+    def of(s: Build, builder: KernelBuilder) -> _Border | None:
+        """The statement as rows; None where it is anything else."""
+        value = s.values[0]
+        if len(s.outs) != 1 or not isinstance(value, Bracket) or not isinstance(value.arg, Get) or not s.vars:
+            return None
+        if any(v.extent.constant is None for v in s.vars) or not value.dtype.is_floating:
+            return None
+        *_, last = s.vars
+        out, (source, address) = builder.parameter(s.outs[0]), builder.address(value.arg.ref, value.arg.indices)
+        span = _span(last, value.conds)
+        plain = all(len(m) <= 1 and all(isinstance(a, Var) for a in m) for m, _ in address.terms)
+        if span is None or source is out or not plain or stride(address, last) != 1:
+            return None
+        tests = tuple(c for c in value.conds if last not in c.free)
+        if not all(len(c.free) == 1 and c.free <= set(s.vars) for c in tests):
+            return None
+        return _Border(s.vars, out, source, address, *span, tests)
+
+    def body(self, lanes: int) -> list[Stmt]:
+        """The loops over rows."""
+        *outer, last = self.variables
+        row = flat_position(self.variables) - as_index(last)
+        extent = last.extent.constant or 0
+        inside = [
+            *_zeros(self.out, row, self.first),
+            *self._copy(row + self.first, self.address - as_index(last) + self.first, lanes),
+            *_zeros(self.out, row + self.stop, extent - self.stop),
+        ]
+        body: list[Stmt] = inside
+        if self.tests:
+            body = [If(Holds(self.tests), tuple(inside), (Fill(self.out, row, last.extent),))]
+        for v in reversed(outer):
+            body = [For(v, ZERO_INDEX, v.extent, tuple(body))]
+        return body
+
+    def _copy(self, to: Index, start: Index, lanes: int) -> Iterator[Stmt]:
+        """The elements of a row in vectors, the last of them narrower."""
+        count = self.stop - self.first
+        done = count // lanes * lanes if count > TOGETHER * lanes else 0
+        if done:
+            x = Var("x", done)
+            at = as_index(x)
+            load = Load(self.source, start + at, Type(self.out.dtype, lanes))
+            yield For(x, ZERO_INDEX, as_index(done), (Store(self.out, to + at, load),), lanes)
+        for n in narrower(count - done, lanes):
+            yield Store(self.out, to + done, Load(self.source, start + done, Type(self.out.dtype, n)))
+            done += n
+
+
+def _zeros(out: Buffer, at: Index, count: int) -> list[Stmt]:
+    return [Fill(out, at, as_index(count))] if count else []
+
+
+def _span(v: Var, conds: tuple[Cond, ...]) -> tuple[int, int] | None:
+    """From where until where the conditions about a variable hold; None where they are about others too."""
+    first, stop = 0, v.extent.constant or 0
+    for c in conds:
+        if v not in c.free:
+            continue
+        step, rest = c.index.coefficient(v), c.index.offset
+        if c.op != ">=" or c.free != {v} or step is None or step.constant not in (1, -1):
+            return None
+        if step.constant == 1:
+            first = max(first, -rest)
+        else:
+            stop = min(stop, rest + 1)
+    return (first, stop) if first < stop else None

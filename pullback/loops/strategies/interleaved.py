@@ -1,0 +1,78 @@
+"""Interleaved results: a build that reads by quotients and remainders, its elements of one period at a time.
+
+    y = build i < 3 n { [i % 3 == 0] g[i // 3] + [(i + 2) % 3 == 0] x[i + 1] * g[i // 3] + .. }
+    -->  for q < n: y[3 q] = g[q];  y[3 q + 1] = x[3 q + 2] * g[q];  y[3 q + 2] = ..
+
+The adjoint of a rule that reads a few neighbours of each block is such a build. Within a period each remainder is a
+number, which decides the conditions, so that one loop over periods, a group (`vectors/group.py`) with the remainder as
+an axis that is unrolled, has vectors and nothing to test. What is left behind the last period is a plain loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pullback.ir.index import Index, Var, as_index
+from pullback.ir.program import Build, Statement
+from pullback.ir.traverse import Substitution
+from pullback.loops.analysis.extents import SMALL
+from pullback.loops.plain.builder import KernelBuilder
+from pullback.loops.plain.lower import Specialist, flat_position, plain_build, without_units
+from pullback.loops.product.packed import scalar_loops
+from pullback.loops.product.residues import Part, period
+from pullback.loops.program.nodes import Kernel, Stmt
+from pullback.loops.vectors.fused import fused_loops
+from pullback.loops.vectors.group import groups_of_all
+
+
+def interleaved_kernels(vector_bytes: int, portable: bool) -> Specialist:
+    """The lowering of builds that repeat along an axis, for `loops.plain.lower`; arguments as for `vector_kernels`."""
+
+    def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
+        found = _periods(without_units(s)) if isinstance(s, Build) else None
+        if found is None:
+            return None
+        whole, rest = found
+        body = _loops(whole, builder, vector_bytes)
+        if body is None:
+            return None
+        assert isinstance(s, Build)
+        for part in rest:
+            body += scalar_loops(
+                part.build, part.build.vars, part.build.values, part.position, builder, builder.parameter
+            )
+        return builder.kernel(tuple(body), plain_build(s, builder) if portable else None)
+
+    return kernel
+
+
+def _periods(s: Build) -> tuple[Part, list[Part]] | None:
+    """The build with an axis as periods of it and places in one, and what is left behind the last."""
+    if any(v.extent.constant is None for v in s.vars):
+        return None
+    v, steps = next(((v, p) for v in reversed(s.vars) if 1 < (p := period(s, v)) <= SMALL), (None, 0))
+    if v is None:
+        return None
+    trips, left = divmod(v.extent.constant or 0, steps)
+    if trips < 2:
+        return None
+    number, place = Var(v.name, trips), Var(f"{v.name}_place", steps)
+    whole = _with(s, v, (number, place), as_index(number) * steps + as_index(place))
+    last = Var(v.name, left)
+    return whole, [_with(s, v, (last,), as_index(last) + trips * steps)] if left else []
+
+
+def _with(s: Build, v: Var, variables: tuple[Var, ...], index: Index) -> Part:
+    """The build at an index of other variables."""
+    m, at = Substitution(variables={v: index}), s.vars.index(v)
+    made = replace(s, vars=(*s.vars[:at], *variables, *s.vars[at + 1 :]), values=tuple(map(m.scalar, s.values)))
+    return Part(made, m.index(flat_position(s.vars)))
+
+
+def _loops(part: Part, builder: KernelBuilder, vector_bytes: int) -> list[Stmt] | None:
+    """The loops over whole periods; None where vectors cannot do them."""
+    for group in groups_of_all([part.build]):
+        made = fused_loops(group, part.address(builder), frozenset(part.build.outs), vector_bytes, builder.rows())
+        if made is not None:
+            return list(made)
+    return None

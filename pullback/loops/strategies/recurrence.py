@@ -1,0 +1,369 @@
+"""Folds whose body is elementwise, with the loops exchanged: the state of a block of points stays in registers.
+
+Before    for j < M: { for n < N: v[n] = v[n] * t[n] + x[j];  y[j] = sum n { v[n] } }
+After     for n in blocks of some vectors:
+            v = v[n ..]; t = t[n ..]
+            for j < M: v = v * t + x[j]; sums[j] += v
+            v[n ..] = v
+          for j < M: y[j] = the lanes of sums[j] added
+
+The body must be one group (`vectors.group`) whose members read states at their own point alone, and whose sums are over
+all points and are read by nothing but rows: then points do not know of one another. A state passes through memory once
+instead of once for each step. What a step reads or writes of a row of its own, point by point, is as far apart as rows
+are; such rows must stay in the second cache together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from pullback.ir import expr
+from pullback.ir.expr import Apply, Get, Ref, Scalar
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
+from pullback.ir.program import Build, Fold, Statement
+from pullback.ir.traverse import Substitution, rewrite, walk
+from pullback.loops.analysis.joined import elements
+from pullback.loops.plain.builder import KernelBuilder
+from pullback.loops.plain.lower import Specialist
+from pullback.loops.program.nodes import (
+    Across,
+    Assign,
+    Buffer,
+    Fill,
+    For,
+    Kernel,
+    Let,
+    Load,
+    Read,
+    Stmt,
+    Store,
+    StoreRows,
+    Temp,
+    Type,
+    Value,
+)
+from pullback.loops.vectors.fused_values import Place, PlaceWriter, Row
+from pullback.loops.vectors.group import Group, groups_of_all
+from pullback.loops.vectors.group_nest import GroupNest, Out
+from pullback.loops.vectors.lanes import chain, widened
+from pullback.loops.vectors.nest import narrower, stride
+from pullback.loops.vectors.reciprocals import Reciprocals
+
+LEAST = 3  # steps that make up for the other order
+NEAR = 1024 * 1024  # bytes of rows that the second cache holds
+HELD = {64: 24, 32: 12, 16: 12}  # vectors of points that registers hold beside what a step needs, by their bytes
+WAYS = (8, 4, 2, 1)  # vectors of points taken together
+MANY = 40  # operations of a step above which vectors are taken one by one
+
+
+def recurrence_kernels(vector_bytes: int, portable: bool) -> Specialist:
+    """The lowering of folds over elementwise bodies; arguments as `tile.vector_kernels`."""
+
+    def specialist(s: Statement, builder: KernelBuilder) -> Kernel | None:
+        group = _elementwise(s) if isinstance(s, Fold) else None
+        if group is None:
+            return None
+        assert isinstance(s, Fold)
+        sums = _Sums(builder, s, vector_bytes // group.dtype.size)
+        nest = _Nest.of(s, group, builder)
+        if nest is None:
+            return None
+        body = _Loops(nest, sums, vector_bytes).statements()
+        plain = _Loops(nest, sums, group.dtype.size).statements() if portable else None
+        return builder.kernel(tuple(body), None if plain is None else tuple(plain))
+
+    return specialist
+
+
+def _elementwise(s: Fold) -> Group | None:
+    """The body as one group over the points of the states, in which no point reads another; None where it is not."""
+    trips = s.var.extent.constant
+    if trips is None or trips < LEAST or not s.states or not all(isinstance(b, Build) for b in s.body.statements):
+        return None
+    return next((g for g in groups_of_all(s.body.statements) if _pointwise(s, g) and _row_bytes(s, g) <= NEAR), None)
+
+
+def _pointwise(s: Fold, group: Group) -> bool:
+    """Whether states are read at their own point alone, and rows are of points or sums over all of them."""
+    if any(v.extent.constant is None for v in group.space):
+        return False
+    news, rows = s.body.results[: len(s.states)], s.body.results[len(s.states) :]
+    made = {i.out for i in group.items if i.whole is None}
+    sums = [i for i in group.items if i.whole is not None]
+    if not made.issuperset(news) or not (made | {i.out for i in sums}).issuperset(set(rows) - set(s.states)):
+        return False
+    if any(i.op != "sum" or i.whole is not i.total or i.over != set(group.space) for i in sums):
+        return False
+    values = [*(i.value for i in group.items), *group.definitions.values()]
+    gets = {g for v in values for g in walk(v) if isinstance(g, Get)}
+    own = {state: group.local[new] for state, new in zip(s.states, news, strict=True)}
+    return len(set(news)) == len(news) and all(g.indices in own[g.ref] for g in gets if g.ref in own)
+
+
+def _row_bytes(s: Fold, group: Group) -> int:
+    """Bytes of what the steps read and write point by point, each its own."""
+    size = prod(v.extent.constant or 1 for v in group.space) * (s.var.extent.constant or 1) * group.dtype.size
+    points = set(group.space)
+    gets = {g for g in group.reads if isinstance(g, Get) and s.var in g.free and points & g.free}
+    summed = {i.out for i in group.items if i.whole is not None}
+    return size * (len(gets) + sum(r not in summed for r in s.body.results[len(s.states) :]))
+
+
+@dataclass
+class _State:
+    """An element of a state at a point: how the body reads it, its new value, where it lies, first and at last."""
+
+    old: Scalar
+    new: Scalar
+    first: Buffer
+    buffer: Buffer
+    offset: Index
+
+
+@dataclass
+class _Nest:
+    """The body over flat addresses.
+
+    Attributes:
+        group: its definitions and the arrays it reads; its outputs are below.
+        states: the elements of states.
+        rows: what a step stores at a point.
+        sums: what a step adds up over all points.
+    """
+
+    fold: Fold
+    group: GroupNest
+    states: list[_State]
+    rows: list[Out]
+    sums: list[Out]
+
+    @staticmethod
+    def of(s: Fold, group: Group, builder: KernelBuilder) -> _Nest | None:
+        """The nest; None where vectors cannot run along an axis of the points."""
+        count = len(s.states)
+        new = dict(zip(s.body.results, (*s.states, *s.outs[count:]), strict=False))
+        stand_in = {r: Buffer(r.name, r.dtype, r.shape, "parameter", elements(r.shape)) for r in (*s.states, *new)}
+
+        def address(ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+            if ref not in stand_in:
+                return builder.address(ref, indices)
+            flat = ZERO_INDEX
+            for i, extent in zip(indices, ref.shape, strict=True):
+                flat = flat * extent + i
+            return stand_in[ref], flat
+
+        nest = GroupNest.of(group, address, frozenset(s.body.results))
+        if nest is None:
+            return None
+        step = as_index(s.var)
+        marks = {b: Ref(b.name, b.dtype, (*b.shape, s.var.extent)) for b in map(stand_in.__getitem__, s.states)}
+
+        def old(buffer: Buffer, offset: Index) -> Scalar:
+            return expr.get(marks[buffer], *([ZERO_INDEX] * (marks[buffer].rank - 2)), offset, step)
+
+        reads = [(g, nest.buffers[g.ref]) for g in nest.gets()]
+        seen: dict[Scalar, Scalar] = {g: old(b, g.indices[0]) for g, b in reads if b in marks}
+        _rename(nest, seen, s.var)
+        nest.buffers = {r: b for r, b in nest.buffers.items() if b not in marks}
+        reciprocals = Reciprocals((*nest.order, s.var), nest.values(), nest.definitions)
+        nest.map(reciprocals.scalar)
+        nest.definitions |= reciprocals.made
+        made = _Nest(s, nest, [], [], [])
+        kept_in = dict(zip(s.body.results[count:], s.outs[count:], strict=True))
+        for state, out, result in zip(s.states, s.outs, s.body.results, strict=False):
+            last, before = builder.parameter(out), stand_in[state]
+            first = last if builder.holds(state, out) else builder.parameter(kept_in[state])  # it moves along its rows
+            found = [o for o in nest.outs if o.buffer is stand_in[result]]
+            made.states += [_State(old(before, o.offset), o.value, first, last, o.offset) for o in found]
+        for row, result in zip(s.outs[count:], s.body.results[count:], strict=True):
+            there = builder.parameter(row)
+            start = step * elements(row.shape[1:])
+            kept = result in s.states
+            which = s.body.results[s.states.index(result)] if kept else result
+            for o in nest.outs:
+                if o.buffer is stand_in[which]:
+                    value = old(stand_in[result], o.offset) if kept else o.value
+                    (made.sums if o.over and not kept else made.rows).append(Out(there, start + o.offset, value))
+        return made
+
+
+def _rename(nest: GroupNest, seen: Mapping[Scalar, Scalar], step: Var) -> None:
+    """Say of states, and of definitions that depend on the step, that they do."""
+    renamed: dict[Scalar, Scalar] = dict(seen)
+    definitions: dict[Ref, Scalar] = {}
+    used = {g.ref: g for v in nest.values() for g in walk(v) if isinstance(g, Get) and g.ref in nest.definitions}
+    for ref, value in nest.definitions.items():
+        value = rewrite(value, renamed.get)
+        if step in value.free and ref in used:
+            new = Ref(ref.name, ref.dtype, (*ref.shape, step.extent))
+            renamed[used[ref]] = expr.get(new, *used[ref].indices, as_index(step))
+            ref = new
+        definitions[ref] = value
+    for o in nest.outs:
+        o.value = rewrite(o.value, renamed.get)
+    nest.definitions = definitions
+
+
+class _Sums:
+    """Working memory for sums over points: the lanes of each sum of each step."""
+
+    def __init__(self, builder: KernelBuilder, s: Fold, lanes: int) -> None:
+        self.builder = builder
+        self.lanes = lanes
+        self.steps = s.var.extent.constant or 1
+        self.buffer: Buffer | None = None
+
+    def place(self, like: Buffer, count: int) -> Buffer:
+        """The memory, for so many sums a step."""
+        if self.buffer is None:
+            self.buffer = self.builder.scratch("sums", like, self.steps * count * self.lanes)
+        return self.buffer
+
+
+class _Writer(PlaceWriter):
+    """Writes values of a step; what is the same at all points once for all vectors."""
+
+    def common(self, e: Scalar) -> bool:
+        """Whether e does not differ from point to point."""
+        return self.axis not in e.free
+
+
+class _Loops:
+    def __init__(self, nest: _Nest, sums: _Sums, vector_bytes: int) -> None:
+        self.nest = nest
+        self.group = nest.group
+        self.step = nest.fold.var
+        self.axis = nest.group.axis
+        self.widest = max(vector_bytes // nest.group.dtype.size, 1)
+        self.writer = _Writer(nest.group, (*nest.group.order, self.step))
+        made = [*(x.new for x in nest.states), *(o.value for o in (*nest.rows, *nest.sums))]
+        self.writer.count_uses([*made, *self.group.definitions.values()])
+        self.sums = sums.place(nest.states[0].buffer, len(nest.sums)) if nest.sums else None
+        self.ways = self._ways(vector_bytes)
+
+    def _ways(self, vector_bytes: int) -> int:
+        """Vectors of points that are taken together: as many as registers hold, one where a step is long already."""
+        work = sum(10 if isinstance(n, Apply) and n.primitive.transcendental else 1 for n in self.writer.uses)
+        if work > MANY:
+            return 1
+        fixed = [g for g in self.group.gets() if self.axis in g.free and self.step not in g.free]
+        held = len(self.nest.states) + len(fixed)
+        most = (self.axis.extent.constant or 1) // self.widest
+        return next((w for w in WAYS if w * held <= HELD.get(vector_bytes, 4) and w <= most), 1)
+
+    def statements(self) -> list[Stmt]:
+        """All of it."""
+        loops = self._level(0, Row({}))
+        if self.sums is None:
+            return loops
+        return [Fill(self.sums, ZERO_INDEX, self.sums.elements), *loops, *self._totals(self.sums)]
+
+    def _totals(self, sums: Buffer) -> list[Stmt]:
+        """The lanes of each sum added."""
+        out: list[Stmt] = []
+        wide = Type(self.group.dtype, self.widest)
+        for k, o in enumerate(self.nest.sums):
+            lanes = Load(sums, self._sum_at(k), wide)
+            out.append(Store(o.buffer, o.offset, lanes if self.widest == 1 else Across("+", lanes)))
+        return [For(self.step, ZERO_INDEX, self.step.extent, tuple(out))]
+
+    def _sum_at(self, k: int) -> Index:
+        return (as_index(self.step) * len(self.nest.sums) + k) * self.widest
+
+    def _level(self, depth: int, row: Row) -> list[Stmt]:
+        """Everything inside the first `depth` loops over points."""
+        place = Place(depth, 1, row.at, [])
+        row.places.append(place)
+        outer = self.group.order[:-1]
+        if depth == len(outer):
+            loops = self._blocks(row)
+        else:
+            loop = Var(outer[depth].name, outer[depth].extent)
+            body = self._level(depth + 1, row.at_row({**row.at, outer[depth]: as_index(loop)}))
+            loops = [For(loop, ZERO_INDEX, loop.extent, tuple(body))]
+        return place.out + loops
+
+    def _blocks(self, row: Row) -> list[Stmt]:
+        """The loop over blocks of vectors, the vectors that are left, and narrower ones."""
+        extent = self.axis.extent.constant or 1
+        size = self.ways * self.widest
+        whole = extent - extent % size
+        out: list[Stmt] = []
+        if whole > size:
+            loop = Var(self.axis.name, self.axis.extent)
+            body = self._block(row, as_index(loop), self.ways, self.widest)
+            out.append(For(loop, ZERO_INDEX, as_index(whole), tuple(body), size, "vector"))
+        elif whole:
+            out += self._block(row, ZERO_INDEX, self.ways, self.widest)
+        rest = (extent - whole) // self.widest
+        if rest:
+            out += self._block(row, as_index(whole), rest, self.widest)
+        done = whole + rest * self.widest
+        for lanes in narrower(extent - done, self.widest):
+            out += self._block(row, as_index(done), 1, lanes)
+            done += lanes
+        return out
+
+    def _block(self, row: Row, start: Index, ways: int, lanes: int) -> list[Stmt]:
+        """All steps of a block of points: states are loaded, go through the steps, and are stored."""
+        before: list[Stmt] = []
+        body: list[Stmt] = []
+        after: list[Stmt] = []
+        news: list[Stmt] = []
+        terms: list[list[Value]] = [[] for _ in self.nest.sums]
+        common: dict[Scalar, Value] = {}
+        for way in range(ways):
+            at = {**row.at, self.axis: start + way * lanes}
+            here = row.at_row(at)
+            outside = Place(len(row.places), lanes, at, before)
+            inside = Place(len(row.places) + 1, lanes, {**at, self.step: as_index(self.step)}, body, shared=common)
+            here.places += [outside, inside]
+            temps = self._begin(outside, inside, after)
+            self._rows(inside, here)
+            for o, found in zip(self.nest.sums, terms, strict=True):
+                found.append(widened(self.writer.value(o.value, inside, here), lanes))
+            values = [widened(self.writer.value(x.new, inside, here), lanes) for x in self.nest.states]
+            if len(values) > 1:  # they take the place of the old ones together
+                values = [self._apart(v, temps, body) for v in values]
+            news += map(Assign, temps, values)
+            if not terms:
+                body += news
+                news.clear()
+        if self.sums is not None:
+            body += [Store(self.sums, self._sum_at(k), chain("+", t), accumulate=True) for k, t in enumerate(terms)]
+        return [*before, For(self.step, ZERO_INDEX, self.step.extent, (*body, *news)), *after]
+
+    def _apart(self, value: Value, states: list[Temp], body: list[Stmt]) -> Value:
+        """The value as it is now, whatever is assigned to the states: an old state is no name for a new one."""
+        if isinstance(value, Read) and value.temp in states:
+            kept = Temp("new", value.type)
+            body.append(Let(kept, value))
+            return Read(kept)
+        return self.writer.named(value, "new", body)
+
+    def _begin(self, outside: Place, inside: Place, after: list[Stmt]) -> list[Temp]:
+        """A register for each element of a state, loaded before all steps and stored after them."""
+        temps = []
+        for x in self.nest.states:
+            t = Temp(x.buffer.name, Type(self.group.dtype, outside.lanes))
+            outside.out.append(Let(t, self.writer.element(x.first, x.offset, outside), mutable=True))
+            inside.memo[x.old] = Read(t)
+            after.append(self._store(x.buffer, x.offset, outside, Read(t)))
+            temps.append(t)
+        return temps
+
+    def _rows(self, inside: Place, here: Row) -> None:
+        """What the step stores at its points."""
+        values = [widened(self.writer.value(o.value, inside, here), inside.lanes) for o in self.nest.rows]
+        for o, value in zip(self.nest.rows, values, strict=True):
+            inside.out.append(self._store(o.buffer, o.offset, inside, value))
+
+    def _store(self, buffer: Buffer, offset: Index, place: Place, value: Value) -> Stmt:
+        """A vector of points to where they lie."""
+        here, step = Substitution(variables=place.at).index(offset), stride(offset, self.axis)
+        if place.lanes == 1 or step == 1:
+            return Store(buffer, here, value)
+        assert step is not None
+        return StoreRows(buffer, here, step, (value,))

@@ -1,0 +1,1 @@
+"""Loops shared out among threads."""

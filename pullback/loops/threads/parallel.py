@@ -1,0 +1,122 @@
+"""Loops shared out among threads: kernels with enough work become kernels for a chunk of it, called in parallel.
+
+    call y(x, w)    with y = for n < N: ..           and iterations that `footprint` proves independent
+    -->  parallel for chunk < C: y(x, w, chunk)      with y = for n in the chunk: ..
+
+A chunk is some iterations of one loop, or of two where the outer one has few. A loop whose iterations do depend on
+each other, as that over blocks of a sum, stays around the loops inside it that are shared out. Neighbours that do not
+touch what the other writes share one parallel statement. Chunks are numbered from the work alone: what is computed
+does not depend on how many threads there are, nor on which takes what; nor do sums, each of whose chunks has a partial
+sum (`partial_sums`). Working memory that every iteration fills anew becomes the worker's own. How one call is taken
+apart is in `splitting`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from pullback.ir.index import Index, Var
+from pullback.ir.traverse import Substitution
+from pullback.loops.analysis.footprint import Places, Touched, collide, located, touched, trip_range
+from pullback.loops.analysis.work import NEAR, cycles
+from pullback.loops.program.nodes import Call, For, Function, If, Kernel, Loop, Parallel, Stmt, Task, View
+from pullback.loops.threads import splitting
+from pullback.loops.threads.splitting import Form, Splitting
+
+WAKING = 200_000  # cycles of all such statements below which waking threads that sleep does not pay
+
+
+def parallelise(function: Function, sums: bool = True) -> Function:
+    """The function with what is worth it shared out; itself where nothing is. Without `sums` these stay in order."""
+    root = {o: View(o) for o in (*function.inputs, *function.outputs)}
+    for o, i in function.in_place:
+        root[function.outputs[o]] = View(function.inputs[i])
+    body = _Sharing(root, sums).body(function.body)
+    return replace(function, body=body) if _gain(body) >= WAKING else function
+
+
+def _gain(body: tuple[Stmt, ...]) -> float:
+    """The cycles of statements that are shared out."""
+    total = 0.0
+    for s in body:
+        match s:
+            case Parallel():
+                total += cycles((s,), {})
+            case For():
+                low, high = trip_range(s, {})
+                total += ((high - low) // s.step + 1) * _gain(s.body)
+            case Loop():
+                total += _gain(s.body)
+            case If():
+                total += max(_gain(s.then), _gain(s.otherwise))
+            case _:
+                pass
+    return total
+
+
+class _Sharing:
+    """Rewrites the statements of a function; `root` says which of its buffers may be the same memory."""
+
+    def __init__(self, root: Places, sums: bool) -> None:
+        self.root = root
+        self._cycles: dict[Kernel, float] = {}
+        self._known: dict[Form, tuple[Splitting, list[Stmt]]] = {}
+        self._within: dict[tuple[Kernel, Var, tuple[Index, ...] | None], Touched] = {}
+        self.sums = sums
+
+    def body(self, statements: Iterable[Stmt]) -> tuple[Stmt, ...]:
+        """The statements with their calls shared out, and neighbours together."""
+        out: list[Stmt] = []
+        for s in statements:
+            match s:
+                case For() | Loop():
+                    out.append(replace(s, body=self.body(s.body)))
+                case If():
+                    out.append(replace(s, then=self.body(s.then), otherwise=self.body(s.otherwise)))
+                case Call() if s.indices is None and self._work(s) >= splitting.LEAST / NEAR:
+                    out += self._split(s)
+                case _:
+                    out.append(s)
+        return self.together(out)
+
+    def _work(self, s: Call) -> float:
+        found = self._cycles.get(s.kernel)
+        if found is None:
+            found = self._cycles[s.kernel] = cycles((s,), {})
+        return found
+
+    def _split(self, s: Call) -> list[Stmt]:
+        """The call shared out; calls of one kernel are taken apart once, where their arrays share places alike."""
+        call = Splitting(s, self.root, self.sums)
+        form = call.form
+        known = self._known.get(form)
+        if known is not None:
+            return known[0].again(known[1], s)
+        made = call.statements()
+        self._known[form] = call, made
+        return made
+
+    def together(self, statements: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        """Neighbouring parallel statements as one where they are independent."""
+        out: list[Stmt] = []
+        for s in statements:
+            last = out[-1] if out else None
+            if isinstance(s, Parallel) and isinstance(last, Parallel) and self._apart(last, s):
+                out[-1] = Parallel((*last.tasks, *s.tasks))
+            else:
+                out.append(s)
+        return tuple(out)
+
+    def _apart(self, a: Parallel, b: Parallel) -> bool:
+        return not any(collide(self._touched(x), self._touched(y)) for x in a.tasks for y in b.tasks)
+
+    def _touched(self, t: Task) -> Touched:
+        """What all chunks of a task touch; what its kernel does to its parameters is found once."""
+        k = t.call.kernel
+        key = k, t.chunk, t.call.indices
+        if key not in self._within:
+            alone = replace(t, call=replace(t.call, arguments=tuple(map(View, k.params))))
+            self._within[key] = touched((Parallel((alone,)),), {}, {})
+        homes = (located(a, self.root, Substitution()) for a in t.call.arguments)
+        return self._within[key].moved(dict(zip(k.params, homes, strict=True)))

@@ -1,0 +1,151 @@
+"""Sums of a loop that is shared out: every chunk adds up its own, and these are added in the order of the chunks.
+
+    sum = 0; for n < N: sum += f(n)
+    -->  parallel for chunk < C: { sum = 0; for n in the chunk: sum += f(n); partial[chunk] = sum }
+         sum = 0; for chunk < C: sum += partial[chunk]
+
+The same for buffers that the loop only adds to. How many chunks there are follows from the work, so the order of terms
+does not depend on the number of threads; but it is not that of the program, so `exact` functions keep their loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pullback.ir.index import ZERO_INDEX, Atom, Var, as_index
+from pullback.loops.analysis.footprint import Footprint, Interval, Places
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import (
+    Assign,
+    Binary,
+    Buffer,
+    Call,
+    Fill,
+    For,
+    If,
+    Let,
+    Literal,
+    Load,
+    Loop,
+    Read,
+    Stmt,
+    Store,
+    Temp,
+    Value,
+    View,
+)
+
+NEUTRAL: Final[Mapping[str, float]] = {"+": 0.0, "*": 1.0, "max": -float("inf"), "min": float("inf")}
+MOST_SUMS = 16  # chunks of a sum
+CHEAP = 8  # the work of a loop over that of adding up its partial sums
+LARGE = 1 << 20  # bytes of partial sums
+
+
+def accumulators(loop: For, declared: Sequence[Let]) -> dict[Temp, nodes.BinaryOp] | None:
+    """What a loop adds to the temporaries declared before it, with the operation; None where it does something else."""
+    outside = {s.temp: s for s in declared if s.mutable}
+    found: dict[Temp, nodes.BinaryOp] = {}
+    for s in nodes.walk(loop.body):
+        reads = [v.temp for top in nodes.values_of(s) for v in nodes.walk_value(top) if isinstance(v, Read)]
+        if isinstance(s, Assign) and s.temp in outside:
+            v = s.value
+            if not (isinstance(v, Binary) and v.op in NEUTRAL and isinstance(v.a, Read) and v.a.temp is s.temp):
+                return None
+            if found.setdefault(s.temp, v.op) != v.op or not _is_neutral(outside[s.temp].value, v.op):
+                return None
+            reads.remove(s.temp)
+        if any(t in outside for t in reads):
+            return None
+    return found
+
+
+def _is_neutral(v: Value, op: str) -> bool:
+    return isinstance(v, Literal) and v.type.dtype.is_floating and v.value == NEUTRAL[op]
+
+
+@dataclass(frozen=True)
+class TemporarySums:
+    """Partial sums in temporaries: how to keep those of a chunk, and how to add them up."""
+
+    start: tuple[Stmt, ...]
+    keep: tuple[Stmt, ...]
+    add: For
+
+
+def temporary_sums(ops: Mapping[Temp, nodes.BinaryOp], chunk: Var, buffers: Mapping[str, Buffer]) -> TemporarySums:
+    """The statements around a chunk's loop, and those that come after all chunks; a buffer for each element type."""
+    start: list[Stmt] = []
+    keep: list[Stmt] = []
+    add: list[Stmt] = []
+    other = Var("chunk", chunk.extent)
+    widths = temporaries(ops)
+    done = dict.fromkeys(widths, 0)
+    for t, op in ops.items():
+        name = t.type.dtype.name
+        start.append(Let(t, Literal(NEUTRAL[op], t.type), mutable=True))
+        keep.append(Store(buffers[name], as_index(chunk) * widths[name] + done[name], Read(t)))
+        part = Load(buffers[name], as_index(other) * widths[name] + done[name], t.type)
+        add.append(Assign(t, Binary(op, Read(t), part, t.type)))
+        done[name] += t.type.lanes
+    return TemporarySums(tuple(start), tuple(keep), For(other, ZERO_INDEX, other.extent, tuple(add)))
+
+
+def temporaries(ops: Mapping[Temp, nodes.BinaryOp]) -> dict[str, int]:
+    """Elements of each element type."""
+    out: dict[str, int] = {}
+    for t in ops:
+        out[t.type.dtype.name] = out.get(t.type.dtype.name, 0) + t.type.lanes
+    return out
+
+
+def added_buffers(
+    loop: For, buffers: frozenset[Buffer], places: Places, ranges: Mapping[Atom, Interval], values: Interval
+) -> dict[Buffer, bool] | None:
+    """Whether iterations only add to these buffers, and for each whether the first iteration begins it anew."""
+    later = {**ranges, loop.var: (values[0] + loop.step, values[1])}
+    f = Footprint(loop.body, places, later)
+    out: dict[Buffer, bool] = {}
+    for a in f.accesses:
+        if a.buffer in buffers:
+            if not (a.adds or a.begins):
+                return None
+            out[a.buffer] = out.get(a.buffer, False) or a.begins
+    return out
+
+
+def moved(body: Sequence[Stmt], buffer: Buffer, to: View) -> tuple[Stmt, ...]:
+    """The statements with what they add to a buffer added elsewhere."""
+    out: list[Stmt] = []
+    for s in body:
+        match s:
+            case For() | Loop():
+                out.append(replace(s, body=moved(s.body, buffer, to)))
+            case If():
+                then, otherwise = moved(s.then, buffer, to), moved(s.otherwise, buffer, to)
+                out.append(replace(s, then=then, otherwise=otherwise))
+            case Store() if s.buffer is buffer:
+                out.append(replace(s, buffer=to.buffer, offset=s.offset + to.offset))
+            case Call():
+                arguments = (View(to.buffer, a.offset + to.offset) if a.buffer is buffer else a for a in s.arguments)
+                out.append(replace(s, arguments=tuple(arguments)))
+            case _:
+                out.append(s)
+    return tuple(out)
+
+
+def buffer_sum(target: Buffer, partial: Buffer, chunks: int, begins: bool) -> For:
+    """Partial sums of all chunks added up, into the target or over it."""
+    type_ = nodes.scalar(target.dtype)
+    j = Var("j", target.elements)
+    total: Value = Load(partial, as_index(j), type_)
+    for c in range(1, chunks):
+        total = Binary("+", total, Load(partial, as_index(j) + target.elements * c, type_), type_)
+    store = Store(target, as_index(j), total, accumulate=not begins)
+    return For(j, ZERO_INDEX, target.elements, (store,))
+
+
+def zeros(partial: Buffer, target: Buffer, chunk: Var) -> Fill:
+    """A chunk's own part set to zero."""
+    return Fill(partial, target.elements * as_index(chunk), target.elements)

@@ -1,0 +1,494 @@
+"""One call shared out: which loops of its kernel are cut into chunks, and the kernels for these.
+
+Parts are found from the outside in: the outermost loop whose iterations do not depend on each other is cut, or stays
+around what is inside it where it has few trips; a loop that adds up has partial sums where its inside would wait often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
+
+from pullback.ir.index import ZERO_INDEX, Atom, Data, Index, Var, as_index, floor_divide, modulo
+from pullback.ir.types import DType
+from pullback.loops.analysis.footprint import (
+    ENDLESS,
+    Footprint,
+    Interval,
+    Places,
+    Touched,
+    all_touched,
+    collide,
+    first_reads,
+    independent,
+    iteration,
+    touched,
+    trip_range,
+    written,
+)
+from pullback.loops.analysis.work import NEAR, cycles, moving
+from pullback.loops.plain.builder import free_variables
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import (
+    Break,
+    Buffer,
+    Call,
+    Comment,
+    For,
+    Holds,
+    If,
+    Kernel,
+    Let,
+    LetIndex,
+    Parallel,
+    Stmt,
+    Task,
+    Temp,
+    View,
+    smallest,
+)
+from pullback.loops.threads.partial_sums import (
+    CHEAP,
+    LARGE,
+    MOST_SUMS,
+    accumulators,
+    added_buffers,
+    buffer_sum,
+    moved,
+    temporaries,
+    temporary_sums,
+    zeros,
+)
+from pullback.loops.threads.pieces import (
+    Around,
+    Part,
+    Piece,
+    Region,
+    all_pieces,
+    buffers_in,
+    following,
+    names_in,
+    needed,
+    pieces_of,
+)
+
+LEAST = 20_000  # cycles of a statement that make up for waiting for each other
+OFTEN = 100_000  # cycles of a statement that make up for waiting in every trip of a loop that could be cut itself
+CHUNK = 6_000  # cycles of a chunk that make up for taking it
+MOST = 64  # chunks of a loop
+HALF = 0.5  # the part of a loop that must be shared out inside it for its sums to stay in order
+FEW = 8  # trips of a loop that are too few to share out evenly
+MOSTLY = 0.9  # the part of a loop's body that must be shared out for it to stay around
+
+Form = tuple[Kernel, tuple[tuple[int, Index], ...]]  # a kernel, and which of its parameters share a buffer
+
+
+class Splitting:
+    """One call taken apart."""
+
+    def __init__(self, call: Call, root: Places, sums: bool) -> None:
+        self.call = call
+        self.sums = sums
+        self.around = 1  # iterations of the independent loops around what is looked at, where they do nothing else
+        self.added: dict[Buffer, View] = {}  # parameters for partial sums
+        self.kernel = call.kernel
+        self.places = {p: View(root[a.buffer].buffer if a.buffer in root else a.buffer, a.offset)
+                       for p, a in zip(call.kernel.params, call.arguments, strict=True)}  # fmt: skip
+        self.written = written(self.kernel.body, {})
+        scratch = frozenset(self.kernel.scratch)
+        self.own = {self.places[b].buffer: b for b in scratch}  # what may be the worker's own
+        self.copies: dict[Buffer, Buffer] = {}
+        self._cycles: dict[Stmt, float] = {}
+        self._footprints: dict[Stmt, Touched] = {}
+        self._iterations: dict[For, Footprint] = {}
+        self._independent: dict[For, frozenset[Buffer] | None] = {}
+
+    @property
+    def form(self) -> Form:
+        """What the result depends on."""
+        homes = [v.buffer for v in self.places.values()]
+        return self.kernel, tuple((homes.index(v.buffer), v.offset) for v in self.places.values())
+
+    def again(self, made: Sequence[Stmt], call: Call) -> list[Stmt]:
+        """The statements made of this call, for another of the same form; working memory is its own."""
+        views = dict(zip(self.call.arguments, call.arguments, strict=True))
+        copies = {b: View(replace(b)) for b in (*self.copies.values(), *(v.buffer for v in self.added.values()))}
+
+        def view(a: View) -> View:
+            return views[a] if a in views else copies[a.buffer]
+
+        def one(s: Stmt) -> Stmt:
+            match s:
+                case Call():
+                    return replace(s, arguments=tuple(map(view, s.arguments)))
+                case Parallel():
+                    return Parallel(tuple(replace(t, call=_as_call(one(t.call))) for t in s.tasks))
+                case For():
+                    return replace(s, body=tuple(map(one, s.body)))
+                case If():
+                    return replace(s, then=tuple(map(one, s.then)), otherwise=tuple(map(one, s.otherwise)))
+                case _:
+                    raise AssertionError("the statements of a call shared out are calls, loops and tests")
+
+        return [one(s) for s in made]
+
+    def statements(self) -> list[Stmt]:
+        """The statements that do what the call does."""
+        while True:
+            self.added.clear()
+            parts = self._parts(self.kernel.body, {}, ())
+            pieces = list(all_pieces(parts))
+            if not any(p.chunk for p in pieces):
+                return [self.call]
+            private = {b for p in pieces for b in p.private}
+            carried = {b for p in pieces for b in first_reads(p.body, {}) if b in private}
+            if not carried:
+                break
+            self.own = {home: b for home, b in self.own.items() if b not in carried}
+        for b in private:
+            buffer = self.places[b].buffer
+            self.copies[b] = Buffer(buffer.name, buffer.dtype, buffer.shape, "worker", buffer.elements)
+        return self._emit(parts)
+
+    # What can be shared out ---------------------------------------------------------------------------------------
+
+    def _parts(
+        self, body: Sequence[Stmt], ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]
+    ) -> tuple[Part, ...]:
+        """The statements as parts in order; `before` are definitions that they may need again."""
+        ranges = dict(ranges)
+        out: list[Part] = []
+        for cluster in self._clusters(body):
+            if len(cluster) > 1:
+                out += self._cluster(cluster, ranges, before)
+                continue
+            s = cluster[0]
+            if isinstance(s, Let | LetIndex):
+                before = (*before, s)
+            elif not isinstance(s, Comment):
+                out += self._part(s, ranges, before)
+        return self._joined(out, ranges)
+
+    def _clusters(self, body: Sequence[Stmt]) -> list[tuple[Stmt, ...]]:
+        """The statements, those together that share a temporary which is no mere definition."""
+        bad: dict[Temp | Atom, int] = {}  # and where it was made
+        until: dict[int, int] = {}
+        for k, s in enumerate(body):
+            uses = names_in((s,)) if bad else set()
+            for t in uses & bad.keys():
+                until[bad[t]] = k
+            if isinstance(s, Let) or (isinstance(s, LetIndex) and isinstance(s.var, Data)):
+                made = s.temp if isinstance(s, Let) else s.var
+                changing = any(
+                    isinstance(n, nodes.Load | nodes.Gather) and n.buffer in self.written
+                    for v in nodes.values_of(s)
+                    for n in nodes.walk_value(v)
+                )
+                if (isinstance(s, Let) and s.mutable) or changing or uses & bad.keys():
+                    bad[made] = k
+        out: list[tuple[Stmt, ...]] = []
+        start = 0
+        while start < len(body):
+            stop = start
+            k = start
+            while k <= stop:
+                stop = max(stop, until.get(k, k))
+                k += 1
+            out.append(tuple(body[start : stop + 1]))
+            start = stop + 1
+        return out
+
+    def _cluster(
+        self, cluster: tuple[Stmt, ...], ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]
+    ) -> list[Part]:
+        """Statements that share temporaries: a loop that only adds to them is shared out, the rest is one piece."""
+        plain: list[Part] = [Piece(needed(cluster, before), cluster)]
+        k = next((k for k, s in enumerate(cluster) if not isinstance(s, Let)), 0)
+        loop, lets = cluster[k], [s for s in cluster[:k] if isinstance(s, Let)]
+        if not self.sums or not isinstance(loop, For) or self._work(loop, ranges, LEAST) < LEAST:
+            return plain
+        ops = accumulators(loop, lets)
+        others = {s.temp for s in lets} - (ops or {}).keys()
+        if not ops or others & names_in((loop,)):
+            return plain
+        private = self._private(loop, ranges, ops)
+        cut = None if private is None else self._cut(loop, ranges, MOST_SUMS)
+        if cut is None:
+            return plain
+        chunk, own = cut
+        buffers = {}
+        for name, width in temporaries(ops).items():
+            dtype = next(t.type.dtype for t in ops if t.type.dtype.name == name)
+            buffers[name] = self._partial("partial", dtype, chunk.extent * width)
+        made = temporary_sums(ops, chunk, buffers)
+        body = needed((*made.start, own, *made.keep), before)
+        first = Piece(body, (loop, *made.keep), chunk, private or frozenset())
+        rest = (*lets, made.add, *cluster[k + 1 :])
+        return [Region((first,)), Piece(needed(rest, before), rest)]
+
+    def _partial(self, name: str, dtype: DType, count: Index) -> Buffer:
+        """A parameter for partial sums, which are in the arena."""
+        buffer = Buffer(name, dtype, (count,), "arena", count)
+        param = Buffer(name, dtype, (count,), "parameter", count)
+        self.added[param] = self.places[param] = View(buffer)
+        return param
+
+    def _added(self, s: For, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]) -> list[Part]:
+        """The loop with partial sums of the buffers that it only adds to; nothing where that is no gain."""
+        common = self._common(s, ranges)
+        cut = None if common is None else self._cut(s, ranges, MOST_SUMS)
+        if common is None or cut is None:
+            return []
+        mine = frozenset(b for b in common & self.own.keys() if self._anew(s, self.own[b], ranges))
+        private = frozenset(self.own[b] for b in mine)
+        found = added_buffers(s, common - mine, self.places, ranges, trip_range(s, ranges))
+        home = {self.places[p].buffer: p for p in self.kernel.params}
+        if not found:
+            return []
+        chunk, own = cut
+        chunks = chunk.extent.constant or 0
+        room = sum(home[b].elements.constant or LARGE for b in found) * chunks
+        bytes_ = sum(home[b].bytes for b in found if home[b].elements.constant is not None) * chunks
+        if room * CHEAP > cycles((s,), ranges) or bytes_ > LARGE or not self._alone(s, found):
+            return []
+        body: tuple[Stmt, ...] = (own,)
+        start: list[Stmt] = []
+        after: list[For] = []
+        for b, begins in found.items():
+            target = home[b]
+            partial = self._partial("partial", target.dtype, target.elements * chunks)
+            body = moved(body, target, View(partial, target.elements * as_index(chunk)))
+            start.append(zeros(partial, target, chunk))
+            after.append(buffer_sum(target, partial, chunks, begins))
+        whole = (*start, *body)
+        first = Piece(needed(whole, before), (For(chunk, ZERO_INDEX, chunk.extent, whole),), chunk, private)
+        return [Region((first,)), *(p for loop in after for p in self._part(loop, ranges, ()))]
+
+    def _alone(self, s: For, found: Mapping[Buffer, bool]) -> bool:
+        """Whether what a loop begins anew is all its own: then it writes all of it."""
+        begun = {b for b, begins in found.items() if begins}
+        views = [v for v in self.places.values() if v.buffer in begun]
+        mine = {p for p, v in self.places.items() if v.buffer in begun}
+        top = [x for x in self.kernel.body if mine & buffers_in((x,))]
+        return not begun or (top == [s] and len(views) == len(begun))
+
+    def _cut(self, s: For, ranges: Mapping[Atom, Interval], most: int) -> tuple[Var, For] | None:
+        """A chunk's number and its loop; None where the loop cannot be cut."""
+        low, high = trip_range(s, ranges)
+        trips = (high - low) // s.step + 1
+        if high >= ENDLESS or trips < 2 or not isinstance(s.lower, Index):
+            return None
+        total = self._work(s, ranges, CHUNK * most)
+        size = -(-trips // max(2, min(most, int(total / CHUNK))))
+        chunk = Var("chunk", -(-trips // size))
+        begin = as_index(chunk) * (size * s.step) + s.lower
+        end = begin + size * s.step
+        even = trips % size == 0 and _constant(s)
+        return chunk, replace(s, lower=begin, upper=end if even else smallest(end, s.upper))
+
+    def _part(self, s: Stmt, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]) -> list[Part]:
+        plain = Piece(needed((s,), before), (s,))
+        if self._work(s, ranges, LEAST) < LEAST or any(isinstance(x, Break) for x in nodes.walk((s,))):
+            return [plain]
+        if isinstance(s, If) and isinstance(s.test, Holds) and self._visible(s):
+            then, otherwise = (self._parts(b, ranges, before) for b in (s.then, s.otherwise))
+            return [Around(s, then, otherwise) if any(p.chunk for p in all_pieces((*then, *otherwise))) else plain]
+        if not isinstance(s, For):
+            return [plain]
+        private = self._private(s, ranges)
+        if private is not None:
+            return [self._shared_out(s, ranges, before, private) or plain]
+        inside: tuple[Part, ...] = ()
+        if self._visible(s):
+            low, high = values = trip_range(s, ranges)
+            inside = self._parts(s.body, {**ranges, s.var: values}, before)
+            trips = (high - low) // s.step + 1
+            if _shared(inside, {**ranges, s.var: values}, OFTEN) * trips > HALF * cycles((s,), ranges):
+                return [Around(s, inside)]
+        added = self._added(s, ranges, before) if self.sums else []
+        return added or [Around(s, inside) if any(p.chunk for p in all_pieces(inside)) else plain]
+
+    def _private(
+        self, s: For, ranges: Mapping[Atom, Interval], sums: Container[Temp] = ()
+    ) -> frozenset[Buffer] | None:
+        """The parameters that iterations need each for themselves; None where they depend on each other."""
+        common = self._common(s, ranges, sums)
+        if common is None or not common <= self.own.keys():
+            return None
+        private = frozenset(self.own[b] for b in common)
+        return private if all(self._anew(s, b, ranges) for b in private) else None
+
+    def _touched(self, s: Stmt, ranges: Mapping[Atom, Interval]) -> Touched:
+        """What a statement touches, which is found once."""
+        found = self._footprints.get(s)
+        if found is None:
+            if isinstance(s, For) and s.step == 1:  # of other steps the trips are counted, which tells more
+                found = all_touched(self._iteration(s, ranges).over(s.var))
+            else:
+                found = touched((s,), self.places, ranges)
+            self._footprints[s] = found
+        return found
+
+    def _work(self, s: Stmt, ranges: Mapping[Atom, Interval], least: float) -> float:
+        """The cycles of a statement, what it moves considered where that may bring it to `least`."""
+        computed = self._cycles.get(s)
+        if computed is None:
+            computed = self._cycles[s] = cycles((s,), ranges)
+        near = computed >= least or computed < least / NEAR
+        return computed if near else max(computed, moving(self._touched(s, ranges)))
+
+    def _common(
+        self, s: For, ranges: Mapping[Atom, Interval], sums: Container[Temp] = ()
+    ) -> frozenset[Buffer] | None:
+        """What iterations touch in common, as `independent` has it."""
+        if s not in self._independent:
+            self._independent[s] = independent(s, self.places, ranges, sums, self._iteration(s, ranges))
+        return self._independent[s]
+
+    def _iteration(self, s: For, ranges: Mapping[Atom, Interval]) -> Footprint:
+        """What an iteration touches, which is found once."""
+        found = self._iterations.get(s)
+        if found is None:
+            found = self._iterations[s] = iteration(s, self.places, ranges)
+        return found
+
+    def _anew(self, s: For, b: Buffer, ranges: Mapping[Atom, Interval]) -> bool:
+        """Whether every iteration writes what it reads of a buffer."""
+        if b in first_reads(s.body, {}):
+            return False
+        home = self.places[b].buffer
+        one = self._iteration(s, ranges)
+        reads, writes = (one.spans(writes).get(home, (ZERO_INDEX, (0, 0))) for writes in (False, True))
+        if reads is None or writes is None or reads[0] is not writes[0]:
+            return False
+        return writes[1][0] <= reads[1][0] and reads[1][1] <= writes[1][1]
+
+    def _visible(self, s: For | If) -> bool:
+        """Whether the caller knows the indices in a loop's bounds or a test."""
+        bound = {x.var for x in nodes.walk(self.kernel.body) if isinstance(x, LetIndex)}
+        return not any(a in bound for i in nodes.statement_indices(s) for a in (*i.every_atom, *i.free))
+
+    def _shared_out(
+        self, s: For, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...], private: frozenset[Buffer]
+    ) -> Part | None:
+        """The loop in chunks, or around parts that are better cut; None where neither can be."""
+        low, high = values = trip_range(s, ranges)
+        trips = (high - low) // s.step + 1
+        if high >= ENDLESS or trips < 2 or not isinstance(s.lower, Index):
+            return None
+        total = self._work(s, ranges, CHUNK * MOST)
+        wanted = max(2, min(MOST, int(total / CHUNK)))
+        if trips * self.around < min(FEW, wanted):
+            self.around *= trips if _is_nest(s) else 1
+            inner = self._parts(s.body, {**ranges, s.var: values}, before)
+            self.around //= trips if _is_nest(s) else 1
+            if len(inner) == 1 and isinstance(inner[0], Region):
+                return Region(tuple(self._outer(s, trips, p, before, private) for p in inner[0].pieces))
+            if self._visible(s) and _shared(inner, {**ranges, s.var: values}, 2 * LEAST) > MOSTLY * total / trips:
+                return Around(s, inner)
+        cut = self._cut(s, ranges, MOST)
+        if cut is None:
+            return None
+        chunk, own = cut
+        return Region((Piece(needed((own,), before), (s,), chunk, private),))
+
+    def _outer(self, s: For, trips: int, inner: Piece, before: tuple[Stmt, ...], private: frozenset[Buffer]) -> Piece:
+        """A piece of the loop's body for each of its iterations too."""
+        assert isinstance(s.lower, Index)
+        count = as_index(1) if inner.chunk is None else inner.chunk.extent
+        chunk = Var("chunk", count * trips)
+        at = floor_divide(as_index(chunk), count) * s.step + s.lower
+        first: Stmt = LetIndex(s.var, at)
+        rest = inner.body
+        if not _constant(s):  # there may be fewer iterations than chunks
+            first, rest = replace(s, lower=at, upper=smallest(at + 1, s.upper), body=inner.body), ()
+        lets = () if inner.chunk is None else (LetIndex(inner.chunk, modulo(as_index(chunk), count)),)
+        body = following(needed((*lets, first), before), rest)
+        return Piece(body, (replace(s, body=inner.whole),), chunk, private | inner.private)
+
+    def _joined(self, parts: Sequence[Part], ranges: Mapping[Atom, Interval]) -> tuple[Part, ...]:
+        """Neighbours that are independent as one region, pieces that just follow each other as one piece."""
+        runs: list[Part] = []
+        for p in parts:
+            last = runs[-1] if runs else None
+            if isinstance(last, Piece) and isinstance(p, Piece):
+                runs[-1] = Piece(following(last.body, p.body), (*last.whole, *p.whole))
+            else:
+                runs.append(p)
+        out: list[Part] = []
+        for p in runs:
+            last = out[-1] if out else None
+            if not isinstance(last, None | Around) and not isinstance(p, Around) and self._apart(last, p, ranges):
+                out[-1] = Region((*pieces_of(last), *pieces_of(p)))
+            else:
+                out.append(p)
+        return tuple(out)
+
+    def _apart(self, a: Part, b: Part, ranges: Mapping[Atom, Interval]) -> bool:
+        left, right = ([s for p in all_pieces((x,)) for s in p.whole] for x in (a, b))
+        private = frozenset(self.places[x].buffer for p in all_pieces((a, b)) for x in p.private)
+        pairs = ((self._touched(x, ranges), self._touched(y, ranges)) for x in left for y in right)
+        return not any(collide(x, y, private) for x, y in pairs)
+
+    # Statements -----------------------------------------------------------------------------------------------------
+
+    def _emit(self, parts: Sequence[Part]) -> list[Stmt]:
+        out: list[Stmt] = []
+        for p in parts:
+            match p:
+                case Piece():
+                    out.append(self._task(p))
+                case Region():
+                    tasks = [Task(self._task(x), x.chunk or Var("chunk", 1)) for x in p.pieces]
+                    out.append(Parallel(tuple(tasks)))
+                case Around(outside=For() as loop):
+                    out.append(replace(loop, body=tuple(self._emit(p.inside))))
+                case Around(outside=If() as test):
+                    then, otherwise = self._emit(p.inside), self._emit(p.otherwise)
+                    out.append(replace(test, then=tuple(then), otherwise=tuple(otherwise)))
+        return out
+
+    def _task(self, p: Piece) -> Call:
+        """The call of a kernel that does a piece."""
+        k = self.kernel
+        touched, changed = buffers_in(p.body), written(p.body, {})
+        views = [*zip(k.params, self.call.arguments, strict=True), *self.added.items()]
+        pairs = [(b, self._view(b, a)) for b, a in views if b in touched]
+        scratch = tuple(b for b in k.scratch if b in touched and (b in self.copies or b in changed))
+        kernel = Kernel(k.name, tuple(b for b, _ in pairs), free_variables(p.body), p.body, k.comment, None, scratch,
+                        k.fresh & frozenset(changed))
+        return Call(kernel, tuple(a for _, a in pairs))
+
+    def _view(self, b: Buffer, a: View) -> View:
+        return View(self.copies[b]) if b in self.copies else a
+
+
+def _as_call(s: Stmt) -> Call:
+    assert isinstance(s, Call)
+    return s
+
+
+def _shared(parts: Sequence[Part], ranges: Mapping[Atom, Interval], least: float) -> float:
+    """The cycles of parts that are shared out in regions large enough to wait for each other."""
+    total = 0.0
+    for p in parts:
+        match p:
+            case Region():
+                work = cycles([x for piece in p.pieces for x in piece.whole], ranges)
+                total += work if work >= least else 0
+            case Around(outside=For() as loop):
+                low, high = values = trip_range(loop, ranges)
+                total += ((high - low) // loop.step + 1) * _shared(p.inside, {**ranges, loop.var: values}, least)
+            case _:
+                pass
+    return total
+
+
+def _is_nest(s: For) -> bool:
+    """Whether the body of a loop is one loop."""
+    work = [x for x in s.body if not isinstance(x, Let | LetIndex | Comment)]
+    return len(work) == 1 and isinstance(work[0], For)
+
+
+def _constant(s: For) -> bool:
+    return all(isinstance(b, Index) and b.constant is not None for b in (s.lower, s.upper))

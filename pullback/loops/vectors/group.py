@@ -1,0 +1,342 @@
+"""Groups: neighbouring statements over one index space become one loop nest.
+
+Before    e = build n < N { exp(x[n]) }
+          s = build { sum n < N { e[n] } }
+After     for n in vectors of 4: t = exp(x[n ..]); e[n ..] = t; sum += t
+          s[0] = the lanes of sum added
+
+What only the group reads never reaches memory. Axes of at most SMALL elements that are not axes of the space are
+unrolled: an array of three coordinates becomes three scalars, and conditions on such an axis are decided. Expressions
+are hash-consed, so what members share is computed once; what does not depend on the innermost loop leaves it.
+
+A member is a map (its variables are the space), or a reduction of a map over some of the space. A sum over an inner
+part of the space has accumulators in registers; a sum over an outer part alone is added up in its output.
+
+Members read arrays of the group at their own point of the space only; a statement that does not, or that has what
+vectors cannot do (`possible`), ends the group. Contractions are left to `tile`, which tiles them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from math import prod
+
+from pullback.ir import expr
+from pullback.ir.expr import Add, Apply, Cast, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Select, Zero
+from pullback.ir.index import Index, Var, as_index, prove_nonnegative
+from pullback.ir.program import Build, Statement
+from pullback.ir.traverse import Substitution, indices_of, rewrite, walk
+from pullback.ir.types import DType, bool_
+from pullback.loops.analysis.extents import POINTS, SMALL
+from pullback.loops.functions import VECTOR_FUNCTIONS
+from pullback.loops.program.cover import typical
+from pullback.loops.vectors.lanes import CLASSES, COMPARISONS, LOGIC
+
+TERMS = 4  # most terms of a small sum that is unrolled: longer ones are contractions
+COPIES = 48  # most elements of a member at one point of the space
+SUMS = 4  # most elements of a member that is reduced
+NODES = 1500  # most nodes of all expressions of a group
+ARITHMETIC = ("divide", "maximum", "minimum", *VECTOR_FUNCTIONS)
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """One element of a member at a point of the space.
+
+    Attributes:
+        out, indices: the element; of the space's variables only those that are not reduced occur.
+        value: of a map its value, of a reduction its term.
+        op, over: of a reduction what it does, over which variables.
+        total, whole: of a reduction a name for its result, and the value in which that stands.
+    """
+
+    out: Ref
+    indices: tuple[Index, ...]
+    value: Scalar
+    op: str = ""
+    over: frozenset[Var] = frozenset()
+    total: Scalar | None = None
+    whole: Scalar | None = None
+
+
+@dataclass
+class Group:
+    """Statements to be one loop nest over `space`, outermost variable first.
+
+    Attributes:
+        items: what the members compute at a point, in order.
+        local: of each array made by a map its elements at a point, by their indices.
+        definitions: elements that stand for themselves in what reads them, with their values: what is shared stays so.
+        reads: elements of other arrays that differ from point to point.
+    """
+
+    space: tuple[Var, ...]
+    dtype: DType
+    members: list[Build] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+    local: dict[Ref, dict[tuple[Index, ...], Scalar]] = field(default_factory=dict)
+    definitions: dict[Ref, Scalar] = field(default_factory=dict)
+    reads: set[Scalar] = field(default_factory=set)
+    nodes: set[Scalar] = field(default_factory=set)
+
+
+def find_group(statements: Sequence[Statement]) -> Group | None:
+    """The longest group that the first statements make; None where the first one alone is as good.
+
+    All axes are axes of the space if that reaches as far: neighbouring elements then stay neighbours.
+    """
+    if len(statements) == 0 or not isinstance(statements[0], Build):
+        return None
+    best: Group | None = None
+    for longest in (0, SMALL):
+        group = _grow(statements, longest)
+        if group is not None and (best is None or len(group.members) > len(best.members)):
+            best = group
+        if not any(map(_has_short_axes, statements[: 1 if group is None else len(group.members) + 1])):
+            break  # the same again
+    return best
+
+
+def groups_of_all(statements: Sequence[Statement]) -> Iterator[Group]:
+    """The groups that all of the statements make, that with all axes in its space first."""
+    for longest in (0, SMALL):
+        group = _grow(statements, longest)
+        if group is not None and len(group.members) == len(statements):
+            yield group
+
+
+def _has_short_axes(s: Statement) -> bool:
+    """Whether a variable is long enough to be an axis of the space, or short enough not to be."""
+    if not isinstance(s, Build):
+        return False
+    bound = (v for e in s.values for n in walk(e) if isinstance(n, Reduce) for v in n.vars)
+    return any(_large(v, 0) and not _large(v, SMALL) for v in (*s.vars, *bound))
+
+
+def _grow(statements: Sequence[Statement], small: int) -> Group | None:
+    group: Group | None = None
+    for s in statements:
+        if not isinstance(s, Build):
+            break
+        if group is None:
+            shape = _shape(s, small)
+            if shape is None or prod(typical(v) for v in shape.large) < POINTS:
+                return None
+            group = Group(shape.large, s.outs[0].dtype)
+        if not _join(group, s, small):
+            break
+    return group if group is not None and group.members else None
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """The variables of a statement: large ones (of the build, then of its reduction), small ones of the build."""
+
+    large: tuple[Var, ...]
+    unrolled: tuple[Var, ...]
+    reduce: Reduce | None
+
+
+def _shape(s: Build, small: int) -> _Shape | None:
+    dtype = s.outs[0].dtype
+    if not dtype.is_floating or any(not v.extent.is_dim for v in s.vars):
+        return None
+    if any(n.dtype.computed is not dtype and n.dtype is not bool_ for v in s.values for n in walk(v)):
+        return None
+    reductions = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, Reduce))
+    wide = [r for r in reductions if _is_wide(r, small)]
+    if len(wide) > 1 or (wide and len(s.values) != 1):
+        return None
+    reduce = wide[0] if wide else None
+    bound = reduce.vars if reduce else ()
+    if any(not v.extent.is_dim for v in bound):
+        return None
+    if reduce is not None and (reduce.op not in ("sum", "max", "min") or not all(_large(v, small) for v in bound)):
+        return None
+    large = tuple(v for v in (*s.vars, *bound) if _large(v, small))
+    unrolled = tuple(v for v in s.vars if not _large(v, small))
+    copies = prod(v.extent.constant or 1 for v in unrolled)
+    return None if copies > (SUMS if reduce else COPIES) else _Shape(large, unrolled, reduce)
+
+
+def _large(v: Var, small: int) -> bool:
+    return typical(v) > max(small, 1)
+
+
+def _is_wide(r: Reduce, small: int) -> bool:
+    """Whether a reduction is over the space, or too long to be unrolled."""
+    return any(_large(v, small) for v in r.vars) or prod(typical(v) for v in r.vars) > TERMS
+
+
+def _join(group: Group, s: Build, small: int) -> bool:
+    """Add a statement to the group where it fits."""
+    shape = _shape(s, small)
+    if shape is None or any(o.dtype is not group.dtype for o in s.outs):
+        return False
+    onto = _mapping(group, s, shape)
+    if onto is None:
+        return False
+    items = _items(group, s, shape, onto)
+    if items is None:
+        return False
+    values = [i.value for i in items]
+    reads = {n for v in values for n in walk(v) if isinstance(n, Get) and n.ref not in group.definitions}
+    linked = any(g.ref in group.local for v in s.values for g in walk(v) if isinstance(g, Get))
+    if group.members and not linked and not any(set(group.space) <= g.free for g in reads & group.reads):
+        return False
+    if not all(possible(v, group.dtype, group.space) for v in values) or not all(_epilogue(i, group) for i in items):
+        return False
+    nodes = group.nodes.union(*(walk(v) for v in values))
+    if len(nodes) > NODES:
+        return False
+    group.nodes = nodes
+    group.reads |= reads
+    group.members.append(s)
+    for i in items:
+        known = group.local.setdefault(i.out, {})
+        if i.whole is None:
+            known[i.indices] = _name(i.value, i.out.name, group)
+            i = replace(i, value=known[i.indices])
+        group.items.append(i)
+    return True
+
+
+def _name(value: Scalar, name: str, group: Group) -> Scalar:
+    """What readers of an element see: its value where that is hardly more than a name, else an element of its own."""
+    match value:
+        case Const() | Zero() | Get():
+            return value
+        case Mul() if len(value.args) == 2 and isinstance(value.args[0], Const):
+            return value
+        case _:
+            free = [v for v in group.space if v in value.free]  # those of loops around are fixed
+            ref = Ref(name, value.dtype, tuple(v.extent for v in free))
+            group.definitions[ref] = value
+            return expr.get(ref, *free)
+
+
+def _mapping(group: Group, s: Build, shape: _Shape) -> dict[Var, Var] | None:
+    """The space's variable for each large one of the statement: by what it reads of the group, else in order."""
+    onto: dict[Var, Var] = {}
+    for value in s.values:
+        for g in walk(value):
+            if not isinstance(g, Get) or g.ref not in group.local:
+                continue
+            if not group.local[g.ref]:
+                return None  # a reduction of the group: it is there when the loop is over
+            here = next(iter(group.local[g.ref]))
+            for mine, theirs in zip(g.indices, here, strict=True):
+                v = theirs.single
+                if not isinstance(v, Var):
+                    continue
+                w = mine.single
+                if not isinstance(w, Var) or onto.setdefault(w, v) is not v:
+                    return None
+    rest = [v for v in group.space if v not in onto.values()]
+    for w in shape.large:
+        if w not in onto:
+            if not rest:
+                return None
+            onto[w] = rest.pop(0)
+    if set(onto) != set(shape.large) or len(set(onto.values())) != len(onto) or rest:
+        return None
+    return onto if all(w.extent is v.extent for w, v in onto.items()) else None
+
+
+def _items(group: Group, s: Build, shape: _Shape, onto: dict[Var, Var]) -> list[Item] | None:
+    """The statement's elements at a point of the space."""
+    out = []
+    failed = False
+
+    def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+        nonlocal failed
+        known = group.local.get(ref)
+        if known is None:
+            failed |= not all(_inside(i, d) for i, d in zip(indices, ref.shape, strict=True))
+            return expr.get(ref, *indices)
+        found = known.get(indices)
+        failed |= found is None
+        return expr.zero(ref.dtype) if found is None else found
+
+    space: dict[Var, Index] = {w: as_index(v) for w, v in onto.items()}
+    for position in product(*(range(v.extent.constant or 1) for v in shape.unrolled)):
+        at = {**space, **{v: as_index(k) for v, k in zip(shape.unrolled, position, strict=True)}}
+        m = Substitution(variables=at, get=element)
+        indices = tuple(at[v] for v in s.vars)
+        for o, value in zip(s.outs, s.values, strict=True):
+            if shape.reduce is None:
+                out.append(Item(o, indices, m.scalar(_unrolled(value))))
+                continue
+            r = shape.reduce
+            over = frozenset(onto[v] for v in r.vars)
+            term = m.scalar(r.arg)
+            total = expr.get(Ref("total", o.dtype, ()))
+            by: dict[Scalar, Scalar] = {r: total}
+            whole = Substitution(variables={v: at[v] for v in s.vars}).scalar(rewrite(value, by.get))
+            out.append(Item(o, indices, term, r.op, over, total, whole))
+    return None if failed else out
+
+
+def _inside(i: Index, extent: Index) -> bool:
+    return prove_nonnegative(i) and prove_nonnegative(extent - 1 - i)
+
+
+def _unrolled(e: Scalar) -> Scalar:
+    """The expression with each reduction written out, before the elements it reads are looked up."""
+    return rewrite(e, lambda n: _written_out(n, n.arg) if isinstance(n, Reduce) else None)
+
+
+def _written_out(r: Reduce, arg: Scalar) -> Scalar:
+    if r.op not in ("sum", "max", "min"):
+        return expr.reduce(r.op, r.vars, arg)
+    terms = []
+    for position in product(*(range(v.extent.constant or 1) for v in r.vars)):
+        at = {v: as_index(k) for v, k in zip(r.vars, position, strict=True)}
+        terms.append(Substitution(variables=at).scalar(arg))
+    if r.op == "sum":
+        return expr.add(*terms)
+    out = terms[0]
+    for t in terms[1:]:
+        out = expr.apply("maximum" if r.op == "max" else "minimum", out, t)
+    return out
+
+
+def possible(e: Scalar, dtype: DType, space: tuple[Var, ...]) -> bool:
+    """Whether vectors can compute an expression of the group."""
+    for n in walk(e):
+        if any(i.data for i in indices_of(n)):
+            return False
+        match n:
+            case Const() if n.dtype is dtype:
+                continue
+            case Get() if n.dtype.computed is dtype:
+                continue
+            case Cast() if isinstance(n.arg, Get) and n.arg.dtype.is_half:
+                continue
+            case Zero() | Add() | Mul() | Select() if n.dtype is dtype:
+                continue
+            case Apply() if n.primitive.name in COMPARISONS:
+                if n.args[0].dtype is dtype:
+                    continue
+            case Apply() if n.primitive.name in CLASSES and n.args[0].dtype is dtype:
+                continue
+            case Apply() if n.primitive.name in (*LOGIC, "logical_not"):
+                continue
+            case Apply() if n.dtype is dtype and (n.primitive.name in ARITHMETIC or not n.free):
+                continue
+            case FromIndex() if n.free.isdisjoint(space):
+                continue
+            case _:
+                return False
+        return False
+    return True
+
+
+def _epilogue(i: Item, group: Group) -> bool:
+    """Whether what is done with the result of a reduction is arithmetic of scalars that are there before the loop."""
+    if i.whole is None:
+        return True
+    plain = all(isinstance(n, Const | Get | Add | Mul | Apply) and n.dtype is i.out.dtype for n in walk(i.whole))
+    return plain and not any(isinstance(n, Get) and n.ref in group.local for n in walk(i.whole))

@@ -1,0 +1,123 @@
+"""Vector forms of operations: operands of different widths joined, masks of lanes, tests and functions.
+
+A comparison of vectors gives a mask, integers of the same size with all bits set where it holds; a bool that is the
+same for all lanes becomes one by its negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pullback.ir.expr import Apply
+from pullback.ir.types import DType, dtype_named
+from pullback.loops.functions import VECTOR_FUNCTIONS, vector_source
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import Binary, BinaryOp, Broadcast, Invoke, Literal, Type, Value
+
+
+def mask_of(dtype: DType, lanes: int) -> Type:
+    """What a comparison of vectors gives: integers as large as the elements are in memory."""
+    return Type(dtype_named(f"i{8 * dtype.size}"), lanes)
+
+
+def mask_from(test: Value, dtype: DType) -> Value:
+    """A bool as a number with all bits set or none."""
+    one = mask_of(dtype, 1)
+    return nodes.Unary("-", nodes.Convert(test, one), one)
+
+
+def chain(op: str, args: list[Value]) -> Value:
+    """Operands joined in order, scalars among themselves first where the order is free."""
+    lanes = max(a.type.lanes for a in args)
+    if op in ("+", "*") and lanes > 1:
+        args = [*(a for a in args if a.type.lanes == 1), *(a for a in args if a.type.lanes > 1)]
+    if op == "+" and args[0].type.dtype.is_floating:
+        return _sum(args)
+    value = args[0]
+    for a in args[1:]:
+        value = _joined(op, value, a)  # type: ignore[arg-type]
+    return value
+
+
+def _joined(op: BinaryOp, a: Value, b: Value) -> Value:
+    wide = max(a.type.lanes, b.type.lanes)
+    return Binary(op, widened(a, wide), widened(b, wide), Type(a.type.dtype, wide))
+
+
+def _sum(args: Sequence[Value]) -> Value:
+    """A sum; a term with the factor -1 is subtracted, which is another unit's work than a product."""
+    first = next((k for k, a in enumerate(args) if _positive(a) is None), 0)
+    value = args[first]
+    for a in (*args[:first], *args[first + 1 :]):
+        positive = _positive(a)
+        value = _joined("+", value, a) if positive is None else _joined("-", value, positive)
+    return value
+
+
+def _positive(v: Value) -> Value | None:
+    """What is multiplied by -1; None where nothing is."""
+    match v:
+        case Broadcast():
+            inner = _positive(v.value)
+            return None if inner is None else Broadcast(inner, v.type)
+        case Binary(op="*", a=Literal(value=-1.0)):
+            return v.b
+        case Binary(op="*"):
+            inner = _positive(v.a)
+            return None if inner is None else Binary("*", inner, v.b, v.type)
+    return None
+
+
+def widened(value: Value, lanes: int) -> Value:
+    """The value in all lanes."""
+    if value.type.lanes == lanes:
+        return value
+    if isinstance(value, Literal):
+        return Literal(value.value, Type(value.type.dtype, lanes))
+    return Broadcast(value, Type(value.type.dtype, lanes))
+
+
+def function(e: Apply, args: list[Value], dtype: DType) -> Value:
+    """A primitive of floating-point numbers that gives one: an operator, or a function for this many lanes."""
+    name = e.primitive.name
+    if name == "divide":
+        return chain("/", args)
+    if name in ("maximum", "minimum"):
+        return chain("max" if name == "maximum" else "min", args)
+    lanes = max(a.type.lanes for a in args)
+    type_ = Type(dtype, lanes)
+    if lanes == 1:
+        return nodes.Apply(e.primitive, tuple(args), type_)
+    assert name in VECTOR_FUNCTIONS
+    wide = tuple(widened(a, lanes) for a in args)
+    return Invoke(f"pb_{name}_{type_}", wide, type_, vector_source(name, dtype, lanes))
+
+
+COMPARISONS: Final[Mapping[str, BinaryOp]] = {
+    "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!=",
+}  # fmt: skip
+LOGIC: Final[Mapping[str, BinaryOp]] = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
+CLASSES: Final = ("isnan", "isfinite", "isinf")
+
+
+def compared(name: str, args: Sequence[Value], dtype: DType) -> Value:
+    """A comparison of vectors, or a question about one that is read several times: a mask."""
+    lanes = max(a.type.lanes for a in args)
+    mask = mask_of(dtype, lanes)
+    if name in COMPARISONS:
+        return Binary(COMPARISONS[name], widened(args[0], lanes), widened(args[1], lanes), mask)
+    (x,) = args
+    if name == "isnan":
+        return Binary("!=", x, x, mask)
+    finite = Binary("==", Binary("-", x, x, x.type), Literal(0.0, x.type), mask)
+    if name == "isfinite":
+        return finite
+    return Binary("&", Binary("==", finite, Literal(0, mask), mask), Binary("==", x, x, mask), mask)
+
+
+def logic(name: str, masks: Sequence[Value], mask: Type) -> Value:
+    """A connective of masks."""
+    if name == "logical_not":
+        return Binary("==", masks[0], Literal(0, mask), mask)
+    return Binary(LOGIC[name], masks[0], masks[1], mask)

@@ -1,0 +1,502 @@
+"""The loop nest of a build over flat addresses, and the choice of how to vectorise and tile it.
+
+A nest has its axes merged where every address sees two as one. A plan names the vector axis, how its extent is cut
+into vectors, and the tiled axes; `best_plan` tries all of them and takes the cheapest by an estimate of cycles:
+loads and multiply-adds on two ports each, the latency of a chain of sums, functions and stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from math import ceil, inf, prod
+
+from pullback.ir import expr
+from pullback.ir.expr import Add, Bracket, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Zero
+from pullback.ir.index import ZERO_INDEX, Floor, Index, Mod, Var, as_index
+from pullback.ir.program import Build
+from pullback.ir.traverse import Substitution, indices_of, walk
+from pullback.ir.types import DType
+from pullback.loops.functions import VECTOR_FUNCTIONS
+from pullback.loops.program.cover import TYPICAL, is_open, typical
+from pullback.loops.program.nodes import Buffer
+
+LATENCY = 4  # cycles of a multiply-add
+FUNCTION = 12  # cycles of a transcendental, a vector or a single element
+ACROSS = 3  # cycles to add the lanes of one accumulator, others in flight
+LINE = 64  # bytes
+SPLIT = 3.0  # what loading a whole line costs, most of which lie across two, where a shorter vector costs 1
+CACHES = (32 * 1024, 256 * 1024)  # bytes an operand may have to stay in the first, and to share the second
+WAITS = (0.5, 3.0)  # cycles for a line from the second cache, and from further out
+REDUCTIONS = ("sum", "max", "min")
+
+Address = Callable[[Ref, tuple[Index, ...]], tuple[Buffer, Index]]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of the vector axis: `trips` steps from `start`, each of vectors with these lanes side by side."""
+
+    start: int
+    trips: int
+    lanes: tuple[int, ...]
+
+    @property
+    def step(self) -> int:
+        """Elements one step covers."""
+        return sum(self.lanes)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A choice: the vector axis and its widest lanes, whether it is one of the sum's, its phases, and tile sizes."""
+
+    axis: Var
+    lanes: int
+    reduced: bool
+    phases: tuple[Phase, ...]
+    tiles: tuple[tuple[Var, int], ...]
+    cycles: float
+
+    @property
+    def open_tiles(self) -> list[tuple[Var, int]]:
+        """Tiles along axes whose extents are no numbers."""
+        return [(v, t) for v, t in self.tiles if is_open(v)]
+
+
+@dataclass
+class Nest:
+    """A build over flat addresses."""
+
+    dtype: DType
+    variables: tuple[Var, ...]
+    outs: tuple[tuple[Buffer, Index], ...]
+    values: tuple[Scalar, ...]
+    buffers: dict[Ref, Buffer]
+    reductions: tuple[Reduce, ...]
+
+    @staticmethod
+    def of(s: Build, address: Address) -> Nest | None:
+        """The nest of a build, axes merged; None where it has what vectors cannot do."""
+        if not all(_is_plain(v, s.vars) for v in s.vars):
+            return None
+        buffers: dict[Ref, Buffer] = {}
+        flat: dict[Buffer, Ref] = {}
+
+        def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+            buffer, offset = address(ref, indices)
+            if buffer not in flat:
+                flat[buffer] = Ref(buffer.name, ref.dtype.computed, (buffer.elements,))  # a load converts
+                buffers[flat[buffer]] = buffer
+            return expr.get(flat[buffer], offset)
+
+        single = {v: ZERO_INDEX for v in s.vars if v.extent.constant == 1}
+        m = Substitution(variables=single, get=element)
+        values = tuple(m.scalar(v) for v in s.values)
+        indices = tuple(single.get(v, as_index(v)) for v in s.vars)
+        outs = tuple(address(o, indices) for o in s.outs)
+        dtypes = {o.dtype for o in s.outs}
+        if len(dtypes) != 1 or not (dtype := dtypes.pop()).is_floating:
+            return None
+        reductions = tuple(dict.fromkeys(n for v in values for n in walk(v) if isinstance(n, Reduce)))
+        nest = Nest(dtype, tuple(v for v in s.vars if v not in single), outs, values, buffers, reductions)
+        if not nest.possible():
+            return None
+        nest.merge()
+        return nest
+
+    def possible(self) -> bool:
+        """Whether all nodes have a vector form and all sizes are known."""
+        if any(isinstance(n, Bracket) for e in self._beside_tests() for n in walk(e)):
+            return False
+        for v in self.values:
+            for n in walk(v):
+                for i in indices_of(n):
+                    if i.data:
+                        return False
+                match n:
+                    case Reduce():
+                        if n.op not in REDUCTIONS or not all(_is_plain(w, (*self.variables, *n.vars)) for w in n.vars):
+                            return False
+                        if any(isinstance(x, Reduce) for x in walk(n.arg)):
+                            return False
+                    case expr.Apply():
+                        if n.primitive.name not in (*VECTOR_FUNCTIONS, "divide", "maximum", "minimum"):
+                            return False
+                    case Bracket() | Get() | Const() | Zero() | Add() | Mul() | FromIndex():
+                        pass
+                    case _:
+                        return False
+                if n.dtype is not self.dtype:
+                    return False
+        return True
+
+    def _beside_tests(self) -> Iterator[Scalar]:
+        """The expressions but for conditions around the whole argument of a sum, which are tests around its step."""
+        for v in self.values:
+            yield map_reductions(v, lambda r: expr.const(1, r.dtype))
+        for r in self.reductions:
+            yield r.arg.arg if r.op == "sum" and isinstance(r.arg, Bracket) else r.arg
+
+    def merge(self) -> None:
+        """Merge axes that every address sees as one: a step of the outer is a full run of the inner."""
+        while (pair := self._mergeable()) is not None:
+            outer, inner = pair
+            joint = Var(inner.name, outer.extent * inner.extent)
+            m = Substitution(variables={outer: ZERO_INDEX, inner: as_index(joint)})
+            self.outs = tuple((b, m.index(i)) for b, i in self.outs)
+            if inner in self.variables:
+                self.variables = tuple(joint if v is inner else v for v in self.variables if v is not outer)
+                self.values = tuple(m.scalar(v) for v in self.values)
+            else:
+                self.values = tuple(_merge_reduction(v, outer, inner, joint) for v in self.values)
+            self.reductions = tuple(dict.fromkeys(n for v in self.values for n in walk(v) if isinstance(n, Reduce)))
+
+    def _mergeable(self) -> tuple[Var, Var] | None:
+        addresses = [*(i for _, i in self.outs), *self.gets_indices()]
+        fixed = self._fixed()
+        groups = [self.variables, *(r.vars for r in self.reductions)]
+        for group in groups:
+            for a, b in combinations([v for v in group if v not in fixed], 2):
+                for outer, inner in ((a, b), (b, a)):
+                    if all(_spans(i, outer, inner) for i in addresses):
+                        return outer, inner
+        return None
+
+    def _fixed(self) -> set[Var]:
+        """Variables seen by more than addresses: in conditions, as numbers, under div and mod."""
+        out: set[Var] = set()
+        for v in self.values:
+            for n in walk(v):
+                if isinstance(n, Bracket | FromIndex):
+                    for i in indices_of(n):
+                        out |= i.free
+        for i in self.gets_indices():
+            for a in i.atoms:
+                if isinstance(a, Floor | Mod):
+                    out |= a.free
+        return out
+
+    def gets(self) -> Iterator[Get]:
+        """The elements the values read, each once."""
+        seen: set[Get] = set()
+        for v in self.values:
+            for n in walk(v):
+                if isinstance(n, Get) and n not in seen:
+                    seen.add(n)
+                    yield n
+
+    def gets_indices(self) -> list[Index]:
+        """The flat addresses that are read."""
+        return [g.indices[0] for g in self.gets()]
+
+    @property
+    def elements(self) -> int:
+        """Number of elements of an output."""
+        return prod(typical(v) for v in self.variables)
+
+    @property
+    def trips(self) -> int:
+        """Terms of the longest reduction."""
+        return max((prod(typical(v) for v in r.vars) for r in self.reductions), default=1)
+
+    def vector_axes(self, widest: int) -> list[tuple[Var, bool]]:
+        """Axes that may be the vector axis: (variable, whether it is one of the sum's)."""
+        tested: set[Var] = set()
+        for v in self.values:
+            for n in walk(v):
+                if isinstance(n, Bracket | FromIndex):
+                    for i in indices_of(n):
+                        tested |= i.free
+        out = [
+            (v, False)
+            for v in self.variables
+            if v not in tested
+            and all(stride(i, v) == 1 for _, i in self.outs)
+            and all(_reachable(i, v) for i in self.gets_indices())
+        ]
+        if len(self.reductions) == 1:
+            r = self.reductions[0]
+            out += [
+                (v, True)
+                for v in r.vars
+                if v not in tested and all(stride(i, v) in (0, 1) for i in self.gets_indices())
+            ]
+        return [(v, reduced) for v, reduced in out if typical(v) >= 2 and widest > 1]
+
+    def plans(self, choice: tuple[Var, bool], widest: int) -> Iterator[Plan]:
+        """Tilings for a vector axis, each with its estimated cycles for the whole nest."""
+        axis, reduced = choice
+        extent = typical(axis)
+        there, tested = registers(widest * self.dtype.size), self.tested()
+        others = [v for v in self.variables if v is not axis and v not in tested]
+        for lanes in widths(widest, self.dtype.size, extent):
+            for phases in [()] if reduced else _phases(extent, lanes, bool(self.reductions)):
+                block = 1 + (extent % lanes > 0) if reduced else max(len(p.lanes) for p in phases)
+                for tiles in _tilings(others, block, there) if self.reductions else [()]:
+                    yield self._score(axis, lanes, reduced, phases, tiles)
+
+    def tested(self) -> set[Var]:
+        """Variables that a condition is about."""
+        return {v for e in self.values for n in walk(e) if isinstance(n, Bracket) for c in n.conds for v in c.free}
+
+    def _score(
+        self, axis: Var, lanes: int, reduced: bool, phases: tuple[Phase, ...], tiles: tuple[tuple[Var, int], ...]
+    ) -> Plan:
+        blocks = 1.0
+        for v in self.variables:
+            if reduced or v is not axis:
+                blocks *= typical(v) / dict(tiles).get(v, 1)
+        if reduced:
+            cycles = self._block_cycles(axis, (lanes,), True, tiles)
+        else:
+            cycles = sum(p.trips * self._block_cycles(axis, p.lanes, False, tiles) for p in phases)
+        return Plan(axis, lanes, reduced, phases, tiles, blocks * cycles)
+
+    def _block_cycles(
+        self, axis: Var, pieces: tuple[int, ...], reduced: bool, tiles: tuple[tuple[Var, int], ...]
+    ) -> float:
+        """Cycles of one tile of vectors with these lanes: the sum's loops, then values and stores."""
+        lanes, vectors, size = max(pieces), len(pieces), self.dtype.size
+        count = vectors * prod(t for _, t in tiles)
+        extent = typical(axis)
+        rest = list(narrower(extent % lanes, lanes)) if reduced else []
+        weight = sum(operation(n * size) for n in pieces) / vectors
+        cycles = 4.0
+        for r in self.reductions:
+            trips = float(prod(typical(v) for v in r.vars))
+            if reduced:
+                trips = trips / extent * (extent // lanes + len(rest) / weight)
+            loads = 0.0
+            gets = dict.fromkeys(n for n in walk(r.arg) if isinstance(n, Get))
+            for g in gets:
+                i = g.indices[0]
+                distinct = prod(t for v, t in tiles if v in i.free) * (vectors if axis in i.free else 1)
+                match stride(i, axis):
+                    case 0:
+                        loads += distinct
+                    case 1:
+                        loads += distinct * (SPLIT if lanes * size == LINE else 1.0)
+                    case _:
+                        loads += distinct * 1.5 * lanes
+            multiplies = count * max(1, len(gets) - 1)
+            busy = max(loads / 2, weight * multiplies / 2)
+            cycles += trips * max(busy, LATENCY if not reduced or trips > 1 else 0.0)
+        epilogue = sum(1.0 if reduced or stride(g.indices[0], axis) in (0, 1) else 1.5 * lanes for g in self.gets())
+        epilogue += 2.0 + sum(
+            FUNCTION * (2 if reduced else 1)
+            for v in self.values
+            for n in walk(v)
+            if isinstance(n, expr.Apply) and n.primitive.transcendental
+        )
+        return cycles + (epilogue + ACROSS * (reduced + len(set(rest)))) * count
+
+
+def cache_cycles(nest: Nest, plan: Plan) -> float:
+    """Cycles that a plan waits for the second and third cache: tiles read their part of each operand again.
+
+    Not so the tiles of the innermost loops whose variables an operand does not have, where its part stays in the
+    first cache.
+    """
+    tiles, vectors = dict(plan.tiles), max((len(p.lanes) for p in plan.phases), default=1)
+    trips = {}
+    for v in nest.variables:
+        whole = vectors * plan.lanes if v is plan.axis and not plan.reduced else tiles.get(v, 1)
+        trips[v] = ceil(typical(v) / whole)
+    order = [v for v in nest.variables if v is not plan.axis or plan.reduced]  # as loops, the vectors' own is innermost
+    order += [plan.axis] * (len(order) < len(nest.variables))
+    waits = 0.0
+    for r in nest.reductions:
+        for g in dict.fromkeys(n for n in walk(r.arg) if isinstance(n, Get)):
+            i = g.indices[0]
+            one = wait(nest.buffers[g.ref], i, (*nest.variables, *r.vars))
+            if not one:
+                continue
+            elements = prod(t for v, t in tiles.items() if v in i.free)
+            elements *= prod(typical(v) for v in r.vars if v in i.free)
+            dense = plan.axis in i.free or any(stride(i, v) == 1 for v in r.vars)
+            elements *= vectors * plan.lanes if plan.axis in i.free and not plan.reduced else 1
+            lines = elements * (r.dtype.size / LINE if dense else 1.0)
+            stays = LINE * lines <= CACHES[0] / 2
+            again = list(order)
+            while again and stays and again[-1] not in i.free:
+                again.pop()
+            waits += prod(trips[v] for v in again) * lines * one
+    return waits
+
+
+def wait(b: Buffer, address: Index, variables: Iterable[Var]) -> float:
+    """Cycles to wait for a line of what is read of a buffer: none where it stays in the first cache.
+
+    Variables of loops around a statement are not among `variables`: it reads one image of a batch, say, at a time.
+    """
+    footprint = min(_typical_bytes(b), b.dtype.size * _span(address, variables))
+    return 0.0 if footprint <= CACHES[0] else WAITS[0] if footprint <= CACHES[1] else WAITS[1]
+
+
+def _span(address: Index, variables: Iterable[Var]) -> float:
+    """Elements from the first to the last at the address, for all values of the variables; infinite if not known."""
+    total = 1.0
+    for v in set(variables) & address.free:
+        total += abs(stride(address, v) or inf) * (typical(v) - 1)
+    return total
+
+
+def _typical_bytes(b: Buffer) -> int:
+    """The size of a buffer, or what stands for it in estimates."""
+    total: int = sum(c * TYPICAL ** len(m) for m, c in b.elements.terms)
+    return max(total, 1) * b.dtype.size
+
+
+def best_plan(nest: Nest, vector_bytes: int, room: bool = True) -> Plan | None:
+    """The cheapest plan; None where no axis can be vectorised.
+
+    Args:
+        room: whether tiles may need room along axes whose extents are no numbers; that is worth a tenth.
+    """
+    widest = vector_bytes // nest.dtype.size
+    plans = (p for axis in nest.vector_axes(widest) for p in nest.plans(axis, widest))
+    fitting = plans if room else (p for p in plans if not p.open_tiles)
+    return min(fitting, key=lambda p: p.cycles * (1.1 if p.open_tiles else 1), default=None)
+
+
+def _phases(extent: int, lanes: int, several: bool) -> list[tuple[Phase, ...]]:
+    """Ways to cover an extent: one, two, three or four full vectors at a time, or all of it in one block."""
+    whole = extent // lanes
+    out = []
+    for vectors in (1, 2, 3, 4) if several else (1,):
+        if vectors > max(whole, 1):
+            break
+        phases = []
+        done = 0
+        for count in dict.fromkeys((vectors, 1)):
+            trips = (extent - done) // (lanes * count)
+            if trips:
+                phases.append(Phase(done, trips, (lanes,) * count))
+                done += trips * lanes * count
+        for narrow in narrower(extent - done, lanes):
+            phases.append(Phase(done, 1, (narrow,)))
+            done += narrow
+        out.append(tuple(phases))
+    pieces = (lanes,) * whole + tuple(narrower(extent - whole * lanes, lanes))
+    if several and 1 < len(pieces) <= 4 and len(set(pieces)) > 1:
+        out.append((Phase(0, 1, pieces),))
+    return out
+
+
+def registers(vector_bytes: int) -> int:
+    """How many vectors of this size a processor holds that has them."""
+    return 32 if vector_bytes == 64 else 16
+
+
+def operation(vector_bytes: int) -> float:
+    """What an operation on vectors of this size costs: some processors do those of 64 bytes in two halves."""
+    return 1.5 if vector_bytes == 64 else 1.0
+
+
+def widths(widest: int, size: int, extent: int) -> Iterator[int]:
+    """Lanes of vectors worth trying along an axis of this extent: the most that fit, and half of 64 bytes."""
+    lanes = widest
+    while lanes > extent:
+        lanes //= 2
+    if lanes >= 2:
+        yield lanes
+        if lanes * size == 64 and extent % lanes:
+            yield lanes // 2
+
+
+def _tilings(others: list[Var], vectors: int, there: int) -> list[tuple[tuple[Var, int], ...]]:
+    """Choices of at most two tiled axes and their sizes; of the registers there are three quarters are for sums."""
+    room = 3 * there // 4 // vectors
+    out: list[tuple[tuple[Var, int], ...]] = [()]
+    sizes = {
+        v: [
+            t
+            for t in range(2, 13)
+            if t <= typical(v)
+            and (typical(v) % t == 0 or typical(v) >= 4 * t)
+        ]
+        for v in others
+    }
+    # one tiled axis: its rows share a row of vectors, which stays in registers beside the sums and one factor
+    rows = (there - 1 - vectors) // vectors
+    out += [((v, t),) for v in others for t in sizes[v] if t <= min(room, rows)]
+    pairs = [(a, b) for a, b in combinations(others, 2) if not (is_open(a) and is_open(b))]  # one test of room
+    out += [((a, s), (b, t)) for a, b in pairs for s in sizes[a] for t in sizes[b] if s * t <= room]
+    return out
+
+
+def _merge_reduction(e: Scalar, outer: Var, inner: Var, joint: Var) -> Scalar:
+    def merged(r: Reduce) -> Scalar:
+        if inner not in r.vars:
+            return r
+        m = Substitution(variables={outer: ZERO_INDEX, inner: as_index(joint)})
+        return expr.reduce(r.op, [joint if v is inner else v for v in r.vars if v is not outer], m.scalar(r.arg))
+
+    return map_reductions(e, merged)
+
+
+def map_reductions(e: Scalar, rule: Callable[[Reduce], Scalar]) -> Scalar:
+    """E with each reduction replaced; reductions are not nested."""
+    memo: dict[Scalar, Scalar] = {}
+    for n in walk(e, into_indices=False):
+        match n:
+            case Reduce():
+                memo[n] = rule(n)
+            case Add():
+                memo[n] = expr.add(*(memo.get(a, a) for a in n.args))
+            case Mul():
+                memo[n] = expr.mul(*(memo.get(a, a) for a in n.args))
+            case expr.Apply():
+                memo[n] = expr.apply(n.primitive, *(memo.get(a, a) for a in n.args))
+            case Bracket():
+                memo[n] = expr.bracket(n.conds, memo.get(n.arg, n.arg))
+            case expr.Select():
+                memo[n] = expr.select(*(memo.get(a, a) for a in (n.test, n.then, n.otherwise)))
+            case expr.Cast():
+                memo[n] = expr.cast(memo.get(n.arg, n.arg), n.dtype)
+            case _:
+                memo[n] = n
+    return memo[e]
+
+
+def _spans(i: Index, outer: Var, inner: Var) -> bool:
+    a, b = i.coefficient(outer), i.coefficient(inner)
+    return a is not None and b is not None and a is b * inner.extent
+
+
+def stride(i: Index, v: Var) -> int | None:
+    """The constant step of an address in v; None where it has none."""
+    c = i.coefficient(v)
+    return None if c is None else c.constant
+
+
+def _is_plain(v: Var, mine: Collection[Var]) -> bool:
+    """Whether the extent of a variable is the same for all values of the others."""
+    return v.extent.constant is not None or (v.extent.free.isdisjoint(mine) and not v.extent.data)
+
+
+def _reachable(i: Index, v: Var) -> bool:
+    """Whether the lanes of a vector along v have addresses that can be written down."""
+    if is_open(v):
+        return i.coefficient(v) is not None
+    return stride(i, v) is not None or _patterned(i, v)
+
+
+def _patterned(i: Index, v: Var) -> bool:
+    """Whether v occurs under div and mod by numbers only, so that lanes of a full vector have known offsets."""
+    return all(
+        isinstance(a, Floor | Mod) and a.denominator.constant is not None and v in a.free
+        for a in i.atoms
+        if v in a.free and a is not v
+    )
+
+
+def narrower(rest: int, lanes: int) -> Iterator[int]:
+    """Lanes of the vectors that cover `rest` elements: halves, down to single elements."""
+    while rest:
+        while lanes > rest:
+            lanes //= 2
+        yield lanes
+        rest -= lanes

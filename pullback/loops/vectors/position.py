@@ -1,0 +1,274 @@
+"""Where the largest or smallest element is, in vectors: the best of each block, then the place in the best block.
+
+    for n in blocks: m = max of the block; if it is better than the best so far, remember both
+    for n in the best block: the first element that equals the best
+
+What is at most SHORT elements long is gone through once: every lane remembers its best and where that was, and of the
+lanes with the best of all the first position counts.
+
+The first of equal elements wins, and the first NaN wins over all, as in the plain loop. Of a long axis the blocks'
+extremes are written down first, so that the blocks do not depend on each other and can be shared out, then compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Final
+
+from pullback.ir import expr
+from pullback.ir.expr import Reduce, Ref
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
+from pullback.ir.program import Build
+from pullback.ir.types import DType, bool_, i64
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import (
+    Across,
+    Assign,
+    Binary,
+    Break,
+    Buffer,
+    Choice,
+    Convert,
+    For,
+    If,
+    IndexValue,
+    Let,
+    LetIndex,
+    Literal,
+    Load,
+    Read,
+    Steps,
+    Stmt,
+    Store,
+    Temp,
+    Type,
+    Value,
+)
+from pullback.loops.vectors.lanes import mask_of, widened
+from pullback.loops.vectors.nest import Address, Nest, stride
+from pullback.loops.vectors.values import Element, ValueWriter
+
+BLOCK: Final = 256  # elements: a search through them costs less than the first pass over a thousand
+WAYS = 4  # accumulators
+SHORT: Final = 512  # elements: positions up to here are exact numbers of any floating dtype
+LONG: Final = 64  # blocks of an axis from which on their extremes are written down
+MOST: Final = 4096  # of them; then blocks are longer
+FEW: Final = 8  # positions in all, below which an axis is worth sharing out itself
+
+
+def position_kernel(
+    s: Build, address: Address, vector_bytes: int, scratch: Callable[[DType, int], Buffer]
+) -> tuple[Stmt, ...] | None:
+    """The statements for a build of positions, or None where plain loops must do it.
+
+    Args:
+        s, address, vector_bytes: as for `loops.vectors.tile.tile`.
+        scratch: gives working memory for so many numbers.
+    """
+    value = s.values[0].arg if isinstance(s.values[0], expr.Cast) else s.values[0]
+    if len(s.values) != 1 or not isinstance(value, Reduce) or value.op not in ("argmax", "argmin"):
+        return None
+    dtype = value.arg.dtype
+    if not dtype.is_floating:
+        return None
+    like = Ref("extreme", dtype, s.outs[0].shape)
+    place = Buffer("extreme", dtype, like.shape, "parameter", as_index(1))
+
+    def where(ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+        return (place, address(s.outs[0], indices)[1]) if ref is like else address(ref, indices)
+
+    op = "max" if value.op == "argmax" else "min"
+    extreme = Build((like,), s.vars, (expr.reduce(op, value.vars, value.arg),), s.positions)  # type: ignore[arg-type]
+    nest = Nest.of(extreme, where)
+    if nest is None or len(nest.reductions) != 1 or len(nest.reductions[0].vars) != 1:
+        return None
+    (r,) = nest.reductions
+    (axis,) = r.vars
+    lanes = vector_bytes // dtype.size
+    if (axis.extent.constant or 0) < max(2 * lanes, 8) or isinstance(r.arg, expr.Bracket):
+        return None
+    if any(stride(i, axis) not in (0, 1) for i in nest.gets_indices()):
+        return None
+    out, _ = address(s.outs[0], tuple(ZERO_INDEX for _ in s.vars))
+    writer = _Position(nest, r, axis, lanes)
+    if lanes > 1 and (axis.extent.constant or 0) <= SHORT:
+        body = writer.short(out, nest.outs[0][1])
+    else:
+        count = writer.blocks if prod(v.extent.constant or FEW for v in nest.variables) < FEW else 0
+        body = writer.element(out, nest.outs[0][1], scratch(dtype, count) if count else None)
+    for v in reversed(nest.variables):
+        body = [For(v, ZERO_INDEX, v.extent, tuple(body))]
+    return tuple(body)
+
+
+class _Position:
+    def __init__(self, nest: Nest, r: Reduce, axis: Var, lanes: int) -> None:
+        self.nest = nest
+        self.arg = r.arg
+        self.op: nodes.BinaryOp = "max" if r.op == "max" else "min"
+        self.axis = axis
+        self.lanes = lanes
+        self.dtype: DType = nest.dtype
+        self.best = Temp("best", Type(self.dtype))
+        self.start = Temp("start", Type(i64))
+
+    @property
+    def size(self) -> int:
+        """Elements of a block."""
+        size = BLOCK
+        while (self.axis.extent.constant or 1) // size > MOST:
+            size *= 2
+        return size
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks' extremes are worth writing down; 0 where none are."""
+        count = (self.axis.extent.constant or 1) // self.size
+        return count if count >= LONG else 0
+
+    def element(self, out: Buffer, offset: Index, extremes: Buffer | None) -> list[Stmt]:
+        """One position: the blocks, what is left, the search, the store.
+
+        Args:
+            out, offset: where the position goes.
+            extremes: where those of blocks are written down; None where each is compared at once.
+        """
+        extent = self.axis.extent.constant or 1
+        worst = -float("inf") if self.op == "max" else float("inf")
+        body: list[Stmt] = [] if extremes is None else [self._written(extremes)]
+        body += [
+            Let(self.best, Literal(worst, self.best.type), mutable=True),
+            Let(self.start, Literal(0, self.start.type), mutable=True),
+        ]
+        done = 0
+        if extremes is not None:
+            body.append(self._compared(extremes))
+            done = self.blocks * self.size
+        whole = extent - extent % BLOCK
+        if whole > done:
+            n = Var(self.axis.name, self.axis.extent)
+            body.append(For(n, as_index(done), as_index(whole), tuple(self._checked(as_index(n), BLOCK)), BLOCK))
+        rest = (extent - whole) // (self.lanes * WAYS) * (self.lanes * WAYS)
+        if rest:
+            n = Var(self.axis.name, self.axis.extent)
+            body.append(For(n, as_index(whole), as_index(whole + rest), tuple(self._checked(as_index(n), rest)), rest))
+        if extent > whole + rest:
+            n = Var(self.axis.name, self.axis.extent)
+            steps: list[Stmt] = []
+            value = self._value(as_index(n), 1, steps)
+            steps.append(self._better(value, as_index(n)))
+            body.append(For(n, as_index(whole + rest), as_index(extent), tuple(steps)))
+        return [*body, *self._search(extent, out, offset)]
+
+    def _written(self, extremes: Buffer) -> For:
+        """The extreme of each block, written down."""
+        block = Var("block", self.blocks)
+        steps: list[Stmt] = []
+        found = self._block(as_index(block) * self.size, self.size, steps)
+        return For(block, ZERO_INDEX, block.extent, (*steps, Store(extremes, as_index(block), found)))
+
+    def _compared(self, extremes: Buffer) -> For:
+        """The best of what is written down, and where its block begins."""
+        block = Var("block", self.blocks)
+        found = Temp("found", Type(self.dtype))
+        load = Let(found, Load(extremes, as_index(block), found.type))
+        better = self._better(Read(found), as_index(block) * self.size)
+        return For(block, ZERO_INDEX, block.extent, (load, better))
+
+    def short(self, out: Buffer, offset: Index) -> list[Stmt]:
+        """One position: the best of each lane, the last vector over the one before it; then the first best lane."""
+        extent = self.axis.extent.constant or 1
+        wide = Type(self.dtype, self.lanes)
+        steps = Steps(1, wide)
+        body: list[Stmt] = []
+        best, at = Temp("best", wide), Temp("at", wide)
+        body += [Let(best, self._value(ZERO_INDEX, self.lanes, body), mutable=True), Let(at, steps, mutable=True)]
+        mask = mask_of(self.dtype, self.lanes)
+
+        def improve(start: Index) -> list[Stmt]:
+            out: list[Stmt] = []
+            x, old = self._value(start, self.lanes, out), Read(best)
+            here = Binary("+", widened(IndexValue(start, Type(self.dtype)), self.lanes), steps, wide)
+            first = Binary("&", Binary("!=", x, x, mask), Binary("==", old, old, mask), mask)
+            better = Temp("better", mask)
+            test = Binary("|", Binary(">" if self.op == "max" else "<", x, old, mask), first, mask)
+            chosen = [Assign(t, Choice(Read(better), v, Read(t), wide)) for t, v in ((best, x), (at, here))]
+            return [*out, Let(better, test), *chosen]
+
+        whole = extent - extent % self.lanes
+        n = Var(self.axis.name, self.axis.extent)
+        body.append(For(n, as_index(self.lanes), as_index(whole), tuple(improve(as_index(n))), self.lanes, "vector"))
+        if extent > whole:
+            body += improve(as_index(extent - self.lanes))
+        found, old = Temp("found", Type(self.dtype)), Read(best)
+        body.append(Let(found, Across("max" if self.op == "max" else "min", old)))
+        same = Binary("==", old, widened(Read(found), self.lanes), mask)
+        same = Binary("|", same, Binary("!=", old, old, mask), mask)
+        where = Choice(same, Read(at), Literal(float(extent), wide), wide)
+        first = Temp("first", Type(self.dtype))
+        return [*body, Let(first, Across("min", where)), Store(out, offset, Convert(Read(first), Type(out.dtype)))]
+
+    def _value(self, at: Index, lanes: int, out: list[Stmt]) -> Value:
+        writer = ValueWriter(self.nest, self.axis)
+        value = widened(writer.value(self.arg, Element({self.axis: at}, lanes), {}, out), lanes)
+        if isinstance(value, Read):
+            return value
+        t = Temp("value", value.type)
+        out.append(Let(t, value))
+        return Read(t)
+
+    def _checked(self, start: Index, size: int) -> list[Stmt]:
+        """The extreme of a block, and whether it is better than all before."""
+        out: list[Stmt] = []
+        found = self._block(start, size, out)
+        return [*out, self._better(found, start)]
+
+    def _block(self, start: Index, size: int, out: list[Stmt]) -> Value:
+        """The extreme of a block."""
+        temps = [Temp(self.op, Type(self.dtype, self.lanes)) for _ in range(WAYS)]
+        for k, t in enumerate(temps):
+            out.append(Let(t, self._value(start + k * self.lanes, self.lanes, out), mutable=True))
+        step = WAYS * self.lanes
+        if size > step:
+            k_ = Var("k", as_index(size))
+            inner: list[Stmt] = []
+            for k, t in enumerate(temps):
+                value = self._value(start + as_index(k_) + k * self.lanes, self.lanes, inner)
+                inner.append(Assign(t, Binary(self.op, Read(t), value, t.type)))
+            out.append(For(k_, as_index(step), as_index(size), tuple(inner), step, "vector"))
+        value = Read(temps[0])
+        both: Value = value
+        for t in temps[1:]:
+            both = Binary(self.op, both, Read(t), t.type)
+        found = Temp("found", Type(self.dtype))
+        out.append(Let(found, Across("max" if self.op == "max" else "min", both)))
+        return Read(found)
+
+    def _better(self, value: Value, start: Index) -> Stmt:
+        """Remember a value and where it was found, if it is better, or the first NaN."""
+        truth = Type(bool_)
+        better: Value = Binary(">" if self.op == "max" else "<", value, Read(self.best), truth)
+        unordered = Binary("!=", value, value, truth)
+        ordered = Binary("==", Read(self.best), Read(self.best), truth)
+        test = Binary("||", better, Binary("&&", unordered, ordered, truth), truth)
+        return If(test, (Assign(self.best, value), Assign(self.start, IndexValue(start, Type(i64)))))
+
+    def _search(self, extent: int, out: Buffer, offset: Index) -> list[Stmt]:
+        """The first element that is the best, or NaN, from the start of its block on."""
+        first = nodes.loaded_index("first", as_index(extent))
+        n = Var(self.axis.name, self.axis.extent)
+        steps: list[Stmt] = []
+        value = self._value(as_index(n), 1, steps)
+        truth = Type(bool_)
+        same = Binary("==", value, Read(self.best), truth)
+        test = Binary("||", same, Binary("!=", value, value, truth), truth)
+        found = If(test, (Assign(self.start, IndexValue(as_index(n), Type(i64))), Break()))
+        start: Value = Read(self.start)
+        if out.dtype is not i64:
+            start = Convert(start, Type(out.dtype))
+        return [
+            LetIndex(first, Read(self.start)),
+            For(n, as_index(first), as_index(extent), (*steps, found)),
+            Store(out, offset, start),
+        ]
