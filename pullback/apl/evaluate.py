@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 import pullback as pb
-from pullback.apl import arrange, errors
+from pullback.apl import errors
 from pullback.apl.errors import AplError, Spot, syntax
 from pullback.apl.functions import Atop, Constant, Fork, Primitive, Verb, placed
 from pullback.apl.numbers import truth
@@ -51,6 +51,7 @@ from pullback.apl.values import (
     vector,
     whole,
 )
+from pullback.apl.verbs import arrange, indexing, nesting
 from pullback.lang.trace import is_tracing
 
 DEEPEST: Final = 1500  # calls inside one another
@@ -354,7 +355,7 @@ def _indexed(node: Indexed, scope: Scope) -> Value:
     indices = [None if i is None else _value(i, scope) for i in reversed(node.indices)][::-1]
     y = _value(node.array, scope)
     with placed(node.spot):
-        return arrange.chosen(y, indices, scope.settings)
+        return indexing.chosen(y, indices, scope.settings)
 
 
 def _derived(node: Derived, scope: Scope) -> Verb:
@@ -475,7 +476,7 @@ def _bind(target: Node, value: Value, scope: Scope) -> None:
             scope.names[target.name] = value
         case Strand(items=items):
             if rank_of(value) == 0:
-                parts = [arrange.first(scope.settings, value)] * len(items)
+                parts = [nesting.first(scope.settings, value)] * len(items)
             else:
                 if rank_of(value) != 1:
                     raise errors.rank("values for several names are a vector")
@@ -525,7 +526,7 @@ def _replaced(target: Indexed, value: Value, scope: Scope) -> Value:
     if is_traced(y) or is_traced(value):
         return _replaced_traced(y, value, indices, s)
     places = np.arange(count_of(y) or 0).reshape(y.shape)
-    chosen = settled(arrange.chosen(places, indices, s))
+    chosen = settled(indexing.chosen(places, indices, s))
     value = settled(value)
     if rank_of(value) and shape_of(value) != shape_of(chosen) and count_of(value) != 1:
         own, other = ([n for n in v.shape if n != 1] for v in (value, chosen))

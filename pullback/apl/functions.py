@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pullback.apl import arrange, errors, formatting, partitions, scalar, search, values  # noqa: F401  (they fill the table)
+from pullback.apl import errors, values
 from pullback.apl.errors import AplError, Spot
-from pullback.apl.scalar import DYADIC, MONADIC, circle, pervade
 from pullback.apl.table import TABLE, Settings
 from pullback.apl.values import (
     Value,
@@ -24,6 +23,7 @@ from pullback.apl.values import (
     whole,
     whole_list,
 )
+from pullback.apl.verbs.scalar import DYADIC, MONADIC, circle, pervade
 from pullback.errors import PullbackError, ShapeError, UnfinishedError
 from pullback.lang.trace import is_tracing
 from pullback.source import standing_at

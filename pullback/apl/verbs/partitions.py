@@ -7,10 +7,10 @@ from itertools import product
 import numpy as np
 
 from pullback.apl import errors
-from pullback.apl.arrange import axis_of
-from pullback.apl.search import known
 from pullback.apl.table import Settings, dyadic
 from pullback.apl.values import NDArray, Value, objects, rank_of, simplified, whole_list
+from pullback.apl.verbs.arrange import axis_of
+from pullback.apl.verbs.search import known
 
 
 @dyadic("⊂", axis=True)

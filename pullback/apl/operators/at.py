@@ -1,0 +1,119 @@
+"""Some elements changed: @."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import pullback as pb
+from pullback.apl import errors
+from pullback.apl.functions import Verb
+from pullback.apl.operators.parts import like
+from pullback.apl.table import Settings
+from pullback.apl.values import (
+    NDArray,
+    Value,
+    count_of,
+    element,
+    elements,
+    is_characters,
+    is_nested,
+    is_traced,
+    lifted,
+    objects,
+    rank_of,
+    scalar,
+    settled,
+    shape_of,
+    simplified,
+    vector,
+    whole_list,
+)
+from pullback.apl.verbs import indexing, nesting
+from pullback.apl.verbs.scalar import shape_text
+from pullback.lang.handle import Handle
+from pullback.lang.subscript import subscript
+
+
+@dataclass
+class At(Verb):
+    """`f@i`: f of the cells at indices, or where a verb gives 1; the others as they are."""
+
+    f: Any
+    where: Any
+    settings: Settings
+
+    def __call__(self, y: Value, x: Value | None = None) -> Value:
+        """The array with those elements changed."""
+        y = settled(y)
+        s = self.settings
+        if isinstance(self.where, Verb):
+            mask = self.where(y)
+            if is_traced(mask) or is_traced(y):
+                return self._masked(y, mask, x)
+            if shape_of(mask) != shape_of(y):
+                raise errors.length("the mask of @ has the shape of the array")
+            if mask.size and (is_nested(mask) or is_characters(mask) or not np.isin(mask, (0, 1)).all()):
+                raise errors.domain("the mask of @ consists of 0 and 1")
+            chosen: Any = np.flatnonzero(mask)
+            return self._changed(y, [int(k) for k in chosen], (len(chosen),), (), x)
+        if is_traced(y):
+            if not rank_of(y):
+                raise errors.rank("@ takes an array with an axis")
+            return self._at_places(y, x)
+        where = settled(self.where)
+        rest: tuple[int, ...]
+        if is_nested(where):
+            tuples = [nesting.places(p, y.shape, s) for p in (whole_list(e, "@") for e in elements(where))]
+            if any(len(t) != rank_of(y) for t in tuples):
+                raise errors.rank("@ takes as many numbers as axes")
+            flat = [int(np.ravel_multi_index(t, y.shape)) for t in tuples]
+            return self._changed(y, flat, where.shape, (), x)
+        if not rank_of(y):
+            raise errors.rank("@ takes an array with an axis")
+        rows = nesting.places(whole_list(where.reshape(-1), "@"), [len(y)] * where.size, s)
+        rest = y.shape[1:]
+        size = int(np.prod(rest))
+        flat = [r * size + k for r in rows for k in range(size)]
+        return self._changed(y, flat, where.shape, rest, x)
+
+    def _changed(
+        self, y: NDArray, flat: Sequence[int], frame: tuple[int, ...], rest: tuple[int, ...], x: Value | None
+    ) -> Value:
+        own = y.reshape(-1)
+        selected = simplified(own[list(flat)]).reshape((*frame, *rest)) if flat else own[:0].reshape((*frame, *rest))
+        new = self.f(selected, x) if isinstance(self.f, Verb) else self.f
+        new = settled(new)
+        if rank_of(new) and shape_of(new) != (*frame, *rest) and count_of(new) != 1 and shape_of(new) != rest:
+            raise errors.length(f"@ puts as many elements as there are places: {shape_text(new)}")
+        if rank_of(new) and shape_of(new) != (*frame, *rest):
+            new = np.broadcast_to(new if count_of(new) != 1 else new.reshape(()), (*frame, *rest))
+        values = elements(new) if rank_of(new) else [element(new, ()) if is_nested(new) else new] * len(flat)
+        made = elements(y)
+        for k, v in zip(flat, values):
+            made[k] = v
+        return simplified(objects(made, y.shape)) if made else y
+
+    def _masked(self, y: Value, mask: Value, x: Value | None) -> Value:
+        new = self.f(y, x) if isinstance(self.f, Verb) else self.f
+        from pullback.apl.numbers import converted, truth
+
+        (a, b), _ = converted([new, y], "number")
+        return pb.where(truth(mask), a, b)
+
+    def _at_places(self, y: Handle, x: Value | None) -> Value:
+        s = self.settings
+        rows = nesting.places(whole_list(settled(self.where), "@"), [shape_of(y)[0]] * 99999, s)
+        made: Any = y
+        selected = indexing.chosen(y, [vector([scalar(r + s.io) for r in rows]), *(None,) * (y.rank - 1)], s)
+        new = self.f(selected, x) if isinstance(self.f, Verb) else self.f
+        if rank_of(new) > y.rank:
+            raise errors.rank(f"@ puts an array of at most {y.rank} axes there", [shape_text(new)])
+        for k, r in enumerate(rows):
+            row = subscript(lifted(new), (k,)) if rank_of(new) == y.rank else lifted(new)
+            at = pb.reshape(pb.arange(shape_of(y)[0]), (-1, *(1,) * (y.rank - 1))) == r
+            made = pb.where(at, like(row, y), made)
+        return made

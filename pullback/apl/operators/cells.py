@@ -1,0 +1,190 @@
+"""Verbs on cells: each ¨ and rank ⍤."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import pullback as pb
+from pullback import verbs
+from pullback.apl import errors
+from pullback.apl.functions import Verb
+from pullback.apl.operators.parts import cell_at
+from pullback.apl.values import (
+    NDArray,
+    Value,
+    count_of,
+    element,
+    elements,
+    filled,
+    fills,
+    from_python,
+    is_nested,
+    is_traced,
+    known_shape,
+    lifted,
+    objects,
+    prototype,
+    rank_of,
+    settled,
+    shape_of,
+    simplified,
+    whole_list,
+)
+from pullback.apl.verbs import arrange
+from pullback.apl.verbs.scalar import shape_text
+from pullback.lang.handle import Handle
+from pullback.lang.subscript import subscript
+from pullback.verbs.nested import Nested
+
+
+@dataclass
+class Each(Verb):
+    """`f¨`: f of the elements, without their boxes."""
+
+    f: Verb
+
+    def __call__(self, y: Value, x: Value | None = None) -> Value:
+        """An array of the same shape whose elements are the results."""
+        given = [y] if x is None else [y, x]
+        given = [_single(a, given) for a in given]
+        if any(isinstance(a, Nested | Handle) and (rank_of(a) or isinstance(a, Nested)) for a in given):
+            if not any(isinstance(a, np.ndarray) and a.dtype == object and a.ndim for a in given):
+                return self._traced(*given)
+            given = [_as_objects(a) for a in given]
+        frames = [shape_of(a) for a in given if rank_of(a)]
+        if len(frames) == 2 and frames[0] != frames[1]:
+            wrong = errors.rank if len(frames[0]) != len(frames[1]) else errors.length
+            raise wrong("¨ takes arrays of one shape", [shape_text(a) for a in given])
+        shape = frames[0] if frames else ()
+        if 0 in shape:
+            return self._of_nothing(given, shape)
+        columns = [elements(a) if rank_of(a) else [element(a, ())] * max(int(np.prod(shape)), 1) for a in given]
+        return simplified(objects([self.f(*row) for row in zip(*columns)], shape))
+
+    def _of_nothing(self, given: Sequence[Value], shape: tuple[int, ...]) -> Value:
+        try:
+            made = self.f(*(prototype(a) for a in given))
+        except errors.AplError:
+            return np.zeros(shape, np.int64)
+        return filled(shape, fills(made))
+
+    def _traced(self, *given: Value) -> Value:
+        lead = next(a for a in given if isinstance(a, Nested) or rank_of(a))
+        frame = shape_of(lead)
+        for a in given:
+            own = shape_of(a)
+            if own and len(own) != len(frame):
+                raise errors.rank("¨ takes arrays of one rank", [shape_text(b) for b in given])
+            if any(isinstance(m, int) and isinstance(n, int) and m != n for m, n in zip(own, frame)):
+                raise errors.length("¨ takes arrays of one shape", [shape_text(b) for b in given])
+        at = lambda *i: self.f(*(element(a, i if rank_of(a) else ()) for a in given))
+        made = Nested(frame, at)
+        if all(isinstance(a, Handle) or not is_nested(a) for a in given):
+            return verbs.each(lambda *cells: lifted(self.f(*map(from_python, cells))))(*map(lifted, given))
+        return made
+
+
+def _as_objects(a: Value) -> Value:
+    a = settled(a)
+    return objects(elements(a), known_shape(a)) if isinstance(a, Handle) and rank_of(a) else a
+
+
+def _single(a: Value, given: Sequence[Value]) -> Value:
+    """A single element, to go with all of the other argument."""
+    if (
+        len(given) == 2
+        and rank_of(a)
+        and count_of(a) == 1
+        and not all(count_of(b) == 1 and rank_of(b) <= rank_of(a) for b in given)
+    ):
+        found = element(settled(a), (0,) * rank_of(a))
+        return found if rank_of(found) == 0 and not is_nested(found) else objects([found], ())
+    return a
+
+
+@dataclass
+class Rank(Verb):
+    """`f⍤k`: f of the cells of rank k; `⍤(k l)` for the left and the right argument."""
+
+    f: Verb
+    ranks: Value
+
+    def __call__(self, y: Value, x: Value | None = None) -> Value:
+        """The results, put together along the frame."""
+        numbers = whole_list(self.ranks, "⍤")
+        if not 1 <= len(numbers) <= 3:
+            raise errors.length(f"⍤ takes one, two or three numbers, not {len(numbers)}")
+        one, left, right = (
+            (numbers * 3)[:3] if len(numbers) == 1 else ([numbers[1], *numbers] if len(numbers) == 2 else numbers)
+        )
+        arguments = [(y, one)] if x is None else [(x, left), (y, right)]
+        given = [_unsettled(a) for a, _ in arguments]
+        ranks = [_cell_rank(r, a) for (_, r), a in zip(arguments, given)]
+        frames = [shape_of(a)[: rank_of(a) - r] for a, r in zip(given, ranks)]
+        if len(frames) == 2 and frames[0] and frames[1]:
+            if len(frames[0]) != len(frames[1]):
+                raise errors.rank("the frames of ⍤ have one rank", [f"left: {frames[0]}", f"right: {frames[1]}"])
+            if any(isinstance(m, int) and isinstance(n, int) and m != n for m, n in zip(*frames)):
+                raise errors.length("the frames of ⍤ are equal", [f"left: {frames[0]}", f"right: {frames[1]}"])
+        frame = max(frames, key=len)
+
+        def call(*cells: Value) -> Value:
+            return self.f(cells[-1], None if x is None else cells[0])
+
+        if not frame:
+            return call(*given)
+        if any(is_traced(a) for a in given):
+            return self._traced(call, given, ranks, frame)
+        if 0 in frame:
+            return self._of_nothing(call, given, ranks, frame)
+        cells = [call(*(_sub(a, i) if rank_of(a) > r else a for a, r in zip(given, ranks))) for i in np.ndindex(*frame)]
+        return arrange.assembled(cells, frame)
+
+    def _of_nothing(
+        self, call: Callable[..., Value], given: Sequence[NDArray], ranks: Sequence[int], frame: tuple[int, ...]
+    ) -> Value:
+        cells = [
+            np.zeros(a.shape[rank_of(a) - r :], np.int64)
+            if a.dtype.kind != "U"
+            else np.full(a.shape[rank_of(a) - r :], " ")
+            for a, r in zip(given, ranks)
+        ]
+        try:
+            made = settled(call(*cells))
+        except errors.AplError:
+            return np.zeros(frame, np.int64)
+        return np.zeros((*frame, *shape_of(made)), made.dtype if made.dtype != object else np.int64)
+
+    def _traced(
+        self, call: Callable[..., Value], given: Sequence[Value], ranks: Sequence[int], frame: tuple[Any, ...]
+    ) -> Value:
+        """Traced once, for a cell at symbolic indices; unrolled where a cell is known, such as a shape."""
+        unrolled = any(isinstance(a, np.ndarray) and rank_of(a) > r for a, r in zip(given, ranks))
+        if unrolled and all(isinstance(n, int) for n in frame):
+            cells = [
+                call(*(_sub(a, i) if rank_of(a) > r else a for a, r in zip(given, ranks))) for i in np.ndindex(*frame)
+            ]
+            return arrange.assembled(cells, frame)
+        own = [lifted(a) if is_traced(a) or rank_of(a) > r else a for a, r in zip(given, ranks)]
+        at = lambda *i: lifted(
+            call(*(subscript(a, i[: rank_of(a) - r]) if rank_of(a) > r else a for a, r in zip(own, ranks)))
+        )
+        return pb.build(tuple(frame), at)
+
+
+def _unsettled(a: Value) -> Value:
+    return lifted(a) if isinstance(a, Nested) and rank_of(a) != 0 else settled(a)
+
+
+def _cell_rank(k: Any, a: Value) -> int:
+    if not isinstance(k, int):
+        raise errors.domain("⍤ takes numbers")
+    return min(k, rank_of(a)) if k >= 0 else max(rank_of(a) + k, 0)
+
+
+def _sub(a: Value, i: tuple[int, ...]) -> Value:
+    return cell_at(a, i) if isinstance(a, np.ndarray) else subscript(a, i)

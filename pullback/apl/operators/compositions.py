@@ -1,0 +1,61 @@
+"""Verbs one after another: ⍨ ⍥ ∘."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pullback.apl.functions import Verb
+from pullback.apl.values import (
+    Value,
+)
+
+
+@dataclass
+class Commute(Verb):
+    """`f⍨`: with arguments exchanged; with one argument, between it and itself."""
+
+    f: Verb
+
+    def __call__(self, y: Value, x: Value | None = None) -> Value:
+        """Y f x, or y f y."""
+        return self.f(y, y) if x is None else self.f(x, y)
+
+    def identity(self) -> Any:
+        """That of the verb."""
+        return self.f.identity()
+
+
+@dataclass
+class Over(Verb):
+    """`f⍥g`: f between the results of g."""
+
+    f: Verb
+    g: Verb
+
+    def __call__(self, y: Value, x: Value | None = None) -> Value:
+        """F g y, or (g x) f g y."""
+        return self.f(self.g(y)) if x is None else self.f(self.g(y), self.g(x))
+
+
+@dataclass
+class Beside(Verb):
+    """`f∘g`: g of the right argument, then f."""
+
+    f: Verb
+    g: Verb
+
+    def __call__(self, y: Value, x: Value | None = None) -> Value:
+        """F g y, or x f g y."""
+        return self.f(self.g(y), x)
+
+
+@dataclass
+class Constantly(Verb):
+    """`a⍨`: the value, whatever the arguments."""
+
+    value: Value
+
+    def __call__(self, y: Value, x: Value | None = None) -> Value:
+        """The value."""
+        return self.value

@@ -1,0 +1,118 @@
+"""Verbs again and again: ⍣."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pullback as pb
+from pullback.apl import errors
+from pullback.apl.functions import Verb
+from pullback.apl.numbers import kind_of
+from pullback.apl.operators.parts import flattened, like
+from pullback.apl.values import (
+    Value,
+    holds_traced,
+    is_traced,
+    lifted,
+    simple_list,
+    whole,
+)
+from pullback.lang.handle import Handle, extent_of, from_index
+
+UNROLLED: Final = 4  # steps of ⍣ that are written out in a compiled function
+LIMIT: Final = 100_000  # trips of ⍣ that has a test
+
+
+class _NoCounterError(Exception):
+    """A part of the state does not count the steps."""
+
+
+@dataclass
+class Power(Verb):
+    """`f⍣n`: f so many times; `f⍣g` until g holds between a result and the one before."""
+
+    f: Verb
+    times: Any
+
+    def __call__(self, y: Value, x: Value | None = None) -> Value:
+        """The last result."""
+
+        def step(state: Value) -> Value:
+            return self.f(state, x)
+
+        if isinstance(self.times, Verb):
+            return self._until(step, y)
+        count = simple_list(self.times, "⍣")
+        if len(count) != 1:
+            raise errors.length("⍣ takes one number")
+        (n,) = count
+        if isinstance(n, Handle) or (holds_traced(y) and isinstance(n, int) and n > UNROLLED):
+            return self._folded(step, y, n)
+        n = whole(self.times, "⍣")
+        if n < 0:
+            raise errors.domain("⍣ takes no negative number: inverses are not derived")
+        for _ in range(n):
+            y = step(y)
+        return y
+
+    def _folded(self, step: Callable[[Value], Value], y: Value, n: Any) -> Value:
+        """A loop of the compiled function; the state is an array, or a nest of them."""
+        before, rebuild = flattened(y)
+        counters = {k: b.index for k, b in enumerate(before) if b.weak == "integer" and b.index is not None}
+        after, _ = flattened(step(rebuild(before)))
+        counters = {k: i for k, i in counters.items() if after[k].index is not None}
+        start = [like(b, a) for b, a in zip(before, after)]
+        try:
+            found = self._loop(step, rebuild, start, counters, n)
+        except _NoCounterError:
+            counters = {}
+            found = self._loop(step, rebuild, start, counters, n)
+        ends = {k: from_index(i + extent_of(n, "⍣")) for k, i in counters.items()}
+        return rebuild([ends.get(k, x) for k, x in enumerate(found)])
+
+    def _loop(
+        self,
+        step: Callable[[Value], Value],
+        rebuild: Callable[[list[Any]], Value],
+        start: list[Any],
+        counters: dict[int, Any],
+        n: Any,
+    ) -> list[Any]:
+        """The states after n steps; what only counts them is the loop's index, which is checked by induction."""
+        kept = [k for k in range(len(start)) if k not in counters]
+
+        def body(state: Any, trip: Any) -> Any:
+            full = dict(zip(kept, state)) | {k: from_index(i + trip.index) for k, i in counters.items()}
+            after, _ = flattened(step(rebuild([full[k] for k in range(len(start))])))
+            if any(after[k].index is not i + trip.index + 1 for k, i in counters.items()):
+                raise _NoCounterError
+            return tuple(like(after[k], x) for k, x in zip(kept, state))
+
+        if not kept:
+            return start
+        found = dict(zip(kept, pb.fold(n, tuple(start[k] for k in kept), body)))
+        return [found.get(k, start[k]) for k in range(len(start))]
+
+    def _until(self, step: Callable[[Value], Value], y: Value) -> Value:
+        if is_traced(y):
+
+            def test(state: Any) -> Any:
+                return pb.logical_not(_as_test(self.times(state[1], state[0])))
+
+            first = lifted(step(y))
+            start = (first, like(lifted(y), first))
+            return pb.while_loop(test, lambda s: (like(lifted(step(s[0])), s[0]), s[0]), start)[0]
+        for _ in range(LIMIT):
+            after = step(y)
+            held = self.times(y, after)
+            if whole(held, "⍣"):
+                return after
+            y = after
+        raise errors.AplError("LIMIT ERROR", f"⍣ has made {LIMIT} steps, and its test has not held")
+
+
+def _as_test(x: Value) -> Any:
+    made = x if is_traced(x) else lifted(x)
+    return made if kind_of(made) == "b" else made != 0

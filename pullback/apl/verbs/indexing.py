@@ -1,0 +1,127 @@
+"""Elements by their indices: [ ] and ⌷."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import pullback as pb
+from pullback.apl import errors
+from pullback.apl.table import Settings, dyadic, monadic
+from pullback.apl.values import (
+    Value,
+    element,
+    elements,
+    is_nested,
+    lifted,
+    objects,
+    rank_of,
+    settled,
+    shape_of,
+    simplified,
+    whole_list,
+)
+from pullback.apl.verbs.nesting import pick, places
+from pullback.lang.handle import Handle
+from pullback.lang.subscript import subscript
+
+
+def chosen(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
+    """`y[i;j]`: for each axis an array of indices, None for all of it."""
+    y = settled(y)
+    if len(indices) == 1 and rank_of(y) != 1 and indices[0] is not None and is_nested(indices[0]):
+        return chosen_points(y, indices[0], s)
+    if len(indices) != rank_of(y):
+        raise errors.rank(f"[ ] takes one index for each axis: {rank_of(y)} of them, not {len(indices)}")
+    traced = [i for i in indices if isinstance(i, Handle) and not _is_known(i)]
+    if traced:
+        return _gathered(y, indices, s)
+    along: list[Any] = []
+    for i, n in zip(indices, shape_of(y)):
+        if i is None:
+            along.append(None)
+            continue
+        i = settled(i)
+        numbers = whole_list(i.reshape(-1) if isinstance(i, np.ndarray) else i, "[ ]")
+        along.append((places(numbers, [n] * len(numbers), s), shape_of(i)))
+    if isinstance(y, np.ndarray) and all(a is None or all(isinstance(k, int) for k in a[0]) for a in along):
+        grids = [np.arange(n) if a is None else np.array(a[0], np.int64) for a, n in zip(along, y.shape)]
+        shape = [m for a, n in zip(along, y.shape) for m in ((n,) if a is None else a[1])]
+        return simplified(np.asarray(y[np.ix_(*grids)]).reshape(shape)) if rank_of(y) else y
+    h = lifted(y)
+    for k, a in reversed(list(enumerate(along))):
+        if a is None:
+            continue
+        lead = (slice(None),) * k
+        if a[1] == ():
+            h = subscript(h, (*lead, a[0][0]))
+            continue
+        picked = pb.take(h, pb.asarray(np.array(a[0], np.int64)), axis=k)
+        h = pb.reshape(picked, (*h.shape[:k], *a[1], *h.shape[k + 1 :]))
+    return h
+
+
+def _is_known(i: Handle) -> bool:
+    return i.index is not None or i.literal is not None
+
+
+def _gathered(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
+    """Elements at places that are computed; every one is checked while the program runs."""
+    h = lifted(y)
+    for k, i in reversed(list(enumerate(indices))):
+        if i is None:
+            continue
+        own = lifted(i) - s.io
+        lead = (slice(None),) * k
+        if own.rank == 0:
+            h = subscript(h, (*lead, own))
+        else:
+            picked = pb.take(h, pb.reshape(own, (-1,)), axis=k)
+            h = pb.reshape(picked, (*h.shape[:k], *own.shape, *h.shape[k + 1 :]))
+    return h
+
+
+def chosen_points(y: Value, points: Value, s: Settings) -> Value:
+    """`y[points]`: an element for each index vector."""
+    made = []
+    for p in elements(points):
+        if is_nested(p):
+            made.append(pick(s, p, y))
+            continue
+        at = whole_list(p, "[ ]")
+        if len(at) != rank_of(y):
+            raise errors.rank(f"[ ] takes as many numbers as axes, {rank_of(y)}, not {len(at)}")
+        made.append(element(y, places(at, shape_of(y), s)))
+    return simplified(objects(made, points.shape))
+
+
+@dyadic("⌷", axis=True)
+def index(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
+    """`i j⌷y`: the cells at indices along the leading axes, or along those named."""
+    y = settled(y)
+    x = settled(x)
+    if isinstance(x, Handle) and not _is_known(x):
+        if x.rank:
+            raise errors.of_data("⌷", x.name or "the index", "y[i] with one index for each axis")
+        indices: list[Value | None] = [x]
+    else:
+        if rank_of(x) > 1:
+            raise errors.rank("⌷ takes a scalar or a vector of indices")
+        indices = [*elements(x)] if isinstance(x, np.ndarray) else [x]
+    axes = list(range(len(indices))) if axis is None else [n - s.io for n in whole_list(axis, "an axis")]
+    if len(indices) > rank_of(y):
+        raise errors.rank(f"⌷ takes at most as many indices as axes, {rank_of(y)}, not {len(indices)}")
+    if len(axes) != len(indices) or any(not 0 <= a < rank_of(y) for a in axes):
+        raise errors.rank("⌷ takes one index for each of the axes")
+    full: list[Value | None] = [None] * rank_of(y)
+    for a, i in zip(axes, indices):
+        full[a] = i
+    return chosen(y, full, s) if full else y
+
+
+@monadic("⌷")
+def materialised(s: Settings, y: Value) -> Value:
+    """The array itself."""
+    return y
