@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -236,8 +237,16 @@ class Elementwise(Optimiser):
 
     def rate_at(self, step: int) -> float | None:
         """The rate of a step."""
-        rate = rate_of(getattr(self, "rate", None), step)
-        return None if rate is None or isinstance(rate, Handle) else float(rate)
+        rate = getattr(self, "rate", None)
+        if rate is None or isinstance(rate, Handle):
+            return None
+        return float(self._schedule.interpret(float(step)) if callable(rate) else rate)
+
+    @cached_property
+    def _schedule(self) -> pb.Function:
+        """The rate as a traced function: schedules are written in the language."""
+        schedule = getattr(self, "rate", None)
+        return pb.function(lambda step: rate_of(schedule, step))
 
 
 def like(p: Any, value: float) -> Any:

@@ -13,9 +13,10 @@ from typing import Any
 from pullback.errors import DataError
 from pullback.files import put_file
 
-__all__ = ["EarlyStop", "History"]
+__all__ = ["NOT_MEASURED", "EarlyStop", "History"]
 
 EVALUATED = "evaluation_loss"
+NOT_MEASURED = ("epoch", "step", "seconds", "rate", "speed")  # what rows say of the run itself
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class History:
     """The epochs of a run, each a mapping from what was measured to its value.
 
     There is `epoch` (from 1), `step` (updates so far), `loss` (the mean over the epoch's updates), `seconds` since
-    training began, `rate` (samples a second) and, with `evaluate=`, `evaluation_loss` and every metric.
+    training began, `speed` (samples a second), `rate` (the optimiser's for the next update, where it has one) and, with
+    `evaluate=`, `evaluation_loss` and every metric.
 
     >>> from pullback import nn
     >>> history = nn.History(({"epoch": 1, "step": 10, "loss": 0.5}, {"epoch": 2, "step": 20, "loss": 0.25}))
@@ -103,7 +105,7 @@ class History:
                 facts=(str(error),),
                 remedy="pip install 'pullback[demo]', or `History.save` for CSV",
             ) from error
-        chosen = list(names) or [n for n in self.names if n not in ("epoch", "step", "seconds", "rate")]
+        chosen = list(names) or [n for n in self.names if n not in NOT_MEASURED]
         losses = [n for n in chosen if n.endswith("loss")]
         panels = [*([losses] if losses else []), *([n] for n in chosen if n not in losses)]
         figure = Figure(figsize=(5 * max(1, len(panels)), 3.5), layout="constrained")

@@ -19,9 +19,9 @@ from pullback.data import Batches, ahead
 from pullback.errors import CompilerError, NotFiniteError, UsageError
 from pullback.lang import tree
 from pullback.nn.training.checkpoint import Folder, Position
-from pullback.nn.training.history import EarlyStop, History
+from pullback.nn.training.history import NOT_MEASURED, EarlyStop, History
 from pullback.nn.training.mistakes import not_finite
-from pullback.nn.training.report import NOT_MEASURED, Progress, Report
+from pullback.nn.training.report import Progress, Report
 from pullback.nn.training.step import Carry, Measure, Updates, stack_size
 
 __all__ = ["Run", "Second", "Training"]
@@ -223,13 +223,14 @@ class Training:
     def _row(self) -> dict[str, float]:
         """What is written down of an epoch, or of its part."""
         at = self.at
-        speed = self._speed() * max(1, self.source.items)
+        rate = self.updates.rate_at(at.step)
         return {
             "epoch": at.epoch + 1,
             "step": at.step,
             "loss": at.loss / max(1, at.batch),
             **({} if self.second is None else self.second.measured(self.updates.carry, at.epoch)),
-            "rate": round(speed, 1),
+            **({} if rate is None else {"rate": rate}),
+            "speed": round(self._speed() * max(1, self.source.items), 1),
             "seconds": round(time.perf_counter() - self._since, 3),
         }
 
@@ -247,7 +248,8 @@ class Training:
             share = (at.epoch + at.batch / each) / self.epochs
         epochs = None if self.epochs == math.inf else int(self.epochs)
         mean = at.loss / at.batch if at.batch else math.nan
-        return Progress(at.epoch, epochs, at.step, at.batch, each, mean, self._speed(), share, at.seconds)
+        rate = self.updates.rate_at(at.step)
+        return Progress(at.epoch, epochs, at.step, at.batch, each, mean, self._speed(), share, at.seconds, rate)
 
     def _save(self, always: bool = False) -> None:
         if self.folder is not None and (always or self.folder.is_due(self.at.step)):

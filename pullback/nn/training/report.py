@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any, NamedTuple, Self
 
+from pullback.nn.training.history import NOT_MEASURED
 from pullback.progress import Bar, duration, progress_bar
 
-__all__ = ["NOT_MEASURED", "Progress", "Report"]
+__all__ = ["Progress", "Report"]
 
-NOT_MEASURED = ("epoch", "step", "seconds", "rate")  # what rows of a history say of the run itself
 OFTEN = 0.1  # seconds from one look to the next
 
 
@@ -28,6 +28,7 @@ class Progress(NamedTuple):
         speed: batches a second.
         share: of the whole, from 0 to 1; 0 where that is not known.
         seconds: since training began.
+        rate: the optimiser's for the next update, None where it has none.
     """
 
     epoch: int
@@ -39,6 +40,7 @@ class Progress(NamedTuple):
     speed: float
     share: float
     seconds: float
+    rate: float | None = None
 
 
 class Report:
@@ -72,7 +74,7 @@ class Report:
         if self._bar is not None:
             self._next = time.monotonic() + OFTEN
             epoch = f"epoch {at.epoch + 1}" + (f"/{at.epochs}" if at.epochs else "")
-            parts = [epoch, f"loss {at.loss:.5f}", self._rate(at.speed)]
+            parts = [epoch, f"loss {at.loss:.5f}", *self._pace(at.rate, at.speed * max(1, self.items))]
             if (left := self._left(at)) is not None:
                 parts.append(f"{duration(left)} left")
             self._bar.update(min(1.0, at.share), "  ".join(parts))
@@ -84,11 +86,14 @@ class Report:
         if self._bar is not None:
             measured = [n for n in row if n not in NOT_MEASURED]
             parts = [f"epoch {row['epoch']:3d}", *(f"{n.replace('_', ' ')} {row[n]:.5f}" for n in measured)]
-            self._bar.line("  ".join([*parts, self._rate(row["rate"] / max(1, self.items)), duration(row["seconds"])]))
+            parts += self._pace(row.get("rate"), row["speed"])
+            self._bar.line("  ".join([*parts, duration(row["seconds"])]))
 
-    def _rate(self, batches: float) -> str:
-        speed = batches * max(1, self.items)
-        return f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s"
+    @staticmethod
+    def _pace(rate: float | None, speed: float) -> list[str]:
+        """The optimiser's rate, where it has one, and samples a second."""
+        found = [] if rate is None else [f"rate {rate:.3g}"]
+        return [*found, f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s"]
 
     def _left(self, at: Progress) -> float | None:
         """Seconds to go, by the pace of this part of the run."""

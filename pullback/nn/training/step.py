@@ -102,6 +102,11 @@ class Updates:
             self._many(self.arrays, batches, number, out=(self.arrays, losses))
         return losses
 
+    def rate_at(self, step: int) -> float | None:
+        """The optimiser's rate of a step, for those who watch; None where it has none, or is of the user's making."""
+        found = getattr(self.optimiser, "rate_at", None)
+        return None if found is None else found(step)
+
     def end(self) -> None:
         """Give back what it holds besides its arrays."""
 

@@ -61,7 +61,7 @@ def test_train_json(name: str, folder: Path, tmp_path: Path, capsys: pytest.Capt
     assert result["seconds"] > 0
     assert "epoch   2  loss" in err
     assert "accuracy" in out
-    assert table.read_text().startswith("epoch,step,loss,evaluation_loss,accuracy,rate,seconds\n1,10,")
+    assert table.read_text().startswith("epoch,step,loss,evaluation_loss,accuracy,rate,speed,seconds\n1,10,")
 
 
 def test_training_learns_and_the_seed_repeats_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -183,11 +183,12 @@ def test_few_updates_are_left_over(steps: int, seconds: float) -> None:
 def test_history_evaluation_and_progress(capsys: pytest.CaptureFixture[str]) -> None:
     seen: list[Progress] = []
     run = fit(epochs=2, batch=8, evaluate=line(21), metrics=(largest,), progress=seen.append)
-    assert run.history.names == ["epoch", "step", "loss", "evaluation_loss", "largest", "rate", "seconds"]
+    assert run.history.names == ["epoch", "step", "loss", "evaluation_loss", "largest", "speed", "seconds"]
     x, y = line(21)
     p = run.parameters
     assert run.history["evaluation_loss"][-1] == pytest.approx(np.mean((p["a"] * x + p["b"] - y) ** 2), abs=1e-12)
     assert (seen[-1].epoch, seen[-1].epochs, seen[-1].step, seen[-1].share) == (2, 2, 12, 1.0)
+    assert seen[-1].rate is None  # an optimiser of the user's, which says none
     assert capsys.readouterr() == ("", "")
     fit(epochs=2, batch=8, progress=True)
     out, err = capsys.readouterr()
@@ -206,6 +207,13 @@ def test_the_bar_shows_loss_rate_and_what_is_left(
     shown = capsys.readouterr().err
     assert "epoch 2/2  loss 1." in shown
     assert "/s  0 s left" in shown
+
+
+def test_the_rate_of_the_optimiser_is_shown_and_written_down(capsys: pytest.CaptureFixture[str]) -> None:
+    schedule = lambda step: pb.where(step < 12, 0.1, 0.01)  # in the language, as a step computes it
+    run = fit(epochs=3, batch=8, optimiser=nn.clip_by_norm(1.0) >> nn.sgd(schedule), progress=True)
+    assert run.history["rate"] == [0.1, 0.01, 0.01]  # of the update that follows
+    assert ["rate 0.1  " in row for row in capsys.readouterr().err.splitlines()] == [True, False, False]
 
 
 def test_early_stop_asks_the_history() -> None:
