@@ -22,9 +22,10 @@ from pullback.lang.devices import CPU, check_device
 from pullback.lazy.types import ArrayType, type_of_value
 from pullback.source import user_position
 
-__all__ = ["Array", "leaf"]
+__all__ = ["Array", "leaf", "leaf_of"]
 
 _next: Final = itertools.count().__next__
+_new: Final = object.__new__
 _INSTEAD: Final = {  # of those who come from elsewhere
     "grad": "`lazy.grad(f)`, or the `delta` of a `lazy.Weight` after `lazy.backward(loss)`",
     "requires_grad": "`lazy.Weight(array)` is a cell that has a delta",
@@ -208,9 +209,9 @@ class Array:
             raise UnknownNameError("E146", what, position=user_position(), remedy=remedy)
 
 
-def leaf(value: np.ndarray[Any, Any], tracked: bool = False, like: ArrayType | None = None) -> Array:
-    """An array whose value is known; `like` is its type where that is known, too."""
-    type = like or type_of_value(value)
+def leaf(value: np.ndarray[Any, Any], tracked: bool = False) -> Array:
+    """An array whose value is known."""
+    type = type_of_value(value)
     if type is None:
         raise DTypeError(
             "E122",
@@ -220,7 +221,17 @@ def leaf(value: np.ndarray[Any, Any], tracked: bool = False, like: ArrayType | N
         )
     if not (flags := value.flags).c_contiguous or not flags.aligned:
         value = np.array(value, order="C")
-    made = object.__new__(Array)
-    made.application, made.operands, made.type, made.value = None, (), type, value
-    made.tracked, made.serial, made.origin = tracked, _next(), None
+    return leaf_of(value, type, tracked, None)
+
+
+def leaf_of(value: np.ndarray[Any, Any], type: ArrayType, tracked: bool, origin: Any) -> Array:
+    """An array with a value of this type, in row-major order."""
+    made = _new(Array)
+    made.application = None
+    made.operands = ()
+    made.type = type
+    made.value = value
+    made.tracked = tracked
+    made.serial = _next()
+    made.origin = origin
     return made

@@ -27,7 +27,7 @@ __all__ = ["Kernel", "finish_compiling"]
 class Kernel:
     """A program as a function from a list of arrays to a tuple of arrays."""
 
-    __slots__ = ("_calls", "_captured", "_entry", "_inputs", "_outputs", "_program", "_state", "flat")
+    __slots__ = ("_calls", "_captured", "_entry", "_inputs", "_outputs", "_program", "_state")
 
     def __init__(self, program: Program, inputs: Sequence[ArrayType], outputs: Sequence[ArrayType]) -> None:
         self._program = program
@@ -37,23 +37,22 @@ class Kernel:
         self._entry: Callable[..., Any] | None = None
         self._calls = 0
         self._state = "new"  # then interpreted, queued, compiled, or refused
-        self.flat = [k for k, t in enumerate(outputs) if not t.shape]  # scalars of NumPy that are to be arrays
 
     def __call__(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """The results for arrays of the inputs' types, contiguous in row-major order."""
         COUNTS.kernels += 1
-        if self._entry is None:
+        entry = self._entry
+        if entry is None:
             found = self._without_entry(values)
             if found is not None:
                 return found
-        assert self._entry is not None
-        results = self._entry(*values)
+            entry = self._entry
+            assert entry is not None
+        results: tuple[Any, ...] = entry(*values)
         if results is NotImplemented:
-            results = self._entry(*(np.require(v, None, ["C", "A"]) for v in values))
+            results = entry(*(np.require(v, None, ["C", "A"]) for v in values))
             assert results is not NotImplemented, self._program.name
-        if self.flat:
-            results = [np.asarray(r) for r in results]
-        return tuple(results)
+        return results
 
     def _without_entry(self, values: Sequence[Any]) -> tuple[Any, ...] | None:
         """The results by the interpreter; None where there is compiled code now."""
@@ -76,7 +75,7 @@ class Kernel:
         """The results by the interpreter."""
         given = [part for v, t in zip(values, self._inputs) for part in _parts(v, t)]
         found = interpret(self._program, [*given, *self._captured])
-        return tuple(_joined(found, self._outputs))
+        return tuple([np.asarray(x) for x in _joined(found, self._outputs)])
 
     def _is_on_disk(self) -> bool:
         from pullback.runtime.record import find_record, record_key
@@ -97,7 +96,7 @@ class Kernel:
             return
         complex_inputs = any(t.form for t in self._inputs)
         given = tuple(t.form for t in self._inputs) if complex_inputs else None
-        form = tuple(t.form for t in self._outputs)
+        form = tuple(t.form + 1 for t in self._outputs)  # arrays even without axes
         entry = made.entry(form, (), self._captured, given=given)
         self._entry = entry or self._slow_entry(made)
         self._state = "compiled"

@@ -21,13 +21,14 @@ from pullback.lazy.operation import Operation, apply
 from pullback.lazy.types import ArrayType
 from pullback.source import user_position
 
-__all__ = ["installed"]
+__all__ = ["OPERATORS", "installed"]
 
 _BINARY: Final = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift",
                   "rshift")  # fmt: skip
 _COMPARISONS: Final = ("lt", "le", "gt", "ge", "eq", "ne")
 _UNARY: Final = ("neg", "pos", "abs", "invert")
 _PROPERTIES: Final = ("T", "mT", "real", "imag")
+OPERATORS: Final = frozenset(f"__{side}{name}__" for name in (*_BINARY, *_COMPARISONS) for side in ("", "r"))
 _OWN: Final = frozenset({"to_device", "shape", "dtype", "ndim", "size", "device"})  # what is known without running
 
 
@@ -109,6 +110,8 @@ def binary(operation: Operation) -> tuple[Callable[[Any, Any], Any], Callable[[A
         return node
 
     def reflected(self: Array, other: Any) -> Any:
+        if other.__class__ is Array:
+            return method(other, self)
         if isinstance(other, Array):
             return method(other.leaf, self)  # of a weight: Python asks the subclass first
         if other.__class__ is float and other:

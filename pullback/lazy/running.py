@@ -31,11 +31,11 @@ class Straight:
 
     Attributes:
         piece: the piece.   leaves: what it reads.   outputs: the nodes that it gives.
-        wrt: the leaves that derivatives are wanted by.
+        wrt: the leaves that derivatives are wanted by.   tracked: whether derivatives pass through it.
         places: where the nodes that may fail were built, by their places among the steps.
     """
 
-    __slots__ = ("leaves", "outputs", "piece", "places", "wrt")
+    __slots__ = ("leaves", "outputs", "piece", "places", "tracked", "wrt")
     piece: Piece
 
     def __init__(self, chunk: Chunk, wanted: Sequence[Array]) -> None:
@@ -43,9 +43,12 @@ class Straight:
         leaves: list[Array] = []
         key: list[int] = []
         uses = [0] * len(chunk)
+        self.places: dict[int, Any] = {}
         x = node = None
         for k, node in enumerate(chunk):
             places[node] = k
+            if node.origin is not None:
+                self.places[k] = node.origin
             key.append(node.application.number)
             for x in node.operands:
                 p = places.get(x)
@@ -56,27 +59,19 @@ class Straight:
                     uses[p] += 1
                 key.append(p)
         del x, node
-        found = [
-            k
-            for k in range(len(chunk))
-            if getrefcount(chunk[k]) - uses[k] > HELD and chunk[k].application.type is not None
-        ]
+        found = [k for k, (count, own) in enumerate(zip(map(getrefcount, chunk), uses)) if count - own > HELD]
+        found = [k for k in found if chunk[k].application.type is not None]
         for node in wanted:
             k = places.get(node, -1)
             if k >= 0 and k not in found:
                 found.append(k)
         key.append(-1 - len(leaves))
         key += found
-        self.places = {k: node.origin for k, node in enumerate(chunk) if node.origin is not None}
         self.piece = piece_of(key, chunk, places, leaves, found)
         self.leaves = leaves
         self.outputs = [chunk[k] for k in found]
         self.wrt = tuple([k for k, x in enumerate(leaves) if x.tracked])
-
-    @property
-    def tracked(self) -> bool:
-        """Whether derivatives pass through it."""
-        return bool(self.wrt) and any(x.tracked for x in self.outputs)
+        self.tracked = bool(self.wrt) and any(x.tracked for x in self.outputs)
 
     @property
     def work(self) -> float:
@@ -136,7 +131,7 @@ class Call:
 
 def settle(node: Array, value: Any, origin: tuple[Kept, int] | None) -> None:
     """The node has this value, and is a leaf from now on."""
-    value.flags.writeable = False
+    value.setflags(write=False)
     node.value = value
     node.origin = origin
     node.application = None
@@ -214,7 +209,9 @@ def _outcome(call: Callable[[], T]) -> T | BaseException:
 
 def at_once(calls: Sequence[tuple[float, Callable[[], T]]], threads: int) -> list[T]:
     """The results of calls; the first error where one raised."""
-    found: list[Any] = [_outcome(calls[0][1])] if len(calls) == 1 else together(calls, threads)
+    if len(calls) == 1:
+        return [calls[0][1]()]
+    found: list[Any] = together(calls, threads)
     raise_first(found)
     return found
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Deltas", "Kept", "Tape", "released", "walk_back"]
 
 _next: Final = itertools.count().__next__
+_number: Final = attrgetter("number")
 Pulled = list[tuple["Array", Any]]
 Together = Callable[[Sequence[tuple[float, Callable[[], Pulled]]]], Sequence[Pulled]]
 
@@ -44,7 +46,7 @@ class Kept:
         self.leaves = tuple(leaves)
         self.count = count
         self.released = False
-        self._bytes = saved + sum([x.value.nbytes for x in leaves])
+        self._bytes = saved + sum([x.type.bytes for x in leaves])
         COUNTS.live_bytes += self._bytes
         COUNTS.tapes += 1
 
@@ -132,22 +134,20 @@ class Deltas:
         self._waiting: dict[Kept, list[Any]] = {}
         self._stops = frozenset(stops)
         self._users: dict[Kept, int] = {}  # how many tapes that read a tape's results have not run yet
+        self._below: dict[Kept, set[Kept]] = {}  # whose results a tape reads
         self._ready: list[Kept] = []
 
-    def tape_of(self, node: Array) -> Kept | None:
-        """The tape that a delta of the array goes to; None where it has arrived."""
-        origin = node.origin
-        return origin[0] if type(origin) is tuple and node not in self._stops else None
-
     def add(self, node: Array, delta: Any) -> None:
-        """Add a delta of a leaf."""
-        tape = self.tape_of(node)
-        if tape is None:
+        """Add a delta of a leaf: to the tape that it comes from, else it has arrived."""
+        origin = node.origin
+        if origin.__class__ is not tuple or node in self._stops:
             known = self.arrived.get(node)
             self.arrived[node] = delta if known is None else known + delta
         else:
-            k = node.origin[1]
-            waiting = self._waiting.setdefault(tape, [None] * tape.count)
+            tape, k = origin
+            waiting = self._waiting.get(tape)
+            if waiting is None:
+                waiting = self._waiting[tape] = [None] * tape.count
             waiting[k] = delta if waiting[k] is None else waiting[k] + delta
 
     def start(self) -> None:
@@ -158,22 +158,25 @@ class Deltas:
         while stack:
             tape = stack.pop()
             users.setdefault(tape, 0)
-            for below in self._below(tape):
+            found = self._below[tape] = self._read_by(tape)
+            for below in found:
                 users[below] = users.get(below, 0) + 1
                 if below not in seen:
                     seen.add(below)
                     stack.append(below)
         self._ready = [t for t, count in users.items() if not count]
 
-    def _below(self, tape: Kept) -> set[Kept]:
+    def _read_by(self, tape: Kept) -> set[Kept]:
         if tape.released:
             raise released()
-        return {t for x in tape.leaves if x.tracked and (t := self.tape_of(x)) is not None}
+        stops = self._stops
+        return {x.origin[0] for x in tape.leaves if x.origin.__class__ is tuple and x.tracked and x not in stops}
 
     def ready(self) -> list[Kept]:
         """The tapes whose results have all their deltas, the latest first; they are taken out."""
         found, self._ready = self._ready, []
-        return sorted(found, key=lambda t: -t.number)
+        found.sort(key=_number, reverse=True)
+        return found
 
     def take(self, tape: Kept) -> list[Any] | None:
         """The deltas of a tape's results; None where none came."""
@@ -181,7 +184,7 @@ class Deltas:
 
     def done(self, tape: Kept) -> None:
         """A tape has run."""
-        for below in self._below(tape):
+        for below in self._below.pop(tape):
             self._users[below] -= 1
             if not self._users[below]:
                 self._ready.append(below)

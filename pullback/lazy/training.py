@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from pullback.lazy.array import Array
 from pullback.lazy.gradient import backward
 from pullback.lazy.kernel import Kernel
 from pullback.lazy.operation import traced_program
-from pullback.lazy.types import type_of_value
+from pullback.lazy.types import ArrayType, type_of_value
 from pullback.lazy.weight import Weight
 from pullback.nn.optimisers import Optimiser, check_descends
 from pullback.nn.optimisers.leaves import leaves_of, rebuilt
@@ -24,6 +24,7 @@ from pullback.source import user_position
 __all__ = ["Trainer", "weights"]
 
 Path = tuple[str, ...]
+MOST: Final = 1024  # sets of weights that are updated together, of which it is kept what an update of them is
 
 
 def weights(parameters: Any) -> Any:
@@ -69,9 +70,8 @@ class Trainer:
         self.steps = 0
         self._named = _reads_names(optimiser)
         self._kept = dict(_leaves(optimiser.init({name: w.numpy() for name, w in self.weights.items()})))
-        self._own = {n: [p for p in self._kept if p[-1] == n] for n in self.weights}
-        self._shared = [p for p in self._kept if p[-1] not in self.weights]
         self._kernels: dict[Any, Kernel] = {}
+        self._plans: dict[Any, tuple[list[Path], Kernel]] = {}
 
     @property
     def state(self) -> dict[str, Any]:
@@ -97,23 +97,41 @@ class Trainer:
         changed = [w for w in self.weights.values() if w.delta is not None]
         if not changed:
             return
-        paths = [p for w in changed for p in self._own[w.name]] + self._shared
-        values = [w.value for w in changed]
-        deltas = [_dense(w) for w in changed]
-        given = [*values, *deltas, *[self._kept[p] for p in paths], np.array(self.steps)]
-        key = (tuple([w.name for w in changed]) if self._named else 0, tuple([w.type for w in changed]))
-        kernel = self._kernels.get(key)
-        if kernel is None:
-            kernel = self._kernels[key] = self._kernel([w.name for w in changed], paths, given)
+        paths, kernel = self._plan(changed)
+        given = [w.value for w in changed]
+        given += [_dense(w) for w in changed]
+        given += [self._kept[p] for p in paths]
+        given.append(np.array(self.steps))
         results = kernel(given)
         for w, value in zip(changed, results):
-            w.set_value(value)
+            w.hold(value)
             w.delta = None
         self._kept.update(zip(paths, results[len(changed) :]))
         self.steps += 1
 
-    def _kernel(self, names: Sequence[str], paths: Sequence[Path], given: Iterable[Any]) -> Kernel:
-        """The kernel of an update of some weights; it stands for others of their types where names do not matter."""
+    def _plan(self, changed: Sequence[Weight]) -> tuple[list[Path], Kernel]:
+        """What of the state an update of some weights reads and writes, and the kernel of it.
+
+        Others of their types have the same kernel where names do not matter.
+        """
+        names = tuple([w.name for w in changed])
+        types = tuple([w.type for w in changed])
+        found = self._plans.get((names, types))
+        if found is None:
+            own: dict[str, list[Path]] = {n: [] for n in names}
+            for p in self._kept:
+                own.setdefault(p[-1] if p[-1] in self.weights else "", []).append(p)
+            paths = [p for n in (*names, "") for p in own.get(n, ())]
+            alike = (names if self._named else len(names), types)
+            if alike not in self._kernels:
+                self._kernels[alike] = self._kernel(names, types, paths)
+            if len(self._plans) >= MOST:
+                self._plans.clear()
+            found = self._plans[names, types] = paths, self._kernels[alike]
+        return found
+
+    def _kernel(self, names: Sequence[str], of: Sequence[ArrayType], paths: Sequence[Path]) -> Kernel:
+        """The kernel of an update of weights with these names and types."""
         count = len(names)
 
         def body(handles: list[Any]) -> Any:
@@ -123,7 +141,8 @@ class Trainer:
             changed, kept = self.optimiser.apply(p, updates), dict(_leaves(after))
             return [*(changed[n] for n in names), *(kept[p] for p in paths)]
 
-        types = [t for x in given if (t := type_of_value(x)) is not None]
+        rest = [type_of_value(x) for x in (*(self._kept[p] for p in paths), np.array(self.steps))]
+        types = [*of, *of, *(t for t in rest if t is not None)]
         program, results, _ = traced_program("update", types, body)
         return Kernel(program, types, results)
 
@@ -131,7 +150,7 @@ class Trainer:
 def _dense(w: Weight) -> Any:
     """A weight's delta as an array of its type; deltas of other kinds say what that is by `__array__`."""
     delta = w.delta
-    if delta.__class__ is np.ndarray and delta.dtype is w.type.numpy and delta.flags.c_contiguous:
+    if delta.__class__ is np.ndarray and delta.dtype is w.type.numpy and delta.shape == w.type.shape:
         return delta
     return np.ascontiguousarray(delta, w.type.numpy).reshape(w.type.shape)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -22,16 +23,17 @@ class ArrayType:
 
     Attributes:
         dtype: the element type.   shape: the extents.   numpy: the NumPy dtype.
-        floating: whether its elements have derivatives.
+        floating: whether its elements have derivatives.   bytes: of all its elements.
         form: 2 where programs take it as two arrays, real and imaginary part, else 0 (`lang.tree.form`).
     """
 
-    __slots__ = ("dtype", "floating", "form", "numpy", "shape")
+    __slots__ = ("bytes", "dtype", "floating", "form", "numpy", "shape")
 
     def __init__(self, dtype: DType | ComplexType, shape: tuple[int, ...]) -> None:
         self.dtype = dtype
         self.shape = shape
         self.numpy: np.dtype[Any] = dtype.numpy
+        self.bytes = self.numpy.itemsize * prod(shape)
         self.form = 2 if isinstance(dtype, ComplexType) else 0
         self.floating = isinstance(dtype, ComplexType) or dtype.computed.is_floating
 
@@ -43,10 +45,7 @@ class ArrayType:
     @property
     def size(self) -> int:
         """The number of elements."""
-        total = 1
-        for n in self.shape:
-            total *= n
-        return total
+        return prod(self.shape)
 
     def enter(self, tracer: Tracer, name: str) -> Any:
         """A traced array of this type as a further input; without a name in messages."""

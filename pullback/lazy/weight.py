@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from pullback.lazy.array import Array, leaf
-from pullback.lazy.methods import installed
+from pullback.lazy.array import Array, leaf, leaf_of
+from pullback.lazy.methods import OPERATORS, installed
 
 __all__ = ["Weight"]
 
@@ -35,31 +35,27 @@ class Weight(Array):
     12.0
     """
 
-    __slots__ = ("_leaf", "delta", "name", "version")
+    __slots__ = ("delta", "leaf", "name", "version")
+    leaf: Array  # that it holds now
 
     def __init__(self, value: Any, name: str | None = None) -> None:
         self.name = name or f"weight{next(_names)}"
         self.version = -1
         self.delta: Any = None
-        self._hold(leaf(np.asarray(value), tracked=True))
-
-    @property
-    def leaf(self) -> Array:
-        """The array that it holds now."""
-        return self._leaf
+        self.application, self.operands, self.origin, self.tracked = None, (), None, True
+        self.set_value(value)
 
     def set_value(self, value: Any) -> None:
         """Let it hold another array from now on."""
-        array = np.asarray(value)
-        same = array.shape == self.type.shape and array.dtype is self.type.numpy
-        self._hold(leaf(array, True, self.type if same else None))
+        made = leaf(np.asarray(value))
+        self.type, self.serial = made.type, made.serial
+        self.hold(made.value)
 
-    def _hold(self, made: Array) -> None:
-        made.origin = self
-        self._leaf = made
+    def hold(self, value: np.ndarray[Any, Any]) -> None:
+        """Let it hold another array of its type, in row-major order."""
+        self.leaf = leaf_of(value, self.type, True, self)
+        self.value = value
         self.version += 1
-        self.type, self.value, self.tracked = made.type, made.value, True
-        self.application, self.operands, self.serial, self.origin = None, (), made.serial, None
 
     def __repr__(self) -> str:
         return f"Weight({self.name} : {self.type})"
@@ -71,6 +67,8 @@ def _of_leaf(name: str) -> Any:
         assert found.fget is not None
         get = found.fget
         return property(lambda self: get(self.leaf))
+    if name in OPERATORS:
+        return lambda self, other: found(self.leaf, other)
     return lambda self, *args, **keywords: found(self.leaf, *args, **keywords)
 
 

@@ -5,8 +5,9 @@
    Whatever does not fit is answered with NotImplemented: the caller then goes the long way, which converts, copies or
    explains. Among the arguments may be integers that the function was compiled for: they must be equal. Where it
    says so, numbers do for floating-point arrays of rank 0. Arrays that are held follow the arguments. Arguments and
-   results may be trees of tuples and None; their form is such a tree with integers at its leaves: 2 for a complex array,
-   which is two for the function, its parts, opened into lent memory and joined from there; 0 for all others.
+   results may be trees of tuples and None; their form is such a tree with integers at its leaves, sums of 2 for a complex
+   array, which is two for the function, its parts, opened into lent memory and joined from there, and of 1 for a result
+   that is an array even where it has no axes.
 
    `quick_class` makes a subclass of a Python class whose instances, once quickened, try the entries in their slot
    `_entries` when they are called, and then their method `_call_slowly`: the arguments come as CPython's vectorcall has
@@ -26,11 +27,13 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define MOST_ARRAYS 32
+#define MOST_ARRAYS 64
 #define MOST_AXES 16
 #define MOST_FIXED 8
 #define MOST_DIMS 12
-#define MOST_POINTERS 32 /* arguments of a function */
+#define MOST_POINTERS 64 /* arguments of a function */
+#define COMPLEX 2 /* what a leaf of a form says */
+#define AS_ARRAY 1
 
 typedef struct {
     int type; /* NumPy's number of the element type */
@@ -49,7 +52,7 @@ typedef struct {
     PyObject *result_form; /* of the result */
     PyObject *names;       /* of the arguments: a tuple of strings */
     Py_ssize_t positional; /* how many of them may come without their names */
-    Array arrays[MOST_ARRAYS]; /* inputs, then outputs */
+    Array *arrays; /* inputs, then outputs */
     int fixed;                 /* integers among the arguments: where, and what they must be */
     Py_ssize_t fixed_at[MOST_FIXED];
     long long fixed_value[MOST_FIXED];
@@ -124,8 +127,10 @@ static void give_back(Arena a) {
 static int call_address(void *address, void **p, int count) {
 #define P1(k) p[k]
 #define P4(k) p[k], p[k + 1], p[k + 2], p[k + 3]
+#define P16(k) P4(k), P4(k + 4), P4(k + 8), P4(k + 12)
 #define T1 void *
 #define T4 void *, void *, void *, void *
+#define T16 T4, T4, T4, T4
 #define CASE(n, types, values) \
     case n: \
         return ((int (*)(types))address)(values)
@@ -143,12 +148,19 @@ static int call_address(void *address, void **p, int count) {
         QUAD(4, LIST(T4), LIST(P4(0)));
         QUAD(8, LIST(T4, T4), LIST(P4(0), P4(4)));
         QUAD(12, LIST(T4, T4, T4), LIST(P4(0), P4(4), P4(8)));
-        QUAD(16, LIST(T4, T4, T4, T4), LIST(P4(0), P4(4), P4(8), P4(12)));
-        QUAD(20, LIST(T4, T4, T4, T4, T4), LIST(P4(0), P4(4), P4(8), P4(12), P4(16)));
-        QUAD(24, LIST(T4, T4, T4, T4, T4, T4), LIST(P4(0), P4(4), P4(8), P4(12), P4(16), P4(20)));
-        QUAD(28, LIST(T4, T4, T4, T4, T4, T4, T4), LIST(P4(0), P4(4), P4(8), P4(12), P4(16), P4(20), P4(24)));
-        CASE(32, LIST(T4, T4, T4, T4, T4, T4, T4, T4),
-             LIST(P4(0), P4(4), P4(8), P4(12), P4(16), P4(20), P4(24), P4(28)));
+        QUAD(16, T16, P16(0));
+        QUAD(20, LIST(T16, T4), LIST(P16(0), P4(16)));
+        QUAD(24, LIST(T16, T4, T4), LIST(P16(0), P4(16), P4(20)));
+        QUAD(28, LIST(T16, T4, T4, T4), LIST(P16(0), P4(16), P4(20), P4(24)));
+        QUAD(32, LIST(T16, T16), LIST(P16(0), P16(16)));
+        QUAD(36, LIST(T16, T16, T4), LIST(P16(0), P16(16), P4(32)));
+        QUAD(40, LIST(T16, T16, T4, T4), LIST(P16(0), P16(16), P4(32), P4(36)));
+        QUAD(44, LIST(T16, T16, T4, T4, T4), LIST(P16(0), P16(16), P4(32), P4(36), P4(40)));
+        QUAD(48, LIST(T16, T16, T16), LIST(P16(0), P16(16), P16(32)));
+        QUAD(52, LIST(T16, T16, T16, T4), LIST(P16(0), P16(16), P16(32), P4(48)));
+        QUAD(56, LIST(T16, T16, T16, T4, T4), LIST(P16(0), P16(16), P16(32), P4(48), P4(52)));
+        QUAD(60, LIST(T16, T16, T16, T4, T4, T4), LIST(P16(0), P16(16), P16(32), P4(48), P4(52), P4(56)));
+        CASE(64, LIST(T16, T16, T16, T16), LIST(P16(0), P16(16), P16(32), P16(48)));
     }
     return -1; /* not reached: new_entry refuses more */
 }
@@ -349,7 +361,7 @@ static int call_now(Entry *self, void **pointers, int64_t fault[2]) {
 static Py_ssize_t leaves(PyObject *tree, PyObject *form, PyObject **found, Py_ssize_t count, Py_ssize_t most) {
     if (form == Py_None) return tree == Py_None ? count : -1;
     if (!PyTuple_CheckExact(form)) {
-        int arrays = PyLong_AsLong(form) == 2 ? 2 : 1;
+        int arrays = PyLong_AsLong(form) & COMPLEX ? 2 : 1;
         if (count + arrays > most) return -1;
         found[count] = tree;
         if (arrays == 2) found[count + 1] = NULL;
@@ -361,10 +373,14 @@ static Py_ssize_t leaves(PyObject *tree, PyObject *form, PyObject **found, Py_ss
     return count;
 }
 
-/* The tree of this form that has the arrays from *next on at its leaves; those of rank 0 as scalars. */
+/* The tree of this form that has the arrays from *next on at its leaves; those of rank 0 as scalars, unless the leaf of
+   the form says otherwise. */
 static PyObject *tree_of(PyObject *form, PyObject **arrays, int *next) {
     if (form == Py_None) Py_RETURN_NONE;
-    if (!PyTuple_CheckExact(form)) return PyArray_Return((PyArrayObject *)Py_NewRef(arrays[(*next)++]));
+    if (!PyTuple_CheckExact(form)) {
+        PyObject *array = Py_NewRef(arrays[(*next)++]);
+        return PyLong_AsLong(form) & AS_ARRAY ? array : PyArray_Return((PyArrayObject *)array);
+    }
     PyObject *made = PyTuple_New(PyTuple_GET_SIZE(form));
     for (Py_ssize_t k = 0; made && k < PyTuple_GET_SIZE(form); ++k) {
         PyObject *child = tree_of(PyTuple_GET_ITEM(form, k), arrays, next);
@@ -518,6 +534,7 @@ static void entry_dealloc(PyObject *object) {
     Py_XDECREF(self->failed);
     Py_XDECREF(self->held);
     Py_XDECREF(self->owner);
+    PyMem_Free(self->arrays);
     PyTypeObject *type = Py_TYPE(object);
     type->tp_free(object);
     Py_DECREF(type);
@@ -650,7 +667,7 @@ static int read_array(PyObject *item, Array *a) {
 /* Whether a tree of tuples, None and integers; adds up the arrays at its leaves. */
 static int is_form(PyObject *form, Py_ssize_t *count) {
     if (form == Py_None) return 1;
-    if (PyLong_Check(form)) return *count += PyLong_AsLong(form) == 2 ? 2 : 1, 1;
+    if (PyLong_Check(form)) return *count += PyLong_AsLong(form) & COMPLEX ? 2 : 1, 1;
     if (!PyTuple_CheckExact(form)) return 0;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(form); ++k)
         if (!is_form(PyTuple_GET_ITEM(form, k), count)) return 0;
@@ -661,7 +678,7 @@ static int is_form(PyObject *form, Py_ssize_t *count) {
 static int complex_arrays(PyObject *form, Entry *self, int results, int *at) {
     int found = 0;
     if (PyLong_Check(form)) {
-        found = PyLong_AsLong(form) == 2;
+        found = (PyLong_AsLong(form) & COMPLEX) != 0;
         if (results && found) {
             self->joined[*at] = 1;
             self->joined_bytes += 2 * ROOM(self->arrays[self->inputs + *at].bytes);
@@ -709,6 +726,11 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
     PyTypeObject *type = (PyTypeObject *)entry_type;
     Entry *self = (Entry *)type->tp_alloc(type, 0);
     if (!self) return NULL;
+    self->arrays = PyMem_Calloc((size_t)(m + n + 1), sizeof(Array));
+    if (!self->arrays) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
+    }
     self->vectorcall = entry_call;
     self->address = (void *)(uintptr_t)address;
     self->inputs = (int)m;
