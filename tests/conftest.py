@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Set the flags with which C is compiled in this test."""
     full = os.environ.get("PULLBACK_TEST_C") == "users" or any(map(item.path.is_relative_to, OF_MACHINE_CODE))
     c_compiler.FLAGS, c_compiler.GCC_FLAGS = AS_USERS if full else LITTLE  # type: ignore[misc]
+
+
+@pytest.fixture
+def few_objects() -> Iterator[None]:
+    """Set aside what is alive, millions of objects late in a run: `gc.collect()` looks at what the test made."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

@@ -68,6 +68,7 @@ class Fail(lazy.Foreign):
         return (delta,)
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_random_graphs_forced_anywhere() -> None:
     """A thousand graphs: all in one piece, forced at random nodes, with operations in Python in random places."""
     gc.collect()  # of other tests
@@ -104,6 +105,7 @@ def test_the_same_program_traced() -> None:
 
 
 @pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.usefixtures("few_objects")
 def test_exceptions_surface_once_and_free_everything(backward: bool) -> None:
     gc.collect()  # of other tests
     before = lazy.stats()

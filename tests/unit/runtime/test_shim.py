@@ -223,6 +223,7 @@ def test_numbers_whose_type_the_function_takes_from_them_go_the_long_way() -> No
     assert f(np.float64(2.0), y.astype(np.float64)).dtype == np.float64
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_a_quick_function_dies_with_its_entries() -> None:
     f: Any = pb.function(double)
     assert isinstance(f, pb.Function)
