@@ -14,7 +14,8 @@ from pullback.cli.output import print_json, table
 
 __all__ = ["example_modules", "register", "run"]
 
-SUITES = ("zhang", "derivatives", "kernels", "programs", "threads", "counts", "arrays", "networks", "dynamic")
+SUITES = ("zhang", "derivatives", "kernels", "programs", "threads", "counts", "arrays", "networks", "dynamic",
+          "corpus")
 
 
 def register(commands: Any) -> None:
@@ -34,7 +35,10 @@ def register(commands: Any) -> None:
     add("--systems", nargs="+", choices=systems, help="which (default: all)")
     add("--threads", type=at_least(1), default=1, metavar="N", help="processors for everyone")
     add("--rounds", type=at_least(1), default=7, metavar="N", help="repetitions of each")
-    add("--examples", type=Path, default=Path("examples"), metavar="DIR", help="counts: where the examples are")
+    add("--examples", type=Path, default=Path("examples"), metavar="DIR", help="counts, corpus: where the examples are")
+    add("--save", type=Path, metavar="DIR", help="corpus: write the C of all programs there")
+    add("--against", type=Path, metavar="DIR", help="corpus: say which C differs from what was saved there")
+    add("--time", action="store_true", help="corpus: time the programs whose C differs, both ways in turns")
     add("--slow-forms", action="store_true", help="zhang, programs: also forms whose first call takes very long")
     add("--markdown", action="store_true", help="print in Markdown")
     add("--plot", type=Path, metavar="FILE", help="programs: also a plot, as .png, .svg or .pdf (needs matplotlib)")
@@ -44,10 +48,11 @@ def register(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure and print a table."""
-    rows = _counts(options) if options.suite == "counts" else _measured(options)
+    own = {"counts": _counts, "corpus": _corpus}
+    rows = own.get(options.suite, _measured)(options)
     if options.json:
         print_json({"rows": rows})
-    return 0 if rows else 1
+    return 0 if rows or options.suite == "corpus" else 1
 
 
 def _note(text: str) -> None:
@@ -105,6 +110,26 @@ def _counts(options: argparse.Namespace) -> Any:
         _note(f"more than {BAR:g} times the function: {', '.join(over)}")
         return []
     return [{"case": c.name, "function": c.function, "with_gradient": c.both} for c in counts]
+
+
+def _corpus(options: argparse.Namespace) -> Any:
+    """The texts that differ from what was saved, or else all, each with its program, form and digest."""
+    from pullback.bench import corpus
+
+    found = list(corpus.corpus(example_modules(options.examples)))
+    names = _cases(options, tuple(e.name for e in found))
+    entries = [e for e in found if e.name in names]
+    if options.against is None:
+        made = corpus.save(entries, options.save, _note) if options.save else corpus.made(entries, _note)
+        print(f"{len(made)} texts of {len(entries)} programs")
+        return [{"program": t.name, "form": t.form, "digest": t.digest} for t in made]
+    pairs = corpus.differing(entries, options.against, _note)
+    for before, now in pairs:
+        print(f"{'differs' if before else 'is new'}: {now.name} ({now.form})")
+    print(f"{len(pairs)} texts of {len(entries)} programs differ")
+    if options.time:
+        print("\n".join(corpus.figures(corpus.timings(pairs, _note))))
+    return [{"program": t.name, "form": t.form, "digest": t.digest} for _, t in pairs]
 
 
 def example_modules(directory: Path) -> dict[str, Any]:

@@ -83,6 +83,16 @@ class Record:
                       tuple(Parameter.of(b) for b in function.outputs), function.in_place, flags, _is_brief(function),
                       source.dims, source.worker_bytes, source.threaded, source.straight)
 
+    @staticmethod
+    def read(data: dict[str, Any]) -> Record:
+        """The record that became these data by `asdict` and JSON."""
+        inputs, outputs = ([Parameter(p["name"], p["dtype"], tuple(p["shape"])) for p in data[side]]
+                           for side in ("inputs", "outputs"))
+        pairs = tuple((int(o), int(i)) for o, i in data["in_place"])
+        return Record(tuple(data["units"]), data["name"], data["arena_bytes"], data["sites"], tuple(inputs),
+                      tuple(outputs), pairs, tuple(data["flags"]), data["brief"], tuple(data["dims"]),
+                      data["worker_bytes"], data["threaded"], data["straight"])
+
     @property
     def text(self) -> Text:
         """What is compiled."""
@@ -144,13 +154,7 @@ def find_record(key: str) -> Record | None:
     found = find("programs", key)
     if found is None:
         return None
-    data: dict[str, Any] = json.loads(found.content)
-    inputs, outputs = ([Parameter(p["name"], p["dtype"], tuple(p["shape"])) for p in data[side]]
-                       for side in ("inputs", "outputs"))
-    pairs = tuple((int(o), int(i)) for o, i in data["in_place"])
-    return Record(tuple(data["units"]), data["name"], data["arena_bytes"], data["sites"], tuple(inputs),
-                  tuple(outputs), pairs, tuple(data["flags"]), data["brief"], tuple(data["dims"]),
-                  data["worker_bytes"], data["threaded"], data["straight"])
+    return Record.read(json.loads(found.content))
 
 
 def keep_record(key: str, record: Record) -> None:
