@@ -208,6 +208,13 @@ FOUND: Final[list[tuple[str, str, dict[str, Any], str, str]]] = [
         "pb.grad(f)(x)",
         "",
     ),
+    (
+        "neighbours in parts of blocks, which the verifier did not prove to be in range",
+        "lambda x: pb.sum(pb.build((x.shape[0] // 10, 3), lambda i, j: x[10 * i + 2 * j] * x[10 * i + 2 * j + 1]))",
+        {"x": np.arange(1.0, 31.0)},
+        "pb.grad(f)(x)",
+        "",
+    ),
 ]
 
 

@@ -3,8 +3,9 @@
 To prove E >= 0 a variable of E is replaced by the bound that makes E smallest: v >= 0 or v <= extent - 1, or a
 bound that a known condition gives. What is left is a polynomial in dims, each at least 1, so non-negative when
 every coefficient is after the shift N = N' + 1; a known condition on dims may be subtracted on the way.
-For floor: s * floor(E / s) lies in [E - s + 1, E], and floor(E / s) between those of the ends of E. Sound, not
-complete; the depth bound keeps it linear in use.
+For floor: s * floor(E / s) lies in [E - s + 1, E], and floor(E / s) between those of the ends of E. What is known of
+quotients and remainders says something of what they are made of, see `_consequences`. Sound, not complete; the depth
+bound keeps it linear in use.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _DEPTH: Final = 10
 _STEPS: Final = 500
+_MOST: Final = 20  # consequences of conditions that are looked at
 
 
 def interval(e: Index) -> tuple[int, int] | None:
@@ -63,7 +65,51 @@ def prove_nonnegative(index: Index, known: tuple[Cond, ...] = ()) -> bool:
         return True
     if any(k.op == ">=" and k.index is index for k in known):  # a product of data has no bounds but those it is given
         return True
-    return _prove(index, tuple(k for k in known if k.op != "!="), _DEPTH, [_STEPS])
+    usable = tuple(k for k in known if k.op != "!=")
+    if _prove(index, usable, _DEPTH, [_STEPS]):
+        return True
+    more = (*_consequences(usable), *usable)  # which make more ways, too: short ones first
+    return len(more) > len(usable) and any(_prove(index, more, depth, [_STEPS]) for depth in (_DEPTH // 3, _DEPTH))
+
+
+@lru_cache(maxsize=4096)
+def _consequences(known: tuple[Cond, ...]) -> tuple[Cond, ...]:
+    """What conditions on quotients say of what is divided, and on remainders as n mod d = n - d * floor(n / d)."""
+    from pullback.ir.index.conditions import cond  # which proves
+
+    found = dict.fromkeys(known)
+    todo = list(known)
+    while todo and len(found) < len(known) + _MOST:
+        k = todo.pop(0)
+        new: list[Cond | bool] = []
+        for atom in k.index.atoms:
+            factor = k.index.coefficient(atom)
+            if factor is None or not isinstance(atom, Floor | Mod):
+                continue
+            rest = k.index - factor * as_index(atom)
+            if isinstance(atom, Mod):
+                new.append(cond(k.op, rest + factor * (atom.numerator - atom.denominator * atom.quotient)))
+            elif factor.constant:
+                new.append(cond(">=", _of_divided(factor.constant, atom, rest)))
+                if k.op == "==":
+                    new.append(cond(">=", _of_divided(-factor.constant, atom, -rest)))
+        todo += [c for c in new if not isinstance(c, bool) and c not in found]
+        found |= dict.fromkeys(todo)
+    return tuple(found)[len(known) :]
+
+
+def _of_divided(factor: int, quotient: Floor, rest: Index) -> Index:
+    """What is not negative where factor * floor(n / d) + rest is not: in n, without the quotient where that is found.
+
+    floor(n / d) >= c      n >= c * d
+    floor(n / d) <= c      n <= c * d + d - 1
+    """
+    n, d = quotient.numerator, quotient.denominator
+    if rest.constant is not None:
+        factor, rest = (1 if factor > 0 else -1), as_index(rest.constant // abs(factor))
+    if factor == 1:
+        return n + rest * d
+    return rest * d + d - 1 - n if factor == -1 else ZERO_INDEX
 
 
 def prove(condition: Cond | bool, known: tuple[Cond, ...] = ()) -> bool:

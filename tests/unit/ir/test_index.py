@@ -186,12 +186,14 @@ def test_proofs_are_sound(seed):
         return out
 
     known = tuple(c for c in (cond(">=", random_index()) for _ in range(2)) if isinstance(c, Cond))
-    for _ in range(6):
-        e = random_index()
+    parts = (as_index(i) + 1) // 3, (2 * as_index(i) + j) // 3, as_index(i) % 3, (as_index(i) + j) % M
+    other = as_index(j) if seed % 2 else as_index(1)
+    about = int(rng.integers(-3, 4)) * parts[int(rng.integers(4))] + int(rng.integers(-2, 5)) * other
+    known += tuple(c for c in (cond((">=", "==")[int(rng.integers(2))], about),) if isinstance(c, Cond))
+    there = [at for at in points((i, j), 3) if all(truth(k, at) for k in known)]
+    for e in (*(random_index() for _ in range(6)), *(f * as_index(i) + c for f in (1, -1) for c in range(-4, 5))):
         if prove_nonnegative(e, known):
-            for at in points((i, j), 3):
-                if all(truth(k, at) for k in known):
-                    assert value(e, at) >= 0, (e, known, at)
+            assert all(value(e, at) >= 0 for at in there), (e, known)
 
 
 def test_proofs_that_programs_need():
@@ -216,6 +218,20 @@ def test_proofs_that_programs_need():
     enough = cond(">=", N - K)
     assert isinstance(enough, Cond)
     assert prove_nonnegative(N - 1 - as_index(k), (enough,)) and not prove_nonnegative(N - 1 - as_index(k))
+
+
+def test_what_is_known_of_a_quotient_bounds_what_is_divided():
+    i = as_index(Var("i", 50))
+    above, below, odd = cond(">=", (i + 9) // 10 - 1), cond(">=", 2 - i // 10), cond("==", (i + 1) % 2)
+    assert prove_nonnegative(i - 1, (above,)) and not prove_nonnegative(i - 2, (above,))
+    assert prove_nonnegative(29 - i, (below,)) and not prove_nonnegative(28 - i, (below, odd))
+    assert prove_nonnegative(2 * ((i + 1) // 2) - 2, (odd, above)) and not prove_nonnegative((i + 1) // 2 - 2, (odd,))
+    n = as_index(Var("n", N))
+    least, same = cond(">=", n // 3 - M), cond("==", n // 3 - M - 1)
+    assert prove_nonnegative(n - 3 * M, (least,)) and not prove_nonnegative(n - 3 * M - 1, (least,))
+    assert prove_nonnegative(3 * M + 5 - n, (same,)) and prove_nonnegative(n - 3 * M - 3, (same,))
+    thirds = cond(">=", 7 - 2 * ((n + 1) // 3))  # at most 3
+    assert prove_nonnegative(10 - n, (thirds,)) and not prove_nonnegative(9 - n, (thirds,))
 
 
 def test_an_extent_may_hold_a_quotient():
