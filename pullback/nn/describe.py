@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -19,6 +19,7 @@ from pullback.loops.memory.swap import SwapPlan
 from pullback.loops.memory.table import MemoryTable
 from pullback.nn.types import function_types
 from pullback.passes.operations import operation_count
+from pullback.runtime.modes import MODES
 from pullback.source import user_position
 from pullback.tables import html_note, html_table, text_table
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Description", "LayerRow", "describe"]
 
-MODES: Final = ("fastest", "less", "least")
 Loss = Callable[[Any], Any]
 
 
@@ -80,12 +80,21 @@ class Description:
     @cached_property
     def peaks(self) -> Mapping[str, Mapping[str, int]]:
         """Bytes of the arena of `inference` and `training` in every mode, as plans say; found when first asked for."""
-        both = {"inference": self.inference, "training": self.training}
-        return {what: {mode: _memory(f, mode).arena_bytes for mode in MODES} for what, f in both.items()}
+        return {
+            what: {mode: in_mode.arena_bytes for mode, in_mode in table.modes.items()}
+            for what, table in self._memory.items()
+        }
 
     def swap_plan(self, limit: int) -> SwapPlan:
         """Which arrays to move out of memory while training, and when they must be back, to keep `limit` bytes."""
-        return _memory(self.training, "fastest").swap_plan(limit)
+        return self._memory["training"].swap_plan(limit)
+
+    @cached_property
+    def _memory(self) -> Mapping[str, MemoryTable]:
+        """The tables of both functions in the fastest mode, which know those of the others."""
+        both = {"inference": self.inference, "training": self.training}
+        found = {what: f.memory("fastest") for what, f in both.items()}
+        return {what: table for what, table in found.items() if isinstance(table, MemoryTable)}  # sizes are numbers
 
     def __str__(self) -> str:
         (layers, right), (peaks, of) = self._tables()
@@ -134,12 +143,6 @@ def describe(network: Layer, batch: int, loss: Loss | None, dtype: DTypeLike, si
         fixed.function(dtype),
         _gradient(fixed, trees, loss or _size, dtype),
     )
-
-
-def _memory(f: pb.Function, mode: Any) -> MemoryTable:
-    table = f.memory(mode)
-    assert isinstance(table, MemoryTable)  # every size is a number
-    return table
 
 
 def _bound(network: Layer, batch: int, sizes: Mapping[str, int]) -> Sequence[str]:

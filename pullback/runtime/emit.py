@@ -27,7 +27,7 @@ from pullback.loops.memory.plan import MemoryPlan, plan
 from pullback.loops.memory.size_table import SizeTable, size_table
 from pullback.loops.memory.table import Build, MemoryTable, memory_table
 from pullback.loops.memory.verify import verify_function
-from pullback.loops.plain.lower import Specialist, lower
+from pullback.loops.plain.lower import Specialist, Templates, lower
 from pullback.loops.plain.unroll import unroll_copies
 from pullback.loops.product.packed import packed_kernels
 from pullback.loops.program.nodes import Function
@@ -36,7 +36,7 @@ from pullback.loops.strategies.interleaved import interleaved_kernels
 from pullback.loops.strategies.masked import masked_kernels
 from pullback.loops.strategies.recurrence import recurrence_kernels
 from pullback.loops.strategies.stretches import part_kernels
-from pullback.loops.threads.parallel import parallelise
+from pullback.loops.threads.parallel import Known, parallelise
 from pullback.loops.vectors.tile import groups, vector_kernels
 from pullback.passes.pipeline import DEBUG_PASSES, optimise
 from pullback.runtime.buffer import NDArray
@@ -84,38 +84,8 @@ def lower_program(program: Program, dims: Mapping[str, int], comments: bool = Tr
         canonical: whether the order in which things were made leaves no trace, so that equal programs give equal C.
         threaded: whether loops with enough work are shared out among threads.
     """
-    if program.notes.get("exact"):
-        vector_bytes = 0  # vectors sum in another order and have their own exp, tanh and log
-    limit: int | None = program.notes.get("memory_limit")
-    symbolic = not determined_dims(program).keys() <= dims.keys()
-    with deep_recursion(), uncollected():
-        needs = needed_conditions(specialise(program, dims)) if symbolic else ()
-        settings = _Settings(comments, vector_bytes, portable, canonical, threaded and not symbolic, needs)
-        if symbolic and limit is not None:
-            facts = [f"all that is known of them is {', '.join(map(str, needs))}"]
-            raise CompilerError("E262", f"{program.name} has a memory limit, which takes a number for each dim",
-                                facts=facts, remedy="numbers for all dims")
-        if symbolic:
-            return _lower(program, dims, _Form("fastest"), settings)
-        return _first_that_fits(program, dims, limit, settings)
-
-
-def _first_that_fits(program: Program, dims: Mapping[str, int], limit: int | None, settings: _Settings) -> Lowered:
-    """The best of the modes up to the one asked for; where that exceeds a limit, the first form that keeps it."""
-    asked = MODES.index(asked_mode(program)) + 1
-    best = _lower(program, dims, _Form("fastest"), settings)
-    more = [_Form("least", levels) for levels in range(2, MOST_LEVELS + 1)]
-    for form in (*map(_Form, MODES[1:]), *more):
-        if (limit is None or best.memory.bytes <= limit) and form not in map(_Form, MODES[:asked]):
-            break
-        made = _lower(program, dims, form, settings)
-        if made.memory.bytes < best.memory.bytes:
-            best = made
-        elif form.levels > 2:
-            break
-    if limit is not None and best.memory.bytes > limit:
-        raise _too_large(program.name, limit, best)
-    return best
+    settings = _Settings(comments, vector_bytes, portable, canonical, threaded)
+    return _Forms(program, dims, settings).first_that_fits(asked_mode(program), program.notes.get("memory_limit"))
 
 
 def renewed(program: Program) -> Program:
@@ -143,32 +113,88 @@ class _Settings:
     portable: bool
     canonical: bool
     threaded: bool
-    needs: tuple[Cond, ...]
 
 
-def _lower(program: Program, dims: Mapping[str, int], form: _Form, settings: _Settings) -> Lowered:
-    """The program in one form."""
-    with in_order(bool(program.notes.get("exact"))):
-        return _lowered(program, dims, form, settings)
+class _Forms:
+    """The forms of a program for some dims, each made when it is first asked for; what they share is made once."""
 
+    def __init__(self, program: Program, dims: Mapping[str, int], settings: _Settings) -> None:
+        self.program = program
+        self.dims = dims
+        self.exact = bool(program.notes.get("exact"))
+        # where it is exact there are no vectors, which sum in another order and have their own exp, tanh and log
+        self.vector_bytes = 0 if self.exact else settings.vector_bytes
+        self.symbolic = not determined_dims(program).keys() <= dims.keys()
+        self.settings = settings
+        self._made: dict[_Form, Lowered] = {}
+        self._prepared: dict[tuple[int, bool], Program] = {}
+        self._kernels: Templates = {}
+        self._shared_out: Known = {}
 
-def _lowered(program: Program, dims: Mapping[str, int], form: _Form, settings: _Settings) -> Lowered:
-    vector_bytes, portable = settings.vector_bytes, settings.portable
-    optimised = optimise(program, dims, form.levels, form.mode == "least")
-    if settings.canonical:
-        optimised = renewed(optimised)
-    optimised = unroll_copies(optimised)
-    grouper = groups(vector_bytes, portable) if vector_bytes else None
-    if form.mode != "fastest":
-        with stage("schedule"):
-            optimised = schedule(optimised, grouper)
-    with stage("lower"):
-        function = lower(optimised, mathematics if settings.comments else None, specialists(vector_bytes, portable),
-                         grouper, recurrence_kernels(vector_bytes, portable) if vector_bytes else None,
-                         settings.needs)
-        if settings.threaded:
-            function = parallelise(function, sums=not program.notes.get("exact"))
-    return _planned(optimised, function, form.mode)
+    def first_that_fits(self, asked: MemoryMode, limit: int | None = None) -> Lowered:
+        """The best of the modes up to the one asked for; where that exceeds a limit, the first form that keeps it."""
+        best = self.lowered(_Form("fastest"))
+        if self.symbolic:
+            return best
+        modes = MODES[: MODES.index(asked) + 1]
+        more = [_Form("least", levels) for levels in range(2, MOST_LEVELS + 1)]
+        for form in (*map(_Form, MODES[1:]), *more):
+            if (limit is None or best.memory.bytes <= limit) and form not in map(_Form, modes):
+                break
+            made = self.lowered(form)
+            if made.memory.bytes < best.memory.bytes:
+                best = made
+            elif form.levels > 2:
+                break
+        if limit is not None and best.memory.bytes > limit:
+            raise _too_large(self.program.name, limit, best)
+        return best
+
+    def lowered(self, form: _Form) -> Lowered:
+        """The program in one form."""
+        if form not in self._made:
+            with deep_recursion(), uncollected(), in_order(self.exact):
+                self._made[form] = self._lowered(form)
+        return self._made[form]
+
+    def _lowered(self, form: _Form) -> Lowered:
+        vector_bytes, portable, needs = self.vector_bytes, self.settings.portable, self._needs()
+        optimised = self._optimised(form.levels, form.mode == "least")
+        grouper = groups(vector_bytes, portable) if vector_bytes else None
+        if form.mode != "fastest":
+            with stage("schedule"):
+                optimised = schedule(optimised, grouper)
+        with stage("lower"):
+            function = lower(optimised, mathematics if self.settings.comments else None,
+                             specialists(vector_bytes, portable), grouper,
+                             recurrence_kernels(vector_bytes, portable) if vector_bytes else None, needs,
+                             known=self._kernels)
+            if self.settings.threaded and not self.symbolic:
+                function = parallelise(function, not self.exact, self._shared_out)
+        return _planned(optimised, function, form.mode)
+
+    def _needs(self) -> tuple[Cond, ...]:
+        """What dims that are arguments must fulfil.
+
+        Raises:
+            CompilerError: [E262] there are some, and a memory limit.
+        """
+        if not self.symbolic:
+            return ()
+        needs = needed_conditions(specialise(self.program, self.dims))
+        if "memory_limit" in self.program.notes:
+            facts = [f"all that is known of them is {', '.join(map(str, needs))}"]
+            raise CompilerError("E262", f"{self.program.name} has a memory limit, which takes a number for each dim",
+                                facts=facts, remedy="numbers for all dims")
+        return needs
+
+    def _optimised(self, levels: int, for_memory: bool) -> Program:
+        """The program as it is lowered, but for the order of its statements."""
+        key = levels, for_memory
+        if key not in self._prepared:
+            found = optimise(self.program, self.dims, levels, for_memory)
+            self._prepared[key] = unroll_copies(renewed(found) if self.settings.canonical else found)
+        return self._prepared[key]
 
 
 def _planned(program: Program, function: Function, mode: MemoryMode = "fastest") -> Lowered:
@@ -257,19 +283,22 @@ def memory(program: Program, dims: Mapping[str, int], mode: MemoryMode | None = 
     Raises:
         CompilerError: [E260] no mode keeps the program's memory limit.
     """
-    def lowered(mode: MemoryMode, program: Program = program) -> Lowered:
-        if build == "export":
-            return with_constants(lower_program(with_mode(program, mode), dims), program)
-        return lower_program(with_mode(program, mode), dims, True, native_vector_bytes(), False, threaded=True)
+    called = build == "call"
+    vector_bytes = native_vector_bytes() if called else SHIPPED_VECTOR_BYTES
+    forms = _Forms(program, dims, _Settings(True, vector_bytes, not called, False, called))
 
-    def peaks() -> dict[str, int]:
-        unlimited = replace(program, notes={k: v for k, v in program.notes.items() if k != "memory_limit"})
-        return {m: (found if m == found.mode else lowered(m, unlimited)).memory.peak for m in MODES}
+    def lowered(mode: MemoryMode, limit: int | None = None) -> Lowered:
+        found = forms.first_that_fits(mode, limit)
+        return found if called else with_constants(found, program)
 
-    found = lowered(mode or asked_mode(program))
-    if found.function.dims:
-        return size_table(found.function, found.memory)
-    return memory_table(found.function, found.memory, found.mode, peaks, threads if build == "call" else 1, build)
+    def modes() -> dict[str, MemoryTable]:
+        return {m: table(lowered(m)) for m in MODES}
+
+    def table(made: Lowered) -> MemoryTable:
+        return memory_table(made.function, made.memory, made.mode, modes, threads if called else 1, build)
+
+    found = lowered(mode or asked_mode(program), program.notes.get("memory_limit"))
+    return size_table(found.function, found.memory) if found.function.dims else table(found)
 
 
 def with_mode(program: Program, mode: MemoryMode) -> Program:

@@ -65,7 +65,7 @@ class MemoryTable:
         statements: one row for each, in the order in which they run.
         peak_bytes: how much of the arena is used.
         rounded_bytes: the size of the arena, a multiple of 64: what a call takes, what C and its header say.
-        find_peaks: finds the peak in every mode.
+        find_modes: finds the table of every mode.
         workers, worker_bytes: how many threads it is for, and what each but the first adds to the peak.
         find_swaps: finds what `swap_plan` gives.
     """
@@ -78,7 +78,7 @@ class MemoryTable:
     buffers: tuple[BufferRow, ...]
     statements: tuple[StatementRow, ...]
     peak_bytes: int
-    find_peaks: Callable[[], Mapping[str, int]] | None = None
+    find_modes: Callable[[], Mapping[str, MemoryTable]] | None = None
     workers: int = 1
     worker_bytes: int = 0
     rounded_bytes: int = 0
@@ -128,9 +128,14 @@ class MemoryTable:
         return max((r.live for r in self.statements), default=0)
 
     @cached_property
+    def modes(self) -> Mapping[str, MemoryTable]:
+        """The table of every mode, none of which asks for a limit; they are planned when this is asked first."""
+        return {self.mode: self} if self.find_modes is None else self.find_modes()
+
+    @property
     def peaks(self) -> Mapping[str, int]:
-        """The peak in every mode; they are planned when this is asked first."""
-        return {self.mode: self.peak_bytes} if self.find_peaks is None else self.find_peaks()
+        """The peak in every mode."""
+        return {mode: table.peak_bytes for mode, table in self.modes.items()}
 
     def __str__(self) -> str:
         tables = (text_table(rows, right) for rows, right in self._tables())
@@ -179,13 +184,13 @@ class MemoryTable:
         if self.workers > 1:
             out.append(f"{self.workers} threads: {self.arena_bytes:,} bytes, as each but the first has "
                        f"{self.worker_bytes:,} more")
-        if self.find_peaks is not None:
+        if self.find_modes is not None:
             out.append("modes " + ", ".join(f"{mode} {n:,}" for mode, n in self.peaks.items()))
         return out
 
 
 def memory_table(function: Function, memory: MemoryPlan, mode: str = "fastest",
-                 find_peaks: Callable[[], Mapping[str, int]] | None = None, workers: int = 1,
+                 find_modes: Callable[[], Mapping[str, MemoryTable]] | None = None, workers: int = 1,
                  build: Build = "call") -> MemoryTable:
     """The table of a planned function; its mathematics where kernels carry theirs."""
     buffers = tuple(BufferRow(b.name, _dims(b), b.bytes, offset, *memory.lives[b])
@@ -194,7 +199,7 @@ def memory_table(function: Function, memory: MemoryPlan, mode: str = "fastest",
                                   for side in (function.given, function.outputs, function.constants))
     in_place = tuple(function.outputs[o].name for o, _ in function.in_place)
     return MemoryTable(function.name, mode, inputs, outputs, in_place, buffers, tuple(_rows(function, memory)),
-                       memory.peak, find_peaks, workers if memory.worker_bytes else 1, memory.worker_bytes,
+                       memory.peak, find_modes, workers if memory.worker_bytes else 1, memory.worker_bytes,
                        memory.bytes, build, constants, partial(_swap_plan, function, memory))
 
 

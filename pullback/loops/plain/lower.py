@@ -99,6 +99,7 @@ def lower(
     recurrences: Specialist | None = None,
     needs: tuple[Cond, ...] = (),
     trapping: bool = False,
+    known: Templates | None = None,
 ) -> Function:
     """The loop program of a program.
 
@@ -109,6 +110,7 @@ def lower(
         recurrences: tried for each Fold before the loop around the lowering of its body.
         needs: what dims that are no numbers must fulfil.
         trapping: whether each result is tested, see `loops.plain.traps`.
+        known: kernels of programs that were lowered in the same way; those of this one are added.
     """
     check_names(program)
     storage = assign_storage(program)
@@ -116,6 +118,7 @@ def lower(
     exact = trapping or bool(program.notes.get("exact"))
     lowering = Lowering(storage, comment or (lambda s: ()), specialists, grouper, recurrences, traps, exact)
     lowering.triangles = triangles(walk_statements(program.body))
+    lowering.known = {} if known is None else known
     entry = [*lowering.entry_checks(program), *(traps.entry() if traps is not None else ())]
     body = [*entry, *storage.first, *lowering.block(program.body), *storage.final]
     dims = tuple(DimSymbol(name) for name in determined_dims(program))
@@ -147,6 +150,8 @@ class Template:
         return Call(self.kernel, tuple(View(a) if isinstance(a, Buffer) else a for a in arguments))
 
 
+# By a statement up to names, which of its arrays share a place, and their triangles.
+Templates = dict[tuple[Key, tuple[int, ...], tuple[Axes | None, ...]], list[Template]]
 MOST_TOGETHER: Final = 256  # neighbouring statements that are looked at as one loop nest
 
 
@@ -165,7 +170,7 @@ class Lowering:
         self.traps = traps
         self.exact = exact
         self.triangles: Mapping[Ref, Axes] = {}
-        self._known: dict[tuple[Key, tuple[int, ...], tuple[Axes | None, ...]], list[Template]] = {}
+        self.known: Templates = {}
 
     def block(self, b: Block) -> list[Stmt]:
         """The statements of a block."""
@@ -240,13 +245,13 @@ class Lowering:
         views = [self.views[r] for r in refs]
         places = [(v.buffer, v.offset) for v in views]
         key = (what, tuple(map(places.index, places)), tuple(map(self.triangles.get, refs)))
-        known = self._known.get(key)
+        known = self.known.get(key)
         if known is not None and self.traps is None:
             return [t.call(views) for t in known]
         made = self._kernels(s)
         templates = [Template.of(c, places) for c in made]
         if all(t is not None for t in templates):
-            self._known[key] = [t for t in templates if t is not None]
+            self.known[key] = [t for t in templates if t is not None]
         return made
 
     def _kernels(self, s: Build | Scatter) -> list[Stmt]:

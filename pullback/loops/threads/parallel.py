@@ -27,12 +27,20 @@ from pullback.loops.threads.splitting import Form, Splitting
 WAKING = 200_000  # cycles of all such statements below which waking threads that sleep does not pay
 
 
-def parallelise(function: Function, sums: bool = True) -> Function:
-    """The function with what is worth it shared out; itself where nothing is. Without `sums` these stay in order."""
+Known = dict[Form, tuple[Splitting, list[Stmt]]]  # calls that were taken apart
+
+
+def parallelise(function: Function, sums: bool = True, known: Known | None = None) -> Function:
+    """The function with what is worth it shared out; itself where nothing is.
+
+    Args:
+        sums: whether these may be taken apart, which changes their order.
+        known: what was made of calls in other functions, with the same `sums`; what is made here is added.
+    """
     root = {o: View(o) for o in (*function.inputs, *function.outputs)}
     for o, i in function.in_place:
         root[function.outputs[o]] = View(function.inputs[i])
-    body = _Sharing(root, sums).body(function.body)
+    body = _Sharing(root, sums, {} if known is None else known).body(function.body)
     return replace(function, body=body) if _gain(body) >= WAKING else function
 
 
@@ -58,10 +66,10 @@ def _gain(body: tuple[Stmt, ...]) -> float:
 class _Sharing:
     """Rewrites the statements of a function; `root` says which of its buffers may be the same memory."""
 
-    def __init__(self, root: Places, sums: bool) -> None:
+    def __init__(self, root: Places, sums: bool, known: Known) -> None:
         self.root = root
         self._cycles: dict[Kernel, float] = {}
-        self._known: dict[Form, tuple[Splitting, list[Stmt]]] = {}
+        self._known = known
         self._within: dict[tuple[Kernel, Var, tuple[Index, ...] | None], Touched] = {}
         self.sums = sums
 

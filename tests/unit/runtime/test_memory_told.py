@@ -1,7 +1,10 @@
 """Memory is told once: the table, the header of C, ARENA_BYTES and what a call takes agree to the byte."""
 
 import re
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +12,9 @@ from jaxtyping import Float32, Float64
 
 import pullback as pb
 from pullback import Array
+from pullback.runtime import emit
 from pullback.runtime.executor import compile_program
+from pullback.runtime.modes import MODES
 
 
 @pb.function
@@ -72,3 +77,23 @@ def test_a_call_takes_what_the_table_says(threads: int) -> None:
 def test_there_is_no_other_build() -> None:
     with pytest.raises(ValueError, match='memory of "call" or of "export"'):
         smooth.memory(None, "import", N=3)  # type: ignore[arg-type]
+
+
+def test_what_modes_share_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that shows all peaks plans three forms, of which two have their passes in common."""
+    program, dims = softmax.program(), {"N": 300, "K": 200}
+    alone = {mode: emit.memory(program, dims, mode) for mode in MODES}
+    made: Counter[str] = Counter()
+
+    def counted(name: str, f: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            made[name] += 1
+            return f(*given, **named)
+
+        return call
+
+    for name in ("optimise", "lower"):
+        monkeypatch.setattr(emit, name, counted(name, getattr(emit, name)))
+    table = emit.memory(program, dims, "fastest")
+    assert {m: t.arena_bytes for m, t in table.modes.items()} == {m: t.arena_bytes for m, t in alone.items()}
+    assert made == {"optimise": 2, "lower": 3}
