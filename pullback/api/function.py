@@ -30,6 +30,7 @@ from pullback.errors import PullbackError, ShapeError, TraceError
 from pullback.ir.dims import check_bytes, check_requirements, determined_dims
 from pullback.ir.intern import uncollected
 from pullback.ir.program import Known, Program, program_of
+from pullback.ir.settings import MODES, SPECIALISE, MemoryMode, Settings, Specialise
 from pullback.ir.verify import verifying
 from pullback.lang import elsewhere, tree
 from pullback.lang.annotations import (
@@ -46,7 +47,6 @@ from pullback.lang.annotations import (
 )
 from pullback.lang.distinct import distinct
 from pullback.lang.trace import is_tracing
-from pullback.runtime.modes import MODES, MemoryMode
 from pullback.source import user_position
 from pullback.turns import turn
 
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from pullback.loops.memory.table import Build, MemoryTable
 
 T = TypeVar("T")
-Specialise = Literal["auto", "always", "never"]
 ENTRIES = 4  # compiled calls that a function tries before it looks closely at its arguments
 
 
@@ -158,14 +157,8 @@ class Function:
         self._options = {"threads": threads, "specialise": specialise, "donate": donate, "memory": memory,
                          "memory_limit": memory_limit, "debug": debug}  # fmt: skip
         self._threads = threads
-        wish = policy.specialise(specialise)
-        self._notes: dict[str, Any] = {"specialise": wish} if wish != "auto" else {}
-        if memory != "fastest":
-            self._notes["memory"] = memory
-        if memory_limit is not None:
-            self._notes["memory_limit"] = memory_limit
-        if policy.is_debug(debug):
-            self._notes["debug"] = True
+        self._settings = Settings(memory=memory, memory_limit=memory_limit, debug=policy.is_debug(debug),
+                                  specialise=policy.specialise(specialise))
         self._donate = tuple(donate)
         self._own_parameters: list[Parameter] | None = None
         self._annotated: Spec = AnySpec()  # what the annotation says of the result
@@ -199,8 +192,6 @@ class Function:
                     f"{self.name}: donate names {name!r}, which is no parameter",
                     remedy=elsewhere.one_of(name, [p.name for p in found]),
                 )
-        if self._donate:
-            self._notes["donate"] = self._donate
         return found
 
     def once(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
@@ -286,7 +277,8 @@ class Function:
         return found is not None and not found.enclosed
 
     def _trace(self, signature: Signature) -> Traced:
-        return trace(self.python, self.name, self.parameters, self._annotated, signature, dict(self._notes))
+        return trace(self.python, self.name, self.parameters, self._annotated, signature, self._settings,
+                     self._donate)
 
     def _determined(self, dims: Mapping[str, int] | None = None) -> Traced:
         """The trace that the annotations determine, else the one of the last call.
@@ -799,7 +791,7 @@ def function(
     >>> double.type
     '(x: f64[N]) -> f64[N]'
     """
-    if specialise is not None and specialise not in policy.SPECIALISE:
+    if specialise is not None and specialise not in SPECIALISE:
         raise ValueError(f'specialise={specialise!r}: "auto", "always" or "never"')
     _check_mode(memory)
     if threads is not None and not policy.is_count(threads):

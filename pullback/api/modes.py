@@ -72,7 +72,7 @@ class Derived(Function):
             inputs=(*program.inputs[:count], *extra, *program.inputs[count:]),
             body=body,
             output_names=direction.unique(names),
-            notes={k: v for k, v in program.notes.items() if k != "donate"},  # its results are others
+            settings=replace(program.settings, donate=()),  # its results are others
         )
         return replace(base, known=tidy(made), structure=structure, leaves=(*base.leaves, *leaves))
 
@@ -88,11 +88,12 @@ class Derived(Function):
         leaves: Sequence[Leaf] = (),
     ) -> Traced:
         """The traced function, its body made when it is needed; see `derived`."""
-        notes = {k: v for k, v in base.known.notes.items() if k != "donate"}  # its results are others
+        settings = replace(base.known.settings, donate=())  # its results are others
         what = (type(self).__name__, what)
         if inputs is None:
             inputs = base.known.inputs
-        return derived(base, self.name, body, what, inputs, outputs, direction.unique(names), structure, leaves, notes)
+        names = direction.unique(names)
+        return derived(base, self.name, body, what, inputs, outputs, names, structure, leaves, settings)
 
 
 _JVP = "{f}, and its derivative at `primals`, all arguments as a tuple, in the direction `tangents`."

@@ -10,9 +10,9 @@ from contextvars import ContextVar
 
 from pullback.errors import UsageError
 from pullback.ir.expr import in_order
+from pullback.ir.settings import SPECIALISE, Specialise
 
 ASKED_THREADS: ContextVar[int | None] = ContextVar("threads", default=None)
-SPECIALISE = ("auto", "always", "never")
 _EXACT: ContextVar[bool] = ContextVar("exact", default=False)
 
 
@@ -92,15 +92,16 @@ def is_debug(own: bool | None) -> bool:
     return text == "1"
 
 
-def specialise(own: str | None) -> str:
+def specialise(own: Specialise | None) -> Specialise:
     """Whether functions get C for the dims of each call: their own setting, then the environment.
 
     Raises:
         UsageError: [E601] PULLBACK_SPECIALISE is none of SPECIALISE.
     """
-    found = own if own is not None else os.environ.get("PULLBACK_SPECIALISE", "auto")
-    if found not in SPECIALISE:
-        raise UsageError("E601", f"PULLBACK_SPECIALISE={found} is none of {', '.join(SPECIALISE)}", remedy="auto")
+    text = own if own is not None else os.environ.get("PULLBACK_SPECIALISE", "auto")
+    found = next((s for s in SPECIALISE if s == text), None)
+    if found is None:
+        raise UsageError("E601", f"PULLBACK_SPECIALISE={text} is none of {', '.join(SPECIALISE)}", remedy="auto")
     return found
 
 

@@ -68,9 +68,9 @@ class _Parts:
         fields = tuple(LEAF for _ in parts.residuals)
         residuals = Structure("namedtuple", kind, kind._fields, fields)
         slots = direction.result_slots(base.structure, program.outputs, "the result")
-        notes = {k: v for k, v in program.notes.items() if k != "donate"}
-        forward = replace(parts.forward, output_names=direction.unique(parts.forward.output_names), notes=notes)
-        backward = replace(parts.backward, notes=notes)
+        settings = replace(program.settings, donate=())
+        forward = replace(parts.forward, output_names=direction.unique(parts.forward.output_names), settings=settings)
+        backward = replace(parts.backward, settings=settings)
         made = _Made(
             base,
             replace(base, known=tidy(forward), structure=direction.pair(base.structure, residuals)),

@@ -20,6 +20,7 @@ from pullback.ir.identity import digest, identity
 from pullback.ir.index import Index, symbol
 from pullback.ir.intern import uncollected
 from pullback.ir.program import Block, Known, Outline, Program, program_of
+from pullback.ir.settings import Settings
 from pullback.lang import tree
 from pullback.lang.annotations import Leaf, Spec
 from pullback.lang.array import Array
@@ -79,14 +80,19 @@ class Traced:
     @property
     def captured(self) -> list[Any]:
         """The NumPy arrays that the function reads from around itself: the last inputs of the program."""
-        return list(self.known.notes.get("captured", ()))
+        return list(self.known.settings.captured)
 
 
 def trace(
     f: Callable[..., Any], name: str, parameters: Sequence[Parameter], result: Spec, signature: Signature,
-    notes: dict[str, Any],
+    settings: Settings, donate: Sequence[str] = (),
 ) -> Traced:
-    """Run f on handles and write down what it does; `result` is what its annotation says of what it gives."""
+    """Run f on handles and write down what it does.
+
+    Args:
+        result: what its annotation says of what it gives.
+        donate: the parameters whose memory results may take.
+    """
     inputs = [leaf for leaf in signature.flat if leaf.is_input]
     arrays = [leaf.dtype for leaf in inputs if leaf.kind == "array" and leaf.dtype is not None]
     parent = current() if is_tracing() else None
@@ -115,9 +121,8 @@ def trace(
                     raise
                 raise made.with_traceback(error.__traceback__) from None
 
-        if "donate" in notes:
-            notes = {**notes, "donate": _positions(parameters, signature, notes["donate"])}
-        program, structure = run(tracer, body, inspect.getdoc(f) or "", notes, code_of(f), check)
+        settings = replace(settings, donate=_positions(parameters, signature, donate))
+        program, structure = run(tracer, body, inspect.getdoc(f) or "", settings, code_of(f), check)
     return Traced(program, structure, tuple(inputs), tuple(tracer.foreign), parent is not None, tracer.printed)
 
 
@@ -137,7 +142,7 @@ def derived(
     names: Sequence[str],
     structure: Structure,
     leaves: Sequence[Leaf] = (),
-    notes: dict[str, Any] | None = None,
+    settings: Settings | None = None,
 ) -> Traced:
     """A function made of another, in outline where the cache knows that it can be made.
 
@@ -150,7 +155,7 @@ def derived(
         inputs: all of them; those for `leaves` come after the arguments of the base.
         outputs: arrays like its results, and `names` for them.
         leaves: the arguments that it has besides.
-        notes: by default those of the base.
+        settings: by default those of the base.
     """
     from pullback.runtime.record import note_derived, was_derived
 
@@ -165,7 +170,7 @@ def derived(
         known.requires,
         known.sizes,
         known.doc,
-        known.notes if notes is None else notes,
+        known.settings if settings is None else settings,
     )
     leaves = (*base.leaves, *leaves)
     if base.foreign or recording() or (is_tracing() and base.closes_over_indices):
@@ -180,12 +185,12 @@ def _made(made: Outline, base: Traced, body: Callable[[Program], Block]) -> Prog
     from pullback.rewrite.copies import tidy
 
     program = base.program
-    with uncollected(), stage(f"derive {made.name}"), in_order(bool(program.notes.get("exact"))):
+    with uncollected(), stage(f"derive {made.name}"), in_order(program.settings.exact):
         return tidy(made.with_body(body(program)))
 
 
 def run(
-    tracer: Tracer, body: Callable[[], Any], doc: str, notes: dict[str, Any], code: CodeType | None,
+    tracer: Tracer, body: Callable[[], Any], doc: str, settings: Settings, code: CodeType | None,
     check: Callable[[Any], None],
 ) -> tuple[Known, Structure]:
     """The program of `body` under the active tracer, and the structure of its result.
@@ -216,7 +221,7 @@ def run(
         if tracer.errors and error not in tracer.errors:
             raise together([*tracer.errors, error]) from None
         raise
-    program = tracer.finish(refs, _unique(names), doc, {**notes, **({"exact": True} if is_exact() else {})})
+    program = tracer.finish(refs, _unique(names), doc, replace(settings, exact=is_exact()))
     return program, structure
 
 

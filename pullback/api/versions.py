@@ -70,9 +70,9 @@ class Versions:
 
     def _is_general(self, signature: Signature, traced: Traced, dims: dict[str, int]) -> bool:
         """Whether C for all sizes is to serve these dims."""
-        notes = traced.known.notes
-        wish = notes.get("specialise", "auto")
-        if wish == "always" or not dims or (wish == "auto" and "memory_limit" in notes) or "debug" in notes:
+        settings = traced.known.settings
+        wish = settings.specialise
+        if wish == "always" or not dims or (wish == "auto" and settings.memory_limit is not None) or settings.debug:
             return False
         if wish == "never":
             return True
@@ -88,7 +88,7 @@ class Versions:
 
     def _trial(self, signature: Signature, traced: Traced, dims: dict[str, int], threads: int) -> Trial | None:
         """How long C for all sizes serves these dims, where it need not do so for ever."""
-        if traced.known.notes.get("specialise", "auto") == "never":
+        if traced.known.settings.specialise == "never":
             return None
 
         def executable() -> Any:

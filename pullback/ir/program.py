@@ -19,13 +19,14 @@ While, Choose and Call may read any array defined before the statement. Position
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from pullback.ir.expr import Ref, Scalar
 from pullback.ir.foreign import Foreign
 from pullback.ir.index import Cond, Dim, Index, Var
+from pullback.ir.settings import DEFAULT, Settings
 from pullback.source import Position
 
 
@@ -197,6 +198,7 @@ class Program:
         requires: conditions on dims checked at each call (`N - K >= 0`); proofs used them.
         sizes: dim symbols bound by integer arguments (`pb.Size`) and not by a shape.
         doc: the user's docstring.
+        settings: what is asked of it beside its meaning.
         scalars: inputs of rank 0 that came from plain Python numbers are ordinary inputs; nothing is special here.
     """
 
@@ -207,7 +209,7 @@ class Program:
     requires: tuple[Cond, ...] = ()
     sizes: tuple[str, ...] = ()
     doc: str = ""
-    notes: dict[str, Any] = field(default_factory=dict)
+    settings: Settings = DEFAULT
 
     def with_body(self, body: Block) -> Program:
         """The program with other statements."""
@@ -227,7 +229,7 @@ class Outline:
         outputs: arrays like the outputs of the program.
         identity: a digest of all that the statements follow from: outlines of one identity have equal programs.
         make: takes the derivatives, and gives the program; see `program`.
-        name, inputs, output_names, requires, sizes, doc, notes: as in `Program`.
+        name, inputs, output_names, requires, sizes, doc, settings: as in `Program`.
     """
 
     name: str
@@ -239,7 +241,7 @@ class Outline:
     requires: tuple[Cond, ...] = ()
     sizes: tuple[str, ...] = ()
     doc: str = ""
-    notes: dict[str, Any] = field(default_factory=dict)
+    settings: Settings = DEFAULT
 
     @cached_property
     def program(self) -> Program:
@@ -248,7 +250,8 @@ class Outline:
 
     def with_body(self, body: Block) -> Program:
         """The program with these statements."""
-        return Program(self.name, self.inputs, body, self.output_names, self.requires, self.sizes, self.doc, self.notes)
+        return Program(self.name, self.inputs, body, self.output_names, self.requires, self.sizes, self.doc,
+                       self.settings)
 
 
 Known = Program | Outline

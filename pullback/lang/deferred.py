@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pullback.ir.expr import Ref
-from pullback.ir.identity import digest, settings
+from pullback.ir.identity import digest
 from pullback.ir.index import DimSymbol, Index
 from pullback.ir.printer import print_program
 from pullback.ir.program import Block, Outline, Program, Statement, needed_for
@@ -40,7 +40,7 @@ def outline_of(caller: Program, calls: Sequence[Deferred]) -> Outline:
     """The program with these calls in it, in outline."""
     p = caller
     return Outline(p.name, p.inputs, p.outputs, _identity(p, calls), lambda: _joined(p, calls), p.output_names,
-                   p.requires, p.sizes, p.doc, p.notes)
+                   p.requires, p.sizes, p.doc, p.settings)
 
 
 def _identity(caller: Program, calls: Sequence[Deferred]) -> str:
@@ -50,7 +50,7 @@ def _identity(caller: Program, calls: Sequence[Deferred]) -> str:
     body = Block(caller.body.statements, (*caller.outputs, *wanted))
     own = replace(caller, inputs=(*caller.inputs, *given), body=body, output_names=())
     parts = [f"{c.at} {len(c.operands)} {len(c.outs)} {c.callee.identity} {_text(c.dims)}" for c in calls]
-    return digest(print_program(own), str(caller.output_names), settings(caller), *parts)
+    return digest(print_program(own), str(caller.output_names), caller.settings.text, *parts)
 
 
 def _text(dims: Mapping[DimSymbol, Index]) -> str:

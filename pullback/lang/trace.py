@@ -20,7 +20,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -40,6 +40,7 @@ from pullback.ir.program import (
     needed_for,
     statement_reads,
 )
+from pullback.ir.settings import DEFAULT, Settings
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType, bits_of, dtype_of, f32, f64, i64
 from pullback.lang import elsewhere
@@ -482,7 +483,7 @@ class Tracer:
         results: Sequence[Ref],
         output_names: Sequence[str] = (),
         doc: str = "",
-        notes: dict[str, Any] | None = None,
+        settings: Settings = DEFAULT,
     ) -> Known:
         """The program; in outline where calls wait to join it."""
         prints = tuple(self.scopes[0].prints or ())
@@ -491,13 +492,13 @@ class Tracer:
             self.report(range_error(o.access))
         if self.errors:
             raise together(self.errors)
-        known = self._known(results, output_names, doc, notes)
+        known = self._known(results, output_names, doc, settings)
         if prints:
-            self.printed = Prints(prints, known, self._known((*results, *more), (), doc, notes))
+            self.printed = Prints(prints, known, self._known((*results, *more), (), doc, settings))
         return known
 
     def _known(
-        self, results: Sequence[Ref], output_names: Sequence[str], doc: str, notes: dict[str, Any] | None
+        self, results: Sequence[Ref], output_names: Sequence[str], doc: str, settings: Settings
     ) -> Known:
         captured = list(self.captured.values())
         statements = self.scope.statements
@@ -510,7 +511,7 @@ class Tracer:
             tuple(self.requires),
             tuple(self.sizes),
             doc,
-            {**(notes or {}), **({"captured": [array for _, array in captured]} if captured else {})},
+            replace(settings, captured=tuple(array for _, array in captured)),
         )
         return outline_of(program, self.deferred) if self.deferred else program
 

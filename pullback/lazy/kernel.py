@@ -31,7 +31,7 @@ class Kernel:
 
     def __init__(self, program: Program, inputs: Sequence[ArrayType], outputs: Sequence[ArrayType]) -> None:
         self._program = program
-        self._captured = list(program.notes.get("captured", ()))
+        self._captured = list(program.settings.captured)
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
         self._entry: Callable[..., Any] | None = None

@@ -21,6 +21,7 @@ from pullback.errors import TraceError
 from pullback.ir.expr import Reduce
 from pullback.ir.intern import uncollected
 from pullback.ir.program import Build, Fold, Program, Statement, blocks_of, program_of
+from pullback.ir.settings import DEFAULT
 from pullback.ir.traverse import walk
 from pullback.ir.types import f32
 from pullback.lang import tree
@@ -156,7 +157,7 @@ def traced_program(
             found.append(structure)
             return leaves
 
-        known, structure = run(tracer, whole, "", {}, None, lambda _: None)
+        known, structure = run(tracer, whole, "", DEFAULT, None, lambda _: None)
         program = program_of(known)
     refs = iter(program.outputs)
     return program, tuple(_type(child, refs) for child in structure.children), found[0]

@@ -14,12 +14,12 @@ from numpy.typing import DTypeLike
 import pullback as pb
 from pullback.errors import ShapeError
 from pullback.ir.program import Block, Program
+from pullback.ir.settings import MODES
 from pullback.lang import tree
 from pullback.loops.memory.swap import SwapPlan
 from pullback.loops.memory.table import MemoryTable
 from pullback.nn.types import function_types
 from pullback.passes.operations import operation_count
-from pullback.runtime.modes import MODES
 from pullback.source import user_position
 from pullback.tables import html_note, html_table, text_table
 

@@ -32,8 +32,8 @@ from pullback.nn.types import NetworkType, find_type, function_types
 from pullback.source import user_position
 
 if TYPE_CHECKING:
+    from pullback.ir.settings import MemoryMode
     from pullback.nn.export import Weights, What
-    from pullback.runtime.modes import MemoryMode
 
 __all__ = ["Layer", "as_layer", "branches", "chain", "layer", "residual", "written"]
 

@@ -21,7 +21,7 @@ from pullback.ir.traverse import walk
 def commute(program: Program) -> Program:
     """The program with the factors of every product in order."""
     places = {r: k for k, r in enumerate(program.inputs)}
-    work = _Commute(places, bool(program.notes.get("exact")))
+    work = _Commute(places, program.settings.exact)
     return program.with_body(work.block(program.body))
 
 

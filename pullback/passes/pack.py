@@ -28,7 +28,7 @@ WORTH = 4  # a copy must be this many times smaller than the number of terms
 
 def pad_operands(program: Program) -> Program:
     """The program with borders instead of conditions where that pays; as it is under `exact`."""
-    if program.notes.get("exact"):
+    if program.settings.exact:
         return program
     return program.with_body(_block(program.body))
 

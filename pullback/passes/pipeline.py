@@ -135,7 +135,7 @@ def stages(program: Program, dims: Mapping[str, int]) -> list[Stage]:
         program = specialise(program, dims)
         out.append(Stage("specialised", "dims given are numbers", program, {}))
     for p in PASSES:
-        if p.for_memory and program.notes.get("memory") != "least":
+        if p.for_memory and program.settings.memory != "least":
             continue
         with record_rules() as rules:
             program = p.run(program)

@@ -25,7 +25,7 @@ from pullback.rewrite.fired import fired
 
 def sum_blocks(program: Program) -> Program:
     """The program with such sums over blocks; as it is under `exact`."""
-    if program.notes.get("exact"):
+    if program.settings.exact:
         return program
     return program.with_body(_block(program.body))
 

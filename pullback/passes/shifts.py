@@ -31,7 +31,7 @@ WORTH = 8  # as many multiply-adds must be saved for each element that is writte
 
 def shift_products(program: Program) -> Program:
     """The program with products before shifts where that saves work."""
-    if program.notes.get("exact") or program.notes.get("memory") == "least":
+    if program.settings.exact or program.settings.memory == "least":
         return program
     return program.with_body(_block(program.body))
 

@@ -41,9 +41,9 @@ LARGE = 8 << 20  # bytes of what one array keeps for all steps
 
 def join_steps(program: Program) -> Program:
     """The program with such products outside of its loops."""
-    if program.notes.get("memory") == "least":
+    if program.settings.memory == "least":
         return program
-    return eliminate_dead(program.with_body(_block(program.body, bool(program.notes.get("exact")))))
+    return eliminate_dead(program.with_body(_block(program.body, program.settings.exact)))
 
 
 def _block(block: Block, exact: bool) -> Block:

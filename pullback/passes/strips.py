@@ -44,12 +44,12 @@ Place = tuple[object, object]  # (array, axis), or (position of a statement, var
 
 def strip_mine(program: Program) -> Program:
     """The program with strips wherever they save memory; as it is under `exact`."""
-    return program if program.notes.get("exact") else program.with_body(_block(program.body, _Strips.of))
+    return program if program.settings.exact else program.with_body(_block(program.body, _Strips.of))
 
 
 def strip_for_caches(program: Program) -> Program:
     """The program with strips where they save waiting for memory; as it is under `exact`."""
-    return program if program.notes.get("exact") else program.with_body(_block(program.body, _Strips.near))
+    return program if program.settings.exact else program.with_body(_block(program.body, _Strips.near))
 
 
 def _block(block: Block, strips: Callable[[Block, _Axis], _Strips | None]) -> Block:

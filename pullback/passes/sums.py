@@ -39,7 +39,7 @@ FEW = 4  # places of a result for each place that a term can come from, at least
 
 def rearrange_sums(program: Program) -> Program:
     """The program with the two rewrites applied wherever they save work."""
-    return program.with_body(_block(program.body, bool(program.notes.get("exact"))))
+    return program.with_body(_block(program.body, program.settings.exact))
 
 
 def _block(block: Block, exact: bool) -> Block:

@@ -30,7 +30,7 @@ from pullback.rewrite.fired import fired
 
 def narrow_windows(program: Program) -> Program:
     """The program with sums over windows of known width."""
-    return program.with_body(_block(program.body, bool(program.notes.get("exact"))))
+    return program.with_body(_block(program.body, program.settings.exact))
 
 
 def _block(block: Block, exact: bool) -> Block:

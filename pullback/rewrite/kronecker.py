@@ -62,7 +62,7 @@ def solve_deltas(program: Program) -> Program:
     Before    y = build k < K { sum i < N { [i == data(j[k])] exp(x[i]) } }
     After     y = build k < K { [0 <= data(j[k]) < N] exp(x[data(j[k])]) }
     """
-    exact = bool(program.notes.get("exact"))
+    exact = program.settings.exact
     return program.with_body(_solve_deltas(program.body, exact))
 
 

@@ -46,7 +46,7 @@ from pullback.source import Position
 def normalise(program: Program) -> Program:
     """The program with every statement in normal form; loops that are reductions are statements."""
     program = reduce_loops(program)
-    return program.with_body(_block(program.body, bool(program.notes.get("exact"))))
+    return program.with_body(_block(program.body, program.settings.exact))
 
 
 def _block(block: Block, exact: bool) -> Block:

@@ -46,7 +46,7 @@ class _Step:
 
 def reduce_loops(program: Program) -> Program:
     """The program with states that are reductions taken out of their loops."""
-    return program if program.notes.get("exact") else program.with_body(_block(program.body))
+    return program if program.settings.exact else program.with_body(_block(program.body))
 
 
 def _block(block: Block) -> Block:

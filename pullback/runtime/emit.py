@@ -20,6 +20,7 @@ from pullback.ir.intern import uncollected
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program, print_statement
 from pullback.ir.program import Program, Statement
+from pullback.ir.settings import MODES, MemoryMode
 from pullback.ir.traverse import specialise
 from pullback.ir.verify import verifying
 from pullback.loops.memory.ordering import schedule
@@ -41,7 +42,6 @@ from pullback.loops.vectors.tile import groups, vector_kernels
 from pullback.passes.pipeline import DEBUG_PASSES, optimise
 from pullback.runtime.buffer import NDArray
 from pullback.runtime.compile import native_vector_bytes
-from pullback.runtime.modes import MODES, MemoryMode
 from pullback.turns import deep_recursion
 
 MOST_LEVELS = 8  # of blocks in blocks, when loops compute again what there is no room to store
@@ -85,7 +85,7 @@ def lower_program(program: Program, dims: Mapping[str, int], comments: bool = Tr
         threaded: whether loops with enough work are shared out among threads.
     """
     settings = _Settings(comments, vector_bytes, portable, canonical, threaded)
-    return _Forms(program, dims, settings).first_that_fits(asked_mode(program), program.notes.get("memory_limit"))
+    return _Forms(program, dims, settings).first_that_fits(asked_mode(program), program.settings.memory_limit)
 
 
 def renewed(program: Program) -> Program:
@@ -93,7 +93,7 @@ def renewed(program: Program) -> Program:
 
     The terms of an index are sorted by the age of their variables, which says how a program came about, not what it is.
     """
-    return replace(parse_program(print_program(program)), doc=program.doc, notes=program.notes)
+    return replace(parse_program(print_program(program)), doc=program.doc, settings=program.settings)
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class _Forms:
     def __init__(self, program: Program, dims: Mapping[str, int], settings: _Settings) -> None:
         self.program = program
         self.dims = dims
-        self.exact = bool(program.notes.get("exact"))
+        self.exact = program.settings.exact
         # where it is exact there are no vectors, which sum in another order and have their own exp, tanh and log
         self.vector_bytes = 0 if self.exact else settings.vector_bytes
         self.symbolic = not determined_dims(program).keys() <= dims.keys()
@@ -182,7 +182,7 @@ class _Forms:
         if not self.symbolic:
             return ()
         needs = needed_conditions(specialise(self.program, self.dims))
-        if "memory_limit" in self.program.notes:
+        if self.program.settings.memory_limit is not None:
             facts = [f"all that is known of them is {', '.join(map(str, needs))}"]
             raise CompilerError("E262", f"{self.program.name} has a memory limit, which takes a number for each dim",
                                 facts=facts, remedy="numbers for all dims")
@@ -207,7 +207,7 @@ def _planned(program: Program, function: Function, mode: MemoryMode = "fastest")
 
 def lower_debug(program: Program, dims: Mapping[str, int]) -> Lowered:
     """Lower a program as it was written, every statement on its own and its result tested, for debug builds."""
-    with deep_recursion(), in_order(bool(program.notes.get("exact"))):
+    with deep_recursion(), in_order(program.settings.exact):
         prepared = specialise(program, dims)
         for p in DEBUG_PASSES:
             prepared = p.run(prepared)
@@ -218,8 +218,7 @@ def lower_debug(program: Program, dims: Mapping[str, int]) -> Lowered:
 
 def asked_mode(program: Program) -> MemoryMode:
     """The memory mode that a program's function asks for."""
-    mode: MemoryMode = program.notes.get("memory", "fastest")
-    return mode
+    return program.settings.memory
 
 
 def _too_large(name: str, limit: int, best: Lowered) -> CompilerError:
@@ -251,7 +250,7 @@ def with_constants(lowered: Lowered, program: Program) -> Lowered:
 
     Tables of the library are so, and what users have made read-only with `setflags`; others are arguments.
     """
-    captured = program.notes.get("captured", ())
+    captured = program.settings.captured
     buffers = lowered.function.inputs[len(lowered.function.inputs) - len(captured) :]
     constant = [(b, a) for b, a in zip(buffers, captured, strict=True) if is_constant(a)]
     constants = {b: elements_of(a, b.dtype).ravel().tolist() for b, a in constant}
@@ -297,10 +296,10 @@ def memory(program: Program, dims: Mapping[str, int], mode: MemoryMode | None = 
     def table(made: Lowered) -> MemoryTable:
         return memory_table(made.function, made.memory, made.mode, modes, threads if called else 1, build)
 
-    found = lowered(mode or asked_mode(program), program.notes.get("memory_limit"))
+    found = lowered(mode or asked_mode(program), program.settings.memory_limit)
     return size_table(found.function, found.memory) if found.function.dims else table(found)
 
 
 def with_mode(program: Program, mode: MemoryMode) -> Program:
     """The program of a function that asks for a mode."""
-    return replace(program, notes={**program.notes, "memory": mode})
+    return replace(program, settings=replace(program.settings, memory=mode))

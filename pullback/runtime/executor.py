@@ -267,7 +267,7 @@ def compile_program(
         CompilerError: [E410] no compiler. [E411] it failed.
     """
     record, library, lowered = _compiled(program, dims, record)
-    limit: int | None = program.notes.get("memory_limit")
+    limit = program.settings.memory_limit
     if limit is not None and record.worker_bytes:
         threads = min(threads, 1 + max(0, limit - record.arena_bytes) // record.worker_bytes)
     return Executable(record, record.entry(library), lowered, threads=threads)
@@ -281,7 +281,7 @@ def _compiled(program: Known, dims: Mapping[str, int], record: Record | None = N
 
     Where the compiler fails, plain C is tried, with few flags: compilers stumble over vectors first.
     """
-    if program.notes.get("debug"):
+    if program.settings.debug:
         return _debug(program, dims)
     with uncollected():
         return _found_or_made(program, dims, record)
@@ -322,7 +322,7 @@ def _made(program: Known, dims: Mapping[str, int], plain: bool = False) -> tuple
 
     made = _lowered(program, dims, 0 if plain else native_vector_bytes())
     source = print_lowered(made, names="canonical" if plain else "content", comments=False)
-    exact = EXACT_FLAGS if program.notes.get("exact") else ()
+    exact = EXACT_FLAGS if program.settings.exact else ()
     return Record.of(made.function, source, (*(PLAIN_FLAGS if plain else ()), *exact)), made
 
 

@@ -107,7 +107,7 @@ def export(program: Program, dims: Mapping[str, int], directory: str | os.PathLi
     lowered, source = made.lowered, made.source
     chosen = _small_dims(program, lowered)
     fixed = specialise(program, {**dims, **chosen})
-    inputs, rules = _reference_inputs(fixed, reference_inputs, program.notes.get("captured", ()))
+    inputs, rules = _reference_inputs(fixed, reference_inputs, program.settings.captured)
     outputs, allowed = (reference or _interpreted)(fixed, inputs)
     example = _example(fixed, source, lowered, chosen, inputs, rules, outputs, allowed)
     files = put_files(directory, {**made.files, "CMakeLists.txt": _cmake(made.name), "main.c": example})

@@ -12,8 +12,8 @@ from unittest.mock import patch
 import numpy as np
 
 from pullback.api import exact
+from pullback.ir.settings import MODES, MemoryMode
 from pullback.loops.threads import splitting
-from pullback.runtime.modes import MODES, MemoryMode
 
 WIDTHS: Final = (0, 16, 32, 64)
 _ASKED: Final = tuple(f"pullback.runtime.{module}.native_vector_bytes" for module in ("executor", "record", "emit"))

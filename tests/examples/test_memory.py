@@ -11,11 +11,11 @@ import pytest
 
 from pullback.ir.interpret import interpret
 from pullback.ir.program import Choose, Program, While, walk_statements
+from pullback.ir.settings import MODES, MemoryMode
 from pullback.loops.memory.verify import verify_function
 from pullback.runtime import emit
 from pullback.runtime.emit import with_mode
 from pullback.runtime.executor import compile_program
-from pullback.runtime.modes import MODES, MemoryMode
 from tests.examples.test_examples import FUNCTIONS
 
 

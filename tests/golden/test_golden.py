@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from pullback.ir.parser import parse_program
+from pullback.ir.settings import MODES, MemoryMode
 from pullback.loops.memory.table import memory_table
 from pullback.nn.models import zhang
 from pullback.runtime.emit import c_source, lower_program, with_mode
-from pullback.runtime.modes import MODES, MemoryMode
 from tests.unit.runtime.programs import CASES
 
 FOLDER = Path(__file__).parent / "c"

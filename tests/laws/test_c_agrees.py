@@ -15,12 +15,12 @@ from pullback.ir.dims import solve_dims
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Choose, Program, While, walk_statements
+from pullback.ir.settings import MemoryMode
 from pullback.ir.types import f32
 from pullback.loops.analysis.operations import count_operations
 from pullback.loops.memory.verify import verify_function
 from pullback.runtime.emit import with_mode
 from pullback.runtime.executor import compile_program
-from pullback.runtime.modes import MemoryMode
 from pullback.testing.programs import random_program
 from tests.programs.test_programs import FILES, cases, value
 

@@ -15,6 +15,7 @@ from pullback.errors import CompilerError
 from pullback.ir.expr import Ref
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Block, Program, Statement, statement_reads
+from pullback.ir.settings import MODES, MemoryMode
 from pullback.ir.traverse import specialise
 from pullback.loops.memory.ordering import block_bytes, schedule, steps
 from pullback.loops.memory.plan import Lifetimes, mentioned
@@ -22,7 +23,6 @@ from pullback.loops.memory.table import memory_table
 from pullback.nn.models import lenet_by_hand
 from pullback.runtime.emit import Lowered, lower_program, memory, with_mode
 from pullback.runtime.executor import compile_program
-from pullback.runtime.modes import MODES, MemoryMode
 
 # The network of section 7: y4 joins the chains y1, y2 and y3. As f1 .. f5 stand tanh of a product; the factor of tanh′
 # is left out of the derivatives, as it changes nothing about who reads what but for y4 and y5, where it is written.
@@ -171,7 +171,7 @@ def test_c23_least_memory_for_lenet() -> None:
 def test_c23_a_limit_is_met_by_the_first_mode_that_fits() -> None:
     def mode(limit: int) -> str:
         program = lenet_by_hand.train.program()
-        limited = replace(program, notes={**program.notes, "memory_limit": limit})
+        limited = replace(program, settings=replace(program.settings, memory_limit=limit))
         return lower_program(limited, {"S": 1, "B": 20}).mode
 
     program = lenet_by_hand.train.program()

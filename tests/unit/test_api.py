@@ -196,8 +196,8 @@ def test_the_environment_decides_for_functions_that_do_not(monkeypatch: pytest.M
         return x * 2
 
     monkeypatch.setenv("PULLBACK_SPECIALISE", "always")
-    assert pb.function(double).program().notes["specialise"] == "always"
-    assert "specialise" not in pb.function(specialise="auto")(double).program().notes
+    assert pb.function(double).program().settings.specialise == "always"
+    assert pb.function(specialise="auto")(double).program().settings.specialise == "auto"
     monkeypatch.setenv("PULLBACK_SPECIALISE", "often")
     with pytest.raises(UsageError) as caught:
         pb.function(double)
@@ -245,7 +245,7 @@ def test_a_memory_mode_goes_with_derivatives() -> None:
     def energy(x: Float64[Array, "N"]):
         return pb.sum(x * x)
 
-    assert pb.grad(energy).program().notes["memory"] == "less"
+    assert pb.grad(energy).program().settings.memory == "less"
 
 
 def test_options():
@@ -253,7 +253,7 @@ def test_options():
     def f(x: Float64[Array, "N"]):
         return x + 1
 
-    assert f.program().notes["donate"] == (0,)  # the inputs that x is made of
+    assert f.program().settings.donate == (0,)  # the inputs that x is made of
     with pb.threads(1):
         assert f(np.zeros(1)).tolist() == [1.0]
     for bad in ({"threads": 0}, {"threads": True}, {"specialise": "sometimes"}):
@@ -280,8 +280,8 @@ def test_exact_is_noted():
         def f(x: Float64[Array, "N"]):
             return pb.sum(x)
 
-    assert f.program().notes["exact"] is True
-    assert "exact" not in energy.program().notes
+    assert f.program().settings.exact
+    assert not energy.program().settings.exact
 
 
 def test_without_a_compiler_the_interpreter_runs_with_one_warning():

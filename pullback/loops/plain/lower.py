@@ -115,7 +115,7 @@ def lower(
     check_names(program)
     storage = assign_storage(program)
     traps = Traps(program, storage.views) if trapping else None
-    exact = trapping or bool(program.notes.get("exact"))
+    exact = trapping or program.settings.exact
     lowering = Lowering(storage, comment or (lambda s: ()), specialists, grouper, recurrences, traps, exact)
     lowering.triangles = triangles(walk_statements(program.body))
     lowering.known = {} if known is None else known

@@ -123,7 +123,7 @@ def assign_storage(program: Program) -> Storage:
 
 def replaced_arguments(program: Program) -> dict[Ref, Ref]:
     """Results that may be written over an argument that is given away, which they are the last to read, with it."""
-    donated = [program.inputs[j] for j in program.notes.get("donate", ())]
+    donated = [program.inputs[j] for j in program.settings.donate]
     reads = [statement_reads(s) for s in program.body.statements]
     last = {r: k for k, rs in enumerate(reads) for r in rs}
     makers = {o: k for k, s in enumerate(program.body.statements) if isinstance(s, Build) for o in s.outs}

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pullback.data import Batches, Splits, batches_of
 from pullback.errors import UsageError
+from pullback.ir.settings import MemoryMode
 from pullback.lang import tree
 from pullback.nn.optimisers import check_descends
 from pullback.nn.training.checkpoint import Checkpoints, Folder
@@ -16,7 +17,6 @@ from pullback.nn.training.report import Progress
 from pullback.nn.training.shared import SharedUpdates
 from pullback.nn.training.step import Carry, Measure, Updates
 from pullback.nn.training.task import Task, task_of
-from pullback.runtime.modes import MemoryMode
 
 __all__ = ["evaluate", "fit"]
 

@@ -60,7 +60,7 @@ def test_what_a_module_holds_is_itself() -> None:
 
 
 def test_options_are_carried() -> None:
-    assert pickle.loads(pickle.dumps(held.made)).program().notes["memory"] == "less"
+    assert pickle.loads(pickle.dumps(held.made)).program().settings.memory == "less"
 
 
 def test_sparse_derivatives() -> None:

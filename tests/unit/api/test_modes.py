@@ -336,4 +336,4 @@ def test_what_a_function_may_overwrite_its_derivatives_may_not() -> None:
     pb.vjp(f)(x, cotangent=x)
     pb.vmap(f)(x[None])
     np.testing.assert_array_equal(x, np.ones(3))
-    assert "donate" not in pb.jvp(f).program().notes
+    assert not pb.jvp(f).program().settings.donate

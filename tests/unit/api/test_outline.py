@@ -142,7 +142,7 @@ def test_another_function_is_another_program(change: str, derived: list[str]) ->
         with pb.exact():
             exact = pb.grad(descent()[0])
             exact(W, X)
-        assert exact.program(W, X).notes["exact"]
+        assert exact.program(W, X).settings.exact
     elif change == "memory":
         pb.grad(pb.function(memory="least")(descent()[0].python))(W, X)
     else:

@@ -10,6 +10,7 @@ import pytest
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
+from pullback.ir.settings import Settings
 from pullback.ir.traverse import specialise
 from pullback.ir.verify import verify
 from pullback.loops.memory.ordering import block_bytes, schedule, steps
@@ -66,7 +67,7 @@ STEP = """step(w: f64[10], x: f64[10]) {
 
 
 def test_what_reads_an_argument_that_is_given_away_comes_before_what_is_written_over_it() -> None:
-    program = replace(parse_program(STEP), notes={"donate": (0,)})
+    program = replace(parse_program(STEP), settings=Settings(donate=(0,)))
     ordered = schedule(program)
     assert names(ordered) == ["a", "c", "e", "b", "d", "v"]  # else the chain of v would be the first
     assert [(new.name, old.name) for new, old in replaced_arguments(ordered).items()] == [("v", "w")]

@@ -8,6 +8,7 @@ import numpy as np
 
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
+from pullback.ir.settings import Settings
 from pullback.runtime.emit import c_source
 from pullback.runtime.executor import compile_program
 
@@ -26,7 +27,7 @@ def test_what_is_divided_by_again_is_inverted_once() -> None:
 
 
 def test_exact_programs_divide_as_written() -> None:
-    program = replace(parse_program(TEXT), notes={"exact": True})
+    program = replace(parse_program(TEXT), settings=Settings(exact=True))
     assert c_source(program, {}, comments=False).count(" / ") == 4
 
 

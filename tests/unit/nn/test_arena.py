@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from pullback.ir.dims import solve_dims
+from pullback.ir.settings import MODES, MemoryMode
 from pullback.nn.models import lenet_by_hand, zhang
 from pullback.runtime.emit import with_mode
 from pullback.runtime.executor import compile_program
-from pullback.runtime.modes import MODES, MemoryMode
 
 RNG = np.random.default_rng(0)
 

@@ -10,6 +10,7 @@ import pytest
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program
+from pullback.ir.settings import Settings
 from pullback.ir.verify import verify
 from pullback.passes.commute import commute
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
@@ -33,10 +34,10 @@ def test_equal_products_are_computed_once() -> None:
 
 
 def test_exact_programs_keep_the_order_of_long_products() -> None:
-    program = replace(parse_program(TEXT), notes={"exact": True})
+    program = replace(parse_program(TEXT), settings=Settings(exact=True))
     assert print_program(commute(program)) == print_program(program)
     two = parse_program("f(a: f64[N], s: f64[]) { v = build n < N { a[n] * s } return v }")
-    assert "s * a[n]" in print_program(commute(replace(two, notes={"exact": True})))
+    assert "s * a[n]" in print_program(commute(replace(two, settings=Settings(exact=True))))
 
 
 @pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")

@@ -13,6 +13,7 @@ from pullback import Array
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Fold, Program, walk_statements
+from pullback.ir.settings import Settings
 from pullback.ir.traverse import specialise
 from pullback.ir.verify import verify
 from pullback.loops.program.nodes import Copy, walk
@@ -94,7 +95,7 @@ def test_neighbours_along_the_axis_keep_it_whole() -> None:
 
 def test_an_exact_program_stays() -> None:
     program = layers("g")
-    exact = Program(program.name, program.inputs, program.body, program.output_names, notes={"exact": True})
+    exact = Program(program.name, program.inputs, program.body, program.output_names, settings=Settings(exact=True))
     assert strip_mine(exact) is exact
 
 
@@ -168,7 +169,7 @@ def test_strips_for_the_cache_compute_the_same(monkeypatch: pytest.MonkeyPatch) 
 def test_rows_that_are_left_come_after_the_loop(count: int, results: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strips, "WHOLE", 3)
     program = specialise(parse_program(LAYERS.replace("RESULTS", results)), {"N": count, "M": 3, "K": 5})
-    made = strip_mine(replace(program, notes={"memory": "least"}))
+    made = strip_mine(replace(program, settings=Settings(memory="least")))
     assert sum(isinstance(s, Fold) for s in made.body.statements) == 1
     assert_same(program, made)
 
@@ -195,7 +196,7 @@ def test_gathered_rows_stay_in_the_cache_and_results_are_written_where_they_are_
 
 def test_exact_programs_are_left_as_they_are() -> None:
     program = specialise(parse_program(LAYERS.replace("RESULTS", "g")), {"N": 40, "M": 5, "K": 6})
-    exact = replace(program, notes={"exact": True})
+    exact = replace(program, settings=Settings(exact=True))
     assert strip_mine(exact) is exact
     assert strip_for_caches(exact) is exact
 

@@ -14,6 +14,7 @@ import pullback as pb
 from pullback import Array
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program
+from pullback.ir.settings import Settings
 from pullback.passes.pipeline import optimise
 from pullback.rewrite.kronecker import solve_deltas
 
@@ -49,7 +50,7 @@ def test_terms_keep_their_order_under_exact() -> None:
     text = "f(x: f64[N]) {\n  y = build j < N { sum i < N { [j == i] y0 + x[i] } }\n  return y }\n"
     program = parse_program(text.replace("y0", "f64(2.0)"))
     assert print_program(solve_deltas(program)).splitlines()[1] == "  y = build j < N { 2.0 + sum i < N { x[i] } }"
-    exactly = replace(program, notes={"exact": True})
+    exactly = replace(program, settings=Settings(exact=True))
     assert print_program(solve_deltas(exactly)) == text.replace("y0", "f64(2.0)")
 
 

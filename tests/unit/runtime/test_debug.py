@@ -19,6 +19,7 @@ from pullback.cli.options import import_file
 from pullback.errors import NotFiniteError, UsageError
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
+from pullback.ir.settings import Settings
 from pullback.runtime.compile import compiled_library, compiler_command
 from pullback.runtime.emit import lower_debug, print_lowered
 from pullback.runtime.executor import compile_program
@@ -44,7 +45,7 @@ def energy(x: Float64[Array, "N"]):
 def test_the_same_numbers(name: str) -> None:
     text, dims = CASES[name]
     program = parse_program(text)
-    program = replace(program, notes={"debug": True})
+    program = replace(program, settings=Settings(debug=True))
     inputs = sample_inputs(program, dims)
     executable = compile_program(program, dims)
     assert executable.record.sites
@@ -81,8 +82,8 @@ def test_the_environment_decides_for_functions_that_do_not(monkeypatch: pytest.M
         return x * 2
 
     monkeypatch.setenv("PULLBACK_DEBUG", "1")
-    assert pb.function(double).program().notes["debug"]
-    assert "debug" not in pb.function(debug=False)(double).program().notes
+    assert pb.function(double).program().settings.debug
+    assert not pb.function(debug=False)(double).program().settings.debug
     monkeypatch.setenv("PULLBACK_DEBUG", "yes")
     with pytest.raises(UsageError, match="PULLBACK_DEBUG=yes is neither 0 nor 1"):
         pb.function(double)

@@ -14,6 +14,7 @@ from pullback.ir.index import Var, symbol
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Block, Build, Program
+from pullback.ir.settings import Settings
 from pullback.ir.traverse import specialise
 from pullback.ir.types import f64
 from pullback.runtime.executor import Executable, compile_program
@@ -138,7 +139,7 @@ def test_exact_programs_sum_in_order() -> None:
     wanted = np.float32(0)
     for a, b in zip(x, y, strict=True):
         wanted += a * b
-    exact = compile_program(replace(program, notes={"exact": True}), {"N": 1000}).run([x, y])[0]
+    exact = compile_program(replace(program, settings=Settings(exact=True)), {"N": 1000}).run([x, y])[0]
     assert exact == wanted
     assert compile_program(program, {"N": 1000}).run([x, y])[0] != wanted
 

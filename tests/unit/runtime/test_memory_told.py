@@ -12,9 +12,9 @@ from jaxtyping import Float32, Float64
 
 import pullback as pb
 from pullback import Array
+from pullback.ir.settings import MODES
 from pullback.runtime import emit
 from pullback.runtime.executor import compile_program
-from pullback.runtime.modes import MODES
 
 
 @pb.function

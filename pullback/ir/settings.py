@@ -1,0 +1,50 @@
+"""What is asked of a program beside its meaning: how exactly it computes, in how much memory, for which sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+
+NDArray = np.ndarray[Any, Any]
+Specialise = Literal["auto", "always", "never"]
+SPECIALISE: Final[tuple[Specialise, ...]] = get_args(Specialise)
+
+# From the fastest to the one that needs least; each needs at most what those before do:
+# fastest   what runs fastest
+# less      the same work in an order that needs less memory, with the same results bit for bit
+# least     other work where that needs less still; results may differ by rounding
+MemoryMode = Literal["fastest", "less", "least"]
+MODES: Final[tuple[MemoryMode, ...]] = get_args(MemoryMode)
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """What is asked of a program beside its meaning.
+
+    Attributes:
+        exact: whether sums keep their order, and nothing is rewritten that holds but for rounding, NaN or infinity.
+        memory: the memory mode.
+        memory_limit: bytes of working memory that no call exceeds.
+        donate: the inputs whose memory results may take.
+        captured: the arrays that were read from around the function: the last inputs of the program.
+        debug: whether statements stay as written, and every result is tested.
+        specialise: whether C is made for the sizes of each call.
+    """
+
+    exact: bool = False
+    memory: MemoryMode = "fastest"
+    memory_limit: int | None = None
+    donate: tuple[int, ...] = ()
+    captured: tuple[NDArray, ...] = ()
+    debug: bool = False
+    specialise: Specialise = "auto"
+
+    @property
+    def text(self) -> str:
+        """Those that a program's derivatives and its C depend on."""
+        return str((self.exact, self.memory_limit, self.memory, self.donate))
+
+
+DEFAULT: Final = Settings()
