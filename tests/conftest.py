@@ -16,8 +16,9 @@ ROOT = Path(__file__).resolve().parents[1]
 os.environ.setdefault("PULLBACK_VERIFY", "1")  # every program that a test compiles is verified after each pass
 gc.set_threshold(100_000, 20, 20)  # programs are many objects that live long: a tenth of the time went into this
 
-# A test that asks what a function means has its C compiled with little optimisation, in half the time. Where machine
-# code is the subject it is what users run; with PULLBACK_TEST_C=users it is so everywhere.
+# A test that asks what a function means has its C compiled with little optimisation, in half the time, and linked
+# without what the process has anyway. Where machine code is the subject it is what users run; with
+# PULLBACK_TEST_C=users it is so everywhere.
 OF_MACHINE_CODE = tuple(
     ROOT / "tests" / folder
     for folder in ("docs", "examples", "golden", "laws", "programs", "table", "textbook", "unit/codegen", "unit/loops",
@@ -26,7 +27,7 @@ OF_MACHINE_CODE = tuple(
                    "unit/lazy/test_remote.py")  # compared with workers, which compile as users do
 )  # fmt: skip
 AS_USERS = c_compiler.FLAGS, c_compiler.GCC_FLAGS
-LITTLE = tuple("-Og" if flag == "-O2" else flag for flag in c_compiler.FLAGS), ()
+LITTLE = (*("-Og" if flag == "-O2" else flag for flag in c_compiler.FLAGS), "-nostdlib"), ()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
