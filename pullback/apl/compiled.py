@@ -12,8 +12,8 @@ import numpy as np
 from pullback.api import grad, value_and_grad
 from pullback.api.function import Function as Traced
 from pullback.apl import errors
-from pullback.apl.evaluate import NativeOperator
 from pullback.apl.functions import Verb
+from pullback.apl.scopes import NativeOperator
 from pullback.apl.table import Settings
 from pullback.apl.values import Value, from_python, is_nested, lifted, settled
 from pullback.apl.workspace import Workspace, read_text
@@ -27,6 +27,7 @@ def apl(
     annotations: Mapping[str, Any] | None = None,
     io: int = 1,
     names: Mapping[str, Any] | None = None,
+    left: bool | None = None,
 ) -> Any:
     """A verb written in APL as a function that is traced, derived and compiled.
 
@@ -36,10 +37,15 @@ def apl(
         annotations: the types of ⍺ and ⍵, called `alpha` and `omega`, as annotations of a Python function.
         io: ⎕IO at the beginning of the text.
         names: values, and functions of Pullback, which are verbs in the text.
+        left: whether it takes ⍺; by default it does where ⍺ stands in it. False is for a verb with `⍺←…`.
     Returns:
         A function of one argument, or of two, ⍺ first, where ⍺ stands in it.
     Raises:
-        AplError: [E801] the text is no APL, or no verb.
+        AplError: [E801] the text is no APL, or no verb; when it is traced, [E802] to [E809] with the place in the text.
+    Cost:
+        Of the text, once for each type that it is called with: it is traced and compiled like every function.
+    Derivative:
+        That of the program that the text is traced to; `pb.grad` takes `wrt="alpha"` or `"omega"`.
 
     >>> import numpy as np, pullback as pb
     >>> mean = pb.apl("{(+/⍵)÷≢⍵}")
@@ -59,7 +65,7 @@ def apl(
     found = work.evaluate(text, file)
     if not isinstance(found, Verb):
         raise errors.syntax("`pb.apl` takes the text of a verb, and this is a value", remedy="pb.apl('{…}')")
-    return function_of(found, name or getattr(found, "called", "") or "apl", annotations)
+    return function_of(found, name or getattr(found, "called", "") or "apl", annotations, left)
 
 
 def function_of(verb: Verb, name: str, annotations: Mapping[str, Any] | None = None, left: bool | None = None) -> Any:

@@ -232,3 +232,19 @@ class Bound(Verb):
         if x is not None:
             raise errors.syntax("a verb that has one of its arguments takes one more")
         return self.f(y, self.left) if self.left is not None else self.f(self.right, y)
+
+
+@dataclass
+class Placed(Verb):
+    """A derived verb whose errors are those of its operator's glyph."""
+
+    verb: Verb
+    spot: Spot
+
+    def __call__(self, y: Value, x: Value | None = None) -> Value:
+        """The verb's result."""
+        return self.verb(y, x)
+
+    def identity(self) -> Any:
+        """That of the verb."""
+        return self.verb.identity()

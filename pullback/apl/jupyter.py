@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.apl.display import display
-from pullback.apl.evaluate import Operator
 from pullback.apl.functions import Verb
+from pullback.apl.scopes import Operator
 from pullback.apl.workspace import Workspace
 from pullback.errors import PullbackError
 

@@ -17,7 +17,7 @@ from typing import Literal as Choice
 import numpy as np
 
 from pullback.apl.errors import Spot, syntax
-from pullback.apl.reader import VERBS, Token
+from pullback.apl.reader import MONADIC_OPERATORS, VERBS, Token
 from pullback.apl.tree import (
     Assign,
     Derived,
@@ -34,14 +34,13 @@ from pullback.apl.tree import (
     Statement,
     Strand,
     Train,
+    rightmost,
 )
 from pullback.apl.values import literal_vector
 
 Class = Choice["value", "verb", "monadic operator", "dyadic operator"]
 Classes = Callable[[str], "Class | None"]
 
-MONADIC_OPERATORS = "/⌿\\⍀¨⍨⌸"
-DYADIC_OPERATORS = "⍣.∘⍤⍥⌺@"
 HYBRIDS = "/⌿\\⍀"
 DEEPEST = 150  # brackets inside brackets
 
@@ -435,7 +434,9 @@ def _assigned(units: Sequence[Unit], arrow: int, value: Unit) -> tuple[Unit, int
         modify, target, at = target.node, units[at], at - 1
     if not _is_target(target.node):
         raise syntax(
-            "what stands to the left of ← is no name", target.spot, "`name←value`, `(a b)←values` or `a[i]←value`"
+            "what stands to the left of ← is no name",
+            target.spot,
+            "`name←value`, `(a b)←values`, `a[i]←value` or `(2↑a)←value`",
         )
     return Unit("value", Assign(target.node, value.node, modify, spot), spot), at
 
@@ -446,7 +447,8 @@ def _is_target(node: Node) -> bool:
             return node.name not in ("⍵", "⍬", "∇")
         case Strand(items=items):
             return all(_is_target(i) for i in items)
-        case Indexed(array=array):
-            return isinstance(array, Name)
-        case _:
+        case Literal():
             return False
+        case _:
+            name = rightmost(node)
+            return name is not None and _is_target(name)

@@ -22,7 +22,9 @@ from pullback.apl.errors import Spot, syntax
 Kind = Literal["number", "characters", "name", "glyph", "mark", "end"]
 
 VERBS: Final = "+-×÷*⍟!○|⌈⌊?~∧∨⍲⍱=≠<≤>≥≡≢⍴,⍪⌽⊖⍉↑↓⊂⊃⊆⌷⍳⍸∊⍷∪∩⍋⍒⊢⊣⊤⊥⌹⍕⍎"
-OPERATORS: Final = "/⌿\\⍀¨⍨⍣.∘⍤⍥⌺@"
+MONADIC_OPERATORS: Final = "/⌿\\⍀¨⍨⌸"
+DYADIC_OPERATORS: Final = "⍣.∘⍤⍥⌺@"
+OPERATORS: Final = MONADIC_OPERATORS + DYADIC_OPERATORS
 MARKS: Final = "()[]{};:←"
 ALIKE: Final = {"−": "-", "∗": "*", "⋆": "*", "∣": "|", "ρ": "⍴", "ι": "⍳", "ω": "⍵", "α": "⍺", "∈": "∊", "∼": "~",
                 "◊": "⋄", "ε": "∊", "∕": "/", "∖": "\\"}  # fmt: skip

@@ -26,7 +26,7 @@ KEYS: Final = {
     **dict(zip("asdfghjkl;'", "⍺⌈⌊_∇∆∘'⎕⍎⍕")),
     **dict(zip("zxcvbnm,./\\", "⊂⊃∩∪⊥⊤|⍝⍀⌿⊢")),
     **dict(zip("~!@#$%^&*()_+", "⌺⌶⍫⍒⍋⌽⍉⊖⍟⍱⍲!⌹")),
-    **dict(zip("ETIOPJLZ<:'|", "⍷⍨⍸⍥⍣⍤⌷⊆⍪≡≢⊣")),
+    **dict(zip("ETIOPJKLZ<:'|}", "⍷⍨⍸⍥⍣⍤⌸⌷⊆⍪≡≢⊣⍬")),
 }  # the layout that most APLs have
 HELP: Final = """\
 ]type f x  the type of a verb, for its arguments       ]ir f x    its program

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pullback.apl.errors import Spot
@@ -146,3 +146,49 @@ class Statement:
     names: tuple[str, ...]
     spot: Spot
     parsed: dict[Any, Any]
+
+
+def rightmost(node: Node) -> Name | None:
+    """The name that an expression selects from, None where it selects from none."""
+    match node:
+        case Name():
+            return node
+        case Monadic() | Dyadic():
+            return rightmost(node.omega)
+        case Indexed():
+            return rightmost(node.array)
+        case Strand(items=(item,)):
+            return rightmost(item)
+        case _:
+            return None
+
+
+def with_name_as(node: Node, value: Any) -> Node:
+    """The expression with a value in the place of the name that it selects from."""
+    match node:
+        case Name():
+            return Literal(value, node.spot)
+        case Monadic() | Dyadic():
+            return replace(node, omega=with_name_as(node.omega, value))
+        case Indexed():
+            return replace(node, array=with_name_as(node.array, value))
+        case Strand(items=(item,)):
+            return with_name_as(item, value)
+        case _:
+            raise AssertionError(node)
+
+
+def reaches_leaves(node: Node) -> bool:
+    """Whether an expression selects inside of elements, by ∊ or by ¨."""
+    match node:
+        case Monadic() | Dyadic():
+            by_leaf = (isinstance(node.verb, Glyph) and node.verb.glyph == "∊") or (
+                isinstance(node.verb, Derived)
+                and isinstance(node.verb.operator, Glyph)
+                and node.verb.operator.glyph == "¨"
+            )
+            return by_leaf or reaches_leaves(node.omega)
+        case Indexed():
+            return reaches_leaves(node.array)
+        case _:
+            return False

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,6 +21,11 @@ from pullback.apl import errors
 from pullback.lang.handle import Handle, as_array
 from pullback.lang.subscript import subscript
 from pullback.verbs.nested import Extents, Nested, disclose
+
+INSTEAD_OF_NUMBERS: Final = "a number in the text, an extent such as ≢⍵, or a `pb.Static` argument"
+INSTEAD: Final = dict.fromkeys(
+    "/⌿", "`mask×y` or `0@(~mask)⊢y`, which keep the shape; or the line outside of the function"
+)
 
 Value = Any  # np.ndarray, Array or Nested
 NDArray = np.ndarray[Any, Any]
@@ -173,6 +178,8 @@ def lifted(x: Value) -> Any:
         return disclose(x)
     if isinstance(x, Handle):
         return x
+    if isinstance(x, int | float):
+        return as_array(x)
     if x.dtype == object:
         parts = [lifted(e) for e in x.ravel()]
         if not parts or any(p.rank != parts[0].rank for p in parts):
@@ -233,7 +240,7 @@ def _static(x: Value, what: str) -> Any:
         if x.literal is not None:
             return x.literal
         name = x.name or "a traced value"
-        raise errors.of_data(what, name, "a number in the text, an extent such as ≢⍵, or a `pb.Static` argument")
+        raise errors.of_data(what, name, INSTEAD.get(what, INSTEAD_OF_NUMBERS))
     raise errors.domain(f"{what} takes plain numbers here")
 
 

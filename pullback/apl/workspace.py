@@ -10,10 +10,11 @@ from typing import Any
 from pullback.apl import errors, system
 from pullback.apl.display import display
 from pullback.apl.errors import AplError, Spot
-from pullback.apl.evaluate import Scope, evaluate, parsed
+from pullback.apl.evaluate import evaluate
 from pullback.apl.functions import PythonVerb, placed
 from pullback.apl.parser import statements
 from pullback.apl.reader import tokens
+from pullback.apl.scopes import Scope
 from pullback.apl.table import Settings
 from pullback.apl.tree import Assign
 from pullback.apl.values import Value, from_python
@@ -41,7 +42,7 @@ class Workspace:
         arguments: Sequence[str] = (),
         boxed: bool = False,
     ) -> None:
-        self.scope = Scope(settings=settings or Settings(), host=self)
+        self.scope = Scope(settings=settings or Settings(), host=self, evaluator=evaluate)
         self.boxed = boxed
         self.arguments = tuple(arguments)
         self.files: dict[int, Any] = {}
@@ -65,7 +66,7 @@ class Workspace:
                 with placed(None):
                     if statement.guard is not None:
                         raise errors.syntax("a guard stands in a function", statement.spot)
-                    unit = parsed(statement, self.scope)
+                    unit = self.scope.parsed(statement)
                     value = evaluate(unit.node, self.scope)
                     quiet = isinstance(unit.node, Assign)
                     if shows and not quiet:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from pullback.errors import DTypeError, ShapeError, TraceError
@@ -391,13 +391,27 @@ def cond(test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *op
     """
     for f, which in ((then, "then"), (otherwise, "otherwise")):
         check_callable(f, f"cond, {which}", [f"x{k}" for k in range(len(operands))])
+    return _chosen(test, then, otherwise, operands, _common)
+
+
+def promoted_cond(test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *operands: Any) -> Any:
+    """`cond` for languages whose numbers have one type: of results that differ, whole numbers become floating ones."""
+    return _chosen(test, then, otherwise, operands, _promoted)
+
+
+Agreement = Callable[[list[tuple[Structure, list["Array"]]], Position | None], list[DType]]
+
+
+def _chosen(
+    test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], operands: Sequence[Any], agree: Agreement
+) -> Any:
     if isinstance(test, bool):
         return (then if test else otherwise)(*operands)
     tracer = current()
     position = user_position()
     chosen = _bool(test, "cond")
     if tracer.inside:
-        return _both(chosen, then(*operands), otherwise(*operands), position)
+        return _both(chosen, then(*operands), otherwise(*operands), agree, position)
     sides: list[tuple[Block, Structure, list[Array]]] = []
     owed: list[Obligation] = []
     test_ref = ref_of(chosen, "test")
@@ -406,7 +420,7 @@ def cond(test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *op
         with tracer.block():
             leaves, structure = tree.flatten(f(*operands))
             results.append((structure, [as_array(v, "cond") for v in leaves]))
-    dtypes = _common(results, position)
+    dtypes = agree(results, position)
     for f, truth in ((then, True), (otherwise, False)):
         facts = tuple(conditions(chosen.element(), truth))
         with tracer.block() as scope:
@@ -421,8 +435,10 @@ def cond(test: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *op
     return tree.unflatten(sides[0][1], [from_ref(r) for r in outs])
 
 
-def _common(results: list[tuple[Structure, list[Array]]], position: Position | None) -> list[DType]:
-    """The dtypes of both sides of a cond, which must agree in structure and shapes."""
+def _pairs(
+    results: list[tuple[Structure, list[Array]]], position: Position | None
+) -> Iterator[tuple[Array, Array]]:
+    """The results of both sides of a cond, which must agree in structure and shapes."""
     (first, a), (second, b) = results
     if first != second:
         raise ShapeError(
@@ -431,7 +447,6 @@ def _common(results: list[tuple[Structure, list[Array]]], position: Position | N
             position=position,
             remedy="return the same structure from both",
         )
-    dtypes = []
     for h, g in zip(a, b):
         if h.extents != g.extents:
             raise ShapeError(
@@ -440,6 +455,13 @@ def _common(results: list[tuple[Structure, list[Array]]], position: Position | N
                 position=position,
                 remedy="return the same shapes from both",
             )
+        yield h, g
+
+
+def _common(results: list[tuple[Structure, list[Array]]], position: Position | None) -> list[DType]:
+    """The dtypes of both sides of a cond, which must agree."""
+    dtypes = []
+    for h, g in _pairs(results, position):
         found = h.strong or g.strong or common_settled(h, g)
         if any(x.strong not in (None, found) for x in (h, g)):
             raise DTypeError(
@@ -452,11 +474,24 @@ def _common(results: list[tuple[Structure, list[Array]]], position: Position | N
     return dtypes
 
 
-def _both(test: Array, a: Any, b: Any, position: Position | None) -> Any:
+def _promoted(results: list[tuple[Structure, list[Array]]], position: Position | None) -> list[DType]:
+    """The dtypes of both sides of a cond: of two that differ the wider one."""
+
+    def order(d: DType) -> tuple[bool, bool, int]:
+        return d.is_floating, not d.is_bool, d.numpy.itemsize
+
+    return [
+        max((h.settled, g.settled), key=order) if h.weak is None or g.weak is None else common_settled(h, g)
+        for h, g in _pairs(results, position)
+    ]
+
+
+def _both(test: Array, a: Any, b: Any, agree: Agreement, position: Position | None) -> Any:
     (first, s), (second, t) = tree.flatten(a), tree.flatten(b)
-    handles = [(as_array(x), as_array(y)) for x, y in zip(first, second)]
-    _common([(s, [x for x, _ in handles]), (t, [y for _, y in handles])], position)
-    return tree.unflatten(s, [choose(test, x, y, position) for x, y in handles])
+    sides = [[as_array(x) for x in first], [as_array(y) for y in second]]
+    dtypes = agree([(s, sides[0]), (t, sides[1])], position)
+    pairs = [[h if h.strong in (None, d) else convert(h, d) for h in hs] for hs, d in zip(zip(*sides), dtypes)]
+    return tree.unflatten(s, [choose(test, x, y, position) for x, y in pairs])
 
 
-__all__ = ["cast", "cond", "fold", "scan", "while_loop"]
+__all__ = ["cast", "cond", "fold", "promoted_cond", "scan", "while_loop"]

@@ -26,7 +26,7 @@ from pullback import apl
 
 NDArray = np.ndarray[Any, Any]
 
-GLYPHS: Final = "+-×÷*⍟!○|⌈⌊?~∧∨⍲⍱=≠<≤>≥≡≢⍴,⍪⌽⊖⍉↑↓⊂⊃⊆⌷⍳⍸∊⍷∪∩⍋⍒⊢⊣⊤⊥⌹⍕/⌿\\⍀¨⍨⍣.∘⍤⍥⌺@"
+GLYPHS: Final = "+-×÷*⍟!○|⌈⌊?~∧∨⍲⍱=≠<≤>≥≡≢⍴,⍪⌽⊖⍉↑↓⊂⊃⊆⌷⍳⍸∊⍷∪∩⍋⍒⊢⊣⊤⊥⌹⍕/⌿\\⍀¨⍨⍣.∘⍤⍥⌺⌸@"
 PIECES: Final = (
     *GLYPHS,
     *"0123()()[]{}⍺⍵∇←⋄:;'¯⍬⎕ abxy",

@@ -1,4 +1,4 @@
-r"""Operators: verbs from verbs. / ⌿ \\ ⍀ ¨ ⍨ ⍣ . ∘ ⍤ ⍥ ⌺ @."""
+r"""Operators: verbs from verbs. / ⌿ \\ ⍀ ¨ ⍨ ⍣ . ∘ ⍤ ⍥ ⌺ ⌸ @."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pullback.apl.functions import Atop, Bound, Verb
 from pullback.apl.operators.at import At
 from pullback.apl.operators.cells import Each, Rank
 from pullback.apl.operators.compositions import Beside, Commute, Constantly, Over
-from pullback.apl.operators.parts import flattened
+from pullback.apl.operators.inverses import inverse
+from pullback.apl.operators.key import Key
+from pullback.apl.operators.parts import flattened, like
 from pullback.apl.operators.power import Power
 from pullback.apl.operators.products import Inner, Outer
 from pullback.apl.operators.reductions import Reduce, Scan
@@ -17,7 +19,7 @@ from pullback.apl.operators.stencil import Stencil
 from pullback.apl.table import Settings
 from pullback.apl.values import Value
 
-__all__ = ["Reduce", "derive", "flattened"]
+__all__ = ["Reduce", "derive", "flattened", "like"]
 
 
 def derive(glyph: str, left: Any, right: Any, s: Settings, axis: Value | None = None) -> Verb:
@@ -32,6 +34,8 @@ def derive(glyph: str, left: Any, right: Any, s: Settings, axis: Value | None = 
             return Reduce(left, s, glyph == "⌿", axis)
         case "\\" | "⍀" if lefts:
             return Scan(left, s, glyph == "⍀", axis)
+        case "⌸" if lefts:
+            return Key(left, s)
         case "¨" if lefts:
             return Each(left)
         case "⍨":
@@ -49,7 +53,7 @@ def derive(glyph: str, left: Any, right: Any, s: Settings, axis: Value | None = 
         case "⍥" if lefts and rights:
             return Over(left, right)
         case "⍣" if lefts:
-            return Power(left, right)
+            return Power(left, right, lambda: inverse(left, s))
         case "." if lefts and rights:
             return Inner(left, right, s)
         case "∘." if rights:

@@ -31,16 +31,18 @@ class _NoCounterError(Exception):
 
 @dataclass
 class Power(Verb):
-    """`f⍣n`: f so many times; `f⍣g` until g holds between a result and the one before."""
+    """`f⍣n`: f so many times, what `undo` finds for a negative number; `f⍣g` until g holds between two results."""
 
     f: Verb
     times: Any
+    undo: Callable[[], Verb]
 
     def __call__(self, y: Value, x: Value | None = None) -> Value:
         """The last result."""
+        f = self.f
 
         def step(state: Value) -> Value:
-            return self.f(state, x)
+            return f(state, x)
 
         if isinstance(self.times, Verb):
             return self._until(step, y)
@@ -48,12 +50,14 @@ class Power(Verb):
         if len(count) != 1:
             raise errors.length("⍣ takes one number")
         (n,) = count
-        if isinstance(n, Handle) or (holds_traced(y) and isinstance(n, int) and n > UNROLLED):
+        if isinstance(n, Handle) or (holds_traced(y) and isinstance(n, int) and abs(n) > UNROLLED):
+            if isinstance(n, int) and n < 0:
+                f, n = self.undo(), -n
             return self._folded(step, y, n)
         n = whole(self.times, "⍣")
         if n < 0:
-            raise errors.domain("⍣ takes no negative number: inverses are not derived")
-        for _ in range(n):
+            f = self.undo()
+        for _ in range(abs(n)):
             y = step(y)
         return y
 

@@ -209,7 +209,7 @@ class Scan(Verb):
         y = settled(y)
         if not rank_of(y):
             return y
-        at = axis_value(y, self.axis, self.settings, self.first)
+        at = self.along(y)
         glyph = glyph_of(self.f)
         if isinstance(y, Handle) and glyph in KNOWN:
             array: Any = as_numbers(lifted(y)) if kind_of(y) == "b" else y
@@ -232,6 +232,10 @@ class Scan(Verb):
                     last = self._two(row, last)
                 made.append(last)
         return _restacked(made, at)
+
+    def along(self, y: Value) -> int:
+        """The axis that it works along."""
+        return axis_value(y, self.axis, self.settings, self.first)
 
     def _two(self, a: Value, b: Value) -> Value:
         if rank_of(a) == 0 and isinstance(a, np.ndarray) and not is_scalar_verb(self.f):

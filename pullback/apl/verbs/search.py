@@ -192,7 +192,6 @@ def known(what: str, *values: Value) -> list[NDArray]:
 INSTEAD = {
     "⍸": "a sum over `mask×…`, which takes no place for what the mask leaves out",
     "∪": "a sum over `mask×…`, or ∪ outside of the compiled function",
-    "/": "`mask×y`, which keeps the shape; or / outside of the compiled function",
 }
 
 

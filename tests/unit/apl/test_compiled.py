@@ -85,3 +85,48 @@ def test_factorials_are_exact_have_signs_and_derivatives() -> None:
     assert np.allclose(f(x), [math.gamma(v + 1) for v in x], rtol=1e-13)
     slopes = [(math.gamma(v + 1 + 1e-6) - math.gamma(v + 1 - 1e-6)) / 2e-6 for v in x]
     assert np.allclose(pb.grad(pb.apl("{+/!⍵}"))(x), slopes, rtol=1e-8)
+
+
+def test_calls_at_the_end_are_loops() -> None:
+    factorial = pb.apl("{⍺←1 ⋄ ⍵≤1:⍺ ⋄ (⍺×⍵)∇⍵-1}", left=False)
+    assert float(factorial(6.0)) == 720.0 and "while" in str(factorial.ir)
+    divisor = pb.apl("{⍵=0:⍺ ⋄ ⍵∇⍵|⍺}")
+    assert divisor.interpret(48, 18) == 6
+    assert str(divisor.type) == "(alpha: i64, omega: i64) -> i64"
+    collatz = pb.apl("{⍵<2:⍺ ⋄ 2|⍵:(⍺+1)∇1+3×⍵ ⋄ (⍺+1)∇⌊⍵÷2}")
+    assert collatz.interpret(0, 27) == 111
+    root = pb.apl("{1E¯12>|⍺-⍵×⍵:⍵ ⋄ ⍺∇0.5×⍵+⍺÷⍵}")
+    assert math.isclose(root.interpret(2.0, 1.0), math.sqrt(2))
+    assert math.isclose(pb.jvp(root)((2.0, 1.0), (1.0, 0.0))[1], 0.5 / math.sqrt(2), rel_tol=1e-9)
+    pair = pb.apl("{x y←⍵ ⋄ x<1:y ⋄ x>100:∇(x-50)(y+1) ⋄ ∇(x÷2)(y+1)}")
+    assert pair.interpret((130.0, 0.0)) == 8
+    counted = pb.apl("{300{⍺=0:⍵ ⋄ (⍺-1)∇⍵+1}⍵}")  # written out 200 times, a loop of 300 trips then
+    np.testing.assert_allclose(counted.interpret(X), X + 300)
+    dropped = pb.apl("{3{⍺=0:⍵ ⋄ (⍺-1)∇1↓⍵}⍵}")
+    assert dropped.interpret(X).tolist() == X[3:].tolist()
+
+
+def test_a_call_that_is_not_at_the_end_is_refused_where_data_ends_it() -> None:
+    with pytest.raises(AplError, match=r"E807.*follows from data") as caught:
+        pb.apl("{⍵≤1:1 ⋄ ⍵×∇⍵-1}").interpret(5.0)
+    assert "(⍺×⍵)∇⍵-1" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{x←⍵ ⋄ (2↑x)←0 ⋄ x}", [0, 0, 2, 3]),
+        ("{x←⍵ ⋄ (⌽x)←x ⋄ x}", [3, 2, 1, 0]),
+        ("{x←⍵ ⋄ x[2 4]←7 8 ⋄ x}", [0, 7, 2, 8]),
+        ("{x←⍵ ⋄ x[1 3]+←10 ⋄ x}", [10, 1, 12, 3]),
+        ("{x←2 2⍴⍵ ⋄ (1 1⍉x)←5 ⋄ ,x}", [5, 1, 2, 5]),
+        ("{+\\⍣¯1⊢⍵}", [0, 1, 1, 1]),
+        ("{1 2 1 2{+/⍵}⌸⍵}", [2, 4]),
+    ],
+)
+def test_elements_that_are_selected_change_in_compiled_functions(text: str, expected: list[float]) -> None:
+    x = np.arange(4.0)
+    assert pb.apl(text).interpret(x).tolist() == expected
+    work = Workspace()
+    work["x"] = x
+    assert np.asarray(work.evaluate(f"({text})x")).tolist() == expected

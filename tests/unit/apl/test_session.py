@@ -51,7 +51,8 @@ def test_a_line(text: str, printed: str) -> None:
         ("1+$", "SYNTAX ERROR", "$"),
     ],
 )
-def test_an_error_has_its_name_and_a_caret(text: str, kind: str, under: str) -> None:
+def test_an_error_has_its_name_and_a_caret(text: str, kind: str, under: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pullback.apl.dfns.TAIL_CALLS", 1000)
     with pytest.raises(AplError) as caught:
         Workspace().evaluate(text)
     assert caught.value.kind == kind

@@ -1,0 +1,165 @@
+"""Names and what they stand for: values, verbs and operators, in scopes that lie inside one another by the text."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pullback.apl.errors import Spot, syntax
+from pullback.apl.functions import Placed, Verb, placed
+from pullback.apl.operators import derive
+from pullback.apl.parser import Class, Unit, parse
+from pullback.apl.reader import DYADIC_OPERATORS
+from pullback.apl.table import Settings
+from pullback.apl.tree import Node, Statement
+from pullback.apl.values import Value
+
+
+class Operator(ABC):
+    """What makes verbs of operands, under a name."""
+
+    kind: Class
+
+    @abstractmethod
+    def derived(self, left: Any, right: Any, settings: Settings, axis: Value | None, spot: Spot) -> Verb:
+        """The verb that it makes of its operands; `right` is None where it takes one."""
+
+
+@dataclass
+class GlyphOperator(Operator):
+    """An operator of the language."""
+
+    glyph: str
+
+    def __post_init__(self) -> None:
+        self.kind = "dyadic operator" if self.glyph in DYADIC_OPERATORS else "monadic operator"
+
+    def derived(self, left: Any, right: Any, settings: Settings, axis: Value | None, spot: Spot) -> Verb:
+        """The verb that it makes of its operands."""
+        with placed(spot):
+            return Placed(derive(self.glyph, left, right, settings, axis), spot)
+
+
+@dataclass
+class NativeOperator(Operator):
+    """An operator of the system with one operand, as ⎕GRAD."""
+
+    make: Callable[[Verb, Settings], Verb]
+    kind: Class = "monadic operator"
+
+    def derived(self, left: Any, right: Any, settings: Settings, axis: Value | None, spot: Spot) -> Verb:
+        """The verb that it makes of its operand."""
+        if not isinstance(left, Verb):
+            raise syntax("the operator takes a verb", spot)
+        return self.make(left, settings)
+
+
+class Scope:
+    """Names and what they stand for; what is not here is looked for in the scope around, by the text.
+
+    Args:
+        parent: the scope around; its evaluator and host are those of this one.
+        evaluator: what a tree is evaluated by, for a scope that has none around.
+        is_way: for one of two ways of a body that a guard chooses.
+        host: what shows values and knows the names of the system.
+    """
+
+    def __init__(
+        self,
+        parent: Scope | None = None,
+        settings: Settings | None = None,
+        host: Any = None,
+        evaluator: Callable[[Node, Scope], Any] | None = None,
+        is_way: bool = False,
+    ) -> None:
+        self.is_way = is_way
+        self.parent = parent
+        self.names: dict[str, Any] = {}
+        self.own_settings = settings
+        self.host: Any = host if host is not None or parent is None else parent.host
+        self.evaluator: Callable[[Node, Scope], Any] | None = (
+            evaluator if evaluator is not None or parent is None else parent.evaluator
+        )
+
+    @property
+    def settings(self) -> Settings:
+        """What the system variables are here."""
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.own_settings is not None:
+                return scope.own_settings
+            scope = scope.parent
+        return Settings()
+
+    def find(self, name: str) -> Any:
+        """What a name stands for, None where there is nothing."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.parent
+        return None
+
+    def change(self, name: str, value: Value) -> None:
+        """Give a name that has a value another one, where it stands; one of two ways keeps its changes to itself."""
+        scope: Scope | None = self
+        while scope is not None and name not in scope.names and not scope.is_way:
+            scope = scope.parent
+        (scope or self).names[name] = value
+
+    def class_of(self, name: str) -> Class | None:
+        """The class that the parser needs."""
+        found = self.find(name)
+        if found is None and self.host is not None and name.startswith("⎕"):
+            found = self.host.system(name, self)
+        if isinstance(found, Operator):
+            return found.kind
+        return "verb" if isinstance(found, Verb) else "value"
+
+    def parsed(self, statement: Statement) -> Unit:
+        """The tree of a statement for what its names stand for now."""
+        key = tuple(self.class_of(n) for n in statement.names)
+        found = statement.parsed.get(key)
+        if found is None:
+            found = statement.parsed[key] = parse(statement.items, self.class_of)
+        return found
+
+    def parsed_guard(self, statement: Statement) -> Unit:
+        """The tree of what stands before the colon of a statement."""
+        assert statement.guard is not None
+        key = ("guard", *(self.class_of(n) for n in statement.names))
+        found = statement.parsed.get(key)
+        if found is None:
+            found = statement.parsed[key] = parse(statement.guard, self.class_of)
+        if found.kind != "value":
+            raise syntax("a guard is a value", found.spot)
+        return found
+
+    def evaluate(self, node: Node) -> Any:
+        """The value, verb or operator that a tree stands for here."""
+        assert self.evaluator is not None
+        return self.evaluator(node, self)
+
+    def value(self, node: Node) -> Value:
+        """The value that a tree stands for.
+
+        Raises:
+            AplError: [E801] it is a verb or an operator.
+        """
+        found = self.evaluate(node)
+        if isinstance(found, Verb | Operator):
+            raise syntax("a value is needed here, and this is a verb", node.spot)
+        return found
+
+    def verb(self, node: Node) -> Verb:
+        """The verb that a tree stands for.
+
+        Raises:
+            AplError: [E801] it is none.
+        """
+        found = self.evaluate(node)
+        if not isinstance(found, Verb):
+            raise syntax("a verb is needed here", node.spot)
+        return found
