@@ -33,7 +33,8 @@ def register(commands: Any) -> None:
     add("--dtypes", nargs="+", choices=("float32", "float64"), default=["float32", "float64"], help="zhang: types")
     systems = ("pullback", "numpy", "jax", "torch", "casadi", "c")
     add("--systems", nargs="+", choices=systems, help="which (default: all)")
-    add("--threads", type=at_least(1), default=1, metavar="N", help="processors for everyone")
+    add("--threads", nargs="+", type=at_least(1), default=[1], metavar="N", help="processors for everyone; dynamic: "
+        "of several numbers each")
     add("--rounds", type=at_least(1), default=7, metavar="N", help="repetitions of each")
     add("--examples", type=Path, default=Path("examples"), metavar="DIR", help="counts, corpus: where the examples are")
     add("--save", type=Path, metavar="DIR", help="corpus: write the C of all programs there")
@@ -75,6 +76,21 @@ def _cases(options: argparse.Namespace, known: tuple[str, ...]) -> tuple[str, ..
     return tuple(k for k in known if not found or any(k in names for names in found.values()))
 
 
+def _threads(options: argparse.Namespace, suite: Any) -> Any:
+    """The number of threads, or all of them for a suite that compares some.
+
+    Raises:
+        UsageError: [E601] several, and the suite measures one.
+    """
+    from pullback.errors import UsageError
+
+    if getattr(suite, "COMPARES_THREADS", False):
+        return options.threads
+    if len(options.threads) > 1:
+        raise UsageError("E601", f"bench {options.suite}: several numbers of threads", remedy="one, or `dynamic`")
+    return options.threads[0]
+
+
 def _measured(options: argparse.Namespace) -> Any:
     """The rows of a suite: of a module with CASES, HEAD, `cells` and `bench_<suite>`, which takes some options."""
     from pullback.bench.suite import markdown
@@ -85,6 +101,7 @@ def _measured(options: argparse.Namespace) -> Any:
         **vars(options),
         "cases": _cases(options, tuple(getattr(c, "name", c) for c in suite.CASES)),
         "systems": options.systems or getattr(suite, "SYSTEMS", ()),
+        "threads": _threads(options, suite),
         "note": _note,
     }
     rows = measure(**{name: asked[name] for name in signature(measure).parameters if name in asked})

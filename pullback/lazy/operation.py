@@ -36,6 +36,7 @@ from pullback.source import user_position
 
 __all__ = ["Application", "Operation", "apply", "traced_program"]
 
+TERMS: Final = 16  # of a sum that take as long as an element that is read, computed and written: they stay in registers
 _COUNT: Final = itertools.count()
 _STATIC: Final = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 
@@ -297,7 +298,7 @@ def _statement_work(s: Statement) -> float:
         return inner * _extent((s.var,))
     if isinstance(s, Build):
         sums = (_extent(e.vars) for v in s.values for e in walk(v) if isinstance(e, Reduce))
-        return _extent(s.vars) * (len(s.values) + sum(sums))
+        return _extent(s.vars) * (len(s.values) + sum(sums) / TERMS)
     return inner + sum(_extent(r.shape) for r in s.outs)
 
 

@@ -16,7 +16,7 @@ __all__ = ["BLOCKING", "HEAVY", "Chunk", "planned"]
 
 LONGEST: Final = 128  # nodes of a piece
 SHORTEST: Final = 24
-HEAVY: Final = 3e5  # operations that are worth a thread: some 100 microseconds
+HEAVY: Final = 6e5  # operations that are worth a thread: some 200 microseconds
 BLOCKING: Final = float("inf")  # the work of what runs Python, which may wait for something else
 _serial: Final = attrgetter("serial")
 Chunk = list[Array]

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 import pullback as pb
 from pullback import lazy, nn
-from pullback.bench.dynamic import BATCH, COARSE, RATE, fine, fine_of, inputs, network, parameters
+from pullback.bench.dynamic import (
+    BATCH,
+    COARSE,
+    KERNELS,
+    RATE,
+    STRIDE,
+    fine,
+    fine_of,
+    inputs,
+    network,
+    parameters,
+    parts,
+)
 
 __all__ = ["prepare"]
 
@@ -18,11 +30,24 @@ def cross_entropy(scores: Any, wanted: Any) -> Any:
     return lazy.sum((lazy.logsumexp(scores, axis=1) - lazy.sum(scores * wanted, axis=1)) * (1.0 / BATCH))
 
 
+class _Names:
+    """The functions that the networks need."""
+
+    relu = lazy.relu
+    reshape = lazy.reshape
+    _layers: Final = {s: lazy.lift(nn.conv(s[0], s[2:], stride=STRIDE, bias=False)) for s in KERNELS}
+
+    @classmethod
+    def conv(cls, x: Any, w: Any) -> Any:
+        """A layer of `pullback.nn` as an operation."""
+        return cls._layers[w.shape]({"w": w}, x)
+
+
 class _Training:
     def __init__(self, case: str, threads: int) -> None:
-        kind, _, columns = case.partition("-")
-        self.kind, self.columns, self.threads = kind, int(columns or 1), threads
-        self.start = parameters(self.columns)
+        self.kind, self.columns, conv = parts(case)
+        self.threads = threads
+        self.start = parameters(self.columns, conv)
         self.batches = [(lazy.asarray(x), c, lazy.asarray(y)) for x, c, y in inputs()]
         one_hot = np.eye(COARSE, dtype=np.float32)
         self.classes = [lazy.asarray(np.repeat(one_hot[c : c + 1], BATCH, 0)) for c in range(COARSE)]
@@ -45,7 +70,7 @@ class _Training:
 
     def loss(self, x: Any, c: int, y: Any) -> Any:
         p = self.cells
-        h, coarse = network(lazy, p, x, self.columns)
+        h, coarse = network(_Names, p, x, self.columns)
         loss = cross_entropy(coarse, self.classes[c])
         if self.kind == "all":
             for k in range(COARSE):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from pullback.bench.dynamic import COARSE, RATE, fine, fine_of, inputs, network, parameters
+from pullback.bench.dynamic import COARSE, RATE, STRIDE, fine, fine_of, inputs, network, parameters, parts
 
 __all__ = ["prepare"]
 
@@ -15,10 +16,10 @@ __all__ = ["prepare"]
 class _Training:
     def __init__(self, case: str, threads: int) -> None:
         self.torch = torch = import_module("torch")
-        torch.set_num_threads(threads)
-        kind, _, columns = case.partition("-")
-        self.kind, self.columns = kind, int(columns or 1)
-        self.start = parameters(self.columns)
+        self.threads = threads
+        self.kind, self.columns, conv = parts(case)
+        self.start = parameters(self.columns, conv)
+        self.xp = _Names(torch)
         self.batches = [(torch.from_numpy(x), c, torch.from_numpy(y).argmax(1)) for x, c, y in inputs()]
 
     def reset(self) -> None:
@@ -26,12 +27,13 @@ class _Training:
         self.p = {name: torch.from_numpy(x.copy()).requires_grad_() for name, x in self.start.items()}
 
     def call(self) -> Any:
+        self.torch.set_num_threads(self.threads)
         return np.array([self.step(*batch) for batch in self.batches])
 
     def step(self, x: Any, c: int, y: Any) -> float:
         torch, p = self.torch, self.p
         entropy = torch.nn.functional.cross_entropy
-        h, coarse = network(torch, p, x, self.columns)
+        h, coarse = network(self.xp, p, x, self.columns)
         loss = entropy(coarse, torch.full((len(x),), c))
         if self.kind == "all":
             for k in range(COARSE):
@@ -46,6 +48,14 @@ class _Training:
             changed = [w for w in p.values() if w.grad is not None]
             torch._foreach_add_(changed, [w.grad for w in changed], alpha=-RATE)
         return float(loss.item())
+
+
+class _Names:
+    """The functions that the networks need, by the names that all libraries have here."""
+
+    def __init__(self, torch: Any) -> None:
+        self.relu, self.reshape = torch.relu, torch.reshape
+        self.conv = partial(torch.conv2d, stride=STRIDE)
 
 
 def prepare(case: str, form: str, threads: int) -> Any:

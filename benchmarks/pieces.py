@@ -1,0 +1,115 @@
+"""What a piece of a lazy program costs beside the same function compiled, and what two threads give.
+
+    python -m benchmarks.pieces
+
+Chains of layers h = tanh(h W). One column with its gradient, by lazy arrays and by `pb.value_and_grad` of a traced
+function; and two columns, whose product is the result, with one thread and with two. Medians of runs that take turns.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+import pullback as pb
+from pullback import lazy
+
+ROUNDS = 25
+SIZES = ((16, 8, 4), (64, 16, 4), (128, 64, 4), (256, 64, 4), (512, 64, 4), (512, 256, 2), (1024, 64, 2))
+LARGE = 256  # width from which columns are worth a thread
+
+
+def column(xp: Any, x: Any, weights: Sequence[Any]) -> Any:
+    """A chain of layers."""
+    h = x
+    for w in weights:
+        h = xp.tanh(h @ w)
+    return h
+
+
+def arrays(width: int, batch: int, layers: int) -> tuple[Any, list[Any]]:
+    """An input, and weights of two columns."""
+    r = np.random.default_rng(0)
+    x = r.normal(size=(batch, width)).astype(np.float32)
+    return x, [(r.normal(size=(width, width)) / np.sqrt(width)).astype(np.float32) for _ in range(2 * layers)]
+
+
+def medians(calls: Sequence[Callable[[], Any]]) -> list[float]:
+    """Milliseconds of each, when all kernels are compiled."""
+    for _ in range(4):
+        for call in calls:
+            call()
+        lazy.finish_compiling()
+    times: list[list[float]] = [[] for _ in calls]
+    for _ in range(ROUNDS):
+        for call, own in zip(calls, times, strict=True):
+            start = time.perf_counter()
+            call()
+            own.append(time.perf_counter() - start)
+    return [1e3 * median(own) for own in times]
+
+
+def one_column(width: int, batch: int, layers: int) -> list[float]:
+    """Lazy and compiled, forward and backward."""
+    x, start = arrays(width, batch, layers)
+    weights = [lazy.Weight(w) for w in start[:layers]]
+    held = lazy.asarray(x)
+
+    def step() -> None:
+        lazy.backward(lazy.sum(column(lazy, held, weights)))
+        for w in weights:
+            w.delta = None
+
+    both = pb.value_and_grad(pb.function(lambda x, ws: pb.sum(column(pb, x, ws))), wrt=1)
+    given = tuple(start[:layers])
+    with pb.threads(1):
+        return medians([step, lambda: both(x, given)])
+
+
+def two_columns(width: int, batch: int, layers: int) -> list[float]:
+    """With one thread and with two: forward, then forward and backward."""
+    x, start = arrays(width, batch, layers)
+    weights = [lazy.Weight(w) for w in start]
+    held = lazy.asarray(x)
+
+    def loss() -> Any:
+        return lazy.sum(column(lazy, held, weights[:layers]) * column(lazy, held, weights[layers:]))
+
+    def step() -> None:
+        lazy.backward(loss())
+        for w in weights:
+            w.delta = None
+
+    def threads(count: int, run: Callable[[], Any]) -> Callable[[], None]:
+        def call() -> None:
+            with pb.threads(count):
+                run()
+
+        return call
+
+    return medians([threads(n, run) for run in (lambda: float(loss()), step) for n in (1, 2)])
+
+
+def main() -> None:
+    """Print both tables."""
+    print("| width, batch, layers | lazy, ms | compiled, ms | ratio |\n| --- | ---: | ---: | ---: |")
+    for size in SIZES:
+        a, b = one_column(*size)
+        print(f"| {size[0]}, {size[1]}, {size[2]} | {a:.3f} | {b:.3f} | {a / b:.2f} |")
+    print("\n| two columns | forward: 1 thread, ms | 2 | times as fast | and backward: 1 | 2 | times as fast |")
+    print("| --- " + "| ---: " * 6 + "|")
+    for size in SIZES:
+        if size[0] >= LARGE:
+            a, b, c, d = two_columns(*size)
+            print(
+                f"| {size[0]}, {size[1]}, {size[2]} | {a:.2f} | {b:.2f} | {a / b:.2f} | {c:.2f} | {d:.2f} | {c / d:.2f} |"
+            )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
