@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback.ir.dims import evaluate
 from pullback.ir.program import Program
+from pullback.machine import of_width
 from pullback.runtime.compile import compiled_library
 from pullback.runtime.emit import emit_c
 
@@ -24,7 +25,7 @@ def run_at(
     program: Program, dims: dict[str, int], inputs: Sequence[Array], vector_bytes: int, flags: tuple[str, ...] = ()
 ) -> list[Array]:
     """The outputs of the program's C with vectors of so many bytes."""
-    source = emit_c(program, dims, vector_bytes=vector_bytes)
+    source = emit_c(program, dims, machine=of_width(vector_bytes))
     function = getattr(ctypes.CDLL(str(compiled_library(source.text, (*STRICT, *flags)))), source.name)
     outputs = [np.full([evaluate(d, dims) for d in r.shape], 77, r.dtype.numpy) for r in program.outputs]
     arena = np.full(source.arena_bytes + 64, 0xFF, np.uint8)

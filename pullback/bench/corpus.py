@@ -34,6 +34,7 @@ from pullback.bench.systems import derivatives_pullback, kernels_pullback, progr
 from pullback.files import put_file
 from pullback.ir.dims import determined_dims, solve_dims
 from pullback.ir.program import Program
+from pullback.machine import AVX512, GENERIC, Machine
 from pullback.runtime.emit import Lowered, lower_program, print_lowered
 from pullback.runtime.load import loaded
 from pullback.runtime.record import Parameter, Record
@@ -60,18 +61,16 @@ class Form:
     """One of the ways in which a program becomes C."""
 
     name: str
-    vector_bytes: int
-    portable: bool
+    machine: Machine
     threaded: bool
 
     def lower(self, program: Program, dims: Mapping[str, int]) -> Lowered:
         """The program in this form, without a trace of the order in which things were made."""
-        return lower_program(program, dims, False, self.vector_bytes, self.portable, canonical=True,
-                             threaded=self.threaded)
+        return lower_program(program, dims, False, self.machine, canonical=True, threaded=self.threaded)
 
 
-CALLED: Final = Form("called", 64, False, True)
-FORMS: Final = (Form("shipped", 32, True, False), CALLED)
+CALLED: Final = Form("called", AVX512, True)
+FORMS: Final = (Form("shipped", GENERIC, False), CALLED)
 OPEN: Final = "open"  # the first form, for all sizes
 
 

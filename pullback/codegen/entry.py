@@ -132,7 +132,7 @@ def entry_comment(unit: Unit) -> str:
 def only_calls(unit: Unit) -> bool:
     """Whether its statements do their work in functions, so that nothing is gained by optimising what calls them."""
     body = unit.function.body
-    return LOST * _written_out(unit, body) <= cycles(body, {})
+    return LOST * _written_out(unit, body) <= cycles(body, {}, unit.function.machine)
 
 
 def _written_out(unit: Unit, body: Iterable[Stmt]) -> float:
@@ -150,10 +150,10 @@ def _written_out(unit: Unit, body: Iterable[Stmt]) -> float:
             case If():
                 total += _written_out(unit, (*s.then, *s.otherwise))
             case Call():
-                total += cycles((s,), {}) if unit.inline(s.kernel) else 0.0
+                total += cycles((s,), {}, unit.function.machine) if unit.inline(s.kernel) else 0.0
                 total += _written_out(unit, s.kernel.body) if unit.inlined(s.kernel) else 0.0
             case Parallel() | Copy() | Fill() | Procedure():
                 pass
             case _:
-                total += cycles((s,), {})
+                total += cycles((s,), {}, unit.function.machine)
     return total

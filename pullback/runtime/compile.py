@@ -13,7 +13,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import platform
 import shlex
 import shutil
 import sys
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from pullback.clock import note_stage, stage
 from pullback.errors import CompilerError
+from pullback.machine import cpu_features, processors
 from pullback.runtime.cache import find, give_up, keep, keep_file, work_folder, writable_folders
 
 if TYPE_CHECKING:
@@ -123,25 +123,6 @@ def _version(command: tuple[str, ...]) -> str:
     version = result.stdout.partition("\n")[0].strip() if result.returncode == 0 else "unknown"
     keep("compilers", digest, version.encode())
     return version
-
-
-@lru_cache(maxsize=1)
-def cpu_features() -> str:
-    """What the processor can do, as far as the system tells: libraries are built for this machine alone."""
-    out = [sys.platform, platform.machine()]
-    try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
-            out += [line.split(":", 1)[1].strip() for line in f.read(16384).splitlines()
-                    if line.startswith(("model name", "flags", "Features"))][:2]
-    except OSError:
-        out.append(platform.processor())
-    return "\n".join(out)
-
-
-def native_vector_bytes() -> int:
-    """The size of this processor's vectors."""
-    words = set(cpu_features().split())
-    return 64 if "avx512f" in words else 32 if words & {"avx", "avx2"} else 16
 
 
 @dataclass(frozen=True)
@@ -255,11 +236,6 @@ def _run_all(
     with ThreadPoolExecutor(processors()) as pool:
         for k, (result, seconds) in enumerate(pool.map(run, range(len(commands)))):
             yield finished(k, result, seconds)
-
-
-def processors() -> int:
-    """The number of processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _refuse(command: tuple[str, ...], result: subprocess.CompletedProcess[str]) -> None:

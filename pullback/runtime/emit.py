@@ -39,13 +39,12 @@ from pullback.loops.strategies.recurrence import recurrence_kernels
 from pullback.loops.strategies.stretches import part_kernels
 from pullback.loops.threads.parallel import Known, parallelise
 from pullback.loops.vectors.tile import groups, vector_kernels
+from pullback.machine import GENERIC, Machine, native
 from pullback.passes.pipeline import DEBUG_PASSES, optimise
 from pullback.runtime.buffer import NDArray
-from pullback.runtime.compile import native_vector_bytes
 from pullback.turns import deep_recursion
 
 MOST_LEVELS = 8  # of blocks in blocks, when loops compute again what there is no room to store
-SHIPPED_VECTOR_BYTES = 32  # what any compiler with vector extensions splits where the processor has less
 
 
 @dataclass(frozen=True)
@@ -58,12 +57,12 @@ class Lowered:
     mode: MemoryMode = "fastest"
 
 
-def specialists(vector_bytes: int, portable: bool) -> tuple[Specialist, ...]:
+def specialists(machine: Machine) -> tuple[Specialist, ...]:
     """The lowerings to try before plain loops."""
-    if not vector_bytes:
+    if not machine.vector_bytes:
         return ()
     lowerings = packed_kernels, border_kernels, vector_kernels, part_kernels, masked_kernels, interleaved_kernels
-    return tuple(f(vector_bytes, portable) for f in lowerings)
+    return tuple(f(machine) for f in lowerings)
 
 
 def mathematics(s: Statement) -> tuple[str, ...]:
@@ -72,19 +71,18 @@ def mathematics(s: Statement) -> tuple[str, ...]:
 
 
 def lower_program(program: Program, dims: Mapping[str, int], comments: bool = True,
-                  vector_bytes: int = SHIPPED_VECTOR_BYTES, portable: bool = True,
-                  canonical: bool = False, threaded: bool = False) -> Lowered:
+                  machine: Machine = GENERIC, canonical: bool = False, threaded: bool = False) -> Lowered:
     """Optimise, lower and plan a program for the given dims, in the first form that its memory limit allows.
 
     Dims that are not given become arguments of its function; statements are then in the order in which they are.
 
     Args:
         comments: whether kernels carry their mathematics.
-        vector_bytes, portable: as for `loops.plain.lower`.
+        machine: what it is for.
         canonical: whether the order in which things were made leaves no trace, so that equal programs give equal C.
         threaded: whether loops with enough work are shared out among threads.
     """
-    settings = _Settings(comments, vector_bytes, portable, canonical, threaded)
+    settings = _Settings(comments, machine, canonical, threaded)
     return _Forms(program, dims, settings).first_that_fits(asked_mode(program), program.settings.memory_limit)
 
 
@@ -109,8 +107,7 @@ class _Settings:
     """What all forms of a program share."""
 
     comments: bool
-    vector_bytes: int
-    portable: bool
+    machine: Machine
     canonical: bool
     threaded: bool
 
@@ -123,7 +120,7 @@ class _Forms:
         self.dims = dims
         self.exact = program.settings.exact
         # where it is exact there are no vectors, which sum in another order and have their own exp, tanh and log
-        self.vector_bytes = 0 if self.exact else settings.vector_bytes
+        self.machine = settings.machine.plain if self.exact else settings.machine
         self.symbolic = not determined_dims(program).keys() <= dims.keys()
         self.settings = settings
         self._made: dict[_Form, Lowered] = {}
@@ -158,17 +155,18 @@ class _Forms:
         return self._made[form]
 
     def _lowered(self, form: _Form) -> Lowered:
-        vector_bytes, portable, needs = self.vector_bytes, self.settings.portable, self._needs()
+        machine, needs = self.machine, self._needs()
         optimised = self._optimised(form.levels, form.mode == "least")
-        grouper = groups(vector_bytes, portable) if vector_bytes else None
+        grouper = groups(machine) if machine.vector_bytes else None
         if form.mode != "fastest":
             with stage("schedule"):
                 optimised = schedule(optimised, grouper)
         with stage("lower"):
             function = lower(optimised, mathematics if self.settings.comments else None,
-                             specialists(vector_bytes, portable), grouper,
-                             recurrence_kernels(vector_bytes, portable) if vector_bytes else None, needs,
+                             specialists(machine), grouper,
+                             recurrence_kernels(machine) if machine.vector_bytes else None, needs,
                              known=self._kernels)
+            function = replace(function, machine=machine)
             if self.settings.threaded and not self.symbolic:
                 function = parallelise(function, not self.exact, self._shared_out)
         return _planned(optimised, function, form.mode)
@@ -239,9 +237,9 @@ def print_lowered(lowered: Lowered, *, names: Style | Literal["content"] = "user
 
 
 def emit_c(program: Program, dims: Mapping[str, int], *, names: Style = "user", comments: bool = True,
-           vector_bytes: int = SHIPPED_VECTOR_BYTES) -> CSource:
+           machine: Machine = GENERIC) -> CSource:
     """The C of a program with what is known about it."""
-    lowered = lower_program(program, dims, comments, vector_bytes, canonical=names == "canonical")
+    lowered = lower_program(program, dims, comments, machine, canonical=names == "canonical")
     return print_lowered(with_constants(lowered, program), names=names, comments=comments)
 
 
@@ -283,8 +281,7 @@ def memory(program: Program, dims: Mapping[str, int], mode: MemoryMode | None = 
         CompilerError: [E260] no mode keeps the program's memory limit.
     """
     called = build == "call"
-    vector_bytes = native_vector_bytes() if called else SHIPPED_VECTOR_BYTES
-    forms = _Forms(program, dims, _Settings(True, vector_bytes, not called, False, called))
+    forms = _Forms(program, dims, _Settings(True, native() if called else GENERIC, False, called))
 
     def lowered(mode: MemoryMode, limit: int | None = None) -> Lowered:
         found = forms.first_that_fits(mode, limit)

@@ -23,6 +23,7 @@ from pullback.ir.grid import unfinished_error
 from pullback.ir.intern import uncollected
 from pullback.ir.program import Known, program_of
 from pullback.ir.types import dtype_named
+from pullback.machine import SCALAR, Machine, native
 from pullback.runtime.arena import arenas
 from pullback.runtime.buffer import NDArray, Spans, address, aligned_bytes, prepared
 from pullback.runtime.compile import (
@@ -32,7 +33,6 @@ from pullback.runtime.compile import (
     RefusedError,
     compiler_command,
     find_compiler,
-    native_vector_bytes,
 )
 from pullback.runtime.load import Entry, Library
 from pullback.runtime.pool import pool_address
@@ -293,34 +293,34 @@ def _found_or_made(program: Known, dims: Mapping[str, int], record: Record | Non
         record = record or find_record(key)
     try:
         if record is not None:
-            return record, record.load(), lambda: _lowered(program, dims, native_vector_bytes())
+            return record, record.load(), lambda: _lowered(program, dims, native())
         compiler = find_compiler()
         record = find_record(record_key(program, dims, compiler))
         if record is not None:
             library = record.load()
             _warn(f"the C compiler failed before: {compiler.command[0]}")
-            return record, library, lambda: _lowered(program, dims, 0)
+            return record, library, lambda: _lowered(program, dims, SCALAR)
         record, _ = _made(program, dims)
         library = record.load()  # what cannot be compiled is not kept
         keep_record(key, record)
-        return record, library, lambda: _lowered(program, dims, native_vector_bytes())
+        return record, library, lambda: _lowered(program, dims, native())
     except CompilerError as error:
         if error.code != "E411":
             raise
         return _plain(program, dims, error)
 
 
-def _lowered(program: Known, dims: Mapping[str, int], vector_bytes: int) -> Lowered:
+def _lowered(program: Known, dims: Mapping[str, int], machine: Machine) -> Lowered:
     from pullback.runtime.emit import lower_program
 
-    return lower_program(program_of(program), dims, False, vector_bytes, False, threaded=True)
+    return lower_program(program_of(program), dims, False, machine, threaded=True)
 
 
 def _made(program: Known, dims: Mapping[str, int], plain: bool = False) -> tuple[Record, Lowered]:
     """The program lowered and printed now; as one file of plain C, or with vectors and in units."""
     from pullback.runtime.emit import print_lowered
 
-    made = _lowered(program, dims, 0 if plain else native_vector_bytes())
+    made = _lowered(program, dims, SCALAR if plain else native())
     source = print_lowered(made, names="canonical" if plain else "content", comments=False)
     exact = EXACT_FLAGS if program.settings.exact else ()
     return Record.of(made.function, source, (*(PLAIN_FLAGS if plain else ()), *exact)), made
@@ -348,7 +348,7 @@ def _plain(program: Known, dims: Mapping[str, int], error: CompilerError) -> Com
     if isinstance(error, RefusedError):
         keep_record(record_key(program, dims, find_compiler()), record)
     _warn(error.what)
-    return record, library, lambda: _lowered(program, dims, 0)
+    return record, library, lambda: _lowered(program, dims, SCALAR)
 
 
 def _warn(what: str) -> None:

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from pullback.ir.identity import digest, identity
 from pullback.ir.program import Known
+from pullback.machine import native
 from pullback.runtime.buffer import extents
 from pullback.runtime.cache import find, keep
-from pullback.runtime.compile import Compiler, Text, Units, native_vector_bytes
+from pullback.runtime.compile import Compiler, Text, Units
 from pullback.runtime.load import Entry, Library, loaded
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def _is_brief(function: Function) -> bool:
 def record_key(program: Known, dims: Mapping[str, int], refused: Compiler | None = None) -> str:
     """The key of a program's record; of that of its plain C, where a compiler has refused more."""
     compiler = "" if refused is None else str(refused)
-    machine = f"{native_vector_bytes()} {compiler}"
+    machine = f"{native()} {compiler}"
     return digest(identity(program), json.dumps(sorted(dims.items())), machine, fingerprint())
 
 

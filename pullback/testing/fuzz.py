@@ -107,7 +107,7 @@ def _batch(seeds: Sequence[int]) -> list[Failure]:
 def _source(seed: int, case: Case, way: Way) -> CSource:
     """The C of a program, verified."""
     program = with_mode(replace(case.program, name=f"p{seed}"), way.mode)
-    made = lower_program(program, {} if way.all_sizes else case.dims, False, way.vector_bytes, False)
+    made = lower_program(program, {} if way.all_sizes else case.dims, False, way.machine)
     if way.threads > 1 and not way.all_sizes:
         with deep_recursion(), patch.object(splitting, "LEAST", 1), patch.object(splitting, "CHUNK", 1):
             function = parallel.parallelise(made.function)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -13,10 +13,10 @@ import numpy as np
 
 from pullback.api import exact
 from pullback.ir.settings import MODES, MemoryMode
-from pullback.loops.threads import splitting
+from pullback.machine import Machine, of_width
 
 WIDTHS: Final = (0, 16, 32, 64)
-_ASKED: Final = tuple(f"pullback.runtime.{module}.native_vector_bytes" for module in ("executor", "record", "emit"))
+_ASKED: Final = tuple(f"pullback.runtime.{module}.native" for module in ("executor", "record", "emit"))
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,12 @@ class Way:
         mode = MODES[int(rng.integers(len(MODES)))]
         return Way(mode, int(rng.integers(1, 5)), int(rng.choice(WIDTHS)), bool(rng.random() < 0.25))
 
+    @property
+    def machine(self) -> Machine:
+        """What it is compiled for; with threads, one where no work is too little for them."""
+        found = of_width(self.vector_bytes, portable=False)
+        return replace(found, meeting=1, chunk=1) if self.threads > 1 else found
+
     def settings(self) -> str:
         """The settings of a function, as they are written."""
         found = {"memory": self.mode, "threads": self.threads, "specialise": "never" if self.all_sizes else "always"}
@@ -53,10 +59,7 @@ class Way:
             environment = {"PULLBACK_BACKEND": "c", "PULLBACK_THREADS": str(self.threads), "PULLBACK_VERIFY": "1"}
             stack.enter_context(patch.dict(os.environ, environment))
             for name in _ASKED:
-                stack.enter_context(patch(name, lambda: self.vector_bytes))
-            if self.threads > 1:
-                stack.enter_context(patch.object(splitting, "LEAST", 1))
-                stack.enter_context(patch.object(splitting, "CHUNK", 1))
+                stack.enter_context(patch(name, lambda: self.machine))
             stack.enter_context(exact() if self.exact else nullcontext())
             yield
 

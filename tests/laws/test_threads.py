@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
 from pullback.loops.memory.verify import verify_function
 from pullback.loops.program.nodes import Parallel, walk
-from pullback.loops.threads import parallel, splitting
+from pullback.loops.threads import splitting
+from pullback.machine import native
+from pullback.runtime import executor
 from pullback.runtime.executor import Executable, _made
 from pullback.testing.programs import random_program
 from tests.laws.test_c_agrees import bound
@@ -40,9 +43,8 @@ class Backwards(ctypes.Structure):
 
 @pytest.fixture(autouse=True)
 def _everything_is_worth_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(splitting, "LEAST", 1)
-    monkeypatch.setattr(splitting, "CHUNK", 1)
-    monkeypatch.setattr(parallel, "WAKING", 1)
+    eager = replace(native(), meeting=1, chunk=1, waking=1)
+    monkeypatch.setattr(executor, "native", lambda: eager)
     monkeypatch.setattr(splitting, "CHEAP", 0)
 
 

@@ -8,7 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from pullback.runtime.compile import compiled_library, native_vector_bytes
+from pullback.machine import native
+from pullback.runtime.compile import compiled_library
 
 __all__ = ["bandwidth", "peak"]
 
@@ -34,7 +35,7 @@ STEPS = 100_000
 @lru_cache
 def peak(dtype: str) -> float:
     """Operations a second of one core for float32 or float64, the best of many short runs."""
-    width = native_vector_bytes()
+    width = native().vector_bytes
     kind, size = ("float", 4) if dtype == "float32" else ("double", 8)
     names = [f"s{k}" for k in range(CHAINS)]
     text = SOURCE.format(
@@ -71,7 +72,7 @@ void run(const vector *x, int64_t count, float *result) {{
 @lru_cache
 def bandwidth(size: int) -> float:
     """Bytes a second that one core reads from an array of `size` bytes, again and again; the best of many runs."""
-    width = native_vector_bytes()
+    width = native().vector_bytes
     count = max(4, size // width // 4 * 4)
     data = np.zeros(count * width + 64, np.uint8)
     start_at = data.ctypes.data + -data.ctypes.data % 64

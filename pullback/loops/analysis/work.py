@@ -33,14 +33,9 @@ from pullback.loops.program.nodes import (
     StoreRows,
     Value,
 )
+from pullback.machine import Machine
 
-HALF = 0.5  # two simple operations start in a cycle
-FUNCTION = 16.0  # a vector function
-DIVISION = 5.0
-ACROSS = 6.0
 SORTED = 30.0  # how many times longer than copying it takes to put elements in order
-BYTES = 32.0  # copied in a cycle
-FAR_BYTES = 4.0  # moved in a cycle to or from memory that is not near
 LITTLE = 100  # operations of a kernel that a call would cost as much as, or that fit in what is around it
 NEAR = 20.0  # how many times slower than computing moving may be
 
@@ -76,84 +71,87 @@ def _operations(body: Iterable[Stmt]) -> float:
     return total
 
 
-def moving(touched: Touched) -> float:
+def moving(touched: Touched, machine: Machine) -> float:
     """The cycles it takes to move what statements touch to or from memory that is not near."""
-    return sum(n * b.dtype.size for b, n in touched.elements.items()) / FAR_BYTES
+    return sum(n * b.dtype.size for b, n in touched.elements.items()) / machine.fetched
 
 
-def cycles(body: Iterable[Stmt], ranges: Mapping[Atom, Interval]) -> float:
+def cycles(body: Iterable[Stmt], ranges: Mapping[Atom, Interval], machine: Machine) -> float:
     """The cycles of statements whose index variables have these ranges."""
     known = dict(ranges)
-    return sum(_statement(s, known) for s in body)
+    return sum(_statement(s, known, machine) for s in body)
 
 
 @lru_cache(maxsize=1 << 14)
-def _values(s: Stmt) -> float:
+def _values(s: Stmt, machine: Machine) -> float:
     """The cycles of the values of a statement."""
-    return sum([_value(v) for top in nodes.values_of(s) for v in nodes.walk_value(top)])
+    return sum([_value(v, machine) for top in nodes.values_of(s) for v in nodes.walk_value(top)])
 
 
-def _statement(s: Stmt, ranges: dict[Atom, Interval]) -> float:
-    own = _values(s)
+def _statement(s: Stmt, ranges: dict[Atom, Interval], machine: Machine) -> float:
+    own = _values(s, machine)
     match s:
         case For():
             low, high = trip_range(s, ranges)
             trips = (high - low) // s.step + 1
-            return trips * (1 + cycles(s.body, {**ranges, s.var: (low, high)}))
+            return trips * (1 + cycles(s.body, {**ranges, s.var: (low, high)}, machine))
         case Loop():
-            return cycles(s.body, ranges)
+            return cycles(s.body, ranges, machine)
         case If():
-            return own + max(cycles(s.then, ranges), cycles(s.otherwise, ranges))
+            return own + max(cycles(s.then, ranges, machine), cycles(s.otherwise, ranges, machine))
         case LetIndex():
             if isinstance(s.value, Index | nodes.Extreme) and isinstance(s.var, Var):
                 ranges[s.var] = bound_range(s.value, ranges)
             return own + 1
         case Store():
-            return own + HALF
+            return own + 1 / machine.ports
         case StoreRows():
-            return own + HALF * len(s.values) * s.values[0].type.lanes
+            return own + len(s.values) * s.values[0].type.lanes / machine.ports
         case Fill():
-            return _moved(s.count, s.buffer.dtype.size, ranges)
+            return _moved(s.count, s.buffer.dtype.size, ranges, machine)
         case Procedure():
-            return sum(SORTED * _moved(r.count, r.buffer.dtype.size, ranges) for r in s.reads)
+            return sum(SORTED * _moved(r.count, r.buffer.dtype.size, ranges, machine) for r in s.reads)
         case Copy():
-            return _moved(s.count, s.target.buffer.dtype.size, ranges)
+            return _moved(s.count, s.target.buffer.dtype.size, ranges, machine)
         case Call():
-            return _call(s, ranges)
+            return _call(s, ranges, machine)
         case Parallel():
-            return sum(t.chunks * _call(t.call, {**ranges, t.chunk: (0, 0)}) for t in s.tasks)
+            return sum(t.chunks * _call(t.call, {**ranges, t.chunk: (0, 0)}, machine) for t in s.tasks)
         case _:
             return own
 
 
-def _call(s: Call, ranges: Mapping[Atom, Interval]) -> float:
+def _call(s: Call, ranges: Mapping[Atom, Interval], machine: Machine) -> float:
     pairs = zip(s.kernel.indices, s.index_values, strict=True)
-    return _kernel(s.kernel, tuple((v, found) for v, i in pairs if (found := interval(i, ranges)) is not None))
+    known = tuple((v, found) for v, i in pairs if (found := interval(i, ranges)) is not None)
+    return _kernel(s.kernel, known, machine)
 
 
 @lru_cache(maxsize=1024)
-def _kernel(k: Kernel, known: tuple[tuple[Atom, Interval], ...]) -> float:
-    return 5 + cycles(k.body, dict(known))
+def _kernel(k: Kernel, known: tuple[tuple[Atom, Interval], ...], machine: Machine) -> float:
+    return 5 + cycles(k.body, dict(known), machine)
 
 
-def _moved(count: Index, size: int, ranges: Mapping[Atom, Interval]) -> float:
+def _moved(count: Index, size: int, ranges: Mapping[Atom, Interval], machine: Machine) -> float:
     found = interval(count, ranges)
-    return 5.0 if found is None else 5.0 + max(found[1], 0) * size / BYTES
+    return 5.0 if found is None else 5.0 + max(found[1], 0) * size / machine.copied
 
 
-def _value(v: Value) -> float:
+def _value(v: Value, machine: Machine) -> float:
     match v:
         case Invoke():
-            return FUNCTION
+            return machine.function + machine.latency
         case Binary():
-            return DIVISION if v.op == "/" else 0.0 if v.op == "*" else HALF  # most products are added to something
+            if v.op == "*":
+                return 0.0  # most products are added to something
+            return machine.division if v.op == "/" else 1 / machine.ports
         case Apply():
             return float(max(1, v.primitive.cost))
         case Gather():
             return float(len(v.offsets))
         case Across():
-            return ACROSS
+            return 2 * machine.across  # alone
         case nodes.Literal() | nodes.Read() | nodes.Broadcast():
             return 0.0
         case _:
-            return HALF
+            return 1 / machine.ports

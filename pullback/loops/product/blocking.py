@@ -28,18 +28,38 @@ from pullback.ir.traverse import walk
 from pullback.loops.product.turn import square
 from pullback.loops.program.cover import TYPICAL
 from pullback.loops.program.nodes import Buffer
-from pullback.loops.vectors.nest import LINE, Address, narrower, operation, registers, stride, wait, widths
+from pullback.loops.vectors.nest import Address, narrower, stride, wait, widths
+from pullback.machine import Machine
 from pullback.passes.cost import is_inside
 
-DEPTH = 512  # steps of the sum in a block: its panels pass through the first cache, the output is added to seldom
-BLOCK = 256 * 1024  # bytes of a block that stays in the second cache
-SHARED = 512 * 1024  # bytes of a block of B that stays in the second cache where one block of A is all of A
-INNER = 16 * 1024  # bytes of a block of B that stays in the first cache: its panels are then the inner loop
-LARGE = 4 * 1024 * 1024  # bytes of a block that stays in the third cache
+
+@dataclass(frozen=True)
+class Blocks:
+    """How large blocks are.
+
+    Attributes:
+        depth: steps of the sum: a line of each is all of the first cache, the output is added to seldom.
+        second: bytes of a block that stays in the second cache.
+        shared: bytes of a block of B that stays in the second cache where one block of A is all of A.
+        inner: bytes of a block of B that stays in the first cache: its panels are then the inner loop.
+        third: bytes of a block that stays in the third cache.
+    """
+
+    depth: int
+    second: int
+    shared: int
+    inner: int
+    third: int
+
+    @staticmethod
+    def of(machine: Machine) -> Blocks:
+        """Those for its caches, in which other things are as well."""
+        first, second, third = machine.caches
+        return Blocks(first // machine.line, second // 4, second // 2, first // 2, third // 8)
+
+
 FEW = 8  # rows of a tile below which waiting for B is felt
-PAGE = 4096  # bytes between lines that share a set of the first cache
 MOST_LOOPS = 3  # over the steps of a sum, where A is read in place
-LATENCY = 4  # cycles of a multiply-add; two start in each cycle
 SHORT = 4  # elements of a run below which single elements are copied
 LEAST_WORK = 16 * 1024  # multiply-adds below which packing is not considered
 ASIDE = (3, 8)  # cycles to move a partial sum from working memory to the output, as it lies or turned
@@ -297,19 +317,19 @@ def whole_levels(variables: Sequence[Var]) -> list[tuple[Var, Index]]:
 
 
 @lru_cache(maxsize=256)
-def tiles(vector_bytes: int, element: int, columns: int) -> list[Tile]:
+def tiles(machine: Machine, element: int, columns: int) -> list[Tile]:
     """The register tiles that leave room for a row of B and an element of A."""
     return [
         Tile(rows, vectors, lanes)
-        for lanes in widths(vector_bytes // element, element, max(columns, vector_bytes // element))
+        for lanes in widths(machine, element, max(columns, machine.lanes(element)))
         for vectors in (1, 2, 3, 4)
         for rows in range(2, 15)
-        if rows * vectors + vectors + 1 <= registers(vector_bytes) and rows * vectors >= 8
+        if rows * vectors + vectors + 1 <= machine.vector_registers and rows * vectors >= 8
     ]
 
 
 def packed_plans(
-    s: Build, c: Contraction, position: Index, vector_bytes: int, holds: Callable[[Contraction], bool],
+    s: Build, c: Contraction, position: Index, machine: Machine, holds: Callable[[Contraction], bool],
     most: float = inf,
 ) -> Iterator[PackedPlan]:
     """Plans for a contraction, for each register tile, with A packed and where it lies, each cheaper than those before.
@@ -321,12 +341,12 @@ def packed_plans(
     """
     element = c.total.dtype.size
     work = size(s.vars) * size(c.depth)
-    if work < LEAST_WORK or vector_bytes // element < 2:
+    if work < LEAST_WORK or machine.lanes(element) < 2:
         return
     storing = _storing(c, position) if holds(c) else "aside"
     readings = (False,) if c.a.plain is None else (False, True)
-    ways = [_Way(s, c, element, position, storing, in_place) for in_place in readings]
-    for t in tiles(vector_bytes, element, size(c.columns)):
+    ways = [_Way(s, c, machine, position, storing, in_place) for in_place in readings]
+    for t in tiles(machine, element, size(c.columns)):
         for way in ways:
             plan = way.plan(t, most)
             if plan is not None and plan.cycles < most:
@@ -346,9 +366,10 @@ class _Way:
     """A contraction with A packed, or read in place: what is the same for all its tiles."""
 
     def __init__(
-        self, s: Build, c: Contraction, element: int, position: Index, storing: Storing, in_place: bool
+        self, s: Build, c: Contraction, machine: Machine, position: Index, storing: Storing, in_place: bool
     ) -> None:
-        self.contraction, self.element, self.position = c, element, position
+        self.contraction, self.element, self.position = c, c.total.dtype.size, position
+        self.machine, self.blocks = machine, Blocks.of(machine)
         self.storing, self.in_place = storing, in_place
         seen = [c.a.plain[1]] if in_place and c.a.plain is not None else []
         if storing == "across":
@@ -360,25 +381,28 @@ class _Way:
         self.b_packs = size(c.shared) * size(c.only_b) * self.n * self.k
         self.batch = size(c.shared) * size(c.only_a) * size(c.only_b)
         own = (*s.vars, *c.depth)
-        self.a_wait, self.b_wait = waiting(c.a, element, own), waiting(c.b, element, own)
+        self.a_wait, self.b_wait = waiting(c.a, own, machine), waiting(c.b, own, machine)
         self.turned = s.vars.index(c.rows[-1]) > s.vars.index(c.columns[-1])
         self._depths: dict[int, Group] = {}
 
     def plan(self, t: Tile, most: float) -> PackedPlan | None:
         """The plan with this tile; None where A is not so regular that it can be read in place, or it takes `most`."""
         c, n, k, element, storing = self.contraction, self.n, self.k, self.element, self.storing
+        largest, page = self.blocks, self.machine.page
         depth = self._depth(max(t.columns, 2 * t.lanes) * element)
         kc = depth.block
         blocks = ceil(k / kc)
         may_be_lone = self.in_place and storing != "across" and n % t.columns == 1
         if not may_be_lone and self._tiles(t, blocks, lone=False) >= most:  # the rest only adds to it
             return None
-        a_first = size(c.only_b) > 1 and self.m * kc * element <= LARGE // 4
-        high = self.run if a_first else max((SHARED if self.walked else BLOCK) // (kc * element), t.rows)
+        a_first = size(c.only_b) > 1 and self.m * kc * element <= largest.third // 4
+        high = (largest.shared if self.walked else largest.second) // (kc * element)
+        high = self.run if a_first else max(high, t.rows)
         rows = cut(self.tail, high, t.rows)
         rows = replace(rows, outer=(*self.around, *rows.outer))
         single = rows.block == self.m and size(c.only_a) == 1
-        columns = cut(c.columns, max((SHARED if single else LARGE) // (kc * element), t.columns), t.columns)
+        wide = (largest.shared if single else largest.third) // (kc * element)
+        columns = cut(c.columns, max(wide, t.columns), t.columns)
         found = in_place_runs(c.a, rows, depth) if may_be_lone else None
         lone = found is not None and is_run(found[1])
         cycles = self._tiles(t, blocks, lone)
@@ -390,10 +414,10 @@ class _Way:
         reads = min(a_packs, c.a.elements) if self.walked else a_packs
         cycles += reads * self.a_wait + b_packs * self.b_wait
         if self.in_place:
-            cycles += cycles * _in_place_cost(c.a, rows, depth, min(t.rows, rows.block), element)
+            cycles += cycles * _in_place_cost(c.a, rows, depth, min(t.rows, rows.block), self.machine)
         else:
-            cycles += a_packs * _pack_cycles(c.a, c.rows, c.depth, t.rows, t.lanes)
-        cycles += b_packs * _pack_cycles(c.b, c.columns, c.depth, t.columns, t.lanes)
+            cycles += a_packs * _pack_cycles(c.a, c.rows, c.depth, t.rows, t.lanes, page)
+        cycles += b_packs * _pack_cycles(c.b, c.columns, c.depth, t.columns, t.lanes, page)
         if storing == "aside":
             cycles += ASIDE[self.turned] * self.batch * self.m * n
         elif storing == "across":
@@ -406,13 +430,15 @@ class _Way:
 
     def _depth(self, panel: int) -> Group:
         """How the sum is cut where a panel of B has so many bytes in a step."""
-        deep = max(DEPTH, BLOCK // panel) if self.walked else DEPTH  # a panel of B alone stays in the second cache
+        deep = self.blocks.depth
+        if self.walked:
+            deep = max(deep, self.blocks.second // panel)  # a panel of B alone stays in the second cache
         if deep not in self._depths:  # a second block for a little more does not pay
             self._depths[deep] = cut(self.contraction.depth, self.k if self.k <= deep + deep // 4 else deep, 1)
         return self._depths[deep]
 
     def _tiles(self, t: Tile, blocks: int, lone: bool) -> float:
-        own = _tile_cycles(self.run, self.n, self.k, blocks, t, self.element, lone)
+        own = _tile_cycles(self.run, self.n, self.k, blocks, t, self.element, lone, self.machine)
         return self.batch * (self.m // self.run) * own
 
 
@@ -424,9 +450,9 @@ def _even(variables: tuple[Var, ...], addresses: Sequence[Index]) -> tuple[tuple
     return variables[:position], variables[position:]
 
 
-def waiting(o: Operand, element: int, variables: Iterable[Var]) -> float:
+def waiting(o: Operand, variables: Iterable[Var], machine: Machine) -> float:
     """Cycles to wait for an element where what is read of the operand lies beyond the first cache."""
-    return wait(*o.plain, variables) * element / LINE if o.plain is not None else 0.0
+    return 0.0 if o.plain is None else wait(*o.plain, variables, machine) * o.term.dtype.size / machine.line
 
 
 def cut(variables: tuple[Var, ...], target: int, multiple: int) -> Group:
@@ -444,38 +470,41 @@ def cut(variables: tuple[Var, ...], target: int, multiple: int) -> Group:
     return Group(variables[:position], v, chunk, inner)
 
 
-def _tile_cycles(m: int, n: int, k: int, blocks: int, t: Tile, element: int, lone: bool) -> float:
+def _tile_cycles(
+    m: int, n: int, k: int, blocks: int, t: Tile, element: int, lone: bool, machine: Machine
+) -> float:
     """Cycles of the register tiles of an m × n × k product."""
-    total, weight = 0.0, operation(t.lanes * element)
+    total, weight = 0.0, machine.operation(t.lanes * element)
     last = 0 if lone else ceil(n % t.columns / t.lanes)
     if lone:
         total += m * (k / t.lanes * 1.2 * weight + blocks * 8)  # loads, and sums of lanes
     for rows, many in ((t.rows, m // t.rows), (m % t.rows, 1)):
         for vectors, more, ragged in ((t.vectors, n // t.columns, 0), (last, 1, n % t.lanes)):
             if rows and vectors:
-                step = max(weight * rows * vectors / 2, (rows + vectors) / 2, LATENCY)
+                step = max(weight * rows * vectors / machine.ports, (rows + vectors) / machine.ports, machine.latency)
                 finish = 20 + 2 * rows * vectors + (5 * rows if ragged else 0)
                 total += many * more * (k * step + blocks * finish)
     return total
 
 
-def _in_place_cost(o: Operand, rows: Group, depth: Group, tile: int, element: int) -> float:
+def _in_place_cost(o: Operand, rows: Group, depth: Group, tile: int, machine: Machine) -> float:
     """What reading A where it lies adds to the cycles of tiles of so many rows, as a share; infinite if not regular."""
     found = in_place_runs(o, rows, depth)
     if found is None:
         return float("inf")
     down, along = found
+    element, line, page = o.term.dtype.size, machine.line, machine.page
     row = down.step * element if down else 0
     steps = [r.step * element for r in along]
     stream = 0.45 / tile  # B comes anew for each tile
     if is_run(along):
-        crowded = bool(row) and row % PAGE == 0  # rows meet in one set of the first cache
+        crowded = bool(row) and row % page == 0  # rows meet in one set of the first cache
         return 0.12 if tile < FEW else 0.1 if crowded else 0.04
-    lone = 2 * row > LINE and bool(steps) and abs(steps[-1]) >= LINE  # an element of each line, gone by the next row
+    lone = 2 * row > line and bool(steps) and abs(steps[-1]) >= line  # an element of each line, gone by the next row
     if row < 0 or len(steps) > MOST_LOOPS or lone:
         return float("inf")
-    crowded = any(step % PAGE == 0 for step in (row, *steps) if step)
-    return (0.5 if crowded else 0.1 if row >= LINE else 0.0) + stream
+    crowded = any(step % page == 0 for step in (row, *steps) if step)
+    return (0.5 if crowded else 0.1 if row >= line else 0.0) + stream
 
 
 def is_walked(c: Contraction) -> bool:
@@ -496,7 +525,7 @@ def in_place_runs(o: Operand, rows: Group, depth: Group) -> tuple[Run | None, li
     return None if len(down) > 1 else (down[0] if down else None, along)
 
 
-def _pack_cycles(o: Operand, lanes: tuple[Var, ...], depth: tuple[Var, ...], width: int, most: int) -> float:
+def _pack_cycles(o: Operand, lanes: tuple[Var, ...], depth: tuple[Var, ...], width: int, most: int, page: int) -> float:
     """Cycles to pack one element into panels of this width: vectors, turned vectors, single elements, or any value."""
     if o.plain is None:
         return 5.0
@@ -508,7 +537,7 @@ def _pack_cycles(o: Operand, lanes: tuple[Var, ...], depth: tuple[Var, ...], wid
         case "lines":
             return vectors + 4 / most if across[-1].step == 1 else 1.2
         case "turned":
-            return 0.9 if across and abs(across[-1].step) * o.term.dtype.size >= PAGE else 0.62  # many pages at a time
+            return 0.9 if across and abs(across[-1].step) * o.term.dtype.size >= page else 0.62  # many pages at a time
         case _:
             return 1.5
 
@@ -525,11 +554,11 @@ def form(across: Sequence[Run], along: Sequence[Run]) -> str:
 
 
 def best_packed_plan(
-    s: Build, position: Index, address: Address, vector_bytes: int, holds: Callable[[Contraction], bool]
+    s: Build, position: Index, address: Address, machine: Machine, holds: Callable[[Contraction], bool]
 ) -> PackedPlan | None:
     """The cheapest plan with packing; None where the build is no contraction or too small."""
     best: PackedPlan | None = None
     for c in contractions(s, address):
-        for p in packed_plans(s, c, position, vector_bytes, holds, inf if best is None else best.cycles):
+        for p in packed_plans(s, c, position, machine, holds, inf if best is None else best.cycles):
             best = p
     return best

@@ -31,7 +31,7 @@ from pullback.loops.plain.builder import KernelBuilder, free_variables
 from pullback.loops.plain.lower import flat_position
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.product import blocking
-from pullback.loops.product.blocking import Contraction, Operand, Tile, contractions
+from pullback.loops.product.blocking import Blocks, Contraction, Operand, Tile, contractions
 from pullback.loops.product.multiply import multiply
 from pullback.loops.product.packing import around
 from pullback.loops.product.turn import WIDEST_TURN, turn
@@ -56,6 +56,7 @@ from pullback.loops.program.nodes import (
 from pullback.loops.program.scope import Scope
 from pullback.loops.vectors.nest import map_reductions
 from pullback.loops.vectors.tile import tile
+from pullback.machine import Machine
 
 COLUMNS: Final = 512  # of a block of B
 PACKED: Final = 1 << 14  # elements of B from which on panels pay, where vectors could read it as it lies
@@ -81,15 +82,15 @@ class OpenProduct:
     outer: tuple[Var, ...]
 
     @staticmethod
-    def of(c: Contraction, position: Index) -> OpenProduct | None:
-        """The parts of a contraction; None where vectors of the output would not run along N."""
+    def of(c: Contraction, position: Index, depth: int) -> OpenProduct | None:
+        """The parts of a contraction in blocks of `depth`; None where vectors of the output would not run along N."""
         row, column = c.rows[-1], c.columns[-1]
         if position.coefficient(column) is not ONE_INDEX or position.coefficient(row) is None:
             return None
         opened = [v for v in c.depth if is_open(v)]
         cut = opened[-1] if opened else max(c.depth, key=lambda v: v.extent.constant or 0)
         inner = tuple(v for v in c.depth if v is not cut and not is_open(v))
-        if blocking.size(inner) > blocking.DEPTH:
+        if blocking.size(inner) > depth:
             return None
         return OpenProduct(c, row, column, cut, inner, tuple(v for v in opened if v is not cut))
 
@@ -125,20 +126,20 @@ class OpenProduct:
         return "turned" if turned else "elements"
 
 
-def open_product(s: Build, whole: Build, builder: KernelBuilder, vector_bytes: int) -> list[Stmt] | None:
+def open_product(s: Build, whole: Build, builder: KernelBuilder, machine: Machine) -> list[Stmt] | None:
     """A contraction with open sizes as packed panels, or as tiles where these are small; None for what is neither.
 
     Args:
         s: the statement without variables of extent 1.
         whole: the statement with them.
     """
-    found = _best(s, builder)
-    if found is None or vector_bytes // found.contraction.total.dtype.size < 2:
+    found = _best(s, builder, Blocks.of(machine).depth)
+    if found is None or machine.lanes(found.contraction.total.dtype.size) < 2:
         return None
-    small = tile(whole, builder.address, vector_bytes)
+    small = tile(whole, builder.address, machine)
     if small is None:
         return None
-    emitter = _Emitter(s, found, builder, vector_bytes)
+    emitter = _Emitter(s, found, builder, machine)
     tests = [_at_least(extent, least) for extent, least in emitter.needs()]
     if False in tests:
         return None
@@ -155,12 +156,12 @@ def _called(s: Build, body: tuple[Stmt, ...], builder: KernelBuilder) -> Call:
     return Call(kernel, tuple(map(View, params)))
 
 
-def _best(s: Build, builder: KernelBuilder) -> OpenProduct | None:
+def _best(s: Build, builder: KernelBuilder, depth: int) -> OpenProduct | None:
     """The way to see a statement as a product that leaves least to copy."""
     if len(s.outs) != 1 or not any(is_open(v) for v in s.vars):
         return None
     position = flat_position(s.vars)
-    ways = [p for c in contractions(s, builder.address) if (p := OpenProduct.of(c, position)) is not None]
+    ways = [p for c in contractions(s, builder.address) if (p := OpenProduct.of(c, position, depth)) is not None]
     if not ways or s.outs[0].dtype is not ways[0].contraction.total.dtype:
         return None
     out = builder.parameter(s.outs[0])
@@ -176,19 +177,20 @@ def _at_least(extent: Index, least: int) -> Cond | bool:
 class _Emitter:
     """Writes the loops of a product."""
 
-    def __init__(self, s: Build, p: OpenProduct, builder: KernelBuilder, vector_bytes: int) -> None:
+    def __init__(self, s: Build, p: OpenProduct, builder: KernelBuilder, machine: Machine) -> None:
         self.s = s
         self.p = p
         self.c = c = p.contraction
         self.builder = builder
-        self.vector_bytes = vector_bytes
+        self.machine = machine
         self.dtype = c.total.dtype
-        self.tile = Tile(8 if vector_bytes == 64 else 6, 2, vector_bytes // self.dtype.size)
+        self.tile = Tile(min(8, (machine.vector_registers - 3) // 2), 2, machine.lanes(self.dtype.size))
         self.out = builder.parameter(s.outs[0])
         self.position = flat_position(s.vars)
-        self.steps = max(1, blocking.DEPTH // p.run)  # of the cut variable
+        largest = Blocks.of(machine)
+        self.steps = max(1, largest.depth // p.run)  # of the cut variable
         depth = self.steps * p.run
-        self.height = -(-blocking.BLOCK // (depth * self.dtype.size) // self.tile.rows) * self.tile.rows
+        self.height = -(-largest.second // (depth * self.dtype.size) // self.tile.rows) * self.tile.rows
         self.width = COLUMNS // self.tile.columns * self.tile.columns
         self.b = self._scratch("panels_b", self.width * depth)
         self.a = None if p.lies else self._scratch("panels_a", self.height * depth)
@@ -427,7 +429,7 @@ class _Emitter:
                 return self.out, Substitution(variables=dict(zip(s.vars, indices, strict=True))).index(self.position)
             return self.builder.address(ref, indices)
 
-        made = tile(Build(s.outs, s.vars, (value,)), address, self.vector_bytes)
+        made = tile(Build(s.outs, s.vars, (value,)), address, self.machine)
         if made is not None:
             return list(made)
         root = Scope()

@@ -58,12 +58,13 @@ from pullback.loops.program.nodes import (
 from pullback.loops.program.scope import Scope
 from pullback.loops.vectors.nest import Nest, best_plan, cache_cycles, map_reductions, narrower
 from pullback.loops.vectors.tile import tile
+from pullback.machine import Machine
 
 WORTH = 0.98  # of a product's cycles that it takes in another order of its variables, for that to be taken
 
 
-def packed_kernels(vector_bytes: int, portable: bool) -> Specialist:
-    """The lowering of contractions that are worth packing, for `plain.lower`; arguments as for `vector_kernels`."""
+def packed_kernels(machine: Machine) -> Specialist:
+    """The lowering of contractions that are worth packing, for `plain.lower`."""
 
     def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
         if not isinstance(s, Build):
@@ -72,19 +73,20 @@ def packed_kernels(vector_bytes: int, portable: bool) -> Specialist:
         if not _apart(whole, builder):
             return None
         if any(is_open(v) for v in _variables(whole)):
-            made = open_product(whole, s, builder, vector_bytes)
-            return None if made is None else builder.kernel(tuple(made), plain_build(s, builder) if portable else None)
+            made = open_product(whole, s, builder, machine)
+            plain = plain_build(s, builder) if machine.portable and made is not None else None
+            return None if made is None else builder.kernel(tuple(made), plain)
         body: list[Stmt] = []
         found = parts(whole)
         several = len(found) > 1 or found[0].build is not whole
         if several and _work(whole) < blocking.LEAST_WORK:
             return None
         for part in found:
-            made = _packed(part, builder, vector_bytes) or (_unpacked(part, builder, vector_bytes) if several else None)
+            made = _packed(part, builder, machine) or (_unpacked(part, builder, machine) if several else None)
             if made is None:
                 return None
             body += made
-        return builder.kernel(tuple(body), plain_build(s, builder) if portable else None)
+        return builder.kernel(tuple(body), plain_build(s, builder) if machine.portable else None)
 
     return kernel
 
@@ -100,26 +102,26 @@ def _work(s: Build) -> int:
     return sum(size((*s.vars, *r.vars)) for r in sums)
 
 
-def _packed(part: Part, builder: KernelBuilder, vector_bytes: int) -> list[Stmt] | None:
+def _packed(part: Part, builder: KernelBuilder, machine: Machine) -> list[Stmt] | None:
     """The part by a sweep, or by packed panels where that is estimated to take the fewest cycles."""
-    found = find_sweep(part, builder)
+    found = find_sweep(part, builder, machine)
     if found is not None:
-        return sweep(found, part, builder, vector_bytes // found.total.dtype.size)
+        return sweep(found, part, builder, machine)
     best: tuple[Part, PackedPlan] | None = None
     for way in orders(part, builder.address):
         plan = best_packed_plan(
-            way.build, way.position, builder.address, vector_bytes, partial(_holds_sums, way, builder=builder)
+            way.build, way.position, builder.address, machine, partial(_holds_sums, way, builder=builder)
         )
         if plan is not None and (best is None or plan.cycles < WORTH * best[1].cycles):
             best = way, plan
-    if best is None or best[1].cycles > _unpacked_cycles(part, builder, vector_bytes):
+    if best is None or best[1].cycles > _unpacked_cycles(part, builder, machine):
         return None
-    return _Emitter(*best, builder, vector_bytes).body()
+    return _Emitter(*best, builder, machine).body()
 
 
-def _unpacked(part: Part, builder: KernelBuilder, vector_bytes: int) -> list[Stmt]:
+def _unpacked(part: Part, builder: KernelBuilder, machine: Machine) -> list[Stmt]:
     """The part as a tile or as plain loops."""
-    made = tile(part.build, part.address(builder), vector_bytes)
+    made = tile(part.build, part.address(builder), machine)
     if made is not None:
         return list(made)
     return scalar_loops(part.build, part.build.vars, part.build.values, part.position, builder, builder.parameter)
@@ -203,12 +205,12 @@ def _update(part: Part, builder: KernelBuilder) -> _Update | None:
     return _Update(prod(float(n.value) for n in numbers), scales[0] if scales else None)
 
 
-def _unpacked_cycles(part: Part, builder: KernelBuilder, vector_bytes: int) -> float:
+def _unpacked_cycles(part: Part, builder: KernelBuilder, machine: Machine) -> float:
     """What the best tile without packing is estimated to take."""
     trial = KernelBuilder(builder.views, builder.statement)
     nest = Nest.of(part.build, part.address(trial))
-    plan = None if nest is None else best_plan(nest, vector_bytes)
-    return float("inf") if nest is None or plan is None else plan.cycles + cache_cycles(nest, plan)
+    plan = None if nest is None else best_plan(nest, machine)
+    return float("inf") if nest is None or plan is None else plan.cycles + cache_cycles(nest, plan, machine)
 
 
 @dataclass(frozen=True)
@@ -236,12 +238,12 @@ _MakeTile = Callable[[Index, int, Index, int, int], list[Stmt]]
 class _Emitter:
     """Writes the loops of a statement under a plan."""
 
-    def __init__(self, part: Part, plan: PackedPlan, builder: KernelBuilder, vector_bytes: int) -> None:
+    def __init__(self, part: Part, plan: PackedPlan, builder: KernelBuilder, machine: Machine) -> None:
         self.s = s = part.build
         self.position = part.position
         self.plan = plan
         self.builder = builder
-        self.vector_bytes = vector_bytes
+        self.machine = machine
         c = self.contraction = plan.contraction
         self.out = builder.parameter(s.outs[0])
         kc = plan.depth.block
@@ -253,7 +255,7 @@ class _Emitter:
         )
         columns = (plan.columns.block, size(c.columns) % plan.columns.block)  # of full blocks, and of the last
         self.b = self._scratch("panels_b", max(self._panels("b", n).packed for n in columns) * kc)
-        self.packer = Packer(builder, lanes, self._line)
+        self.packer = Packer(builder, lanes, self._line, machine)
         self._lines: dict[str, Buffer] = {}
         self.whole = size(c.depth)
         self.inside = (*c.only_a, *c.rows, *c.only_b, *c.columns)  # axes of the partial sums
@@ -325,7 +327,8 @@ class _Emitter:
         """The loops over the tiles of two packed blocks."""
         one = self._tile(rows, columns, depth, at)
         across, down = self._panels("b", columns.elements), self._panels("a", rows.elements)
-        if columns.elements * depth.elements * self.contraction.total.dtype.size <= blocking.INNER:
+        near = blocking.Blocks.of(self.machine).inner
+        if columns.elements * depth.elements * self.contraction.total.dtype.size <= near:
             return over_panels(
                 down,
                 "row",
@@ -486,5 +489,5 @@ class _Emitter:
                 return self.partial, indices[0]
             return self.builder.address(ref, indices)
 
-        made = tile(Build(outs, tuple(local), values), address, self.vector_bytes)
+        made = tile(Build(outs, tuple(local), values), address, self.machine)
         return None if made is None else list(made)

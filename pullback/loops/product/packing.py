@@ -42,6 +42,7 @@ from pullback.loops.program.nodes import (
 from pullback.loops.program.scope import Scope
 from pullback.loops.vectors.nest import narrower, stride
 from pullback.loops.vectors.tile import tile
+from pullback.machine import Machine
 
 TOGETHER = 32  # vectors of a line that are written out statement by statement
 
@@ -135,8 +136,11 @@ def around(loops: dict[Var, Index], body: list[Stmt]) -> list[Stmt]:
 class Packer:
     """Writes the copies of one kernel. `line` gives working memory of so many elements."""
 
-    def __init__(self, builder: KernelBuilder, lanes: int, line: Callable[[int], Buffer]) -> None:
+    def __init__(
+        self, builder: KernelBuilder, lanes: int, line: Callable[[int], Buffer], machine: Machine
+    ) -> None:
         self.builder = builder
+        self.machine = machine
         self.lanes = lanes
         self.line = line
 
@@ -364,7 +368,8 @@ class Packer:
                 return self.builder.address(ref, indices)
             return into, Substitution(variables=dict(zip(order, indices, strict=True))).index(to)
 
-        return tile(Build((formed,), tuple(order), (value,)), place, self.lanes * into.dtype.size)
+        machine = self.machine.narrowed(self.lanes * into.dtype.size)
+        return tile(Build((formed,), tuple(order), (value,)), place, machine)
 
     def _evaluated(
         self, o: Operand, block: Block, depth: Block, panels: Panels, into: Buffer, at: dict[Var, Index]

@@ -41,12 +41,10 @@ from pullback.loops.program.nodes import (
     View,
 )
 from pullback.loops.vectors.nest import stride
+from pullback.machine import Machine
 
 TOGETHER = 8  # rows of the matrix read side by side
 FEW = 4  # rows of the other factor
-SUMS = 8 * 1024  # bytes of the sums that stay in the first cache
-LARGE = 256 * 1024  # bytes of a matrix that does not stay in the second cache
-FAR = 1024  # bytes between rows above which neighbours in a column share nothing
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Sweep:
     depth: Run
 
 
-def find_sweep(part: Part, builder: KernelBuilder) -> Sweep | None:
+def find_sweep(part: Part, builder: KernelBuilder, machine: Machine) -> Sweep | None:
     """The sweep a part is, if it is one and its value is the sum alone."""
     s = part.build
     total = s.values[0]
@@ -75,14 +73,15 @@ def find_sweep(part: Part, builder: KernelBuilder) -> Sweep | None:
             columns = tuple(v for v in s.vars if v in y.free)
             rows = tuple(v for v in s.vars if v in x.free)
             if set(columns).isdisjoint(rows) and len(columns) + len(rows) == len(s.vars) and len(rows) <= 1:
-                found = _sweep(part, builder, total, x, y, rows[0] if rows else None, columns)
+                found = _sweep(part, builder, total, x, y, rows[0] if rows else None, columns, machine)
                 if found is not None:
                     return found
     return None
 
 
 def _sweep(
-    part: Part, builder: KernelBuilder, total: Reduce, x: Get, y: Get, row: Var | None, columns: tuple[Var, ...]
+    part: Part, builder: KernelBuilder, total: Reduce, x: Get, y: Get, row: Var | None, columns: tuple[Var, ...],
+    machine: Machine,
 ) -> Sweep | None:
     left, right = builder.address(x.ref, x.indices), builder.address(y.ref, y.indices)
     if any(len(m) > 1 or any(not isinstance(a, Var) for a in m) for _, i in (left, right) for m, _ in i.terms):
@@ -95,14 +94,18 @@ def _sweep(
     if not single or across[0].step != 1 or there[0].step != 1:
         return None
     element = total.dtype.size
-    if deep[0].step * element < FAR or size((*columns, *total.vars)) * element < LARGE:
+    if deep[0].step * element < machine.page // 4:  # neighbours in a column may share something
+        return None
+    if size((*columns, *total.vars)) * element < machine.caches[1] // 4:  # it stays in the second cache
         return None
     return Sweep(total, left, right, row, across[0], columns, deep[0])
 
 
-def sweep(found: Sweep, part: Part, builder: KernelBuilder, lanes: int) -> list[Stmt]:
+def sweep(found: Sweep, part: Part, builder: KernelBuilder, machine: Machine) -> list[Stmt]:
     """The loops: blocks of columns, and in each all rows of the matrix in order."""
     dtype = found.total.dtype
+    lanes = machine.lanes(dtype.size)
+    sums = machine.caches[0] // 4  # bytes of them that stay in the first cache
     steps, width = found.depth.trips.constant or 0, found.column.trips.constant or 0
     origin = Substitution(variables=dict.fromkeys((*part.build.vars, *found.total.vars), ZERO_INDEX))
     (x, x_at), (y, y_at) = found.left, found.right
@@ -138,7 +141,7 @@ def sweep(found: Sweep, part: Part, builder: KernelBuilder, lanes: int) -> list[
             out.append(some(first, count, as_index(whole), steps - whole))
         return out
 
-    block = min(width, SUMS // (dtype.size * rows) // lanes * lanes)
+    block = min(width, sums // (dtype.size * rows) // lanes * lanes)
     full = width - width % block
     n = Var("n", width)
     loop = For(n, ZERO_INDEX, as_index(full), tuple(columns(as_index(n), block)), block)

@@ -30,6 +30,7 @@ from pullback.ir.expr import Get, Ref, get
 from pullback.ir.index import Cond, Data, DimSymbol, Index, Var, as_index
 from pullback.ir.primitive import Primitive
 from pullback.ir.types import DType, bool_, i64
+from pullback.machine import GENERIC, Machine
 from pullback.source import Position
 
 Space = Lit["input", "output", "parameter", "arena", "worker", "stack"]
@@ -602,6 +603,7 @@ class Function:
         dims: dims that are no numbers: integer arguments after the arrays.
         needs: what these dims must fulfil, tested at entry.
         constants: the elements of those inputs that its C has itself, in order; they are no arguments of it.
+        machine: what it was lowered for.
     """
 
     name: str
@@ -614,6 +616,7 @@ class Function:
     dims: tuple[DimSymbol, ...] = ()
     needs: tuple[Cond, ...] = ()
     constants: Mapping[Buffer, Sequence[bool | int | float]] = field(default_factory=dict)
+    machine: Machine = GENERIC
 
     @property
     def given(self) -> tuple[Buffer, ...]:

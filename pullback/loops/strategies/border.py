@@ -20,21 +20,22 @@ from pullback.loops.plain.builder import KernelBuilder
 from pullback.loops.plain.lower import Specialist, flat_position, plain_build, without_units
 from pullback.loops.program.nodes import Buffer, Fill, For, Holds, If, Kernel, Load, Stmt, Store, Type
 from pullback.loops.vectors.nest import narrower, stride
+from pullback.machine import Machine
 
 TOGETHER: Final = 8  # vectors of a row that are written out one by one
 
 
-def border_kernels(vector_bytes: int, portable: bool) -> Specialist:
-    """The lowering of arrays in a border of zeros; arguments as for `vector_kernels`."""
+def border_kernels(machine: Machine) -> Specialist:
+    """The lowering of arrays in a border of zeros."""
 
     def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
         if not isinstance(s, Build):
             return None
         found = _Border.of(without_units(s), builder)
-        if found is None or vector_bytes // found.out.dtype.size < 2:
+        if found is None or machine.lanes(found.out.dtype.size) < 2:
             return None
-        body = tuple(found.body(vector_bytes // found.out.dtype.size))
-        return builder.kernel(body, plain_build(s, builder) if portable else None)
+        body = tuple(found.body(machine.lanes(found.out.dtype.size)))
+        return builder.kernel(body, plain_build(s, builder) if machine.portable else None)
 
     return kernel
 

@@ -23,17 +23,18 @@ from pullback.loops.product.residues import Part, period
 from pullback.loops.program.nodes import Kernel, Stmt
 from pullback.loops.vectors.fused import fused_loops
 from pullback.loops.vectors.group import groups_of_all
+from pullback.machine import Machine
 
 
-def interleaved_kernels(vector_bytes: int, portable: bool) -> Specialist:
-    """The lowering of builds that repeat along an axis, for `loops.plain.lower`; arguments as for `vector_kernels`."""
+def interleaved_kernels(machine: Machine) -> Specialist:
+    """The lowering of builds that repeat along an axis, for `loops.plain.lower`."""
 
     def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
         found = _periods(without_units(s)) if isinstance(s, Build) else None
         if found is None:
             return None
         whole, rest = found
-        body = _loops(whole, builder, vector_bytes)
+        body = _loops(whole, builder, machine)
         if body is None:
             return None
         assert isinstance(s, Build)
@@ -41,7 +42,7 @@ def interleaved_kernels(vector_bytes: int, portable: bool) -> Specialist:
             body += scalar_loops(
                 part.build, part.build.vars, part.build.values, part.position, builder, builder.parameter
             )
-        return builder.kernel(tuple(body), plain_build(s, builder) if portable else None)
+        return builder.kernel(tuple(body), plain_build(s, builder) if machine.portable else None)
 
     return kernel
 
@@ -69,10 +70,10 @@ def _with(s: Build, v: Var, variables: tuple[Var, ...], index: Index) -> Part:
     return Part(made, m.index(flat_position(s.vars)))
 
 
-def _loops(part: Part, builder: KernelBuilder, vector_bytes: int) -> list[Stmt] | None:
+def _loops(part: Part, builder: KernelBuilder, machine: Machine) -> list[Stmt] | None:
     """The loops over whole periods; None where vectors cannot do them."""
     for group in groups_of_all([part.build]):
-        made = fused_loops(group, part.address(builder), frozenset(part.build.outs), vector_bytes, builder.rows())
+        made = fused_loops(group, part.address(builder), frozenset(part.build.outs), machine, builder.rows())
         if made is not None:
             return list(made)
     return None

@@ -83,6 +83,7 @@ from pullback.loops.vectors.lanes import (
     widened,
 )
 from pullback.loops.vectors.nest import narrower, stride
+from pullback.machine import Machine
 
 NEAR: Final = 4  # the longest step of a gather along the lanes
 SMALL: Final = 32  # element evaluations below which plain code does
@@ -103,22 +104,22 @@ class Guard:
     mask: Value
 
 
-def masked_kernels(vector_bytes: int, portable: bool) -> Specialist:
-    """The lowering of single builds to vectors with masks, for `loops.plain.lower`; arguments as `vector_kernels`."""
+def masked_kernels(machine: Machine) -> Specialist:
+    """The lowering of single builds to vectors with masks, for `loops.plain.lower`."""
 
     def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
         if not isinstance(s, Build) or len(s.outs) != 1:
             return None
         try:
-            body = masked_loops(s, builder, vector_bytes)
+            body = masked_loops(s, builder, machine)
         except Declined:
             return None
-        return builder.kernel(tuple(body), plain_build(s, builder) if portable else None)
+        return builder.kernel(tuple(body), plain_build(s, builder) if machine.portable else None)
 
     return kernel
 
 
-def masked_loops(build: Build, builder: KernelBuilder, vector_bytes: int) -> list[Stmt]:
+def masked_loops(build: Build, builder: KernelBuilder, machine: Machine) -> list[Stmt]:
     """The statements of a build: vectors as far as they go along the last axis, then what is left.
 
     Raises:
@@ -132,7 +133,7 @@ def masked_loops(build: Build, builder: KernelBuilder, vector_bytes: int) -> lis
         raise Declined
     axis = s.vars[-1]
     extent = axis.extent.constant or 0
-    lanes = _lanes(s, extent, vector_bytes)
+    lanes = _lanes(s, extent, machine)
     lowering = ScalarLowering(builder.parameter, builder.site, s.values)
     root = Scope()
     outer = LoopNest(lowering, root, s.vars[:-1], ())
@@ -146,7 +147,7 @@ def masked_loops(build: Build, builder: KernelBuilder, vector_bytes: int) -> lis
         offset = Substitution(variables={axis: start}).index(flat_position(s.vars))
         inside.statements.append(Store(builder.parameter(s.outs[0]), offset, value))
 
-    row = _row(s, extent, vector_bytes) or ([(0, lanes)] if extent < 2 * lanes else [])
+    row = _row(s, extent, machine) or ([(0, lanes)] if extent < 2 * lanes else [])
     if row:
         for first, width in row:
             vector(as_index(first), width)
@@ -166,25 +167,25 @@ def _reductions(s: Build) -> list[Reduce]:
     return [n for n in walk(s.values[0]) if isinstance(n, Reduce)]
 
 
-def _lanes(s: Build, extent: int, vector_bytes: int) -> int:
+def _lanes(s: Build, extent: int, machine: Machine) -> int:
     """Lanes for the widest element type, or fewer where that leaves less over."""
     inner = {n.arg for n in walk(s.values[0]) if isinstance(n, Cast)}
     sizes = [n.dtype.size for n in walk(s.values[0]) if not n.dtype.is_bool and not (n in inner and _counts(n))]
-    most = vector_bytes // max([*sizes, s.outs[0].dtype.size])
+    most = machine.vector_bytes // max([*sizes, s.outs[0].dtype.size])
     choices = [n for n in (64, 32, 16, 8, 4, 2) if n <= min(most, extent) and 2 * n >= min(most, 8)]
     if not choices:
         raise Declined
     return min(choices, key=lambda n: extent // n + extent % n)
 
 
-def _row(s: Build, extent: int, vector_bytes: int) -> list[tuple[int, int]]:
+def _row(s: Build, extent: int, machine: Machine) -> list[tuple[int, int]]:
     """Where vectors of a row begin and their lanes, where each is best written by itself; else none.
 
     That is where the row is short, and what leaves lanes out are the ends of a window.
     """
     windows = [r for r in _reductions(s) if _window(r, s.vars[-1])]
-    lanes = vector_bytes // s.outs[0].dtype.size
-    least = NARROWEST // s.outs[0].dtype.size
+    lanes = machine.lanes(s.outs[0].dtype.size)
+    least = machine.narrowest // s.outs[0].dtype.size
     if not windows or least < 2 or sum(_terms(r) for r in windows) * -(-extent // lanes) > WINDOW:
         return []
     pieces: list[tuple[int, int]] = []

@@ -50,39 +50,43 @@ from pullback.loops.vectors.group_nest import GroupNest, Out
 from pullback.loops.vectors.lanes import chain, widened
 from pullback.loops.vectors.nest import narrower, stride
 from pullback.loops.vectors.reciprocals import Reciprocals
+from pullback.machine import Machine
 
 LEAST = 3  # steps that make up for the other order
-NEAR = 1024 * 1024  # bytes of rows that the second cache holds
-HELD = {64: 24, 32: 12, 16: 12}  # vectors of points that registers hold beside what a step needs, by their bytes
+HELD_PLAIN = 4  # points that code without vectors keeps in registers
 WAYS = (8, 4, 2, 1)  # vectors of points taken together
 MANY = 40  # operations of a step above which vectors are taken one by one
 
 
-def recurrence_kernels(vector_bytes: int, portable: bool) -> Specialist:
-    """The lowering of folds over elementwise bodies; arguments as `tile.vector_kernels`."""
+def recurrence_kernels(machine: Machine) -> Specialist:
+    """The lowering of folds over elementwise bodies."""
 
     def specialist(s: Statement, builder: KernelBuilder) -> Kernel | None:
-        group = _elementwise(s) if isinstance(s, Fold) else None
+        group = _elementwise(s, machine.caches[1]) if isinstance(s, Fold) else None
         if group is None:
             return None
         assert isinstance(s, Fold)
-        sums = _Sums(builder, s, vector_bytes // group.dtype.size)
+        sums = _Sums(builder, s, machine.lanes(group.dtype.size))
         nest = _Nest.of(s, group, builder)
         if nest is None:
             return None
-        body = _Loops(nest, sums, vector_bytes).statements()
-        plain = _Loops(nest, sums, group.dtype.size).statements() if portable else None
+        body = _Loops(nest, sums, machine).statements()
+        plain = _Loops(nest, sums, machine.plain).statements() if machine.portable else None
         return builder.kernel(tuple(body), None if plain is None else tuple(plain))
 
     return specialist
 
 
-def _elementwise(s: Fold) -> Group | None:
-    """The body as one group over the points of the states, in which no point reads another; None where it is not."""
+def _elementwise(s: Fold, near: int) -> Group | None:
+    """The body as one group over the points of the states, in which no point reads another; None where it is not.
+
+    Args:
+        near: bytes of rows that the second cache holds.
+    """
     trips = s.var.extent.constant
     if trips is None or trips < LEAST or not s.states or not all(isinstance(b, Build) for b in s.body.statements):
         return None
-    return next((g for g in groups_of_all(s.body.statements) if _pointwise(s, g) and _row_bytes(s, g) <= NEAR), None)
+    return next((g for g in groups_of_all(s.body.statements) if _pointwise(s, g) and _row_bytes(s, g) <= near), None)
 
 
 def _pointwise(s: Fold, group: Group) -> bool:
@@ -231,27 +235,28 @@ class _Writer(PlaceWriter):
 
 
 class _Loops:
-    def __init__(self, nest: _Nest, sums: _Sums, vector_bytes: int) -> None:
+    def __init__(self, nest: _Nest, sums: _Sums, machine: Machine) -> None:
         self.nest = nest
         self.group = nest.group
         self.step = nest.fold.var
         self.axis = nest.group.axis
-        self.widest = max(vector_bytes // nest.group.dtype.size, 1)
+        self.widest = machine.lanes(nest.group.dtype.size)
         self.writer = _Writer(nest.group, (*nest.group.order, self.step))
         made = [*(x.new for x in nest.states), *(o.value for o in (*nest.rows, *nest.sums))]
         self.writer.count_uses([*made, *self.group.definitions.values()])
         self.sums = sums.place(nest.states[0].buffer, len(nest.sums)) if nest.sums else None
-        self.ways = self._ways(vector_bytes)
+        self.ways = self._ways(machine)
 
-    def _ways(self, vector_bytes: int) -> int:
+    def _ways(self, machine: Machine) -> int:
         """Vectors of points that are taken together: as many as registers hold, one where a step is long already."""
         work = sum(10 if isinstance(n, Apply) and n.primitive.transcendental else 1 for n in self.writer.uses)
         if work > MANY:
             return 1
         fixed = [g for g in self.group.gets() if self.axis in g.free and self.step not in g.free]
         held = len(self.nest.states) + len(fixed)
+        room = 3 * machine.vector_registers // 4 if machine.vector_bytes else HELD_PLAIN  # beside what a step needs
         most = (self.axis.extent.constant or 1) // self.widest
-        return next((w for w in WAYS if w * held <= HELD.get(vector_bytes, 4) and w <= most), 1)
+        return next((w for w in WAYS if w * held <= room and w <= most), 1)
 
     def statements(self) -> list[Stmt]:
         """All of it."""

@@ -31,14 +31,15 @@ from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.program.nodes import Buffer, For, Kernel, Stmt, Store
 from pullback.loops.program.scope import Scope
 from pullback.loops.vectors.tile import tile
+from pullback.machine import Machine
 from pullback.passes.cost import cuts_by_axis
 
 MOST = 12  # stretches
 ROW = 256  # elements of a row that is written stretch by stretch
 
 
-def part_kernels(vector_bytes: int, portable: bool) -> Specialist:
-    """The lowering of builds that conditions split along axes, for `plain.lower`; arguments as `vector_kernels`."""
+def part_kernels(machine: Machine) -> Specialist:
+    """The lowering of builds that conditions split along axes, for `plain.lower`."""
 
     def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
         if not isinstance(s, Build) or len(s.outs) != 1:
@@ -52,14 +53,14 @@ def part_kernels(vector_bytes: int, portable: bool) -> Specialist:
         along = ([(v, *ends) for ends in pairwise((*starts, v.extent.constant or 0))] for v, starts in split.items())
         for stretches in product(*along):
             part, place = part_of(s, stretches, builder, rows)
-            found = tile(part, place.address, vector_bytes)
+            found = tile(part, place.address, machine)
             vectors |= found is not None
             body += plain_part(part, place) if found is None else found
         if not vectors:
             return None
         for v in reversed(rows):
             body = [For(v, ZERO_INDEX, v.extent, tuple(body))]
-        return builder.kernel(tuple(body), plain_build(s, builder) if portable else None)
+        return builder.kernel(tuple(body), plain_build(s, builder) if machine.portable else None)
 
     return kernel
 

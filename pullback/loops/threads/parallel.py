@@ -21,11 +21,8 @@ from pullback.ir.traverse import Substitution
 from pullback.loops.analysis.footprint import Places, Touched, collide, located, touched, trip_range
 from pullback.loops.analysis.work import NEAR, cycles
 from pullback.loops.program.nodes import Call, For, Function, If, Kernel, Loop, Parallel, Stmt, Task, View
-from pullback.loops.threads import splitting
 from pullback.loops.threads.splitting import Form, Splitting
-
-WAKING = 200_000  # cycles of all such statements below which waking threads that sleep does not pay
-
+from pullback.machine import Machine
 
 Known = dict[Form, tuple[Splitting, list[Stmt]]]  # calls that were taken apart
 
@@ -35,29 +32,29 @@ def parallelise(function: Function, sums: bool = True, known: Known | None = Non
 
     Args:
         sums: whether these may be taken apart, which changes their order.
-        known: what was made of calls in other functions, with the same `sums`; what is made here is added.
+        known: what was made of calls in other functions, with the same `sums` and machine; what is made here is added.
     """
     root = {o: View(o) for o in (*function.inputs, *function.outputs)}
     for o, i in function.in_place:
         root[function.outputs[o]] = View(function.inputs[i])
-    body = _Sharing(root, sums, {} if known is None else known).body(function.body)
-    return replace(function, body=body) if _gain(body) >= WAKING else function
+    body = _Sharing(root, sums, function.machine, {} if known is None else known).body(function.body)
+    return replace(function, body=body) if _gain(body, function.machine) >= function.machine.waking else function
 
 
-def _gain(body: tuple[Stmt, ...]) -> float:
+def _gain(body: tuple[Stmt, ...], machine: Machine) -> float:
     """The cycles of statements that are shared out."""
     total = 0.0
     for s in body:
         match s:
             case Parallel():
-                total += cycles((s,), {})
+                total += cycles((s,), {}, machine)
             case For():
                 low, high = trip_range(s, {})
-                total += ((high - low) // s.step + 1) * _gain(s.body)
+                total += ((high - low) // s.step + 1) * _gain(s.body, machine)
             case Loop():
-                total += _gain(s.body)
+                total += _gain(s.body, machine)
             case If():
-                total += max(_gain(s.then), _gain(s.otherwise))
+                total += max(_gain(s.then, machine), _gain(s.otherwise, machine))
             case _:
                 pass
     return total
@@ -66,8 +63,9 @@ def _gain(body: tuple[Stmt, ...]) -> float:
 class _Sharing:
     """Rewrites the statements of a function; `root` says which of its buffers may be the same memory."""
 
-    def __init__(self, root: Places, sums: bool, known: Known) -> None:
+    def __init__(self, root: Places, sums: bool, machine: Machine, known: Known) -> None:
         self.root = root
+        self.machine = machine
         self._cycles: dict[Kernel, float] = {}
         self._known = known
         self._within: dict[tuple[Kernel, Var, tuple[Index, ...] | None], Touched] = {}
@@ -82,7 +80,7 @@ class _Sharing:
                     out.append(replace(s, body=self.body(s.body)))
                 case If():
                     out.append(replace(s, then=self.body(s.then), otherwise=self.body(s.otherwise)))
-                case Call() if s.indices is None and self._work(s) >= splitting.LEAST / NEAR:
+                case Call() if s.indices is None and self._work(s) >= self.machine.meeting / NEAR:
                     out += self._split(s)
                 case _:
                     out.append(s)
@@ -91,12 +89,12 @@ class _Sharing:
     def _work(self, s: Call) -> float:
         found = self._cycles.get(s.kernel)
         if found is None:
-            found = self._cycles[s.kernel] = cycles((s,), {})
+            found = self._cycles[s.kernel] = cycles((s,), {}, self.machine)
         return found
 
     def _split(self, s: Call) -> list[Stmt]:
         """The call shared out; calls of one kernel are taken apart once, where their arrays share places alike."""
-        call = Splitting(s, self.root, self.sums)
+        call = Splitting(s, self.root, self.sums, self.machine)
         form = call.form
         known = self._known.get(form)
         if known is not None:

@@ -40,7 +40,6 @@ from pullback.loops.program.nodes import (
 NEUTRAL: Final[Mapping[str, float]] = {"+": 0.0, "*": 1.0, "max": -float("inf"), "min": float("inf")}
 MOST_SUMS = 16  # chunks of a sum
 CHEAP = 8  # the work of a loop over that of adding up its partial sums
-LARGE = 1 << 20  # bytes of partial sums
 
 
 def accumulators(loop: For, declared: Sequence[Let]) -> dict[Temp, nodes.BinaryOp] | None:

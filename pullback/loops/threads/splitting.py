@@ -49,7 +49,6 @@ from pullback.loops.program.nodes import (
 )
 from pullback.loops.threads.partial_sums import (
     CHEAP,
-    LARGE,
     MOST_SUMS,
     accumulators,
     added_buffers,
@@ -71,10 +70,8 @@ from pullback.loops.threads.pieces import (
     needed,
     pieces_of,
 )
+from pullback.machine import Machine
 
-LEAST = 20_000  # cycles of a statement that make up for waiting for each other
-OFTEN = 100_000  # cycles of a statement that make up for waiting in every trip of a loop that could be cut itself
-CHUNK = 6_000  # cycles of a chunk that make up for taking it
 MOST = 64  # chunks of a loop
 HALF = 0.5  # the part of a loop that must be shared out inside it for its sums to stay in order
 FEW = 8  # trips of a loop that are too few to share out evenly
@@ -86,8 +83,9 @@ Form = tuple[Kernel, tuple[tuple[int, Index], ...]]  # a kernel, and which of it
 class Splitting:
     """One call taken apart."""
 
-    def __init__(self, call: Call, root: Places, sums: bool) -> None:
+    def __init__(self, call: Call, root: Places, sums: bool, machine: Machine) -> None:
         self.call = call
+        self.machine = machine
         self.sums = sums
         self.around = 1  # iterations of the independent loops around what is looked at, where they do nothing else
         self.added: dict[Buffer, View] = {}  # parameters for partial sums
@@ -205,7 +203,7 @@ class Splitting:
         plain: list[Part] = [Piece(needed(cluster, before), cluster)]
         k = next((k for k, s in enumerate(cluster) if not isinstance(s, Let)), 0)
         loop, lets = cluster[k], [s for s in cluster[:k] if isinstance(s, Let)]
-        if not self.sums or not isinstance(loop, For) or self._work(loop, ranges, LEAST) < LEAST:
+        if not self.sums or not isinstance(loop, For) or not self._worth(loop, ranges):
             return plain
         ops = accumulators(loop, lets)
         others = {s.temp for s in lets} - (ops or {}).keys()
@@ -247,9 +245,10 @@ class Splitting:
             return []
         chunk, own = cut
         chunks = chunk.extent.constant or 0
-        room = sum(home[b].elements.constant or LARGE for b in found) * chunks
+        room = sum(home[b].elements.constant or self.machine.caches[1] for b in found) * chunks
         bytes_ = sum(home[b].bytes for b in found if home[b].elements.constant is not None) * chunks
-        if room * CHEAP > cycles((s,), ranges) or bytes_ > LARGE or not self._alone(s, found):
+        much = room * CHEAP > cycles((s,), ranges, self.machine) or bytes_ > self.machine.caches[1]
+        if much or not self._alone(s, found):
             return []
         body: tuple[Stmt, ...] = (own,)
         start: list[Stmt] = []
@@ -278,8 +277,8 @@ class Splitting:
         trips = (high - low) // s.step + 1
         if high >= ENDLESS or trips < 2 or not isinstance(s.lower, Index):
             return None
-        total = self._work(s, ranges, CHUNK * most)
-        size = -(-trips // max(2, min(most, int(total / CHUNK))))
+        total = self._work(s, ranges, self.machine.chunk * most)
+        size = -(-trips // max(2, min(most, int(total / self.machine.chunk))))
         chunk = Var("chunk", -(-trips // size))
         begin = as_index(chunk) * (size * s.step) + s.lower
         end = begin + size * s.step
@@ -288,7 +287,7 @@ class Splitting:
 
     def _part(self, s: Stmt, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]) -> list[Part]:
         plain = Piece(needed((s,), before), (s,))
-        if self._work(s, ranges, LEAST) < LEAST or any(isinstance(x, Break) for x in nodes.walk((s,))):
+        if not self._worth(s, ranges) or any(isinstance(x, Break) for x in nodes.walk((s,))):
             return [plain]
         if isinstance(s, If) and isinstance(s.test, Holds) and self._visible(s):
             then, otherwise = (self._parts(b, ranges, before) for b in (s.then, s.otherwise))
@@ -302,8 +301,8 @@ class Splitting:
         if self._visible(s):
             low, high = values = trip_range(s, ranges)
             inside = self._parts(s.body, {**ranges, s.var: values}, before)
-            trips = (high - low) // s.step + 1
-            if _shared(inside, {**ranges, s.var: values}, OFTEN) * trips > HALF * cycles((s,), ranges):
+            shared = ((high - low) // s.step + 1) * self._shared(inside, {**ranges, s.var: values}, self.machine.often)
+            if shared > HALF * cycles((s,), ranges, self.machine):
                 return [Around(s, inside)]
         added = self._added(s, ranges, before) if self.sums else []
         return added or [Around(s, inside) if any(p.chunk for p in all_pieces(inside)) else plain]
@@ -329,13 +328,17 @@ class Splitting:
             self._footprints[s] = found
         return found
 
+    def _worth(self, s: Stmt, ranges: Mapping[Atom, Interval]) -> bool:
+        """Whether a statement makes up for threads waiting for each other."""
+        return self._work(s, ranges, self.machine.meeting) >= self.machine.meeting
+
     def _work(self, s: Stmt, ranges: Mapping[Atom, Interval], least: float) -> float:
         """The cycles of a statement, what it moves considered where that may bring it to `least`."""
         computed = self._cycles.get(s)
         if computed is None:
-            computed = self._cycles[s] = cycles((s,), ranges)
+            computed = self._cycles[s] = cycles((s,), ranges, self.machine)
         near = computed >= least or computed < least / NEAR
-        return computed if near else max(computed, moving(self._touched(s, ranges)))
+        return computed if near else max(computed, moving(self._touched(s, ranges), self.machine))
 
     def _common(
         self, s: For, ranges: Mapping[Atom, Interval], sums: Container[Temp] = ()
@@ -368,6 +371,22 @@ class Splitting:
         bound = {x.var for x in nodes.walk(self.kernel.body) if isinstance(x, LetIndex)}
         return not any(a in bound for i in nodes.statement_indices(s) for a in (*i.every_atom, *i.free))
 
+    def _shared(self, parts: Sequence[Part], ranges: Mapping[Atom, Interval], least: float) -> float:
+        """The cycles of parts that are shared out in regions large enough to wait for each other."""
+        total = 0.0
+        for p in parts:
+            match p:
+                case Region():
+                    work = cycles([x for piece in p.pieces for x in piece.whole], ranges, self.machine)
+                    total += work if work >= least else 0
+                case Around(outside=For() as loop):
+                    low, high = values = trip_range(loop, ranges)
+                    trips = (high - low) // loop.step + 1
+                    total += trips * self._shared(p.inside, {**ranges, loop.var: values}, least)
+                case _:
+                    pass
+        return total
+
     def _shared_out(
         self, s: For, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...], private: frozenset[Buffer]
     ) -> Part | None:
@@ -376,15 +395,16 @@ class Splitting:
         trips = (high - low) // s.step + 1
         if high >= ENDLESS or trips < 2 or not isinstance(s.lower, Index):
             return None
-        total = self._work(s, ranges, CHUNK * MOST)
-        wanted = max(2, min(MOST, int(total / CHUNK)))
+        total = self._work(s, ranges, self.machine.chunk * MOST)
+        wanted = max(2, min(MOST, int(total / self.machine.chunk)))
         if trips * self.around < min(FEW, wanted):
             self.around *= trips if _is_nest(s) else 1
             inner = self._parts(s.body, {**ranges, s.var: values}, before)
             self.around //= trips if _is_nest(s) else 1
             if len(inner) == 1 and isinstance(inner[0], Region):
                 return Region(tuple(self._outer(s, trips, p, before, private) for p in inner[0].pieces))
-            if self._visible(s) and _shared(inner, {**ranges, s.var: values}, 2 * LEAST) > MOSTLY * total / trips:
+            shared = self._shared(inner, {**ranges, s.var: values}, 2 * self.machine.meeting)
+            if self._visible(s) and shared > MOSTLY * total / trips:
                 return Around(s, inner)
         cut = self._cut(s, ranges, MOST)
         if cut is None:
@@ -466,22 +486,6 @@ class Splitting:
 def _as_call(s: Stmt) -> Call:
     assert isinstance(s, Call)
     return s
-
-
-def _shared(parts: Sequence[Part], ranges: Mapping[Atom, Interval], least: float) -> float:
-    """The cycles of parts that are shared out in regions large enough to wait for each other."""
-    total = 0.0
-    for p in parts:
-        match p:
-            case Region():
-                work = cycles([x for piece in p.pieces for x in piece.whole], ranges)
-                total += work if work >= least else 0
-            case Around(outside=For() as loop):
-                low, high = values = trip_range(loop, ranges)
-                total += ((high - low) // loop.step + 1) * _shared(p.inside, {**ranges, loop.var: values}, least)
-            case _:
-                pass
-    return total
 
 
 def _is_nest(s: For) -> bool:

@@ -29,36 +29,37 @@ from pullback.loops.vectors.group_nest import GroupNest, Out
 from pullback.loops.vectors.lanes import chain, widened
 from pullback.loops.vectors.nest import Address, narrower, stride
 from pullback.loops.vectors.reciprocals import Reciprocals
+from pullback.machine import Machine
 
 Scratch = Callable[[int, str, Index], Buffer]
 ROWS = 4  # of an outer variable taken together where that saves loads and stores
 MANY = 100  # nodes at a point above which rows are not taken together
-WAYS = 4  # vectors taken together where a sum would wait for itself
 LIGHT = 16  # operations of a point below which that is so
 
 
 def fused_loops(
-    group: Group, address: Address, stored: frozenset[Ref], vector_bytes: int, scratch: Scratch
+    group: Group, address: Address, stored: frozenset[Ref], machine: Machine, scratch: Scratch
 ) -> tuple[Stmt, ...] | None:
     """The loops of a group, or None where its outputs cannot be written while it runs.
 
     Args:
         address: where an element lies.
         stored: the arrays of the group that are read after it.
-        vector_bytes: size of a vector register; the size of an element for plain loops.
+        machine: what they are for; one without vectors for plain loops.
         scratch: gives working memory: which one, its name and number of elements.
     """
     nest = GroupNest.of(group, address, stored)
-    return None if nest is None else tuple(_Loops(nest, vector_bytes // group.dtype.size).statements(scratch))
+    return None if nest is None else tuple(_Loops(nest, machine).statements(scratch))
 
 
 class _Loops:
-    def __init__(self, nest: GroupNest, widest: int) -> None:
+    def __init__(self, nest: GroupNest, machine: Machine) -> None:
         self.nest = nest
+        self.machine = machine
         self.dtype = nest.dtype
         self.order = nest.order
         self.axis = nest.axis
-        self.widest = max(widest, 1)
+        self.widest = machine.lanes(nest.dtype.size)
         self.writer = PlaceWriter(nest)
 
     def statements(self, scratch: Scratch) -> list[Stmt]:
@@ -86,7 +87,7 @@ class _Loops:
                     ref = Ref(name, self.dtype, (self.axis.extent,))
                     buffer = scratch(len(tables), name, self.axis.extent)
                     outs = [Out(buffer, as_index(self.axis), n)]
-                    row = _Loops(replace(self.nest, space=(self.axis,), order=(self.axis,), outs=outs), self.widest)
+                    row = _Loops(replace(self.nest, space=(self.axis,), order=(self.axis,), outs=outs), self.machine)
                     row.writer.count_uses(row.nest.values())
                     out += row._level(0, [Row({})])
                     tables[n] = expr.get(ref, self.axis)
@@ -177,7 +178,8 @@ class _Loops:
         """Vectors taken together."""
         summed = any(self.axis in o.over for o in self.nest.outs)
         work = sum(10 if isinstance(n, Apply) and n.primitive.transcendental else 1 for n in self.writer.uses)
-        return WAYS if summed and work <= LIGHT and extent >= 2 * WAYS * self.widest else 1
+        ways = self.machine.chains
+        return ways if summed and work <= LIGHT and extent >= 2 * ways * self.widest else 1
 
     def _points(self, rows: list[Row], start: Index, together: int, lanes: int) -> list[Stmt]:
         """One step: the values of `together` vectors of each row, then their stores."""

@@ -21,14 +21,8 @@ from pullback.ir.types import DType
 from pullback.loops.functions import VECTOR_FUNCTIONS
 from pullback.loops.program.cover import TYPICAL, is_open, typical
 from pullback.loops.program.nodes import Buffer
+from pullback.machine import Machine
 
-LATENCY = 4  # cycles of a multiply-add
-FUNCTION = 12  # cycles of a transcendental, a vector or a single element
-ACROSS = 3  # cycles to add the lanes of one accumulator, others in flight
-LINE = 64  # bytes
-SPLIT = 3.0  # what loading a whole line costs, most of which lie across two, where a shorter vector costs 1
-CACHES = (32 * 1024, 256 * 1024)  # bytes an operand may have to stay in the first, and to share the second
-WAITS = (0.5, 3.0)  # cycles for a line from the second cache, and from further out
 REDUCTIONS = ("sum", "max", "min")
 
 Address = Callable[[Ref, tuple[Index, ...]], tuple[Buffer, Index]]
@@ -225,44 +219,45 @@ class Nest:
             ]
         return [(v, reduced) for v, reduced in out if typical(v) >= 2 and widest > 1]
 
-    def plans(self, choice: tuple[Var, bool], widest: int) -> Iterator[Plan]:
+    def plans(self, choice: tuple[Var, bool], machine: Machine) -> Iterator[Plan]:
         """Tilings for a vector axis, each with its estimated cycles for the whole nest."""
         axis, reduced = choice
         extent = typical(axis)
-        there, tested = registers(widest * self.dtype.size), self.tested()
+        tested = self.tested()
         others = [v for v in self.variables if v is not axis and v not in tested]
-        for lanes in widths(widest, self.dtype.size, extent):
+        for lanes in widths(machine, self.dtype.size, extent):
             for phases in [()] if reduced else _phases(extent, lanes, bool(self.reductions)):
                 block = 1 + (extent % lanes > 0) if reduced else max(len(p.lanes) for p in phases)
-                for tiles in _tilings(others, block, there) if self.reductions else [()]:
-                    yield self._score(axis, lanes, reduced, phases, tiles)
+                for tiles in _tilings(others, block, machine.vector_registers) if self.reductions else [()]:
+                    yield self._score(axis, lanes, reduced, phases, tiles, machine)
 
     def tested(self) -> set[Var]:
         """Variables that a condition is about."""
         return {v for e in self.values for n in walk(e) if isinstance(n, Bracket) for c in n.conds for v in c.free}
 
     def _score(
-        self, axis: Var, lanes: int, reduced: bool, phases: tuple[Phase, ...], tiles: tuple[tuple[Var, int], ...]
+        self, axis: Var, lanes: int, reduced: bool, phases: tuple[Phase, ...], tiles: tuple[tuple[Var, int], ...],
+        machine: Machine,
     ) -> Plan:
         blocks = 1.0
         for v in self.variables:
             if reduced or v is not axis:
                 blocks *= typical(v) / dict(tiles).get(v, 1)
         if reduced:
-            cycles = self._block_cycles(axis, (lanes,), True, tiles)
+            cycles = self._block_cycles(axis, (lanes,), True, tiles, machine)
         else:
-            cycles = sum(p.trips * self._block_cycles(axis, p.lanes, False, tiles) for p in phases)
+            cycles = sum(p.trips * self._block_cycles(axis, p.lanes, False, tiles, machine) for p in phases)
         return Plan(axis, lanes, reduced, phases, tiles, blocks * cycles)
 
     def _block_cycles(
-        self, axis: Var, pieces: tuple[int, ...], reduced: bool, tiles: tuple[tuple[Var, int], ...]
+        self, axis: Var, pieces: tuple[int, ...], reduced: bool, tiles: tuple[tuple[Var, int], ...], machine: Machine
     ) -> float:
         """Cycles of one tile of vectors with these lanes: the sum's loops, then values and stores."""
         lanes, vectors, size = max(pieces), len(pieces), self.dtype.size
         count = vectors * prod(t for _, t in tiles)
         extent = typical(axis)
         rest = list(narrower(extent % lanes, lanes)) if reduced else []
-        weight = sum(operation(n * size) for n in pieces) / vectors
+        weight = sum(machine.operation(n * size) for n in pieces) / vectors
         cycles = 4.0
         for r in self.reductions:
             trips = float(prod(typical(v) for v in r.vars))
@@ -277,23 +272,23 @@ class Nest:
                     case 0:
                         loads += distinct
                     case 1:
-                        loads += distinct * (SPLIT if lanes * size == LINE else 1.0)
+                        loads += distinct * (machine.split if lanes * size == machine.line else 1.0)
                     case _:
                         loads += distinct * 1.5 * lanes
             multiplies = count * max(1, len(gets) - 1)
-            busy = max(loads / 2, weight * multiplies / 2)
-            cycles += trips * max(busy, LATENCY if not reduced or trips > 1 else 0.0)
+            busy = max(loads, weight * multiplies) / machine.ports
+            cycles += trips * max(busy, machine.latency if not reduced or trips > 1 else 0.0)
         epilogue = sum(1.0 if reduced or stride(g.indices[0], axis) in (0, 1) else 1.5 * lanes for g in self.gets())
         epilogue += 2.0 + sum(
-            FUNCTION * (2 if reduced else 1)
+            machine.function * (2 if reduced else 1)
             for v in self.values
             for n in walk(v)
             if isinstance(n, expr.Apply) and n.primitive.transcendental
         )
-        return cycles + (epilogue + ACROSS * (reduced + len(set(rest)))) * count
+        return cycles + (epilogue + machine.across * (reduced + len(set(rest)))) * count
 
 
-def cache_cycles(nest: Nest, plan: Plan) -> float:
+def cache_cycles(nest: Nest, plan: Plan, machine: Machine) -> float:
     """Cycles that a plan waits for the second and third cache: tiles read their part of each operand again.
 
     Not so the tiles of the innermost loops whose variables an operand does not have, where its part stays in the
@@ -310,15 +305,15 @@ def cache_cycles(nest: Nest, plan: Plan) -> float:
     for r in nest.reductions:
         for g in dict.fromkeys(n for n in walk(r.arg) if isinstance(n, Get)):
             i = g.indices[0]
-            one = wait(nest.buffers[g.ref], i, (*nest.variables, *r.vars))
+            one = wait(nest.buffers[g.ref], i, (*nest.variables, *r.vars), machine)
             if not one:
                 continue
             elements = prod(t for v, t in tiles.items() if v in i.free)
             elements *= prod(typical(v) for v in r.vars if v in i.free)
             dense = plan.axis in i.free or any(stride(i, v) == 1 for v in r.vars)
             elements *= vectors * plan.lanes if plan.axis in i.free and not plan.reduced else 1
-            lines = elements * (r.dtype.size / LINE if dense else 1.0)
-            stays = LINE * lines <= CACHES[0] / 2
+            lines = elements * (r.dtype.size / machine.line if dense else 1.0)
+            stays = machine.line * lines <= machine.caches[0] / 2
             again = list(order)
             while again and stays and again[-1] not in i.free:
                 again.pop()
@@ -326,13 +321,16 @@ def cache_cycles(nest: Nest, plan: Plan) -> float:
     return waits
 
 
-def wait(b: Buffer, address: Index, variables: Iterable[Var]) -> float:
+def wait(b: Buffer, address: Index, variables: Iterable[Var], machine: Machine) -> float:
     """Cycles to wait for a line of what is read of a buffer: none where it stays in the first cache.
 
     Variables of loops around a statement are not among `variables`: it reads one image of a batch, say, at a time.
     """
     footprint = min(_typical_bytes(b), b.dtype.size * _span(address, variables))
-    return 0.0 if footprint <= CACHES[0] else WAITS[0] if footprint <= CACHES[1] else WAITS[1]
+    first, second, _ = machine.caches
+    if footprint <= first:
+        return 0.0
+    return machine.waits[footprint > second // 4]  # it shares the second with others
 
 
 def _span(address: Index, variables: Iterable[Var]) -> float:
@@ -349,14 +347,13 @@ def _typical_bytes(b: Buffer) -> int:
     return max(total, 1) * b.dtype.size
 
 
-def best_plan(nest: Nest, vector_bytes: int, room: bool = True) -> Plan | None:
+def best_plan(nest: Nest, machine: Machine, room: bool = True) -> Plan | None:
     """The cheapest plan; None where no axis can be vectorised.
 
     Args:
         room: whether tiles may need room along axes whose extents are no numbers; that is worth a tenth.
     """
-    widest = vector_bytes // nest.dtype.size
-    plans = (p for axis in nest.vector_axes(widest) for p in nest.plans(axis, widest))
+    plans = (p for axis in nest.vector_axes(machine.lanes(nest.dtype.size)) for p in nest.plans(axis, machine))
     fitting = plans if room else (p for p in plans if not p.open_tiles)
     return min(fitting, key=lambda p: p.cycles * (1.1 if p.open_tiles else 1), default=None)
 
@@ -385,24 +382,14 @@ def _phases(extent: int, lanes: int, several: bool) -> list[tuple[Phase, ...]]:
     return out
 
 
-def registers(vector_bytes: int) -> int:
-    """How many vectors of this size a processor holds that has them."""
-    return 32 if vector_bytes == 64 else 16
-
-
-def operation(vector_bytes: int) -> float:
-    """What an operation on vectors of this size costs: some processors do those of 64 bytes in two halves."""
-    return 1.5 if vector_bytes == 64 else 1.0
-
-
-def widths(widest: int, size: int, extent: int) -> Iterator[int]:
-    """Lanes of vectors worth trying along an axis of this extent: the most that fit, and half of 64 bytes."""
-    lanes = widest
+def widths(machine: Machine, size: int, extent: int) -> Iterator[int]:
+    """Lanes of vectors worth trying along an axis of this extent: the most that fit, and half of a whole line."""
+    lanes = machine.lanes(size)
     while lanes > extent:
         lanes //= 2
     if lanes >= 2:
         yield lanes
-        if lanes * size == 64 and extent % lanes:
+        if lanes * size == machine.line and extent % lanes:
             yield lanes // 2
 
 

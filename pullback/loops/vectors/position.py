@@ -48,9 +48,9 @@ from pullback.loops.program.nodes import (
 from pullback.loops.vectors.lanes import mask_of, widened
 from pullback.loops.vectors.nest import Address, Nest, stride
 from pullback.loops.vectors.values import Element, ValueWriter
+from pullback.machine import Machine
 
 BLOCK: Final = 256  # elements: a search through them costs less than the first pass over a thousand
-WAYS = 4  # accumulators
 SHORT: Final = 512  # elements: positions up to here are exact numbers of any floating dtype
 LONG: Final = 64  # blocks of an axis from which on their extremes are written down
 MOST: Final = 4096  # of them; then blocks are longer
@@ -58,12 +58,12 @@ FEW: Final = 8  # positions in all, below which an axis is worth sharing out its
 
 
 def position_kernel(
-    s: Build, address: Address, vector_bytes: int, scratch: Callable[[DType, int], Buffer]
+    s: Build, address: Address, machine: Machine, scratch: Callable[[DType, int], Buffer]
 ) -> tuple[Stmt, ...] | None:
     """The statements for a build of positions, or None where plain loops must do it.
 
     Args:
-        s, address, vector_bytes: as for `loops.vectors.tile.tile`.
+        s, address, machine: as for `loops.vectors.tile.tile`.
         scratch: gives working memory for so many numbers.
     """
     value = s.values[0].arg if isinstance(s.values[0], expr.Cast) else s.values[0]
@@ -85,13 +85,13 @@ def position_kernel(
         return None
     (r,) = nest.reductions
     (axis,) = r.vars
-    lanes = vector_bytes // dtype.size
+    lanes = machine.vector_bytes // dtype.size
     if (axis.extent.constant or 0) < max(2 * lanes, 8) or isinstance(r.arg, expr.Bracket):
         return None
     if any(stride(i, axis) not in (0, 1) for i in nest.gets_indices()):
         return None
     out, _ = address(s.outs[0], tuple(ZERO_INDEX for _ in s.vars))
-    writer = _Position(nest, r, axis, lanes)
+    writer = _Position(nest, r, axis, lanes, machine.chains)
     if lanes > 1 and (axis.extent.constant or 0) <= SHORT:
         body = writer.short(out, nest.outs[0][1])
     else:
@@ -103,12 +103,13 @@ def position_kernel(
 
 
 class _Position:
-    def __init__(self, nest: Nest, r: Reduce, axis: Var, lanes: int) -> None:
+    def __init__(self, nest: Nest, r: Reduce, axis: Var, lanes: int, ways: int) -> None:
         self.nest = nest
         self.arg = r.arg
         self.op: nodes.BinaryOp = "max" if r.op == "max" else "min"
         self.axis = axis
         self.lanes = lanes
+        self.ways = ways  # accumulators
         self.dtype: DType = nest.dtype
         self.best = Temp("best", Type(self.dtype))
         self.start = Temp("start", Type(i64))
@@ -149,7 +150,7 @@ class _Position:
         if whole > done:
             n = Var(self.axis.name, self.axis.extent)
             body.append(For(n, as_index(done), as_index(whole), tuple(self._checked(as_index(n), BLOCK)), BLOCK))
-        rest = (extent - whole) // (self.lanes * WAYS) * (self.lanes * WAYS)
+        rest = (extent - whole) // (self.lanes * self.ways) * (self.lanes * self.ways)
         if rest:
             n = Var(self.axis.name, self.axis.extent)
             body.append(For(n, as_index(whole), as_index(whole + rest), tuple(self._checked(as_index(n), rest)), rest))
@@ -226,10 +227,10 @@ class _Position:
 
     def _block(self, start: Index, size: int, out: list[Stmt]) -> Value:
         """The extreme of a block."""
-        temps = [Temp(self.op, Type(self.dtype, self.lanes)) for _ in range(WAYS)]
+        temps = [Temp(self.op, Type(self.dtype, self.lanes)) for _ in range(self.ways)]
         for k, t in enumerate(temps):
             out.append(Let(t, self._value(start + k * self.lanes, self.lanes, out), mutable=True))
-        step = WAYS * self.lanes
+        step = self.ways * self.lanes
         if size > step:
             k_ = Var("k", as_index(size))
             inner: list[Stmt] = []

@@ -60,6 +60,7 @@ from pullback.loops.vectors.lanes import widened
 from pullback.loops.vectors.nest import Address, Nest, Phase, Plan, best_plan, narrower
 from pullback.loops.vectors.position import position_kernel
 from pullback.loops.vectors.values import Element, ValueWriter
+from pullback.machine import Machine
 
 Op = Lit["+", "max", "min"]
 _FOLD: Final[Mapping[str, tuple[Op, float]]] = {
@@ -69,25 +70,24 @@ _FOLD: Final[Mapping[str, tuple[Op, float]]] = {
 }
 SMALL = 8  # element evaluations below which plain code does
 NARROW = 4  # lanes below which single elements do
-NARROWEST = 16  # bytes of the smallest vector register
 
 
-def tile(s: Build, address: Address, vector_bytes: int = 32) -> tuple[Stmt, ...] | None:
+def tile(s: Build, address: Address, machine: Machine) -> tuple[Stmt, ...] | None:
     """The statements of a vector kernel for a build, or None where the scalar lowering must do it.
 
     Args:
         s: a build.
         address: where an element lies: its buffer and flat index.
-        vector_bytes: size of a vector register: 16, 32 or 64.
+        machine: what it is for.
     """
     nest = Nest.of(s, address)
     if nest is None or nest.elements * nest.trips < SMALL:
         return None
-    plan = best_plan(nest, vector_bytes)
+    plan = best_plan(nest, machine)
     if plan is None:
         return None
-    low = best_plan(nest, vector_bytes, room=False) if plan.open_tiles else plan
-    return tuple(_Emitter(nest, plan).outer(low or replace(plan, tiles=())))
+    low = best_plan(nest, machine, room=False) if plan.open_tiles else plan
+    return tuple(_Emitter(nest, plan, machine).outer(low or replace(plan, tiles=())))
 
 
 Sizes = dict[Var, tuple[Index, int]]
@@ -97,9 +97,10 @@ Chunks = Sequence[tuple[Index, int]]  # where a vector starts on the axis, and i
 class _Emitter:
     """Writes the loops of a nest under a plan."""
 
-    def __init__(self, nest: Nest, plan: Plan) -> None:
+    def __init__(self, nest: Nest, plan: Plan, machine: Machine) -> None:
         self.nest = nest
         self.plan = plan
+        self.machine = machine
 
     def outer(self, low: Plan) -> list[Stmt]:
         """Loops over output axes, outermost first; tiled axes step, with a narrower tile for what is left.
@@ -125,7 +126,7 @@ class _Emitter:
         room = [c for c in tests if isinstance(c, Cond)]
         if self.disjoint or all(c is True for c in tests):
             return loops
-        less = _Emitter(self.nest, other)._by_room()
+        less = _Emitter(self.nest, other, self.machine)._by_room()
         return less if False in tests else [If(Holds(tuple(room)), tuple(loops), tuple(less))]
 
     @property
@@ -291,10 +292,9 @@ class _Emitter:
         out += _nest([v for v in r.vars if v is not axis], conds, inner)
         return [self._combine(r, [row[k] for row in temps.values()], out) for k in range(len(elements))]
 
-    @staticmethod
-    def _ways(vectors: int, elements: int) -> int:
+    def _ways(self, vectors: int, elements: int) -> int:
         """Accumulators for each element, so that a chain of additions does not wait for itself."""
-        ways = 4
+        ways = self.machine.chains
         while ways > 1 and (ways * elements > 8 or vectors < 2 * ways):
             ways //= 2
         return ways
@@ -323,10 +323,10 @@ class _Emitter:
         for e, t in zip(elements, temps, strict=True):
             value = widened(writer.value(body, e, {}, out), e.lanes)
             out.append(Assign(t, Binary(op, Read(t), value, t.type)))
-        return _held(out)
+        return _held(out, self.machine.narrowest)
 
 
-def _held(statements: list[Stmt]) -> list[Stmt]:
+def _held(statements: list[Stmt], narrowest: int) -> list[Stmt]:
     """The statements with each full vector that is loaded once and used several times kept in a register."""
     uses: dict[Temp, int] = {}
     for s in statements:
@@ -338,7 +338,7 @@ def _held(statements: list[Stmt]) -> list[Stmt]:
         replace(s, held=True)
         if isinstance(s, Let)
         and isinstance(s.value, Load)
-        and s.temp.type.lanes * s.temp.type.dtype.size >= NARROWEST
+        and s.temp.type.lanes * s.temp.type.dtype.size >= narrowest
         and s.temp.type.lanes > 1
         and uses.get(s.temp, 0) > 1
         else s
@@ -384,13 +384,8 @@ def _nest(loops: Sequence[Var], conds: list[Cond], body: list[Stmt]) -> list[Stm
     return _nest(outer, [c for c in rest if v not in c.free], [For(v, low, high, tuple(body))])
 
 
-def vector_kernels(vector_bytes: int, portable: bool) -> Specialist:
-    """The lowering of single statements to vector kernels, for `loops.plain.lower`.
-
-    Args:
-        vector_bytes: size of a vector register: 16, 32 or 64.
-        portable: whether each kernel brings its plain form too, for compilers without vector extensions.
-    """
+def vector_kernels(machine: Machine) -> Specialist:
+    """The lowering of single statements to vector kernels, for `loops.plain.lower`."""
 
     def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
         body = None
@@ -399,17 +394,17 @@ def vector_kernels(vector_bytes: int, portable: bool) -> Specialist:
             def scratch(dtype: DType, count: int) -> Buffer:
                 return builder.scratch("extremes", Buffer("", dtype, (), "arena", as_index(1)), count)
 
-            body = tile(s, builder.address, vector_bytes) or position_kernel(s, builder.address, vector_bytes, scratch)
+            body = tile(s, builder.address, machine) or position_kernel(s, builder.address, machine, scratch)
         if body is None:
             return None
         assert isinstance(s, Build)
-        return builder.kernel(body, plain_build(s, builder) if portable else None)
+        return builder.kernel(body, plain_build(s, builder) if machine.portable else None)
 
     return kernel
 
 
-def groups(vector_bytes: int, portable: bool) -> Grouper:
-    """The lowering of neighbouring statements to one loop nest, for `plain.lower`; arguments as `vector_kernels`."""
+def groups(machine: Machine) -> Grouper:
+    """The lowering of neighbouring statements to one loop nest, for `plain.lower`."""
 
     def grouped(statements: Sequence[Statement]) -> Grouped | None:
         group = find_group(statements)
@@ -418,10 +413,12 @@ def groups(vector_bytes: int, portable: bool) -> Grouper:
 
         def kernel(builder: KernelBuilder, stored: frozenset[Ref]) -> Kernel | None:
             scratch = builder.rows()
-            body = fused_loops(group, builder.address, stored, vector_bytes, scratch)
+            body = fused_loops(group, builder.address, stored, machine, scratch)
             if body is None:
                 return None
-            plain = fused_loops(group, builder.address, stored, group.dtype.size, scratch) if portable else None
+            plain = None
+            if machine.portable:
+                plain = fused_loops(group, builder.address, stored, machine.plain, scratch)
             return builder.kernel(body, plain)
 
         return Grouped(len(group.members), kernel) if len(group.members) > 1 else None

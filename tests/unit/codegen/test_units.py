@@ -12,6 +12,7 @@ from pullback.codegen import units
 from pullback.codegen.units import HIDDEN, split
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
+from pullback.machine import AVX512
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.emit import lower_program, print_lowered
 from pullback.runtime.executor import compile_program
@@ -108,6 +109,6 @@ def test_what_calls_kernels_is_not_optimised_where_it_computes_little(
 ) -> None:
     monkeypatch.setattr(units, "LEAST", 0)
     program = parse_program(ROTATED.replace("TRIPS", str(trips)))
-    source = print_lowered(lower_program(program, {}, False, 64, False, threaded=True), names="content")
+    source = print_lowered(lower_program(program, {}, False, AVX512, threaded=True), names="content")
     assert len(source.units) > 1
     assert source.straight == straight

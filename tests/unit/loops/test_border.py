@@ -8,6 +8,7 @@ import pytest
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.loops.program.nodes import Call, Choice, Fill, values_of, walk, walk_value
+from pullback.machine import of_width
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.emit import lower_program
 from pullback.runtime.executor import compile_program
@@ -38,7 +39,7 @@ def test_rows_are_what_the_interpreter_gives(text: str, width: int, dtype: str) 
 @pytest.mark.parametrize("text", [IMAGE, LAST, MIDDLE, ROWS])
 @pytest.mark.parametrize("vector_bytes", [16, 64])
 def test_no_element_of_a_row_is_tested(text: str, vector_bytes: int) -> None:
-    made = lower_program(parse_program(text.format(t="f32")), {**SIZES, "W": 40}, vector_bytes=vector_bytes)
+    made = lower_program(parse_program(text.format(t="f32")), {**SIZES, "W": 40}, machine=of_width(vector_bytes))
     (kernel,) = (s.kernel for s in walk(made.function.body) if isinstance(s, Call))
     assert any(isinstance(s, Fill) for s in walk(kernel.body))
     values = (v for s in walk(kernel.body) for top in values_of(s) for v in walk_value(top))

@@ -22,6 +22,7 @@ from pullback.loops.plain.lower import without_units
 from pullback.loops.product import blocking, orders, packed, residues, sweep
 from pullback.loops.product.blocking import PackedPlan
 from pullback.loops.program.nodes import Buffer, Call, Kernel, View, walk
+from pullback.machine import of_width
 from pullback.passes.pipeline import optimise
 from pullback.runtime.buffer import aligned_bytes
 from pullback.runtime.compile import compiled_library, compiler_command
@@ -95,7 +96,7 @@ def always_packed(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.Temp
 
 
 def kernels(program: Program, dims: dict[str, int], vector_bytes: int = 32) -> list[Kernel]:
-    function = lower_program(program, dims, False, vector_bytes).function
+    function = lower_program(program, dims, False, of_width(vector_bytes)).function
     return [s.kernel for s in walk(function.body) if isinstance(s, Call)]
 
 
@@ -286,7 +287,8 @@ def test_columns_that_share_terms_stay_together(term: str) -> None:
 
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
 def test_packing_buffers_are_planned(vector_bytes: int) -> None:
-    made = lower_program(parse_program(PLAIN.format(t="f32")), {"M": 30, "N": 70, "K": 40}, False, vector_bytes)
+    program = parse_program(PLAIN.format(t="f32"))
+    made = lower_program(program, {"M": 30, "N": 70, "K": 40}, False, of_width(vector_bytes))
     names = {b.name for b in made.memory.offsets}
     assert "panels_b" in names
     verify_function(made.function, plan(made.function))
@@ -299,7 +301,7 @@ def test_other_widths_compute_the_same(vector_bytes: int) -> None:
     rng = np.random.default_rng(5)
     x, y = rng.normal(size=(29, 90)).astype(np.float32), rng.normal(size=(77, 90)).astype(np.float32)
     text = "nt(x: f32[M, K], y: f32[N, K]) { z = build m < M, n < N { sum k < K { x[m, k] * y[n, k] } } return z }"
-    source = emit_c(parse_program(text), {"M": 29, "N": 77, "K": 90}, vector_bytes=vector_bytes)
+    source = emit_c(parse_program(text), {"M": 29, "N": 77, "K": 90}, machine=of_width(vector_bytes))
     function = getattr(ctypes.CDLL(str(compiled_library(source.text))), source.name)
     arena, z = aligned_bytes(source.arena_bytes), np.zeros((29, 77), np.float32)
     assert function(*(ctypes.c_void_p(a.ctypes.data) for a in (x, y, z, arena))) == 0

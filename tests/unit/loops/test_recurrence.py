@@ -10,6 +10,7 @@ from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
 from pullback.loops.memory.verify import verify_function
 from pullback.loops.program.nodes import For, Function, Parallel, walk
+from pullback.machine import SCALAR
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.emit import lower_program
 from pullback.runtime.executor import compile_program
@@ -139,7 +140,7 @@ def test_rows_that_leave_the_second_cache_are_written_in_order() -> None:
 
 def test_exact_programs_keep_the_order() -> None:
     program = parse_program(SUMS)
-    assert loops_in_main(lower_program(program, {"N": 100}, vector_bytes=0).function) == 1
+    assert loops_in_main(lower_program(program, {"N": 100}, machine=SCALAR).function) == 1
 
 
 @pytest.mark.skipif(not pool_address(2), reason="the system has no threads of this kind")

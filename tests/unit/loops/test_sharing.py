@@ -9,6 +9,7 @@ from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.loops.memory.verify import verify_function
 from pullback.loops.program.nodes import Call, Function, Kernel, walk
+from pullback.machine import GENERIC
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.emit import lower_program, print_lowered
 from pullback.runtime.executor import compile_program
@@ -35,7 +36,7 @@ def kernels(f: Function) -> list[Kernel]:
 
 
 def test_equal_layers_have_one_kernel() -> None:
-    made = lower_program(parse_program(LAYERS), {}, vector_bytes=32)
+    made = lower_program(parse_program(LAYERS), {}, machine=GENERIC)
     found = kernels(made.function)
     assert found[1] is found[2]  # their older operand is the weights, that of the first is not
     assert print_lowered(made).text.count("static void") == 2

@@ -32,13 +32,14 @@ from pullback.loops.program.nodes import (
     scalar,
     walk,
 )
+from pullback.machine import of_width
 from pullback.runtime.emit import lower_program
 from tests.unit.runtime.programs import CASES
 
 
 def lowered(name: str, vector_bytes: int = 32, **other: int) -> tuple[Function, MemoryPlan]:
     text, dims = CASES[name]
-    made = lower_program(parse_program(text), {**dims, **other}, False, vector_bytes)
+    made = lower_program(parse_program(text), {**dims, **other}, False, of_width(vector_bytes))
     return made.function, made.memory
 
 
