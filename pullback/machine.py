@@ -159,8 +159,11 @@ def cpu_features() -> str:
     out = [sys.platform, platform.machine()]
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
-            out += [line.split(":", 1)[1].strip() for line in f.read(16384).splitlines()
-                    if line.startswith(("model name", "flags", "Features"))][:2]
+            out += [
+                line.split(":", 1)[1].strip()
+                for line in f.read(16384).splitlines()
+                if line.startswith(("model name", "flags", "Features"))
+            ][:2]
     except OSError:
         out.append(platform.processor())
     return "\n".join(out)

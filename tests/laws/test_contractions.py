@@ -85,9 +85,9 @@ def contraction(random: np.random.Generator) -> Program:
 def small_blocks(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Packing whatever the estimates say, with blocks whose edges these sizes cross."""
     monkeypatch.setattr(packed, "_unpacked_cycles", lambda *_: float("inf"))
-    for name, value in (("LEAST_WORK", 0), ("DEPTH", 16), ("BLOCK", 2048), ("SHARED", 4096), ("LARGE", 8192)):
-        monkeypatch.setattr(blocking, name, value)
-    monkeypatch.setattr(blocking, "INNER", 512)
+    monkeypatch.setattr(blocking, "LEAST_WORK", 0)
+    small = blocking.Blocks(16, 2048, 4096, 512, 8192)
+    monkeypatch.setattr(blocking.Blocks, "of", lambda machine: small)
     monkeypatch.setenv("PULLBACK_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
     yield
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,11 +20,12 @@ from pullback.loops.memory.plan import plan
 from pullback.loops.memory.verify import verify_function
 from pullback.loops.plain.builder import KernelBuilder
 from pullback.loops.plain.lower import without_units
-from pullback.loops.product import blocking, orders, packed, residues, sweep
+from pullback.loops.product import blocking, orders, packed, residues
 from pullback.loops.product.blocking import PackedPlan
 from pullback.loops.program.nodes import Buffer, Call, Kernel, View, walk
-from pullback.machine import of_width
+from pullback.machine import GENERIC, Machine, of_width
 from pullback.passes.pipeline import optimise
+from pullback.runtime import executor
 from pullback.runtime.buffer import aligned_bytes
 from pullback.runtime.compile import compiled_library, compiler_command
 from pullback.runtime.emit import emit_c, lower_program
@@ -88,15 +90,14 @@ def always_packed(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.Temp
     """Packing whatever the estimates say, with blocks so small that modest sizes cross their edges."""
     monkeypatch.setattr(packed, "_unpacked_cycles", lambda *_: float("inf"))
     monkeypatch.setattr(blocking, "LEAST_WORK", 0)
-    monkeypatch.setattr(blocking, "DEPTH", 32)
-    monkeypatch.setattr(blocking, "BLOCK", 4096)
-    monkeypatch.setattr(blocking, "LARGE", 16384)
+    small = blocking.Blocks(32, 4096, 512 * 1024, 16 * 1024, 16384)
+    monkeypatch.setattr(blocking.Blocks, "of", lambda machine: small)
     monkeypatch.setenv("PULLBACK_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
     yield
 
 
-def kernels(program: Program, dims: dict[str, int], vector_bytes: int = 32) -> list[Kernel]:
-    function = lower_program(program, dims, False, of_width(vector_bytes)).function
+def kernels(program: Program, dims: dict[str, int], machine: Machine = GENERIC) -> list[Kernel]:
+    function = lower_program(program, dims, False, machine).function
     return [s.kernel for s in walk(function.body) if isinstance(s, Call)]
 
 
@@ -150,10 +151,10 @@ def test_forms(text: str) -> None:
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize(("columns", "depth"), [(64, 16), (301, 75), (700, 9)])
 def test_large_matrices_are_swept(rows: int, columns: int, depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("LARGE", 0), ("FAR", 0), ("SUMS", 1024)):
-        monkeypatch.setattr(sweep, name, value)
+    small = replace(GENERIC, page=4, caches=(4096, 0, 1 << 25))
+    monkeypatch.setattr(executor, "native", lambda: small)
     program, dims = parse_program(PLAIN.format(t="f32")), {"M": rows, "N": columns, "K": depth}
-    (kernel,) = kernels(program, dims)
+    (kernel,) = kernels(program, dims, small)
     assert {s.kernel.name for s in walk(kernel.body) if isinstance(s, Call)} >= {f"add_rows_f32_{rows}x8"}
     assert_right(program, dims)
 
