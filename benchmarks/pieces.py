@@ -106,9 +106,8 @@ def main() -> None:
     for size in SIZES:
         if size[0] >= LARGE:
             a, b, c, d = two_columns(*size)
-            print(
-                f"| {size[0]}, {size[1]}, {size[2]} | {a:.2f} | {b:.2f} | {a / b:.2f} | {c:.2f} | {d:.2f} | {c / d:.2f} |"
-            )
+            cells = [", ".join(map(str, size)), *(f"{t:.2f}" for t in (a, b, a / b, c, d, c / d))]
+            print(f"| {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import operator
+import re
 import threading
 from dataclasses import dataclass
 from functools import reduce
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 from pullback import DerivativeError, lazy, nn
+from tests.docs.test_documents import WITH_PYTHON
 
 KINDS = {
     "value": lambda x: x,
@@ -83,6 +85,26 @@ def test_b03_operations_on_arrays() -> None:
         np.testing.assert_allclose(lazy.asarray(f(lazy, lazy.asarray(x))), f(np, x), rtol=1e-12)
         own = lazy.grad(lambda v, f=f: lazy.sum(f(lazy, v) ** 2))(x)
         np.testing.assert_allclose(own, slope(lambda v, f=f: np.sum(f(np, v) ** 2), x), rtol=1e-5, atol=1e-7)
+
+
+def test_b03_convolutions_and_windows() -> None:
+    """Layers of `pullback.nn` as operations: windows of an image, their products with weights, their maxima."""
+    r = np.random.default_rng(4)
+    x, w = r.normal(size=(2, 2, 5, 5)), r.normal(size=(3, 2, 3, 3))
+    conv, largest = lazy.lift(nn.conv(3, 3, bias=False)), lazy.lift(nn.max_pool(2, stride=1))
+
+    def expected(x: Any, w: Any) -> Any:
+        windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(2, 3))
+        y = np.einsum("bcijuv,ocuv->boij", windows, w)
+        return np.lib.stride_tricks.sliding_window_view(y, (2, 2), axis=(2, 3)).max((4, 5))
+
+    def network(x: Any, w: Any) -> Any:
+        return largest({}, conv({"w": w}, x))
+
+    np.testing.assert_allclose(network(lazy.asarray(x), lazy.asarray(w)), expected(x, w), rtol=1e-12)
+    found = lazy.grad(lambda x, w: lazy.sum(network(x, w) ** 2), wrt=(0, 1))(x, w)
+    np.testing.assert_allclose(found[0], slope(lambda x: np.sum(expected(x, w) ** 2), x), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found[1], slope(lambda w: np.sum(expected(x, w) ** 2), w), rtol=1e-5, atol=1e-6)
 
 
 def iq_test() -> tuple[Any, Any]:
@@ -456,14 +478,90 @@ def test_b21_optimisers_as_plugins_in_any_order() -> None:
         assert w.tolist() == pytest.approx([2.0 - 0.5 * decayed])
 
 
-def test_b22_b25_optimisers_for_groups_of_weights() -> None:
-    a, b = lazy.Weight(np.array([1.0]), "a"), lazy.Weight(np.array([1.0]), "b")
-    first, second = lazy.Trainer([a], nn.sgd(0.1)), lazy.Trainer([b], nn.adam(0.1))
-    lazy.backward(lazy.sum(a * b * 2.0))
-    first.update()
-    second.update()
-    assert a.tolist() == pytest.approx([0.8])
-    assert b.tolist() == pytest.approx([0.9], rel=1e-6)
+def by_formula(name: str, g: Any, w: Any, kept: dict[str, Any], step: int) -> Any:
+    """What the paper's plugins add to a weight: fixed and falling rate, momentum, Nesterov, Adagrad, RMSprop, Adam."""
+    old = {k: kept.get(k, 0.0) for k in "vsm"}
+    if name in ("momentum", "nesterov", "l2, momentum, rate"):
+        kept["v"] = 0.9 * old["v"] + g
+        rate = 0.1 * 0.5**step if "rate" in name else 0.1
+        return -rate * (g + 0.9 * kept["v"] if name == "nesterov" else kept["v"])
+    if name == "adagrad":
+        kept["s"] = old["s"] + g * g
+        return -0.1 * g / (np.sqrt(kept["s"]) + 1e-4)
+    if name == "rmsprop":
+        kept["s"] = 0.99 * old["s"] + 0.01 * g * g
+        return -0.1 * g / (np.sqrt(kept["s"]) + 1e-4)
+    if name == "adam":
+        kept["m"], kept["s"] = 0.9 * old["m"] + 0.1 * g, 0.999 * old["s"] + 0.001 * g * g
+        return -0.1 * kept["m"] / (1 - 0.9 ** (step + 1)) / (np.sqrt(kept["s"] / (1 - 0.999 ** (step + 1))) + 1e-8)
+    return -(0.1 * 0.5**step if name == "falling rate" else 0.1) * g
+
+
+RULES = {
+    "rate": nn.sgd(0.1),
+    "falling rate": nn.sgd(nn.exponential(0.1, 0.5)),
+    "l1": nn.weight_decay(l1=0.2) >> nn.sgd(0.1),
+    "l2": nn.weight_decay(0.3) >> nn.sgd(0.1),
+    "momentum": nn.sgd(0.1, momentum=0.9),
+    "nesterov": nn.sgd(0.1, momentum=0.9, nesterov=True),
+    "adagrad": nn.adagrad(0.1, epsilon=1e-4),
+    "rmsprop": nn.rmsprop(0.1, epsilon=1e-4),
+    "adam": nn.adam(0.1),
+    "l2, momentum, rate": nn.weight_decay(0.3) >> nn.sgd(nn.exponential(0.1, 0.5), momentum=0.9),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_b22_each_optimiser_is_its_formula_and_they_stack(name: str) -> None:
+    """On a quadratic; what was read of a weight during training stays as it was."""
+    slopes, goal, start = np.array([1.0, 3.0]), np.array([2.0, -1.0]), np.array([0.5, 1.5])
+    cell = lazy.Weight(start)
+    trainer = lazy.Trainer([cell], RULES[name])
+    w, kept, dumped, expected = start.copy(), {}, [], []
+    for step in range(4):
+        trainer.step(lazy.sum(slopes * (cell - goal) ** 2) * 0.5)
+        dumped.append(cell.numpy())
+        g = slopes * (w - goal) + 0.3 * w * ("l2" in name) + 0.2 * np.sign(w) * ("l1" in name)
+        w = w + by_formula(name, g, w, kept, step)
+        expected.append(w)
+    np.testing.assert_allclose(dumped, expected, rtol=1e-9)
+
+
+def test_b25_groups_of_weights_with_optimisers_of_their_own() -> None:
+    """Two trainers of one network, or one with groups by name."""
+    r = np.random.default_rng(2)
+    x, start = r.normal(size=4), {n: r.normal(size=(3, 4) if n == "a" else (2, 3)) for n in "ab"}
+    found = []
+    for together in (True, False):
+        cells = lazy.weights(start)
+        if together:
+            trainers = [lazy.Trainer(cells, nn.groups({"a": nn.sgd(0.1, momentum=0.5), "b": nn.adam(0.1)}))]
+        else:
+            trainers = [lazy.Trainer([cells["a"]], nn.sgd(0.1, momentum=0.5)), lazy.Trainer([cells["b"]], nn.adam(0.1))]
+        for _ in range(3):
+            lazy.backward(lazy.sum((cells["b"] @ lazy.tanh(cells["a"] @ x)) ** 2))
+            for trainer in trainers:
+                trainer.update()
+        found.append([cells[n].numpy() for n in "ab"])
+    w, kept = dict(start), {"a": {}, "b": {}}
+    for step in range(3):
+        h = np.tanh(w["a"] @ x)
+        y = w["b"] @ h
+        delta = {"b": 2 * np.outer(y, h), "a": np.outer(2 * (w["b"].T @ y) * (1 - h * h), x)}
+        kept["a"]["v"] = 0.5 * kept["a"].get("v", 0.0) + delta["a"]
+        w = {"a": w["a"] - 0.1 * kept["a"]["v"], "b": w["b"] + by_formula("adam", delta["b"], w["b"], kept["b"], step)}
+    for own in found:
+        np.testing.assert_allclose(own[0], w["a"], rtol=1e-9)
+        np.testing.assert_allclose(own[1], w["b"], rtol=1e-9)
+
+
+def test_b27_the_notebooks_are_a_page_that_runs() -> None:
+    """Each has a program on the page, which says what it comes to; `tests.docs` runs it and holds it to that."""
+    (page,) = [path for path in WITH_PYTHON if path.stem == "dynamic_networks"]
+    programs = page.read_text(encoding="utf-8").split("\n## ")[1:]
+    about = ("Getting started", "softmax", "Convolutions", "text", "branches", "contributors")
+    assert all(word in program.splitlines()[0] for word, program in zip(about, programs, strict=True))
+    assert all(re.search(r"^print\(.*\)\s+# (True|\[)", program, re.MULTILINE) for program in programs)
 
 
 def test_b29_straight_pieces_are_one_kernel() -> None:
