@@ -16,12 +16,13 @@ import platform
 import sys
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Final
 
 from pullback.errors import UsageError
 
 __all__ = ["AVX2", "AVX512", "GENERIC", "MACHINES", "NEON", "SCALAR", "SSE2", "Machine", "cpu_features", "native",
-           "of_width", "processors"]  # fmt: skip
+           "of_width", "processors", "system_caches"]  # fmt: skip
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -167,6 +168,19 @@ def cpu_features() -> str:
     except OSError:
         out.append(platform.processor())
     return "\n".join(out)
+
+
+def system_caches() -> tuple[int, ...]:
+    """Bytes of the data caches of the first core, as Linux tells; empty where it does not."""
+    out = []
+    for entry in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            kind, text = ((entry / name).read_text(encoding="ascii").strip() for name in ("type", "size"))
+        except OSError:
+            return ()
+        if kind != "Instruction":
+            out.append(int(text[:-1]) * (KIB if text.endswith("K") else MIB))
+    return tuple(out)
 
 
 def processors() -> int:

@@ -166,7 +166,7 @@ def _prepare(case: Case, system: str) -> Runner:
 
 
 def _peak_row(case: Case, threads: int) -> Row:
-    from pullback.bench.systems.kernels_peak import peak
+    from pullback.bench.limits import peak
 
     seconds = case.work / (threads * peak(case.dtype))
     return row_of_limit(case.name, "peak", "fused multiply-adds", case.dtype, threads, seconds)

@@ -160,7 +160,7 @@ def _prepare(module: Any, case: Case, form: str) -> Runner:
 
 
 def _roofline_row(case: Case, threads: int) -> Row:
-    from pullback.bench.systems.kernels_peak import bandwidth, peak
+    from pullback.bench.limits import bandwidth, peak
     from pullback.bench.systems.programs_pullback import operations
 
     inputs = case.make()
