@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pullback.errors import PullbackError, UsageError
+from pullback.source import user_position
 
 __all__ = ["LostError", "Process", "answer", "library", "memory_of_process", "sent"]
 
@@ -119,6 +120,7 @@ class _Sending:
             raise UsageError(
                 "E712",
                 f"{self.what} cannot be sent to another process",
-                facts=[str(error).strip().splitlines()[0]],
+                position=user_position(),
+                facts=[str(error.__cause__ or error).strip().splitlines()[0]],  # Ray's own has all arguments
                 remedy="arrays, layers, and functions that hold nothing of this process alone",
             ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Iterator
@@ -187,8 +188,18 @@ def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_cannot_be(two: list[Worker], monkeypatch: pytest.MonkeyPatch) -> None:
     lock = __import__("threading").Lock()
-    with pytest.raises(UsageError, match=r"E712.*locked"):
+    with pytest.raises(UsageError) as caught:
         remote(lambda p, x: p if lock else x, parameters=X, worker=two[0], name="locked")
+    line = inspect.currentframe().f_lineno - 1  # type: ignore[union-attr]
+    assert str(caught.value) == (
+        f"""\
+UsageError [E712] locked cannot be sent to another process
+  --> {Path(__file__)}:{line}:9
+   |         remote(lambda p, x: p if lock else x, parameters=X, worker=two[0], name="locked")
+   |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+   | cannot pickle '_thread.lock' object
+  try: arrays, layers, and functions that hold nothing of this process alone      See `pullback explain-error E712`"""
+    )
     for wrong in ({"expert": 3}, {"expert": lambda p, x: x}, {"expert": NET, "worker": two[0], "restart": True}):
         with pytest.raises(UsageError, match="E518"):
             remote(**wrong)  # type: ignore[arg-type]
