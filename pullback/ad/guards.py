@@ -35,35 +35,41 @@ MOST_CASES = 64  # in which conditions that are to leave no index out may all fa
 
 def ways_of(e: Scalar, known: Callable[[Get], Ways] = lambda _: EVERYWHERE) -> Ways:
     """The ways in which an expression is not a structural zero; `known` says those of an element."""
-    found: dict[Scalar, Ways] = {}
+    return _Guards(known)(e)
 
-    def ways(e: Scalar) -> Ways:
-        if e not in found:
-            found[e] = made(e)
-        return found[e]
 
-    def made(e: Scalar) -> Ways:
+class _Guards:
+    """The ways of an expression and of what is in it, each found once."""
+
+    def __init__(self, known: Callable[[Get], Ways]) -> None:
+        self.known = known
+        self._found: dict[Scalar, Ways] = {}
+
+    def __call__(self, e: Scalar) -> Ways:
+        if e not in self._found:
+            self._found[e] = self._made(e)
+        return self._found[e]
+
+    def _made(self, e: Scalar) -> Ways:
         match e:
             case Zero():
                 return ()
             case Get():
-                return known(e)
+                return self.known(e)
             case Bracket():
-                return _inside(e.conds, ways(e.arg))
+                return _inside(e.conds, self(e.arg))
             case Select() if isinstance(e.otherwise, Zero):
-                return _inside((e.test,), ways(e.then))
+                return _inside((e.test,), self(e.then))
             case Add():
-                return either(map(ways, e.args))
+                return either(map(self, e.args))
             case Cast():
-                return ways(e.arg)
+                return self(e.arg)
             case Mul():
-                return reduce(both, map(ways, e.args))
+                return reduce(both, map(self, e.args))
             case Reduce() if e.op == "sum":
-                return exist(e.vars, ways(e.arg))
+                return exist(e.vars, self(e.arg))
             case _:
                 return EVERYWHERE
-
-    return ways(e)
 
 
 def both(a: Ways, b: Ways) -> Ways:

@@ -39,7 +39,6 @@ from pullback.ir.index import (
     Cond,
     Data,
     Digits,
-    DimSymbol,
     Floor,
     Index,
     Mod,
@@ -116,20 +115,23 @@ def _form(variables: tuple[Var, ...], equations: list[Index]) -> tuple[Hashable,
     are indices or extents depend on variables.
     """
     numbers: dict[Var, int] = {v: k for k, v in enumerate(variables)}
-
-    def atom(a: Atom) -> Hashable:
-        if isinstance(a, Var):
-            return numbers.setdefault(a, len(numbers))
-        return a if isinstance(a, DimSymbol) else (type(a), index(a.numerator), index(a.denominator))  # type: ignore[union-attr]
-
-    def index(i: Index) -> Hashable:
-        return tuple([(tuple([atom(a) for a in m]), c) for m, c in i.terms])
-
     if any(e.data for e in equations):
         return None
-    what = tuple([index(e) for e in equations])
+    what = tuple([_index_form(e, numbers) for e in equations])
     extents = tuple([v.extent for v in numbers])
     return None if any(not d.is_dim for d in extents) else ((len(variables), what, extents), tuple(numbers))
+
+
+def _index_form(i: Index, numbers: dict[Var, int]) -> Hashable:
+    return tuple([(tuple([_atom_form(a, numbers) for a in m]), c) for m, c in i.terms])
+
+
+def _atom_form(a: Atom, numbers: dict[Var, int]) -> Hashable:
+    if isinstance(a, Var):
+        return numbers.setdefault(a, len(numbers))
+    if isinstance(a, Floor | Mod):
+        return type(a), _index_form(a.numerator, numbers), _index_form(a.denominator, numbers)
+    return a
 
 
 def _hidden_in_data(e: Index, variables: list[Var]) -> bool:

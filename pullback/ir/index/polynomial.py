@@ -43,14 +43,18 @@ class DimSymbol(Interned):
 class Var:
     """An index variable with its range 0 <= v < extent. Each binder makes its own; names need not differ."""
 
-    __slots__ = ("__weakref__", "extent", "free", "key", "name", "serial")
+    __slots__ = ("__weakref__", "extent", "key", "name", "serial")
 
     def __init__(self, name: str, extent: Index | int) -> None:
         self.name = name
         self.extent = as_index(extent)
         self.serial = next(_SERIAL)
         self.key: Key = (1, self.serial)
-        self.free: frozenset[Var] = frozenset((self,))
+
+    @property
+    def free(self) -> frozenset[Var]:
+        """Itself; made when it is asked for, as a variable that held it would be a cycle."""
+        return frozenset((self,))
 
     def __repr__(self) -> str:
         return self.name

@@ -6,7 +6,7 @@ around what is inside it where it has few trips; a loop that adds up has partial
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 
 from pullback.ir.index import ZERO_INDEX, Atom, Data, Index, Var, as_index, floor_divide, modulo
@@ -115,20 +115,7 @@ class Splitting:
         def view(a: View) -> View:
             return views[a] if a in views else copies[a.buffer]
 
-        def one(s: Stmt) -> Stmt:
-            match s:
-                case Call():
-                    return replace(s, arguments=tuple(map(view, s.arguments)))
-                case Parallel():
-                    return Parallel(tuple(replace(t, call=_as_call(one(t.call))) for t in s.tasks))
-                case For():
-                    return replace(s, body=tuple(map(one, s.body)))
-                case If():
-                    return replace(s, then=tuple(map(one, s.then)), otherwise=tuple(map(one, s.otherwise)))
-                case _:
-                    raise AssertionError("the statements of a call shared out are calls, loops and tests")
-
-        return [one(s) for s in made]
+        return [_elsewhere(s, view) for s in made]
 
     def statements(self) -> list[Stmt]:
         """The statements that do what the call does."""
@@ -483,9 +470,24 @@ class Splitting:
         return View(self.copies[b]) if b in self.copies else a
 
 
-def _as_call(s: Stmt) -> Call:
-    assert isinstance(s, Call)
-    return s
+def _elsewhere(s: Stmt, view: Callable[[View], View]) -> Stmt:
+    """A statement of a call that was shared out, for other arrays."""
+    match s:
+        case Call():
+            return _call_elsewhere(s, view)
+        case Parallel():
+            return Parallel(tuple(replace(t, call=_call_elsewhere(t.call, view)) for t in s.tasks))
+        case For():
+            return replace(s, body=tuple(_elsewhere(x, view) for x in s.body))
+        case If():
+            then, otherwise = (tuple(_elsewhere(x, view) for x in b) for b in (s.then, s.otherwise))
+            return replace(s, then=then, otherwise=otherwise)
+        case _:
+            raise AssertionError("the statements of a call shared out are calls, loops and tests")
+
+
+def _call_elsewhere(s: Call, view: Callable[[View], View]) -> Call:
+    return replace(s, arguments=tuple(map(view, s.arguments)))
 
 
 def _is_nest(s: For) -> bool:

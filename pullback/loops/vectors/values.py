@@ -50,21 +50,22 @@ class ValueWriter:
         """The value of e at an element: a vector where it varies along the lanes, else a scalar."""
         if e not in self._uses:
             self._uses[e] = count_uses((e,))
-        uses, m = self._uses[e], Substitution(variables=element.at)
-        memo: dict[Scalar, Value] = dict(known)
+        return self._value(e, element, Substitution(variables=element.at), self._uses[e], dict(known), out)
 
-        def value(n: Scalar) -> Value:
-            found = memo.get(n)
-            if found is None:
-                found = self._make(n, element, m, value, out)
-                if uses[n] > 1 and isinstance(found, Binary):
-                    t = Temp(hint(n), found.type)
-                    out.append(Let(t, found))
-                    found = Read(t)
-                memo[n] = found
-            return found
-
-        return value(e)
+    def _value(
+        self, e: Scalar, at: Element, m: Substitution, uses: Mapping[Scalar, int], memo: dict[Scalar, Value],
+        out: list[Stmt],
+    ) -> Value:  # fmt: skip
+        """The same, with `memo` of what is known of other parts; what is used again becomes a temporary."""
+        found = memo.get(e)
+        if found is None:
+            found = self._make(e, at, m, lambda n: self._value(n, at, m, uses, memo, out), out)
+            if uses[e] > 1 and isinstance(found, Binary):
+                t = Temp(hint(e), found.type)
+                out.append(Let(t, found))
+                found = Read(t)
+            memo[e] = found
+        return found
 
     def _make(
         self, e: Scalar, at: Element, m: Substitution, value: Callable[[Scalar], Value], out: list[Stmt]

@@ -1,7 +1,11 @@
 """The smart constructors: what they fold, and what they leave alone."""
 
+import gc
 import math
+import weakref
+from typing import Any
 
+from pullback.ad.guards import ways_of
 from pullback.ir import expr, types
 from pullback.ir.expr import (
     Add,
@@ -24,6 +28,10 @@ from pullback.ir.expr import (
 )
 from pullback.ir.expr import test as index_test
 from pullback.ir.index import Var, as_index, cond, symbol
+from pullback.ir.parser import parse_program
+from pullback.ir.program import Build
+from pullback.ir.traverse import specialise
+from pullback.rewrite.normal_form import normalise
 
 N = symbol("N")
 X = Ref("x", types.f64, (N,))
@@ -107,3 +115,26 @@ def test_a_choice_by_two_conditions_is_no_sum_of_two_parts() -> None:
     assert select(one, element, number) is add(bracket((low,), element), bracket((low.negate(),), number))
     assert isinstance(select(both, element, number), Select)
     assert select(both, element, zero(types.f64)) is bracket((low, high), element)
+
+
+def test_programs_that_are_dropped_go_without_the_collector() -> None:
+    """Neither nodes nor what walks them are cycles: compiling holds the collector back."""
+
+    def made() -> list[weakref.ref[Any]]:
+        text = "f(x: f64[N]) { y = build n < N { [n >= 1] sum m < N { exp(x[m]) * x[(n + m) // 2] } } return y }"
+        program = normalise(specialise(parse_program(text), {"N": 1 << 20}))
+        builds = [s for s in program.body.statements if isinstance(s, Build)]
+        ways_of(builds[-1].values[0])
+        return [weakref.ref(x) for x in (program, *builds, *(v for s in builds for v in s.vars))]
+
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        nodes = made()
+        left = [r() is not None for r in nodes]  # in tables of what was asked last
+    finally:
+        if enabled:
+            gc.enable()
+    gc.collect()
+    assert sum(left) <= 1
+    assert left == [r() is not None for r in nodes]
