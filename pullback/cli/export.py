@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from pullback.cli.options import add_dims, add_json, dims_of, find_function
+from pullback.cli.options import add_dims, add_json, at_least, dims_of, find_function
 from pullback.cli.output import print_json
 from pullback.errors import UsageError
 
@@ -19,8 +19,9 @@ def register(commands: Any) -> None:
         help="write a function as a C project",
         description="Write a function as a C project that needs nothing but libc and libm.",
     )
-    command.add_argument("function", metavar="FILE.py:FUNCTION")
+    command.add_argument("function", metavar="FILE.py:FUNCTION | MODEL.onnx")
     add_dims(command)
+    command.add_argument("--batch", type=at_least(1), metavar="N", help="of an ONNX file, the first extent of inputs")
     command.add_argument("--out", required=True, metavar="DIR", help="folder to write; created if need be")
     command.add_argument(
         "--microcontroller", action="store_true", help="one header and one source without vectors, for small machines"
@@ -35,8 +36,10 @@ def register(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Export and list the files."""
-    function = find_function(options.function)
     try:
+        if options.function.endswith(".onnx"):
+            return _network(options)
+        function = find_function(options.function)
         if options.microcontroller or options.arena or options.float_only:
             return _small(options, function)
         project = function.export(options.out, **dims_of(options))
@@ -51,6 +54,18 @@ def run(options: argparse.Namespace) -> int:
     print(f"peak memory beside inputs and outputs: {size} bytes")
     if options.json:
         print_json({"files": files, "peak_bytes": peak_bytes})
+    return 0
+
+
+def _network(options: argparse.Namespace) -> int:
+    """Export an ONNX file."""
+    from pullback.onnx.export import export
+
+    made = export(options.function, options.out, batch=options.batch, sizes=dims_of(options))
+    print("\n".join(made["files"]))
+    print(f"working memory: {made['arena_bytes']:,} bytes")
+    if options.json:
+        print_json(made)
     return 0
 
 

@@ -1,0 +1,285 @@
+"""An ONNX file as plain values: nodes, arrays, and the types of what goes in."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback.errors import DataError
+from pullback.onnx.operators import find
+from pullback.onnx.operators.common import DTYPES
+
+__all__ = ["Graph", "Input", "Node", "library", "names_for", "read", "refused"]
+
+SET: Final = ("", "ai.onnx")  # the domain of the operators of the standard has two names
+MOST: Final = 2**33  # bytes of an array
+
+
+def library() -> ModuleType:
+    """The package `onnx`.
+
+    Raises:
+        DataError: [E506] it is not installed.
+    """
+    try:
+        import onnx
+        import onnx.inliner
+    except ImportError:
+        raise DataError("E506", "ONNX files need the package onnx", remedy="pip install 'pullback[onnx]'") from None
+    found: ModuleType = onnx
+    return found
+
+
+@dataclass(frozen=True)
+class Node:
+    """An operator at its place in a graph."""
+
+    name: str
+    op: str
+    domain: str
+    version: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return f"node {self.name} ({self.op})" if self.name else f"node {self.op} -> {', '.join(self.outputs)}"
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a graph is given or gives: its name, element type and extents, of which some are names."""
+
+    name: str
+    dtype: str  # "" where arrays here have no such elements
+    extents: tuple[int | str, ...] | None
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes in an order in which each comes after what it reads."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    inputs: tuple[Input, ...]
+    outputs: tuple[Input, ...]
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    doc: str = ""
+
+    def all_nodes(self) -> Iterator[Node]:
+        """Also those of graphs in attributes."""
+        for node in self.nodes:
+            yield node
+            for value in node.attributes.values():
+                if isinstance(value, Graph):
+                    yield from value.all_nodes()
+
+
+def refused(node: Node | str, what: str, facts: Sequence[str] = ()) -> DataError:
+    """The error of a node that cannot be what it says."""
+    return DataError("E522", f"{node}: {what}", facts=facts, remedy="`onnx.checker.check_model` on the file")
+
+
+def read(source: Any) -> Graph:
+    """The graph of a file, of its bytes, or of a model of the package onnx.
+
+    Raises:
+        DataError: [E501] there is no such file. [E520] it is no ONNX file. [E521] it has operators that there are no
+            rows for. [E522] one of its nodes or arrays is damaged.
+    """
+    onnx = library()
+    model, folder, title = _model(onnx, source)
+    versions = {("" if o.domain in SET else o.domain): int(o.version) for o in model.opset_import}
+    try:
+        if model.functions:
+            model = onnx.inliner.inline_local_functions(model)
+        graph = _Reader(onnx, versions, folder).graph(model.graph)
+        missing = _missing(graph)
+        if missing:
+            model = _expanded(onnx, model, missing)
+            graph = _Reader(onnx, versions, folder).graph(model.graph)
+            missing = _missing(graph)
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(
+            "E520", f"{title} is damaged: {type(error).__name__}: {error}", remedy="copy it again"
+        ) from error
+    if missing:
+        lines = [f"{name} ({', '.join(where[:3])}{', …' if len(where) > 3 else ''})" for name, where in missing.items()]
+        count = (
+            "1 operator that there is none of"
+            if len(missing) == 1
+            else f"{len(missing)} operators that there are none of"
+        )
+        what = f"{title} has {count}: {', '.join(missing)}"
+        raise DataError("E521", what, facts=lines, remedy="an export of the model without them")
+    return graph
+
+
+def _model(onnx: Any, source: Any) -> tuple[Any, Path, str]:
+    """The model, the folder that its further files are in, and what it is called in errors."""
+    if isinstance(source, onnx.ModelProto):
+        return source, Path(), "the model"
+    folder = Path()
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        folder, title = path.parent, str(path)
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise DataError("E501", f"{path}: {error.strerror or error}", remedy="the path of an ONNX file") from None
+    else:
+        content, title = bytes(source), "the model"
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(content)
+    except Exception as error:
+        raise DataError(
+            "E520", f"{title} is no ONNX file, or damaged", facts=(str(error),), remedy="copy it again"
+        ) from None
+    if not model.HasField("graph") or not model.opset_import:
+        raise DataError(
+            "E520", f"{title} is no ONNX file: it has no graph, or no set of operators", remedy="copy it again"
+        )
+    return model, folder, title
+
+
+def _missing(graph: Graph) -> dict[str, list[str]]:
+    """Operators that there are no rows for, with the names of their nodes."""
+    out: dict[str, list[str]] = {}
+    for node in graph.all_nodes():
+        if node.op not in CONTROL and find(node.domain, node.op, node.version) is None:
+            name = f"{node.domain}.{node.op}" if node.domain else node.op
+            out.setdefault(name, []).append(node.name or node.outputs[0] if node.outputs else node.name)
+    return out
+
+
+CONTROL: Final = ("If", "Loop", "Scan")  # which have graphs of their own
+
+
+def _expanded(onnx: Any, model: Any, missing: Mapping[str, Any]) -> Any:
+    """The model with those of the missing operators that the standard defines by others written out."""
+    names = [tuple(["", name] if "." not in name else name.rsplit(".", 1)) for name in missing]
+    try:
+        return onnx.inliner.inline_selected_functions(model, names, inline_schema_functions=True)
+    except Exception:
+        return model  # they are reported as missing
+
+
+class _Reader:
+    """Values of the package onnx as plain ones."""
+
+    def __init__(self, onnx: Any, versions: Mapping[str, int], folder: Path) -> None:
+        self.onnx = onnx
+        self.versions = versions
+        self.folder = folder
+
+    def graph(self, g: Any) -> Graph:
+        """A graph, or one in an attribute."""
+        if len(g.sparse_initializer):
+            raise DataError("E520", f"the graph {g.name} has sparse arrays, which are not read", remedy="dense ones")
+        arrays = {t.name: self.array(t, f"the array {t.name}") for t in g.initializer}
+        inputs = tuple(self.input(v) for v in g.input if v.name not in arrays)
+        names = {n for v in (*arrays, *(i.name for i in inputs)) for n in (v,)}
+        nodes = tuple(self.node(n) for n in g.node)
+        for node in nodes:
+            for out in node.outputs:
+                if out and out in names:
+                    raise refused(node, f"its result {out} is there already")
+                names.add(out)
+        outputs = tuple(Input(v.name, DTYPES.get(v.type.tensor_type.elem_type, ""), None) for v in g.output)
+        return Graph(g.name, nodes, inputs, outputs, arrays, g.doc_string)
+
+    def node(self, n: Any) -> Node:
+        """A node with its attributes."""
+        domain = "" if n.domain in SET else n.domain
+        plain = Node(n.name, n.op_type, domain, self.versions.get(domain, 0), tuple(n.input), tuple(n.output), {})
+        if domain not in self.versions:
+            raise refused(plain, f"its domain {domain or 'ai.onnx'} has no version in the file")
+        attributes = {a.name: self.attribute(plain, a) for a in n.attribute}
+        return Node(n.name, n.op_type, domain, plain.version, plain.inputs, plain.outputs, attributes)
+
+    def attribute(self, node: Node, a: Any) -> Any:
+        """The value of an attribute."""
+        kinds = self.onnx.AttributeProto
+        try:
+            match a.type:
+                case kinds.FLOAT:
+                    return float(a.f)
+                case kinds.INT:
+                    return int(a.i)
+                case kinds.STRING:
+                    return a.s.decode()
+                case kinds.FLOATS:
+                    return tuple(map(float, a.floats))
+                case kinds.INTS:
+                    return tuple(map(int, a.ints))
+                case kinds.STRINGS:
+                    return tuple(s.decode() for s in a.strings)
+                case kinds.TENSOR:
+                    return self.array(a.t, f"{node}, attribute {a.name}")
+                case kinds.GRAPH:
+                    return self.graph(a.g)
+        except UnicodeDecodeError:
+            raise refused(node, f"its attribute {a.name} is no text") from None
+        raise refused(node, f"its attribute {a.name} is of kind {a.type}, which is not read")
+
+    def array(self, t: Any, title: str) -> NDArray[Any]:
+        """An array of the file."""
+        if t.data_type not in DTYPES:
+            raise refused(title, f"elements of type {t.data_type}, which arrays here do not have")
+        extents = tuple(map(int, t.dims))
+        size = int(np.prod([float(e) for e in extents])) if extents else 1
+        if any(e < 0 for e in extents) or size * 8 > MOST:
+            raise refused(title, f"it has the extents {list(extents)}")
+        try:
+            found = self.onnx.numpy_helper.to_array(t, str(self.folder) if self.folder.parts else "")
+        except Exception as error:
+            raise refused(title, f"{type(error).__name__}: {error}") from None
+        if found.shape != extents:
+            raise refused(title, f"it says {list(extents)} and holds {list(found.shape)}")
+        return np.ascontiguousarray(found).reshape(extents)
+
+    def input(self, v: Any) -> Input:
+        """What the graph is given, as far as its type is one of arrays of numbers."""
+        tensor = v.type.tensor_type
+        if not v.type.HasField("tensor_type") or tensor.elem_type not in DTYPES:
+            raise refused(f"the input {v.name}", "it is no array of numbers")
+        if not tensor.HasField("shape"):
+            return Input(v.name, DTYPES[tensor.elem_type], None)
+        extents: list[int | str] = []
+        for k, d in enumerate(tensor.shape.dim):
+            if d.HasField("dim_value"):
+                if d.dim_value < 0:
+                    raise refused(f"the input {v.name}", f"it has an extent of {d.dim_value}")
+                extents.append(int(d.dim_value))
+            else:
+                extents.append(identifier(d.dim_param or f"{v.name}_{k}"))
+        return Input(v.name, DTYPES[tensor.elem_type], tuple(extents))
+
+
+def identifier(name: str) -> str:
+    """A name as Python and C take it."""
+    plain = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "x"
+    return plain if plain[0].isalpha() and plain not in ("out", "lambda") else f"x_{plain}"
+
+
+def names_for(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
+    """Names as Python takes them, each once."""
+    out: list[str] = []
+    for name in names:
+        own, k = identifier(name), 1
+        while own in out or own in taken:
+            k += 1
+            own = f"{identifier(name)}_{k}"
+        out.append(own)
+    return out

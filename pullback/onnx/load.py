@@ -1,0 +1,343 @@
+"""An ONNX file as a traced function: its nodes run one after another while the function is traced.
+
+What is known while it is traced (shapes, axes, tables) is computed then, by the same rows; so the program holds what
+depends on arguments, and nothing else.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+import pullback as pb
+from pullback.errors import DataError, PullbackError
+from pullback.lang.annotations import spec_like
+from pullback.nn.types import Shaped
+from pullback.onnx.graph import CONTROL, Graph, Node, names_for, read, refused
+from pullback.onnx.operators import Operator, WrongNode, find
+from pullback.onnx.operators.common import integers, traced
+
+__all__ = ["load"]
+
+Parameters = dict[str, NDArray[Any]]
+NEEDS_NUMBER: Final = "E117"
+
+
+def load(source: Any, *, batch: int | None = None, sizes: Mapping[str, int] | None = None,
+         known: Mapping[str, ArrayLike] | None = None,
+         name: str | None = None) -> tuple[pb.Function, Parameters]:  # fmt: skip
+    """A traced function of an ONNX file, and the parameters that the file holds.
+
+    The function takes the parameters, a dict of arrays by their names in the file, and then the inputs of the graph by
+    position or name. So `pb.grad(lambda p, x: loss(f(p, x)), wrt="p")` is the gradient by the parameters, and
+    `f.export` writes C. Layers work as in inference: nothing is dropped.
+
+    Args:
+        source: the path of a file, its bytes, or an `onnx.ModelProto`.
+        batch: the first extent of inputs, where it is open.
+        sizes: other extents that are open, by their names in the file.
+        known: values for inputs of the graph that shapes follow from; they are no arguments then.
+        name: what the function is called; by default what the graph is.
+    Returns:
+        The function, which has one result or a tuple, and its parameters: arrays of floating-point numbers that nodes
+        compute with.
+    Raises:
+        DataError: [E501] there is no such file. [E506] the package onnx is not installed. [E520] it is no ONNX file.
+            [E521] it has operators that there are none of; all are listed. [E522] a node, which is named, is not what
+            its operator takes. [E523] a shape follows from an argument.
+
+    >>> from onnx import TensorProto, helper
+    >>> x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 2])
+    >>> y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])
+    >>> w = helper.make_tensor("w", TensorProto.FLOAT, [2, 3], [1, 0, 2, 0, 1, 3])
+    >>> graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "linear", [x], [y], [w])
+    >>> f, parameters = load(helper.make_model(graph))
+    >>> f.type
+    '(parameters: {w: f32[2, 3]}, x: f32[N, 2]) -> f32[N, 3]'
+    >>> f(parameters, np.ones((1, 2), np.float32)).tolist()
+    [[1.0, 1.0, 5.0]]
+    """
+    graph = read(source)
+    given = {n: np.asarray(value) for n, value in (known or {}).items()}
+    unknown = given.keys() - {i.name for i in graph.inputs}
+    if unknown:
+        there = ", ".join(i.name for i in graph.inputs) or "none"
+        raise DataError("E523", f"{graph.name} has no input {sorted(unknown)[0]}", facts=[f"inputs: {there}"],
+                        remedy="names as in the file")  # fmt: skip
+    model = _Model(graph, given)
+    inputs = [i for i in graph.inputs if i.name not in given]
+    names = names_for([i.name for i in inputs], ["parameters"])
+
+    def run(*args: Any) -> Any:
+        return model.results(args[0], args[1:])
+
+    run.__name__ = names_for([name or graph.name or "model"])[0]
+    run.__doc__ = graph.doc or None
+    plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    run.__signature__ = inspect.Signature([inspect.Parameter(n, plain) for n in ("parameters", *names)])  # type: ignore[attr-defined]
+    run.__annotations__ = {"parameters": spec_like(model.parameters)}
+    for n, i in zip(names, inputs):
+        if i.extents is not None:
+            own = [_extent(k, e, batch, sizes or {}) for k, e in enumerate(i.extents)]
+            run.__annotations__[n] = Shaped(" ".join(own), i.dtype)
+    return pb.function(run), model.parameters
+
+
+def _extent(axis: int, extent: int | str, batch: int | None, sizes: Mapping[str, int]) -> str:
+    if isinstance(extent, str):
+        if extent in sizes:
+            return str(sizes[extent])
+        if axis == 0 and batch is not None:
+            return str(batch)
+    return str(extent)
+
+
+class _Model:
+    """A graph with what is known of it before it is traced."""
+
+    def __init__(self, graph: Graph, given: Mapping[str, NDArray[Any]]) -> None:
+        self.graph = graph
+        self.arrays: dict[str, NDArray[Any]] = {**graph.arrays, **given}
+        for node in graph.nodes:  # weights that the file has as one value and a shape
+            if node.op in ("Constant", "ConstantOfShape") and all(n in self.arrays for n in node.inputs):
+                found = _Run(self, {n: self.arrays[n] for n in node.inputs}).outputs(node)
+                self.arrays |= {n: v for n, v in zip(node.outputs, found) if isinstance(v, np.ndarray)}
+        computed = set(_computed_with(graph.nodes))
+        self.parameters: Parameters = {
+            name: array
+            for name, array in self.arrays.items()
+            if name in computed and name not in given and array.dtype.kind == "f" and array.ndim and array.size
+        }
+
+    def results(self, parameters: Mapping[str, Any], inputs: Sequence[Any]) -> Any:
+        """What the graph gives, traced."""
+        names = [i.name for i in self.graph.inputs if i.name not in self.arrays]
+        run = _Run(self, {**self.arrays, **parameters, **dict(zip(names, inputs, strict=True))})
+        run.all(self.graph.nodes)
+        found = []
+        for out in self.graph.outputs:
+            value = run.values.get(out.name)
+            if not isinstance(value, np.ndarray | pb.Array):
+                why = "is made by no node" if value is None else "is no array"
+                raise DataError("E522", f"the result {out.name} {why}", remedy="another export of the model")
+            value = traced(value)
+            halved = out.dtype in ("float16", "bfloat16") and value.dtype == pb.float32  # as it is computed
+            found.append(pb.astype(value, getattr(pb, out.dtype)) if halved else value)
+        return found[0] if len(found) == 1 else tuple(found)
+
+
+def _computed_with(nodes: Sequence[Node]) -> Iterator[str]:
+    """Names of what nodes compute with, not only take shapes from."""
+    for node in nodes:
+        row = find(node.domain, node.op, node.version)
+        yield from (n for k, n in enumerate(node.inputs) if row is None or row.rest or not row.knows(k))
+        for value in node.attributes.values():
+            if isinstance(value, Graph):
+                yield from _computed_with(value.nodes)
+
+
+@dataclass
+class _Run:
+    """The values of a graph by their names, as far as its nodes have run."""
+
+    model: _Model
+    values: dict[str, Any]
+
+    def all(self, nodes: Sequence[Node]) -> None:
+        """Run nodes one after another."""
+        for node in nodes:
+            if all(name in self.values for name in node.outputs if name):
+                continue
+            found = self.outputs(node)
+            if len(found) < len(node.outputs):
+                raise refused(node, f"{len(found)} results, of {len(node.outputs)} that are named")
+            self.values |= {name: value for name, value in zip(node.outputs, found) if name}
+
+    def outputs(self, node: Node) -> tuple[Any, ...]:
+        """What one node gives.
+
+        Raises:
+            DataError: [E522] it is not what its operator takes; whatever went wrong, the error names the node.
+        """
+        missing = [n for n in node.inputs if n and n not in self.values]
+        if missing:
+            raise refused(node, f"its input {missing[0]} is made by no node before it")
+        try:
+            found = self._control(node) if node.op in CONTROL else self._computed(node)
+        except (WrongNode, PullbackError) as error:
+            if isinstance(error, PullbackError) and (error.code == NEEDS_NUMBER or isinstance(error, DataError)):
+                raise
+            raise refused(
+                node, error.what if isinstance(error, PullbackError) else str(error), self._types(node)
+            ) from error
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            MemoryError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+        ) as error:
+            raise refused(node, f"{type(error).__name__}: {error}", self._types(node)) from error
+        return tuple(found) if isinstance(found, tuple | list) else (found,)
+
+    def _types(self, node: Node) -> list[str]:
+        """The inputs of a node, for errors."""
+        out = []
+        for name in node.inputs:
+            value = self.values.get(name)
+            if isinstance(value, np.ndarray | pb.Array):
+                out.append(f"{name}: {value.dtype}[{', '.join(map(str, value.shape))}]")
+        return out
+
+    def _computed(self, node: Node) -> Any:
+        row = find(node.domain, node.op, node.version)
+        assert row is not None, node.op
+        inputs = list(node.inputs)
+        while inputs and not inputs[-1]:
+            inputs.pop()
+        values = [self.values[n] if n else None for n in inputs]
+        named = row.settings(node.attributes, len(values), node.version, len(node.outputs))
+        given = [self._known(node, inputs[k], v) if row.knows(k) else v for k, v in enumerate(values)]
+        parameters = self.model.parameters if hasattr(self.model, "parameters") else {}
+        if any(isinstance(v, pb.Array) or n in parameters for n, v in zip(inputs, given)):
+            return row.compute(*(v if row.knows(k) else traced(v) for k, v in enumerate(given)), **named)
+        return _folded(row, given, named)
+
+    def _known(self, node: Node, name: str, value: Any) -> Any:
+        """A value as a NumPy array, which a shape follows from."""
+        if value is None or isinstance(value, np.ndarray):
+            return value
+        if name in self.model.arrays:
+            return self.model.arrays[name]
+        origins = ", ".join(sorted(self._origins(name)))
+        raise DataError(
+            "E523",
+            f"{node}: a shape follows from its input {name}, which is computed of the argument {origins}",
+            remedy=f'load(…, known={{"{origins.partition(",")[0]}": …}}), which makes it a constant',
+        )
+
+    def _origins(self, name: str) -> set[str]:
+        """The inputs of the graph that a value is computed of."""
+        makers: dict[str, Node] = {}
+        for node in self.model.graph.all_nodes():
+            inner = [i.name for g in node.attributes.values() if isinstance(g, Graph) for i in g.inputs]
+            makers |= dict.fromkeys((*node.outputs, *inner), node)
+        inputs = {i.name for i in self.model.graph.inputs}
+        found, seen, left = set(), set(), [name]
+        while left:
+            name = left.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if name in inputs:
+                found.add(name)
+            if name in makers:
+                left += makers[name].inputs
+                left += [
+                    out.name for g in makers[name].attributes.values() if isinstance(g, Graph) for out in g.outputs
+                ]
+        return found
+
+    # Graphs in attributes -------------------------------------------------------------------------------------
+
+    def _inside(self, graph: Any, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        """What a graph in an attribute gives for its inputs; it sees all that is around it."""
+        if not isinstance(graph, Graph) or len(arguments) != len(graph.inputs):
+            raise WrongNode("a graph that does not take what it is given")
+        inner = {**self.values, **graph.arrays, **dict(zip((i.name for i in graph.inputs), arguments))}
+        for node in graph.nodes:
+            for name in node.outputs:
+                inner.pop(name, None)
+        run = _Run(self.model, inner)
+        run.all(graph.nodes)
+        return tuple(run.values[out.name] for out in graph.outputs)
+
+    def _control(self, node: Node) -> Any:
+        values = [self.values[n] if n else None for n in node.inputs]
+        a = node.attributes
+        if node.op == "If":
+            test = values[0]
+            if isinstance(test, np.ndarray):
+                return self._inside(a["then_branch"] if test.any() else a["else_branch"], ())
+            branches = (
+                lambda g=g: tuple(map(traced, self._inside(g, ()))) for g in (a["then_branch"], a["else_branch"])
+            )
+            return pb.cond(pb.reshape(test, ()), *branches)
+        return self._loop(node, values) if node.op == "Loop" else self._scan(node, values)
+
+    def _loop(self, node: Node, values: list[Any]) -> Any:
+        """A loop whose number of trips is known, written out."""
+        trips, test, *states = values
+        trips = None if trips is None else integers(self._known(node, node.inputs[0], trips))[0]
+        body, count = node.attributes["body"], len(states)
+        rows: list[list[Any]] = [[] for _ in range(len(body.outputs) - 1 - count)]
+        k = 0
+        while (trips is None or k < trips) and (test is None or self._known(node, body.outputs[0].name, test).any()):
+            if k >= 10_000:
+                raise WrongNode("more than 10,000 trips")
+            test, *after = self._inside(
+                body, (np.array(k, np.int64), np.array(True) if test is None else test, *states)
+            )
+            states = after[:count]
+            for row, value in zip(rows, after[count:]):
+                row.append(value)
+            k += 1
+        if not all(rows):
+            raise WrongNode("a loop without trips, whose rows have no shape")
+        return (*states, *(_stacked(row, 0) for row in rows))
+
+    def _scan(self, node: Node, values: list[Any]) -> Any:
+        """A loop over rows, written out."""
+        a = node.attributes
+        body, count = a["body"], int(a["num_scan_inputs"])
+        if node.version < 9 or not 0 < count <= len(values):
+            raise WrongNode("a form of Scan that is not read")
+        states, rows = values[: len(values) - count], values[len(values) - count :]
+        axes = [k % r.ndim for k, r in zip(a.get("scan_input_axes", (0,) * count), rows)]
+        backward = a.get("scan_input_directions", (0,) * count)
+        steps = int(rows[0].shape[axes[0]])
+        made = len(body.outputs) - len(states)
+        out: list[list[Any]] = [[] for _ in range(made)]
+        for t in range(steps):
+            own = [r[(slice(None),) * k + (steps - 1 - t if b else t,)] for r, k, b in zip(rows, axes, backward)]
+            after = self._inside(body, (*states, *own))
+            states = list(after[: len(states)])
+            for row, value in zip(out, after[len(states) :]):
+                row.append(value)
+        turned = a.get("scan_output_directions", (0,) * made)
+        places = a.get("scan_output_axes", (0,) * made)
+        return (*states, *(_stacked(r[::-1] if b else r, k) for r, b, k in zip(out, turned, places)))
+
+
+def _stacked(rows: Sequence[Any], axis: int) -> Any:
+    if all(isinstance(r, np.ndarray) for r in rows):
+        return np.stack(rows, axis)
+    return pb.stack([traced(r) for r in rows], axis=axis)
+
+
+def _folded(row: Operator, values: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """A row computed now, of arrays that are known."""
+    open_ = [k for k, v in enumerate(values) if isinstance(v, np.ndarray) and not row.knows(k)]
+    if not open_:
+        found = row.compute(*values, **named)
+        if isinstance(found, np.ndarray):
+            return found
+        if isinstance(found, tuple) and all(isinstance(v, np.ndarray) for v in found):
+            return found
+
+    def compute(*arrays: Any) -> Any:
+        given = list(values)
+        for k, array in zip(open_, arrays):
+            given[k] = array
+        found = row.compute(*given, **named)
+        return tuple(map(traced, found)) if isinstance(found, tuple | list) else traced(found)
+
+    found = pb.function(compute).interpret(*(values[k] for k in open_))
+    return tuple(map(np.asarray, found)) if isinstance(found, tuple) else np.asarray(found)

@@ -1,0 +1,101 @@
+"""What several operators are written with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+import pullback as pb
+from pullback.errors import ShapeError
+from pullback.ir.types import DType, dtype_of
+from pullback.nn.layers.windows import named
+from pullback.onnx.operators.table import WrongNode
+
+__all__ = ["DTYPES", "axis_of", "build", "constant", "dtype_named", "floating", "integers", "is_floating", "number",
+           "numbers", "traced"]  # fmt: skip
+
+NAMES: Final = "ijklmnabcd"
+
+# The codes of element types in a file (TensorProto.DataType) that arrays here have.
+DTYPES: Final = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
+                 10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16"}  # fmt: skip
+
+
+def dtype_named(code: int) -> DType:
+    """The element type of a code.
+
+    Raises:
+        WrongNode: arrays here have no such elements.
+    """
+    if code not in DTYPES:
+        raise WrongNode(f"elements of type {code}, which arrays here do not have")
+    found: DType = getattr(pb, DTYPES[code])
+    return found
+
+
+def is_floating(x: Any) -> bool:
+    """Whether the elements are floating-point numbers."""
+    return bool(pb.isdtype(x.dtype, "real floating"))
+
+
+def floating(x: Any) -> Any:
+    """An array of integers or halves as one of f32, others as they are."""
+    return x if x.dtype in (pb.float32, pb.float64) else pb.astype(x, pb.float32)
+
+
+def traced(value: Any) -> Any:
+    """A value as part of the program: a number where it is one, else an array that stays as it is."""
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.ndim == 0 and dtype_of(value.dtype) is not None and value.dtype.kind in "biuf":
+        return pb.asarray(value.item(), dtype=dtype_of(value.dtype))
+    return pb.asarray(constant(value))
+
+
+def constant(value: Any) -> np.ndarray[Any, Any]:
+    """A NumPy array that nobody can change, so that C has it as a table."""
+    copy = np.array(value, order="C")
+    copy.setflags(write=False)
+    return copy
+
+
+def number(extent: Any) -> int:
+    """An extent as a number.
+
+    Raises:
+        ShapeError: [E117] it is open, so that the function is traced for the sizes of a call.
+    """
+    if isinstance(extent, int | np.integer):
+        return int(extent)
+    raise ShapeError("E117", f"an extent is needed as a number, and is {extent}", remedy="sizes when it is loaded")
+
+
+def numbers(extents: Iterable[Any]) -> tuple[int, ...]:
+    """Extents as numbers."""
+    return tuple(number(e) for e in extents)
+
+
+def integers(value: Any, default: Iterable[int] = ()) -> list[int]:
+    """A known array, an attribute or nothing as a list of ints."""
+    if value is None:
+        return list(default)
+    return [int(v) for v in np.asarray(value).reshape(-1)]
+
+
+def axis_of(axis: Any, rank: int) -> int:
+    """An axis counted from the front.
+
+    Raises:
+        WrongNode: there is none such.
+    """
+    found = int(np.asarray(axis).reshape(()))
+    if not -rank <= found < max(rank, 1):
+        raise WrongNode(f"axis {found} of an array with {rank}")
+    return found % rank if rank else 0
+
+
+def build(shape: Sequence[Any], f: Callable[..., Any]) -> Any:
+    """`pb.build` of a function of any number of indices, which are given names."""
+    return pb.build(tuple(shape), named(NAMES[: len(shape)], f))

@@ -1,0 +1,106 @@
+"""The table of operators: a row is a Python function, whose signature says what the operator takes.
+
+    @operator("Gemm")
+    def gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0): ...
+
+Inputs go by position, attributes by name with their defaults. An attribute that later became an input is one parameter:
+what fills it is the matter of a version. An input annotated `Known` is a NumPy array, as shapes follow from it. Two
+names are not ONNX's: `version`, that of the operator's set, and `outputs`, how many results the node has.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Known", "Operator", "Row", "WrongNode", "find", "operator"]
+
+Known = NDArray[Any]
+Row = Callable[..., Any]
+OWN: Final = ("version", "outputs")
+SILENT: Final = ("consumed_inputs",)  # of the first versions, and without meaning
+
+
+class WrongNode(Exception):
+    """A node whose attributes or inputs are none that its operator takes; the reader adds which node it is."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A row: an operator's name and domain, the versions it is for, and what it computes."""
+
+    name: str
+    domain: str
+    since: int
+    until: int | None
+    compute: Row
+
+    @cached_property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """Those of its function."""
+        return inspect.signature(self.compute).parameters
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of inputs that are taken by position."""
+        return tuple(p.name for p in self.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD)
+
+    @cached_property
+    def rest(self) -> bool:
+        """Whether it takes any number of inputs."""
+        return any(p.kind is p.VAR_POSITIONAL for p in self.parameters.values())
+
+    def knows(self, position: int) -> bool:
+        """Whether it wants an input as a NumPy array."""
+        return position < len(self.inputs) and "Known" in str(self.parameters[self.inputs[position]].annotation)
+
+    def settings(self, attributes: Mapping[str, Any], inputs: int, version: int, outputs: int) -> dict[str, Any]:
+        """What its function is given by name.
+
+        Raises:
+            WrongNode: there is no such attribute, or inputs are missing or too many.
+        """
+        if inputs > len(self.inputs) and not self.rest:
+            raise WrongNode(f"{inputs} inputs, of which {self.name} takes {len(self.inputs)}")
+        own: dict[str, Any] = {"version": version, "outputs": outputs}
+        given: dict[str, Any] = {name: own[name] for name in OWN if name in self.parameters}
+        for name, value in attributes.items():
+            if name in SILENT:
+                continue
+            if name not in self.parameters or name in OWN or name in self.inputs[:inputs]:
+                raise WrongNode(f"{self.name} of version {version} has no attribute {name}")
+            known = name in self.inputs and self.knows(self.inputs.index(name))
+            given[name] = np.asarray(value) if known else value
+        for k, name in enumerate(self.inputs):
+            if k >= inputs and name not in given and self.parameters[name].default is inspect.Parameter.empty:
+                raise WrongNode(f"its input {name} is missing")
+        wanted = [p.name for p in self.parameters.values() if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+        missing = [name for name in wanted if name not in given]
+        if missing:
+            raise WrongNode(f"its attribute {missing[0]} is missing")
+        return given
+
+
+_TABLE: dict[tuple[str, str], list[Operator]] = {}
+
+
+def operator(name: str, *, domain: str = "", since: int = 1, until: int | None = None) -> Callable[[Row], Row]:
+    """Enter a function into the table, as an operator's meaning from one version of its set on, and up to another."""
+
+    def enter(compute: Row) -> Row:
+        _TABLE.setdefault((domain, name), []).append(Operator(name, domain, since, until, compute))
+        return compute
+
+    return enter
+
+
+def find(domain: str, name: str, version: int) -> Operator | None:
+    """The row of an operator, None where there is none."""
+    rows: Sequence[Operator] = _TABLE.get((domain, name), ())
+    return next((r for r in rows if r.since <= version and (r.until is None or version <= r.until)), None)
