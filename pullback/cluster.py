@@ -117,10 +117,11 @@ class _Sending:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, TypeError | AttributeError | ValueError) or type(error).__name__ == "PicklingError":
+            reason = str(getattr(error, "__cause__", None) or error)  # Ray's own has all arguments
             raise UsageError(
                 "E712",
                 f"{self.what} cannot be sent to another process",
                 position=user_position(),
-                facts=[str(error.__cause__ or error).strip().splitlines()[0]],  # Ray's own has all arguments
+                facts=[reason.strip().splitlines()[0]],
                 remedy="arrays, layers, and functions that hold nothing of this process alone",
             ) from error

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.lazy.array import Array
 from pullback.lazy.awaiting import gather, run
 from pullback.lazy.counts import Stats, stats
 from pullback.lazy.foreign import Foreign
@@ -22,6 +21,7 @@ from pullback.lazy.gradient import backward, grad, value_and_grad
 from pullback.lazy.kernel import finish_compiling
 from pullback.lazy.layers import layer
 from pullback.lazy.namespace import asarray, from_dlpack, function_named, lift, names
+from pullback.lazy.node import Array
 from pullback.lazy.open_shapes import nonzero, unique_all, unique_counts, unique_inverse, unique_values
 from pullback.lazy.remote import Remote, Worker, remote, workers
 from pullback.lazy.training import Trainer, weights

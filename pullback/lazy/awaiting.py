@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from pullback.errors import TraceError
-from pullback.lazy.array import Array
+from pullback.lazy.node import Array
 from pullback.lazy.running import force
 from pullback.source import user_position
 
@@ -129,8 +129,8 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     Returns:
         What it returns.
     Raises:
-        TraceError: [E706] asyncio is running, as in a notebook, where `await` does; or the coroutine awaits something
-            of asyncio's.
+        TraceError: [E706] it is no coroutine; asyncio is running, as in a notebook, where `await` does; or the
+            coroutine awaits something of asyncio's.
 
     >>> from pullback import lazy
     >>> async def chosen(x):
@@ -139,6 +139,10 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     >>> lazy.run(chosen(lazy.asarray([0.0, 0.5]))).tolist()
     [0.0, 0.5]
     """
+    if not hasattr(coroutine, "send"):
+        what = f"lazy.run: {type(coroutine).__name__} is no coroutine"
+        remedy = "call the `async def`: `lazy.run(main())`; the value of an array is `x.numpy()`"
+        raise TraceError("E706", what, position=user_position(), remedy=remedy)
     if _loop() is not None:
         coroutine.close()
         raise TraceError("E706", "lazy.run, where asyncio is running", position=user_position(),

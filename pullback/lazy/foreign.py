@@ -18,10 +18,10 @@ import numpy as np
 
 from pullback.errors import PullbackError
 from pullback.lang.tree import LEAF, Structure
-from pullback.lazy.array import Array
 from pullback.lazy.counts import COUNTS
 from pullback.lazy.layers import here, noted
 from pullback.lazy.namespace import numpy_type
+from pullback.lazy.node import Array
 from pullback.lazy.operation import Application, as_operand, build
 from pullback.lazy.tape import Kept
 from pullback.lazy.types import ArrayType, array_type, type_of_value

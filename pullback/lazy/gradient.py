@@ -9,8 +9,9 @@ from typing import Any, Final
 import numpy as np
 
 from pullback.errors import DerivativeError
-from pullback.lazy.array import Array, leaf
+from pullback.lang import tree
 from pullback.lazy.higher import differentiable_deltas, variable
+from pullback.lazy.node import Array, leaf
 from pullback.lazy.operation import as_operand
 from pullback.lazy.plan import planned
 from pullback.lazy.running import LOCK, Straight, at_once, run_chunks, thread_count
@@ -110,6 +111,14 @@ def backward(loss: Array, delta: Any = None, *, retain: bool = False) -> float:
     return float(loss.numpy()) if not loss.shape else float("nan")
 
 
+def _leaves(x: Any) -> tuple[list[Array], tree.Structure]:
+    """The arrays of an argument, and how they are put together; lists of numbers are arrays."""
+    found, structure = tree.flatten(x)
+    if isinstance(x, list) and all(isinstance(y, int | float | complex) for y in found):
+        found, structure = [np.asarray(x)], tree.LEAF
+    return [as_operand(y) for y in found], structure
+
+
 def value_and_grad(
     f: Callable[..., Any], wrt: int | Sequence[int] = 0, *, differentiable: bool | None = None
 ) -> Callable[..., Any]:
@@ -128,13 +137,16 @@ def value_and_grad(
 
     def call(*args: Any, **keywords: Any) -> Any:
         given = list(args)
-        variables = []
+        variables: list[Array] = []
+        structures = []
         again = _INSIDE.get() if differentiable is None else differentiable
         for k in positions:
-            x = as_operand(given[k])
-            again = again or x.tracked
-            given[k] = variable(x)
-            variables.append(given[k])
+            leaves, structure = _leaves(given[k])
+            again = again or any(x.tracked for x in leaves)
+            own = [variable(x) for x in leaves]
+            given[k] = tree.unflatten(structure, own)
+            variables += own
+            structures.append((structure, len(own)))
         token = _INSIDE.set(True)
         try:
             loss = _scalar(f(*given, **keywords), what)
@@ -142,8 +154,9 @@ def value_and_grad(
             _INSIDE.reset(token)
         found = differentiable_deltas(loss, variables) if again else deltas_of(loss, None, False, variables)
         made = [found[x] if x in found else np.zeros(x.shape, x.type.numpy) for x in variables]
-        arrays = [x if isinstance(x, Array) else leaf(np.asarray(x)) for x in made]
-        return loss, tuple(arrays) if several else arrays[0]
+        arrays = iter([x if isinstance(x, Array) else leaf(np.asarray(x)) for x in made])
+        trees = [tree.unflatten(structure, [next(arrays) for _ in range(count)]) for structure, count in structures]
+        return loss, tuple(trees) if several else trees[0]
 
     return call
 
@@ -155,7 +168,8 @@ def grad(
 
     Args:
         f: the function.
-        wrt: the position of the argument to differentiate by, or several.
+        wrt: the position of the argument to differentiate by, or several. It may be a tree of arrays: dicts, tuples,
+            lists.
         differentiable: whether the gradient has derivatives in turn. By default where it is taken inside of a function
             that is being differentiated; True where it goes into a loss, whose weights then get their deltas.
     Returns:

@@ -14,8 +14,8 @@ import numpy as np
 
 import pullback as pb
 from pullback.errors import DerivativeError
-from pullback.lazy.array import Array, leaf
 from pullback.lazy.foreign import ForeignTape
+from pullback.lazy.node import Array, leaf
 from pullback.lazy.operation import Operation, apply
 from pullback.lazy.piece import Piece
 from pullback.lazy.tape import Kept, Tape, released

@@ -14,9 +14,9 @@ import numpy as np
 from pullback.errors import TraceError
 from pullback.ir import types
 from pullback.lang import array as traced
-from pullback.lang import elsewhere
 from pullback.lang.complex_array import ComplexArray
-from pullback.lazy.array import Array, leaf
+from pullback.lazy.elsewhere import array_function, array_ufunc
+from pullback.lazy.node import Array, leaf
 from pullback.lazy.operation import Operation, apply
 from pullback.lazy.types import ArrayType
 from pullback.source import user_position
@@ -225,16 +225,6 @@ def _refused(self: Array, key: Any, value: Any) -> None:
                      "changed")  # fmt: skip
 
 
-def _ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
-    """A function of NumPy on lazy arrays is that of this namespace."""
-    from pullback import lazy
-
-    name = "bitwise_invert" if ufunc.__name__ == "invert" else ufunc.__name__
-    found = elsewhere.counterpart(name) if method == "__call__" and "out" not in keywords else None
-    if found is None:
-        return NotImplemented
-    return getattr(lazy, found.__name__)(*inputs, **keywords)
-
-
 setattr(Array, "__setitem__", _refused)  # noqa: B010
-setattr(Array, "__array_ufunc__", _ufunc)  # noqa: B010
+setattr(Array, "__array_ufunc__", array_ufunc)  # noqa: B010
+setattr(Array, "__array_function__", array_function)  # noqa: B010

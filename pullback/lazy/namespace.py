@@ -10,7 +10,8 @@ import numpy as np
 
 from pullback.lang.complex_array import complex_type
 from pullback.lang.dtypes import API_VERSION
-from pullback.lazy.array import Array, leaf
+from pullback.lazy.elsewhere import TRACED, unknown
+from pullback.lazy.node import Array, leaf
 from pullback.lazy.operation import Operation, apply
 from pullback.names import found, public
 
@@ -18,14 +19,6 @@ __all__ = ["asarray", "from_dlpack", "function_named", "lift", "names"]
 
 INSPECTING: Final = frozenset({"can_cast", "finfo", "iinfo", "isdtype", "result_type", "broadcast_shapes"})
 MODULES: Final = frozenset({"linalg", "fft", "special", "random", "verbs"})
-# what takes functions of traced arrays: lazy arrays have Python for that
-_TRACED: Final = """
-    lazy apl all_over any_over argmax_over argmin_over build checkpoint cond custom_derivative debug exact fold
-    forward_backward function graph hessian hvp in_range jacfwd jacobian jacrev jvp max_over min_over minimise
-    odeint prod_over root root_scalar scan search_over stop_gradient sum_over threads tree_dot tree_map vjp vmap
-    while_loop Function Size Static distributions ravel
-"""
-TRACED: Final = frozenset(_TRACED.split())
 
 
 def names() -> list[str]:
@@ -39,8 +32,10 @@ def function_named(name: str) -> Any:
         return API_VERSION
     if name == "__array_namespace_info__":
         return found(name)
-    if name.startswith("_") or name in TRACED:
+    if name.startswith("_"):
         raise AttributeError(name)
+    if name not in public() or name in TRACED:
+        raise unknown("lazy has no", name)
     return _lazy(f"pb.{name}", found(name))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.lazy.array import Array, leaf
+from pullback.lazy.node import Array, leaf
 from pullback.lazy.operation import as_operand
 
 __all__ = ["nonzero", "selected", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
@@ -93,9 +93,12 @@ def unique_values(x: Any, /) -> Array:
 
 
 def selected(key: Any) -> Any:
-    """A subscript with the places of their true elements in the place of masks; as it is where it has none."""
+    """A subscript with the places of their true elements in the place of masks, and arrays in that of lists."""
+    if key.__class__ is list:
+        key = np.asarray(key)
     if not isinstance(key, tuple):
         return nonzero(key) if _is_mask(key) else key
+    key = tuple([np.asarray(x) if x.__class__ is list else x for x in key])
     if not any(map(_is_mask, key)):
         return key
     return tuple(y for x in key for y in (nonzero(x) if _is_mask(x) else (x,)))

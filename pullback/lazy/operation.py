@@ -28,8 +28,8 @@ from pullback.lang import tree
 from pullback.lang.complex_array import complex64, complex128
 from pullback.lang.trace import Tracer, default_float, tracing
 from pullback.lang.tree import LEAF, Structure
-from pullback.lazy.array import Array, leaf
 from pullback.lazy.layers import here
+from pullback.lazy.node import Array, leaf
 from pullback.lazy.types import ArrayType, array_type
 from pullback.passes.cost import has_data_index
 from pullback.source import user_position

@@ -21,7 +21,7 @@ from pullback.lazy.operation import Application, traced_program
 from pullback.lazy.types import ArrayType
 
 if TYPE_CHECKING:
-    from pullback.lazy.array import Array
+    from pullback.lazy.node import Array
 
 __all__ = ["Backward", "Piece", "piece_of"]
 

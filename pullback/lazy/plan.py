@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
-from pullback.lazy.array import Array
+from pullback.lazy.node import Array
 
 __all__ = ["BLOCKING", "HEAVY", "Chunk", "planned"]
 

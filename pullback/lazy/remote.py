@@ -27,8 +27,8 @@ from pullback.cluster import LostError, Process, answer, library, memory_of_proc
 from pullback.errors import DerivativeError, PullbackError, UsageError
 from pullback.files import put_file
 from pullback.lang import tree
-from pullback.lazy.array import Array
 from pullback.lazy.foreign import Foreign
+from pullback.lazy.node import Array
 from pullback.lazy.operation import as_operand
 from pullback.nn.layer import Layer
 from pullback.nn.optimisers import Optimiser

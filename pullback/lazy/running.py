@@ -11,9 +11,9 @@ from sys import getrefcount
 from typing import Any, Final, TypeVar
 
 from pullback.api import policy
-from pullback.lazy.array import Array
 from pullback.lazy.foreign import ForeignApplication, ForeignTape
 from pullback.lazy.layers import noted
+from pullback.lazy.node import Array
 from pullback.lazy.piece import Piece, piece_of
 from pullback.lazy.plan import BLOCKING, HEAVY, Chunk, planned
 from pullback.lazy.tape import Kept, Tape

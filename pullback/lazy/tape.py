@@ -20,7 +20,7 @@ from pullback.lazy.counts import COUNTS
 from pullback.source import user_position
 
 if TYPE_CHECKING:
-    from pullback.lazy.array import Array
+    from pullback.lazy.node import Array
     from pullback.lazy.piece import Piece
 
 __all__ = ["Deltas", "Kept", "Tape", "released", "walk_back"]

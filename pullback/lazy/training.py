@@ -10,9 +10,9 @@ import numpy as np
 
 from pullback.errors import TraceError
 from pullback.lang import tree
-from pullback.lazy.array import Array
 from pullback.lazy.gradient import backward
 from pullback.lazy.kernel import Kernel
+from pullback.lazy.node import Array
 from pullback.lazy.operation import traced_program
 from pullback.lazy.types import ArrayType, type_of_value
 from pullback.lazy.weight import Weight

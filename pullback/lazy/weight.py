@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from pullback.lazy.array import Array, leaf, leaf_of
 from pullback.lazy.methods import OPERATORS, installed
+from pullback.lazy.node import Array, leaf, leaf_of
 
 __all__ = ["Weight"]
 
@@ -20,6 +20,7 @@ class Weight(Array):
 
     A weight stands wherever an array does. What is built from it is built from the array that it holds then, so that a
     later change does not reach it; a backward pass through such an array is refused once the weight holds another.
+    Copies, and what is unpickled, are weights of their own with the same array and name, and no delta.
 
     Args:
         value: its first array.
@@ -46,16 +47,26 @@ class Weight(Array):
         self.set_value(value)
 
     def set_value(self, value: Any) -> None:
-        """Let it hold another array from now on."""
-        made = leaf(np.asarray(value))
+        """Let it hold a copy of another array from now on."""
+        made = leaf(np.array(value, order="C"))
         self.type, self.serial = made.type, made.serial
         self.hold(made.value)
 
     def hold(self, value: np.ndarray[Any, Any]) -> None:
         """Let it hold another array of its type, in row-major order."""
+        value.setflags(write=False)
         self.leaf = leaf_of(value, self.type, True, self)
         self.value = value
         self.version += 1
+
+    def __copy__(self) -> Weight:
+        return Weight(self.value, self.name)
+
+    def __deepcopy__(self, memory: Any) -> Weight:
+        return memory.setdefault(id(self), Weight(self.value, self.name))  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Weight, (self.value, self.name)
 
     def __repr__(self) -> str:
         return f"Weight({self.name} : {self.type})"

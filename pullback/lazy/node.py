@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 import numpy as np
 
-from pullback.errors import DTypeError, UnknownNameError
-from pullback.lang import elsewhere
+from pullback.errors import DTypeError
 from pullback.lang.devices import CPU, check_device
+from pullback.lazy import elsewhere
 from pullback.lazy.types import ArrayType, type_of_value
 from pullback.source import user_position
 
@@ -26,12 +26,6 @@ __all__ = ["Array", "leaf", "leaf_of"]
 
 _next: Final = itertools.count().__next__
 _new: Final = object.__new__
-_INSTEAD: Final = {  # of those who come from elsewhere
-    "grad": "`lazy.grad(f)`, or the `delta` of a `lazy.Weight` after `lazy.backward(loss)`",
-    "requires_grad": "`lazy.Weight(array)` is a cell that has a delta",
-    "requires_grad_": "`lazy.Weight(array)` is a cell that has a delta",
-    "detach": "`lazy.asarray(x.numpy())`",
-}
 
 
 class Array:
@@ -195,6 +189,15 @@ class Array:
 
     __hash__ = object.__hash__
 
+    def __copy__(self) -> Array:
+        return self  # it never changes
+
+    def __deepcopy__(self, memory: Any) -> Array:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self.numpy(),)  # of its value: derivatives stay in their process
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
@@ -202,11 +205,12 @@ class Array:
 
             if name.startswith("_"):
                 raise AttributeError(name)
-            remedy = _INSTEAD.get(name) or elsewhere.remedy(name).replace("pb.", "lazy.")
-            if callable(getattr(lazy, name, None)):
-                remedy = f"`lazy.{name}(x)`: it is a function"
-            what = f"a lazy array has no attribute {name!r}"
-            raise UnknownNameError("E146", what, position=user_position(), remedy=remedy)
+            found = f"`lazy.{name}(x)`: it is a function" if callable(getattr(lazy, name, None)) else ""
+            raise elsewhere.unknown("a lazy array has no attribute", name, found)
+
+
+def _unpickled(value: np.ndarray[Any, Any]) -> Array:
+    return leaf(value)
 
 
 def leaf(value: np.ndarray[Any, Any], tracked: bool = False) -> Array:
