@@ -57,7 +57,7 @@ def jvp(program: Program, wrt: Sequence[int]) -> Program:
     tangents = {r: Ref(f"{r.name}_dot", r.dtype, r.shape) for r in sources}
     for r, direction in tangents.items():
         step(lambda r=r, direction=direction: Given(direction, r.name, True))  # type: ignore[misc]
-    sweep = _Sweep(dict(tangents))
+    sweep = _ForwardSweep(dict(tangents))
     statements = sweep.block(primal.body.statements, active_in(primal.body, set(sources)))
     floating = [r for r in primal.outputs if r.dtype.is_floating]
     results = [sweep.tangent(r, statements) for r in floating]
@@ -73,7 +73,7 @@ def jvp(program: Program, wrt: Sequence[int]) -> Program:
     return in_steps(out, normalise, eliminate_common, eliminate_dead)
 
 
-class _Sweep:
+class _ForwardSweep:
     """One forward walk; `tangents` maps an array to the array of its tangent, where it has one."""
 
     def __init__(self, tangents: dict[Ref, Ref]) -> None:

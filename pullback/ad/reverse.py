@@ -67,7 +67,7 @@ def vjp(program: Program, wrt: Sequence[int]) -> Program:
     Raises:
         DerivativeError: [E203] a while loop without `max_trips` lies on the path from `wrt` to an output.
     """
-    return _derived(_Sweep(program, wrt))
+    return _derived(_ReverseSweep(program, wrt))
 
 
 def guarded_vjp(program: Program, wrt: Sequence[int], guarded: Collection[int]) -> tuple[Program, dict[int, bool]]:
@@ -80,15 +80,15 @@ def guarded_vjp(program: Program, wrt: Sequence[int], guarded: Collection[int]) 
         `wrt` whose cotangent may be zero by structure whether an output, after all others, says where it is not. If
         not, it is zero everywhere.
     """
-    sweep = _Sweep(program, wrt, guarded)
+    sweep = _ReverseSweep(program, wrt, guarded)
     return _derived(sweep), sweep.told
 
 
-def _derived(sweep: _Sweep) -> Program:
+def _derived(sweep: _ReverseSweep) -> Program:
     return in_steps(sweep.run(), normalise, eliminate_common, eliminate_dead)
 
 
-class _Sweep:
+class _ReverseSweep:
     """One backward walk over the statements of a program in normal form."""
 
     def __init__(self, program: Program, wrt: Sequence[int], guarded: Collection[int] | None = None) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
+from pullback.api.signature import Parameter
+from pullback.api.typetext import TypeText
 from pullback.lang.annotations import MISSING
 from pullback.tables import html_note, html_table
-
-if TYPE_CHECKING:
-    from pullback.api.function import Function
-    from pullback.api.sparse import SparseDerivative
 
 EMPTY = inspect.Parameter.empty
 KINDS = {
@@ -20,7 +19,27 @@ KINDS = {
 }
 
 
-def made_of(made: Any, base: Function, name: str, about: str, wrt: Any = None) -> None:
+class Shown(Protocol):
+    """What is shown of a function, or of what was made of one."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def python(self) -> Callable[..., Any]:
+        """The function as the user wrote it."""
+
+    @property
+    def parameters(self) -> Sequence[Parameter]:
+        """Those of it."""
+
+    @property
+    def type(self) -> TypeText:
+        """The types of its arguments and results."""
+
+
+def made_of(made: Any, base: Shown, name: str, about: str, wrt: Any = None) -> None:
     """Give what was made of a function a name, and words for `help`: what it is, then what the function says of itself.
 
     In `about`, {f} is the function and {x} what it is differentiated by.
@@ -31,7 +50,7 @@ def made_of(made: Any, base: Function, name: str, about: str, wrt: Any = None) -
     made.__doc__ = f"{said}\n\nAbout `{base.name}`:\n\n{own}" if own else said
 
 
-def _chosen(base: Function, wrt: Any) -> str:
+def _chosen(base: Shown, wrt: Any) -> str:
     """The parameters that a derivative is taken by, in words."""
     names = list(_written(base))
     several = wrt if isinstance(wrt, tuple | list) else (0 if wrt is None else wrt,)
@@ -39,7 +58,7 @@ def _chosen(base: Function, wrt: Any) -> str:
     return " and ".join(f"`{k}`" if isinstance(k, str) else f"parameter {k}" for k in found)
 
 
-def _written(f: Function | SparseDerivative) -> dict[str, inspect.Parameter]:
+def _written(f: Shown) -> dict[str, inspect.Parameter]:
     """The parameters as the user wrote them."""
     try:
         return dict(inspect.signature(f.python).parameters)
@@ -53,7 +72,7 @@ class ShownSignature:
     Those of the function keep their annotations; what it gives is not what the function gives.
     """
 
-    def __get__(self, instance: Function | SparseDerivative | None, owner: Any = None) -> inspect.Signature:
+    def __get__(self, instance: Shown | None, owner: Any = None) -> inspect.Signature:
         """The signature of an instance; a class has none."""
         if instance is None:
             raise AttributeError("__signature__")
@@ -69,7 +88,7 @@ class ShownSignature:
         return inspect.Signature(found)
 
 
-def function_html(f: Function | SparseDerivative) -> str:
+def function_html(f: Shown) -> str:
     """A function in a notebook: what it says of itself, and the types of its arguments and results."""
     first = (inspect.getdoc(f) or "").partition("\n\n")[0]
     caption = f"{f.name}: {first}" if first else f.name

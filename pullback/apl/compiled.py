@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.api import grad, value_and_grad
 from pullback.api.function import Function as Traced
-from pullback.apl import errors
+from pullback.apl import errors, system
 from pullback.apl.functions import Verb
 from pullback.apl.scopes import NativeOperator
 from pullback.apl.table import Settings
@@ -140,8 +140,8 @@ class Compiled(Verb):
         return from_python(self.made[both](*arguments))
 
 
-OPERATORS = {
+system.OPERATORS.update({
     "⎕C": NativeOperator(lambda f, s: Compiled(f, s)),
     "⎕GRAD": NativeOperator(lambda f, s: Compiled(f, s, grad)),
     "⎕VGRAD": NativeOperator(lambda f, s: Compiled(f, s, value_and_grad)),
-}
+})

@@ -27,6 +27,8 @@ from pullback.apl.values import (
     whole_list,
 )
 
+OPERATORS: Final[dict[str, Any]] = {}  # by their names, added by `compiled`, which makes functions of workspaces
+
 
 @dataclass
 class Builtin(Verb):

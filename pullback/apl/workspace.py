@@ -82,9 +82,7 @@ class Workspace:
 
     def system(self, name: str, scope: Scope) -> Any:
         """What a system name stands for, None where there is none of that name."""
-        from pullback.apl.compiled import OPERATORS  # which makes functions of workspaces
-
-        return OPERATORS.get(name) or system.find(name, self)
+        return system.OPERATORS.get(name) or system.find(name, self)
 
     def __getitem__(self, name: str) -> Any:
         """What a name stands for."""

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from pullback.bench.harness import Contender, Note, Repeated, Row, Runner
 from pullback.bench.suite import lines, measure_groups, microseconds, shown
 
-__all__ = ["CASES", "HEAD", "SYSTEMS", "Case", "bench_arrays", "cells"]
+__all__ = ["CASES", "HEAD", "SYSTEMS", "ArrayCase", "bench_arrays", "cells"]
 
 SYSTEMS = ("pullback", "numpy", "jax")
 Call = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Case:
+class ArrayCase:
     """One line of the table: what is done, on arrays of which shapes and type. `text` is that of an einsum."""
 
     kind: str
@@ -50,23 +50,23 @@ class Case:
         return [a.astype(self.dtype) for a in made]
 
 
-def _einsum(text: str, *shapes: tuple[int, ...]) -> Case:
-    return Case("einsum", "float32", shapes, text)
+def _einsum(text: str, *shapes: tuple[int, ...]) -> ArrayCase:
+    return ArrayCase("einsum", "float32", shapes, text)
 
 
 CASES: Final = (
-    *(Case(kind, dtype, ((n,),)) for kind in ("sort", "argsort") for dtype in ("float32", "float64")
+    *(ArrayCase(kind, dtype, ((n,),)) for kind in ("sort", "argsort") for dtype in ("float32", "float64")
       for n in (100, 1000, 100_000, 1_000_000)),
-    Case("sort", "float64", ((1000, 1000),)),
-    *(Case("fft", "complex128", ((1 << k,),)) for k in (10, 14, 20)),
-    *(Case("fft-of-parts", "float64", ((1 << k,), (1 << k,))) for k in (10, 14, 17, 20)),
-    Case("fft-of-parts", "float64", ((10_007,), (10_007,))),
-    *(Case("rfft", "float64", ((1 << k,),)) for k in (10, 17, 20)),
+    ArrayCase("sort", "float64", ((1000, 1000),)),
+    *(ArrayCase("fft", "complex128", ((1 << k,),)) for k in (10, 14, 20)),
+    *(ArrayCase("fft-of-parts", "float64", ((1 << k,), (1 << k,))) for k in (10, 14, 17, 20)),
+    ArrayCase("fft-of-parts", "float64", ((10_007,), (10_007,))),
+    *(ArrayCase("rfft", "float64", ((1 << k,),)) for k in (10, 17, 20)),
     _einsum("ij,jk->ik", (512, 512), (512, 512)),
     _einsum("bij,bjk->bik", (64, 64, 64), (64, 64, 64)),
     _einsum("ij,jk,kl->il", (300, 20), (20, 300), (300, 20)),
     _einsum("bhqd,bhkd->bhqk", (4, 8, 64, 32), (4, 8, 64, 32)),
-    *(Case(kind, dtype, ((1_000_000,),)) for kind in ("uniform", "normal") for dtype in ("float32", "float64")),
+    *(ArrayCase(kind, dtype, ((1_000_000,),)) for kind in ("uniform", "normal") for dtype in ("float32", "float64")),
 )  # fmt: skip
 
 
@@ -97,11 +97,11 @@ def bench_arrays(
                           tolerance=1e-3, note=note)
 
 
-def _prepare(case: Case, system: str) -> Runner:
+def _prepare(case: ArrayCase, system: str) -> Runner:
     return Repeated({"pullback": _pullback, "numpy": _numpy, "jax": _jax}[system](case))
 
 
-def _pullback(case: Case) -> Callable[[], Any]:
+def _pullback(case: ArrayCase) -> Callable[[], Any]:
     import pullback as pb
 
     dtype = case.dtype
@@ -126,7 +126,7 @@ def _parts(z: Any) -> tuple[Any, Any]:
     return z.real, z.imag
 
 
-def _numpy(case: Case) -> Callable[[], Any]:
+def _numpy(case: ArrayCase) -> Callable[[], Any]:
     random = np.random.Generator(np.random.Philox(7))
     dtype = np.dtype(case.dtype).type
     size = case.shapes[0]
@@ -143,7 +143,7 @@ def _numpy(case: Case) -> Callable[[], Any]:
     return partial(kinds[case.kind], *case.make())
 
 
-def _jax(case: Case) -> Callable[[], Any]:
+def _jax(case: ArrayCase) -> Callable[[], Any]:
     jax: Any = import_module("jax")
     jax.config.update("jax_enable_x64", True)
     jnp: Any = import_module("jax.numpy")

@@ -121,7 +121,7 @@ VERBS: Final[Mapping[str, tuple[str, tuple[tuple[int, ...], ...]]]] = {
 }
 
 
-def _counted(case: counts.Case, derived: bool) -> tuple[Program, Mapping[str, int]]:
+def _counted(case: counts.CountedCase, derived: bool) -> tuple[Program, Mapping[str, int]]:
     program = case.function.program()
     if derived:
         single = len(program.outputs) == 1 and not program.outputs[0].shape and case.wrt is not None
@@ -136,15 +136,15 @@ def _of_call(function: Any, arguments: Sequence[Any]) -> tuple[Program, Mapping[
     return traced.program, solve_dims(traced.program, [a.shape for a in arrays], sizes)
 
 
-def _derivative(case: derivatives.Case) -> tuple[Program, Mapping[str, int]]:
+def _derivative(case: derivatives.DerivativeCase) -> tuple[Program, Mapping[str, int]]:
     return _of_call(derivatives_pullback.FUNCTIONS[case.name], case.make(case.sizes[0]))
 
 
-def _kernel(case: kernels.Case) -> tuple[Program, Mapping[str, int]]:
+def _kernel(case: kernels.KernelCase) -> tuple[Program, Mapping[str, int]]:
     return _of_call(kernels_pullback.function(case), case.make())
 
 
-def _program(case: programs.Case) -> tuple[Program, Mapping[str, int]]:
+def _program(case: programs.ProgramCase) -> tuple[Program, Mapping[str, int]]:
     function, arguments = programs_pullback.FUNCTIONS[case.name](case), case.make()
     return _of_call(function, arguments)
 

@@ -24,13 +24,13 @@ from pullback.passes.operations import operation_count
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.normal_form import normalise
 
-__all__ = ["BAR", "HEAD", "WITHOUT", "Case", "Count", "cases", "cells", "operations"]
+__all__ = ["BAR", "HEAD", "WITHOUT", "Count", "CountedCase", "cases", "cells", "operations"]
 
 BAR = 4.0
 
 
 @dataclass(frozen=True)
-class Case:
+class CountedCase:
     """A function, what it is differentiated by, and sizes.
 
     Attributes:
@@ -133,21 +133,21 @@ def _convolution(w: Float64[Array, "O K"], x: Float64[Array, "N"]) -> Any:
 
 _IMAGE = {"C": 4, "H": 33, "W": 32, "O": 6, "P": 3, "Q": 3}
 _PROGRAMS = (
-    Case("softmax regression", _softmax_regression, ("w", "b"), {"N": 100, "D": 20, "K": 10}),
-    Case("perceptron", _perceptron, ("w1", "b1", "w2", "b2"), {"N": 50, "D": 20, "H": 30, "K": 10}),
-    Case("LSTM", _lstm, ("w", "u", "b"), {"T": 20, "D": 8, "H": 16}),
-    Case("product", _product, 0, {"N": 1000}),
-    Case("convolution", _convolution, ("w", "x"), {"O": 4, "K": 5, "N": 100}),
-    Case("Zhang's network", zhang.loss, "parameters", {}),
-    Case("LeNet", lenet_by_hand.loss, "parameters", {"N": 4}),
-    Case("dot (D16)", paper_003.PROGRAMS["dot"], (0, 1), {"N": 1000}),
-    Case("max (D16)", paper_003.PROGRAMS["max"], 0, {"N": 1000}),
-    Case("plus (D16)", paper_003.PROGRAMS["plus"], None, {"N": 1000}),
-    Case("scale (D16)", paper_003.PROGRAMS["scale"], None, {"N": 1000}),
-    Case("log-sum-exp (D18)", paper_003.PROGRAMS["lse"], 0, {"N": 1000}),
-    Case("factorisation, rank 1 (D17)", paper_003.PROGRAMS["nnmf"], (1, 2), {"M": 80, "N": 100}),
-    Case("factorisation, rank 10 (D17)", paper_003.PROGRAMS["nnmf-10"], (1, 2), {"M": 80, "N": 100, "K": 10}),
-    Case("projection (D19)", paper_003.PROGRAMS["project"], (0, 1), {"N": 100}),
+    CountedCase("softmax regression", _softmax_regression, ("w", "b"), {"N": 100, "D": 20, "K": 10}),
+    CountedCase("perceptron", _perceptron, ("w1", "b1", "w2", "b2"), {"N": 50, "D": 20, "H": 30, "K": 10}),
+    CountedCase("LSTM", _lstm, ("w", "u", "b"), {"T": 20, "D": 8, "H": 16}),
+    CountedCase("product", _product, 0, {"N": 1000}),
+    CountedCase("convolution", _convolution, ("w", "x"), {"O": 4, "K": 5, "N": 100}),
+    CountedCase("Zhang's network", zhang.loss, "parameters", {}),
+    CountedCase("LeNet", lenet_by_hand.loss, "parameters", {"N": 4}),
+    CountedCase("dot (D16)", paper_003.PROGRAMS["dot"], (0, 1), {"N": 1000}),
+    CountedCase("max (D16)", paper_003.PROGRAMS["max"], 0, {"N": 1000}),
+    CountedCase("plus (D16)", paper_003.PROGRAMS["plus"], None, {"N": 1000}),
+    CountedCase("scale (D16)", paper_003.PROGRAMS["scale"], None, {"N": 1000}),
+    CountedCase("log-sum-exp (D18)", paper_003.PROGRAMS["lse"], 0, {"N": 1000}),
+    CountedCase("factorisation, rank 1 (D17)", paper_003.PROGRAMS["nnmf"], (1, 2), {"M": 80, "N": 100}),
+    CountedCase("factorisation, rank 10 (D17)", paper_003.PROGRAMS["nnmf-10"], (1, 2), {"M": 80, "N": 100, "K": 10}),
+    CountedCase("projection (D19)", paper_003.PROGRAMS["project"], (0, 1), {"N": 100}),
 )
 
 # module of `examples`, function (or what makes it), parameters, sizes
@@ -180,7 +180,7 @@ WITHOUT = {
 }
 
 
-def cases(examples: Mapping[str, ModuleType] | None = None) -> Iterator[Case]:
+def cases(examples: Mapping[str, ModuleType] | None = None) -> Iterator[CountedCase]:
     """All programs of the table.
 
     Args:
@@ -191,7 +191,7 @@ def cases(examples: Mapping[str, ModuleType] | None = None) -> Iterator[Case]:
         found = (examples or {}).get(module)
         if found is not None:
             made = getattr(found, function) if isinstance(function, str) else function(found)
-            yield Case(f"{module}.{made.name}", made, wrt, dims)
+            yield CountedCase(f"{module}.{made.name}", made, wrt, dims)
 
 
 HEAD = ("program", "function", "with gradient", "ratio")

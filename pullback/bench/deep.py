@@ -23,7 +23,7 @@ import pullback as pb
 from pullback import Array
 from pullback.nn.activations import log_softmax
 
-__all__ = ["Block", "Network", "deep_inputs", "deep_network", "main"]
+__all__ = ["Block", "DeepNetwork", "deep_inputs", "deep_network", "main"]
 
 BATCH, CLASSES, SIDE = 8, 10, 32
 EPSILON = 1e-5
@@ -37,7 +37,7 @@ class Block(NamedTuple):
     shift: Any
 
 
-class Network(NamedTuple):
+class DeepNetwork(NamedTuple):
     """Every parameter."""
 
     blocks: tuple[Block, ...]
@@ -110,12 +110,12 @@ def deep_network(count: int = 50) -> tuple[pb.Function, pb.Function]:
         blocks = tuple(
             Block(*(p - rate * d for p, d in zip(b, e))) for b, e in zip(network.blocks, g.blocks, strict=True)
         )
-        return Network(blocks, network.weights - rate * g.weights, network.bias - rate * g.bias), value
+        return DeepNetwork(blocks, network.weights - rate * g.weights, network.bias - rate * g.bias), value
 
     return loss, step
 
 
-def deep_inputs(count: int = 50) -> tuple[Network, Any, Any, Any]:
+def deep_inputs(count: int = 50) -> tuple[DeepNetwork, Any, Any, Any]:
     """Parameters of `count` blocks, images, labels and a rate."""
     random = np.random.default_rng(0)
 
@@ -127,7 +127,7 @@ def deep_inputs(count: int = 50) -> tuple[Network, Any, Any, Any]:
         for i, o, _ in widths(count)
     )
     last = widths(count)[-1][1]
-    network = Network(blocks, normal(CLASSES, last, fan=last), np.zeros(CLASSES, np.float32))
+    network = DeepNetwork(blocks, normal(CLASSES, last, fan=last), np.zeros(CLASSES, np.float32))
     images = random.standard_normal((BATCH, 3, SIDE, SIDE)).astype(np.float32)
     return network, images, random.integers(0, CLASSES, BATCH).astype(np.uint8), np.float32(0.1)
 

@@ -1,7 +1,7 @@
 """The derivatives of paper 003's evaluation against their peers: micro-benchmarks, factorisation, bundle adjustment.
 
-One `Case` is one row of the table for each of its sizes: what goes in, and the shapes of what comes out. What each
-system does for it is in `bench.systems.derivatives_<system>`, by the name of the case.
+One `DerivativeCase` is one row of the table for each of its sizes: what goes in, and the shapes of what comes out. What
+each system does for it is in `bench.systems.derivatives_<system>`, by the name of the case.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pullback.bench.harness import Contender, Note, Repeated, Row, Runner
 from pullback.bench.suite import lines, measure_groups, microseconds, shown
 
-__all__ = ["CASES", "SYSTEMS", "Case", "bench_derivatives", "cells"]
+__all__ = ["CASES", "SYSTEMS", "DerivativeCase", "bench_derivatives", "cells"]
 
 Arrays = tuple[NDArray[Any], ...]
 SYSTEMS = ("c", "pullback", "jax", "torch", "casadi")
@@ -26,7 +26,7 @@ TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Case:
+class DerivativeCase:
     """One row of the table for each size.
 
     Attributes:
@@ -65,22 +65,26 @@ def _scene(n: int, random: np.random.Generator) -> Arrays:
 
 SMALL = (10**3, 10**4, 10**6)
 CASES = (
-    Case("dot", "gradient of v · w", SMALL, lambda n, r: (r.normal(size=n), r.normal(size=n)), lambda n: ((n,), (n,))),
-    Case("max", "gradient of max v", SMALL, lambda n, r: (r.normal(size=n),), lambda n: ((n,),)),
-    Case(
+    DerivativeCase(
+        "dot", "gradient of v · w", SMALL, lambda n, r: (r.normal(size=n), r.normal(size=n)), lambda n: ((n,), (n,)),
+    ),
+    DerivativeCase("max", "gradient of max v", SMALL, lambda n, r: (r.normal(size=n),), lambda n: ((n,),)),
+    DerivativeCase(
         "plus", "Jacobian of v + w", (100, 1000, 3000), lambda n, r: (r.normal(size=n), r.normal(size=n)),
         lambda n: ((n, n),),
     ),
-    Case("scale", "Jacobian of s v by s", SMALL, lambda n, r: (np.array(1.5), r.normal(size=n)), lambda n: ((n,),)),
-    Case("lse", "gradient of log-sum-exp", SMALL, lambda n, r: (3 * r.normal(size=n),), lambda n: ((n,),)),
-    Case("nnmf", "factorisation, rank 1", (30, 100, 1000, 2000), _factors(1), lambda n: ((n,), (n,))),
-    Case("nnmf-10", "factorisation, rank 10", (1000,), _factors(10), lambda n: ((n, 10), (10, n))),
-    Case("nnmf-50", "factorisation, rank 50", (1000,), _factors(50), lambda n: ((n, 50), (50, n))),
-    Case(
+    DerivativeCase(
+        "scale", "Jacobian of s v by s", SMALL, lambda n, r: (np.array(1.5), r.normal(size=n)), lambda n: ((n,),),
+    ),
+    DerivativeCase("lse", "gradient of log-sum-exp", SMALL, lambda n, r: (3 * r.normal(size=n),), lambda n: ((n,),)),
+    DerivativeCase("nnmf", "factorisation, rank 1", (30, 100, 1000, 2000), _factors(1), lambda n: ((n,), (n,))),
+    DerivativeCase("nnmf-10", "factorisation, rank 10", (1000,), _factors(10), lambda n: ((n, 10), (10, n))),
+    DerivativeCase("nnmf-50", "factorisation, rank 50", (1000,), _factors(50), lambda n: ((n, 50), (50, n))),
+    DerivativeCase(
         "project", "projection, dense Jacobian", (100, 1000), _scene,
         lambda n: ((n, 2, 11), (n, 2, n, 3)),
     ),
-    Case("blocks", "projection, blocks per point", (10**3, 10**5), _scene, lambda n: ((n, 2, 11), (n, 2, 3))),
+    DerivativeCase("blocks", "projection, blocks per point", (10**3, 10**5), _scene, lambda n: ((n, 2, 11), (n, 2, 3))),
 )  # fmt: skip
 
 
@@ -112,7 +116,7 @@ def bench_derivatives(
     return measure_groups(groups, threads=threads, rounds=rounds, budget=budget, tolerance=TOLERANCE, note=note)
 
 
-def _contenders(case: Case, n: int, systems: Sequence[str], threads: int) -> Iterator[Contender]:
+def _contenders(case: DerivativeCase, n: int, systems: Sequence[str], threads: int) -> Iterator[Contender]:
     for system in SYSTEMS:
         if system in systems:
             module = import_module(f"pullback.bench.systems.derivatives_{system}")
@@ -121,7 +125,7 @@ def _contenders(case: Case, n: int, systems: Sequence[str], threads: int) -> Ite
                 yield Contender(f"{case.name}-{n}", system, form, "float64", threads, prepare)
 
 
-def _prepare(module: Any, case: Case, n: int, form: str) -> Runner:
+def _prepare(module: Any, case: DerivativeCase, n: int, form: str) -> Runner:
     return Repeated(module.prepare(case, n, form))
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pullback.bench.harness import Contender, Note, Repeated, Row, Runner
 from pullback.bench.suite import Group, lines, measure_groups, row_of_limit, shown
 
-__all__ = ["CASES", "SYSTEMS", "Case", "Layer", "bench_kernels", "cells"]
+__all__ = ["CASES", "SYSTEMS", "KernelCase", "Layer", "bench_kernels", "cells"]
 
 Arrays = tuple[NDArray[Any], ...]
 SYSTEMS = ("pullback", "jax", "torch")
@@ -58,7 +58,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Case:
+class KernelCase:
     """One line of the table.
 
     Attributes:
@@ -90,18 +90,18 @@ class Case:
         return len(self.shapes) == 1
 
 
-def _product(m: int, n: int, k: int, dtype: str = "float32") -> Case:
+def _product(m: int, n: int, k: int, dtype: str = "float32") -> KernelCase:
     name = f"product-{m}" if m == n == k else f"product-{m}x{n}x{k}"
-    return Case(f"{name}-{dtype[0]}{dtype[-2:]}", "product", dtype, ((m, k), (k, n)), (m, n), 2 * m * n * k)
+    return KernelCase(f"{name}-{dtype[0]}{dtype[-2:]}", "product", dtype, ((m, k), (k, n)), (m, n), 2 * m * n * k)
 
 
-def _convolutions(name: str, layer: Layer) -> Iterator[Case]:
+def _convolutions(name: str, layer: Layer) -> Iterator[KernelCase]:
     image, kernel, result = layer.image, layer.kernel, layer.result
     work = 2 * prod(result) * prod(kernel[1:])
-    yield Case(f"{name}-forward", "forward", "float32", (image, kernel), result, work, layer)
+    yield KernelCase(f"{name}-forward", "forward", "float32", (image, kernel), result, work, layer)
     if layer.channels > 3:  # nobody wants the gradient of a photograph
-        yield Case(f"{name}-data", "data", "float32", (kernel, result), image, work, layer)
-    yield Case(f"{name}-weights", "weights", "float32", (image, result), kernel, work, layer)
+        yield KernelCase(f"{name}-data", "data", "float32", (kernel, result), image, work, layer)
+    yield KernelCase(f"{name}-weights", "weights", "float32", (image, result), kernel, work, layer)
 
 
 LAYERS = {
@@ -123,7 +123,7 @@ CASES = (
     *(_product(n, n, n, dtype) for dtype in ("float32", "float64") for n in (64, 256, 512, 1024, 2048)),
     *(_product(*s) for s in ((64, 3136, 576), (512, 49, 4608), (16, 64, 150), (128, 512, 784), (1, 4096, 9216))),
     *(case for name, layer in LAYERS.items() for case in _convolutions(name, layer)),
-    *(Case(f, f, "float32", ((ELEMENTS,),), (ELEMENTS,), ELEMENTS) for f in FUNCTIONS),
+    *(KernelCase(f, f, "float32", ((ELEMENTS,),), (ELEMENTS,), ELEMENTS) for f in FUNCTIONS),
 )
 
 
@@ -153,19 +153,19 @@ def bench_kernels(
     return measure_groups(groups, threads=threads, rounds=rounds, budget=budget, tolerance=1e-3, note=note)
 
 
-def _group(case: Case, systems: Sequence[str], threads: int) -> Group:
+def _group(case: KernelCase, systems: Sequence[str], threads: int) -> Group:
     contenders = [Contender(case.name, s, "call", case.dtype, threads, partial(_prepare, case, s))
                   for s in SYSTEMS if s in systems]
     return contenders, None if case.is_function else partial(_peak_row, case, threads)
 
 
-def _prepare(case: Case, system: str) -> Runner:
+def _prepare(case: KernelCase, system: str) -> Runner:
     module = import_module(f"pullback.bench.systems.kernels_{system}")
-    prepare: Callable[[Case], Callable[[], Any]] = module.prepare
+    prepare: Callable[[KernelCase], Callable[[], Any]] = module.prepare
     return Repeated(prepare(case))
 
 
-def _peak_row(case: Case, threads: int) -> Row:
+def _peak_row(case: KernelCase, threads: int) -> Row:
     from pullback.bench.limits import peak
 
     seconds = case.work / (threads * peak(case.dtype))

@@ -27,7 +27,7 @@ from pullback.bench.environment import limit_threads
 from pullback.bench.harness import Contender, Note, Repeated, Row, Runner, measure
 from pullback.runtime.arena import arenas, most_idle
 
-__all__ = ["CASES", "HEAD", "NETWORKS", "SYSTEMS", "Case", "Network", "bench_networks", "cells", "peak"]
+__all__ = ["CASES", "HEAD", "NETWORKS", "SYSTEMS", "Network", "NetworkCase", "bench_networks", "cells", "peak"]
 
 SYSTEMS = ("pullback", "jax", "torch")
 RATE: Final = 1e-5  # so small that networks without normalisation stay finite
@@ -99,7 +99,7 @@ NETWORKS: Final = (
 
 
 @dataclass(frozen=True)
-class Case:
+class NetworkCase:
     """What is done with a network: a step of training, or inference for so many inputs."""
 
     network: Network
@@ -113,7 +113,7 @@ class Case:
 
 
 CASES: Final = tuple(
-    Case(n, what, batch)
+    NetworkCase(n, what, batch)
     for n in NETWORKS
     for what, batch in (("train", n.batch), ("infer", 1), ("infer", n.batch))
 )
@@ -156,7 +156,7 @@ def bench_networks(
     return rows
 
 
-def _forms(case: Case, system: str, slow: bool) -> list[str]:
+def _forms(case: NetworkCase, system: str, slow: bool) -> list[str]:
     return [
         form
         for form in FORMS[system]
@@ -164,11 +164,11 @@ def _forms(case: Case, system: str, slow: bool) -> list[str]:
     ]
 
 
-def _prepare(case: Case, system: str, form: str) -> Runner:
+def _prepare(case: NetworkCase, system: str, form: str) -> Runner:
     return Repeated(_call(case, system, form))
 
 
-def _call(case: Case, system: str, form: str) -> Callable[[], Any]:
+def _call(case: NetworkCase, system: str, form: str) -> Callable[[], Any]:
     module = import_module(f"pullback.bench.systems.networks_{system}")
     net = case.network.on()
     parameters, state = net.init(seed=0)

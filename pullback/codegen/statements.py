@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import Final, assert_never
 
 from pullback.codegen.expressions import Expressions
 from pullback.codegen.names import Names
-from pullback.codegen.tasks import TaskText
+from pullback.codegen.tasks import Printed, TaskText
 from pullback.codegen.text import VECTORS, WIDTH, folded, line_of, written_line
 from pullback.ir.index import ZERO_INDEX, Data, Index
 from pullback.loops.program import nodes
@@ -34,9 +34,6 @@ from pullback.loops.program.nodes import (
     Store,
 )
 
-if TYPE_CHECKING:
-    from pullback.codegen.kernels import Unit
-
 ELEMENTS: Final = 4  # that are copied one by one
 
 
@@ -44,7 +41,7 @@ ELEMENTS: Final = 4  # that are copied one by one
 class Writer:
     """Prints the statements of one C function."""
 
-    unit: Unit
+    unit: Printed
     names: Names
     fails: bool = False
     lines: list[str] = field(default_factory=list)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from pullback.codegen.expressions import Expressions
-from pullback.codegen.names import unique
-from pullback.loops.program.nodes import Parallel, Task
-
-if TYPE_CHECKING:
-    from pullback.codegen.kernels import Unit
+from pullback.codegen.helpers import Helpers
+from pullback.codegen.names import Style, unique
+from pullback.loops.memory.plan import MemoryPlan
+from pullback.loops.program.nodes import Kernel, Parallel, Site, Task
 
 POOL: Final = """\
 typedef struct pb_pool pb_pool;
@@ -32,6 +31,28 @@ static void pb_run(pb_pool *pool, void (*task)(void *context, int64_t chunk, int
 """
 
 
+class Printed(Protocol):
+    """What those who print statements ask of the unit that these are in (`kernels.Unit`)."""
+
+    plan: MemoryPlan
+    helpers: Helpers
+    style: Style
+    comments: bool
+    lines: bool
+
+    def site(self, site: Site) -> int:
+        """The return code of a check."""
+
+    def inlined(self, k: Kernel) -> bool:
+        """Whether a kernel is printed where it is called."""
+
+    def kernel(self, k: Kernel) -> str:
+        """The name of the function for a kernel, printed when first needed."""
+
+    def tasks(self, tasks: TaskText) -> str:
+        """The name of the struct of a parallel statement, printed when first needed."""
+
+
 class TaskText:
     """The C of a parallel statement: the fields of a struct with their values, and what each task calls.
 
@@ -40,7 +61,7 @@ class TaskText:
         chunks: of all tasks.   fails: whether one has a range check.
     """
 
-    def __init__(self, unit: Unit, expressions: Expressions, s: Parallel) -> None:
+    def __init__(self, unit: Printed, expressions: Expressions, s: Parallel) -> None:
         self.unit = unit
         self.expressions = expressions
         self.fields: dict[str, str] = {}

@@ -10,8 +10,9 @@ for the indices it is read with. At the end of the block an obligation that nobo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from pullback.errors import PullbackError, ShapeError
 from pullback.ir import expr, types
@@ -50,9 +51,6 @@ from pullback.ir.index import (
 from pullback.ir.traverse import Substitution, walk
 from pullback.source import Position
 
-if TYPE_CHECKING:
-    from pullback.lang.trace import Tracer
-
 Known = tuple[Cond, ...]
 
 
@@ -86,12 +84,39 @@ class Obligation:
         return Obligation(condition, known, self.access, self.data)
 
 
+class Traced(Protocol):
+    """What a checker asks of the program being written (`trace.Tracer`)."""
+
+    positions: dict[Scalar, Position]
+
+    @property
+    def lifted(self) -> Sequence[Var]:
+        """The index variables in scope in this block."""
+
+    @property
+    def known(self) -> Known:
+        """What holds where the checker begins."""
+
+    @property
+    def guardable(self) -> frozenset[Var]:
+        """The variables in scope: a condition on one of them may be known where a value is used."""
+
+    def report(self, error: PullbackError) -> None:
+        """Collect an error."""
+
+    def obligations(self, ref: Ref) -> tuple[tuple[Var, ...], tuple[Obligation, ...]]:
+        """What whoever reads an array owes."""
+
+    def with_checks(self, ref: Ref) -> tuple[Ref, Ref]:
+        """The array, and as it is where what it owes is checked."""
+
+
 class RangeChecker:
     """Walks the body of a statement and settles every element it reads."""
 
-    def __init__(self, tracer: Tracer, own: frozenset[Var], strict: bool = False) -> None:
+    def __init__(self, tracer: Traced, own: frozenset[Var], strict: bool = False) -> None:
         self.tracer = tracer
-        self.lifting = frozenset() if strict else frozenset(tracer.scope.lifted) - own
+        self.lifting = frozenset() if strict else frozenset(tracer.lifted) - own
         self.assumed = tracer.known
         self.guardable = tracer.guardable - own
         self.obligations: list[Obligation] = []

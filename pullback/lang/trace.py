@@ -128,6 +128,11 @@ class Tracer:
         return bool(self.scope.lifted)
 
     @property
+    def lifted(self) -> Sequence[Var]:
+        """The index variables in scope in this block, outermost first."""
+        return self.scope.lifted
+
+    @property
     def guardable(self) -> frozenset[Var]:
         """The variables in scope: a condition on one of them may be known where a value is used."""
         return self.scope.parameters.union(self.scope.lifted)

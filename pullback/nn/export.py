@@ -27,7 +27,7 @@ from pullback.nn.export_main import Array, Main, Step
 from pullback.nn.objective import objective
 from pullback.nn.parameters import named
 from pullback.nn.types import function_types
-from pullback.runtime.export import Library, library, put_files
+from pullback.runtime.export import Exported, library, put_files
 from pullback.source import user_position
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def export(
     trees = [_Tree("parameters", parameters), _Tree("state", state)]
     sample = _sample(network, parameters)
     infer = train = None
-    made: list[Library] = []
+    made: list[Exported] = []
     if what != "train":
         f = _constant(network, parameters, state, sample) if weights == "const" else network.function(sample.dtype)
         made.append(_library(f, f"{name}_infer", memory, _batch_dim(network, 1)))
@@ -137,7 +137,7 @@ def _batch_dim(network: Layer, batch: int) -> dict[str, int]:
     return {} if first.isdigit() else {first: batch}
 
 
-def _library(f: pb.Function, name: str, memory: Any, dims: dict[str, int]) -> Library:
+def _library(f: pb.Function, name: str, memory: Any, dims: dict[str, int]) -> Exported:
     f.python.__name__ = name
     named = pb.function(memory=memory)(f.python)
     return library(*named.for_dims(dims))

@@ -48,7 +48,7 @@ Reference = Callable[[Program, Sequence[NDArray]], tuple[list[NDArray], list[NDA
 
 
 @dataclass(frozen=True)
-class Library:
+class Exported:
     """A function in C: the texts of its header and its source, and what is known of it."""
 
     header: str
@@ -67,7 +67,7 @@ class Library:
         return {f"{self.name}.h": self.header, f"{self.name}.c": self.text}
 
 
-def library(program: Program, dims: Mapping[str, int], how: str = HOW) -> Library:
+def library(program: Program, dims: Mapping[str, int], how: str = HOW) -> Exported:
     """The C of a program with its header, for the given dims; others are arguments of the function.
 
     Args:
@@ -76,7 +76,7 @@ def library(program: Program, dims: Mapping[str, int], how: str = HOW) -> Librar
     lowered = with_constants(lower_program(program, dims), program)
     source = print_lowered(lowered)
     text = source.text.replace("#include <", f'#include "{source.name}.h"\n\n#include <', 1)
-    return Library(_header(program, lowered, source, how), text, source, lowered)
+    return Exported(_header(program, lowered, source, how), text, source, lowered)
 
 
 def put_files(directory: str | os.PathLike[str], texts: Mapping[str, str | bytes]) -> list[str]:

@@ -18,7 +18,7 @@ from pullback.codegen.text import HAS_VECTORS, views
 from pullback.errors import CompilerError
 from pullback.ir.program import Program
 from pullback.runtime.emit import asked_mode, with_mode
-from pullback.runtime.export import Library, library, put_files
+from pullback.runtime.export import Exported, library, put_files
 
 __all__ = ["Arena", "export", "small"]
 
@@ -51,7 +51,7 @@ def export(
     return {"files": put_files(directory, made.files), "arena_bytes": made.source.arena_bytes, "const_bytes": tables}
 
 
-def small(made: Library, arena: Arena, float_only: bool) -> Library:
+def small(made: Exported, arena: Arena, float_only: bool) -> Exported:
     """The library without vectors, and with its arena where that is asked for.
 
     Raises:
@@ -76,7 +76,7 @@ def small(made: Library, arena: Arena, float_only: bool) -> Library:
     return replace(made, header=header, text=text)
 
 
-def _in_double(made: Library, text: str) -> CompilerError:
+def _in_double(made: Exported, text: str) -> CompilerError:
     """What is double in a program that must not be: its arrays, or else the first such line."""
     f = made.lowered.function
     wide = [f"{b.name} is f64" for b in (*f.inputs, *f.outputs) if b.dtype.name == "f64"]
@@ -89,7 +89,7 @@ def _in_double(made: Library, text: str) -> CompilerError:
     )
 
 
-def _with_arena(made: Library) -> tuple[str, str]:
+def _with_arena(made: Exported) -> tuple[str, str]:
     """Prototype and definition of the function that has its own arena."""
     name, macro = made.name, made.name.upper()
     inside = made.source.declaration.partition("(")[2]

@@ -62,7 +62,7 @@ PIECES: Final = (
 
 
 @dataclass(frozen=True)
-class Failure:
+class AplFailure:
     """A text that went wrong, and how."""
 
     text: str
@@ -166,7 +166,7 @@ def _verb(rng: np.random.Generator, depth: int) -> str:
     return made[int(rng.integers(len(made)))]
 
 
-def text_failure(text: str, seconds: float = 5.0) -> Failure | None:
+def text_failure(text: str, seconds: float = 5.0) -> AplFailure | None:
     """What is wrong with how a text is treated: an error that is none of APL's, one without a place, a warning."""
     try:
         with _limited(seconds), redirect_stdout(StringIO()), warnings.catch_warnings():
@@ -174,11 +174,11 @@ def text_failure(text: str, seconds: float = 5.0) -> Failure | None:
             apl.Workspace().evaluate(text)
     except apl.AplError as error:
         message = str(error)
-        return None if "^" in message else Failure(text, f"no caret: {message}")
+        return None if "^" in message else AplFailure(text, f"no caret: {message}")
     except _TooLongError:
         return None  # a search for a fixed point that does not end is no fault of the evaluator
     except Exception as error:
-        return Failure(text, f"{type(error).__name__}: {error}")
+        return AplFailure(text, f"{type(error).__name__}: {error}")
     return None
 
 
@@ -441,7 +441,7 @@ def as_literal(x: NDArray) -> str:
     return f"({' '.join(map(str, x.shape))}⍴{numbers})" if x.ndim else numbers
 
 
-def expression_failure(term: Term, argument: NDArray, compiled: bool = True) -> Failure | None:
+def expression_failure(term: Term, argument: NDArray, compiled: bool = True) -> AplFailure | None:
     """What is wrong with the values of an expression: in the workspace, and of the compiled function."""
     text = f"{{{term.text}}}{as_literal(argument)}"
     try:
@@ -449,16 +449,16 @@ def expression_failure(term: Term, argument: NDArray, compiled: bool = True) -> 
         if failure is None and compiled:
             failure = _difference(text, "the compiled function", apl.apl(f"{{{term.text}}}")(argument), term.value)
     except Exception as error:
-        return Failure(text, f"{type(error).__name__}: {error}")
+        return AplFailure(text, f"{type(error).__name__}: {error}")
     return failure
 
 
-def _difference(text: str, where: str, found: Any, expected: NDArray) -> Failure | None:
+def _difference(text: str, where: str, found: Any, expected: NDArray) -> AplFailure | None:
     found, expected = np.asarray(found), np.asarray(expected)
     if found.shape != expected.shape:
-        return Failure(text, f"{where} gives the shape {found.shape}, NumPy {expected.shape}")
+        return AplFailure(text, f"{where} gives the shape {found.shape}, NumPy {expected.shape}")
     if found.dtype == object or not np.allclose(found.astype(float), expected, rtol=1e-9, atol=1e-9):
-        return Failure(text, f"{where} gives {found.tolist()}, NumPy {expected.tolist()}")
+        return AplFailure(text, f"{where} gives {found.tolist()}, NumPy {expected.tolist()}")
     return None
 
 

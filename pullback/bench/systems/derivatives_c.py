@@ -14,7 +14,7 @@ from pullback.runtime.record import Parameter
 from pullback.runtime.shim import fast_entry
 
 if TYPE_CHECKING:
-    from pullback.bench.derivatives import Case
+    from pullback.bench.derivatives import DerivativeCase
 
 __all__ = ["FORMS", "entry", "prepare"]
 
@@ -52,7 +52,7 @@ def call(
     return lambda: function(*inputs, out=out)
 
 
-def prepare(case: Case, n: int, form: str) -> Callable[[], Any]:
+def prepare(case: DerivativeCase, n: int, form: str) -> Callable[[], Any]:
     """A call of the reference for a case, compiled for its size."""
     name, rank = NAMES[case.name]
     text = files("pullback.bench").joinpath("reference", "derivatives.c").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from pullback.bench.systems.derivatives_c import call, entry
 from pullback.runtime.compile import compiled_library
 
 if TYPE_CHECKING:
-    from pullback.bench.derivatives import Case
+    from pullback.bench.derivatives import DerivativeCase
 
 __all__ = ["FORMS", "prepare"]
 
@@ -71,7 +71,7 @@ int wrapped({parameters}, void *arena) {{
 """
 
 
-def prepare(case: Case, n: int, form: str) -> Callable[[], Any]:
+def prepare(case: DerivativeCase, n: int, form: str) -> Callable[[], Any]:
     """A call of the generated C, through one function of our convention."""
     ca = import_module("casadi")
     function = _function(ca, case.name, n)

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pullback.bench.derivatives import Case
+    from pullback.bench.derivatives import DerivativeCase
 
 __all__ = ["FORMS", "prepare"]
 
@@ -54,7 +54,7 @@ def _function(name: str, form: str) -> Callable[..., Any]:
     return jax.jit(functions[name])  # type: ignore[no-any-return]
 
 
-def prepare(case: Case, n: int, form: str) -> Callable[[], Any]:
+def prepare(case: DerivativeCase, n: int, form: str) -> Callable[[], Any]:
     """A call on arrays of the device."""
     jax = import_module("jax")
     function = _function(case.name, form)

@@ -12,7 +12,7 @@ import pullback as pb
 from pullback import Array
 
 if TYPE_CHECKING:
-    from pullback.bench.derivatives import Case
+    from pullback.bench.derivatives import DerivativeCase
 
 __all__ = ["FORMS", "FUNCTIONS", "PROGRAMS", "prepare"]
 
@@ -111,7 +111,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 FORMS = dict.fromkeys(FUNCTIONS, ("function",))
 
 
-def prepare(case: Case, n: int, form: str) -> Callable[[], Any]:
+def prepare(case: DerivativeCase, n: int, form: str) -> Callable[[], Any]:
     """A call of the compiled function that writes its results into the same arrays each time."""
     function, arguments = FUNCTIONS[case.name], case.make(n)
     made = tuple(np.empty(shape) for shape in case.outputs(n))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pullback.bench.environment import allowed_threads
 
 if TYPE_CHECKING:
-    from pullback.bench.derivatives import Case
+    from pullback.bench.derivatives import DerivativeCase
 
 __all__ = ["FORMS", "prepare"]
 
@@ -63,7 +63,7 @@ def _function(torch: Any, name: str, form: str) -> Callable[..., Any]:
     return functions[name]
 
 
-def prepare(case: Case, n: int, form: str) -> Callable[[], Any]:
+def prepare(case: DerivativeCase, n: int, form: str) -> Callable[[], Any]:
     """A call on tensors that share the inputs' memory."""
     torch = import_module("torch")
     torch.set_num_threads(allowed_threads())

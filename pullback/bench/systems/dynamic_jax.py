@@ -16,7 +16,7 @@ from pullback.bench.dynamic import BATCH, COARSE, RATE, fine, inputs, network, p
 __all__ = ["prepare"]
 
 
-class _Training:
+class _DynamicTrainingByJax:
     def __init__(self, form: str) -> None:
         self.jax = jax = import_module("jax")
         jnp = import_module("jax.numpy")
@@ -26,7 +26,7 @@ class _Training:
             for kind in "wb":
                 self.start[f"fine/{kind}{k}"] = np.stack([found[f"fine{c}/{kind}{k}"] for c in range(COARSE)])
         self.batches = [(jnp.asarray(x), c, jnp.asarray(y)) for x, c, y in inputs()]
-        xp = _Names(jax)
+        xp = _NamesForJax(jax)
 
         def entropy(scores: Any, wanted: Any) -> Any:
             return jnp.sum(jax.nn.logsumexp(scores, axis=1) - jnp.sum(scores * wanted, axis=1)) / BATCH
@@ -65,7 +65,7 @@ class _Training:
         return np.array(losses)
 
 
-class _Names:
+class _NamesForJax:
     """The function that the networks need, by the name that other libraries have."""
 
     def __init__(self, jax: Any) -> None:
@@ -74,4 +74,4 @@ class _Names:
 
 def prepare(case: str, form: str, threads: int) -> Any:
     """The gated network in a form."""
-    return _Training(form)
+    return _DynamicTrainingByJax(form)

@@ -30,7 +30,7 @@ def cross_entropy(scores: Any, wanted: Any) -> Any:
     return lazy.sum((lazy.logsumexp(scores, axis=1) - lazy.sum(scores * wanted, axis=1)) * (1.0 / BATCH))
 
 
-class _Names:
+class _NamesForPullback:
     """The functions that the networks need."""
 
     relu = lazy.relu
@@ -43,7 +43,7 @@ class _Names:
         return cls._layers[w.shape]({"w": w}, x)
 
 
-class _Training:
+class _DynamicTrainingByPullback:
     def __init__(self, case: str, threads: int) -> None:
         self.kind, self.columns, conv = parts(case)
         self.threads = threads
@@ -70,7 +70,7 @@ class _Training:
 
     def loss(self, x: Any, c: int, y: Any) -> Any:
         p = self.cells
-        h, coarse = network(_Names, p, x, self.columns)
+        h, coarse = network(_NamesForPullback, p, x, self.columns)
         loss = cross_entropy(coarse, self.classes[c])
         if self.kind == "all":
             for k in range(COARSE):
@@ -82,4 +82,4 @@ class _Training:
 
 def prepare(case: str, form: str, threads: int) -> Any:
     """A case."""
-    return _Training(case, threads)
+    return _DynamicTrainingByPullback(case, threads)

@@ -13,13 +13,13 @@ from pullback.bench.dynamic import COARSE, RATE, STRIDE, fine, fine_of, inputs, 
 __all__ = ["prepare"]
 
 
-class _Training:
+class _DynamicTrainingByTorch:
     def __init__(self, case: str, threads: int) -> None:
         self.torch = torch = import_module("torch")
         self.threads = threads
         self.kind, self.columns, conv = parts(case)
         self.start = parameters(self.columns, conv)
-        self.xp = _Names(torch)
+        self.xp = _NamesForTorch(torch)
         self.batches = [(torch.from_numpy(x), c, torch.from_numpy(y).argmax(1)) for x, c, y in inputs()]
 
     def reset(self) -> None:
@@ -50,7 +50,7 @@ class _Training:
         return float(loss.item())
 
 
-class _Names:
+class _NamesForTorch:
     """The functions that the networks need, by the names that all libraries have here."""
 
     def __init__(self, torch: Any) -> None:
@@ -60,4 +60,4 @@ class _Names:
 
 def prepare(case: str, form: str, threads: int) -> Any:
     """A case."""
-    return _Training(case, threads)
+    return _DynamicTrainingByTorch(case, threads)

@@ -7,12 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pullback.bench.kernels import Case
+    from pullback.bench.kernels import KernelCase
 
 __all__ = ["prepare"]
 
 
-def _function(jax: Any, case: Case) -> Callable[..., Any]:
+def _function(jax: Any, case: KernelCase) -> Callable[..., Any]:
     jnp = import_module("jax.numpy")
     if case.kind == "product":
         return lambda x, y: x @ y
@@ -34,7 +34,7 @@ def _function(jax: Any, case: Case) -> Callable[..., Any]:
     return lambda x, g: jax.vjp(lambda k: forward(x, k), nothing)[1](g)[0]
 
 
-def prepare(case: Case) -> Callable[[], Any]:
+def prepare(case: KernelCase) -> Callable[[], Any]:
     """A call on arrays of the device."""
     jax = import_module("jax")
     jax.config.update("jax_enable_x64", True)

@@ -10,7 +10,7 @@ import numpy as np
 import pullback as pb
 
 if TYPE_CHECKING:
-    from pullback.bench.kernels import Case, Layer
+    from pullback.bench.kernels import KernelCase, Layer
 
 __all__ = ["function", "prepare"]
 
@@ -41,7 +41,7 @@ def _convolution(layer: Layer) -> Any:
     return forward
 
 
-def function(case: Case) -> Callable[..., Any]:
+def function(case: KernelCase) -> Callable[..., Any]:
     """The traced function of a case."""
     if case.kind == "product":
         return _product
@@ -61,7 +61,7 @@ def function(case: Case) -> Callable[..., Any]:
     return made
 
 
-def prepare(case: Case) -> Callable[[], Any]:
+def prepare(case: KernelCase) -> Callable[[], Any]:
     """A call of the compiled function that writes its result into the same array each time."""
     compiled, arguments = function(case), case.make()
     out = np.empty(case.output, case.dtype)

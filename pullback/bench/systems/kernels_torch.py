@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from pullback.bench.environment import allowed_threads
 
 if TYPE_CHECKING:
-    from pullback.bench.kernels import Case
+    from pullback.bench.kernels import KernelCase
 
 __all__ = ["prepare"]
 
 
-def prepare(case: Case) -> Callable[[], Any]:
+def prepare(case: KernelCase) -> Callable[[], Any]:
     """A call on tensors."""
     torch = import_module("torch")
     torch.set_num_threads(allowed_threads())

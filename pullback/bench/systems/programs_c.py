@@ -12,7 +12,7 @@ import numpy as np
 from pullback.runtime.compile import compiled_library
 
 if TYPE_CHECKING:
-    from pullback.bench.programs import Case
+    from pullback.bench.program_cases import ProgramCase
 
 __all__ = ["FORMS", "prepare"]
 
@@ -21,7 +21,7 @@ FORMS = dict.fromkeys(("log-sum-exp", "max-pool", "mixture"), ("plain loops, -O3
 FAST = ("-O3", "-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-ffinite-math-only", "-D__FAST_MATH__")
 
 
-def _sizes(case: Case) -> dict[str, int]:
+def _sizes(case: ProgramCase) -> dict[str, int]:
     shapes = [a.shape for a in case.make()]
     if case.name == "log-sum-exp":
         return {"N": shapes[0][0]}
@@ -31,7 +31,7 @@ def _sizes(case: Case) -> dict[str, int]:
     return {"N": shapes[3][0], "K": shapes[1][0], "D": shapes[1][1]}
 
 
-def prepare(case: Case, form: str) -> Callable[[], Any]:
+def prepare(case: ProgramCase, form: str) -> Callable[[], Any]:
     """A call of the reference for a case, compiled for its sizes."""
     sizes, arrays = _sizes(case), case.make()
     head = "".join(f"#define {name} {n}\n" for name, n in sizes.items())

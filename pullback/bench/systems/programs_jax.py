@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pullback.bench.programs import Case
+    from pullback.bench.program_cases import ProgramCase
 
 __all__ = ["FORMS", "prepare"]
 
@@ -82,7 +82,7 @@ def _losses(form: str) -> dict[str, Callable[..., Any]]:
     }
 
 
-def prepare(case: Case, form: str) -> Callable[[], Any]:
+def prepare(case: ProgramCase, form: str) -> Callable[[], Any]:
     """A call on arrays of the device."""
     jax = import_module("jax")
     loss = _losses(form)[case.name]

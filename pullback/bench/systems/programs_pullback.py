@@ -17,7 +17,7 @@ from pullback.nn.blocks import max_pool
 from pullback.nn.models import lenet_by_hand
 
 if TYPE_CHECKING:
-    from pullback.bench.programs import Case
+    from pullback.bench.program_cases import ProgramCase
 
 __all__ = ["FORMS", "FUNCTIONS", "operations", "prepare"]
 
@@ -132,14 +132,14 @@ LOSSES = {
     "lenet-64": _lenet,
     "lenet-500": _lenet,
 }
-FUNCTIONS: dict[str, Callable[[Case], Any]] = {
+FUNCTIONS: dict[str, Callable[[ProgramCase], Any]] = {
     **dict.fromkeys(LOSSES, lambda case: pb.value_and_grad(LOSSES[case.name], wrt=tuple(range(case.parameters)))),
     "max-pool": lambda case: pb.vjp(_max_pool),
 }
 FORMS = dict.fromkeys(FUNCTIONS, ("function",))
 
 
-def prepare(case: Case, form: str) -> Callable[[], Any]:
+def prepare(case: ProgramCase, form: str) -> Callable[[], Any]:
     """A call of the compiled function that writes its results into the same arrays each time."""
     function, arguments = FUNCTIONS[case.name](case), case.make()
     if case.name == "max-pool":
@@ -156,7 +156,7 @@ def _flat(result: Any) -> tuple[Any, ...]:
     return (value, *gradients) if isinstance(gradients, tuple) else (value, gradients)
 
 
-def operations(case: Case) -> int:
+def operations(case: ProgramCase) -> int:
     """Operations of the value and its gradient, as the derived program has them before optimisation."""
     function, arguments = FUNCTIONS[case.name](case), case.make()
     if case.name == "max-pool":

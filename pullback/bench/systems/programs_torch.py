@@ -11,7 +11,7 @@ import numpy as np
 from pullback.bench.environment import allowed_threads
 
 if TYPE_CHECKING:
-    from pullback.bench.programs import Case
+    from pullback.bench.program_cases import ProgramCase
 
 __all__ = ["FORMS", "SLOW_FORMS", "prepare"]
 
@@ -80,7 +80,7 @@ def _losses() -> dict[str, Callable[..., Any]]:
     }
 
 
-def prepare(case: Case, form: str) -> Callable[[], Any]:
+def prepare(case: ProgramCase, form: str) -> Callable[[], Any]:
     """A call on tensors that share the inputs' memory; class labels as PyTorch wants them."""
     torch: Any = import_module("torch")
     torch.set_num_threads(allowed_threads())

@@ -87,7 +87,7 @@ def unflatten(flat: NDArray[Any]) -> dict[str, NDArray[Any]]:
     return result
 
 
-class _Training:
+class _TrainingByC:
     def __init__(self, inputs: ZhangInputs, form: str) -> None:
         self.inputs = inputs
         self.functions = library(inputs.images.dtype.name)
@@ -109,7 +109,7 @@ class _Training:
         return np.array([loss / len(images)])
 
 
-class _Recognition:
+class _RecognitionByC:
     def __init__(self, inputs: ZhangInputs, form: str) -> None:
         self.inputs = inputs
         self.functions = library(inputs.images.dtype.name)
@@ -129,9 +129,9 @@ class _Recognition:
 
 def train(inputs: ZhangInputs, form: str) -> Runner:
     """One pass over the images, updating at every image."""
-    return _Training(inputs, form)
+    return _TrainingByC(inputs, form)
 
 
 def recognise(inputs: ZhangInputs, form: str) -> Runner:
     """The most likely digit of every image."""
-    return _Recognition(inputs, form)
+    return _RecognitionByC(inputs, form)

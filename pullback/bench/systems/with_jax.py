@@ -64,7 +64,7 @@ def _network(form: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     return forward, loss
 
 
-class _Training:
+class _TrainingByJax:
     def __init__(self, inputs: ZhangInputs, form: str) -> None:
         jax, jnp = _jax()
         _, loss = _network(form)
@@ -102,7 +102,7 @@ class _Training:
         return np.array([float(values.mean())])
 
 
-class _Recognition:
+class _RecognitionByJax:
     def __init__(self, inputs: ZhangInputs, form: str) -> None:
         jax, jnp = _jax()
         forward, _ = _network(form)
@@ -136,9 +136,9 @@ class _Recognition:
 
 def train(inputs: ZhangInputs, form: str) -> Runner:
     """One pass over the images, updating at every image."""
-    return _Training(inputs, form)
+    return _TrainingByJax(inputs, form)
 
 
 def recognise(inputs: ZhangInputs, form: str) -> Runner:
     """The most likely digit of every image."""
-    return _Recognition(inputs, form)
+    return _RecognitionByJax(inputs, form)

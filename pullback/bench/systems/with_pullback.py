@@ -15,7 +15,7 @@ __all__ = ["FORMS", "recognise", "train"]
 FORMS = ("fold",)
 
 
-class _Training:
+class _TrainingByPullback:
     def __init__(self, inputs: ZhangInputs, form: str) -> None:
         from pullback.nn.models import zhang
 
@@ -40,7 +40,7 @@ class _Training:
         return np.array([float(self.state.loss) / len(self.images)])
 
 
-class _Recognition:
+class _RecognitionByPullback:
     def __init__(self, inputs: ZhangInputs, form: str) -> None:
         from pullback.nn.models import zhang
 
@@ -59,9 +59,9 @@ class _Recognition:
 
 def train(inputs: ZhangInputs, form: str) -> Runner:
     """One pass over the images, updating at every image."""
-    return _Training(inputs, form)
+    return _TrainingByPullback(inputs, form)
 
 
 def recognise(inputs: ZhangInputs, form: str) -> Runner:
     """The most likely digit of every image."""
-    return _Recognition(inputs, form)
+    return _RecognitionByPullback(inputs, form)

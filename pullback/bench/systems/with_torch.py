@@ -42,7 +42,7 @@ def _tensors(torch: Any, inputs: ZhangInputs) -> list[Any]:
     return [k1[:, None].contiguous(), b1, k2, b2, fc.reshape(10, 192), b]
 
 
-class _Training:
+class _TrainingByTorch:
     def __init__(self, inputs: ZhangInputs, form: str) -> None:
         self.torch, self.mode = _torch(form)
         torch = self.torch
@@ -78,7 +78,7 @@ class _Training:
         return np.array([total / len(self.images)])
 
 
-class _Recognition:
+class _RecognitionByTorch:
     def __init__(self, inputs: ZhangInputs, form: str) -> None:
         self.torch, _ = _torch(form)
         torch = self.torch
@@ -105,9 +105,9 @@ class _Recognition:
 
 def train(inputs: ZhangInputs, form: str) -> Runner:
     """One pass over the images, updating at every image."""
-    return _Training(inputs, form)
+    return _TrainingByTorch(inputs, form)
 
 
 def recognise(inputs: ZhangInputs, form: str) -> Runner:
     """The most likely digit of every image."""
-    return _Recognition(inputs, form)
+    return _RecognitionByTorch(inputs, form)

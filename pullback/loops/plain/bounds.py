@@ -8,16 +8,23 @@ c < 0; an equation does both. What has no constant factor of v stays a test insi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, floor_divide, prove_nonnegative
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Bound, For, Holds, If, Stmt, largest, smallest
 from pullback.loops.program.scope import Scope
 
-if TYPE_CHECKING:
-    from pullback.loops.plain.scalar import ScalarLowering
+
+class IndexLowering(Protocol):
+    """What loops ask of the lowering of what is inside them."""
+
+    def index(self, i: Index, scope: Scope) -> Index:
+        """An index in terms of what is known in a scope, data loaded."""
+
+    def conditions(self, conds: Iterable[Cond], scope: Scope) -> tuple[Cond, ...]:
+        """The same for conditions."""
 
 
 class LoopNest:
@@ -27,7 +34,7 @@ class LoopNest:
     over `vars[k]`; `bounds[k]` are its bounds.
     """
 
-    def __init__(self, lowering: ScalarLowering, scope: Scope, variables: Sequence[Var], conds: Sequence[Cond],
+    def __init__(self, lowering: IndexLowering, scope: Scope, variables: Sequence[Var], conds: Sequence[Cond],
                  kind: nodes.Kind = "serial") -> None:
         self.outer = scope
         self.lowering = lowering
@@ -75,7 +82,7 @@ class LoopNest:
             body.parent.statements.append(wrap(body))
 
 
-def narrowed(lowering: ScalarLowering, scope: Scope, v: Var,
+def narrowed(lowering: IndexLowering, scope: Scope, v: Var,
              conds: Sequence[Cond]) -> tuple[Bound, Bound, list[Cond]]:
     """Bounds of the loop over v within 0 .. extent, and the conditions that could not become bounds."""
     lowers: list[Index] = [ZERO_INDEX]

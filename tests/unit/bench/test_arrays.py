@@ -9,16 +9,16 @@ from pullback.bench.suite import markdown
 from pullback.runtime.compile import compiler_command
 
 SMALL = [
-    arrays.Case("sort", "float32", ((100,),)), arrays.Case("argsort", "float64", ((5, 20),)),
-    arrays.Case("fft", "complex128", ((24,),)), arrays.Case("fft-of-parts", "float64", ((17,), (17,))),
-    arrays.Case("rfft", "float64", ((20,),)), arrays._einsum("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
-    arrays.Case("uniform", "float32", ((10,),)), arrays.Case("normal", "float64", ((10,),)),
+    arrays.ArrayCase("sort", "float32", ((100,),)), arrays.ArrayCase("argsort", "float64", ((5, 20),)),
+    arrays.ArrayCase("fft", "complex128", ((24,),)), arrays.ArrayCase("fft-of-parts", "float64", ((17,), (17,))),
+    arrays.ArrayCase("rfft", "float64", ((20,),)), arrays._einsum("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
+    arrays.ArrayCase("uniform", "float32", ((10,),)), arrays.ArrayCase("normal", "float64", ((10,),)),
 ]  # fmt: skip
 
 
 @pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
 @pytest.mark.parametrize("case", SMALL, ids=lambda c: c.name)
-def test_cases_agree_with_numpy(case: arrays.Case) -> None:
+def test_cases_agree_with_numpy(case: arrays.ArrayCase) -> None:
     for a, b in zip(np.atleast_1d(arrays._pullback(case)()), np.atleast_1d(arrays._numpy(case)()), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pullback.bench.counts import BAR, WITHOUT, Case, cases
+from pullback.bench.counts import BAR, WITHOUT, CountedCase, cases
 from pullback.cli.bench import example_modules
 from pullback.cli.main import main
 
@@ -15,7 +15,7 @@ CASES = list(cases(EXAMPLES))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_within_the_bar(case: Case) -> None:
+def test_within_the_bar(case: CountedCase) -> None:
     found = case.count()
     assert found.function > 0
     assert 1 <= found.ratio <= BAR

@@ -26,7 +26,7 @@ def arrays(result: Any) -> tuple[np.ndarray[Any, Any], ...]:
 @needs_c
 @pytest.mark.parametrize("n", [12, 301])
 @pytest.mark.parametrize("case", derivatives.CASES, ids=lambda c: c.name)
-def test_d16_d17_d18_d19_hand_written_c_agrees(case: derivatives.Case, n: int) -> None:
+def test_d16_d17_d18_d19_hand_written_c_agrees(case: derivatives.DerivativeCase, n: int) -> None:
     if case.name in ("project", "nnmf-10", "nnmf-50") and n > 100:
         n = 24
     reference = derivatives_c.prepare(case, n, "hand-written vectors")()

@@ -21,7 +21,7 @@ CASES = [
 
 @pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-def test_cases_agree_with_the_interpreter(case: kernels.Case) -> None:
+def test_cases_agree_with_the_interpreter(case: kernels.KernelCase) -> None:
     function, arguments = kernels_pullback.function(case), case.make()
     got, want = function(*arguments), function.interpret(*arguments)
     assert got.shape == case.output
