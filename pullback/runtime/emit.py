@@ -28,17 +28,11 @@ from pullback.loops.memory.plan import MemoryPlan, plan
 from pullback.loops.memory.size_table import SizeTable, size_table
 from pullback.loops.memory.table import Build, MemoryTable, memory_table
 from pullback.loops.memory.verify import verify_function
-from pullback.loops.plain.lower import Specialist, Templates, lower
+from pullback.loops.plain.lower import Templates, lower
 from pullback.loops.plain.unroll import unroll_copies
-from pullback.loops.product.packed import packed_kernels
 from pullback.loops.program.nodes import Function
-from pullback.loops.strategies.border import border_kernels
-from pullback.loops.strategies.interleaved import interleaved_kernels
-from pullback.loops.strategies.masked import masked_kernels
-from pullback.loops.strategies.recurrence import recurrence_kernels
-from pullback.loops.strategies.stretches import part_kernels
+from pullback.loops.strategies.table import chooser
 from pullback.loops.threads.parallel import Known, parallelise
-from pullback.loops.vectors.tile import groups, vector_kernels
 from pullback.machine import GENERIC, Machine, native
 from pullback.passes.pipeline import DEBUG_PASSES, optimise
 from pullback.runtime.buffer import NDArray
@@ -55,14 +49,6 @@ class Lowered:
     function: Function
     memory: MemoryPlan
     mode: MemoryMode = "fastest"
-
-
-def specialists(machine: Machine) -> tuple[Specialist, ...]:
-    """The lowerings to try before plain loops."""
-    if not machine.vector_bytes:
-        return ()
-    lowerings = packed_kernels, border_kernels, vector_kernels, part_kernels, masked_kernels, interleaved_kernels
-    return tuple(f(machine) for f in lowerings)
 
 
 def mathematics(s: Statement) -> tuple[str, ...]:
@@ -157,14 +143,12 @@ class _Forms:
     def _lowered(self, form: _Form) -> Lowered:
         machine, needs = self.machine, self._needs()
         optimised = self._optimised(form.levels, form.mode == "least")
-        grouper = groups(machine) if machine.vector_bytes else None
+        choose = chooser(machine)
         if form.mode != "fastest":
             with stage("schedule"):
-                optimised = schedule(optimised, grouper)
+                optimised = schedule(optimised, choose.head)
         with stage("lower"):
-            function = lower(optimised, mathematics if self.settings.comments else None,
-                             specialists(machine), grouper,
-                             recurrence_kernels(machine) if machine.vector_bytes else None, needs,
+            function = lower(optimised, mathematics if self.settings.comments else None, choose, needs,
                              known=self._kernels)
             function = replace(function, machine=machine)
             if self.settings.threaded and not self.symbolic:

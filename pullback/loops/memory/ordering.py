@@ -24,7 +24,7 @@ from math import prod
 
 from pullback.ir.expr import Ref
 from pullback.ir.program import Block, Fold, Program, Statement, blocks_of, map_blocks, statement_reads
-from pullback.loops.plain.lower import Grouper
+from pullback.loops.plain.candidates import Head, alone
 from pullback.loops.plain.storage import may_overwrite, replaced_arguments, updates_last
 
 
@@ -55,55 +55,55 @@ class Step:
     live: tuple[Ref, ...]
 
 
-def schedule(program: Program, grouper: Grouper | None = None) -> Program:
+def schedule(program: Program, head: Head = alone) -> Program:
     """The program with the statements of each block in the order that needs least of those tried."""
-    return program.with_body(_schedule(program.body, grouper, replaced_arguments(program))[0])
+    return program.with_body(_schedule(program.body, head, replaced_arguments(program))[0])
 
 
 def steps(block: Block) -> list[Step]:
     """The statements of a block ordered by height alone, with what is alive after each; results are not listed."""
-    work = _Units(block, None)
+    work = _Units(block)
     heights = work.heights()
     order = work.by_height()
     live = work.live(order)
     return [Step(work.units[k].outs, heights[k], tuple(alive)) for k, alive in zip(order, live, strict=True)]
 
 
-def _schedule(block: Block, grouper: Grouper | None, states: Mapping[Ref, Ref] | None = None) -> tuple[Block, int]:
+def _schedule(block: Block, head: Head, states: Mapping[Ref, Ref] | None = None) -> tuple[Block, int]:
     """The block in order, and the bytes its arrays need.
 
     Args:
         states: arrays by those that are written over them: old states of a loop, and arguments that are given away.
     """
-    inner = (_scheduled(s, grouper) for s in block.statements)
+    inner = (_scheduled(s, head) for s in block.statements)
     block = replace(block, statements=tuple(inner))
-    work = _Units(block, grouper, states)
+    work = _Units(block, head, states)
     orders = (list(range(len(work.units))), work.by_height(), work.greedy())
     best = min(orders, key=work.peak)
     return replace(block, statements=tuple(s for k in best for s in work.units[k].statements)), work.peak(best)
 
 
-def _scheduled(s: Statement, grouper: Grouper | None) -> Statement:
+def _scheduled(s: Statement, head: Head) -> Statement:
     """The statement with its blocks in order; new states of a loop come after what reads the old ones."""
     if not isinstance(s, Fold):
-        return map_blocks(s, lambda b: _schedule(b, grouper)[0])
+        return map_blocks(s, lambda b: _schedule(b, head)[0])
     body = replace(s.body, statements=updates_last(s))
     states = {new: old for new, old in zip(s.body.results, s.states, strict=False) if new is not old}
-    return replace(s, body=_schedule(body, grouper, states)[0])
+    return replace(s, body=_schedule(body, head, states)[0])
 
 
 def block_bytes(block: Block) -> int:
     """Bytes that the arrays of a block need at once, its results apart, in the order of its statements."""
-    work = _Units(block, None)
+    work = _Units(block)
     return work.peak(range(len(work.units)))
 
 
 class _Units:
     """The units of a block and what they depend on."""
 
-    def __init__(self, block: Block, grouper: Grouper | None, states: Mapping[Ref, Ref] | None = None) -> None:
+    def __init__(self, block: Block, head: Head = alone, states: Mapping[Ref, Ref] | None = None) -> None:
         self.results = block.results
-        parts = list(_parts(block.statements, grouper))
+        parts = list(_parts(block.statements, head))
         reads = [_reads(p) for p in parts]
         used: set[Ref] = set(block.results).union(*reads)
         self.maker = {o: k for k, p in enumerate(parts) for s in p for o in s.outs}
@@ -213,12 +213,11 @@ class _Units:
         return {r: now for now, k in enumerate(order) for r in self.units[k].reads}
 
 
-def _parts(statements: Sequence[Statement], grouper: Grouper | None) -> Iterable[tuple[Statement, ...]]:
+def _parts(statements: Sequence[Statement], head: Head) -> Iterable[tuple[Statement, ...]]:
     """The statements cut into groups, as lowering will."""
     rest = list(statements)
     while rest:
-        found = None if grouper is None else grouper(rest)
-        count = 1 if found is None else found.count
+        count = head(rest)
         yield tuple(rest[:count])
         del rest[:count]
 

@@ -1,8 +1,10 @@
-"""What kernels are written with: their parameters, working memory, sites of checks, and the variables they take."""
+"""What kernels are planned and written with: the work, and a builder of parameters, working memory and sites."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from pullback.ir.expr import Ref
 from pullback.ir.index import ZERO_INDEX, DimSymbol, Index, Var, as_index
@@ -13,26 +15,43 @@ from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Buffer, For, Kernel, LetIndex, Site, Stmt, View
 
 
-class KernelBuilder:
-    """What is needed to write one kernel: parameters for views, those it writes marked and last.
+@dataclass(frozen=True, eq=False)
+class Work:
+    """Statements to be one kernel, with the facts that a plan may need.
 
-    With `exact` it rounds as the statement does.
+    A place in memory has one name here, the parameter that stands for it, whichever candidate asks for it and whatever
+    array in that place: addresses that a plan has found hold for the kernel that is built by it.
+
+    Attributes:
+        statements: one, or neighbours.
+        views: where arrays are.
+        outs: the arrays it writes.
+        exact: whether results are to be rounded as the statements are written.
+        triangles: arrays that are zero on one side of a diagonal.
     """
 
-    def __init__(self, views: Mapping[Ref, View], statement: Statement, comment: tuple[str, ...] = (),
-                 outs: Sequence[Ref] | None = None, exact: bool = False,
-                 triangles: Mapping[Ref, Axes] | None = None) -> None:
-        self.exact = exact
-        self.triangles = triangles or {}
-        self.views = views
-        self.statement = statement
-        self.comment = comment
-        self.params: dict[tuple[Buffer, Index], Buffer] = {}
-        self.arguments: list[View] = []
-        self.scratches: list[Buffer] = []
-        self.outs = statement.outs if outs is None else tuple(outs)
+    statements: tuple[Statement, ...]
+    views: Mapping[Ref, View]
+    outs: tuple[Ref, ...]
+    exact: bool = False
+    triangles: Mapping[Ref, Axes] = field(default_factory=dict)
+    _parameters: dict[tuple[Buffer, Index], Buffer] = field(default_factory=dict, repr=False)
+    _places: dict[Buffer, View] = field(default_factory=dict, repr=False)
+
+    @staticmethod
+    def of(s: Statement, views: Mapping[Ref, View], exact: bool = False, triangles: Mapping[Ref, Axes] | None = None
+           ) -> Work:
+        """The work of one statement."""
+        return Work((s,), views, s.outs, exact, triangles or {})
+
+    def __post_init__(self) -> None:
         for out in self.outs:
             self.parameter(self._old(out), written=True)
+
+    @property
+    def statement(self) -> Statement:
+        """The statement; of several the last."""
+        return self.statements[-1]
 
     def _old(self, out: Ref) -> Ref:
         """The array that `out` overwrites element by element, where there is one: its name says more."""
@@ -43,23 +62,79 @@ class KernelBuilder:
         """Whether two arrays are in one place."""
         return ref in self.views and self.views[ref].same_place(self.views[out])
 
-    def address(self, ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
-        """Where an element lies: the parameter buffer and the flat index."""
-        flat = ZERO_INDEX
-        for i, extent in zip(indices, ref.shape, strict=True):
-            flat = flat * extent + i
-        return self.parameter(ref), flat
-
     def parameter(self, ref: Ref, written: bool = False) -> Buffer:
-        """The parameter buffer that stands for an array; arrays in the same place share one."""
+        """The parameter that stands for an array; arrays in the same place share one."""
         view = self.views[ref]
         key = (view.buffer, view.offset)
-        out = self.params.get(key)
-        if out is None:
-            out = Buffer(ref.name, ref.dtype, ref.shape, "parameter", elements(ref.shape), written)
-            self.params[key] = out
+        if key not in self._parameters:
+            made = Buffer(ref.name, ref.dtype, ref.shape, "parameter", elements(ref.shape), written)
+            self._parameters[key] = made
+            self._places[made] = view
+        return self._parameters[key]
+
+    def place(self, parameter: Buffer) -> View:
+        """The place that a parameter stands for."""
+        return self._places[parameter]
+
+    def address(self, ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+        """Where an element lies: the parameter and the flat index."""
+        return self.parameter(ref), flat_index(ref, indices)
+
+
+class Places(Protocol):
+    """What knows where arrays lie: the work when a plan is made, a builder when a kernel is written."""
+
+    def parameter(self, ref: Ref, /) -> Buffer:
+        """The parameter that stands for an array."""
+
+    def address(self, ref: Ref, indices: tuple[Index, ...], /) -> tuple[Buffer, Index]:
+        """Where an element lies."""
+
+
+def flat_index(ref: Ref, indices: tuple[Index, ...]) -> Index:
+    """The place of an element among those of its array."""
+    flat = ZERO_INDEX
+    for i, extent in zip(indices, ref.shape, strict=True):
+        flat = flat * extent + i
+    return flat
+
+
+class KernelBuilder:
+    """What is needed to write one kernel: parameters for views, those it writes marked and last."""
+
+    def __init__(self, work: Work, comment: tuple[str, ...] = ()) -> None:
+        self.work = work
+        self.views = work.views
+        self.statement = work.statement
+        self.comment = comment
+        self.params: dict[tuple[Buffer, Index], Buffer] = {}
+        self.arguments: list[View] = []
+        self.scratches: list[Buffer] = []
+        self.outs = work.outs
+        for out in self.outs:
+            self.parameter(out)
+
+    def address(self, ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+        """Where an element lies: the parameter and the flat index."""
+        return self.parameter(ref), flat_index(ref, indices)
+
+    def parameter(self, ref: Ref) -> Buffer:
+        """The parameter that stands for an array, from now on one of the kernel's."""
+        view = self.views[ref]
+        key = (view.buffer, view.offset)
+        if key not in self.params:
+            self.params[key] = self.work.parameter(ref)
             self.arguments.append(view)
-        return out
+        return self.params[key]
+
+    def take(self, planned: Iterable[Buffer]) -> None:
+        """Make parameters of the kernel's those that a plan has found to stand for what it reads, in its order."""
+        for b in planned:
+            view = self.work.place(b)
+            key = (view.buffer, view.offset)
+            if key not in self.params:
+                self.params[key] = b
+                self.arguments.append(view)
 
     def scratch(self, name: str, like: Buffer, count: Index | int) -> Buffer:
         """A parameter for working memory of the kernel; it lives in the arena while the kernel runs."""

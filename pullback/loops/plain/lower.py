@@ -1,7 +1,7 @@
 """Programs to the loop IR: every statement becomes a kernel of plain loops, in the order of the program.
 
 `lower` assigns storage, writes the kernels and gives a `Function` whose body calls them. Dims that are no numbers
-become arguments. Specialists lower single statements in another way: `tile` gives explicit vector kernels.
+become arguments. Which kernel a statement becomes, a `Chooser` decides: plain loops, as here, are one candidate.
 
     y = build n < N, k < K { sum m < M { x[n, m] * w[k, m] } }
     -->  for n, for k: float sum = 0; for m: sum += x[n * M + m] * w[k * M + m]; y[n * K + k] = sum
@@ -9,7 +9,7 @@ become arguments. Specialists lower single statements in another way: `tile` giv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -34,11 +34,13 @@ from pullback.ir.program import (
 )
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.types import bool_
+from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.analysis.joined import elements, is_renaming
 from pullback.loops.analysis.operations import count_operations
 from pullback.loops.analysis.triangles import Axes, triangles
 from pullback.loops.plain.bounds import LoopNest, narrowed
-from pullback.loops.plain.builder import KernelBuilder, free_variables
+from pullback.loops.plain.builder import KernelBuilder, Work, free_variables
+from pullback.loops.plain.candidates import Candidate, Chooser, Declined, Strategies
 from pullback.loops.plain.external import check_names, external_kernel
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.plain.sorting import sort_kernel
@@ -76,27 +78,16 @@ from pullback.loops.program.nodes import (
     smallest,
 )
 from pullback.loops.program.scope import Scope
+from pullback.machine import SCALAR, Machine
 from pullback.rewrite.normal_form import Guard, peel_guards
 
 Printer = Callable[[Statement], tuple[str, ...]]
-Specialist = Callable[[Statement, "KernelBuilder"], Kernel | None]
-Grouper = Callable[[Sequence[Statement]], "Grouped | None"]
-
-
-@dataclass(frozen=True)
-class Grouped:
-    """The first `count` statements of a list as one kernel, which writes those of their arrays that are `stored`."""
-
-    count: int
-    kernel: Callable[[KernelBuilder, frozenset[Ref]], Kernel | None]
 
 
 def lower(
     program: Program,
     comment: Printer | None = None,
-    specialists: tuple[Specialist, ...] = (),
-    grouper: Grouper | None = None,
-    recurrences: Specialist | None = None,
+    chooser: Chooser | None = None,
     needs: tuple[Cond, ...] = (),
     trapping: bool = False,
     known: Templates | None = None,
@@ -105,9 +96,7 @@ def lower(
 
     Args:
         comment: prints a statement for the kernel that does its work.
-        specialists: tried in order for each Build and Scatter before the plain lowering; None passes on.
-        grouper: finds statements at the head of a list that are best lowered together.
-        recurrences: tried for each Fold before the loop around the lowering of its body.
+        chooser: decides which kernel does it; by default plain loops do.
         needs: what dims that are no numbers must fulfil.
         trapping: whether each result is tested, see `loops.plain.traps`.
         known: kernels of programs that were lowered in the same way; those of this one are added.
@@ -116,7 +105,7 @@ def lower(
     storage = assign_storage(program)
     traps = Traps(program, storage.views) if trapping else None
     exact = trapping or program.settings.exact
-    lowering = Lowering(storage, comment or (lambda s: ()), specialists, grouper, recurrences, traps, exact)
+    lowering = Lowering(storage, comment or (lambda s: ()), chooser or PLAIN, traps, exact)
     lowering.triangles = triangles(walk_statements(program.body))
     lowering.known = {} if known is None else known
     entry = [*lowering.entry_checks(program), *(traps.entry() if traps is not None else ())]
@@ -158,15 +147,12 @@ MOST_TOGETHER: Final = 256  # neighbouring statements that are looked at as one 
 class Lowering:
     """Lowers blocks. `statement` gives the statements for one; kernels come from `kernels`."""
 
-    def __init__(self, storage: Storage, comment: Printer, specialists: tuple[Specialist, ...],
-                 grouper: Grouper | None = None, recurrences: Specialist | None = None,
-                 traps: Traps | None = None, exact: bool = False) -> None:
+    def __init__(self, storage: Storage, comment: Printer, chooser: Chooser, traps: Traps | None = None,
+                 exact: bool = False) -> None:
         self.storage = storage
         self.views = storage.views
         self.comment = comment
-        self.specialists = specialists
-        self.grouper = grouper
-        self.recurrences = recurrences
+        self.chooser = chooser
         self.traps = traps
         self.exact = exact
         self.triangles: Mapping[Ref, Axes] = {}
@@ -197,17 +183,22 @@ class Lowering:
         Args:
             start: the place of the first in its block.   last: for each array the place of its last reader there.
         """
-        found = None if self.grouper is None else self.grouper(statements)
-        if found is None:
+        count = self.chooser.head(statements)
+        first = tuple(statements[:count])
+        stored = tuple(o for s in first for o in s.outs if last.get(o, -1) >= start + count)
+        if count < 2 or not stored:
             return None, 1
-        first = statements[: found.count]
-        stored = [o for s in first for o in s.outs if last.get(o, -1) >= start + found.count]
-        if not stored:
-            return None, 1
+        work = Work(first, self.views, stored, self.exact)
         comment = tuple(line for s in first for line in self.comment(s))
-        builder = KernelBuilder(self.views, first[-1], comment, stored)
-        kernel = found.kernel(builder, frozenset(stored))
-        return (None, 1) if kernel is None else (Call(kernel, tuple(builder.arguments)), found.count)
+        call = self._chosen(work, comment)
+        return call, count if call is not None else 1
+
+    def _chosen(self, work: Work, comment: tuple[str, ...]) -> Call | None:
+        """A call of the kernel that is chosen for the work; None where there is none."""
+        try:
+            return Call(*self.chooser.kernel(work, comment))
+        except Declined:
+            return None
 
     def statement(self, s: Statement) -> list[Stmt]:
         """The statements that do the work of `s`."""
@@ -215,10 +206,10 @@ class Lowering:
             case Build() | Scatter():
                 return self.kernels(s)
             case Sort():
-                builder = KernelBuilder(self.views, s, self.comment(s))
+                builder = self._builder(s)
                 return [Call(sort_kernel(s, builder), tuple(builder.arguments))]
             case External():
-                builder = KernelBuilder(self.views, s, self.comment(s))
+                builder = self._builder(s)
                 return [Call(external_kernel(s, builder), tuple(builder.arguments))]
             case Fold():
                 return self._fold(s)
@@ -256,28 +247,25 @@ class Lowering:
 
     def _kernels(self, s: Build | Scatter) -> list[Stmt]:
         """The same, for a statement of a form not met before."""
-        comment = self.comment(s)
         if isinstance(s, Build):
-            builder = KernelBuilder(self.views, s, comment, exact=self.exact)
+            builder = self._builder(s)
             update = slice_update(s, builder)
             if update is not None:
                 return [Call(builder.kernel(update), tuple(builder.arguments))]
             parts = changes_apart(s, builder)
             if parts is not None:
                 return self._changed(s, *parts)
-        for specialist in self.specialists:
-            builder = KernelBuilder(self.views, s, comment, exact=self.exact, triangles=self.triangles)
-            kernel = specialist(s, builder)
-            if kernel is not None:
-                return [Call(kernel, tuple(builder.arguments))]
-        builder = KernelBuilder(self.views, s, comment, exact=self.exact)
-        body = plain_build(s, builder) if isinstance(s, Build) else plain_scatter(s, builder)
-        kernel = builder.kernel(body)
-        return [Call(kernel, tuple(builder.arguments))]
+        call = self._chosen(Work.of(s, self.views, self.exact, self.triangles), self.comment(s))
+        assert call is not None, "plain loops do whatever it is"
+        return [call]
+
+    def _builder(self, s: Statement) -> KernelBuilder:
+        """What writes a kernel for a statement that has only one form."""
+        return KernelBuilder(Work.of(s, self.views, self.exact), self.comment(s))
 
     def _changed(self, s: Build, rest: Scalar, changes: list[Bracket]) -> list[Stmt]:
         """Everything without the changes, then the changes; zeros and changes are one kernel."""
-        builder = KernelBuilder(self.views, s, self.comment(s))
+        builder = self._builder(s)
         loops = update_loops(s, changes, builder, added=len(changes) > 1 or not isinstance(rest, Zero))
         if isinstance(rest, Zero):
             out = builder.parameter(s.outs[0])
@@ -295,11 +283,9 @@ class Lowering:
 
     def _fold(self, s: Fold) -> list[Stmt]:
         copies = self.storage.copies[s]
-        if self.recurrences is not None:
-            builder = KernelBuilder(self.views, s, self.comment(s))
-            kernel = self.recurrences(s, builder)
-            if kernel is not None:
-                return [*copies.before, Call(kernel, tuple(builder.arguments))]
+        call = self._chosen(Work.of(s, self.views, self.exact), self.comment(s))
+        if call is not None:
+            return [*copies.before, call]
         body = (*copies.first, *self._note(s.states), *self.block(s.body), *copies.last[0])
         return [*_headline(self.comment(s)), *copies.before, For(s.var, ZERO_INDEX, s.var.extent, body)]
 
@@ -348,13 +334,32 @@ def _headline(lines: tuple[str, ...]) -> list[Stmt]:
     return [Comment(lines[0].removesuffix(" {"))] if lines else []
 
 
+def plain_loops(work: Work, machine: Machine) -> Iterator[Candidate]:
+    """The strategy that can do any single statement: loops as it is written."""
+    s = work.statement
+
+    def build(builder: KernelBuilder) -> Kernel:
+        assert isinstance(s, Build | Scatter)
+        return builder.kernel(plain_build(s, builder) if isinstance(s, Build) else plain_scatter(s, builder))
+
+    if isinstance(s, Build | Scatter):
+        yield Candidate("plain", statement_cycles(s, machine), build, exact=True)
+
+
+def bring_plain(s: Build, body: Sequence[Stmt], builder: KernelBuilder, machine: Machine) -> Kernel:
+    """The kernel with these statements, and with plain loops beside them where the machine wants them."""
+    return builder.kernel(tuple(body), plain_build(s, builder) if machine.portable else None)
+
+
+PLAIN: Final = Chooser(SCALAR, Strategies(single=(plain_loops,)))
+
 # Build ----------------------------------------------------------------------------------------------------------
 
 
 def plain_build(s: Build, builder: KernelBuilder) -> tuple[Stmt, ...]:
     """Loops over the variables of a Build, in order; those of extent 1 are just 0."""
     s = without_units(s)
-    lowering = ScalarLowering(builder.parameter, builder.site, s.values, builder.exact)
+    lowering = ScalarLowering(builder.parameter, builder.site, s.values, builder.work.exact)
     root = Scope()
     if len(s.outs) == 1:
         value = s.values[0]
@@ -504,7 +509,7 @@ def slice_update(s: Build, builder: KernelBuilder) -> tuple[Stmt, ...] | None:
     here = tuple(as_index(v) for v in s.vars)
 
     def is_old(e: Scalar) -> bool:
-        return isinstance(e, Get) and e.indices == here and builder.holds(e.ref, s.outs[0])
+        return isinstance(e, Get) and e.indices == here and builder.work.holds(e.ref, s.outs[0])
 
     terms = s.values[0].args
     olds = [t for t in terms if is_old(t)]
@@ -553,7 +558,7 @@ def changes_apart(s: Build, builder: KernelBuilder) -> tuple[Scalar, list[Bracke
     changes = _joined(changes)
     if len(changes) > FEW:
         return None
-    if any(isinstance(g, Get) and builder.holds(g.ref, s.outs[0]) for c in changes for g in walk(c)):
+    if any(isinstance(g, Get) and builder.work.holds(g.ref, s.outs[0]) for c in changes for g in walk(c)):
         return None  # overwritten by then
     return (expr.add(*rest) if rest else expr.zero(s.outs[0].dtype)), changes
 

@@ -26,6 +26,7 @@ from pullback.ir.index import Cond, DimSymbol, Index, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import walk
 from pullback.loops.product.turn import square
+from pullback.loops.program import schedule
 from pullback.loops.program.cover import TYPICAL
 from pullback.loops.program.nodes import Buffer
 from pullback.loops.vectors.nest import Address, narrower, stride, wait, widths
@@ -168,6 +169,16 @@ class PackedPlan:
     storing: Storing
     lone: bool
     cycles: float
+
+    @property
+    def schedule(self) -> schedule.Schedule:
+        """What it does with the loops."""
+        t, groups = self.tile, (self.depth, self.columns, self.rows)
+        cuts = (schedule.Block(g.cut.name, g.chunk) for g in groups if g.block < size(g.variables))
+        packs = [schedule.Pack("B")] if self.in_place else [schedule.Pack(o) for o in ("AB" if self.a_first else "BA")]
+        tile = schedule.Tile(((self.rows.variables[-1].name, t.rows),))
+        vector = schedule.Vector(self.columns.variables[-1].name, t.lanes, t.vectors)
+        return schedule.Schedule((*cuts, *packs, tile, vector))
 
     @property
     def direct(self) -> bool:

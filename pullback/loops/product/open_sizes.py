@@ -14,7 +14,7 @@ small that tiles without packing do as well, or there is no room for a tile, the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -27,14 +27,16 @@ from pullback.ir.program import Build, statement_reads
 from pullback.ir.traverse import Substitution
 from pullback.loops.memory.plan import mentioned
 from pullback.loops.plain.bounds import LoopNest
-from pullback.loops.plain.builder import KernelBuilder, free_variables
-from pullback.loops.plain.lower import flat_position
+from pullback.loops.plain.builder import KernelBuilder, Work, free_variables
+from pullback.loops.plain.candidates import Candidate, Declined
+from pullback.loops.plain.lower import bring_plain, flat_position
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.product import blocking
 from pullback.loops.product.blocking import Blocks, Contraction, Operand, Tile, contractions
 from pullback.loops.product.multiply import multiply
 from pullback.loops.product.packing import around
 from pullback.loops.product.turn import WIDEST_TURN, turn
+from pullback.loops.program import schedule
 from pullback.loops.program.cover import blocked, cover, is_open
 from pullback.loops.program.nodes import (
     Buffer,
@@ -55,7 +57,7 @@ from pullback.loops.program.nodes import (
 )
 from pullback.loops.program.scope import Scope
 from pullback.loops.vectors.nest import map_reductions
-from pullback.loops.vectors.tile import tile
+from pullback.loops.vectors.tile import plan_tile, tile
 from pullback.machine import Machine
 
 COLUMNS: Final = 512  # of a block of B
@@ -126,26 +128,43 @@ class OpenProduct:
         return "turned" if turned else "elements"
 
 
-def open_product(s: Build, whole: Build, builder: KernelBuilder, machine: Machine) -> list[Stmt] | None:
-    """A contraction with open sizes as packed panels, or as tiles where these are small; None for what is neither.
+def open_products(
+    s: Build, whole: Build, reads: Sequence[Ref], work: Work, machine: Machine
+) -> Iterator[Candidate]:
+    """The strategy for contractions with open sizes: packed panels, or tiles where these are small.
 
     Args:
         s: the statement without variables of extent 1.
         whole: the statement with them.
+        reads: what its sum reads.
     """
-    found = _best(s, builder, Blocks.of(machine).depth)
+    found = _best(s, work, Blocks.of(machine).depth)
     if found is None or machine.lanes(found.contraction.total.dtype.size) < 2:
-        return None
-    small = tile(whole, builder.address, machine)
+        return
+    small = plan_tile(whole, work.address, machine)
     if small is None:
-        return None
-    emitter = _Emitter(s, found, builder, machine)
-    tests = [_at_least(extent, least) for extent, least in emitter.needs()]
-    if False in tests:
-        return None
-    room = [c for c in tests if isinstance(c, Cond)]
-    packed = emitter.body()
-    return [If(Holds(tuple(room)), tuple(packed), (_called(s, small, builder),))] if room else packed
+        return
+    lanes = machine.lanes(found.contraction.total.dtype.size)
+    ideal = blocking.size((*s.vars, *found.contraction.depth)) / (lanes * machine.ports)
+
+    def build(builder: KernelBuilder) -> Kernel:
+        for r in (*reads, *statement_reads(s)):
+            builder.parameter(r)
+        builder.take(small.nest.buffers.values())
+        below = small.statements()
+        emitter = _Emitter(s, found, builder, machine)
+        tests = [_at_least(extent, least) for extent, least in emitter.needs()]
+        if False in tests:
+            raise Declined
+        room = [c for c in tests if isinstance(c, Cond)]
+        body = emitter.body()
+        if room:
+            body = [If(Holds(tuple(room)), tuple(body), (_called(s, below, builder),))]
+        return bring_plain(whole, body, builder, machine)
+
+    block, tile = schedule.Block(found.cut.name, Blocks.of(machine).depth), schedule.Tile(((found.row.name, 8),))
+    steps = (block, schedule.Pack("B"), tile, schedule.Vector(found.column.name, lanes, 2))
+    yield Candidate("open", ideal, build, schedule.Schedule(steps))
 
 
 def _called(s: Build, body: tuple[Stmt, ...], builder: KernelBuilder) -> Call:
@@ -156,16 +175,16 @@ def _called(s: Build, body: tuple[Stmt, ...], builder: KernelBuilder) -> Call:
     return Call(kernel, tuple(map(View, params)))
 
 
-def _best(s: Build, builder: KernelBuilder, depth: int) -> OpenProduct | None:
+def _best(s: Build, work: Work, depth: int) -> OpenProduct | None:
     """The way to see a statement as a product that leaves least to copy."""
     if len(s.outs) != 1 or not any(is_open(v) for v in s.vars):
         return None
     position = flat_position(s.vars)
-    ways = [p for c in contractions(s, builder.address) if (p := OpenProduct.of(c, position, depth)) is not None]
+    ways = [p for c in contractions(s, work.address) if (p := OpenProduct.of(c, position, depth)) is not None]
     if not ways or s.outs[0].dtype is not ways[0].contraction.total.dtype:
         return None
-    out = builder.parameter(s.outs[0])
-    if any(builder.parameter(r) is out for r in statement_reads(s)):
+    out = work.parameter(s.outs[0])
+    if any(work.parameter(r) is out for r in statement_reads(s)):
         return None
     return max(ways, key=lambda p: (p.lies, ("elements", "turned", "rows").index(p.form)))
 

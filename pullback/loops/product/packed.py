@@ -15,7 +15,7 @@ A sum has one accumulator for each block of K, in order: the result does not dep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -23,16 +23,18 @@ from math import prod
 from pullback.ir import expr
 from pullback.ir.expr import Add, Const, Get, Mul, Reduce, Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
-from pullback.ir.program import Build, Statement, statement_reads
+from pullback.ir.program import Build, statement_reads
 from pullback.ir.traverse import Substitution, walk
+from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.plain.bounds import LoopNest
-from pullback.loops.plain.builder import KernelBuilder
-from pullback.loops.plain.lower import Specialist, flat_position, plain_build, without_units
+from pullback.loops.plain.builder import KernelBuilder, Work
+from pullback.loops.plain.candidates import Candidate
+from pullback.loops.plain.lower import bring_plain, flat_position, without_units
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.product import blocking
 from pullback.loops.product.blocking import Contraction, PackedPlan, best_packed_plan, size
 from pullback.loops.product.multiply import Walk, dots, multiply
-from pullback.loops.product.open_sizes import open_product
+from pullback.loops.product.open_sizes import open_products
 from pullback.loops.product.orders import orders
 from pullback.loops.product.packing import Block, Packer, Panels, around, blocks, over_panels
 from pullback.loops.product.residues import Part, parts
@@ -55,40 +57,92 @@ from pullback.loops.program.nodes import (
     Type,
     View,
 )
+from pullback.loops.program.schedule import PLAIN, Numbered, Schedule, Vector
 from pullback.loops.program.scope import Scope
-from pullback.loops.vectors.nest import Nest, best_plan, cache_cycles, map_reductions, narrower
-from pullback.loops.vectors.tile import tile
+from pullback.loops.vectors.nest import map_reductions, narrower
+from pullback.loops.vectors.tile import Tiling, plan_tile, tile
 from pullback.machine import Machine
 
 WORTH = 0.98  # of a product's cycles that it takes in another order of its variables, for that to be taken
 
 
-def packed_kernels(machine: Machine) -> Specialist:
-    """The lowering of contractions that are worth packing, for `plain.lower`."""
+def products(work: Work, machine: Machine) -> Iterator[Candidate]:
+    """The strategy for contractions that are worth packing."""
+    s = work.statement
+    if not isinstance(s, Build):
+        return
+    whole = without_units(s)
+    reads = _apart(whole, work)
+    if not reads:
+        return
+    if any(is_open(v) for v in _variables(whole)):
+        yield from open_products(whole, s, reads, work, machine)
+        return
+    found = parts(whole)
+    several = len(found) > 1 or found[0].build is not whole
+    if several and _work(whole) < blocking.LEAST_WORK:
+        return
+    ways = [way for part in found if (way := _way(part, work, machine, several)) is not None]
+    if len(ways) < len(found):
+        return
 
-    def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
-        if not isinstance(s, Build):
-            return None
-        whole = without_units(s)
-        if not _apart(whole, builder):
-            return None
-        if any(is_open(v) for v in _variables(whole)):
-            made = open_product(whole, s, builder, machine)
-            plain = plain_build(s, builder) if machine.portable and made is not None else None
-            return None if made is None else builder.kernel(tuple(made), plain)
-        body: list[Stmt] = []
-        found = parts(whole)
-        several = len(found) > 1 or found[0].build is not whole
-        if several and _work(whole) < blocking.LEAST_WORK:
-            return None
-        for part in found:
-            made = _packed(part, builder, machine) or (_unpacked(part, builder, machine) if several else None)
-            if made is None:
-                return None
-            body += made
-        return builder.kernel(tuple(body), plain_build(s, builder) if machine.portable else None)
+    def build(builder: KernelBuilder) -> Kernel:
+        assert isinstance(s, Build)
+        for r in reads:
+            builder.parameter(r)
+        return bring_plain(s, [x for way in ways for x in way.statements(builder)], builder, machine)
 
-    return kernel
+    numbered = [(Numbered(k + 1, len(ways)),) if several else () for k in range(len(ways))]
+    steps = [step for n, way in zip(numbered, ways, strict=True) for step in (*n, *way.schedule.steps)]
+    yield Candidate(ways[0].name, sum(way.cycles for way in ways), build, Schedule(tuple(steps)))
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How one part is computed: its kind, estimate and schedule, and what writes it."""
+
+    name: str
+    cycles: float
+    schedule: Schedule
+    statements: Callable[[KernelBuilder], list[Stmt]]
+
+
+def _way(part: Part, work: Work, machine: Machine, alone: bool) -> _Way | None:
+    """How to compute a part; None where that is left to other strategies.
+
+    Args:
+        alone: whether it is to be done here even where packing does not pay.
+    """
+    swept = find_sweep(part, work, machine)
+    if swept is not None:
+        lanes = machine.lanes(swept.total.dtype.size)
+        lines = size((*swept.columns, *swept.total.vars)) * swept.total.dtype.size / machine.line  # each read once
+        cycles = machine.widest * _work(part.build) / (machine.ports * lanes) + lines * machine.waits[1]
+        vector = Vector(part.build.vars[-1].name, lanes)
+        return _Way("sweep", cycles, Schedule((vector,)), lambda builder: sweep(swept, part, builder, machine))
+    best: tuple[Part, PackedPlan] | None = None
+    for way in orders(part, work.address):
+        plan = best_packed_plan(way.build, way.position, work.address, machine, partial(_holds_sums, way, work=work))
+        if plan is not None and (best is None or plan.cycles < WORTH * best[1].cycles):
+            best = way, plan
+    tiling = plan_tile(part.build, part.address(work), machine) if alone else None
+    if best is not None and (tiling is None or best[1].cycles <= tiling.cycles):
+        own, packing = best
+        return _Way("packed", packing.cycles, packing.schedule,
+                    lambda builder: _Emitter(own, packing, builder, machine).body())
+    if tiling is not None:
+        return _Way("tiles", tiling.cycles, tiling.schedule, partial(_taken, tiling))
+    if not alone:
+        return None
+    cycles = statement_cycles(part.build, machine)
+    return _Way("loops", cycles, PLAIN, lambda builder: scalar_loops(
+        part.build, part.build.vars, part.build.values, part.position, builder, builder.parameter))
+
+
+def _taken(tiling: Tiling, builder: KernelBuilder) -> list[Stmt]:
+    """The tiles of a part, for a kernel."""
+    builder.take(tiling.nest.buffers.values())
+    return list(tiling.statements())
 
 
 def _variables(s: Build) -> tuple[Var, ...]:
@@ -100,31 +154,6 @@ def _work(s: Build) -> int:
     """Terms of the statement's sums."""
     sums = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, Reduce))
     return sum(size((*s.vars, *r.vars)) for r in sums)
-
-
-def _packed(part: Part, builder: KernelBuilder, machine: Machine) -> list[Stmt] | None:
-    """The part by a sweep, or by packed panels where that is estimated to take the fewest cycles."""
-    found = find_sweep(part, builder, machine)
-    if found is not None:
-        return sweep(found, part, builder, machine)
-    best: tuple[Part, PackedPlan] | None = None
-    for way in orders(part, builder.address):
-        plan = best_packed_plan(
-            way.build, way.position, builder.address, machine, partial(_holds_sums, way, builder=builder)
-        )
-        if plan is not None and (best is None or plan.cycles < WORTH * best[1].cycles):
-            best = way, plan
-    if best is None or best[1].cycles > _unpacked_cycles(part, builder, machine):
-        return None
-    return _Emitter(*best, builder, machine).body()
-
-
-def _unpacked(part: Part, builder: KernelBuilder, machine: Machine) -> list[Stmt]:
-    """The part as a tile or as plain loops."""
-    made = tile(part.build, part.address(builder), machine)
-    if made is not None:
-        return list(made)
-    return scalar_loops(part.build, part.build.vars, part.build.values, part.position, builder, builder.parameter)
 
 
 def scalar_loops(
@@ -152,22 +181,22 @@ def scalar_loops(
     return root.statements
 
 
-def _apart(s: Build, builder: KernelBuilder) -> bool:
-    """Whether the statement has sums, and they read nothing that it writes."""
-    outs = {builder.parameter(o) for o in s.outs}
+def _apart(s: Build, work: Work) -> list[Ref]:
+    """What the statement's sums read; nothing where it has none, or they read what it writes."""
+    outs = {work.parameter(o) for o in s.outs}
     sums = [n for v in s.values for n in walk(v) if isinstance(n, Reduce)]
     reads = [r for r in statement_reads(s) if any(r in n.refs for n in sums)]  # in an order: this names parameters
-    return bool(sums) and not any(builder.parameter(r) in outs for r in reads)
+    return [] if any(work.parameter(r) in outs for r in reads) else reads
 
 
-def _holds_sums(part: Part, c: Contraction, builder: KernelBuilder) -> bool:
+def _holds_sums(part: Part, c: Contraction, work: Work) -> bool:
     """Whether partial sums can stand in the output: its elements are of their type, and nothing else is read there."""
     s = part.build
     if len(s.outs) != 1 or s.outs[0].dtype is not c.total.dtype:
         return False
-    out = builder.parameter(s.outs[0])
-    old = any(builder.parameter(r) is out for r in statement_reads(s))
-    return not old or _update(part, builder) is not None
+    out = work.parameter(s.outs[0])
+    old = any(work.parameter(r) is out for r in statement_reads(s))
+    return not old or _update(part, work) is not None
 
 
 @dataclass(frozen=True)
@@ -178,7 +207,7 @@ class _Update:
     scale: Ref | None
 
 
-def _update(part: Part, builder: KernelBuilder) -> _Update | None:
+def _update(part: Part, work: Work) -> _Update | None:
     """Whether a statement is y[i] + factor * scale * sum, y being where its output is; None where it is not."""
     s = part.build
     value = s.values[0]
@@ -189,28 +218,20 @@ def _update(part: Part, builder: KernelBuilder) -> _Update | None:
     olds = [
         t for t in value.args
         if isinstance(t, Get)
-        and builder.holds(t.ref, s.outs[0])
-        and builder.address(t.ref, t.indices)[1] is part.position
+        and work.holds(t.ref, s.outs[0])
+        and work.address(t.ref, t.indices)[1] is part.position
     ]  # fmt: skip
     sums = [t for t in value.args if t not in olds]
     if len(olds) != 1 or len(sums) != 1:
         return None
     factors = sums[0].args if isinstance(sums[0], Mul) else (sums[0],)
     numbers = [f for f in factors if isinstance(f, Const)]
-    scales = [f.ref for f in factors if isinstance(f, Get) and f.ref.rank == 0 and not builder.holds(f.ref, s.outs[0])]
+    scales = [f.ref for f in factors if isinstance(f, Get) and f.ref.rank == 0 and not work.holds(f.ref, s.outs[0])]
     if len(numbers) + len(scales) + 1 != len(factors) or len(scales) > 1:
         return None
     if not any(isinstance(f, Reduce) for f in factors):
         return None
     return _Update(prod(float(n.value) for n in numbers), scales[0] if scales else None)
-
-
-def _unpacked_cycles(part: Part, builder: KernelBuilder, machine: Machine) -> float:
-    """What the best tile without packing is estimated to take."""
-    trial = KernelBuilder(builder.views, builder.statement)
-    nest = Nest.of(part.build, part.address(trial))
-    plan = None if nest is None else best_plan(nest, machine)
-    return float("inf") if nest is None or plan is None else plan.cycles + cache_cycles(nest, plan, machine)
 
 
 @dataclass(frozen=True)
@@ -259,7 +280,7 @@ class _Emitter:
         self._lines: dict[str, Buffer] = {}
         self.whole = size(c.depth)
         self.inside = (*c.only_a, *c.rows, *c.only_b, *c.columns)  # axes of the partial sums
-        update = _update(part, builder) if plan.direct else None
+        update = _update(part, builder.work) if plan.direct else None
         self.update = update or _Update(1.0, None)
         self.adds = update is not None
         self.partial = self.out if plan.direct else self._scratch("partial", size(self.inside))
@@ -378,9 +399,9 @@ class _Emitter:
             return depth.size
         for side, mine, end in ((c.a, c.rows, row), (c.b, c.columns, column)):
             g = side.term
-            if not isinstance(g, Get) or g.ref not in self.builder.triangles or len(mine) != 1:
+            if not isinstance(g, Get) or g.ref not in self.builder.work.triangles or len(mine) != 1:
                 continue
-            p, q = self.builder.triangles[g.ref]
+            p, q = self.builder.work.triangles[g.ref]
             whole = depth.size.constant == c.depth[0].extent.constant
             if g.indices[p].single is mine[0] and g.indices[q].single is c.depth[0] and whole:
                 return end

@@ -27,7 +27,7 @@ from pullback.ir.expr import Add, Bracket, Reduce, Scalar
 from pullback.ir.index import ZERO_INDEX, Atom, Floor, Index, Mod, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, indices_of, walk
-from pullback.loops.plain.builder import KernelBuilder
+from pullback.loops.plain.builder import Places
 from pullback.loops.plain.lower import flat_position
 from pullback.loops.product.digits import in_digits
 from pullback.loops.program.nodes import Buffer
@@ -44,14 +44,14 @@ class Part:
     build: Build
     position: Index
 
-    def address(self, builder: KernelBuilder) -> Address:
+    def address(self, places: Places) -> Address:
         """Where elements lie, those of the outputs by the part's own variables."""
 
         def at(ref: expr.Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
             if ref in self.build.outs:
                 here = dict(zip(self.build.vars, indices, strict=True))
-                return builder.parameter(ref), Substitution(variables=here).index(self.position)
-            return builder.address(ref, indices)
+                return places.parameter(ref), Substitution(variables=here).index(self.position)
+            return places.address(ref, indices)
 
         return at
 

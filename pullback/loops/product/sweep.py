@@ -16,7 +16,7 @@ from pullback.ir.expr import Bracket, Get, Mul, Reduce
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
-from pullback.loops.plain.builder import KernelBuilder, free_variables
+from pullback.loops.plain.builder import KernelBuilder, Places, free_variables
 from pullback.loops.product.blocking import Run, runs, size, whole_levels
 from pullback.loops.product.residues import Part
 from pullback.loops.program.nodes import (
@@ -60,7 +60,7 @@ class Sweep:
     depth: Run
 
 
-def find_sweep(part: Part, builder: KernelBuilder, machine: Machine) -> Sweep | None:
+def find_sweep(part: Part, places: Places, machine: Machine) -> Sweep | None:
     """The sweep a part is, if it is one and its value is the sum alone."""
     s = part.build
     total = s.values[0]
@@ -73,17 +73,17 @@ def find_sweep(part: Part, builder: KernelBuilder, machine: Machine) -> Sweep | 
             columns = tuple(v for v in s.vars if v in y.free)
             rows = tuple(v for v in s.vars if v in x.free)
             if set(columns).isdisjoint(rows) and len(columns) + len(rows) == len(s.vars) and len(rows) <= 1:
-                found = _sweep(part, builder, total, x, y, rows[0] if rows else None, columns, machine)
+                found = _sweep(part, places, total, x, y, rows[0] if rows else None, columns, machine)
                 if found is not None:
                     return found
     return None
 
 
 def _sweep(
-    part: Part, builder: KernelBuilder, total: Reduce, x: Get, y: Get, row: Var | None, columns: tuple[Var, ...],
+    part: Part, places: Places, total: Reduce, x: Get, y: Get, row: Var | None, columns: tuple[Var, ...],
     machine: Machine,
 ) -> Sweep | None:
-    left, right = builder.address(x.ref, x.indices), builder.address(y.ref, y.indices)
+    left, right = places.address(x.ref, x.indices), places.address(y.ref, y.indices)
     if any(len(m) > 1 or any(not isinstance(a, Var) for a in m) for _, i in (left, right) for m, _ in i.terms):
         return None
     if row is not None and (row.extent.constant or 0) > FEW:

@@ -30,6 +30,7 @@ from pullback.ir.expr import Get, Ref, get
 from pullback.ir.index import Cond, Data, DimSymbol, Index, Var, as_index
 from pullback.ir.primitive import Primitive
 from pullback.ir.types import DType, bool_, i64
+from pullback.loops.program.schedule import Chosen
 from pullback.machine import GENERIC, Machine
 from pullback.source import Position
 
@@ -489,6 +490,7 @@ class Kernel:
         fresh: those that it overwrites without need of what they held before.
         position: where its statement was written.
         apart: whether it is better compiled without regard to the numbers it is called with.
+        choice: which of the candidates for its statement it is.
     """
 
     name: str
@@ -501,6 +503,7 @@ class Kernel:
     fresh: frozenset[Buffer] = frozenset()
     position: Position | None = None
     apart: bool = False
+    choice: Chosen | None = None
 
     @cached_property
     def checks(self) -> bool:

@@ -11,33 +11,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Final
 
 from pullback.ir.expr import Bracket, Get
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index
-from pullback.ir.program import Build, Statement
-from pullback.loops.plain.builder import KernelBuilder
-from pullback.loops.plain.lower import Specialist, flat_position, plain_build, without_units
+from pullback.ir.program import Build
+from pullback.loops.plain.builder import KernelBuilder, Work
+from pullback.loops.plain.candidates import Candidate
+from pullback.loops.plain.lower import bring_plain, flat_position, without_units
+from pullback.loops.program.cover import typical
 from pullback.loops.program.nodes import Buffer, Fill, For, Holds, If, Kernel, Load, Stmt, Store, Type
+from pullback.loops.program.schedule import Row, Schedule, Vector
 from pullback.loops.vectors.nest import narrower, stride
 from pullback.machine import Machine
 
+ROW: Final = 4.0  # cycles that a row costs beside its elements
 TOGETHER: Final = 8  # vectors of a row that are written out one by one
 
 
-def border_kernels(machine: Machine) -> Specialist:
-    """The lowering of arrays in a border of zeros."""
+def borders(work: Work, machine: Machine) -> Iterator[Candidate]:
+    """The strategy for arrays in a border of zeros."""
+    s = work.statement
+    found = _Border.of(without_units(s), work) if isinstance(s, Build) else None
+    if found is None or (lanes := machine.lanes(found.out.dtype.size)) < 2:
+        return
 
-    def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
-        if not isinstance(s, Build):
-            return None
-        found = _Border.of(without_units(s), builder)
-        if found is None or machine.lanes(found.out.dtype.size) < 2:
-            return None
-        body = tuple(found.body(machine.lanes(found.out.dtype.size)))
-        return builder.kernel(body, plain_build(s, builder) if machine.portable else None)
+    def build(builder: KernelBuilder) -> Kernel:
+        assert isinstance(s, Build)
+        builder.take((found.out, found.source))
+        return bring_plain(s, found.body(lanes), builder, machine)
 
-    return kernel
+    *rows, last = found.variables
+    cycles = prod(typical(v) for v in rows) * (ROW + 2 * typical(last) / lanes)
+    schedule = Schedule((Row(last.name), Vector(last.name, lanes)))
+    yield Candidate("border", cycles, build, schedule, exact=True)
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,7 @@ class _Border:
     tests: tuple[Cond, ...]
 
     @staticmethod
-    def of(s: Build, builder: KernelBuilder) -> _Border | None:
+    def of(s: Build, work: Work) -> _Border | None:
         """The statement as rows; None where it is anything else."""
         value = s.values[0]
         if len(s.outs) != 1 or not isinstance(value, Bracket) or not isinstance(value.arg, Get) or not s.vars:
@@ -61,7 +69,7 @@ class _Border:
         if any(v.extent.constant is None for v in s.vars) or not value.dtype.is_floating:
             return None
         *_, last = s.vars
-        out, (source, address) = builder.parameter(s.outs[0]), builder.address(value.arg.ref, value.arg.indices)
+        out, (source, address) = work.parameter(s.outs[0]), work.address(value.arg.ref, value.arg.indices)
         span = _span(last, value.conds)
         plain = all(len(m) <= 1 and all(isinstance(a, Var) for a in m) for m, _ in address.terms)
         if span is None or source is out or not plain or stride(address, last) != 1:

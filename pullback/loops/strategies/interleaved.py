@@ -10,41 +10,57 @@ an axis that is unrolled, has vectors and nothing to test. What is left behind t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from pullback.ir.index import Index, Var, as_index
-from pullback.ir.program import Build, Statement
+from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution
+from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.analysis.extents import SMALL
-from pullback.loops.plain.builder import KernelBuilder
-from pullback.loops.plain.lower import Specialist, flat_position, plain_build, without_units
+from pullback.loops.plain.builder import KernelBuilder, Work
+from pullback.loops.plain.candidates import Candidate
+from pullback.loops.plain.lower import bring_plain, flat_position, without_units
 from pullback.loops.product.packed import scalar_loops
 from pullback.loops.product.residues import Part, period
-from pullback.loops.program.nodes import Kernel, Stmt
-from pullback.loops.vectors.fused import fused_loops
+from pullback.loops.program.nodes import Kernel
+from pullback.loops.vectors.fused import nest_cycles, nest_loops, nest_schedule
 from pullback.loops.vectors.group import groups_of_all
+from pullback.loops.vectors.group_nest import GroupNest
 from pullback.machine import Machine
 
 
-def interleaved_kernels(machine: Machine) -> Specialist:
-    """The lowering of builds that repeat along an axis, for `loops.plain.lower`."""
+def periods(work: Work, machine: Machine) -> Iterator[Candidate]:
+    """The strategy for builds that repeat along an axis."""
+    s = work.statement
+    found = _periods(without_units(s)) if isinstance(s, Build) else None
+    if found is None:
+        return
+    whole, rest = found
+    nest = next(_nests(whole, work), None)
+    if nest is None:
+        return
 
-    def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
-        found = _periods(without_units(s)) if isinstance(s, Build) else None
-        if found is None:
-            return None
-        whole, rest = found
-        body = _loops(whole, builder, machine)
-        if body is None:
-            return None
+    def build(builder: KernelBuilder) -> Kernel:
         assert isinstance(s, Build)
+        builder.take(nest.buffers.values())
+        body = list(nest_loops(nest, machine, builder.rows()))
         for part in rest:
             body += scalar_loops(
                 part.build, part.build.vars, part.build.values, part.position, builder, builder.parameter
             )
-        return builder.kernel(tuple(body), plain_build(s, builder) if machine.portable else None)
+        return bring_plain(s, body, builder, machine)
 
-    return kernel
+    cycles = nest_cycles(nest, machine) + sum(statement_cycles(part.build, machine) for part in rest)
+    yield Candidate("interleaved", cycles, build, nest_schedule(nest, machine))
+
+
+def _nests(part: Part, work: Work) -> Iterator[GroupNest]:
+    """The loop nests of whole periods that vectors can do."""
+    for group in groups_of_all([part.build]):
+        nest = GroupNest.of(group, part.address(work), frozenset(part.build.outs))
+        if nest is not None:
+            yield nest
 
 
 def _periods(s: Build) -> tuple[Part, list[Part]] | None:
@@ -68,12 +84,3 @@ def _with(s: Build, v: Var, variables: tuple[Var, ...], index: Index) -> Part:
     m, at = Substitution(variables={v: index}), s.vars.index(v)
     made = replace(s, vars=(*s.vars[:at], *variables, *s.vars[at + 1 :]), values=tuple(map(m.scalar, s.values)))
     return Part(made, m.index(flat_position(s.vars)))
-
-
-def _loops(part: Part, builder: KernelBuilder, machine: Machine) -> list[Stmt] | None:
-    """The loops over whole periods; None where vectors cannot do them."""
-    for group in groups_of_all([part.build]):
-        made = fused_loops(group, part.address(builder), frozenset(part.build.outs), machine, builder.rows())
-        if made is not None:
-            return list(made)
-    return None

@@ -17,7 +17,7 @@ along the lanes, columns, checked indices and conversions of floating-point numb
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from math import prod
@@ -37,14 +37,17 @@ from pullback.ir.index import (
     polynomial,
     prove_nonnegative,
 )
-from pullback.ir.program import Build, Statement
+from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.types import DType, dtype_named, i32, i64
+from pullback.loops.analysis.estimates import points_cycles
 from pullback.loops.functions import VECTOR_FUNCTIONS
 from pullback.loops.plain.bounds import LoopNest
-from pullback.loops.plain.builder import KernelBuilder
-from pullback.loops.plain.lower import Specialist, flat_position, plain_build, without_units
+from pullback.loops.plain.builder import KernelBuilder, Work
+from pullback.loops.plain.candidates import Candidate, Declined
+from pullback.loops.plain.lower import bring_plain, flat_position, without_units
 from pullback.loops.plain.scalar import ScalarLowering, hint
+from pullback.loops.program.cover import typical
 from pullback.loops.program.nodes import (
     Assign,
     Binary,
@@ -67,6 +70,7 @@ from pullback.loops.program.nodes import (
     Type,
     Value,
 )
+from pullback.loops.program.schedule import Mask, Schedule, Vector
 from pullback.loops.program.scope import Scope
 from pullback.loops.strategies.stretches import part_of, plain_part
 from pullback.loops.vectors.fused_values import NEUTRAL
@@ -87,14 +91,11 @@ from pullback.machine import Machine
 
 NEAR: Final = 4  # the longest step of a gather along the lanes
 SMALL: Final = 32  # element evaluations below which plain code does
+MASKED: Final = 1.3  # what is done for lanes that are not used, and to tell which these are
 WINDOW: Final = 64  # the most terms of a reduction whose condition varies along the lanes
 NARROWEST: Final = 16  # bytes of the smallest vector register
 BITS: Final = ("bitwise_and", "bitwise_or", "bitwise_xor")
 SYMBOL: Final = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "maximum": "max", "minimum": "min"}
-
-
-class Declined(Exception):
-    """There is no vector form: plain loops do it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,19 +105,26 @@ class Guard:
     mask: Value
 
 
-def masked_kernels(machine: Machine) -> Specialist:
-    """The lowering of single builds to vectors with masks, for `loops.plain.lower`."""
+def masks(work: Work, machine: Machine) -> Iterator[Candidate]:
+    """The strategy for single builds as vectors with masks. What has no vector form shows while it is written."""
+    s = work.statement
+    if not isinstance(s, Build) or len(s.outs) != 1:
+        return
+    whole = without_units(s)
+    lanes = _lanes_of(whole, machine)
+    if lanes < 2:
+        return
 
-    def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
-        if not isinstance(s, Build) or len(s.outs) != 1:
-            return None
-        try:
-            body = masked_loops(s, builder, machine)
-        except Declined:
-            return None
-        return builder.kernel(tuple(body), plain_build(s, builder) if machine.portable else None)
+    def build(builder: KernelBuilder) -> Kernel:
+        assert isinstance(s, Build)
+        return bring_plain(s, masked_loops(s, builder, machine), builder, machine)
 
-    return kernel
+    axis = whole.vars[-1]
+    rest = typical(axis) % lanes
+    inside = points_cycles(whole.values, whole.vars, machine, lanes, axis)
+    left = points_cycles(whole.values, whole.vars[:-1], machine) * rest
+    schedule = Schedule((Mask(axis.name), Vector(axis.name, lanes, rest=(1,) * bool(rest))))
+    yield Candidate("masked", inside * MASKED + left, build, schedule)
 
 
 def masked_loops(build: Build, builder: KernelBuilder, machine: Machine) -> list[Stmt]:
@@ -126,14 +134,9 @@ def masked_loops(build: Build, builder: KernelBuilder, machine: Machine) -> list
         Declined: vectors cannot do it.
     """
     s = without_units(build)
-    if not s.vars or any(v.extent.constant is None for v in s.vars):
-        raise Declined
-    trips = max((prod(v.extent.constant or 1 for v in r.vars) for r in _reductions(s)), default=1)
-    if prod(v.extent.constant or 0 for v in s.vars) * trips < SMALL:
-        raise Declined
+    lanes = _lanes_of(s, machine)
     axis = s.vars[-1]
     extent = axis.extent.constant or 0
-    lanes = _lanes(s, extent, machine)
     lowering = ScalarLowering(builder.parameter, builder.site, s.values)
     root = Scope()
     outer = LoopNest(lowering, root, s.vars[:-1], ())
@@ -159,12 +162,22 @@ def masked_loops(build: Build, builder: KernelBuilder, machine: Machine) -> list
         whole = For(loop, ZERO_INDEX, loop.extent, tuple(inside.statements), kind="vector")
         outer.innermost.statements.append(whole)
     outer.close()
-    rest = plain_part(*part_of(build, [(axis, done, extent)], builder)) if done < extent else []
+    rest = plain_part(*part_of(build, [(axis, done, extent)]), builder) if done < extent else []
     return [*root.statements, *rest]
 
 
 def _reductions(s: Build) -> list[Reduce]:
     return [n for n in walk(s.values[0]) if isinstance(n, Reduce)]
+
+
+def _lanes_of(s: Build, machine: Machine) -> int:
+    """Lanes along the last axis; 1 where there is none for vectors, or little to do."""
+    if not s.vars or any(v.extent.constant is None for v in s.vars):
+        return 1
+    trips = max((prod(v.extent.constant or 1 for v in r.vars) for r in _reductions(s)), default=1)
+    if prod(v.extent.constant or 0 for v in s.vars) * trips < SMALL:
+        return 1
+    return _lanes(s, s.vars[-1].extent.constant or 0, machine)
 
 
 def _lanes(s: Build, extent: int, machine: Machine) -> int:
@@ -173,9 +186,7 @@ def _lanes(s: Build, extent: int, machine: Machine) -> int:
     sizes = [n.dtype.size for n in walk(s.values[0]) if not n.dtype.is_bool and not (n in inner and _counts(n))]
     most = machine.vector_bytes // max([*sizes, s.outs[0].dtype.size])
     choices = [n for n in (64, 32, 16, 8, 4, 2) if n <= min(most, extent) and 2 * n >= min(most, 8)]
-    if not choices:
-        raise Declined
-    return min(choices, key=lambda n: extent // n + extent % n)
+    return min(choices, key=lambda n: extent // n + extent % n, default=1)
 
 
 def _row(s: Build, extent: int, machine: Machine) -> list[tuple[int, int]]:

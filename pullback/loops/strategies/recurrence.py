@@ -15,18 +15,19 @@ are; such rows must stay in the second cache together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
 from pullback.ir import expr
 from pullback.ir.expr import Apply, Get, Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
-from pullback.ir.program import Build, Fold, Statement
+from pullback.ir.program import Build, Fold
 from pullback.ir.traverse import Substitution, rewrite, walk
 from pullback.loops.analysis.joined import elements
-from pullback.loops.plain.builder import KernelBuilder
-from pullback.loops.plain.lower import Specialist
+from pullback.loops.plain.builder import KernelBuilder, Work
+from pullback.loops.plain.candidates import Candidate
+from pullback.loops.program.cover import typical
 from pullback.loops.program.nodes import (
     Across,
     Assign,
@@ -44,6 +45,8 @@ from pullback.loops.program.nodes import (
     Type,
     Value,
 )
+from pullback.loops.program.schedule import Exchange, Schedule
+from pullback.loops.vectors.fused import nest_cycles, nest_schedule
 from pullback.loops.vectors.fused_values import Place, PlaceWriter, Row
 from pullback.loops.vectors.group import Group, groups_of_all
 from pullback.loops.vectors.group_nest import GroupNest, Out
@@ -58,23 +61,25 @@ WAYS = (8, 4, 2, 1)  # vectors of points taken together
 MANY = 40  # operations of a step above which vectors are taken one by one
 
 
-def recurrence_kernels(machine: Machine) -> Specialist:
-    """The lowering of folds over elementwise bodies."""
+def recurrences(work: Work, machine: Machine) -> Iterator[Candidate]:
+    """The strategy for folds over elementwise bodies."""
+    s = work.statement
+    group = _elementwise(s, machine.caches[1]) if isinstance(s, Fold) else None
+    nest = _Nest.of(s, group, work) if isinstance(s, Fold) and group is not None else None
+    if nest is None:
+        return
 
-    def specialist(s: Statement, builder: KernelBuilder) -> Kernel | None:
-        group = _elementwise(s, machine.caches[1]) if isinstance(s, Fold) else None
-        if group is None:
-            return None
-        assert isinstance(s, Fold)
-        sums = _Sums(builder, s, machine.lanes(group.dtype.size))
-        nest = _Nest.of(s, group, builder)
-        if nest is None:
-            return None
+    def build(builder: KernelBuilder) -> Kernel:
+        builder.take(nest.group.buffers.values())
+        sums = _Sums(builder, nest.fold, machine.lanes(nest.group.dtype.size))
         body = _Loops(nest, sums, machine).statements()
         plain = _Loops(nest, sums, machine.plain).statements() if machine.portable else None
         return builder.kernel(tuple(body), None if plain is None else tuple(plain))
 
-    return specialist
+    step = nest.fold.var
+    cycles = typical(step) * nest_cycles(nest.group, machine)
+    schedule = Schedule((Exchange(step.name, nest.group.axis.name),)) + nest_schedule(nest.group, machine)
+    yield Candidate("recurrence", cycles, build, schedule)
 
 
 def _elementwise(s: Fold, near: int) -> Group | None:
@@ -144,7 +149,7 @@ class _Nest:
     sums: list[Out]
 
     @staticmethod
-    def of(s: Fold, group: Group, builder: KernelBuilder) -> _Nest | None:
+    def of(s: Fold, group: Group, work: Work) -> _Nest | None:
         """The nest; None where vectors cannot run along an axis of the points."""
         count = len(s.states)
         new = dict(zip(s.body.results, (*s.states, *s.outs[count:]), strict=False))
@@ -152,7 +157,7 @@ class _Nest:
 
         def address(ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
             if ref not in stand_in:
-                return builder.address(ref, indices)
+                return work.address(ref, indices)
             flat = ZERO_INDEX
             for i, extent in zip(indices, ref.shape, strict=True):
                 flat = flat * extent + i
@@ -177,12 +182,12 @@ class _Nest:
         made = _Nest(s, nest, [], [], [])
         kept_in = dict(zip(s.body.results[count:], s.outs[count:], strict=True))
         for state, out, result in zip(s.states, s.outs, s.body.results, strict=False):
-            last, before = builder.parameter(out), stand_in[state]
-            first = last if builder.holds(state, out) else builder.parameter(kept_in[state])  # it moves along its rows
+            last, before = work.parameter(out), stand_in[state]
+            first = last if work.holds(state, out) else work.parameter(kept_in[state])  # it moves along its rows
             found = [o for o in nest.outs if o.buffer is stand_in[result]]
             made.states += [_State(old(before, o.offset), o.value, first, last, o.offset) for o in found]
         for row, result in zip(s.outs[count:], s.body.results[count:], strict=True):
-            there = builder.parameter(row)
+            there = work.parameter(row)
             start = step * elements(row.shape[1:])
             kept = result in s.states
             which = s.body.results[s.states.index(result)] if kept else result

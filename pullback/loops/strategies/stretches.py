@@ -14,23 +14,28 @@ about two axes at once, nor at builds with reductions, whose conditions are boun
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
 from math import prod
 
 from pullback.ir.expr import Get, Ref
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index
-from pullback.ir.program import Build, Statement
+from pullback.ir.program import Build
 from pullback.ir.traverse import walk
+from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.analysis.joined import stretch_of
 from pullback.loops.plain.bounds import LoopNest
-from pullback.loops.plain.builder import KernelBuilder
-from pullback.loops.plain.lower import Specialist, plain_build, without_units
+from pullback.loops.plain.builder import KernelBuilder, Places, Work
+from pullback.loops.plain.candidates import Candidate
+from pullback.loops.plain.lower import bring_plain, without_units
 from pullback.loops.plain.scalar import ScalarLowering
+from pullback.loops.program.cover import typical
 from pullback.loops.program.nodes import Buffer, For, Kernel, Stmt, Store
+from pullback.loops.program.schedule import Schedule, Split
 from pullback.loops.program.scope import Scope
-from pullback.loops.vectors.tile import tile
+from pullback.loops.vectors.nest import Address
+from pullback.loops.vectors.tile import Tiling, plan_tile
 from pullback.machine import Machine
 from pullback.passes.cost import cuts_by_axis
 
@@ -38,31 +43,37 @@ MOST = 12  # stretches
 ROW = 256  # elements of a row that is written stretch by stretch
 
 
-def part_kernels(machine: Machine) -> Specialist:
-    """The lowering of builds that conditions split along axes, for `plain.lower`."""
+def stretches(work: Work, machine: Machine) -> Iterator[Candidate]:
+    """The strategy for builds that conditions split along axes."""
+    s = work.statement
+    if not isinstance(s, Build) or len(s.outs) != 1:
+        return
+    split = cuts_by_axis(s)
+    if split is None or prod(map(len, split.values())) > MOST or (len(split) > 1 and s.vars[-1] in split):
+        return
+    rows = _rows(s, next(iter(split)))
+    along = ([(v, *ends) for ends in pairwise((*starts, v.extent.constant or 0))] for v, starts in split.items())
+    planned: list[tuple[Build, Place, Tiling | None]] = []
+    for found in product(*along):
+        part, place = part_of(s, found, rows)
+        planned.append((part, place, plan_tile(part, place.among(work), machine)))
+    if not any(tiling for _, _, tiling in planned):
+        return
 
-    def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
-        if not isinstance(s, Build) or len(s.outs) != 1:
-            return None
-        split = cuts_by_axis(s)
-        if split is None or prod(map(len, split.values())) > MOST or (len(split) > 1 and s.vars[-1] in split):
-            return None
+    def build(builder: KernelBuilder) -> Kernel:
         body: list[Stmt] = []
-        vectors = False
-        rows = _rows(s, next(iter(split)))
-        along = ([(v, *ends) for ends in pairwise((*starts, v.extent.constant or 0))] for v, starts in split.items())
-        for stretches in product(*along):
-            part, place = part_of(s, stretches, builder, rows)
-            found = tile(part, place.address, machine)
-            vectors |= found is not None
-            body += plain_part(part, place) if found is None else found
-        if not vectors:
-            return None
+        for part, place, tiling in planned:
+            if tiling is not None:
+                builder.take(tiling.nest.buffers.values())
+            body += plain_part(part, place, builder) if tiling is None else tiling.statements()
         for v in reversed(rows):
             body = [For(v, ZERO_INDEX, v.extent, tuple(body))]
-        return builder.kernel(tuple(body), plain_build(s, builder) if machine.portable else None)
+        return bring_plain(s, body, builder, machine)
 
-    return kernel
+    cycles = sum(statement_cycles(part, machine) if t is None else t.cycles for part, _, t in planned)
+    steps = tuple(Split(v.name, tuple(starts)) for v, starts in split.items())
+    widest = next(t.schedule for _, _, t in planned if t is not None)
+    yield Candidate("stretches", prod(typical(v) for v in rows) * cycles, build, Schedule(steps) + widest)
 
 
 def _rows(s: Build, axis: Var) -> tuple[Var, ...]:
@@ -77,43 +88,44 @@ def _rows(s: Build, axis: Var) -> tuple[Var, ...]:
     return before if along and prod(v.extent.constant or ROW for v in s.vars[at:]) < ROW else ()
 
 
-def part_of(
-    s: Build, stretches: Sequence[tuple[Var, int, int]], builder: KernelBuilder, rows: tuple[Var, ...] = ()
-) -> tuple[Build, Place]:
+def part_of(s: Build, stretches: Sequence[tuple[Var, int, int]], rows: tuple[Var, ...] = ()) -> tuple[Build, Place]:
     """A part of the build, from start to end along some axes and inside loops over `rows`, and where it lies."""
     part = s
     for axis, start, end in stretches:
         part = stretch_of(part, axis, start, end)
     part = replace(part, vars=tuple(v for v in part.vars if v not in rows))
-    return part, Place(s, {axis: start for axis, start, _ in stretches}, builder, rows)
+    return part, Place(s, {axis: start for axis, start, _ in stretches}, rows)
 
 
 class Place:
     """Where a part's elements lie: those of the result are shifted along some axes, in the row of loops around."""
 
-    def __init__(self, s: Build, starts: Mapping[Var, int], builder: KernelBuilder, rows: tuple[Var, ...]) -> None:
-        self.out, self.starts, self.builder = s.outs[0], starts, builder
+    def __init__(self, s: Build, starts: Mapping[Var, int], rows: tuple[Var, ...]) -> None:
+        self.out, self.starts = s.outs[0], starts
         self.variables, self.rows = s.vars, rows
 
-    def address(self, ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
-        """The buffer and flat index of an element."""
-        if ref is self.out:
-            own = iter(indices)
-            indices = tuple(
-                as_index(v) if v in self.rows else next(own) + self.starts.get(v, 0) for v in self.variables
-            )
-        return self.builder.address(ref, indices)
+    def among(self, places: Places) -> Address:
+        """What gives the buffer and flat index of an element."""
+
+        def address(ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+            if ref is self.out:
+                own = iter(indices)
+                indices = tuple(
+                    as_index(v) if v in self.rows else next(own) + self.starts.get(v, 0) for v in self.variables
+                )
+            return places.address(ref, indices)
+
+        return address
 
 
-def plain_part(part: Build, place: Place) -> list[Stmt]:
+def plain_part(part: Build, place: Place, builder: KernelBuilder) -> list[Stmt]:
     """Plain loops over a stretch."""
-    builder = place.builder
     loops = without_units(part)
     lowering = ScalarLowering(builder.parameter, builder.site, loops.values)
     root = Scope()
     nest = LoopNest(lowering, root, loops.vars, ())
     kept = {v: as_index(v) for v in loops.vars}
-    out, position = place.address(place.out, tuple(kept.get(v, as_index(0)) for v in part.vars))
+    out, position = place.among(builder)(place.out, tuple(kept.get(v, as_index(0)) for v in part.vars))
     nest.innermost.statements.append(Store(out, position, lowering.value(loops.values[0], nest.innermost)))
     nest.close()
     return root.statements

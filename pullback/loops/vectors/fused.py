@@ -20,14 +20,15 @@ from pullback.ir import expr
 from pullback.ir.expr import Apply, Get, Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.traverse import Substitution, rewrite, walk
+from pullback.loops.analysis.estimates import points_cycles
 from pullback.loops.plain.scalar import hint
 from pullback.loops.program.cover import cover, halves, is_open, typical
 from pullback.loops.program.nodes import Assign, Binary, Buffer, Fill, For, Read, Stmt, Store, StoreRows, Value
+from pullback.loops.program.schedule import Exchange, Schedule, Vector
 from pullback.loops.vectors.fused_values import OPERATOR, Place, PlaceWriter, Row, Sum
-from pullback.loops.vectors.group import Group
 from pullback.loops.vectors.group_nest import GroupNest, Out
 from pullback.loops.vectors.lanes import chain, widened
-from pullback.loops.vectors.nest import Address, narrower, stride
+from pullback.loops.vectors.nest import narrower, stride
 from pullback.loops.vectors.reciprocals import Reciprocals
 from pullback.machine import Machine
 
@@ -37,19 +38,28 @@ MANY = 100  # nodes at a point above which rows are not taken together
 LIGHT = 16  # operations of a point below which that is so
 
 
-def fused_loops(
-    group: Group, address: Address, stored: frozenset[Ref], machine: Machine, scratch: Scratch
-) -> tuple[Stmt, ...] | None:
-    """The loops of a group, or None where its outputs cannot be written while it runs.
+def nest_loops(nest: GroupNest, machine: Machine, scratch: Scratch) -> tuple[Stmt, ...]:
+    """The loops of a nest, which is used up by it.
 
     Args:
-        address: where an element lies.
-        stored: the arrays of the group that are read after it.
         machine: what they are for; one without vectors for plain loops.
         scratch: gives working memory: which one, its name and number of elements.
     """
-    nest = GroupNest.of(group, address, stored)
-    return None if nest is None else tuple(_Loops(nest, machine).statements(scratch))
+    return tuple(_Loops(nest, machine).statements(scratch))
+
+
+def nest_cycles(nest: GroupNest, machine: Machine) -> float:
+    """What the loops are estimated to take."""
+    return points_cycles(nest.values(), nest.space, machine, machine.lanes(nest.dtype.size), nest.axis)
+
+
+def nest_schedule(nest: GroupNest, machine: Machine) -> Schedule:
+    """What the loops do."""
+    lanes, axis = machine.lanes(nest.dtype.size), nest.axis
+    moved = axis is not nest.space[-1]
+    exchanged = (Exchange(nest.space[-1].name, axis.name),) if moved else ()
+    rest = tuple(narrower(typical(axis) % lanes, lanes)) if not is_open(axis) else ()
+    return Schedule((*exchanged, Vector(axis.name, lanes, rest=rest)))
 
 
 class _Loops:

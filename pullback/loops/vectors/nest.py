@@ -21,6 +21,7 @@ from pullback.ir.types import DType
 from pullback.loops.functions import VECTOR_FUNCTIONS
 from pullback.loops.program.cover import TYPICAL, is_open, typical
 from pullback.loops.program.nodes import Buffer
+from pullback.loops.program.schedule import Schedule, Tile, Vector
 from pullback.machine import Machine
 
 REDUCTIONS = ("sum", "max", "min")
@@ -52,6 +53,14 @@ class Plan:
     phases: tuple[Phase, ...]
     tiles: tuple[tuple[Var, int], ...]
     cycles: float
+
+    @property
+    def schedule(self) -> Schedule:
+        """What it does with the loops."""
+        together = max((sum(n == self.lanes for n in p.lanes) for p in self.phases), default=1)
+        rest = tuple(n for p in self.phases if p.trips == 1 for n in p.lanes if n != self.lanes)
+        tile = (Tile(tuple((v.name, n) for v, n in self.tiles)),) if self.tiles else ()
+        return Schedule((*tile, Vector(self.axis.name, self.lanes, max(together, 1), rest)))
 
     @property
     def open_tiles(self) -> list[tuple[Var, int]]:

@@ -57,15 +57,8 @@ MOST: Final = 4096  # of them; then blocks are longer
 FEW: Final = 8  # positions in all, below which an axis is worth sharing out itself
 
 
-def position_kernel(
-    s: Build, address: Address, machine: Machine, scratch: Callable[[DType, int], Buffer]
-) -> tuple[Stmt, ...] | None:
-    """The statements for a build of positions, or None where plain loops must do it.
-
-    Args:
-        s, address, machine: as for `loops.vectors.tile.tile`.
-        scratch: gives working memory for so many numbers.
-    """
+def find_position(s: Build, address: Address, machine: Machine) -> Position | None:
+    """How to find positions in vectors, or None where plain loops must do it; arguments as for `tile.plan_tile`."""
     value = s.values[0].arg if isinstance(s.values[0], expr.Cast) else s.values[0]
     if len(s.values) != 1 or not isinstance(value, Reduce) or value.op not in ("argmax", "argmin"):
         return None
@@ -90,19 +83,12 @@ def position_kernel(
         return None
     if any(stride(i, axis) not in (0, 1) for i in nest.gets_indices()):
         return None
-    out, _ = address(s.outs[0], tuple(ZERO_INDEX for _ in s.vars))
-    writer = _Position(nest, r, axis, lanes, machine.chains)
-    if lanes > 1 and (axis.extent.constant or 0) <= SHORT:
-        body = writer.short(out, nest.outs[0][1])
-    else:
-        count = writer.blocks if prod(v.extent.constant or FEW for v in nest.variables) < FEW else 0
-        body = writer.element(out, nest.outs[0][1], scratch(dtype, count) if count else None)
-    for v in reversed(nest.variables):
-        body = [For(v, ZERO_INDEX, v.extent, tuple(body))]
-    return tuple(body)
+    return Position(nest, r, axis, lanes, machine.chains)
 
 
-class _Position:
+class Position:
+    """Writes the loops that find the positions of extremes along an axis."""
+
     def __init__(self, nest: Nest, r: Reduce, axis: Var, lanes: int, ways: int) -> None:
         self.nest = nest
         self.arg = r.arg
@@ -113,6 +99,22 @@ class _Position:
         self.dtype: DType = nest.dtype
         self.best = Temp("best", Type(self.dtype))
         self.start = Temp("start", Type(i64))
+
+    def statements(self, out: Buffer, scratch: Callable[[DType, int], Buffer]) -> list[Stmt]:
+        """All of them.
+
+        Args:
+            out: where positions go.   scratch: gives working memory for so many numbers.
+        """
+        offset, variables = self.nest.outs[0][1], self.nest.variables
+        if self.lanes > 1 and (self.axis.extent.constant or 0) <= SHORT:
+            body = self.short(out, offset)
+        else:
+            count = self.blocks if prod(v.extent.constant or FEW for v in variables) < FEW else 0
+            body = self.element(out, offset, scratch(self.dtype, count) if count else None)
+        for v in reversed(variables):
+            body = [For(v, ZERO_INDEX, v.extent, tuple(body))]
+        return body
 
     @property
     def size(self) -> int:

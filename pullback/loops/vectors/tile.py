@@ -16,19 +16,21 @@ that depend on the vector axis, data-dependent indices, functions without a vect
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final
 from typing import Literal as Lit
 
-from pullback.ir.expr import Bracket, Reduce, Ref, Scalar
+from pullback.ir.expr import Bracket, Reduce, Scalar
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
-from pullback.loops.plain.builder import KernelBuilder
-from pullback.loops.plain.lower import Grouped, Grouper, Specialist, plain_build
+from pullback.loops.analysis.estimates import points_cycles
+from pullback.loops.plain.builder import KernelBuilder, Work
+from pullback.loops.plain.candidates import Candidate
+from pullback.loops.plain.lower import bring_plain
 from pullback.loops.program.cover import cover, halves, is_open, overlap, typical
 from pullback.loops.program.nodes import (
     Across,
@@ -54,11 +56,13 @@ from pullback.loops.program.nodes import (
     values_of,
     walk_value,
 )
-from pullback.loops.vectors.fused import fused_loops
+from pullback.loops.program.schedule import Fuse, Schedule, Vector
+from pullback.loops.vectors.fused import nest_cycles, nest_loops, nest_schedule
 from pullback.loops.vectors.group import find_group
+from pullback.loops.vectors.group_nest import GroupNest
 from pullback.loops.vectors.lanes import widened
-from pullback.loops.vectors.nest import Address, Nest, Phase, Plan, best_plan, narrower
-from pullback.loops.vectors.position import position_kernel
+from pullback.loops.vectors.nest import Address, Nest, Phase, Plan, best_plan, cache_cycles, narrower
+from pullback.loops.vectors.position import find_position
 from pullback.loops.vectors.values import Element, ValueWriter
 from pullback.machine import Machine
 
@@ -72,8 +76,32 @@ SMALL = 8  # element evaluations below which plain code does
 NARROW = 4  # lanes below which single elements do
 
 
-def tile(s: Build, address: Address, machine: Machine) -> tuple[Stmt, ...] | None:
-    """The statements of a vector kernel for a build, or None where the scalar lowering must do it.
+@dataclass(frozen=True)
+class Tiling:
+    """A build as tiles: the nest, the plan, and the plan where extents that are no numbers leave no room for a tile."""
+
+    nest: Nest
+    plan: Plan
+    low: Plan
+    machine: Machine
+
+    @property
+    def cycles(self) -> float:
+        """What it is estimated to take, waiting for the caches included."""
+        return self.plan.cycles + cache_cycles(self.nest, self.plan, self.machine)
+
+    @property
+    def schedule(self) -> Schedule:
+        """What it does with the loops."""
+        return self.plan.schedule
+
+    def statements(self) -> tuple[Stmt, ...]:
+        """The loops."""
+        return tuple(_Emitter(self.nest, self.plan, self.machine).outer(self.low))
+
+
+def plan_tile(s: Build, address: Address, machine: Machine) -> Tiling | None:
+    """How to tile a build; None where the scalar lowering must do it.
 
     Args:
         s: a build.
@@ -87,7 +115,13 @@ def tile(s: Build, address: Address, machine: Machine) -> tuple[Stmt, ...] | Non
     if plan is None:
         return None
     low = best_plan(nest, machine, room=False) if plan.open_tiles else plan
-    return tuple(_Emitter(nest, plan, machine).outer(low or replace(plan, tiles=())))
+    return Tiling(nest, plan, low or replace(plan, tiles=()), machine)
+
+
+def tile(s: Build, address: Address, machine: Machine) -> tuple[Stmt, ...] | None:
+    """The statements of a vector kernel for a build, or None; arguments as for `plan_tile`."""
+    found = plan_tile(s, address, machine)
+    return None if found is None else found.statements()
 
 
 Sizes = dict[Var, tuple[Index, int]]
@@ -384,43 +418,60 @@ def _nest(loops: Sequence[Var], conds: list[Cond], body: list[Stmt]) -> list[Stm
     return _nest(outer, [c for c in rest if v not in c.free], [For(v, low, high, tuple(body))])
 
 
-def vector_kernels(machine: Machine) -> Specialist:
-    """The lowering of single statements to vector kernels, for `loops.plain.lower`."""
+def tiles(work: Work, machine: Machine) -> Iterator[Candidate]:
+    """The strategy for single builds as tiles of vectors."""
+    s = work.statement
+    found = plan_tile(s, work.address, machine) if isinstance(s, Build) else None
+    if found is None:
+        return
 
-    def kernel(s: Statement, builder: KernelBuilder) -> Kernel | None:
-        body = None
-        if isinstance(s, Build):
-
-            def scratch(dtype: DType, count: int) -> Buffer:
-                return builder.scratch("extremes", Buffer("", dtype, (), "arena", as_index(1)), count)
-
-            body = tile(s, builder.address, machine) or position_kernel(s, builder.address, machine, scratch)
-        if body is None:
-            return None
+    def build(builder: KernelBuilder) -> Kernel:
         assert isinstance(s, Build)
-        return builder.kernel(body, plain_build(s, builder) if machine.portable else None)
+        builder.take(found.nest.buffers.values())
+        return bring_plain(s, found.statements(), builder, machine)
 
-    return kernel
+    yield Candidate("tile", found.cycles, build, found.schedule)
 
 
-def groups(machine: Machine) -> Grouper:
-    """The lowering of neighbouring statements to one loop nest, for `plain.lower`."""
+def positions(work: Work, machine: Machine) -> Iterator[Candidate]:
+    """The strategy for positions of extremes."""
+    s = work.statement
+    found = find_position(s, work.address, machine) if isinstance(s, Build) else None
+    if found is None:
+        return
 
-    def grouped(statements: Sequence[Statement]) -> Grouped | None:
-        group = find_group(statements)
-        if group is None:
-            return None
+    def build(builder: KernelBuilder) -> Kernel:
+        assert isinstance(s, Build)
+        builder.take(found.nest.buffers.values())
 
-        def kernel(builder: KernelBuilder, stored: frozenset[Ref]) -> Kernel | None:
-            scratch = builder.rows()
-            body = fused_loops(group, builder.address, stored, machine, scratch)
-            if body is None:
-                return None
-            plain = None
-            if machine.portable:
-                plain = fused_loops(group, builder.address, stored, machine.plain, scratch)
-            return builder.kernel(body, plain)
+        def scratch(dtype: DType, count: int) -> Buffer:
+            return builder.scratch("extremes", Buffer("", dtype, (), "arena", as_index(1)), count)
 
-        return Grouped(len(group.members), kernel) if len(group.members) > 1 else None
+        return bring_plain(s, found.statements(builder.parameter(s.outs[0]), scratch), builder, machine)
 
-    return grouped
+    cycles = points_cycles(found.nest.values, found.nest.variables, machine) / found.lanes
+    yield Candidate("position", cycles, build, Schedule((Vector(found.axis.name, found.lanes),)), exact=True)
+
+
+def group_size(statements: Sequence[Statement]) -> int:
+    """How many of the first statements may be one loop nest."""
+    group = find_group(statements)
+    return 1 if group is None else len(group.members)
+
+
+def groups(work: Work, machine: Machine) -> Iterator[Candidate]:
+    """The strategy for neighbouring statements as one loop nest."""
+    group, stored = find_group(work.statements), frozenset(work.outs)
+    nest = None if group is None else GroupNest.of(group, work.address, stored)
+    if group is None or nest is None or len(group.members) < len(work.statements):
+        return
+
+    def build(builder: KernelBuilder) -> Kernel:
+        builder.take(nest.buffers.values())
+        scratch = builder.rows()
+        body = nest_loops(nest, machine, scratch)
+        again = GroupNest.of(group, builder.address, stored) if machine.portable else None
+        return builder.kernel(body, None if again is None else nest_loops(again, machine.plain, scratch))
+
+    schedule = Schedule((Fuse(len(group.members)),)) + nest_schedule(nest, machine)
+    yield Candidate("group", nest_cycles(nest, machine), build, schedule)

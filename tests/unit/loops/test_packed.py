@@ -18,11 +18,13 @@ from pullback.ir.traverse import walk as scalars
 from pullback.loops.analysis.joined import elements
 from pullback.loops.memory.plan import plan
 from pullback.loops.memory.verify import verify_function
-from pullback.loops.plain.builder import KernelBuilder
+from pullback.loops.plain.builder import Work
+from pullback.loops.plain.candidates import Chooser
 from pullback.loops.plain.lower import without_units
-from pullback.loops.product import blocking, orders, packed, residues
+from pullback.loops.product import blocking, orders, residues
 from pullback.loops.product.blocking import PackedPlan
 from pullback.loops.program.nodes import Buffer, Call, Kernel, View, walk
+from pullback.loops.vectors.tile import Tiling
 from pullback.machine import GENERIC, Machine, of_width
 from pullback.passes.pipeline import optimise
 from pullback.runtime import executor
@@ -88,7 +90,10 @@ KRONECKER = """kronecker(x: {t}[M, K], y: {t}[N, K]) {{
 @pytest.fixture(autouse=True)
 def always_packed(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Packing whatever the estimates say, with blocks so small that modest sizes cross their edges."""
-    monkeypatch.setattr(packed, "_unpacked_cycles", lambda *_: float("inf"))
+    candidates = Chooser.candidates
+    monkeypatch.setattr(Tiling, "cycles", float("inf"))
+    monkeypatch.setattr(Chooser, "candidates", lambda self, work: sorted(
+        candidates(self, work), key=lambda c: c.name not in ("packed", "sweep", "tiles", "open")))
     monkeypatch.setattr(blocking, "LEAST_WORK", 0)
     small = blocking.Blocks(32, 4096, 512 * 1024, 16 * 1024, 16384)
     monkeypatch.setattr(blocking.Blocks, "of", lambda machine: small)
@@ -249,9 +254,9 @@ def test_products_run_along_memory(channels: tuple[int, int]) -> None:
     assert_packed_and_right(program, dims)
     by_image, by_weights = (s for s in specialise(program, dims).body.statements if isinstance(s, Build))
     for s, order in (by_image, "n i j c, p q o"), (by_weights, "p q o c, n i j"):
-        builder = KernelBuilder({r: View(Buffer(r.name, r.dtype, r.shape, "input", elements(r.shape)))
-                                 for r in (*s.outs, *statement_reads(s))}, s)
-        ways = [w.build for w in orders.orders(residues.parts(s)[0], builder.address)]
+        work = Work.of(s, {r: View(Buffer(r.name, r.dtype, r.shape, "input", elements(r.shape)))
+                           for r in (*s.outs, *statement_reads(s))})
+        ways = [w.build for w in orders.orders(residues.parts(s)[0], work.address)]
         sums = [next(n.vars for n in scalars(w.values[0]) if isinstance(n, Reduce)) for w in ways]
         found = [", ".join(" ".join(v.name for v in vs) for vs in (w.vars, r)) for w, r in zip(ways, sums, strict=True)]
         assert order in found[1:]

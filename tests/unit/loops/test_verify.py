@@ -13,7 +13,7 @@ from pullback.ir.traverse import specialise
 from pullback.ir.types import f32, f64
 from pullback.loops.memory.plan import MemoryPlan, plan
 from pullback.loops.memory.verify import verify_function
-from pullback.loops.plain.builder import KernelBuilder
+from pullback.loops.plain.builder import KernelBuilder, Work
 from pullback.loops.plain.lower import plain_build
 from pullback.loops.plain.storage import assign_storage
 from pullback.loops.program.nodes import (
@@ -135,7 +135,7 @@ def test_working_memory_of_a_kernel_is_planned_for_its_call() -> None:
     program = specialise(parse_program("f(x: f64[N]) { y = build n < N { x[n] + 1.0 } return y }"), {"N": 8})
     (statement,) = program.body.statements
     storage = assign_storage(program)
-    builder = KernelBuilder(storage.views, statement)
+    builder = KernelBuilder(Work.of(statement, storage.views))
     work = builder.scratch("work", storage.outputs[0], 100)
     body = (Store(work, as_index(0), Literal(1.0, scalar(f64))), *plain_build(statement, builder),
             Let(Temp("t", scalar(f64)), Load(work, as_index(0), scalar(f64))))

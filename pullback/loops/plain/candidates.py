@@ -1,0 +1,124 @@
+"""Candidates: the ways to do the work of statements, each with an estimate, of which the cheapest is built.
+
+A strategy looks at the work and the machine and gives candidates; it decides everything that its estimate rests on and
+touches no builder. `Chooser.kernel` takes the cheapest and lets it write its kernel. Some strategies find out only
+while they write that vectors cannot do it: they raise `Declined`, and the next candidate is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pullback.ir.program import Fold, Statement
+from pullback.loops.plain.builder import KernelBuilder, Work
+from pullback.loops.program.nodes import Kernel, View
+from pullback.loops.program.schedule import PLAIN, Chosen, Schedule
+from pullback.machine import Machine
+
+__all__ = ["Candidate", "Chooser", "Declined", "Strategies", "Strategy"]
+
+
+class Declined(Exception):
+    """The work has something that this kind of kernel cannot do."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One way to do the work.
+
+    Attributes:
+        name: of the kind of kernel.
+        cycles: what it is estimated to take.
+        build: writes it. Raises Declined.
+        schedule: what it does with the loops.
+        exact: whether it rounds as the statement is written.
+    """
+
+    name: str
+    cycles: float
+    build: Callable[[KernelBuilder], Kernel]
+    schedule: Schedule = PLAIN
+    exact: bool = False
+
+
+Strategy = Callable[[Work, Machine], Iterable[Candidate]]
+
+
+Head = Callable[[Sequence[Statement]], int]
+"""How many of the first statements may be one kernel."""
+
+
+def alone(statements: Sequence[Statement]) -> int:
+    """That the first of some statements is a kernel by itself."""
+    return 1
+
+
+@dataclass(frozen=True)
+class Strategies:
+    """The strategies there are.
+
+    Attributes:
+        single: for one Build or Scatter.
+        several: for neighbours.
+        head: how many of the first statements may be one kernel.
+        loops: for a Fold; where there is no candidate it is a loop around the kernels of its body.
+    """
+
+    single: tuple[Strategy, ...]
+    several: tuple[Strategy, ...] = ()
+    head: Head = alone
+    loops: tuple[Strategy, ...] = ()
+
+    def of(self, work: Work) -> tuple[Strategy, ...]:
+        """Those for some work."""
+        if len(work.statements) > 1:
+            return self.several
+        return self.loops if isinstance(work.statement, Fold) else self.single
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """What decides between candidates.
+
+    Attributes:
+        machine: what the kernels are for.
+        strategies: what gives candidates.
+        wish: the name of the candidates to take where there are some, for trials.
+    """
+
+    machine: Machine
+    strategies: Strategies
+    wish: str | None = None
+
+    @property
+    def head(self) -> Head:
+        """How many of the first statements may be one kernel."""
+        return self.strategies.head
+
+    def candidates(self, work: Work) -> list[Candidate]:
+        """All there are: what is wished for, then the cheapest; of equal ones that whose strategy stands first."""
+        found = [c for strategy in self.strategies.of(work) for c in strategy(work, self.machine)]
+        return sorted((c for c in found if c.exact or not work.exact), key=lambda c: (c.name != self.wish, c.cycles))
+
+    def kernel(self, work: Work, comment: tuple[str, ...]) -> tuple[Kernel, tuple[View, ...]]:
+        """The kernel for the work, with its arguments.
+
+        Raises:
+            Declined: there is none.
+        """
+        asked = self.candidates(work)
+        for k, c in enumerate(asked):
+            builder = KernelBuilder(work, comment)
+            try:
+                made = c.build(builder)
+            except Declined:
+                continue
+            return replace(made, choice=chosen(c, asked[k + 1 :])), tuple(builder.arguments)
+        raise Declined
+
+
+def chosen(c: Candidate, among: Sequence[Candidate]) -> Chosen:
+    """What is remembered of the choice of a candidate among others."""
+    others = sorted(((o.name, o.cycles) for o in among), key=lambda o: o[1])
+    return Chosen(c.name, c.cycles, c.schedule, tuple(others))

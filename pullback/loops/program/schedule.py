@@ -1,0 +1,177 @@
+"""Schedules: what a kernel does with the loops of its statement, as values that print in one line.
+
+    Schedule((Split("k", 256), Pack("B"), Tile((("n", 6),)), Vector("k", 16, 2)))
+    -->  split k 256 | pack B | tile n 6 | vector k 2×16
+
+In the spirit of Halide's schedules (Ragan-Kelley et al. 2013) and Exo's rewrites (Ikarashi et al. 2022): a plan gives
+one, the kernel's comment shows it, and a benchmark can ask for the candidate that has another. A `Chosen` says of a
+kernel which candidate it is, what it was estimated to take, and what the others would have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["PLAIN", "Block", "Chosen", "Exchange", "Fuse", "Mask", "Numbered", "Pack", "Row", "Schedule", "Split",
+           "Step", "Tile", "Unroll", "Vector"]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line's part of a schedule. `str` says it in a few words."""
+
+
+@dataclass(frozen=True)
+class Split(Step):
+    """The loop over an axis in pieces that are written out, each by itself; by how many, or from where on."""
+
+    axis: str
+    at: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"split {self.axis} {' '.join(map(str, self.at))}"
+
+
+@dataclass(frozen=True)
+class Block(Step):
+    """Blocks of so many steps of an axis, for a cache."""
+
+    axis: str
+    by: int
+
+    def __str__(self) -> str:
+        return f"block {self.axis} {self.by}"
+
+
+@dataclass(frozen=True)
+class Tile(Step):
+    """So many steps of each axis at a time, in registers."""
+
+    axes: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        return "tile " + " ".join(f"{axis} {n}" for axis, n in self.axes)
+
+
+@dataclass(frozen=True)
+class Vector(Step):
+    """Vectors of so many lanes along an axis, some side by side, and the lanes of narrower ones for what is left."""
+
+    axis: str
+    lanes: int
+    together: int = 1
+    rest: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        several = f"{self.together}×" if self.together > 1 else ""
+        rest = f" rest {' '.join(map(str, self.rest))}" if self.rest else ""
+        return f"vector {self.axis} {several}{self.lanes}{rest}"
+
+
+@dataclass(frozen=True)
+class Unroll(Step):
+    """Every step of an axis written out."""
+
+    axis: str
+    count: int
+
+    def __str__(self) -> str:
+        return f"unroll {self.axis} {self.count}"
+
+
+@dataclass(frozen=True)
+class Pack(Step):
+    """An operand copied into panels before it is read."""
+
+    operand: str
+
+    def __str__(self) -> str:
+        return f"pack {self.operand}"
+
+
+@dataclass(frozen=True)
+class Exchange(Step):
+    """The loop over one axis outside of that over another, which the statement has outside."""
+
+    outer: str
+    inner: str
+
+    def __str__(self) -> str:
+        return f"exchange {self.outer} {self.inner}"
+
+
+@dataclass(frozen=True)
+class Fuse(Step):
+    """So many statements in one loop nest."""
+
+    statements: int
+
+    def __str__(self) -> str:
+        return f"fuse {self.statements}"
+
+
+@dataclass(frozen=True)
+class Mask(Step):
+    """Lanes along an axis that conditions leave out are computed and not used."""
+
+    axis: str
+
+    def __str__(self) -> str:
+        return f"mask {self.axis}"
+
+
+@dataclass(frozen=True)
+class Row(Step):
+    """Rows along an axis copied whole, zeros before and after them."""
+
+    axis: str
+
+    def __str__(self) -> str:
+        return f"row {self.axis}"
+
+
+@dataclass(frozen=True)
+class Numbered(Step):
+    """What follows is for one of so many parts of the result."""
+
+    number: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"part {self.number} of {self.of}:"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Steps in order."""
+
+    steps: tuple[Step, ...] = ()
+
+    def __str__(self) -> str:
+        """All on one line; loops as they are written where there are none."""
+        return " | ".join(map(str, self.steps)).replace(": |", ":") or "loops as written"
+
+    def __add__(self, other: Schedule) -> Schedule:
+        return Schedule(self.steps + other.steps)
+
+
+PLAIN = Schedule()
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which candidate a kernel is.
+
+    Attributes:
+        name: of the candidate.   cycles: its estimate.   schedule: what it does.
+        others: the other candidates with their estimates, the cheapest first.
+    """
+
+    name: str
+    cycles: float
+    schedule: Schedule = PLAIN
+    others: tuple[tuple[str, float], ...] = ()
+
+    def __str__(self) -> str:
+        """The name and the schedule."""
+        return f"{self.name}: {self.schedule}"

@@ -1,0 +1,28 @@
+"""All strategies, by what they are for: to add a kernel, write a strategy and add it here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pullback.loops.plain.candidates import Chooser, Strategies
+from pullback.loops.plain.lower import PLAIN, plain_loops
+from pullback.loops.product.packed import products
+from pullback.loops.strategies.border import borders
+from pullback.loops.strategies.interleaved import periods
+from pullback.loops.strategies.masked import masks
+from pullback.loops.strategies.recurrence import recurrences
+from pullback.loops.strategies.stretches import stretches
+from pullback.loops.vectors.tile import group_size, groups, positions, tiles
+from pullback.machine import Machine
+
+STRATEGIES: Final = Strategies(
+    single=(products, tiles, positions, borders, stretches, masks, periods, plain_loops),
+    several=(groups,),
+    head=group_size,
+    loops=(recurrences,),
+)
+
+
+def chooser(machine: Machine) -> Chooser:
+    """What chooses among all strategies; plain loops do everything where there are no vectors."""
+    return Chooser(machine, STRATEGIES) if machine.vector_bytes else PLAIN
