@@ -4,31 +4,47 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.apl.display import display
 from pullback.apl.functions import Verb
+from pullback.apl.reader import tokens
 from pullback.apl.scopes import Operator
+from pullback.apl.values import Value, is_characters, is_nested, rank_of
 from pullback.apl.workspace import Workspace
 from pullback.errors import PullbackError
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Enter the magic: values of the notebook are values in APL under the same names, and the other way round."""
+    """Enter the magic, which shows what a session would.
+
+    What the notebook has made, or changed since, is there under its names: numbers, arrays, text,
+    lists, and functions, which are verbs. Values that the cell names are then values of the notebook.
+    """
     work = Workspace(boxed=True)
+    given: dict[str, Any] = {}  # what the notebook has had from here, or has given
 
     def apl(line: str, cell: str | None = None) -> None:
-        for name, value in list(shell.user_ns.items()):
-            if (not name.startswith("_") and isinstance(value, int | float | str | list | tuple)) or hasattr(
-                value, "dtype"
-            ):
-                work[name] = value
+        text = line if cell is None else cell
+        used: dict[str, None] = {}
         try:
-            value, quiet = work.run(line if cell is None else cell, "cell")
+            used = dict.fromkeys(t.text for t in tokens(text, "cell") if t.kind == "name")
+            for name in used:
+                if name in shell.user_ns and shell.user_ns[name] is not given.get(name, work):
+                    work[name] = given[name] = shell.user_ns[name]
+            work.run(text, "cell", shows=True)
         except PullbackError as error:
             print(error)
-            return
-        names = work.scope.names.items()
-        shell.user_ns.update({n: v for n, v in names if not isinstance(v, Verb | Operator)})
-        if value is not None and not quiet:
-            print(display(value, boxed=True))
+        for name in used:
+            value = work.scope.names.get(name)
+            if value is not None and not isinstance(value, Verb | Operator):
+                shell.user_ns[name] = given[name] = as_python(value)
 
     shell.register_magic_function(apl, "line_cell", "apl")
+
+
+def as_python(value: Value) -> Any:
+    """A value as Python has it: text, a number, or an array."""
+    if is_characters(value) and rank_of(value) < 2:
+        return "".join(value.reshape(-1).tolist())
+    return value if is_nested(value) or rank_of(value) else value.item()
+
+
+__all__ = ["as_python", "load_ipython_extension"]

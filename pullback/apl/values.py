@@ -90,6 +90,10 @@ def from_python(x: Any) -> Value:
     made = np.asarray(x)
     if made.dtype.kind == "U" and made.dtype != np.dtype("<U1"):
         return vector([from_python(str(e)) for e in made.ravel()]).reshape(made.shape)
+    if made.dtype == object and not made.ndim and (item := made.item()) is x:
+        raise errors.domain(
+            f"{type(item).__name__} is no value of APL", remedy="numbers, text, arrays, or lists of them"
+        )
     if made.dtype == object:
         return simplified(objects([from_python(e) for e in made.ravel()], made.shape))
     if made.dtype.kind not in "biufcU":
