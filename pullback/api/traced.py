@@ -183,8 +183,9 @@ def derived(
 
 def _made(made: Outline, base: Traced, body: Callable[[Program], Block]) -> Program:
     from pullback.rewrite.copies import tidy
+    from pullback.rewrite.trim import trim
 
-    program = base.program
+    program = trim(base.program)
     with uncollected(), stage(f"derive {made.name}"), in_order(program.settings.exact):
         return tidy(made.with_body(body(program)))
 

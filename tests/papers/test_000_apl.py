@@ -166,31 +166,58 @@ def test_a17_ten_blocks_in_ten_lines() -> None:
         )
 
 
-def test_a18_a25_x01_both_convolutions_are_the_loop_nest_of_index_notation() -> None:
-    w, x = RANDOM.random((3, 3)), RANDOM.random((8, 8))
-
-    def direct(alpha: Any, omega: Any) -> Any:
-        (p, q), (m, n) = alpha.shape, omega.shape
-        return pb.build((m - p + 1, n - q + 1), lambda i, j: pb.sum_over(
-            (p, q), lambda k, l: alpha[k, l] * omega[i + k, j + l]))  # fmt: skip
-
-    expected = pb.function(direct)
-    value_ = expected(w, x)
-    for text in (value("conv"), value(CONV_STENCIL)):
-        f = function_of(text, "conv")
-        np.testing.assert_allclose(f(w, x), value_, rtol=1e-12)
-        assert "324 multiply-adds, 0 buffers, peak 0 bytes" in f.c_source()
-        gradient = pb.grad(pb.function(lambda w, x: pb.sum(f(w, x) ** 2)))
-        wanted = pb.grad(pb.function(lambda w, x: pb.sum(expected(w, x) ** 2)))
-        np.testing.assert_allclose(gradient(w, x), wanted(w, x))
-    assert "324 multiply-adds, 0 buffers, peak 0 bytes" in expected.c_source()
+def by_index(w: Any, x: Any) -> Any:
+    """The convolution in index notation, of any rank."""
+    places = tuple(n - m + 1 for m, n in zip(w.shape, x.shape))
+    return pb.build(places, lambda *i: pb.sum_over(w.shape, lambda *k: w[k] * x[tuple(a + b for a, b in zip(i, k))]))
 
 
-def test_a19_both_poolings() -> None:
+def same_c(functions: list[Any], *arguments: Any) -> str:
+    """The canonical C that all functions have for arguments of these sizes."""
+    texts = []
+    for f in functions:
+        f.program(*arguments)
+        texts.append(f.c_source(names="canonical", comments=False))
+    assert texts[1:] == texts[:-1]
+    return str(texts[0])
+
+
+@pytest.mark.parametrize(("w", "x"), [((3,), (9,)), ((3, 3), (8, 8)), ((3, 3, 3), (6, 6, 6))])
+def test_a18_a25_x01_both_convolutions_are_the_loop_nest_of_index_notation(
+    w: tuple[int, ...], x: tuple[int, ...]
+) -> None:
+    window, image = RANDOM.random(w), RANDOM.random(x)
+    shifts, windows = (function_of(value(text), "conv") for text in ("conv", CONV_STENCIL))
+    direct = pb.function(lambda alpha, omega: by_index(alpha, omega))
+    functions = [direct, shifts, windows]
+    text = same_c(functions, window, image)
+    assert "(void)arena;" in text  # no buffers
+    np.testing.assert_allclose(direct(window, image), shifts.interpret(window, image), rtol=1e-12)
+
+    def loss(f: Any) -> Any:
+        return pb.function(lambda alpha, omega: pb.sum(f(alpha, omega) ** 2))
+
+    same_c([pb.vjp(f) for f in functions], window, image, np.ones(direct(window, image).shape))
+    for wrt in ("alpha", "omega"):  # of a sum the gradient has no border to keep either
+        same_c([pb.grad(loss(f), wrt=wrt) for f in functions], window, image)
+
+
+def test_a19_x01_both_poolings_are_the_loop_nest_of_index_notation() -> None:
     x = RANDOM.random((2, 6, 4))
-    pooled = function_of(value("avgpool"), "avgpool")(x)
+    windows = function_of(value("avgpool"), "f")
+
+    def direct(omega: Any) -> Any:
+        n, h, w = omega.shape
+        pooled = lambda k, i, j: pb.sum_over((2, 2), lambda p, q: omega[k, 2 * i + p, 2 * j + q]) / 4
+        return pb.build((n, h // 2, w // 2), pooled)
+
+    functions = [pb.function(direct), windows]
+    same_c(functions, x)
+    same_c([pb.vjp(f) for f in functions], x, np.ones((2, 3, 2)))
+    pooled = windows(x)
     np.testing.assert_allclose(pooled, x.reshape(2, 3, 2, 2, 2).mean(axis=(2, 4)))
-    np.testing.assert_allclose(pooled, function_of(value(AVG_RESHAPE), "f")(x))
+    blocks_of_two = function_of(value(AVG_RESHAPE), "f")  # adds by columns, so that its C is another
+    np.testing.assert_allclose(pooled, blocks_of_two(x))
     spread = function_of(value("{2 3{(x y)←⍺ ⋄ {x⌿y/⍵÷x×y}⍤2⊢⍵}⍵}"), "f")(x)
     np.testing.assert_allclose(spread, np.kron(x, np.full((1, 2, 3), 1 / 6)))
 

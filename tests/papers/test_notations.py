@@ -119,8 +119,9 @@ def convolution_by_stencil(w: Window, x: Image) -> Any:
 
 @pytest.mark.parametrize("dims", [{"P": 3, "Q": 3, "H": 8, "W": 8}, {"P": 5, "Q": 5, "H": 28, "W": 28}])
 def test_a18_convolutions(dims: dict[str, int]) -> None:
-    same_c(convolution_by_index, convolution_by_shifts, convolution_by_stencil, **dims)
-    same_c(*(pb.vjp(pb.function(f)) for f in (convolution_by_index, convolution_by_shifts)), **dims)
+    forms = (convolution_by_index, convolution_by_shifts, convolution_by_stencil)
+    same_c(*forms, **dims)
+    same_c(*(pb.vjp(pb.function(f)) for f in forms), **dims)
 
 
 def test_a25_a_layer_of_the_size_of_its_argument_is_one_dot_product() -> None:

@@ -22,6 +22,7 @@ from pullback.apl.values import (
     filled,
     fills,
     from_python,
+    holds_traced,
     is_nested,
     is_traced,
     known_shape,
@@ -36,6 +37,7 @@ from pullback.apl.values import (
 )
 from pullback.apl.verbs import arrange
 from pullback.apl.verbs.scalar import shape_text
+from pullback.errors import PullbackError
 from pullback.lang.handle import Handle
 from pullback.lang.subscript import subscript
 from pullback.verbs.nested import Nested
@@ -51,6 +53,9 @@ class Each(Verb):
         """An array of the same shape whose elements are the results."""
         given = [y] if x is None else [y, x]
         given = [_single(a, given) for a in given]
+        made = self._counted(given)
+        if made is not None:
+            return made
         if any(isinstance(a, Nested | Handle) and (rank_of(a) or isinstance(a, Nested)) for a in given):
             if not any(isinstance(a, np.ndarray) and a.dtype == object and a.ndim for a in given):
                 return self._traced(*given)
@@ -64,6 +69,21 @@ class Each(Verb):
             return self._of_nothing(given, shape)
         columns = [elements(a) if rank_of(a) else [element(a, ())] * max(int(np.prod(shape)), 1) for a in given]
         return simplified(objects([self.f(*row) for row in zip(*columns)], shape))
+
+    def _counted(self, given: Sequence[Value]) -> Value | None:
+        """The results for numbers such as ⍳5 and one array of the function being compiled, for all numbers at once.
+
+        None where there are no such numbers, or where a shape follows from them: it is then worked out one by one.
+        """
+        steps = [_steps(a) for a in given]
+        one = [a for a, s in zip(given, steps) if s is None]
+        if not any(steps) or len(one) != 1 or rank_of(one[0]) or not holds_traced(one[0]):
+            return None
+        try:
+            found = self._traced(*(a if s is None else s for a, s in zip(given, steps)))
+            return lifted(found) if found.array.rank == 1 else found
+        except PullbackError:
+            return None
 
     def _of_nothing(self, given: Sequence[Value], shape: tuple[int, ...]) -> Value:
         try:
@@ -86,6 +106,16 @@ class Each(Verb):
         if all(isinstance(a, Handle) or not is_nested(a) for a in given):
             return verbs.each(lambda *cells: lifted(self.f(*map(from_python, cells))))(*map(lifted, given))
         return made
+
+
+def _steps(a: Value) -> Nested | None:
+    """Whole numbers with equal steps between them as what they are at an index; None for other values."""
+    if not isinstance(a, np.ndarray) or a.ndim != 1 or a.dtype.kind != "i" or len(a) < 2:
+        return None
+    first, step = int(a[0]), int(a[1]) - int(a[0])
+    if not step or (np.diff(a) != step).any():
+        return None
+    return Nested((len(a),), lambda k: from_python(k * step + first))
 
 
 def _as_objects(a: Value) -> Value:
