@@ -1,0 +1,16 @@
+"""Traced functions beside other libraries: PyTorch, JAX, SciPy, and whatever calls C by a pointer.
+
+    as_torch(f), as_torch(f, parameters)     a function of tensors, or a module, with gradients of any order
+    as_jax(f)                                a function of JAX arrays, under jit and grad
+    scipy.minimisation(f, x0), …             the arguments of SciPy's solvers, with derivatives
+    pointer(f, **dims)                       an address and its C prototype: ctypes, Numba, Cython, cffi
+
+Arrays of all of these go into traced functions as they are, through DLPack or buffers and without a copy.
+"""
+
+from pullback.interop import scipy
+from pullback.interop.jax import as_jax
+from pullback.interop.pointer import Pointer, pointer
+from pullback.interop.torch import as_torch
+
+__all__ = ["Pointer", "as_jax", "as_torch", "pointer", "scipy"]

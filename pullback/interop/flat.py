@@ -1,0 +1,133 @@
+"""A traced function as other libraries see it: a list of arrays in, a list of arrays out, and its pullback likewise."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+import pullback as pb
+from pullback.api.execute import Runner
+from pullback.errors import DataError, TraceError
+from pullback.lang import tree
+from pullback.lang.tree import Structure
+
+__all__ = ["Flat", "Flats", "elsewhere", "library"]
+
+Arrays = tuple[NDArray[Any], ...]
+T = TypeVar("T")
+
+
+def library(name: str, purpose: str, package: str = "") -> ModuleType:
+    """A library that is not among the dependencies.
+
+    Raises:
+        DataError: [E506] it is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        package = package or name.partition(".")[0]
+        raise DataError("E506", f"{purpose} needs {package}", remedy=f"pip install {package}") from None
+
+
+def elsewhere(what: str, device: object, remedy: str) -> TraceError:
+    """The error of an array that is not in this machine's own memory."""
+    return TraceError("E530", f"{what} is on the device {device}; functions run on the processor", remedy=remedy)
+
+
+class Flat:
+    """A traced function of arguments of one structure.
+
+    Attributes:
+        f: the function.
+        places: which leaves of the arguments are arrays; the others are as `leaves` has them.
+    """
+
+    def __init__(self, f: pb.Function, structure: Structure, leaves: Sequence[Any], places: Sequence[int]) -> None:
+        self.f = f
+        self.structure = structure
+        self.leaves = list(leaves)
+        self.places = tuple(places)
+        self._pullbacks: dict[tuple[tuple[int, ...], ...], Flat] = {}
+        self.results: Structure | None = None  # of the last call
+
+    def arguments(self, arrays: Sequence[Any]) -> Any:
+        """The arguments with these arrays in them."""
+        leaves = list(self.leaves)
+        for place, array in zip(self.places, arrays, strict=True):
+            leaves[place] = array
+        return tree.unflatten(self.structure, leaves)
+
+    def run(self, arrays: Sequence[Any]) -> Arrays:
+        """The leaves of the result."""
+        found, self.results = tree.flatten(self.f(*self.arguments(arrays)))
+        return tuple(np.asarray(a) for a in found)
+
+    def compiled(self, kinds: Sequence[tuple[tuple[int, ...], Any]]) -> Runner:
+        """What runs calls with arrays of these shapes and element types; the shapes of results are known then."""
+        from pullback.api.signature import signature_of
+
+        stand_ins = [np.zeros(shape, dtype) for shape, dtype in kinds]
+        values = self._values(stand_ins)
+        signature, traced, _, _ = self.f.arrays_of(values)
+        runner, _ = self.f._runner(signature, traced, signature_of(self.f.parameters, values)[1])
+        self.results = traced.structure
+        return runner
+
+    def _values(self, arrays: Sequence[Any]) -> list[Any]:
+        from pullback.api.signature import bind
+
+        return list(bind(self.f.name, self.f.parameters, self.arguments(arrays), {}))
+
+    def pullback(self, wanted: tuple[int, ...], floating: tuple[int, ...]) -> Flat:
+        """Of the arrays and cotangents of those results that are floating: the cotangents of the arrays wanted."""
+        if (wanted, floating) not in self._pullbacks:
+            self._pullbacks[wanted, floating] = self._pullback(wanted, floating)
+        return self._pullbacks[wanted, floating]
+
+    def _pullback(self, wanted: tuple[int, ...], floating: tuple[int, ...]) -> Flat:
+        def back(arrays: Any, cotangents: Any) -> Any:
+            def forward(active: Any) -> Any:
+                own = list(arrays)
+                for k, a in zip(wanted, active):
+                    own[k] = a
+                found, _ = tree.flatten(self.f(*self.arguments(own)))
+                return tuple(found[k] for k in floating)
+
+            active = tuple(arrays[k] for k in wanted)
+            return pb.vjp(pb.function(forward), wrt=0)(active, cotangent=tuple(cotangents))[1]
+
+        back.__name__ = f"{self.f.name}_pullback"
+        leaves, structure = tree.flatten(((0.0,) * len(self.places), (0.0,) * len(floating)))
+        return Flat(pb.function(back), structure, leaves, range(len(leaves)))
+
+
+class Flats(Generic[T]):
+    """What is made of a function for each structure of its arguments, made once."""
+
+    def __init__(self, f: Any, is_array: Callable[[Any], bool], make: Callable[[Flat], T]) -> None:
+        self.f = f if isinstance(f, pb.Function) else pb.function(f)
+        self._is_array = is_array
+        self._make = make
+        self._made: dict[Any, T] = {}
+
+    def of(self, args: tuple[Any, ...]) -> tuple[T, list[Any]]:
+        """That for these arguments, and the arrays among them."""
+        leaves, structure = tree.flatten(args)
+        places = tuple(k for k, x in enumerate(leaves) if self._is_array(x))
+        arrays = [leaves[k] for k in places]
+        others = [None if k in places else x for k, x in enumerate(leaves)]
+        key = (structure, places, tuple(map(repr, others)))
+        if key not in self._made:
+            self._made[key] = self._make(Flat(self.f, structure, others, places))
+        return self._made[key], arrays
+
+
+def is_floating(array: Any) -> bool:
+    """Whether it may have a cotangent."""
+    return np.dtype(array.dtype).kind == "f" or str(array.dtype) in ("bfloat16", "float16")

@@ -1,0 +1,144 @@
+"""Compiled functions as C function pointers, for whatever calls C: ctypes, Numba, Cython, cffi, SciPy."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+import pullback as pb
+from pullback.errors import TraceError
+from pullback.ir.dims import determined_dims
+from pullback.ir.types import dtype_named
+from pullback.runtime.buffer import NDArray
+from pullback.runtime.executor import Executable, compile_program
+from pullback.runtime.load import Library, loaded
+from pullback.runtime.record import Parameter
+from pullback.source import user_position
+
+__all__ = ["Pointer", "of_executable", "pointer"]
+
+_TEXT: Final = """\
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+/* DIGEST */
+typedef int entry_type(TYPES);
+static entry_type *entry;
+static void **held;
+static _Thread_local void *memory; /* of each thread that calls, kept until it ends with the process */
+void attach(void *function, void **arrays) {
+    entry = (entry_type *)function;
+    held = arrays;
+}
+int call(PARAMETERS) {
+    if (!memory && !(memory = aligned_alloc(64, ARENA))) return -1;
+    return entry(ARGUMENTS);
+}
+#define RUN call
+"""
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A function compiled for fixed dims, as C calls it.
+
+    Attributes:
+        prototype: how it is declared: arrays row by row, first the arguments, then the results. It returns 0, or the
+            number of the range check that failed; working memory is its own, one for each thread.
+        inputs, outputs: names, element types and shapes.
+    """
+
+    prototype: str
+    inputs: tuple[Parameter, ...]
+    outputs: tuple[Parameter, ...]
+    _executable: Executable
+    _held: tuple[Any, ...]
+    _text: str
+
+    def _library(self, more: str = "", flags: tuple[str, ...] = ()) -> Library:
+        library: Library = loaded(self._text + more, flags)
+        attach = library["attach"]
+        attach.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        entry = ctypes.cast(self._executable._entry, ctypes.c_void_p)  # type: ignore[arg-type]
+        attach(entry, ctypes.cast(self._held[0], ctypes.c_void_p))
+        return library
+
+    @property
+    def function(self) -> Any:
+        """It as a function of ctypes, which takes addresses. It is valid as long as this object and itself are kept."""
+        entry: Any = self._library()["call"]
+        entry.argtypes = [ctypes.c_void_p] * (len(self.inputs) + len(self.outputs))
+        entry.restype = ctypes.c_int
+        entry.pointer = self
+        return entry
+
+    @property
+    def address(self) -> int:
+        """Its address, which is valid as long as `function` is kept: what Numba's `cfunc` types and Cython cast."""
+        return int(ctypes.cast(self.function, ctypes.c_void_p).value or 0)
+
+    def wrapped(self, text: str, flags: tuple[str, ...] = ()) -> Any:
+        """A C function `wrapped` that calls it by the macro RUN, as one of ctypes."""
+        entry: Any = self._library(text, flags)["wrapped"]
+        entry.pointer = self
+        return entry
+
+
+def pointer(f: pb.Function, **dims: int) -> Pointer:
+    """A traced function as a C function pointer: the machine code that calls from Python run, so the same bits.
+
+    Args:
+        f: the function; its annotations, or its last call, say the types.
+        dims: all dims.
+    Returns:
+        Its prototype, its address, and the function for ctypes.
+    Raises:
+        TraceError: [E531] dims are open. CompilerError: [E410] there is no compiler.
+
+    >>> from jaxtyping import Float64
+    >>> from pullback import Array
+    >>> @pb.function
+    ... def scaled(s: float, x: Float64[Array, "N"]):
+    ...     return s * x
+    >>> p = pointer(scaled, N=2)
+    >>> p.prototype
+    'int scaled(const double *s, const double *x, double *out)'
+    >>> s, x, y = np.array(3.0), np.array([1.0, 2.0]), np.empty(2)
+    >>> p.function(s.ctypes.data, x.ctypes.data, y.ctypes.data), y.tolist()
+    (0, [3.0, 6.0])
+    """
+    known, found = f.known_for_dims(dims)
+    if len(found) < len(determined_dims(known)):
+        raise TraceError("E531", f"{f.name}: a pointer is for fixed sizes", position=user_position(),
+                         facts=[str(f.type)], remedy="a number for each dim")  # fmt: skip
+    made = of_executable(f.name, compile_program(known, found), f.determined()[1].captured)
+    if made is None:
+        raise TraceError("E531", f"{f.name}: a pointer is for some hundred arrays at most", position=user_position(),
+                         remedy="fewer and larger arrays")  # fmt: skip
+    return made
+
+
+def of_executable(name: str, executable: Executable, captured: Sequence[NDArray]) -> Pointer | None:
+    """A compiled program with the arrays from around it; None where it has open dims, or too many parameters."""
+    r = executable.record
+    if r.dims or not hasattr(executable._entry, "argtypes"):
+        return None
+    held: list[NDArray] = [np.ascontiguousarray(a) for a in captured]
+    inputs = r.inputs[: len(r.inputs) - len(held)]
+    arrays = (ctypes.c_void_p * max(1, len(held)))(*(a.ctypes.data for a in held))
+    parameters = [f"const {dtype_named(p.dtype).c} *{p.name}" for p in inputs]
+    parameters += [f"{dtype_named(p.dtype).c} *{p.name}" for p in r.outputs]
+    given = [f"(void *){p.name}" for p in inputs] + [f"held[{k}]" for k in range(len(held))]
+    given += [p.name for p in r.outputs] + ["memory"] + ["0"] * bool(r.sites) + ["0"] * r.threaded
+    arena = max(64, -(-r.arena_bytes // 64) * 64)
+    text = _TEXT.replace("DIGEST", hashlib.blake2b("\n".join(r.units).encode(), digest_size=16).hexdigest())
+    text = text.replace("TYPES", ", ".join(["void *"] * len(given))).replace("PARAMETERS", ", ".join(parameters))
+    text = text.replace("ARENA", str(arena)).replace("ARGUMENTS", ", ".join(given))
+    prototype = f"int {name if name.isidentifier() else 'function'}({', '.join(parameters)})"
+    return Pointer(prototype, inputs, r.outputs, executable, (arrays, held), text)
