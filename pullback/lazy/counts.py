@@ -20,6 +20,8 @@ class Stats:
         foreign: calls of operations in Python (`lazy.Foreign`).
         live_bytes: bytes that tapes hold for backward passes to come.
         tapes: tapes that wait for one.
+    Cost:
+        Counting is part of every run; a difference takes a microsecond.
     """
 
     pieces: int = 0
@@ -40,6 +42,9 @@ COUNTS = Stats()
 
 def stats() -> Stats:
     """What lazy arrays did in this process so far.
+
+    Cost:
+        A microsecond.
 
     >>> from pullback import lazy
     >>> before = lazy.stats()

@@ -39,6 +39,8 @@ class Foreign:
     Attributes:
         name: what messages call it; by default that of the class.
         trained: whether it has weights of its own, so that deltas are wanted whatever its operands are.
+    Cost:
+        A node 5 µs; a thread of the pool for each call that runs beside others, some 50 µs.
 
     >>> import numpy as np
     >>> from pullback import lazy

@@ -84,6 +84,9 @@ def backward(loss: Array, delta: Any = None, *, retain: bool = False) -> float:
     Raises:
         DerivativeError: [E201] the loss is no number. [E702] it has been run backward before. [E703] a weight has been
             changed since its value was used.
+    Cost:
+        That of the forward pass once or twice again. What is kept until then is `lazy.stats().live_bytes`. The walk
+        over tapes that count who reads them is that of Yang (2019), *Monadic deep learning*, section 5.
 
     >>> import numpy as np
     >>> from pullback import lazy
@@ -125,6 +128,9 @@ def value_and_grad(
     """Value and gradient of a function of lazy arrays, with any Python control flow: `(value, gradient)`.
 
     Arguments and errors are those of `grad`.
+
+    Cost:
+        That of one run of f, forward and backward.
 
     >>> from pullback import lazy
     >>> value, gradient = lazy.value_and_grad(lambda x: lazy.sum(x * x))(lazy.asarray([1.0, 2.0]))

@@ -164,6 +164,9 @@ _COMPILER: Final = _Compiler()
 def finish_compiling() -> None:
     """Wait until all kernels that were asked for are compiled; for measurements.
 
+    Cost:
+        That of the C compiler, 0.1 to some seconds for each kernel that is waiting.
+
     >>> from pullback import lazy
     >>> lazy.finish_compiling()
     """

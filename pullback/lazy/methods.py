@@ -17,7 +17,7 @@ from pullback.lang import array as traced
 from pullback.lang.complex_array import ComplexArray
 from pullback.lazy.elsewhere import array_function, array_ufunc
 from pullback.lazy.node import Array, leaf
-from pullback.lazy.operation import Operation, apply
+from pullback.lazy.operation import Operation, apply, node_of, quick_key
 from pullback.lazy.types import ArrayType
 from pullback.source import user_position
 
@@ -155,9 +155,18 @@ def unary(operation: Operation) -> Callable[[Any], Any]:
 
 def general(operation: Operation) -> Callable[..., Any]:
     """A method with any arguments."""
+    known: dict[Any, Any] = {}
 
     def method(self: Array, *args: Any, **keywords: Any) -> Any:
-        return apply(operation, (self, *args), keywords)
+        operands = [self]
+        key = None if keywords else quick_key(args, operands)
+        application = known.get((self.type, key))
+        if application is not None:
+            return node_of(application, operands)
+        node = apply(operation, (self, *args), keywords)
+        if key is not None and node.__class__ is Array and node.application.quick:
+            known[self.type, key] = node.application
+        return node
 
     return method
 
@@ -176,14 +185,22 @@ def subscript(operation: Operation) -> Callable[[Any, Any], Any]:
             if row is not key and (application := known.get((self.type, None))) is not None:
                 return Array(application, (self, row), self.tracked)
             node = apply(operation, (self, row), {})
-            if row is not key and node.application.floating:
+            if row is not key:
                 known[self.type, None] = node.application  # it is in range: nothing can fail
             elif row is key and node.application.quick:
                 known[self.type, key] = node.application
             return node
+        operands = [self]
+        quick = quick_key((key,), operands) if key.__class__ is not list else None
+        application = known.get((self.type, quick))
+        if quick is not None and application is not None:
+            return node_of(application, operands)
         from pullback.lazy.open_shapes import selected
 
-        return apply(operation, (self, selected(key)), {})
+        node = apply(operation, (self, selected(key)), {})
+        if quick is not None and len(operands) == 1 and node.application.quick:
+            known[self.type, quick] = node.application
+        return node
 
     return method
 

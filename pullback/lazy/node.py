@@ -33,6 +33,9 @@ class Array:
 
     Operators, methods, indexing and functions are those of traced arrays; `await`, `float`, `int`, `bool`, NumPy,
     DLPack and printing want the value. See `pullback.lazy`.
+
+    Cost:
+        A node 0.3 to 1 µs of Python; a value that is wanted 1 µs for each node below it, and the kernels.
     """
 
     __slots__ = ("__weakref__", "application", "operands", "origin", "serial", "tracked", "type", "value")
@@ -49,7 +52,7 @@ class Array:
         self.application = application
         self.operands = operands
         self.type = application.type
-        self.tracked = tracked
+        self.tracked = tracked and application.floating
         self.serial = _next()
         self.value = self.origin = None
 

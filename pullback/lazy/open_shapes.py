@@ -24,6 +24,9 @@ UniqueInverse = namedtuple("UniqueInverse", "values inverse_indices")
 def nonzero(x: Any, /) -> tuple[Array, ...]:
     """The places of the elements that are not zero, an array of indices for each axis; it computes x.
 
+    Cost:
+        x is computed; then one pass over it, in NumPy.
+
     >>> from pullback import lazy
     >>> [i.tolist() for i in lazy.nonzero(lazy.asarray([0, 3, 0, 5]))]
     [[1, 3]]
@@ -36,6 +39,9 @@ def nonzero(x: Any, /) -> tuple[Array, ...]:
 
 def unique_all(x: Any, /) -> UniqueAll:
     """The different elements in order, where each is first, which one each element is, and how many there are.
+
+    Cost:
+        x is computed; then a sort of its n elements, n log n, in NumPy.
 
     >>> from pullback import lazy
     >>> found = lazy.unique_all(lazy.asarray([3, 1, 3]))
@@ -62,6 +68,9 @@ def _flat(x: Array) -> Array:
 def unique_counts(x: Any, /) -> UniqueCounts:
     """The different elements in order, and how many there are of each.
 
+    Cost:
+        x is computed; then a sort of its n elements, n log n, in NumPy.
+
     >>> from pullback import lazy
     >>> [a.tolist() for a in lazy.unique_counts(lazy.asarray([3, 1, 3]))]
     [[1, 3], [1, 2]]
@@ -73,6 +82,9 @@ def unique_counts(x: Any, /) -> UniqueCounts:
 def unique_inverse(x: Any, /) -> UniqueInverse:
     """The different elements in order, and which of them each element is.
 
+    Cost:
+        x is computed; then a sort of its n elements, n log n, in NumPy.
+
     >>> from pullback import lazy
     >>> [a.tolist() for a in lazy.unique_inverse(lazy.asarray([3, 1, 3]))]
     [[1, 3], [1, 0, 1]]
@@ -83,6 +95,9 @@ def unique_inverse(x: Any, /) -> UniqueInverse:
 
 def unique_values(x: Any, /) -> Array:
     """The different elements in order.
+
+    Cost:
+        x is computed; then a sort of its n elements, n log n, in NumPy.
 
     >>> from pullback import lazy
     >>> lazy.unique_values(lazy.asarray([3.0, 1.0, 3.0])).tolist()

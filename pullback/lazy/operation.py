@@ -10,7 +10,7 @@ was built before costs a look in a dictionary.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 from weakref import ref
 
@@ -23,7 +23,7 @@ from pullback.ir.intern import uncollected
 from pullback.ir.program import Build, Fold, Program, Statement, blocks_of, program_of
 from pullback.ir.settings import DEFAULT
 from pullback.ir.traverse import walk
-from pullback.ir.types import f32
+from pullback.ir.types import DType, f32
 from pullback.lang import tree
 from pullback.lang.complex_array import complex64, complex128
 from pullback.lang.trace import Tracer, default_float, tracing
@@ -34,7 +34,7 @@ from pullback.lazy.types import ArrayType, array_type
 from pullback.passes.cost import has_data_index
 from pullback.source import user_position
 
-__all__ = ["Application", "Operation", "apply", "traced_program"]
+__all__ = ["Application", "Operation", "apply", "node_of", "quick_key", "traced_program"]
 
 TERMS: Final = 16  # of a sum that take as long as an element that is read, computed and written: they stay in registers
 _COUNT: Final = itertools.count()
@@ -113,8 +113,8 @@ class Application:
 
     @property
     def quick(self) -> bool:
-        """Whether its nodes may be built without a look at their operands: derivatives pass, and nothing can fail."""
-        return self.floating and not self.checked
+        """Whether its nodes are one array each that cannot fail: they need not remember where they were built."""
+        return self.type is not None and not self.checked
 
     def run(self, handles: Sequence[Any]) -> Any:
         """The traced results for traced operands: one, or a list of them."""
@@ -250,6 +250,44 @@ def _filled(x: Any, handles: Sequence[Any]) -> Any:
     return x
 
 
+def quick_key(args: Iterable[Any], operands: list[Array]) -> tuple[Any, ...] | None:
+    """A key of arguments that are arrays, numbers, element types, or tuples, lists and slices of these; None of others.
+
+    Arrays go to `operands`, in the order in which `apply` finds them.
+    """
+    key: list[Any] = []
+    for x in args:
+        kind = x.__class__
+        if kind is Array:
+            operands.append(x)
+            key.append(x.type)
+        elif kind is int or kind is DType or x is None or x is Ellipsis:
+            key.append(x)
+        elif kind is float:
+            key.append(x.hex())
+        elif kind is tuple or kind is list or kind is slice:
+            inner = quick_key((x.start, x.stop, x.step) if kind is slice else x, operands)
+            if inner is None:
+                return None
+            key.append((kind, inner))
+        elif isinstance(x, Array):
+            operands.append(x.leaf)
+            key.append(x.type)
+        else:
+            return None
+    return tuple(key)
+
+
+def node_of(application: Application, operands: Sequence[Array]) -> Array:
+    """The node of an application, which does not remember where it was built."""
+    tracked = False
+    for x in operands:
+        if x.tracked:
+            tracked = True
+            break
+    return Array(application, tuple(operands), tracked)
+
+
 def apply(operation: Operation, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """The node, or tree of nodes, for an operation on lazy arrays, NumPy arrays, numbers and other fixed arguments.
 
@@ -311,18 +349,12 @@ def _extent(of: Sequence[Any]) -> float:
 
 def build(application: Application, operands: tuple[Array, ...]) -> Any:
     """The node of an application, or the tree of its items."""
-    tracked = False
-    if application.floating:
-        for x in operands:
-            if x.tracked:
-                tracked = True
-                break
-    node = Array(application, operands, tracked)
+    node = node_of(application, operands)
     if application.checked:
         node.origin = here()
     if application.type is not None:
         return node
-    items = [Array(_item(t, k), (node,), tracked and t.floating) for k, t in enumerate(application.results)]
+    items = [Array(_item(t, k), (node,), node.tracked) for k, t in enumerate(application.results)]
     node.origin = tuple(map(ref, items))
     return tree.unflatten(application.structure, items)
 

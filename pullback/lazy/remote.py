@@ -238,6 +238,8 @@ class Worker:
 
     Raises:
         UsageError: [E713] Ray is not installed.
+    Cost:
+        Starting a process takes a second or two; afterwards what is asked of it, and a message.
     """
 
     def __init__(self, name: str = "worker", *, restart: bool = False, **options: Any) -> None:
@@ -300,6 +302,8 @@ def workers(count: int, *, restart: bool = False, **options: Any) -> list[Worker
         options: those of an actor of Ray.
     Raises:
         UsageError: [E713] Ray is not installed.
+    Cost:
+        That of as many processes, which start side by side.
     """
     return [Worker(f"worker {k}", restart=restart, **options) for k in range(count)]
 
@@ -309,6 +313,8 @@ class Remote:
 
     Attributes:
         name: what messages and checkpoints call it.   worker: the process that holds it.
+    Cost:
+        A call is a message each way, forward and backward, and copies of what is sent: `remote`.
     """
 
     def __init__(self, name: str, worker: Worker) -> None:

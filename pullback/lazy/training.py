@@ -30,6 +30,9 @@ MOST: Final = 1024  # sets of weights that are updated together, of which it is 
 def weights(parameters: Any) -> Any:
     """A tree of arrays as a tree of weights, named after their places, such as "conv1/w".
 
+    Cost:
+        A copy of each array.
+
     >>> import numpy as np
     >>> from pullback import lazy
     >>> lazy.weights({"dense": {"w": np.zeros((2, 3)), "b": np.zeros(3)}})["dense"]["w"]
@@ -50,6 +53,9 @@ class Trainer:
         steps: how many updates there were.
     Raises:
         TraceError: [E171] the optimiser makes no updates of gradients. [E707] two weights have one name.
+    Cost:
+        A step: forward and backward, then one kernel that reads weights, deltas and what the optimiser keeps, and
+        writes the first and the last. The formulas are those of `pullback.nn`, with their sources.
 
     >>> import numpy as np
     >>> from pullback import lazy, nn

@@ -25,6 +25,8 @@ class Weight(Array):
     Args:
         value: its first array.
         name: what messages, optimisers and files call it.
+    Cost:
+        A copy of its first array, which stays as it is. An update makes a new array.
 
     >>> import numpy as np
     >>> from pullback import lazy
