@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any, Final
-from unittest.mock import patch
 
 import numpy as np
 
@@ -32,9 +31,10 @@ from pullback.codegen.c import CSource
 from pullback.ir.dims import evaluate
 from pullback.loops.memory.plan import plan
 from pullback.loops.memory.verify import verify_function
-from pullback.loops.threads import parallel, splitting
+from pullback.loops.threads import parallel
 from pullback.runtime.compile import find_compiler
 from pullback.runtime.emit import lower_program, print_lowered, with_mode
+from pullback.runtime.record import ROOT
 from pullback.testing.bounds import interpret_with_bounds
 from pullback.testing.differential import ROUTES, Route, Tally, differential
 from pullback.testing.programs import Case, random_program
@@ -109,7 +109,7 @@ def _source(seed: int, case: Case, way: Way) -> CSource:
     program = with_mode(replace(case.program, name=f"p{seed}"), way.mode)
     made = lower_program(program, {} if way.all_sizes else case.dims, False, way.machine)
     if way.threads > 1 and not way.all_sizes:
-        with deep_recursion(), patch.object(splitting, "LEAST", 1), patch.object(splitting, "CHUNK", 1):
+        with deep_recursion():
             function = parallel.parallelise(made.function)
             made = replace(made, function=function, memory=plan(function))
     verify_function(made.function, made.memory)
@@ -124,7 +124,7 @@ def _run(members: Sequence[_Member], folder: Path) -> list[Failure]:
     for m in members:
         files.append(folder / f"{m.source.name}.c")
         files[-1].write_text(m.source.text, encoding="utf-8")
-    files += [folder / "main.c", Path(parallel.__file__).parents[1] / "runtime" / "c" / "pool.c"]
+    files += [folder / "main.c", Path(ROOT, "runtime", "c", "pool.c")]
     files[-2].write_text(_main(members), encoding="utf-8")
     command = [*find_compiler().command, *FLAGS, *map(str, files), "-o", str(folder / "fuzz"), "-lm"]
     made = subprocess.run(command, capture_output=True, text=True, check=False)

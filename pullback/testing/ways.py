@@ -45,7 +45,7 @@ class Way:
     def machine(self) -> Machine:
         """What it is compiled for; with threads, one where no work is too little for them."""
         found = of_width(self.vector_bytes, portable=False)
-        return replace(found, meeting=1, chunk=1) if self.threads > 1 else found
+        return replace(found, meeting=1, chunk=1, waking=1) if self.threads > 1 else found
 
     def settings(self) -> str:
         """The settings of a function, as they are written."""

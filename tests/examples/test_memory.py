@@ -39,17 +39,17 @@ def traced(name: str) -> Program:
 @pytest.fixture(autouse=True)
 def _forms_are_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three modes choose among the same forms of a program, each of which takes as long as all else."""
-    monkeypatch.setattr(emit, "_lower", lowered_once)
+    monkeypatch.setattr(emit, "_Forms", shared_forms)
 
 
 FORMS: dict[tuple[Any, ...], tuple[Program, Any]] = {}
-lower_now = emit._lower
+forms_now = emit._Forms
 
 
-def lowered_once(program: Program, dims: Mapping[str, int], *how: Any) -> Any:
-    key = (id(program.body), *sorted(dims.items()), *map(repr, how))  # a mode is a note on the program
+def shared_forms(program: Program, dims: Mapping[str, int], settings: Any) -> Any:
+    key = (id(program.body), *sorted(dims.items()), repr(settings))  # a mode is a setting of the program
     if key not in FORMS:
-        FORMS[key] = program, lower_now(program, dims, *how)
+        FORMS[key] = program, forms_now(program, dims, settings)
     return FORMS[key][1]
 
 
