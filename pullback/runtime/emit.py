@@ -36,6 +36,7 @@ from pullback.loops.threads.parallel import Known, parallelise
 from pullback.machine import GENERIC, Machine, native
 from pullback.passes.pipeline import DEBUG_PASSES, optimise
 from pullback.runtime.buffer import NDArray
+from pullback.runtime.stamps import stamped
 from pullback.turns import deep_recursion
 
 MOST_LEVELS = 8  # of blocks in blocks, when loops compute again what there is no room to store
@@ -57,7 +58,8 @@ def mathematics(s: Statement) -> tuple[str, ...]:
 
 
 def lower_program(program: Program, dims: Mapping[str, int], comments: bool = True,
-                  machine: Machine = GENERIC, canonical: bool = False, threaded: bool = False) -> Lowered:
+                  machine: Machine = GENERIC, canonical: bool = False, threaded: bool = False,
+                  timed: bool = False) -> Lowered:
     """Optimise, lower and plan a program for the given dims, in the first form that its memory limit allows.
 
     Dims that are not given become arguments of its function; statements are then in the order in which they are.
@@ -67,8 +69,9 @@ def lower_program(program: Program, dims: Mapping[str, int], comments: bool = Tr
         machine: what it is for.
         canonical: whether the order in which things were made leaves no trace, so that equal programs give equal C.
         threaded: whether loops with enough work are shared out among threads.
+        timed: whether its last results are the times between statements, see `runtime.stamps`.
     """
-    settings = _Settings(comments, machine, canonical, threaded)
+    settings = _Settings(comments, machine, canonical, threaded, timed)
     return _Forms(program, dims, settings).first_that_fits(asked_mode(program), program.settings.memory_limit)
 
 
@@ -96,6 +99,7 @@ class _Settings:
     machine: Machine
     canonical: bool
     threaded: bool
+    timed: bool = False
 
 
 class _Forms:
@@ -147,6 +151,8 @@ class _Forms:
         if form.mode != "fastest":
             with stage("schedule"):
                 optimised = schedule(optimised, choose.head)
+        if self.settings.timed:
+            optimised = stamped(optimised, choose.head)
         with stage("lower"):
             function = lower(optimised, mathematics if self.settings.comments else None, choose, needs,
                              known=self._kernels)

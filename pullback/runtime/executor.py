@@ -21,7 +21,7 @@ from pullback.errors import CompilerError, IndexRangeError, NotFiniteError, Unfi
 from pullback.ir.dims import evaluate
 from pullback.ir.grid import unfinished_error
 from pullback.ir.intern import uncollected
-from pullback.ir.program import Known, program_of
+from pullback.ir.program import Known, Program, program_of
 from pullback.ir.types import dtype_named
 from pullback.machine import SCALAR, Machine, native
 from pullback.runtime.arena import arenas
@@ -308,6 +308,21 @@ def _found_or_made(program: Known, dims: Mapping[str, int], record: Record | Non
         if error.code != "E411":
             raise
         return _plain(program, dims, error)
+
+
+def compile_timed(program: Program, dims: Mapping[str, int], threads: int = 1) -> tuple[Executable, Program]:
+    """A program that takes the time between its statements, and these statements; see `runtime.stamps`.
+
+    Raises:
+        CompilerError: [E410] no compiler. [E411] it failed.
+    """
+    from pullback.runtime.emit import lower_program, print_lowered
+
+    with uncollected():
+        made = lower_program(program, dims, False, native(), threaded=True, timed=True)
+        exact = EXACT_FLAGS if program.settings.exact else ()
+        record = Record.of(made.function, print_lowered(made, names="content", comments=False), exact)
+        return Executable(record, record.entry(record.load()), lambda: made, threads=threads), made.program
 
 
 def _lowered(program: Known, dims: Mapping[str, int], machine: Machine) -> Lowered:
