@@ -43,7 +43,7 @@ typedef struct {
 } Array;
 
 typedef struct {
-    PyObject_HEAD
+    PyObject_VAR_HEAD
     vectorcallfunc vectorcall;
     void *address;
     int inputs, outputs;
@@ -52,7 +52,6 @@ typedef struct {
     PyObject *result_form; /* of the result */
     PyObject *names;       /* of the arguments: a tuple of strings */
     Py_ssize_t positional; /* how many of them may come without their names */
-    Array *arrays; /* inputs, then outputs */
     int fixed;                 /* integers among the arguments: where, and what they must be */
     Py_ssize_t fixed_at[MOST_FIXED];
     long long fixed_value[MOST_FIXED];
@@ -70,6 +69,7 @@ typedef struct {
     PyObject *owner; /* what keeps the machine code loaded */
     size_t joined_bytes;
     char joined[MOST_ARRAYS]; /* of each output, whether it and the next one are the parts of a complex array */
+    Array arrays[];           /* inputs, then outputs */
 } Entry;
 
 /* Working memory that no call uses just now, the latest first. It serves calls of all functions and sizes, and is freed
@@ -373,13 +373,16 @@ static Py_ssize_t leaves(PyObject *tree, PyObject *form, PyObject **found, Py_ss
     return count;
 }
 
+static PyObject *plain; /* 0, the commonest leaf of a form */
+
 /* The tree of this form that has the arrays from *next on at its leaves; those of rank 0 as scalars, unless the leaf of
    the form says otherwise. */
 static PyObject *tree_of(PyObject *form, PyObject **arrays, int *next) {
     if (form == Py_None) Py_RETURN_NONE;
     if (!PyTuple_CheckExact(form)) {
         PyObject *array = Py_NewRef(arrays[(*next)++]);
-        return PyLong_AsLong(form) & AS_ARRAY ? array : PyArray_Return((PyArrayObject *)array);
+        if (form != plain && PyLong_AsLong(form) & AS_ARRAY) return array;
+        return PyArray_Return((PyArrayObject *)array);
     }
     PyObject *made = PyTuple_New(PyTuple_GET_SIZE(form));
     for (Py_ssize_t k = 0; made && k < PyTuple_GET_SIZE(form); ++k) {
@@ -534,7 +537,6 @@ static void entry_dealloc(PyObject *object) {
     Py_XDECREF(self->failed);
     Py_XDECREF(self->held);
     Py_XDECREF(self->owner);
-    PyMem_Free(self->arrays);
     PyTypeObject *type = Py_TYPE(object);
     type->tp_free(object);
     Py_DECREF(type);
@@ -548,7 +550,7 @@ static PyType_Slot entry_slots[] = {{Py_tp_dealloc, entry_dealloc},
                                     {Py_tp_members, entry_members},
                                     {0, NULL}};
 
-static PyType_Spec entry_spec = {"pullback.runtime.call.Entry", sizeof(Entry), 0,
+static PyType_Spec entry_spec = {"pullback.runtime.call.Entry", sizeof(Entry), sizeof(Array),
                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, entry_slots};
 
 static PyObject *entry_type;
@@ -724,13 +726,8 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
             Py_RETURN_NONE;
     }
     PyTypeObject *type = (PyTypeObject *)entry_type;
-    Entry *self = (Entry *)type->tp_alloc(type, 0);
+    Entry *self = (Entry *)type->tp_alloc(type, m + n);
     if (!self) return NULL;
-    self->arrays = PyMem_Calloc((size_t)(m + n + 1), sizeof(Array));
-    if (!self->arrays) {
-        Py_DECREF(self);
-        return PyErr_NoMemory();
-    }
     self->vectorcall = entry_call;
     self->address = (void *)(uintptr_t)address;
     self->inputs = (int)m;
@@ -841,7 +838,8 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_pullback_call", NUL
 PyMODINIT_FUNC PyInit__pullback_call(void) {
     import_array();
     word_slowly = PyUnicode_InternFromString("_call_slowly");
-    if (!word_slowly) return NULL;
+    plain = PyLong_FromLong(0);
+    if (!word_slowly || !plain) return NULL;
     entry_type = PyType_FromSpec(&entry_spec);
     PyObject *made = entry_type ? PyModule_Create(&module) : NULL;
     if (made && PyModule_AddIntConstant(made, "MOST_POINTERS", MOST_POINTERS)) Py_CLEAR(made);
