@@ -26,7 +26,7 @@ from pullback.errors import DerivativeError
 from pullback.ir import dims as dims_
 from pullback.ir import expr, types
 from pullback.ir.expr import Reduce, Ref, Scalar, Select
-from pullback.ir.grid import Machine, NDArray
+from pullback.ir.grid import Arrays, Machine, NDArray
 from pullback.ir.index import Var
 from pullback.ir.interpret import run_block, run_statement
 from pullback.ir.printer import print_scalar, print_statement
@@ -206,7 +206,7 @@ class _Checker:
         ends = []
         for step in (STEP, -STEP):
             there = machine.arrays[operand] + step * machine.arrays[direction]
-            moved = Machine(machine.dims, True, {**machine.arrays, operand: there}, machine.loops)
+            moved = Machine(machine.dims, True, arrays=Arrays({**machine.arrays, operand: there}), loops=machine.loops)
             run_statement(moved, s)
             ends.append(moved.arrays[out])
         return np.asarray((ends[0] - ends[1]) / (2 * STEP))

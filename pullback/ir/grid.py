@@ -11,7 +11,7 @@ range is an error only where the guards around it hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
@@ -58,13 +58,35 @@ _UFUNC: Final = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": n
                  "any": np.logical_or, "all": np.logical_and}
 
 
+class Arrays(dict[Ref, NDArray]):
+    """The arrays defined so far; to read one that could not be made raises what happened."""
+
+    def __init__(self, known: Mapping[Ref, NDArray] | None = None) -> None:
+        super().__init__(known or {})
+        self._faults: dict[Ref, IndexRangeError] = {}
+
+    def put_off(self, refs: Sequence[Ref], error: IndexRangeError) -> None:
+        """These arrays are not there, because of an error."""
+        for r in refs:
+            self.pop(r, None)
+            self._faults[r] = error
+
+    def __missing__(self, ref: Ref) -> NDArray:
+        raise self._faults[ref]
+
+
 @dataclass
 class Machine:
-    """What is known while a program runs: the dims, the arrays defined so far, the loop counters."""
+    """What is known while a program runs: the dims, the arrays defined so far, the loop counters.
+
+    Where an argument is `empty`, an element outside of its array is an error only once something needs it: programs
+    compute what an index does not change once, and do so although the index may take no value.
+    """
 
     dims: dict[str, int]
     float64: bool = False
-    arrays: dict[Ref, NDArray] = field(default_factory=dict)
+    empty: bool = False
+    arrays: Arrays = field(default_factory=Arrays)
     loops: dict[Var, int] = field(default_factory=dict)
     plans: dict[Statement, Plan] = field(default_factory=dict)
 
@@ -96,8 +118,12 @@ class Plan:
     sensitive: frozenset[Scalar | Index]
 
 
-def make_plan(statement: Elementwise) -> Plan:
-    """The plan of a statement; linear in its size."""
+def make_plan(statement: Elementwise, empty: bool = False) -> Plan:
+    """The plan of a statement; linear in its size.
+
+    Args:
+        empty: whether reading an array may raise, see `Machine`.
+    """
     roots: list[Scalar] = list(scalars_of(statement))
     extra: tuple[Index, ...] = statement.indices if isinstance(statement, Scatter) else ()
     roots.extend(a.scalar for i in extra for a in i.data)
@@ -121,7 +147,7 @@ def make_plan(statement: Elementwise) -> Plan:
             depth[e] = own + max((depth[p] for p in parts), default=0)
             height[e] = 1 + max((height[p] for p in parts), default=0)
             hot = any(list(map(visit_index, indices))) or any(p in sensitive for p in parts)
-            if hot:
+            if hot or (empty and isinstance(e, Get)):
                 sensitive.add(e)
     for i in extra:
         visit_index(i)
@@ -162,7 +188,7 @@ class Grid:
         self.what = what
         plan = machine.plans.get(statement)
         if plan is None:
-            plan = machine.plans[statement] = make_plan(statement)
+            plan = machine.plans[statement] = make_plan(statement, machine.empty)
         self.plan = plan
         self.axes = len(statement.vars) + plan.depth
         self.lengths = [machine.extent(v.extent, f"index {v.name} of {what}") for v in statement.vars]
@@ -391,6 +417,8 @@ class Grid:
                 assert_never(e)
 
     def _get(self, e: Get, guards: Guards) -> NDArray:
+        if self.machine.empty and e.ref not in self.machine.arrays and not self.mask(guards).any():
+            return np.zeros((), self.machine.dtype(e.dtype).numpy)
         a = self.machine.arrays[e.ref]
         if not e.indices:
             return a

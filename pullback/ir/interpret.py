@@ -70,7 +70,8 @@ def entered(program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, int
             float64: bool = False) -> Iterator[Machine]:
     """A machine with a program's checked inputs, for running its statements."""
     arrays = [np.ascontiguousarray(a).reshape(np.shape(a)) for a in inputs]
-    machine = Machine(dims_.solve_dims(program, [a.shape for a in arrays], sizes), float64)
+    dims = dims_.solve_dims(program, [a.shape for a in arrays], sizes)
+    machine = Machine(dims, float64, 0 in dims.values() or any(a.size == 0 for a in arrays))
     for ref, a in zip(program.inputs, arrays, strict=True):
         if a.dtype != ref.storage.numpy:
             raise DTypeError("E122", f"{program.name}: {ref.name} is {ref.storage}, got an array of {a.dtype}",
@@ -88,7 +89,7 @@ def entered(program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, int
 def _height(machine: Machine, statement: Statement) -> int:
     if not isinstance(statement, Elementwise):
         return 0
-    plan = machine.plans[statement] = make_plan(statement)
+    plan = machine.plans[statement] = make_plan(statement, machine.empty)
     return plan.height
 
 
@@ -113,6 +114,15 @@ def run_block(machine: Machine, block: Block) -> list[NDArray]:
 
 def run_statement(machine: Machine, s: Statement) -> None:
     """Run one statement: define its outs in the machine."""
+    try:
+        _run(machine, s)
+    except IndexRangeError as error:
+        if not machine.empty:
+            raise
+        machine.arrays.put_off(s.outs, error)
+
+
+def _run(machine: Machine, s: Statement) -> None:
     match s:
         case Build():
             _build(machine, s)

@@ -26,9 +26,9 @@ from pullback.testing import oracle
 from pullback.testing.oracle import numbers, trees
 
 # What a well-formed program may be refused for: a sparse derivative that is dense, extents that a proof assumes, and
-# in debug builds an infinity; where an extent is 0, an index that is in range for all others.
+# in debug builds an infinity.
 REFUSALS: Final = ("E204", "E114", "E403")
-REFUSED_EMPTY: Final = ("E401",)
+OUTSIDE: Final = "E401"  # an element that is not there, which the oracle must miss, too
 BASES: Final[tuple[numbers.Arithmetic, ...]] = ("bounded", "precise")
 NAMES: Final = {name: getattr(jaxtyping, name) for name in ("Float", "Float32", "Float64", "Int32", "Int64", "Bool")}
 
@@ -74,13 +74,13 @@ class Program:
     def judge(self, query: str) -> Verdict:
         """The verdict on a query in the backend that is set: by bounds in floats, where they differ in 40 digits."""
         found: Any = None
-        raised = ""
+        raised = refused = ""
         try:
             found = self.ask(pullback, query)
         except PullbackError as error:
-            empty = any(np.size(a) == 0 for a in self.arguments.values())
-            if error.code in REFUSALS or (empty and error.code in REFUSED_EMPTY):
+            if error.code in REFUSALS:
                 return Verdict(refused=f"{error.code}: {error.what}")
+            refused = f"{error.code}: {error.what}" if error.code == OUTSIDE else ""
             raised = f"{type(error).__name__} [{error.code}] {error.what}"
         except Exception as error:  # whatever it is, it is a finding
             raised = f"{type(error).__name__}: {error}"
@@ -91,6 +91,8 @@ class Program:
                     before = numbers.operations[0], numbers.overflows[0]
                     expected = self.ask(oracle, query)
             except Exception as error:  # it is undecided, or no sensible program
+                if refused and not isinstance(error, numbers.Undecided):
+                    return Verdict(refused=refused)
                 return Verdict(undecided=f"{type(error).__name__}: {error}")
             verdict = Verdict([raised])
             if not raised:

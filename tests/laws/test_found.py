@@ -7,6 +7,8 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+import pullback
+from pullback.errors import IndexRangeError
 from pullback.runtime.compile import compiler_command
 from pullback.testing.agreement import Program
 
@@ -235,3 +237,25 @@ def test_found(source: str, arguments: dict[str, Any], query: str, backend: str,
     monkeypatch.setenv("PULLBACK_BACKEND", backend)
     verdict = Program(source, arguments).judge(query)
     assert not verdict.faults and verdict.compared, verdict
+
+
+EMPTY = (
+    "pb.sum_over(x.shape[0], lambda j: pb.sin(x[pb.clip(2 * i - 1, 0, x.shape[0] - 1)]) * x[j]) * y[i]",
+    "pb.sum_over(x.shape[0], lambda j: x[(i + j) % x.shape[0]]) * y[i]",
+    "pb.sum_over(x.shape[0], lambda j: pb.fold(2, y[i], lambda s, t: s * x[pb.clip(t, 0, x.shape[0] - 1)] + x[j]))",
+)
+
+
+@pytest.mark.parametrize("element", EMPTY)
+def test_elements_that_nothing_needs(element: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read at places that an index over nothing does not change, and shared by the derivative: no error."""
+    monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")
+    kinds = 'x: Float64[pb.Array, "N"], y: Float64[pb.Array, "M"]'
+    body = f"    return pb.sum(pb.build(y.shape[0], lambda i: {element}))"
+    program = Program(f"@pb.function\ndef f({kinds}):\n{body}\n", {"x": np.ones(0), "y": np.ones(2)})
+    for query in ("f(x, y)", "pb.grad(lambda x, y: pb.sum(pb.sin(pb.grad(f, wrt='y')(x, y))), wrt=('x', 'y'))(x, y)"):
+        verdict = program.judge(query)
+        assert verdict.compared and not verdict.faults, verdict
+    needed = Program(program.source.replace(element, "x[i % x.shape[0]]"), program.arguments)
+    with pytest.raises(IndexRangeError):
+        needed.ask(pullback, "f(x, y)")

@@ -141,9 +141,9 @@ def _exactly(a: Index, b: Index) -> Index:
 
 
 def floor_divide(a: Index, d: Index) -> Index:
-    """floor(a / d) for d > 0."""
-    if d is ONE_INDEX:
-        return a
+    """floor(a / d) for d > 0; 0 for d = 0, an extent without elements, which nothing reads."""
+    if d is ONE_INDEX or d is ZERO_INDEX:
+        return a if d is ONE_INDEX else d
     if a.constant is not None and d.constant is not None:
         return number(a.constant // d.constant)
     q, r = _split_multiples(a, d)
@@ -171,8 +171,8 @@ def floor_divide(a: Index, d: Index) -> Index:
 
 
 def modulo(a: Index, d: Index) -> Index:
-    """A - d * floor(a / d) for d > 0."""
-    if d is ONE_INDEX:
+    """A - d * floor(a / d) for d > 0; 0 for d = 0."""
+    if d is ONE_INDEX or d is ZERO_INDEX:
         return ZERO_INDEX
     if a.constant is not None and d.constant is not None:
         return number(a.constant % d.constant)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -312,6 +313,19 @@ def moved(a: Array, move: Callable[[Any], Any]) -> Array:
     return Array(places.shape, a.dtype, [a.data[k] for k in places.ravel().tolist()])
 
 
+_probes = [0]  # how many calls are under way whose values do not count
+
+
+@contextmanager
+def probe() -> Iterator[None]:
+    """Inside, elements of arrays without any may be read: what is made has the right shape and says nothing."""
+    _probes[0] += 1
+    try:
+        yield
+    finally:
+        _probes[0] -= 1
+
+
 def subscript(a: Array, key: Any) -> Array:
     """a[key]: indices, slices, new axes, an ellipsis, arrays of integers."""
     items = list(key) if isinstance(key, tuple) else [key]
@@ -322,7 +336,10 @@ def subscript(a: Array, key: Any) -> Array:
     plain = [_item(i) for i in items]
     used = [k for k in plain if k is not None and k is not Ellipsis]
     shown = [Ellipsis if k is Ellipsis else k for k in plain]
-    shape = np.empty(a.shape, bool)[tuple(0 if k is OUTSIDE else k for k in _clipped(shown, a.shape))].shape
+    extents = list(a.shape)
+    for _, axis in _axes_of(shown, a.ndim) if _probes[0] else ():
+        extents[axis] = max(extents[axis], 1)
+    shape = np.empty(extents, bool)[tuple(0 if k is OUTSIDE else k for k in _clipped(shown, a.shape))].shape
     if any(k is OUTSIDE for k in used) or _is_outside(shown, a.shape):
         return Array(shape, a.dtype, [nothing(a.dtype)] * math.prod(shape))
     return moved(a, lambda places: places[tuple(plain)])

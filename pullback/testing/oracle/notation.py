@@ -19,6 +19,7 @@ from pullback.testing.oracle.arrays import (
     convert,
     index,
     integer,
+    probe,
     promote,
     settled,
 )
@@ -33,6 +34,10 @@ def _extents(shape: Any) -> tuple[int, ...]:
 def build(shape: Any, f: Callable[..., Any]) -> Any:
     """The array of f of the indices; arrays that f gives add axes, trees give one array for each leaf."""
     extents = _extents(shape)
+    if 0 in extents:
+        with probe():
+            inner = f(*(index(0) for _ in extents))
+        return trees.mapped(lambda a: Array((*extents, *as_array(a).shape), settled(as_array(a).dtype), []), inner)
     return stacked(extents, [f(*map(index, p)) for p in product(*map(range, extents))])
 
 
@@ -53,8 +58,9 @@ def _over(f: Callable[..., Any], extents: Any, reduce: Callable[[list[Array], tu
     wanted = tuple(max(e, 0) for e in _extents(extents))
     results = [f(*map(index, p)) for p in product(*map(range, wanted))]
     if not results:  # what f gives is known from a call that reads nothing that counts
-        probe = f(*(index(0) for _ in wanted))
-        return trees.mapped(lambda a: _of_none(as_array(a), reduce, wanted), probe)
+        with probe():
+            inner = f(*(index(0) for _ in wanted))
+        return trees.mapped(lambda a: _of_none(as_array(a), reduce, wanted), inner)
     return trees.mapped(lambda *leaves: reduce([as_array(a) for a in leaves], wanted), *results)
 
 
