@@ -1,4 +1,7 @@
-"""Random programs of source text, values and derivatives, held to the oracle in the interpreter and in C."""
+"""Random programs of source text, values and derivatives, held to the oracle.
+
+They are run in the interpreter, as they are and as the compiler's passes leave them, and in C.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,10 @@ from pullback.testing.shrink_source import parameters, shrink_source
 from pullback.testing.sources import Sample, random_source, with_settings
 from pullback.testing.ways import Way, drawn_for_users, interpreted
 
-Route = Literal["interpreter", "c"]
-ROUTES: Final[tuple[Route, ...]] = ("interpreter", "c")
-BATCH: Final = {"interpreter": 200, "c": 20}
+Route = Literal["interpreter", "c", "passes"]
+ROUTES: Final[tuple[Route, ...]] = ("interpreter", "c", "passes")
+BATCH: Final = {"interpreter": 200, "c": 20, "passes": 50}
+LARGE: Final = {"c": 0.6, "passes": 0.25}  # of programs: what the oracle takes for them is not to be most of it
 
 
 @dataclass(frozen=True)
@@ -136,8 +140,9 @@ def _drawn(seed: int, route: Route, longest: int | None) -> tuple[Sample, Way | 
     rng = np.random.default_rng([seed, ROUTES.index(route)])
     if route == "interpreter":
         return random_source(rng, longest=longest), None
-    way = drawn_for_users(rng)
-    return with_settings(random_source(rng, large=bool(rng.random() < 0.6), longest=longest), way.settings()), way
+    way = replace(drawn_for_users(rng), compiled=route == "c")
+    large = bool(rng.random() < LARGE[route])
+    return with_settings(random_source(rng, large=large, longest=longest), way.settings()), way
 
 
 def _in_force(way: Way | None) -> AbstractContextManager[None]:

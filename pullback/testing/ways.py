@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -12,8 +12,15 @@ from unittest.mock import patch
 import numpy as np
 
 from pullback.api import exact
+from pullback.ir.dims import solve_dims
+from pullback.ir.interpret import interpret
+from pullback.ir.program import Program
 from pullback.ir.settings import MODES, MemoryMode
 from pullback.machine import Machine, of_width
+from pullback.passes.pipeline import optimise
+from pullback.runtime.emit import with_mode
+
+NDArray = np.ndarray[Any, Any]
 
 WIDTHS: Final = (0, 16, 32, 64)
 _ASKED: Final = tuple(f"pullback.runtime.{module}.native" for module in ("executor", "record", "emit"))
@@ -26,6 +33,7 @@ class Way:
     Attributes:
         exact: no sum in another order.
         debug: with traps.
+        compiled: else the interpreter runs what the passes make.
     """
 
     mode: MemoryMode
@@ -34,6 +42,7 @@ class Way:
     all_sizes: bool
     exact: bool = False
     debug: bool = False
+    compiled: bool = True
 
     @staticmethod
     def drawn(rng: np.random.Generator) -> Way:
@@ -56,12 +65,26 @@ class Way:
     def in_force(self) -> Iterator[None]:
         """Functions defined and called inside are compiled so, however little work a thread would have."""
         with ExitStack() as stack:
-            environment = {"PULLBACK_BACKEND": "c", "PULLBACK_THREADS": str(self.threads), "PULLBACK_VERIFY": "1"}
+            backend = "c" if self.compiled else "interpreter"
+            environment = {"PULLBACK_BACKEND": backend, "PULLBACK_THREADS": str(self.threads), "PULLBACK_VERIFY": "1"}
             stack.enter_context(patch.dict(os.environ, environment))
+            if not self.compiled:
+                stack.enter_context(patch("pullback.api.execute.interpret", self._interpret))
             for name in _ASKED:
                 stack.enter_context(patch(name, lambda: self.machine))
             stack.enter_context(exact() if self.exact else nullcontext())
             yield
+
+    def _interpret(self, program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, int] | None = None
+                   ) -> list[NDArray]:
+        """The results of a program as the passes leave it, or, as they see no extent of 0, as it is."""
+        dims = solve_dims(program, [np.shape(a) for a in inputs], sizes)
+        if all(dims.values()):
+            program = with_mode(program, self.mode)
+            levels = 2 if self.mode == "least" else 1
+            program = optimise(program, {} if self.all_sizes else dims, levels, self.mode == "least")
+            sizes = {name: n for name, n in dims.items() if name in program.sizes}
+        return interpret(program, inputs, sizes)
 
 
 @contextmanager

@@ -25,6 +25,12 @@ def test_in_the_interpreter(first: int) -> None:
     assert tally.counts["open"] <= tally.counts["compared"] / 10
 
 
+@pytest.mark.parametrize("first", range(SEED, SEED + 40, 20))
+def test_as_the_passes_leave_them(first: int) -> None:
+    tally = run(range(first, first + 20), "passes", longest=250)
+    assert not tally.faults, "\n".join(map(str, tally.faults))
+
+
 @pytest.mark.parametrize("first", range(SEED, SEED + 24, 6))
 def test_in_c(first: int) -> None:
     if compiler_command() is None:
@@ -36,6 +42,11 @@ def test_in_c(first: int) -> None:
 def test_programs_depend_on_their_seed_alone() -> None:
     one, other = (random_source(np.random.default_rng(5)) for _ in range(2))
     assert str(one) == str(other) != str(random_source(np.random.default_rng(6)))
+
+
+def test_programs_are_python() -> None:
+    for seed in range(400):
+        compile(random_source(np.random.default_rng(seed), longest=600).source, f"<seed {seed}>", "exec")
 
 
 def test_a_program_can_be_pasted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ def test_it_has_every_primitive() -> None:
     assert smooth <= {*numbers.PARTIALS, "abs", "maximum", "minimum"}
 
 
-@pytest.mark.parametrize("name", numbers.PARTIALS)
+@pytest.mark.parametrize("name", [name for name in numbers.PARTIALS if name in PRIMITIVES])
 def test_derivatives_of_numbers(name: str) -> None:
     row = PRIMITIVES[name]
     low, high = row.domain

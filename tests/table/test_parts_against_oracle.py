@@ -49,7 +49,9 @@ SOURCES = {
         "pb.random.uniform(k, 4, low=x, high=x + 2.0) * x", "pb.random.uniform(pb.random.split(k, 3)[2], (2, 3))",
         "pb.where(pb.random.bernoulli(pb.random.fold_in(k, 2**31 + 7), 4, p=0.6), pb.sin(x), z.real)",
         "x[pb.random.permutation(k, 4)]", "pb.random.permutation(k, x)", "pb.random.exponential(k, (2, 2))",
-        "pb.random.gumbel(k, 3)", "pb.random.laplace(k, 5)", "x[pb.random.categorical(k, pb.sin(x), (6,))]",
+        "pb.random.gumbel(k, 3)", "pb.random.laplace(k, 5)",
+        "pb.random.normal(k, (2, 3))", "pb.random.truncated_normal(k, x - 0.5, x + 1.0, 4)",
+        "pb.random.truncated_normal(k, 1.0, 2.0, 3)", "x[pb.random.categorical(k, pb.sin(x), (6,))]",
         "x[pb.random.integers(k, 9, high=4)]",
     ],
 }  # fmt: skip
@@ -82,7 +84,7 @@ def test_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")
     single = {"c": np.complex64, "f": np.float32, "u": np.uint32}
     given = {name: a.astype(single[a.dtype.kind]) for name, a in GIVEN.items()}
-    results = "pb.fft.fft(z) * pb.exp(w) / z, pb.random.uniform(k, 4, low=x), m @ z, pb.random.gumbel(k, 3)"
+    results = "pb.fft.fft(z) * pb.exp(w) / z, pb.random.uniform(k, 4, low=x), m @ z, pb.random.normal(k, 3)"
     text = f"@pb.function\ndef f(z, w, m, x, k):\n    return ({results})\n{TOTAL}"
     for query in (QUERIES[0], QUERIES[2]):
         verdict = Program(text, given).judge(query)

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import count, product
+from statistics import NormalDist
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -80,6 +81,7 @@ FLOAT: Final[dict[str, Callable[..., float]]] = {
         ("remainder", lambda a, b: a % b, np.remainder),
         ("floor_divide", lambda a, b: a // b, np.floor_divide),
         ("copysign", math.copysign, np.copysign), ("nextafter", math.nextafter, np.nextafter),
+        ("ndtri", NormalDist().inv_cdf, lambda p: np.where(p == 0, -np.inf, np.where(p == 1, np.inf, np.nan))),
     )
 }  # fmt: skip
 
@@ -138,6 +140,7 @@ def precise() -> dict[str, Callable[..., Any]]:
         "atanh": real(lambda x: context.inf * x if abs(x) == 1 else context.atanh(x), unit),
         "sqrt": real(context.sqrt, lambda x: x >= 0), "erf": real(context.erf), "power": real(power),
         "atan2": real(context.atan2), "hypot": real(context.hypot), "divide": real(divide),
+        "ndtri": real(lambda p: context.sqrt(2) * context.erfinv(2 * p - 1), lambda p: 0 <= p <= 1),
         "logistic": real(lambda x: 1 / (1 + context.exp(-x))), "floor": real(context.floor),
         "ceil": real(context.ceil), "round": real(half_even),
         "trunc": real(lambda x: context.floor(x) if x >= 0 else context.ceil(x)),
@@ -457,6 +460,7 @@ PARTIALS: Final[dict[str, tuple[Partial, ...]]] = {
         lambda a, b, y: apply("divide", b, a * a + b * b),
         lambda a, b, y: -apply("divide", a, a * a + b * b),
     ),
+    "ndtri": (lambda p, y: lift(math.sqrt(2 * math.pi), p) * apply("exp", lift(0.5, p) * y * y),),
     "nextafter": (lambda a, b, y: lift(1.0, a), lambda a, b, y: lift(0.0, a)),
     "copysign": (lambda a, b, y: _sign(a) * apply("copysign", lift(1.0, a), b), lambda a, b, y: lift(0.0, a)),
     "hypot": (lambda a, b, y: _over_length(a, y), lambda a, b, y: _over_length(b, y)),

@@ -1,7 +1,4 @@
-"""Random numbers of the oracle: the cipher Threefry-2x32 on Python's integers, and what definitions make of its words.
-
-Without `normal` and `truncated_normal`, which take the inverse of a distribution function that the oracle lacks.
-"""
+"""Random numbers of the oracle: the cipher Threefry-2x32 on Python's integers, and what is made of its words."""
 
 from __future__ import annotations
 
@@ -114,6 +111,24 @@ def bernoulli(key: Any, shape: Any = (), *, p: Any = 0.5) -> Array:
     return convert(found, BOOL)
 
 
+def normal(key: Any, shape: Any = (), *, dtype: Any = None) -> Array:
+    """The inverse of the standard normal distribution function of u."""
+    return elementwise("ndtri", _shares(key, shape, dtype))
+
+
+def truncated_normal(key: Any, low: Any, high: Any, shape: Any = (), *, dtype: Any = None) -> Array:
+    """That of a share between its values at both ends; between the mirrored ends, mirrored, where these are above 0."""
+    u = _shares(key, shape, dtype)
+    a, b = (convert(strong(v), u.dtype) for v in (low, high))
+    mirrored = elementwise("greater", a, 0.0)
+    a, b = (choose(mirrored, elementwise("negative", w), v) for v, w in ((a, b), (b, a)))
+    errors = (elementwise("erf", elementwise("divide", v, math.sqrt(2))) for v in (a, b))
+    below, above = (elementwise("multiply", 0.5, elementwise("add", 1.0, e)) for e in errors)
+    share = elementwise("add", below, elementwise("multiply", u, elementwise("subtract", above, below)))
+    x = elementwise("minimum", elementwise("maximum", elementwise("ndtri", share), a), b)
+    return choose(mirrored, elementwise("negative", x), x)
+
+
 def exponential(key: Any, shape: Any = (), *, dtype: Any = None) -> Array:
     """-log(1 - u)."""
     u = elementwise("negative", _shares(key, shape, dtype))
@@ -148,4 +163,4 @@ def categorical(key: Any, logits: Any, shape: Any = None, *, axis: int = -1) -> 
 
 
 __all__ = ["bernoulli", "bits", "categorical", "exponential", "fold_in", "gumbel", "integers", "key", "laplace",
-           "permutation", "split", "uniform"]  # fmt: skip
+           "normal", "permutation", "split", "truncated_normal", "uniform"]  # fmt: skip

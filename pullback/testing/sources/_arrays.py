@@ -25,6 +25,16 @@ class Arrays(Scalars):
         names = ", ".join(v.text for v in made)
         return f"pb.build({f'({extents})' if len(dims) > 1 else extents}, lambda {names}: {inner})"
 
+    def constant(self, dims: tuple[Dim, ...], depth: int = 0) -> str:
+        """Zeros, ones, or a number everywhere."""
+        extents = f"({''.join(f'{self.extent(d)}, ' for d in dims)})"
+        same = [v.text for v in self.scope if v.dims == dims]
+        how = self.choose((3, "zeros"), (1, "ones"), (0.5, "full"))
+        if same and how != "full" and self.chance(0.3):
+            return f"pb.{how}_like({self.pick(same)})"
+        number = f"{self.number()}, " if how == "full" else ""
+        return f"pb.{how}({extents}, {number}dtype=pb.{self.dtype})"
+
     def whole(self, dims: tuple[Dim, ...], depth: int) -> str:
         """Elementwise functions of whole arrays."""
         a = self.array(dims, depth - 1)
@@ -139,7 +149,7 @@ class Arrays(Scalars):
         lead = "slice(None), " * k
         options: list[tuple[float, str]] = [
             (1, f"{a}.{how}(0, {row})"), (1, f"{a}.{how}(-1, {row})"),
-            (1, f"{a}.{how}({lead}slice({self.pick(('None, None, 2', '1, None', 'None, -1', 'None, None, -1'))})), "
+            (1, f"{a}.{how}(({lead}slice({self.pick(('None, None, 2', '1, None', 'None, -1', 'None, None, -1'))})), "
                 f"{self.number()})"),
             (1, f"{a}.{how}(({lead}{self.extent(dims[k])} // 2), {self.array((), depth - 2)})"),
         ]  # fmt: skip
@@ -224,6 +234,51 @@ class Arrays(Scalars):
             (1, f"pb.verbs.rank(pb.multiply, (0, 1))({self.array(dims[:1], depth - 2)}, {a})"),
             (0.5, f"pb.verbs.transpose({self.array((dims[1], dims[0]), depth - 1)})"),
             (0.5, f"{each}({a})"), (0.7, f"pb.verbs.stencil(pb.sum, (3, 1))({a})"),
+        )  # fmt: skip
+
+    def parts(self, dims: tuple[Dim, ...], depth: int) -> str:
+        """A part of complex numbers."""
+        z, w = (f"pb.complex({self.typed(dims, depth - 1 - k)}, {self.typed(dims, depth - 2)})" for k in range(2))
+        part = self.pick(("real", "imag"))
+        return self.choose(  # type: ignore[no-any-return]
+            (2, f"pb.{part}({z} * pb.conj({w}))"), (1, f"pb.{part}(0.7j - {z} * {self.number()})"),
+            (1, f"pb.abs({z} + 2.5)"), (1, f"pb.{part}(pb.{self.pick(('sin', 'cos', 'exp'))}(0.3 * {z}) * {w})"),
+            (1, f"pb.{part}({z} / (2.5 + pb.square(pb.real({w}))))"), (1, f"pb.{part}({w} / ({z} + (4.0 + 1.5j)))"),
+            (0.7, f"pb.{part}(pb.where({self.element_test(dims) or 'True'}, {z}, {w}) * {w})"),
+            (0.7, f"pb.{part}(pb.sum({z}) * {w})"), (0.7, f"pb.{part}(pb.sqrt(4.0 + pb.square(pb.real({z})) + 0.5j))"),
+        )  # fmt: skip
+
+    def transformed(self, dims: tuple[Dim, ...], depth: int) -> str:
+        """A part of a Fourier transform."""
+        axes = [k for k, d in enumerate(dims) if d.key.isdigit() and d.size]
+        if not axes:
+            return self.parts(dims, depth)
+        k = self.pick(axes)
+        n, along = dims[k].size, f"axis={k}{self.pick(('', ', norm=' + repr('ortho'), ', norm=' + repr('forward')))}"
+        x, part = self.typed(dims, depth - 1), self.pick(("real", "imag"))
+        z = f"pb.complex({x}, {self.typed(dims, depth - 2)})"
+        return self.choose(  # type: ignore[no-any-return]
+            (2, f"pb.{part}(pb.fft.{self.pick(('fft', 'ifft'))}({z}, {along}) * (0.5 - 0.25j))"),
+            (1, f"pb.{part}(pb.fft.fft({x}, {along}))"), (1, f"pb.fft.hfft({z}, n={n}, {along})"),
+            (1, f"pb.fft.irfft(pb.fft.rfft({x}, {along}) * (0.5 + 1j), n={n}, {along})"),
+            (0.7, f"pb.{part}(pb.fft.fft(pb.fft.fft({z}, {along}) * {x}, n={n}, {along}))"),
+            (0.5, f"pb.fft.fftshift({x}, axes={k})"),
+        )  # fmt: skip
+
+    def chances(self, dims: tuple[Dim, ...], depth: int) -> str:
+        """Random numbers of a key, beside an array."""
+        key = f"pb.random.key({int(self.rng.integers(0, 100))})"
+        key = self.choose((3, key), (1, f"pb.random.split({key}, 2)[1]"), (1, f"pb.random.fold_in({key}, 7)"))
+        a, extents = self.array(dims, depth - 1), f"({''.join(f'{self.extent(d)}, ' for d in dims)})"
+        given = f"{key}, {extents}"
+        typed = f"{given}, dtype=pb.{self.dtype}"
+        ends = f"low={a}, high={a} + {self.array(dims, depth - 2)}"
+        return self.choose(  # type: ignore[no-any-return]
+            (3, f"(pb.random.uniform({typed}) * {a})"), (1, f"({a} - pb.random.uniform({typed}, low=-1.0))"),
+            (1, f"pb.random.uniform({given}, {ends}, dtype=pb.{self.dtype})"),
+            (1, f"pb.where(pb.random.bernoulli({given}, p=0.4), {a}, {self.array(dims, depth - 2)})"),
+            (1, f"(pb.random.{self.pick(('exponential', 'gumbel', 'laplace', 'normal'))}({typed}) * {a})"),
+            (0.5, f"pb.take({a}, pb.random.permutation({key}, {self.extent(dims[0])}), axis=0)" if dims else a),
         )  # fmt: skip
 
     def typed(self, dims: tuple[Dim, ...], depth: int) -> str:

@@ -17,18 +17,19 @@ class Loops(Arrays):
             same = [v.text for v in self.scope if v.dims == dims]
             if same and self.chance(0.8):
                 return self.pick(same)  # type: ignore[no-any-return]
-            return self.build(dims, 1)
+            return self.constant(dims) if self.chance(0.15) else self.build(dims, 1)
         write = self.choose(
             (6, self.build), (2, self.whole), (1.5, self.moved), (3, self.fold), (0.5, self.scan), (0.6, self.loop),
             (0.6, self.cond), (1, self.product), (0.8, self.call), (0.6, self.inner_derivative), (0.5, self.mapped),
             (1, self.rows), (0.4, self.solved), (0.8, self.verb), (1, self.ordered), (0.8, self.written),
+            (0.3, self.constant), (1, self.carried), (0.4, self.parts), (0.4, self.transformed), (0.5, self.chances),
         )  # fmt: skip
         return write(dims, depth)  # type: ignore[no-any-return]
 
     def fold(self, dims: tuple[Dim, ...], depth: int) -> str:
         """A loop over one to four states of these extents, which feed each other in some way."""
         count = self.choose((3, 1), (3, 2), (1.5, 3), (0.7, 4))
-        inits = [self.array(dims, depth - 2) for _ in range(count)]
+        inits = [self.start(dims, depth) for _ in range(count)]
         state, t = self.loop_names()
         size = self.choose((3, 2), (3, 3), (1, 4), (1, 5))
         trips = self.pick(self.dims) if self.chance(0.4) else Dim(str(size), size)
@@ -49,6 +50,38 @@ class Loops(Arrays):
                         for r in (inits, results))  # fmt: skip
         text = f"pb.fold({extent}, {init}, lambda {state}, {t}: {result})"
         return text + self.pick(places).removeprefix(state)  # type: ignore[no-any-return]
+
+    def start(self, dims: tuple[Dim, ...], depth: int) -> str:
+        """What a loop begins with."""
+        return self.constant(dims) if self.chance(0.3) else self.array(dims, depth - 2)
+
+    def carried(self, dims: tuple[Dim, ...], depth: int) -> str:
+        """A state that sums of products are added to, beside one that changes otherwise."""
+        own = (self.dim(),)
+        first, second = self.start(own, depth), self.start(dims, depth)
+        state, t = self.loop_names()
+        trips = self.pick(self.dims) if self.chance(0.5) else Dim("3", 3)
+        extent = self.extent(trips)
+        old = Var(f"{state}[0]", own)
+        self.scope.append(old)
+        self.indices.append(IndexVar(t, trips))
+        new = self.step(own, [old], self.indices[-1], depth - 1)
+        made = self.under(dims)
+        inner = self.dim()
+        over = self.under((inner,))
+        product = f"{self.element(self.pick(self.scope))} * {self.element(self.pick(self.scope))}"
+        total = f"pb.sum_over({self.extent(inner)}, lambda {over[0].text}: {product})"
+        self.leave(over)
+        place = f"{state}[1][{', '.join(v.text for v in made)}]" if dims else f"{state}[1]"
+        added = f"{place} {self.pick('++-')} {total}"
+        if dims:
+            extents = "".join(f"{self.extent(d)}, " for d in dims)
+            added = f"pb.build(({extents}), lambda {', '.join(v.text for v in made)}: {added})"
+        self.leave(made)
+        self.indices.pop()
+        self.scope.pop()
+        self.loops -= 1
+        return f"pb.fold({extent}, ({first}, {second}), lambda {state}, {t}: ({new}, {added}))[1]"
 
     def steps(self, dims: tuple[Dim, ...], states: list[Var], t: IndexVar, depth: int) -> list[str]:
         """The next value of each state: the old one of another, or something new."""
@@ -87,6 +120,8 @@ class Loops(Arrays):
                     f"pb.where({i} == {t.text}, pb.sin({inner}), {old.text}[{i}]))")  # fmt: skip
         if self.chance(0.3):
             return f"pb.tanh({self.array(dims, depth - 1)} + 0.5 * {old.text})"
+        if self.chance(0.15):
+            return self.accumulated(old.text, self.array(dims, depth - 1))
         if not dims:
             return f"pb.sin({self.scalar(depth)} + 0.5 * {old.text})"
         extents = ", ".join(self.extent(d) for d in dims)
@@ -103,7 +138,7 @@ class Loops(Arrays):
         if not dims:
             return self.fold(dims, depth)
         rest = dims[1:]
-        init = self.array(rest, depth - 2)
+        init = self.start(rest, depth)
         state, t = self.loop_names()
         extent = self.extent(dims[0])
         self.scope.append(Var(state, rest))

@@ -36,7 +36,8 @@ class Programs(Loops):
         if self.brief and scalar and self.chance(0.5):
             return [f"    return {self.array((), int(self.rng.integers(1, 3)))}"]
         count = 1 if self.brief else int(self.rng.integers(1, 4))
-        lines = [f"    u{k} = {self.statement(f'u{k}')}" for k in range(count)]
+        lines = [f"    {name} = {self.statement(name, whole=False)}" for name in ("z0",) if self.chance(0.2)]
+        lines += [f"    u{k} = {self.statement(f'u{k}')}" for k in range(count)]
         return [*lines, f"    return {self.total() if scalar else self.results()}"]
 
     def parameter(self, name: str) -> str:
@@ -46,9 +47,10 @@ class Programs(Loops):
         dims = next(v.dims for v in (*self.inputs, *(v for v, _ in self.integers)) if v.text == name)
         return f'{name}: {kind}[pb.Array, "{" ".join(d.key for d in dims)}"]'
 
-    def statement(self, name: str) -> str:
+    def statement(self, name: str, *, whole: bool = True) -> str:
+        """An array by this name from here on; else only a constant one."""
         dims = tuple(self.dim() for _ in range(self.choose((1, 0), (5, 1), (2.5, 2), (0.4, 3))))
-        text = self.array(dims, int(self.rng.integers(1, 3 if self.brief else 4)))
+        text = self.array(dims, int(self.rng.integers(1, 3 if self.brief else 4))) if whole else self.constant(dims)
         self.scope.append(Var(name, dims))
         return text
 

@@ -229,11 +229,26 @@ class Scalars(Writer):
         extent = self.extent(trips)
         self.scope.append(Var(state, ()))
         self.indices.append(IndexVar(t, trips))
+        gathers = self.chance(0.4)  # the state is only added to, multiplied or compared
+        if gathers:
+            self.scope.pop()
+            start = self.constant(()) if self.chance(0.6) else start
         inner = self.scalar(depth - 1)
         self.indices.pop()
-        self.scope.pop()
         self.loops -= 1
-        return f"pb.fold({extent}, {start} * 1.0, lambda {state}, {t}: pb.sin({inner} + 0.5 * {state}))"
+        if gathers:
+            new = self.accumulated(state, inner)
+        else:
+            self.scope.pop()
+            new = f"pb.sin({inner} + 0.5 * {state})"
+        return f"pb.fold({extent}, {start} * 1.0, lambda {state}, {t}: {new})"
+
+    def accumulated(self, state: str, more: str) -> str:
+        """A state that something is only added to, or what else a reduction does."""
+        return self.choose(  # type: ignore[no-any-return]
+            (4, f"{state} + {more}"), (1, f"{state} * ({more})"), (1, f"pb.maximum({state}, {more})"),
+            (1, f"pb.minimum({more}, {state})"), (1, f"{state} - {more}"),
+        )  # fmt: skip
 
     def loop_names(self) -> tuple[str, str]:
         self.loops += 1

@@ -152,6 +152,10 @@ class Writer(ABC):
         """An array of these extents."""
 
     @abstractmethod
+    def constant(self, dims: tuple[Dim, ...], depth: int = 0) -> str:
+        """Zeros, ones, or a number everywhere."""
+
+    @abstractmethod
     def scalar(self, depth: int) -> str:
         """A floating-point number over the index variables in scope."""
 
