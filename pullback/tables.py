@@ -6,11 +6,17 @@ The HTML has no colours of its own, so that it can be read on any background, an
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from html import escape
 
 __all__ = ["html_note", "html_table", "text_table"]
 
 Rows = Sequence[Sequence[str]]
+
+
+def _escaped(text: str) -> str:
+    """Text as HTML has it."""
+    from html import escape  # with tables of a thousand names, which nobody needs who looks at none
+
+    return escape(text)
 
 
 def text_table(rows: Rows, right: Collection[int] = ()) -> list[str]:
@@ -38,7 +44,7 @@ def html_table(rows: Rows, right: Collection[int] = (), caption: str = "") -> st
     head, *body = rows
     parts = ['<table style="border-collapse: collapse; font-family: monospace">']
     if caption:
-        parts.append(f'<caption style="text-align: left; white-space: pre-wrap">{escape(caption)}</caption>')
+        parts.append(f'<caption style="text-align: left; white-space: pre-wrap">{_escaped(caption)}</caption>')
     parts.append(f"<thead>{_row('th', head, right, 'border-bottom: 1px solid; ')}</thead><tbody>")
     parts += [_row("td", row, right) for row in body]
     return "\n".join([*parts, "</tbody></table>"])
@@ -46,10 +52,10 @@ def html_table(rows: Rows, right: Collection[int] = (), caption: str = "") -> st
 
 def html_note(*lines: str) -> str:
     """Lines below a table."""
-    return f'<pre style="background: none">{escape(chr(10).join(lines))}</pre>'
+    return f'<pre style="background: none">{_escaped(chr(10).join(lines))}</pre>'
 
 
 def _row(kind: str, cells: Sequence[str], right: Collection[int], style: str = "") -> str:
     styled = (f'<{kind} style="{style}white-space: pre; text-align: {"right" if k in right else "left"}">'
-              f"{escape(cell)}</{kind}>" for k, cell in enumerate(cells))
+              f"{_escaped(cell)}</{kind}>" for k, cell in enumerate(cells))
     return f"<tr>{''.join(styled)}</tr>"
