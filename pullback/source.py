@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
@@ -81,13 +81,13 @@ def called(position: Position | None) -> str | None:
     return name if opened and name.replace(".", "").replace("_", "").isalnum() else None
 
 
-@cache
+@lru_cache(maxsize=4096)  # notebooks make a file of every cell
 def is_ours(file: str) -> bool:
     """Whether a file is one of this package, and not one written as users write theirs."""
     return file.startswith(_PACKAGE) and not file.startswith(_MODELS)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _is_program(file: str) -> bool:
     return file.startswith(_PROGRAM)
 

@@ -1,0 +1,104 @@
+"""The house: imports run down, those inside functions and for types too, and a name means one class in a layer."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pullback
+from pullback.ir.index import ONE_INDEX, Var, as_index, proofs
+
+ROOT = Path(pullback.__file__).parent
+
+STANDING = ("pullback.ir", "pullback.lang", "pullback.lazy", "pullback.nn")
+"""Packages in which files still import each other in a circle: to be made empty, never longer."""
+
+OWN_NAMESPACES = {"Parameters", "Training", "constant"}
+"""What modules for users have each, and are used with the module's name: `zhang.Parameters`, `init.constant`."""
+
+
+FEW_ANSWERS = {"pullback.fft.stages": "one for each sign", "pullback.testing": "for tests, which end"}
+"""Modules with functions that remember all they were asked, and why that is little."""
+
+
+@cache
+def files() -> Mapping[str, ast.Module]:
+    """All modules of the package, read."""
+    out = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = ("pullback", *path.relative_to(ROOT).with_suffix("").parts)
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        out[name] = ast.parse(path.read_text(encoding="utf-8"))
+    return out
+
+
+def statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """All statements, those inside others too."""
+    for n in body:
+        yield n
+        for part in ("body", "orelse", "handlers", "finalbody", "cases"):
+            yield from statements(getattr(n, part, ()) if isinstance(n, ast.stmt | ast.excepthandler) else ())
+        if isinstance(n, ast.match_case):
+            yield from statements(n.body)
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    """The modules of the package that a file imports, wherever it does."""
+    for n in statements(tree.body):
+        if isinstance(n, ast.Import):
+            yield from (a.name for a in n.names)
+        elif isinstance(n, ast.ImportFrom) and n.module:
+            for a in n.names:
+                whole = f"{n.module}.{a.name}"
+                yield whole if whole in files() else n.module
+
+
+def graph() -> dict[str, set[str]]:
+    """Which file imports which; the package itself, whose names are looked up when they are asked for, left out."""
+    known = files().keys() - {"pullback"}
+    return {name: known & set(imported(tree)) - {name} for name, tree in files().items() if name in known}
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    arrows = {a: {b for b in to if not (_standing(a) and _standing(b))} for a, to in graph().items()}
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError as error:
+        raise AssertionError(" -> ".join(error.args[1])) from None
+
+
+def _standing(name: str) -> bool:
+    return any(name == p or name.startswith(f"{p}.") for p in STANDING)
+
+
+def test_a_name_means_one_class_in_a_layer() -> None:
+    found = defaultdict(list)
+    for name, tree in files().items():
+        layer = ".".join(name.split(".")[:2])
+        for n in tree.body:
+            if isinstance(n, ast.ClassDef) and n.name not in OWN_NAMESPACES:
+                found[layer, n.name].append(name)
+    assert {k: v for k, v in found.items() if len(v) > 1} == {}
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    """A function of a module that remembers without a bound has no parameters, or few answers."""
+    found = []
+    for name, tree in files().items():
+        for n in tree.body:
+            if isinstance(n, ast.FunctionDef) and (n.args.args or n.args.kwonlyargs):
+                marks = {ast.unparse(d) for d in n.decorator_list}
+                if marks & {"cache", "functools.cache", "lru_cache(maxsize=None)", "lru_cache(None)"}:
+                    found.append(f"{name}.{n.name}")
+    assert [f for f in found if not any(f.startswith(f"{few}.") for few in FEW_ANSWERS)] == []
+
+
+def test_proofs_keep_a_bounded_number_of_indices() -> None:
+    known = [proofs.prove_nonnegative, proofs._consequences, proofs._shifted_nonnegative]
+    assert all(0 < (f.cache_info().maxsize or 0) <= 1 << 16 for f in known)
+    proofs.prove_nonnegative(as_index(Var("i", 3)) * 2 - ONE_INDEX)
+    assert proofs.prove_nonnegative.cache_info().currsize <= 1 << 16
