@@ -8,7 +8,7 @@ import pytest
 
 from pullback.errors import UsageError
 from pullback.ir.parser import parse_program
-from pullback.loops.product.blocking import Blocks, Tile, tiles
+from pullback.loops.product.blocking import Blocks, RegisterTile, tiles
 from pullback.machine import AVX2, AVX512, GENERIC, MACHINES, NEON, SCALAR, SSE2, Machine, native, of_width
 from pullback.runtime.emit import emit_c
 from pullback.runtime.record import record_key
@@ -54,7 +54,7 @@ def test_registers_limit_tiles() -> None:
         return max(t.rows * t.vectors for t in tiles(machine, 4, 1000))
 
     assert most(SSE2) <= 15 < most(NEON)
-    assert Tile(14, 2, 4) not in tiles(SSE2, 4, 1000)
+    assert RegisterTile(14, 2, 4) not in tiles(SSE2, 4, 1000)
 
 
 def test_blocks_follow_the_caches() -> None:

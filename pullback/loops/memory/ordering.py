@@ -47,7 +47,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Step:
+class OrderingStep:
     """A statement in its place: the arrays it makes, its height, and what is alive after it."""
 
     outs: tuple[Ref, ...]
@@ -60,13 +60,13 @@ def schedule(program: Program, head: Head = alone) -> Program:
     return program.with_body(_schedule(program.body, head, replaced_arguments(program))[0])
 
 
-def steps(block: Block) -> list[Step]:
+def steps(block: Block) -> list[OrderingStep]:
     """The statements of a block ordered by height alone, with what is alive after each; results are not listed."""
     work = _Units(block)
     heights = work.heights()
     order = work.by_height()
     live = work.live(order)
-    return [Step(work.units[k].outs, heights[k], tuple(alive)) for k, alive in zip(order, live, strict=True)]
+    return [OrderingStep(work.units[k].outs, heights[k], tuple(alive)) for k, alive in zip(order, live, strict=True)]
 
 
 def _schedule(block: Block, head: Head, states: Mapping[Ref, Ref] | None = None) -> tuple[Block, int]:

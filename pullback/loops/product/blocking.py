@@ -4,7 +4,7 @@
 
 The factors of the sum's term are dealt to two operands. A variable of the output in both is a loop around everything,
 one in A alone belongs to M, one in B alone to N, the sum's own are K. Adjacent variables of M, N or K are one flat
-axis (`Group`), which is cut along one of them: those before it are loops, those after it are whole in every block.
+axis (`FlatAxis`), which is cut along one of them: those before it are loops, those after it are whole in every block.
 
 Vectors run along N. A register tile has `rows` of M times `vectors` of N. Blocks follow Goto and van de Geijn
 (Anatomy of high-performance matrix multiplication, 2008): a block of A, M block × K block, stays in the second cache, a
@@ -69,7 +69,7 @@ MOST_FACTORS = 4
 
 
 @dataclass(frozen=True)
-class Group:
+class FlatAxis:
     """Adjacent variables as one flat axis: loops over `outer`, blocks of `chunk` steps of `cut`, `inner` whole."""
 
     outer: tuple[Var, ...]
@@ -131,7 +131,7 @@ class Contraction:
 
 
 @dataclass(frozen=True)
-class Tile:
+class RegisterTile:
     """A register tile: rows, and vectors of so many lanes."""
 
     rows: int
@@ -160,10 +160,10 @@ class PackedPlan:
     """
 
     contraction: Contraction
-    tile: Tile
-    rows: Group
-    columns: Group
-    depth: Group
+    tile: RegisterTile
+    rows: FlatAxis
+    columns: FlatAxis
+    depth: FlatAxis
     a_first: bool
     in_place: bool
     storing: Storing
@@ -288,7 +288,7 @@ def _operand(conds: Sequence[Cond], factors: tuple[Scalar, ...], address: Addres
 
 
 @dataclass(frozen=True)
-class Run:
+class MemoryLoop:
     """A loop over part of a block: its trips, the step in memory, and the step along the flat axis."""
 
     trips: Index
@@ -296,15 +296,15 @@ class Run:
     weight: int
 
 
-def runs(levels: Sequence[tuple[Var, Index]], address: Index) -> list[Run]:
+def runs(levels: Sequence[tuple[Var, Index]], address: Index) -> list[MemoryLoop]:
     """The loops over a block at an affine address, outermost first; levels that memory sees as one are one."""
     return list(_runs(tuple(levels), address))
 
 
 @lru_cache(maxsize=1024)
-def _runs(levels: tuple[tuple[Var, Index], ...], address: Index) -> tuple[Run, ...]:
+def _runs(levels: tuple[tuple[Var, Index], ...], address: Index) -> tuple[MemoryLoop, ...]:
     """Them, found once: plans for other tiles ask the same."""
-    out: list[Run] = []
+    out: list[MemoryLoop] = []
     weight = 1
     for v, trips in reversed(levels):
         step = stride(address, v)
@@ -312,9 +312,9 @@ def _runs(levels: tuple[tuple[Var, Index], ...], address: Index) -> tuple[Run, .
         if trips.constant != 1:
             last = out[-1] if out else None
             if last is not None and last.trips.constant is not None and step == last.step * last.trips.constant:
-                out[-1] = Run(trips * last.trips, last.step, last.weight)
+                out[-1] = MemoryLoop(trips * last.trips, last.step, last.weight)
             else:
-                out.append(Run(trips, step, weight))
+                out.append(MemoryLoop(trips, step, weight))
         weight *= trips.constant or 0  # only the outermost may be unknown
     return tuple(reversed(out))
 
@@ -328,10 +328,10 @@ def whole_levels(variables: Sequence[Var]) -> list[tuple[Var, Index]]:
 
 
 @lru_cache(maxsize=256)
-def tiles(machine: Machine, element: int, columns: int) -> list[Tile]:
+def tiles(machine: Machine, element: int, columns: int) -> list[RegisterTile]:
     """The register tiles that leave room for a row of B and an element of A."""
     return [
-        Tile(rows, vectors, lanes)
+        RegisterTile(rows, vectors, lanes)
         for lanes in widths(machine, element, max(columns, machine.lanes(element)))
         for vectors in (1, 2, 3, 4)
         for rows in range(2, 15)
@@ -356,7 +356,7 @@ def packed_plans(
         return
     storing = _storing(c, position) if holds(c) else "aside"
     readings = (False,) if c.a.plain is None else (False, True)
-    ways = [_Way(s, c, machine, position, storing, in_place) for in_place in readings]
+    ways = [_TiledWay(s, c, machine, position, storing, in_place) for in_place in readings]
     for t in tiles(machine, element, size(c.columns)):
         for way in ways:
             plan = way.plan(t, most)
@@ -373,7 +373,7 @@ def _storing(c: Contraction, position: Index) -> Storing:
     return "along" if across[0].step == 1 and len(down) <= 1 else "across"
 
 
-class _Way:
+class _TiledWay:
     """A contraction with A packed, or read in place: what is the same for all its tiles."""
 
     def __init__(
@@ -394,9 +394,9 @@ class _Way:
         own = (*s.vars, *c.depth)
         self.a_wait, self.b_wait = waiting(c.a, own, machine), waiting(c.b, own, machine)
         self.turned = s.vars.index(c.rows[-1]) > s.vars.index(c.columns[-1])
-        self._depths: dict[int, Group] = {}
+        self._depths: dict[int, FlatAxis] = {}
 
-    def plan(self, t: Tile, most: float) -> PackedPlan | None:
+    def plan(self, t: RegisterTile, most: float) -> PackedPlan | None:
         """The plan with this tile; None where A is not so regular that it can be read in place, or it takes `most`."""
         c, n, k, element, storing = self.contraction, self.n, self.k, self.element, self.storing
         largest, page = self.blocks, self.machine.page
@@ -439,7 +439,7 @@ class _Way:
             return None
         return PackedPlan(c, t, rows, columns, depth, a_first, self.in_place, storing, lone, cycles)
 
-    def _depth(self, panel: int) -> Group:
+    def _depth(self, panel: int) -> FlatAxis:
         """How the sum is cut where a panel of B has so many bytes in a step."""
         deep = self.blocks.depth
         if self.walked:
@@ -448,7 +448,7 @@ class _Way:
             self._depths[deep] = cut(self.contraction.depth, self.k if self.k <= deep + deep // 4 else deep, 1)
         return self._depths[deep]
 
-    def _tiles(self, t: Tile, blocks: int, lone: bool) -> float:
+    def _tiles(self, t: RegisterTile, blocks: int, lone: bool) -> float:
         own = _tile_cycles(self.run, self.n, self.k, blocks, t, self.element, lone, self.machine)
         return self.batch * (self.m // self.run) * own
 
@@ -466,7 +466,7 @@ def waiting(o: Operand, variables: Iterable[Var], machine: Machine) -> float:
     return 0.0 if o.plain is None else wait(*o.plain, variables, machine) * o.term.dtype.size / machine.line
 
 
-def cut(variables: tuple[Var, ...], target: int, multiple: int) -> Group:
+def cut(variables: tuple[Var, ...], target: int, multiple: int) -> FlatAxis:
     """The group cut into equal blocks of at most about `target` elements, each a multiple where that can be."""
     position = 0
     while position < len(variables) - 1 and size(variables[position + 1 :]) > target:
@@ -478,11 +478,11 @@ def cut(variables: tuple[Var, ...], target: int, multiple: int) -> Group:
     chunk = ceil(extent / blocks)
     if blocks > 1 and not inner:
         chunk = min(extent, ceil(chunk / multiple) * multiple)
-    return Group(variables[:position], v, chunk, inner)
+    return FlatAxis(variables[:position], v, chunk, inner)
 
 
 def _tile_cycles(
-    m: int, n: int, k: int, blocks: int, t: Tile, element: int, lone: bool, machine: Machine
+    m: int, n: int, k: int, blocks: int, t: RegisterTile, element: int, lone: bool, machine: Machine
 ) -> float:
     """Cycles of the register tiles of an m × n × k product."""
     total, weight = 0.0, machine.operation(t.lanes * element)
@@ -498,7 +498,7 @@ def _tile_cycles(
     return total
 
 
-def _in_place_cost(o: Operand, rows: Group, depth: Group, tile: int, machine: Machine) -> float:
+def _in_place_cost(o: Operand, rows: FlatAxis, depth: FlatAxis, tile: int, machine: Machine) -> float:
     """What reading A where it lies adds to the cycles of tiles of so many rows, as a share; infinite if not regular."""
     found = in_place_runs(o, rows, depth)
     if found is None:
@@ -523,12 +523,12 @@ def is_walked(c: Contraction) -> bool:
     return c.a.plain is not None and not is_run(runs(whole_levels(c.depth), c.a.plain[1]))
 
 
-def is_run(along: Sequence[Run]) -> bool:
+def is_run(along: Sequence[MemoryLoop]) -> bool:
     """Whether the steps of a sum are neighbours."""
     return not along or (len(along) == 1 and along[0].step == 1)
 
 
-def in_place_runs(o: Operand, rows: Group, depth: Group) -> tuple[Run | None, list[Run]] | None:
+def in_place_runs(o: Operand, rows: FlatAxis, depth: FlatAxis) -> tuple[MemoryLoop | None, list[MemoryLoop]] | None:
     """The rows of a block of A and the loops over its steps where it lies; None where its rows are not regular."""
     if o.plain is None:
         return None
@@ -553,7 +553,7 @@ def _pack_cycles(o: Operand, lanes: tuple[Var, ...], depth: tuple[Var, ...], wid
             return 1.5
 
 
-def form(across: Sequence[Run], along: Sequence[Run]) -> str:
+def form(across: Sequence[MemoryLoop], along: Sequence[MemoryLoop]) -> str:
     """How elements are copied whose lanes and steps of the sum lie like this in memory."""
     if len(across) == 1 and across[0].step == 1:
         return "rows"

@@ -32,7 +32,7 @@ from pullback.loops.plain.candidates import Candidate, Declined
 from pullback.loops.plain.lower import bring_plain, flat_position
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.product import blocking
-from pullback.loops.product.blocking import Blocks, Contraction, Operand, Tile, contractions
+from pullback.loops.product.blocking import Blocks, Contraction, Operand, RegisterTile, contractions
 from pullback.loops.product.multiply import multiply
 from pullback.loops.product.packing import around
 from pullback.loops.product.turn import WIDEST_TURN, turn
@@ -152,7 +152,7 @@ def open_products(
             builder.parameter(r)
         builder.take(small.nest.buffers.values())
         below = small.statements()
-        emitter = _Emitter(s, found, builder, machine)
+        emitter = _OpenProductWriter(s, found, builder, machine)
         tests = [_at_least(extent, least) for extent, least in emitter.needs()]
         if False in tests:
             raise Declined
@@ -193,7 +193,7 @@ def _at_least(extent: Index, least: int) -> Cond | bool:
     return cond(">=", extent - least)
 
 
-class _Emitter:
+class _OpenProductWriter:
     """Writes the loops of a product."""
 
     def __init__(self, s: Build, p: OpenProduct, builder: KernelBuilder, machine: Machine) -> None:
@@ -203,7 +203,7 @@ class _Emitter:
         self.builder = builder
         self.machine = machine
         self.dtype = c.total.dtype
-        self.tile = Tile(min(8, (machine.vector_registers - 3) // 2), 2, machine.lanes(self.dtype.size))
+        self.tile = RegisterTile(min(8, (machine.vector_registers - 3) // 2), 2, machine.lanes(self.dtype.size))
         self.out = builder.parameter(s.outs[0])
         self.position = flat_position(s.vars)
         largest = Blocks.of(machine)

@@ -36,7 +36,7 @@ from pullback.loops.product.blocking import Contraction, PackedPlan, best_packed
 from pullback.loops.product.multiply import Walk, dots, multiply
 from pullback.loops.product.open_sizes import open_products
 from pullback.loops.product.orders import orders
-from pullback.loops.product.packing import Block, Packer, Panels, around, blocks, over_panels
+from pullback.loops.product.packing import Packer, PanelBlock, Panels, around, blocks, over_panels
 from pullback.loops.product.residues import Part, parts
 from pullback.loops.product.sweep import find_sweep, sweep
 from pullback.loops.product.turn import square, store_across
@@ -98,7 +98,7 @@ def products(work: Work, machine: Machine) -> Iterator[Candidate]:
 
 
 @dataclass(frozen=True)
-class _Way:
+class _OrderedWay:
     """How one part is computed: its kind, estimate and schedule, and what writes it."""
 
     name: str
@@ -107,7 +107,7 @@ class _Way:
     statements: Callable[[KernelBuilder], list[Stmt]]
 
 
-def _way(part: Part, work: Work, machine: Machine, alone: bool) -> _Way | None:
+def _way(part: Part, work: Work, machine: Machine, alone: bool) -> _OrderedWay | None:
     """How to compute a part; None where that is left to other strategies.
 
     Args:
@@ -119,7 +119,7 @@ def _way(part: Part, work: Work, machine: Machine, alone: bool) -> _Way | None:
         lines = size((*swept.columns, *swept.total.vars)) * swept.total.dtype.size / machine.line  # each read once
         cycles = machine.widest * _work(part.build) / (machine.ports * lanes) + lines * machine.waits[1]
         vector = Vector(part.build.vars[-1].name, lanes)
-        return _Way("sweep", cycles, Schedule((vector,)), lambda builder: sweep(swept, part, builder, machine))
+        return _OrderedWay("sweep", cycles, Schedule((vector,)), lambda builder: sweep(swept, part, builder, machine))
     best: tuple[Part, PackedPlan] | None = None
     for way in orders(part, work.address):
         plan = best_packed_plan(way.build, way.position, work.address, machine, partial(_holds_sums, way, work=work))
@@ -128,14 +128,14 @@ def _way(part: Part, work: Work, machine: Machine, alone: bool) -> _Way | None:
     tiling = plan_tile(part.build, part.address(work), machine) if alone else None
     if best is not None and (tiling is None or best[1].cycles <= tiling.cycles):
         own, packing = best
-        return _Way("packed", packing.cycles, packing.schedule,
-                    lambda builder: _Emitter(own, packing, builder, machine).body())
+        return _OrderedWay("packed", packing.cycles, packing.schedule,
+                    lambda builder: _PackedWriter(own, packing, builder, machine).body())
     if tiling is not None:
-        return _Way("tiles", tiling.cycles, tiling.schedule, partial(_taken, tiling))
+        return _OrderedWay("tiles", tiling.cycles, tiling.schedule, partial(_taken, tiling))
     if not alone:
         return None
     cycles = statement_cycles(part.build, machine)
-    return _Way("loops", cycles, PLAIN, lambda builder: scalar_loops(
+    return _OrderedWay("loops", cycles, PLAIN, lambda builder: scalar_loops(
         part.build, part.build.vars, part.build.values, part.position, builder, builder.parameter))
 
 
@@ -256,7 +256,7 @@ _MakeTile = Callable[[Index, int, Index, int, int], list[Stmt]]
 """The statements of a tile: its first row and how many, its first column, its width and how many columns exist."""
 
 
-class _Emitter:
+class _PackedWriter:
     """Writes the loops of a statement under a plan."""
 
     def __init__(self, part: Part, plan: PackedPlan, builder: KernelBuilder, machine: Machine) -> None:
@@ -302,13 +302,15 @@ class _Emitter:
         c = self.contraction
         shared = {v: as_index(Var(v.name, v.extent)) for v in c.shared}
 
-        def deep(depth: Block) -> list[Stmt]:
+        def deep(depth: PanelBlock) -> list[Stmt]:
             sides = ("a", "b") if self.plan.a_first else ("b", "a")
             return self._sides(sides, depth, shared, {})
 
         return around(shared, blocks(self.plan.depth, deep))
 
-    def _sides(self, sides: tuple[str, ...], depth: Block, at: dict[Var, Index], done: dict[str, Block]) -> list[Stmt]:
+    def _sides(
+        self, sides: tuple[str, ...], depth: PanelBlock, at: dict[Var, Index], done: dict[str, PanelBlock]
+    ) -> list[Stmt]:
         """Loops over the blocks of the operands named, each packed, around what is inside."""
         if not sides:
             return self._product(done["a"], done["b"], depth, at)
@@ -317,7 +319,7 @@ class _Emitter:
         operand, group, others = (c.a, plan.rows, c.only_a) if side == "a" else (c.b, plan.columns, c.only_b)
         own = {v: as_index(Var(v.name, v.extent)) for v in others}
 
-        def block(b: Block) -> list[Stmt]:
+        def block(b: PanelBlock) -> list[Stmt]:
             inner = self._sides(tuple(rest), depth, {**at, **own}, {**done, side: b})
             into = self.a if side == "a" else self.b
             if into is None:
@@ -333,7 +335,7 @@ class _Emitter:
             return Panels.of(elements, t.rows, 1)
         return Panels.of(elements, t.columns, 1 if self.plan.lone and elements % t.columns == 1 else t.lanes)
 
-    def _product(self, rows: Block, columns: Block, depth: Block, at: dict[Var, Index]) -> list[Stmt]:
+    def _product(self, rows: PanelBlock, columns: PanelBlock, depth: PanelBlock, at: dict[Var, Index]) -> list[Stmt]:
         """All register tiles of two packed blocks, and the rest of the statement after the last block of the sum."""
         out = self._tiles(rows, columns, depth, at)
         finish = self._finish(rows, columns, at)
@@ -344,7 +346,7 @@ class _Emitter:
             return [*out, *finish] if last else out
         return [*out, If(Holds((last,)), tuple(finish))]
 
-    def _tiles(self, rows: Block, columns: Block, depth: Block, at: dict[Var, Index]) -> list[Stmt]:
+    def _tiles(self, rows: PanelBlock, columns: PanelBlock, depth: PanelBlock, at: dict[Var, Index]) -> list[Stmt]:
         """The loops over the tiles of two packed blocks."""
         one = self._tile(rows, columns, depth, at)
         across, down = self._panels("b", columns.elements), self._panels("a", rows.elements)
@@ -359,7 +361,7 @@ class _Emitter:
             across, "column", lambda j, w, u: over_panels(down, "row", lambda i, height, _: one(i, height, j, w, u))
         )
 
-    def _tile(self, rows: Block, columns: Block, depth: Block, at: dict[Var, Index]) -> _MakeTile:
+    def _tile(self, rows: PanelBlock, columns: PanelBlock, depth: PanelBlock, at: dict[Var, Index]) -> _MakeTile:
         """What makes the tile at a row and a column of two blocks."""
         t, dtype = self.plan.tile, self.contraction.total.dtype
         base, row_step, column_step = self._place({**at, **rows.at, **columns.at})
@@ -392,7 +394,7 @@ class _Emitter:
 
         return one
 
-    def _steps(self, depth: Block, row: Index, column: Index) -> Index:
+    def _steps(self, depth: PanelBlock, row: Index, column: Index) -> Index:
         """Steps of the sum that a tile needs, which ends before this row and column: a triangle ends with these."""
         c = self.contraction
         if depth.start is not ZERO_INDEX or len(c.depth) != 1:
@@ -407,7 +409,7 @@ class _Emitter:
                 return end
         return depth.size
 
-    def _lying(self, rows: Block, depth: Block, at: dict[Var, Index]) -> _Lying:
+    def _lying(self, rows: PanelBlock, depth: PanelBlock, at: dict[Var, Index]) -> _Lying:
         """Where a block of A lies: in its panels, or in place."""
         if not self.plan.in_place:
             assert self.a is not None
@@ -475,7 +477,7 @@ class _Emitter:
 
     # The rest of the statement ------------------------------------------------------------------------------------
 
-    def _finish(self, rows: Block, columns: Block, at: dict[Var, Index]) -> list[Stmt]:
+    def _finish(self, rows: PanelBlock, columns: PanelBlock, at: dict[Var, Index]) -> list[Stmt]:
         """The statement's values for a block of the output, with the sum read from where its parts were added up."""
         if self.adds or (self.plan.direct and isinstance(self.s.values[0], Reduce)):
             return []

@@ -21,7 +21,7 @@ from pullback.ir.traverse import Substitution, walk
 from pullback.loops.plain.bounds import LoopNest
 from pullback.loops.plain.builder import KernelBuilder
 from pullback.loops.plain.scalar import ScalarLowering
-from pullback.loops.product.blocking import SHORT, Group, Operand, Run, form, runs
+from pullback.loops.product.blocking import SHORT, FlatAxis, MemoryLoop, Operand, form, runs
 from pullback.loops.product.turn import NARROWEST_TURN, WIDEST_TURN, turn
 from pullback.loops.program.nodes import (
     Buffer,
@@ -48,7 +48,7 @@ TOGETHER = 32  # vectors of a line that are written out statement by statement
 
 
 @dataclass(frozen=True)
-class Block:
+class PanelBlock:
     """A block of a group: where its loops stand, and its levels with their trips, the outermost perhaps not a number.
 
     Attributes:
@@ -56,7 +56,7 @@ class Block:
         start: that element's place on the flat axis.
     """
 
-    group: Group
+    group: FlatAxis
     at: dict[Var, Index]
     start: Index
     count: Index
@@ -100,7 +100,7 @@ class Panels:
         return self.full * self.width + self.last
 
 
-def blocks(g: Group, make: Callable[[Block], list[Stmt]]) -> list[Stmt]:
+def blocks(g: FlatAxis, make: Callable[[PanelBlock], list[Stmt]]) -> list[Stmt]:
     """Loops over the blocks of a group; a last block that is smaller is written out."""
     outer = {v: as_index(Var(v.name, v.extent)) for v in g.outer}
     extent = g.cut.extent.constant or 1
@@ -111,7 +111,7 @@ def blocks(g: Group, make: Callable[[Block], list[Stmt]]) -> list[Stmt]:
 
     def one(first: Index, count: int) -> list[Stmt]:
         at = {**outer, g.cut: first, **dict.fromkeys(g.inner, ZERO_INDEX)}
-        return make(Block(g, at, (place * g.cut.extent + first) * g.run, as_index(count)))
+        return make(PanelBlock(g, at, (place * g.cut.extent + first) * g.run, as_index(count)))
 
     body: list[Stmt] = []
     if full == g.chunk:
@@ -145,7 +145,7 @@ class Packer:
         self.line = line
 
     def pack(
-        self, o: Operand, block: Block, depth: Block, panels: Panels, into: Buffer, at: dict[Var, Index]
+        self, o: Operand, block: PanelBlock, depth: PanelBlock, panels: Panels, into: Buffer, at: dict[Var, Index]
     ) -> list[Stmt]:
         """Copy a block of the operand; `at` says where all other variables stand."""
         if o.plain is None:
@@ -166,7 +166,7 @@ class Packer:
                 return self._elements(source, across, depth, along, panels, into)
 
     def _rows(
-        self, source: tuple[Buffer, Index], depth: Block, along: list[Run], panels: Panels, into: Buffer
+        self, source: tuple[Buffer, Index], depth: PanelBlock, along: list[MemoryLoop], panels: Panels, into: Buffer
     ) -> list[Stmt]:
         """The lanes are neighbours in memory: vectors, panel by panel."""
         buffer, base = source
@@ -183,9 +183,9 @@ class Packer:
     def _lines(
         self,
         source: tuple[Buffer, Index],
-        across: list[Run],
-        depth: Block,
-        along: list[Run],
+        across: list[MemoryLoop],
+        depth: PanelBlock,
+        along: list[MemoryLoop],
         panels: Panels,
         into: Buffer,
     ) -> list[Stmt]:
@@ -215,9 +215,9 @@ class Packer:
     def _turned(
         self,
         source: tuple[Buffer, Index],
-        across: list[Run],
-        depth: Block,
-        along: list[Run],
+        across: list[MemoryLoop],
+        depth: PanelBlock,
+        along: list[MemoryLoop],
         panels: Panels,
         into: Buffer,
     ) -> list[Stmt]:
@@ -239,8 +239,8 @@ class Packer:
     def _groups(
         self,
         source: tuple[Buffer, Index],
-        across: list[Run],
-        along: list[Run],
+        across: list[MemoryLoop],
+        along: list[MemoryLoop],
         into: Buffer,
         start: Index,
         width: int,
@@ -297,9 +297,9 @@ class Packer:
     def _elements(
         self,
         source: tuple[Buffer, Index],
-        across: list[Run],
-        depth: Block,
-        along: list[Run],
+        across: list[MemoryLoop],
+        depth: PanelBlock,
+        along: list[MemoryLoop],
         panels: Panels,
         into: Buffer,
     ) -> list[Stmt]:
@@ -320,7 +320,7 @@ class Packer:
         return [*self._padding(depth, panels, into), *_loops(across, "lane", lane)]
 
     def _formed(
-        self, o: Operand, block: Block, depth: Block, panels: Panels, into: Buffer, at: dict[Var, Index]
+        self, o: Operand, block: PanelBlock, depth: PanelBlock, panels: Panels, into: Buffer, at: dict[Var, Index]
     ) -> list[Stmt] | None:
         """A term that vectors can evaluate, panel by panel; None for others.
 
@@ -337,7 +337,7 @@ class Packer:
         there, along = (sum(stride(i, v) == 1 for i in gets) for v in (long[0], deep[-1]))
         if there < along and (deep[-1].extent.constant or 0) < 2 * SHORT:
             return None
-        run = Run(depth.size, 1, 1)
+        run = MemoryLoop(depth.size, 1, 1)
         possible = True
 
         def panel(first: Index, width: int, used: int) -> list[Stmt]:
@@ -353,7 +353,7 @@ class Packer:
             beside = self.line(width * steps)
             body = self._vectors(value, [lane, *deep], beside, as_index(lane) * steps + _flat(deep))
             possible &= body is not None
-            across = [Run(as_index(used), steps, 1)]
+            across = [MemoryLoop(as_index(used), steps, 1)]
             return [*(body or ()), *self._groups((beside, ZERO_INDEX), across, [run], into, start, width, used)]
 
         out = [*self._padding(depth, panels, into), *over_panels(panels, "panel", panel)]
@@ -372,7 +372,7 @@ class Packer:
         return tile(Build((formed,), tuple(order), (value,)), place, machine)
 
     def _evaluated(
-        self, o: Operand, block: Block, depth: Block, panels: Panels, into: Buffer, at: dict[Var, Index]
+        self, o: Operand, block: PanelBlock, depth: PanelBlock, panels: Panels, into: Buffer, at: dict[Var, Index]
     ) -> list[Stmt]:
         """Any term: evaluated for single elements, zero where its conditions fail."""
         lanes, deep, term = _local(o, block, depth, at)
@@ -389,7 +389,7 @@ class Packer:
         nest.close()
         return [*self._padding(depth, panels, into), *root.statements]
 
-    def _padding(self, depth: Block, panels: Panels, into: Buffer) -> list[Stmt]:
+    def _padding(self, depth: PanelBlock, panels: Panels, into: Buffer) -> list[Stmt]:
         """Zeros in the last panel where some of its lanes have no element."""
         if panels.last == panels.used:
             return []
@@ -421,7 +421,7 @@ class Packer:
 
 
 def _local(
-    o: Operand, block: Block, depth: Block, at: dict[Var, Index]
+    o: Operand, block: PanelBlock, depth: PanelBlock, at: dict[Var, Index]
 ) -> tuple[list[Var], list[Var], Scalar]:
     """Variables of the lanes and steps of a block, and the operand's term in these."""
     lanes, deep = ([Var(v.name, trips) for v, trips in b.levels] for b in (block, depth))
@@ -462,7 +462,7 @@ def _by_panel(panels: Panels, place: Index, make: Callable[[Index, Index, int], 
     return [If(Holds((test,)), tuple(last), tuple(inside))]
 
 
-def _loops(levels: Sequence[Run], name: str, make: Callable[[Index, Index], list[Stmt]]) -> list[Stmt]:
+def _loops(levels: Sequence[MemoryLoop], name: str, make: Callable[[Index, Index], list[Stmt]]) -> list[Stmt]:
     """Loops over runs; `make` gets the offset in memory and the place on the flat axis."""
     variables = [Var(name if k == len(levels) - 1 else f"{name}{k}", r.trips) for k, r in enumerate(levels)]
     offset = place = ZERO_INDEX
@@ -474,7 +474,7 @@ def _loops(levels: Sequence[Run], name: str, make: Callable[[Index, Index], list
     return body
 
 
-def _offset(across: Sequence[Run], lane: Index) -> Index:
+def _offset(across: Sequence[MemoryLoop], lane: Index) -> Index:
     """Where a lane begins in memory."""
     out = ZERO_INDEX
     for position, r in enumerate(across):

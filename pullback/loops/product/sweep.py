@@ -17,7 +17,7 @@ from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
 from pullback.loops.plain.builder import KernelBuilder, Places, free_variables
-from pullback.loops.product.blocking import Run, runs, size, whole_levels
+from pullback.loops.product.blocking import MemoryLoop, runs, size, whole_levels
 from pullback.loops.product.residues import Part
 from pullback.loops.program.nodes import (
     Assign,
@@ -55,9 +55,9 @@ class Sweep:
     left: tuple[Buffer, Index]
     right: tuple[Buffer, Index]
     row: Var | None
-    column: Run
+    column: MemoryLoop
     columns: tuple[Var, ...]
-    depth: Run
+    depth: MemoryLoop
 
 
 def find_sweep(part: Part, places: Places, machine: Machine) -> Sweep | None:

@@ -47,7 +47,7 @@ from pullback.loops.program.nodes import (
 )
 from pullback.loops.program.schedule import Exchange, Schedule
 from pullback.loops.vectors.fused import nest_cycles, nest_schedule
-from pullback.loops.vectors.fused_values import Place, PlaceWriter, Row
+from pullback.loops.vectors.fused_values import Place, PlaceWriter, PointRow
 from pullback.loops.vectors.group import Group, groups_of_all
 from pullback.loops.vectors.group_nest import GroupNest, Out
 from pullback.loops.vectors.lanes import chain, widened
@@ -72,8 +72,8 @@ def recurrences(work: Work, machine: Machine) -> Iterator[Candidate]:
     def build(builder: KernelBuilder) -> Kernel:
         builder.take(nest.group.buffers.values())
         sums = _Sums(builder, nest.fold, machine.lanes(nest.group.dtype.size))
-        body = _Loops(nest, sums, machine).statements()
-        plain = _Loops(nest, sums, machine.plain).statements() if machine.portable else None
+        body = _RecurrenceWriter(nest, sums, machine).statements()
+        plain = _RecurrenceWriter(nest, sums, machine.plain).statements() if machine.portable else None
         return builder.kernel(tuple(body), None if plain is None else tuple(plain))
 
     step = nest.fold.var
@@ -239,7 +239,7 @@ class _Writer(PlaceWriter):
         return self.axis not in e.free
 
 
-class _Loops:
+class _RecurrenceWriter:
     def __init__(self, nest: _Nest, sums: _Sums, machine: Machine) -> None:
         self.nest = nest
         self.group = nest.group
@@ -265,7 +265,7 @@ class _Loops:
 
     def statements(self) -> list[Stmt]:
         """All of it."""
-        loops = self._level(0, Row({}))
+        loops = self._level(0, PointRow({}))
         if self.sums is None:
             return loops
         return [Fill(self.sums, ZERO_INDEX, self.sums.elements), *loops, *self._totals(self.sums)]
@@ -282,7 +282,7 @@ class _Loops:
     def _sum_at(self, k: int) -> Index:
         return (as_index(self.step) * len(self.nest.sums) + k) * self.widest
 
-    def _level(self, depth: int, row: Row) -> list[Stmt]:
+    def _level(self, depth: int, row: PointRow) -> list[Stmt]:
         """Everything inside the first `depth` loops over points."""
         place = Place(depth, 1, row.at, [])
         row.places.append(place)
@@ -295,7 +295,7 @@ class _Loops:
             loops = [For(loop, ZERO_INDEX, loop.extent, tuple(body))]
         return place.out + loops
 
-    def _blocks(self, row: Row) -> list[Stmt]:
+    def _blocks(self, row: PointRow) -> list[Stmt]:
         """The loop over blocks of vectors, the vectors that are left, and narrower ones."""
         extent = self.axis.extent.constant or 1
         size = self.ways * self.widest
@@ -316,7 +316,7 @@ class _Loops:
             done += lanes
         return out
 
-    def _block(self, row: Row, start: Index, ways: int, lanes: int) -> list[Stmt]:
+    def _block(self, row: PointRow, start: Index, ways: int, lanes: int) -> list[Stmt]:
         """All steps of a block of points: states are loaded, go through the steps, and are stored."""
         before: list[Stmt] = []
         body: list[Stmt] = []
@@ -364,7 +364,7 @@ class _Loops:
             temps.append(t)
         return temps
 
-    def _rows(self, inside: Place, here: Row) -> None:
+    def _rows(self, inside: Place, here: PointRow) -> None:
         """What the step stores at its points."""
         values = [widened(self.writer.value(o.value, inside, here), inside.lanes) for o in self.nest.rows]
         for o, value in zip(self.nest.rows, values, strict=True):

@@ -53,7 +53,7 @@ def stretches(work: Work, machine: Machine) -> Iterator[Candidate]:
         return
     rows = _rows(s, next(iter(split)))
     along = ([(v, *ends) for ends in pairwise((*starts, v.extent.constant or 0))] for v, starts in split.items())
-    planned: list[tuple[Build, Place, Tiling | None]] = []
+    planned: list[tuple[Build, StretchPlace, Tiling | None]] = []
     for found in product(*along):
         part, place = part_of(s, found, rows)
         planned.append((part, place, plan_tile(part, place.among(work), machine)))
@@ -88,16 +88,18 @@ def _rows(s: Build, axis: Var) -> tuple[Var, ...]:
     return before if along and prod(v.extent.constant or ROW for v in s.vars[at:]) < ROW else ()
 
 
-def part_of(s: Build, stretches: Sequence[tuple[Var, int, int]], rows: tuple[Var, ...] = ()) -> tuple[Build, Place]:
+def part_of(
+    s: Build, stretches: Sequence[tuple[Var, int, int]], rows: tuple[Var, ...] = ()
+) -> tuple[Build, StretchPlace]:
     """A part of the build, from start to end along some axes and inside loops over `rows`, and where it lies."""
     part = s
     for axis, start, end in stretches:
         part = stretch_of(part, axis, start, end)
     part = replace(part, vars=tuple(v for v in part.vars if v not in rows))
-    return part, Place(s, {axis: start for axis, start, _ in stretches}, rows)
+    return part, StretchPlace(s, {axis: start for axis, start, _ in stretches}, rows)
 
 
-class Place:
+class StretchPlace:
     """Where a part's elements lie: those of the result are shifted along some axes, in the row of loops around."""
 
     def __init__(self, s: Build, starts: Mapping[Var, int], rows: tuple[Var, ...]) -> None:
@@ -118,7 +120,7 @@ class Place:
         return address
 
 
-def plain_part(part: Build, place: Place, builder: KernelBuilder) -> list[Stmt]:
+def plain_part(part: Build, place: StretchPlace, builder: KernelBuilder) -> list[Stmt]:
     """Plain loops over a stretch."""
     loops = without_units(part)
     lowering = ScalarLowering(builder.parameter, builder.site, loops.values)

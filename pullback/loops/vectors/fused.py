@@ -25,7 +25,7 @@ from pullback.loops.plain.scalar import hint
 from pullback.loops.program.cover import cover, halves, is_open, typical
 from pullback.loops.program.nodes import Assign, Binary, Buffer, Fill, For, Read, Stmt, Store, StoreRows, Value
 from pullback.loops.program.schedule import Exchange, Schedule, Vector
-from pullback.loops.vectors.fused_values import OPERATOR, Place, PlaceWriter, Row, Sum
+from pullback.loops.vectors.fused_values import OPERATOR, Place, PlaceWriter, PointRow, Sum
 from pullback.loops.vectors.group_nest import GroupNest, Out
 from pullback.loops.vectors.lanes import chain, widened
 from pullback.loops.vectors.nest import narrower, stride
@@ -45,7 +45,7 @@ def nest_loops(nest: GroupNest, machine: Machine, scratch: Scratch) -> tuple[Stm
         machine: what they are for; one without vectors for plain loops.
         scratch: gives working memory: which one, its name and number of elements.
     """
-    return tuple(_Loops(nest, machine).statements(scratch))
+    return tuple(_GroupWriter(nest, machine).statements(scratch))
 
 
 def nest_cycles(nest: GroupNest, machine: Machine) -> float:
@@ -62,7 +62,7 @@ def nest_schedule(nest: GroupNest, machine: Machine) -> Schedule:
     return Schedule((*exchanged, Vector(axis.name, lanes, rest=rest)))
 
 
-class _Loops:
+class _GroupWriter:
     def __init__(self, nest: GroupNest, machine: Machine) -> None:
         self.nest = nest
         self.machine = machine
@@ -81,7 +81,7 @@ class _Loops:
         self.writer.count_uses(self.nest.values())
         fills: dict[Buffer, None] = {o.buffer: None for o in self.nest.outs if self.nest.gathered(o)}
         start: list[Stmt] = [Fill(b, ZERO_INDEX, b.elements) for b in fills]
-        return rows + start + self._level(0, [Row({})])
+        return rows + start + self._level(0, [PointRow({})])
 
     def _tables(self, scratch: Scratch) -> list[Stmt]:
         """Loops that fill a row with each costly value that depends on the vector variable alone, before all others."""
@@ -97,9 +97,10 @@ class _Loops:
                     ref = Ref(name, self.dtype, (self.axis.extent,))
                     buffer = scratch(len(tables), name, self.axis.extent)
                     outs = [Out(buffer, as_index(self.axis), n)]
-                    row = _Loops(replace(self.nest, space=(self.axis,), order=(self.axis,), outs=outs), self.machine)
+                    nest = replace(self.nest, space=(self.axis,), order=(self.axis,), outs=outs)
+                    row = _GroupWriter(nest, self.machine)
                     row.writer.count_uses(row.nest.values())
-                    out += row._level(0, [Row({})])
+                    out += row._level(0, [PointRow({})])
                     tables[n] = expr.get(ref, self.axis)
                     self.nest.buffers = {**self.nest.buffers, ref: buffer}
         self.nest.map(lambda v: rewrite(v, tables.get))
@@ -111,7 +112,7 @@ class _Loops:
         gets = [n.ref for n in walk(e) if isinstance(n, Get)]
         return any(r in self.nest.definitions or self.nest.buffers[r] in written for r in gets)
 
-    def _level(self, depth: int, rows: list[Row]) -> list[Stmt]:
+    def _level(self, depth: int, rows: list[PointRow]) -> list[Stmt]:
         """Everything inside the first `depth` loops: values known there, accumulators, the next loop, results."""
         for row in rows:
             row.places.append(Place(depth, 1, row.at, []))
@@ -124,7 +125,7 @@ class _Loops:
         end = [s for row, o in sums for s in self._finish(o, row)]
         return [s for row in rows for s in row.places.pop().out] + begin + loops + end
 
-    def _outer(self, depth: int, row: Row) -> list[Stmt]:
+    def _outer(self, depth: int, row: PointRow) -> list[Stmt]:
         """The loop over an outer variable; several of its rows together where the innermost loop adds to an output."""
         v = self.order[depth]
         extent = typical(v)
@@ -148,7 +149,7 @@ class _Loops:
                 done = end
         return out
 
-    def _finish(self, o: Out, row: Row) -> list[Stmt]:
+    def _finish(self, o: Out, row: PointRow) -> list[Stmt]:
         """The result of a reduction, what is done with it, and its store."""
         assert o.whole is not None
         assert o.total is not None
@@ -157,7 +158,7 @@ class _Loops:
         value = self.writer.value(o.whole, place, row)
         return [*out, Store(o.buffer, Substitution(variables=row.at).index(o.offset), value)]
 
-    def _vectors(self, rows: list[Row]) -> list[Stmt]:
+    def _vectors(self, rows: list[PointRow]) -> list[Stmt]:
         """The loop over the vector variable: several vectors at a time, one at a time, then narrower ones."""
         extent = typical(self.axis)
         ways = self._ways(extent) if len(rows) == 1 else 1
@@ -191,7 +192,7 @@ class _Loops:
         ways = self.machine.chains
         return ways if summed and work <= LIGHT and extent >= 2 * ways * self.widest else 1
 
-    def _points(self, rows: list[Row], start: Index, together: int, lanes: int) -> list[Stmt]:
+    def _points(self, rows: list[PointRow], start: Index, together: int, lanes: int) -> list[Stmt]:
         """One step: the values of `together` vectors of each row, then their stores."""
         out: list[Stmt] = []
         stores = [] if self._overwrites() else out  # what is overwritten is read first

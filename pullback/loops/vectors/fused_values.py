@@ -66,16 +66,16 @@ class Place:
 
 
 @dataclass
-class Row:
+class PointRow:
     """One value of each outer variable: the places of values on the way inwards, outermost first, and accumulators."""
 
     at: dict[Var, Index]
     places: list[Place] = field(default_factory=list)
     sums: dict[Out, Sum] = field(default_factory=dict)
 
-    def at_row(self, at: dict[Var, Index]) -> Row:
+    def at_row(self, at: dict[Var, Index]) -> PointRow:
         """The row one loop further in."""
-        return Row(at, list(self.places), dict(self.sums))
+        return PointRow(at, list(self.places), dict(self.sums))
 
 
 class PlaceWriter:
@@ -97,7 +97,7 @@ class PlaceWriter:
         """How many loops are around what e depends on."""
         return max((k + 1 for k, v in enumerate(self.order) if v in e.free), default=0)
 
-    def value(self, e: Scalar, place: Place, row: Row) -> Value:
+    def value(self, e: Scalar, place: Place, row: PointRow) -> Value:
         """The value of e at a place; what an outer loop can compute is computed there, once."""
         if isinstance(e, Const):
             return Literal(e.value, Type(self.dtype))
@@ -147,7 +147,7 @@ class PlaceWriter:
         out.append(Let(t, value))
         return Read(t)
 
-    def _make(self, e: Scalar, place: Place, row: Row) -> Value:
+    def _make(self, e: Scalar, place: Place, row: PointRow) -> Value:
         match e:
             case Get():
                 return self.element(self.nest.buffers[e.ref], e.indices[0], place)
@@ -199,7 +199,7 @@ class PlaceWriter:
         mask = mask_of(self.dtype, lanes)
         return logic(name, [a if a.type.lanes > 1 else Broadcast(mask_from(a, self.dtype), mask) for a in args], mask)
 
-    def _select(self, e: Select, place: Place, row: Row) -> Value:
+    def _select(self, e: Select, place: Place, row: PointRow) -> Value:
         test, a, b = (self.value(x, place, row) for x in (e.test, e.then, e.otherwise))
         lanes = max(test.type.lanes, a.type.lanes, b.type.lanes)
         if lanes > 1 and test.type.lanes == 1:

@@ -97,7 +97,7 @@ class Tiling:
 
     def statements(self) -> tuple[Stmt, ...]:
         """The loops."""
-        return tuple(_Emitter(self.nest, self.plan, self.machine).outer(self.low))
+        return tuple(_TileWriter(self.nest, self.plan, self.machine).outer(self.low))
 
 
 def plan_tile(s: Build, address: Address, machine: Machine) -> Tiling | None:
@@ -128,7 +128,7 @@ Sizes = dict[Var, tuple[Index, int]]
 Chunks = Sequence[tuple[Index, int]]  # where a vector starts on the axis, and its lanes
 
 
-class _Emitter:
+class _TileWriter:
     """Writes the loops of a nest under a plan."""
 
     def __init__(self, nest: Nest, plan: Plan, machine: Machine) -> None:
@@ -160,7 +160,7 @@ class _Emitter:
         room = [c for c in tests if isinstance(c, Cond)]
         if self.disjoint or all(c is True for c in tests):
             return loops
-        less = _Emitter(self.nest, other, self.machine)._by_room()
+        less = _TileWriter(self.nest, other, self.machine)._by_room()
         return less if False in tests else [If(Holds(tuple(room)), tuple(loops), tuple(less))]
 
     @property
