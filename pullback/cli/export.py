@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from pullback.cli.options import add_dims, add_json, at_least, dims_of, find_function
@@ -30,6 +31,8 @@ def register(commands: Any) -> None:
         "--arena", choices=("given", "static"), help="--microcontroller, with working memory as an argument or in the C"
     )
     command.add_argument("--float-only", action="store_true", help="--microcontroller, without double precision")
+    command.add_argument("--binding", metavar="LANGUAGE", help="also text for cpp, rust, julia or python")
+    command.add_argument("--build", action="store_true", help="compile the binding and its example")
     add_json(command)
     command.set_defaults(run=run)
 
@@ -42,6 +45,8 @@ def run(options: argparse.Namespace) -> int:
         function = find_function(options.function)
         if options.microcontroller or options.arena or options.float_only:
             return _small(options, function)
+        if options.binding or options.build:
+            return _bound(options, function)
         project = function.export(options.out, **dims_of(options))
     except OSError as error:
         raise UsageError(
@@ -66,6 +71,20 @@ def _network(options: argparse.Namespace) -> int:
     print(f"working memory: {made['arena_bytes']:,} bytes")
     if options.json:
         print_json(made)
+    return 0
+
+
+def _bound(options: argparse.Namespace, function: Any) -> int:
+    """Export with a binding for another language."""
+    from pullback.interop.bindings import bind, build
+
+    files = bind(function, options.binding or "none", options.out, **dims_of(options))
+    print("\n".join(files))
+    command = build(options.binding, options.out, Path(files[0]).stem) if options.build else []
+    if command:
+        print(f"run: {' '.join(command)} INPUTS RESULTS")
+    if options.json:
+        print_json({"files": files, "run": command})
     return 0
 
 

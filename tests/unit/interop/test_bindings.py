@@ -1,0 +1,80 @@
+"""Bindings for other languages: each is compiled where its compiler is, and gives the bits that Python gives."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from jaxtyping import Float32, Float64, Int64
+
+import pullback as pb
+from pullback import Array
+from pullback.errors import TraceError, UsageError
+from pullback.interop.bindings import LANGUAGES, bind, build
+
+NEEDED = {"cpp": ["c++", "cc"], "rust": ["cargo", "cc", "ar"], "julia": ["julia", "cc"], "python": ["cc"]}
+
+
+@pb.function
+def mix(x: Float64[Array, "N 3"], w: Float32[Array, "3"], type: Int64[Array, "2"], k: float):
+    """A result of each kind, and an index that is checked."""
+    y = pb.tanh(x) * pb.astype(w, pb.float64) * k
+    return y, pb.build(2, lambda i: x[type[i], 0] ** 2), pb.sum(x) > 0.0
+
+
+rng = np.random.default_rng(0)
+ARGUMENTS = (rng.normal(size=(4, 3)), rng.normal(size=3).astype(np.float32), np.array([3, 1]), np.array(1.5))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_same_bits_from_every_language(language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if extra := os.environ.get("CARGO_HOME", str(Path.home() / ".cargo")):
+        monkeypatch.setenv("PATH", os.environ["PATH"] + os.pathsep + str(Path(extra) / "bin"))
+    if missing := [tool for tool in NEEDED[language] if shutil.which(tool) is None]:
+        pytest.skip(f"{missing[0]} is not there")
+    bind(mix, language, tmp_path, N=4)
+    command = build(language, tmp_path, "mix")
+    (tmp_path / "in").write_bytes(b"".join(np.ascontiguousarray(a).tobytes() for a in ARGUMENTS))
+    subprocess.run([*command, str(tmp_path / "in"), str(tmp_path / "out")], check=True, cwd=tmp_path)
+    wanted = mix(*ARGUMENTS[:3], 1.5)
+    assert (tmp_path / "out").read_bytes() == b"".join(np.asarray(a).tobytes() for a in wanted)
+
+
+def test_texts_say_what_the_function_takes(tmp_path: Path) -> None:
+    for language in LANGUAGES:
+        bind(mix, language, tmp_path / language, N=4)
+    cpp = (tmp_path / "cpp" / "mix.hpp").read_text()
+    assert "std::span<const double, 12> x, std::span<const float, 3> w, std::span<const int64_t, 2> type_" in cpp
+    rust = (tmp_path / "rust" / "src" / "lib.rs").read_text()
+    assert "pub fn mix(x: &[f64; 12], w: &[f32; 3], type_: &[i64; 2], k: &[f64; 1], y: &mut [f64; 12]" in rust
+    julia = (tmp_path / "julia" / "mix.jl").read_text()
+    assert "x::DenseArray{Float64}, w::DenseArray{Float32}, type_::DenseArray{Int64}" in julia
+    words = re.findall(r"\b(module|function|end)\b", re.sub(r'""".*?"""', "", julia, flags=re.DOTALL))
+    assert words == ["module", "function", "end", "end"]
+    assert julia.count("(") == julia.count(")") and julia.count("{") == julia.count("}")
+
+
+def test_wrong_sizes_do_not_compile(tmp_path: Path) -> None:
+    if shutil.which("c++") is None:
+        pytest.skip("c++ is not there")
+    bind(mix, "cpp", tmp_path, N=4)
+    text = (tmp_path / "example.cpp").read_text().replace("std::array<double, 12> x;", "std::array<double, 11> x;")
+    (tmp_path / "example.cpp").write_text(text)
+    done: Any = subprocess.run(["c++", "-std=c++20", "-fsyntax-only", "example.cpp"], cwd=tmp_path, capture_output=True)
+    assert done.returncode
+
+
+def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match=r"\[E611\] there is no binding for cobol"):
+        bind(mix, "cobol", tmp_path, N=4)
+    with pytest.raises(TraceError, match=r"\[E531\] mix: a binding is for fixed sizes"):
+        bind(mix, "rust", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match=r"\[E611\] a binding for rust is built by cargo, which is not there"):
+        build("rust", tmp_path, "mix")
