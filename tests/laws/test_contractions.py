@@ -13,10 +13,11 @@ from pullback.ir.expr import Ref, Scalar
 from pullback.ir.index import Index, Var, as_index, cond
 from pullback.ir.program import Block, Build, Program
 from pullback.loops.memory.verify import verify_function
-from pullback.loops.product import blocking, packed
+from pullback.loops.product import blocking
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.executor import compile_program
 from pullback.testing.bounds import interpret_with_bounds
+from tests.packing import pack_all
 
 pytestmark = pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
 SEEDS = range(40)
@@ -84,10 +85,7 @@ def contraction(random: np.random.Generator) -> Program:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Packing whatever the estimates say, with blocks whose edges these sizes cross."""
-    monkeypatch.setattr(packed, "_unpacked_cycles", lambda *_: float("inf"))
-    monkeypatch.setattr(blocking, "LEAST_WORK", 0)
-    small = blocking.Blocks(16, 2048, 4096, 512, 8192)
-    monkeypatch.setattr(blocking.Blocks, "of", lambda machine: small)
+    pack_all(monkeypatch, blocking.Blocks(16, 2048, 4096, 512, 8192))
     monkeypatch.setenv("PULLBACK_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
     yield
 

@@ -19,12 +19,10 @@ from pullback.loops.analysis.joined import elements
 from pullback.loops.memory.plan import plan
 from pullback.loops.memory.verify import verify_function
 from pullback.loops.plain.builder import Work
-from pullback.loops.plain.candidates import Chooser
 from pullback.loops.plain.lower import without_units
 from pullback.loops.product import blocking, orders, residues
 from pullback.loops.product.blocking import PackedPlan
 from pullback.loops.program.nodes import Buffer, Call, Kernel, View, walk
-from pullback.loops.vectors.tile import Tiling
 from pullback.machine import GENERIC, Machine, of_width
 from pullback.passes.pipeline import optimise
 from pullback.runtime import executor
@@ -33,6 +31,7 @@ from pullback.runtime.compile import compiled_library, compiler_command
 from pullback.runtime.emit import emit_c, lower_program
 from pullback.runtime.executor import compile_program
 from pullback.testing.bounds import interpret_with_bounds
+from tests.packing import pack_all
 
 needs_compiler = pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
 
@@ -90,13 +89,7 @@ KRONECKER = """kronecker(x: {t}[M, K], y: {t}[N, K]) {{
 @pytest.fixture(autouse=True)
 def always_packed(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Packing whatever the estimates say, with blocks so small that modest sizes cross their edges."""
-    candidates = Chooser.candidates
-    monkeypatch.setattr(Tiling, "cycles", float("inf"))
-    monkeypatch.setattr(Chooser, "candidates", lambda self, work: sorted(
-        candidates(self, work), key=lambda c: c.name not in ("packed", "sweep", "tiles", "open")))
-    monkeypatch.setattr(blocking, "LEAST_WORK", 0)
-    small = blocking.Blocks(32, 4096, 512 * 1024, 16 * 1024, 16384)
-    monkeypatch.setattr(blocking.Blocks, "of", lambda machine: small)
+    pack_all(monkeypatch, blocking.Blocks(32, 4096, 512 * 1024, 16 * 1024, 16384))
     monkeypatch.setenv("PULLBACK_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
     yield
 
