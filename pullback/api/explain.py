@@ -88,11 +88,16 @@ def explain(
     program: Program, dims: Mapping[str, int] | None, derivation: Derivation | None = None, format: Format = "text"
 ) -> Explanation:
     """The stages from the program as traced to C; without dims they stay symbolic and the C is left out."""
+    from pullback.loops.program.nodes import kernels_of
+    from pullback.machine import native
     from pullback.passes.pipeline import stages
-    from pullback.runtime.emit import c_source
+    from pullback.runtime.emit import c_source, lower_program
 
     found = [Explained(s.name, s.purpose, print_program(s.program), s.rules) for s in stages(program, dims or {})]
     if dims is not None:
+        made = kernels_of(lower_program(program, dims, False, native()).function.body)
+        chosen = "\n".join(f"{k.name}: {k.choice.described}" for k in made if k.choice is not None)
+        found.append(Explained("kernels", "what is chosen for each statement here, by estimated cycles", chosen, {}))
         found.append(Explained("C", "what the compiler is given", c_source(program, dims), {}))
     return Explanation(tuple(found), derivation, format)
 

@@ -15,7 +15,6 @@ import hashlib
 import json
 import math
 import statistics
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -31,13 +30,13 @@ from pullback.api import Function
 from pullback.bench import counts, derivatives, kernels, networks, programs
 from pullback.bench.harness import Note
 from pullback.bench.systems import derivatives_pullback, kernels_pullback, programs_pullback
+from pullback.bench.trials import Called, Trial, arguments, in_turns, statements, trial
 from pullback.files import put_file
 from pullback.ir.dims import determined_dims, solve_dims
 from pullback.ir.program import Program
 from pullback.machine import AVX512, GENERIC, Machine
 from pullback.runtime.emit import Lowered, lower_program, print_lowered
-from pullback.runtime.load import loaded
-from pullback.runtime.record import Parameter, Record
+from pullback.runtime.record import Record
 from pullback.testing.programs import random_program
 
 __all__ = ["FORMS", "Entry", "Form", "Timing", "corpus", "differing", "figures", "made", "save", "texts", "timings"]
@@ -45,7 +44,6 @@ __all__ = ["FORMS", "Entry", "Form", "Timing", "corpus", "differing", "figures",
 TABLE: Final = "corpus.json"
 RANDOM: Final = 24  # random programs
 SLOWER: Final = 1.05
-SLICE: Final = 2e-4  # seconds of a turn that the clock resolves well
 
 
 @dataclass(frozen=True)
@@ -94,8 +92,8 @@ def corpus(examples: Mapping[str, ModuleType] | None = None) -> Iterator[Entry]:
         yield Entry(f"program {whole.name}", partial(_program, whole))
     for name, shape in NETWORKS.items():
         yield Entry(f"network {name}", partial(_network, name, *shape))
-    for name, (verb, arguments) in VERBS.items():
-        yield Entry(f"apl {name}", partial(_verb, verb, arguments))
+    for name, (verb, shapes) in VERBS.items():
+        yield Entry(f"apl {name}", partial(_verb, verb, shapes))
     for seed in range(RANDOM):
         yield Entry(f"random {seed}", partial(_random, seed))
 
@@ -278,63 +276,12 @@ class Timing:
         return self.after / self.before
 
 
-class _Called:
-    """A text as a call without arguments, on arrays of its own."""
-
-    def __init__(self, text: Text, inputs: Sequence[NDArray[Any]]) -> None:
-        from pullback.runtime.buffer import address, aligned_bytes
-
-        r = text.record
-        self.outputs = [_aligned(p) for p in r.outputs]
-        self.kept = [*inputs, *self.outputs, aligned_bytes(max(r.arena_bytes, 64)), np.zeros(2, np.int64)]
-        arguments = [address(a) for a in self.kept[:-1]]
-        if r.sites:
-            arguments.append(address(self.kept[-1]))
-        self.arguments = [*arguments, *([0] if r.threaded else [])]
-        self.entry = r.entry(loaded(r.text))
-        self.calls = 1
-
-    def seconds(self) -> float:
-        """Of one call, made as often as the clock needs."""
-        start = time.perf_counter()
-        for _ in range(self.calls):
-            self.entry(*self.arguments)
-        return (time.perf_counter() - start) / self.calls
-
-
-def _aligned(p: Parameter) -> NDArray[Any]:
-    from pullback.ir.types import dtype_named
-    from pullback.runtime.buffer import aligned_bytes
-
-    dtype = dtype_named(p.dtype).numpy
-    count = math.prod(p.shape)
-    return aligned_bytes(max(count * dtype.itemsize, 64))[: count * dtype.itemsize].view(dtype).reshape(p.shape)
-
-
-def _inputs(record: Record) -> list[NDArray[Any]]:
-    """Arguments, the same each time: numbers around one, small integers."""
-    rng, out = np.random.default_rng(0), []
-    for p in record.inputs:
-        a = _aligned(p)
-        a[...] = rng.uniform(0.5, 1.5, p.shape) if a.dtype.kind == "f" else rng.integers(0, 2, p.shape)
-        out.append(a)
-    return out
-
-
-def timing(before: Text, after: Text, rounds: int = 300, budget: float = 1.0) -> Timing:
+def timing(before: Text, after: Text, budget: float = 1.0) -> Timing:
     """Time two texts against each other: single calls in turns, the smallest time of each."""
-    inputs = _inputs(after.record)
-    pair = [_Called(t, inputs) for t in (before, after)]
-    once = min(max(c.seconds() for c in pair) for _ in range(2))  # the first call warms up
-    for c in pair:
-        c.calls = max(1, min(1 << 16, int(SLICE / max(once, 1e-8))))
-    times: tuple[list[float], list[float]] = ([], [])
-    end = time.perf_counter() + budget
-    while len(times[0]) < 3 or (len(times[0]) < rounds and time.perf_counter() < end):
-        for k in (0, 1) if len(times[0]) % 2 else (1, 0):
-            times[k].append(pair[k].seconds())
-    old, new = (min(t) for t in times)
-    return Timing(f"{after.name}", old, new, _difference(pair[0].outputs, pair[1].outputs))
+    inputs = arguments(after.record)
+    pair = [Called(t.record, inputs) for t in (before, after)]
+    old, new = in_turns(pair, budget)
+    return Timing(after.name, old, new, _difference(pair[0].outputs, pair[1].outputs))
 
 
 def _difference(a: Sequence[NDArray[Any]], b: Sequence[NDArray[Any]]) -> float:
@@ -375,3 +322,22 @@ def figures(found: Sequence[Timing]) -> list[str]:
     slower = sum(t.ratio > SLOWER for t in found)
     head = f"{len(found)} programs timed: geometric mean {mean:.3f}, {slower} slower by more than 5 %; the worst:"
     return [head, *map(line, worst)]
+
+
+def trials(entries: Sequence[Entry], note: Note, every: int = 1) -> Iterator[Trial]:
+    """Every candidate of each statement, or of one in so many, in the form that is called."""
+    optimised = (CALLED.lower(*e.make()).program for e in _noted(entries, note))
+    for k, s in enumerate(statements((p for p in optimised if not p.settings.exact), CALLED.machine)):
+        found = trial(s, CALLED.machine) if k % every == 0 else None
+        if found is not None:
+            note(str(found))
+            yield found
+
+
+def judged(found: Sequence[Trial]) -> list[str]:
+    """How often estimates chose well, and where not, as lines."""
+    bad = sorted((t for t in found if not t.good), key=lambda t: -t.ratio)
+    share = 100 * (1 - len(bad) / max(len(found), 1))
+    chose = sum(t.tried[0].seconds for t in found) / max(sum(t.fastest.seconds for t in found), 1e-12)
+    head = f"{len(found)} statements with a choice: {share:.0f} % chosen the fastest, or within 10 % of it"
+    return [f"{head}; all of them together take {chose:.2f} times the fastest", *map(str, bad)]

@@ -40,6 +40,8 @@ def register(commands: Any) -> None:
     add("--save", type=Path, metavar="DIR", help="corpus: write the C of all programs there")
     add("--against", type=Path, metavar="DIR", help="corpus: say which C differs from what was saved there")
     add("--time", action="store_true", help="corpus: time the programs whose C differs, both ways in turns")
+    add("--candidates", type=at_least(1), metavar="N", nargs="?", const=1,
+        help="corpus: time all candidates of one in N statements instead, and say how often the estimate chose well")
     add("--slow-forms", action="store_true", help="zhang, programs: also forms whose first call takes very long")
     add("--markdown", action="store_true", help="print in Markdown")
     add("--plot", type=Path, metavar="FILE", help="programs: also a plot, as .png, .svg or .pdf (needs matplotlib)")
@@ -136,6 +138,11 @@ def _corpus(options: argparse.Namespace) -> Any:
     found = list(corpus.corpus(example_modules(options.examples)))
     names = _cases(options, tuple(e.name for e in found))
     entries = [e for e in found if e.name in names]
+    if options.candidates:
+        tried = list(corpus.trials(entries, _note, options.candidates))
+        print("\n".join(corpus.judged(tried)))
+        return [{"statement": t.name, "ratio": t.ratio, "chosen": t.tried[0].chosen.name,
+                 "fastest": t.fastest.chosen.name} for t in tried]
     if options.against is None:
         made = corpus.save(entries, options.save, _note) if options.save else corpus.made(entries, _note)
         print(f"{len(made)} texts of {len(entries)} programs")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from pullback.cli.options import add_dims, add_json, dims_of, find_function
 from pullback.cli.output import print_json, table
 from pullback.errors import UsageError
+
+if TYPE_CHECKING:
+    from pullback.ir.program import Program
 
 __all__ = ["register", "run"]
 
@@ -24,7 +28,8 @@ def register(commands: Any) -> None:
     command.add_argument("--grad", metavar="PARAMETER", help="explain the gradient by this parameter")
     command.add_argument("--format", choices=("text", "markdown"), default="text", help="plain text, or with LaTeX")
     command.add_argument("--rules", action="store_true", help="list the rules instead")
-    command.add_argument("--time", action="store_true", help="show instead where the time of compilation goes")
+    command.add_argument("--time", action="store_true",
+                         help="show instead where the time of compilation goes, and that of each kernel")
     add_dims(command)
     add_json(command)
     command.set_defaults(run=run)
@@ -75,10 +80,37 @@ def _time(options: argparse.Namespace) -> int:
     rows += [("total", f"{total:.3f}", ""), ("again, from the cache", f"{warm:.3f}", "")]
     print(table(rows, right=[False, True, False]))
     print("the cache has it" if cached else "the cache does not have it yet")
+    kernels = _kernels(*function.for_dims(dims_of(options)))
+    if kernels:
+        head = ("kernel", "by", "cycles estimated", "µs alone", "others", "schedule")
+        cells = [(k["kernel"], k["by"], f"{k['cycles']:,.0f}", f"{1e6 * k['seconds']:.3g}",
+                  ", ".join(f"{name} {cycles:,.0f}" for name, cycles in k["others"].items()), k["schedule"])
+                 for k in kernels]
+        print("\n" + table([head, *cells], right=[False, False, True, True, False, False]))
     if options.json:
         found = [{"stage": s.name.strip(), "seconds": s.seconds, "at_once": s.inside} for s in stages.values()]
-        print_json({"stages": found, "total": total, "warm": warm, "cached": cached})
+        print_json({"stages": found, "total": total, "warm": warm, "cached": cached, "kernels": kernels})
     return 0
+
+
+def _kernels(program: Program, dims: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The kernels of a program, which candidate each is, its estimate and those of the others, and its time."""
+    from pullback.bench.trials import kernel_seconds
+    from pullback.loops.program.nodes import kernels_of
+    from pullback.machine import native
+    from pullback.runtime.cache import another_cache
+    from pullback.runtime.emit import lower_program
+
+    machine = native()
+    function = lower_program(program, dims, False, machine).function
+    if function.dims:
+        return []
+    with another_cache():
+        return [
+            {"kernel": k.name, "by": k.choice.name, "cycles": k.choice.cycles, "others": dict(k.choice.others),
+             "schedule": str(k.choice.schedule), "seconds": kernel_seconds(k, machine)}
+            for k in kernels_of(function.body) if k.choice is not None
+        ]  # fmt: skip
 
 
 def _rules(options: argparse.Namespace) -> int:

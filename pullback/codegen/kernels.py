@@ -96,6 +96,8 @@ class Unit:
             if self.style != "canonical" and (line := written_line(k.position)):
                 comment.comment((line,))
             comment.comment(k.comment)
+            if k.choice is not None and k.choice.schedule.steps:
+                comment.comment((str(k.choice),))
             resolved = numbered if self.style == "canonical" else names.resolve(raw, self.style)
             head = "".join(f"{t}\n" for t in comment.lines)
             text = head + wrap(f"static {result} {name}", resolved)

@@ -632,6 +632,11 @@ class Function:
         return any(isinstance(s, Check) or (isinstance(s, Call) and s.kernel.checks) for s in walk(self.body))
 
 
+def kernels_of(body: tuple[Stmt, ...]) -> list[Kernel]:
+    """The kernels that statements call, in order, each once."""
+    return list(dict.fromkeys(s.kernel for s in walk(body) if isinstance(s, Call)))
+
+
 # Walks ----------------------------------------------------------------------------------------------------------
 
 

@@ -175,3 +175,9 @@ class Chosen:
     def __str__(self) -> str:
         """The name and the schedule."""
         return f"{self.name}: {self.schedule}"
+
+    @property
+    def described(self) -> str:
+        """The same with the estimate, and the others with theirs."""
+        others = ", ".join(f"{name} {cycles:,.0f}" for name, cycles in self.others)
+        return f"{self}; {self.cycles:,.0f} cycles" + (f"; others: {others}" if others else "")

@@ -463,7 +463,7 @@ class Splitting:
         pairs = [(b, self._view(b, a)) for b, a in views if b in touched]
         scratch = tuple(b for b in k.scratch if b in touched and (b in self.copies or b in changed))
         kernel = Kernel(k.name, tuple(b for b, _ in pairs), free_variables(p.body), p.body, k.comment, None, scratch,
-                        k.fresh & frozenset(changed))
+                        k.fresh & frozenset(changed), choice=k.choice)
         return Call(kernel, tuple(a for _, a in pairs))
 
     def _view(self, b: Buffer, a: View) -> View:

@@ -59,6 +59,7 @@ static void guarded_y(const double *restrict x, double *restrict y) {
 }
 
 /* z = build n < 7 { x[n] > 0.0 ? sum m < 7 { x[m] * y[n] } : 2.0 * x[n] } */
+/* masked: mask n | vector n 4 rest 1 */
 static void guarded_z(const double *restrict x, const double *restrict y, double *restrict z) {
 #ifdef PB_VECTORS
     const pb_f64x4 x2 = *(const pb_f64x4u *)(x);
@@ -107,6 +108,7 @@ static void guarded_z(const double *restrict x, const double *restrict y, double
 }
 
 /* u = build n < 7, m < 7 { [n >= m + 1] x[n] + [m >= n + 1] y[m] + [n == m] 1.0 } */
+/* masked: mask m | vector m 4 rest 1 */
 static void guarded_u(const double *restrict x, const double *restrict y, double *restrict u) {
 #ifdef PB_VECTORS
     for (int64_t n = 0; n < 7; ++n) {
@@ -149,6 +151,7 @@ static void guarded_v(const double *restrict x, double *restrict v) {
 }
 
 /* w = build n < 7 { sum m < 7 { [(n + m) % 2 == 0] x[m] * y[n] } } */
+/* masked: mask n | vector n 4 rest 1 */
 static void guarded_w(const double *restrict x, const double *restrict y, double *restrict w) {
 #ifdef PB_VECTORS
     pb_f64x4 sum = (pb_f64x4){0};

@@ -26,6 +26,7 @@ typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias))
 #endif
 
 /* x_padded = build p0 < 24 { [21 >= p0, p0 >= 2] x[p0 - 2] } */
+/* border: row p0 | vector p0 4 */
 static void padded_x_padded(const double *restrict x, double *restrict x_padded) {
 #ifdef PB_VECTORS
     memset(x_padded, 0, 16);
@@ -45,6 +46,7 @@ static void padded_x_padded(const double *restrict x, double *restrict x_padded)
 }
 
 /* y = build n < 20 { sum k < 5 { w[k] * x_padded[n + k] } } */
+/* tile: vector n 4×4 */
 static void padded_y(const double *restrict w, const double *restrict x_padded, double *restrict y) {
 #ifdef PB_VECTORS
     pb_f64x4 sum = (pb_f64x4){0};

@@ -129,6 +129,7 @@ static void positions_a(const double *restrict x, int64_t *restrict a) {
 }
 
 /* b = build { argmin n < 6, m < 5 { x[n, m] } } */
+/* position: vector m 4 */
 static void positions_b(const double *restrict x, int64_t *restrict b) {
 #ifdef PB_VECTORS
     const pb_f64x4 x2 = *(const pb_f64x4u *)(x);
@@ -165,6 +166,7 @@ static void positions_b(const double *restrict x, int64_t *restrict b) {
 }
 
 /* c = build m < 5 { max n < 6 { x[n, m] } } */
+/* tile: vector m 4 rest 1 */
 static void positions_c(const double *restrict x, double *restrict c) {
 #ifdef PB_VECTORS
     pb_f64x4 max = pb_splat_f64x4(-(double)INFINITY);
@@ -189,6 +191,7 @@ static void positions_c(const double *restrict x, double *restrict c) {
 }
 
 /* d = build m < 5 { min n < 6 { abs(x[n, m]) } } */
+/* tile: vector m 4 rest 1 */
 static void positions_d(const double *restrict x, double *restrict d) {
 #ifdef PB_VECTORS
     pb_f64x4 min = pb_splat_f64x4((double)INFINITY);

@@ -44,6 +44,7 @@ static void shared_b_sin(const double *restrict x, double *restrict b_sin) {
 }
 
 /* b = build n < 5, m < 5 { x[n] * y[n] * a[m] + b_sin[n] } */
+/* tile: vector m 4 rest 1 */
 static void shared_b(const double *restrict x, const double *restrict y, const double *restrict a,
                      const double *restrict b_sin, double *restrict b) {
 #ifdef PB_VECTORS

@@ -115,6 +115,7 @@ PB_INLINE float pb_max_across_f32x8(pb_f32x8 v) {
 #endif
 
 /* y = build o < 4, h < 8 { sum c < 3, k < 3 { x[c, 2 * h + k] * w[o, c, k] } } */
+/* tile: tile o 4 | vector h 8 */
 static PB_KEPT void strided_y(const float *restrict x, const float *restrict w, float *restrict y) {
 #ifdef PB_VECTORS
     pb_f32x8 sum = (pb_f32x8){0};
@@ -155,6 +156,7 @@ static PB_KEPT void strided_y(const float *restrict x, const float *restrict w, 
 }
 
 /* z = build o < 4 { max h < 8 { y[o, h] } } */
+/* tile: tile o 4 | vector h 8 */
 static void strided_z(const float *restrict y, float *restrict z) {
 #ifdef PB_VECTORS
     pb_f32x8 max = pb_splat_f32x8(-INFINITY);

@@ -43,6 +43,7 @@ PB_INLINE pb_f64x4 pb_choose_f64x4(pb_i64x4 mask, pb_f64x4 a, pb_f64x4 b) {
 #endif
 
 /* c = build i < 6, j < 6 { sum k < 6 { [i >= k, k >= j] a[i, k] * b[k, j] } } */
+/* masked: mask j | vector j 4 rest 1 */
 static void triangular_c(const double *restrict a, const double *restrict b, double *restrict c) {
 #ifdef PB_VECTORS
     for (int64_t i = 0; i < 6; ++i) {
@@ -78,6 +79,7 @@ static void triangular_c(const double *restrict a, const double *restrict b, dou
 }
 
 /* d = build i < 6, j < 6 { [2 * i + 3 >= 3 * j, 2 * j >= i] a[i, j] } */
+/* masked: mask j | vector j 4 rest 1 */
 static void triangular_d(const double *restrict a, double *restrict d) {
 #ifdef PB_VECTORS
     for (int64_t i = 0; i < 6; ++i) {

@@ -36,3 +36,14 @@ def test_texts_are_timed_against_each_other() -> None:
     assert found.difference == 0.0
     assert 0.1 < found.ratio < 10
     assert corpus.figures([found])[0].startswith("1 programs timed: geometric mean ")
+
+
+def test_every_candidate_of_a_statement_is_tried() -> None:
+    (entry,) = (e for e in corpus.corpus() if e.name == "apl logistic")
+    (found,) = corpus.trials([entry], lambda _: None)
+    names = [t.chosen.name for t in found.tried]
+    assert names[0] == "tile"
+    assert "masked" in names
+    assert all(t.seconds > 0 for t in found.tried)
+    assert found.ratio >= 1
+    assert corpus.judged([found])[0].startswith("1 statements with a choice: ")

@@ -330,5 +330,10 @@ def test_explain_time(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = sum(s["seconds"] for s in found["stages"] if not s["at_once"])
     assert own == pytest.approx(found["total"])
     assert 0 < found["warm"] < found["total"]
-    assert lines[-1] == "the cache does not have it yet"
+    assert "the cache does not have it yet" in lines
     assert not found["cached"]
+    (kernel,) = found["kernels"]
+    assert kernel["by"] in ("tile", "plain", "masked")
+    assert {"plain", "masked", "tile"} - {kernel["by"]} >= set(kernel["others"])
+    assert kernel["seconds"] > 0
+    assert lines[-1].split()[:2] == [kernel["kernel"], kernel["by"]]

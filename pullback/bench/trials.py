@@ -1,0 +1,220 @@
+"""Trials: compiled texts called in turns on the same arrays, and every candidate of a statement written and timed.
+
+A statement becomes a program of its own, and each candidate a library. What is estimated to take many times as long as
+the cheapest is not tried. Calls are made by a loop in C: many statements take less than a call from Python.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback.codegen.c import print_c
+from pullback.ir.alpha import alpha_key
+from pullback.ir.index import ZERO_INDEX, Index, Var
+from pullback.ir.program import (
+    Block,
+    Build,
+    Program,
+    Scatter,
+    Statement,
+    blocks_of,
+    statement_reads,
+    walk_statements,
+)
+from pullback.ir.traverse import Substitution, walk
+from pullback.ir.types import dtype_named
+from pullback.loops.memory.plan import plan
+from pullback.loops.plain.builder import Work
+from pullback.loops.plain.lower import lower
+from pullback.loops.plain.storage import assign_storage
+from pullback.loops.program.nodes import Call, Function, Kernel, View, kernels_of
+from pullback.loops.program.schedule import Chosen
+from pullback.loops.strategies.table import chooser
+from pullback.machine import Machine
+from pullback.runtime.buffer import address, aligned_bytes
+from pullback.runtime.load import Entry, loaded
+from pullback.runtime.record import Parameter, Record
+
+__all__ = ["Called", "Trial", "Tried", "arguments", "in_turns", "kernel_seconds", "statements", "trial"]
+
+SLICE: Final = 2e-4  # seconds of a turn that the clock resolves well
+FAR: Final = 4.0  # times the cheapest estimate, beyond which a candidate is not tried
+ENOUGH: Final = 1.1  # times the fastest, up to which a choice is as good
+
+
+class Called:
+    """A compiled text as a call without arguments, on given inputs and results of its own."""
+
+    def __init__(self, record: Record, inputs: Sequence[NDArray[Any]]) -> None:
+        self.outputs = [_aligned(p) for p in record.outputs]
+        arrays = [*inputs, *self.outputs, aligned_bytes(max(record.arena_bytes, 64))]
+        arrays += [np.zeros(2, np.int64)] * bool(record.sites)
+        pointers = [address(a) for a in arrays] + [0] * record.threaded
+        self.kept = [*arrays, np.array(pointers, np.uintp)]
+        names = ", ".join(f"a[{k}]" for k in range(record.arity))
+        types = ", ".join(["void *"] * record.arity)
+        text = (
+            f"{record.units[0]}\nint repeated(int64_t count, void **a) {{\n"
+            f"    int (*volatile call)({types}) = (int (*)({types})){record.name};\n"
+            f"    for (int64_t n = 0; n < count; ++n) call({names});\n    return 0;\n}}\n"
+        )
+        self.entry: Entry = loaded(text, record.flags).entry("repeated", 2)
+        self.calls = 1
+
+    def seconds(self) -> float:
+        """Of one call, made as often as the clock needs."""
+        start = time.perf_counter()
+        self.entry(self.calls, address(self.kept[-1]))
+        return (time.perf_counter() - start) / self.calls
+
+
+def _aligned(p: Parameter) -> NDArray[Any]:
+    dtype = dtype_named(p.dtype).numpy
+    size = math.prod(p.shape) * dtype.itemsize
+    return aligned_bytes(max(size, 64))[:size].view(dtype).reshape(p.shape)
+
+
+def arguments(record: Record) -> list[NDArray[Any]]:
+    """Arguments, the same each time: numbers around one, small integers."""
+    rng, out = np.random.default_rng(0), []
+    for p in record.inputs:
+        a = _aligned(p)
+        a[...] = rng.uniform(0.5, 1.5, p.shape) if a.dtype.kind == "f" else rng.integers(0, 2, p.shape)
+        out.append(a)
+    return out
+
+
+def in_turns(called: Sequence[Called], budget: float = 1.0, rounds: int = 300) -> list[float]:
+    """The smallest time of each, called in turns, until so many seconds are over."""
+    once = min(max(c.seconds() for c in called) for _ in range(2))  # the first call warms up
+    for c in called:
+        c.calls = max(1, min(1 << 16, int(SLICE / max(once, 1e-9))))
+    best = [math.inf] * len(called)
+    end = time.perf_counter() + budget
+    for turn in range(rounds):
+        if turn >= 3 and time.perf_counter() > end:
+            break
+        for k in range(len(called)):
+            n = (k + turn) % len(called)
+            best[n] = min(best[n], called[n].seconds())
+    return best
+
+
+# Candidates -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate that was tried: its estimate in cycles, and the seconds it took."""
+
+    chosen: Chosen
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The candidates of a statement, the one that is chosen first."""
+
+    name: str
+    tried: tuple[Tried, ...]
+
+    @property
+    def fastest(self) -> Tried:
+        """The one that took the least time."""
+        return min(self.tried, key=lambda t: t.seconds)
+
+    @property
+    def ratio(self) -> float:
+        """The time of the one that is chosen by that of the fastest."""
+        return self.tried[0].seconds / self.fastest.seconds
+
+    @property
+    def good(self) -> bool:
+        """Whether the choice is the fastest, or nearly."""
+        return self.ratio <= ENOUGH
+
+    def __str__(self) -> str:
+        """A line."""
+        shown = (f"{t.chosen.name} {1e6 * t.seconds:.3g} µs, {t.chosen.cycles:.3g} cycles" for t in self.tried)
+        return f"{self.ratio:5.2f}  {self.name}: {'; '.join(shown)}"
+
+
+def statements(programs: Iterable[Program], machine: Machine) -> Iterator[Build | Scatter]:
+    """The statements of optimised programs that are kernels by themselves, each form once."""
+    seen, head = set(), chooser(machine).head
+    for p in programs:
+        inner = [b for s in walk_statements(p.body) for b in blocks_of(s)]
+        for block in (p.body, *inner):
+            rest = list(block.statements)
+            while rest:
+                count, s = head(rest), rest[0]
+                if count == 1 and isinstance(s, Build | Scatter) and (key := alpha_key(s)[0]) not in seen:
+                    seen.add(key)
+                    yield s
+                del rest[:count]
+
+
+def alone(s: Build | Scatter) -> Program:
+    """A statement as a program; variables of loops around it are zero."""
+    bound = {*s.vars, *(v for e in _values(s) for n in walk(e) if hasattr(n, "vars") for v in n.vars)}
+    free = {v for e in _values(s) for v in e.free} - bound
+    at: Mapping[Var, Index] = dict.fromkeys(free, ZERO_INDEX)
+    m = Substitution(variables=at)
+    if isinstance(s, Build):
+        made: Statement = replace(s, values=tuple(m.scalar(v) for v in s.values))
+    else:
+        made = replace(s, value=m.scalar(s.value), indices=tuple(m.index(i) for i in s.indices))
+    return Program("alone", tuple(statement_reads(made)), Block((made,), s.outs), tuple(o.name for o in s.outs))
+
+
+def _values(s: Build | Scatter) -> tuple[Any, ...]:
+    return s.values if isinstance(s, Build) else (s.value,)
+
+
+def trial(s: Build | Scatter, machine: Machine, budget: float = 0.1) -> Trial | None:
+    """Try the candidates of a statement; None where there is no choice."""
+    program = alone(s)
+    views = assign_storage(program).views
+    candidates = chooser(machine).candidates(Work.of(program.body.statements[0], views))
+    near = [c for c in candidates if c.cycles <= FAR * candidates[0].cycles]
+    found: dict[str, tuple[Chosen, Record]] = {}
+    for c in near:
+        made = _record(program, machine, c.name)
+        if made is not None and made[0].name == c.name:
+            found.setdefault(c.name, made)
+    if len(found) < 2:
+        return None
+    ready = arguments(next(iter(found.values()))[1])
+    times = in_turns([Called(record, ready) for _, record in found.values()], budget)
+    tried = tuple(Tried(chosen, t) for (chosen, _), t in zip(found.values(), times, strict=True))
+    return Trial(s.outs[0].name, tried)
+
+
+def _record(program: Program, machine: Machine, wish: str) -> tuple[Chosen, Record] | None:
+    """The C of a program of one kernel by the candidate wished for; None where the kernel is none of a choice."""
+    function = replace(lower(program, chooser=replace(chooser(machine), wish=wish)), machine=machine)
+    made = kernels_of(function.body)
+    if len(made) != 1 or made[0].choice is None:
+        return None
+    source = print_c(function, plan(function), names="canonical", comments=False)
+    record = Record.of(function, source)
+    return made[0].choice, replace(record, units=(source.text,), straight=False)
+
+
+def kernel_seconds(kernel: Kernel, machine: Machine, budget: float = 0.05) -> float:
+    """The time of a kernel by itself, variables of loops around it zero, on arrays that lie near."""
+    spaces = {b: "arena" if b in kernel.scratch else "output" if b.written else "input" for b in kernel.params}
+    buffers = {b: replace(b, space=space) for b, space in spaces.items()}  # type: ignore[arg-type]
+    inputs, outputs = (tuple(buffers[b] for b, own in spaces.items() if own == side) for side in ("input", "output"))
+    call = Call(kernel, tuple(View(b) for b in buffers.values()), (ZERO_INDEX,) * len(kernel.indices))
+    function = Function("alone", inputs, outputs, (call,), machine=machine)
+    source = print_c(function, plan(function), names="canonical", comments=False)
+    record = replace(Record.of(function, source), units=(source.text,), straight=False)
+    return in_turns([Called(record, arguments(record))], budget)[0]
