@@ -17,7 +17,7 @@ from pullback.lang import array as traced
 from pullback.lang.complex_array import ComplexArray
 from pullback.lazy.elsewhere import array_function, array_ufunc
 from pullback.lazy.node import Array, leaf
-from pullback.lazy.operation import Operation, apply, node_of, quick_key
+from pullback.lazy.operation import Application, Operation, apply, node_of, quick_key
 from pullback.lazy.types import ArrayType
 from pullback.source import user_position
 
@@ -40,7 +40,7 @@ class _Numbers:
     """Which numbers of Python are part of a structure, where they simplify it, and which are values like any others.
 
     The first few are, so that `2 * x` and `x ** 2` are what they are in a traced function. A number that keeps
-    changing, a rate or a row, would make a structure each time: from then on it is handed over.
+    changing, such as a rate, would make a structure each time: from then on it is handed over.
     """
 
     __slots__ = ("_seen",)
@@ -55,20 +55,13 @@ class _Numbers:
             fits = kind == "f" and x.type.dtype in (types.f32, types.f64)
         else:
             fits = number.__class__ is int and (kind == "f" or (kind in "iu" and _holds(x.type.numpy, number)))
-        if not fits or self._is_fixed(x.type, number, NUMBERS):
+        if not fits or self._is_fixed(x.type, number):
             return number
         return leaf(np.asarray(number, x.type.numpy))
 
-    def row(self, x: Array, number: int) -> Any:
-        """The number of a row, or the array that stands for it."""
-        extent = x.type.shape[0] if x.type.shape else 0
-        if not -extent <= number < extent or self._is_fixed(x.type, number, ROWS):
-            return number
-        return leaf(np.asarray(number % extent))
-
-    def _is_fixed(self, type: ArrayType, number: Any, most: int) -> bool:
+    def _is_fixed(self, type: ArrayType, number: Any) -> bool:
         seen = self._seen.setdefault(type, set())
-        if number not in seen and len(seen) < most:
+        if number not in seen and len(seen) < NUMBERS:
             seen.add(number)
         return number in seen
 
@@ -171,25 +164,45 @@ def general(operation: Operation) -> Callable[..., Any]:
     return method
 
 
+class _Rows:
+    """Rows of arrays by their number.
+
+    The first few numbers for a type are part of the structure. Where there are more the row is a value, also the rows
+    that were there first: else which of them a text has would make a structure of each.
+    """
+
+    def __init__(self, operation: Operation) -> None:
+        self._operation = operation
+        self._fixed: dict[ArrayType, dict[int, Application]] = {}
+        self._open: dict[ArrayType, Application] = {}  # of an array and a number that is in range: nothing can fail
+
+    def node(self, x: Array, number: int) -> Any:
+        """The node of a row."""
+        fixed = self._fixed.setdefault(x.type, {})
+        application = fixed.get(number)
+        if application is not None:
+            return Array(application, (x,), x.tracked)
+        extent = x.type.shape[0] if x.type.shape else 0
+        if not -extent <= number < extent or (len(fixed) < ROWS and x.type not in self._open):
+            node = apply(self._operation, (x, number), {})  # an error, or one of the first
+            fixed[number] = node.application
+            return node
+        row = leaf(np.asarray(number % extent))
+        application = self._open.get(x.type)
+        if application is None:
+            fixed.clear()
+            application = self._open[x.type] = apply(self._operation, (x, row), {}).application
+        return Array(application, (x, row), x.tracked)
+
+
 def subscript(operation: Operation) -> Callable[[Any, Any], Any]:
-    """Indexing; a row by its number costs a look in a dictionary."""
+    """Indexing; what was built before costs a look in a dictionary."""
     known: dict[Any, Any] = {}
-    rows = _Numbers()
+    rows = _Rows(operation)
 
     def method(self: Array, key: Any) -> Any:
         if key.__class__ is int:
-            application = known.get((self.type, key))
-            if application is not None:
-                return Array(application, (self,), self.tracked)
-            row = rows.row(self, key)
-            if row is not key and (application := known.get((self.type, None))) is not None:
-                return Array(application, (self, row), self.tracked)
-            node = apply(operation, (self, row), {})
-            if row is not key:
-                known[self.type, None] = node.application  # it is in range: nothing can fail
-            elif row is key and node.application.quick:
-                known[self.type, key] = node.application
-            return node
+            return rows.node(self, key)
         operands = [self]
         quick = quick_key((key,), operands) if key.__class__ is not list else None
         application = known.get((self.type, quick))

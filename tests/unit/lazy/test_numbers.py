@@ -47,6 +47,25 @@ def test_rows_by_number_make_few_pieces_and_have_derivatives() -> None:
         _ = w[50]
 
 
+def test_which_rows_a_text_has_is_no_structure() -> None:
+    """The first four letters stayed part of the structure, so that each text made pieces of its own, for ever."""
+    r = np.random.default_rng(0)
+    w, letters = lazy.Weight(np.full((3, 3), 0.1)), lazy.asarray(r.normal(size=(27, 3)))
+
+    def read(text: list[int]) -> None:
+        h = letters[text[0]]
+        for letter in text[1:]:
+            h = lazy.tanh(w @ h + letters[letter])
+        lazy.backward(lazy.sum(h))
+
+    for k in range(6):
+        read([k] * 7)
+    before = lazy.stats().pieces
+    for _ in range(20):
+        read([int(k) for k in r.integers(0, 27, 7)])
+    assert lazy.stats().pieces == before
+
+
 def test_what_keeps_changing_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     from pullback.lazy import piece
 
