@@ -32,6 +32,7 @@ def register(commands: Any) -> None:
     )
     command.add_argument("--float-only", action="store_true", help="--microcontroller, without double precision")
     command.add_argument("--binding", metavar="LANGUAGE", help="also text for cpp, rust, julia or python")
+    command.add_argument("--abi", choices=("casadi",), help="with the C interface of CasADi's generated code")
     command.add_argument("--build", action="store_true", help="compile the binding and its example")
     add_json(command)
     command.set_defaults(run=run)
@@ -45,6 +46,8 @@ def run(options: argparse.Namespace) -> int:
         function = find_function(options.function)
         if options.microcontroller or options.arena or options.float_only:
             return _small(options, function)
+        if options.abi:
+            return _for_casadi(options, function)
         if options.binding or options.build:
             return _bound(options, function)
         project = function.export(options.out, **dims_of(options))
@@ -71,6 +74,17 @@ def _network(options: argparse.Namespace) -> int:
     print(f"working memory: {made['arena_bytes']:,} bytes")
     if options.json:
         print_json(made)
+    return 0
+
+
+def _for_casadi(options: argparse.Namespace, function: Any) -> int:
+    """Export with CasADi's interface."""
+    from pullback.interop.casadi import export
+
+    files = export(function, options.out, jacobian=True, **dims_of(options))
+    print("\n".join(files))
+    if options.json:
+        print_json({"files": files})
     return 0
 
 
