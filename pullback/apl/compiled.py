@@ -97,6 +97,8 @@ def to_python(x: Value) -> Any:
     if is_nested(x):
         if x.ndim == 0:
             return to_python(x.item())
+        if not x.size and is_tracing():
+            raise errors.domain("an empty nest is no result of a compiled function", remedy="⊃ or ↑ of it")
         return tuple(to_python(e) for e in x.ravel()) if x.ndim == 1 else lifted(x)
     return lifted(x) if is_tracing() else x
 
@@ -140,8 +142,10 @@ class Compiled(Verb):
         return from_python(self.made[both](*arguments))
 
 
-system.OPERATORS.update({
-    "⎕C": NativeOperator(lambda f, s: Compiled(f, s)),
-    "⎕GRAD": NativeOperator(lambda f, s: Compiled(f, s, grad)),
-    "⎕VGRAD": NativeOperator(lambda f, s: Compiled(f, s, value_and_grad)),
-})
+system.OPERATORS.update(
+    {
+        "⎕C": NativeOperator(lambda f, s: Compiled(f, s)),
+        "⎕GRAD": NativeOperator(lambda f, s: Compiled(f, s, grad)),
+        "⎕VGRAD": NativeOperator(lambda f, s: Compiled(f, s, value_and_grad)),
+    }
+)

@@ -13,6 +13,7 @@ from pullback.apl.table import TABLE, Settings
 from pullback.apl.values import (
     Value,
     elements,
+    is_nested,
     lifted,
     objects,
     rank_of,
@@ -129,6 +130,8 @@ class Primitive(Verb):
         """`x+[k]y`: the smaller argument along axes of the larger."""
         if x is None:
             raise errors.syntax(f"{self.glyph} takes no axis with one argument")
+        if (is_nested(x) or is_nested(y)) and (values.holds_traced(x) or values.holds_traced(y)):
+            raise errors.domain(f"{self.glyph} along an axis, of a nested array in a compiled function")
         small, large = (x, y) if rank_of(x) <= rank_of(y) else (y, x)
         axes = [n - self.settings.io for n in whole_list(self.axis, "an axis")]
         if len(axes) != rank_of(small) or any(not 0 <= a < rank_of(large) for a in axes) or len(set(axes)) != len(axes):

@@ -17,7 +17,7 @@ from typing import Literal as Choice
 import numpy as np
 
 from pullback.apl.errors import Spot, syntax
-from pullback.apl.reader import MONADIC_OPERATORS, VERBS, Token
+from pullback.apl.reader import HYBRIDS, MONADIC_OPERATORS, VERBS, Token
 from pullback.apl.tree import (
     Assign,
     Derived,
@@ -41,7 +41,6 @@ from pullback.apl.values import literal_vector
 Class = Choice["value", "verb", "monadic operator", "dyadic operator"]
 Classes = Callable[[str], "Class | None"]
 
-HYBRIDS = "/⌿\\⍀"
 DEEPEST = 150  # brackets inside brackets
 
 

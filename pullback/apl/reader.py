@@ -22,7 +22,8 @@ from pullback.apl.errors import Spot, syntax
 Kind = Literal["number", "characters", "name", "glyph", "mark", "end"]
 
 VERBS: Final = "+-×÷*⍟!○|⌈⌊?~∧∨⍲⍱=≠<≤>≥≡≢⍴,⍪⌽⊖⍉↑↓⊂⊃⊆⌷⍳⍸∊⍷∪∩⍋⍒⊢⊣⊤⊥⌹⍕⍎"
-MONADIC_OPERATORS: Final = "/⌿\\⍀¨⍨⌸"
+HYBRIDS: Final = "/⌿\\⍀"  # verbs where no verb stands to their left
+MONADIC_OPERATORS: Final = HYBRIDS + "¨⍨⌸"
 DYADIC_OPERATORS: Final = "⍣.∘⍤⍥⌺@"
 OPERATORS: Final = MONADIC_OPERATORS + DYADIC_OPERATORS
 MARKS: Final = "()[]{};:←"

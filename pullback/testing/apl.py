@@ -116,22 +116,23 @@ def random_text(rng: np.random.Generator) -> str:
 
 
 def _phrase(rng: np.random.Generator, verbs: int) -> str:
-    text = _noun(rng)
+    text = random_noun(rng)
     for _ in range(verbs):
-        left = _noun(rng) if rng.random() < 0.5 else ""
-        text = f"{left}{_verb(rng, 2)}{text}"
-    return text if rng.random() < 0.9 else f"{{{text}}}{_noun(rng)}"
+        left = random_noun(rng) if rng.random() < 0.5 else ""
+        text = f"{left}{random_verb(rng, 2)}{text}"
+    return text if rng.random() < 0.9 else f"{{{text}}}{random_noun(rng)}"
 
 
-def _noun(rng: np.random.Generator) -> str:
+def random_noun(rng: np.random.Generator) -> str:
+    """A literal, of numbers or characters, of any rank or none."""
     return str(rng.choice(np.array(NOUNS, dtype=object)))
 
 
-def _verb(rng: np.random.Generator, depth: int) -> str:
+def random_verb(rng: np.random.Generator, depth: int) -> str:
     """A glyph, or one derived with operators, of which some are not meant to fit."""
     if not depth or rng.random() < 0.5:
         return str(rng.choice(list("+-×÷*⍟!○|⌈⌊?~∧∨⍲⍱=≠<≤>≥≡≢⍴,⍪⌽⊖⍉↑↓⊂⊃⊆⌷⍳⍸∊⍷∪∩⍋⍒⊢⊣⊤⊥⌹⍕")))
-    f, g = _verb(rng, depth - 1), _verb(rng, depth - 1)
+    f, g = random_verb(rng, depth - 1), random_verb(rng, depth - 1)
     made = (
         f"{f}/",
         f"{f}⌿",
@@ -169,27 +170,29 @@ def _verb(rng: np.random.Generator, depth: int) -> str:
 def text_failure(text: str, seconds: float = 5.0) -> AplFailure | None:
     """What is wrong with how a text is treated: an error that is none of APL's, one without a place, a warning."""
     try:
-        with _limited(seconds), redirect_stdout(StringIO()), warnings.catch_warnings():
+        with limited(seconds), redirect_stdout(StringIO()), warnings.catch_warnings():
             warnings.simplefilter("error")
             apl.Workspace().evaluate(text)
     except apl.AplError as error:
         message = str(error)
         return None if "^" in message else AplFailure(text, f"no caret: {message}")
-    except _TooLongError:
+    except TooLongError:
         return None  # a search for a fixed point that does not end is no fault of the evaluator
     except Exception as error:
         return AplFailure(text, f"{type(error).__name__}: {error}")
     return None
 
 
-class _TooLongError(BaseException):
+class TooLongError(BaseException):
     """The time that a text may take is over."""
 
 
 @contextmanager
-def _limited(seconds: float) -> Iterator[None]:
+def limited(seconds: float) -> Iterator[None]:
+    """What takes longer is ended with `TooLongError`."""
+
     def stop(*_: object) -> None:
-        raise _TooLongError
+        raise TooLongError
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, seconds)

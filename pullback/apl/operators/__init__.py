@@ -16,6 +16,7 @@ from pullback.apl.operators.power import Power
 from pullback.apl.operators.products import Inner, Outer
 from pullback.apl.operators.reductions import Reduce, Scan
 from pullback.apl.operators.stencil import Stencil
+from pullback.apl.reader import HYBRIDS
 from pullback.apl.table import Settings
 from pullback.apl.values import Value
 
@@ -28,6 +29,8 @@ def derive(glyph: str, left: Any, right: Any, s: Settings, axis: Value | None = 
     Raises:
         AplError: [E801] the operator takes other operands.
     """
+    if axis is not None and glyph not in HYBRIDS:
+        raise errors.syntax(f"{glyph} takes no axis")
     lefts, rights = isinstance(left, Verb), isinstance(right, Verb)
     match glyph:
         case "/" | "⌿" if lefts:

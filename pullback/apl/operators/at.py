@@ -25,11 +25,9 @@ from pullback.apl.values import (
     lifted,
     objects,
     rank_of,
-    scalar,
     settled,
     shape_of,
     simplified,
-    vector,
     whole_list,
 )
 from pullback.apl.verbs import indexing, nesting
@@ -52,10 +50,12 @@ class At(Verb):
         s = self.settings
         if isinstance(self.where, Verb):
             mask = self.where(y)
+            if rank_of(mask) != rank_of(y) or any(
+                isinstance(m, int) and isinstance(n, int) and m != n for m, n in zip(shape_of(mask), shape_of(y))
+            ):
+                raise errors.length("the mask of @ has the shape of the array")
             if is_traced(mask) or is_traced(y):
                 return self._masked(y, mask, x)
-            if shape_of(mask) != shape_of(y):
-                raise errors.length("the mask of @ has the shape of the array")
             if mask.size and (is_nested(mask) or is_characters(mask) or not np.isin(mask, (0, 1)).all()):
                 raise errors.domain("the mask of @ consists of 0 and 1")
             chosen: Any = np.flatnonzero(mask)
@@ -87,8 +87,7 @@ class At(Verb):
         selected = simplified(own[list(flat)]).reshape((*frame, *rest)) if flat else own[:0].reshape((*frame, *rest))
         new = self.f(selected, x) if isinstance(self.f, Verb) else self.f
         new = settled(new)
-        if rank_of(new) and shape_of(new) != (*frame, *rest) and count_of(new) != 1 and shape_of(new) != rest:
-            raise errors.length(f"@ puts as many elements as there are places: {shape_text(new)}")
+        _check_fits(new, frame, rest)
         if rank_of(new) and shape_of(new) != (*frame, *rest):
             new = np.broadcast_to(new if count_of(new) != 1 else new.reshape(()), (*frame, *rest))
         values = elements(new) if rank_of(new) else [element(new, ()) if is_nested(new) else new] * len(flat)
@@ -106,14 +105,40 @@ class At(Verb):
 
     def _at_places(self, y: Handle, x: Value | None) -> Value:
         s = self.settings
-        rows = nesting.places(whole_list(settled(self.where), "@"), [shape_of(y)[0]] * 99999, s)
-        made: Any = y
-        selected = indexing.chosen(y, [vector([scalar(r + s.io) for r in rows]), *(None,) * (y.rank - 1)], s)
+        where = settled(self.where)
+        rows = nesting.places(whole_list(where.reshape(-1), "@"), [shape_of(y)[0]] * where.size, s)
+        frame, rest = shape_of(where), shape_of(y)[1:]
+        selected = indexing.chosen(y, [where, *(None,) * (y.rank - 1)], s)
         new = self.f(selected, x) if isinstance(self.f, Verb) else self.f
-        if rank_of(new) > y.rank:
-            raise errors.rank(f"@ puts an array of at most {y.rank} axes there", [shape_text(new)])
+        if rank_of(new) > len(frame) + len(rest):
+            raise errors.rank(f"@ puts an array of at most {len(frame) + len(rest)} axes there", [shape_text(new)])
+        new = lifted(new)
+        _check_fits(new, frame, rest)
+        own = new.rank == len(frame) + len(rest) and count_of(new) != 1
+        cells = pb.reshape(new, (len(rows), *rest)) if own and frame else new
+        made: Any = y
         for k, r in enumerate(rows):
-            row = subscript(lifted(new), (k,)) if rank_of(new) == y.rank else lifted(new)
+            row = subscript(cells, (k,)) if own and frame else cells if own or not new.rank else _only(new, rest)
             at = pb.reshape(pb.arange(shape_of(y)[0]), (-1, *(1,) * (y.rank - 1))) == r
             made = pb.where(at, like(row, y), made)
         return made
+
+
+def _only(new: Any, rest: tuple[Any, ...]) -> Any:
+    """The one element of an array for all places; an array like the cells for each."""
+    return pb.reshape(new, ()) if count_of(new) == 1 else new
+
+
+def _check_fits(new: Value, frame: tuple[Any, ...], rest: tuple[Any, ...]) -> None:
+    """Refuse what has other extents than the places have.
+
+    Raises:
+        AplError: [E802] it has.
+    """
+    full = (*frame, *rest)
+    if rank_of(new) and count_of(new) != 1 and not any(_same(shape_of(new), n) for n in (full, rest)):
+        raise errors.length(f"@ puts as many elements as there are places: {shape_text(new)}")
+
+
+def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    return len(a) == len(b) and all(m == n for m, n in zip(a, b) if isinstance(m, int) and isinstance(n, int))

@@ -23,6 +23,7 @@ from pullback.apl.values import (
     fills,
     from_python,
     holds_traced,
+    is_characters,
     is_nested,
     is_traced,
     known_shape,
@@ -167,10 +168,10 @@ class Rank(Verb):
 
         if not frame:
             return call(*given)
+        if any(isinstance(n, int) and not n for n in frame):
+            return self._of_nothing(call, given, ranks, frame)
         if any(is_traced(a) for a in given):
             return self._traced(call, given, ranks, frame)
-        if 0 in frame:
-            return self._of_nothing(call, given, ranks, frame)
         cells = [call(*(_sub(a, i) if rank_of(a) > r else a for a, r in zip(given, ranks))) for i in np.ndindex(*frame)]
         return arrange.assembled(cells, frame)
 
@@ -178,16 +179,13 @@ class Rank(Verb):
         self, call: Callable[..., Value], given: Sequence[NDArray], ranks: Sequence[int], frame: tuple[int, ...]
     ) -> Value:
         cells = [
-            np.zeros(a.shape[rank_of(a) - r :], np.int64)
-            if a.dtype.kind != "U"
-            else np.full(a.shape[rank_of(a) - r :], " ")
-            for a, r in zip(given, ranks)
+            np.full(known_shape(a)[rank_of(a) - r :], " " if is_characters(a) else 0) for a, r in zip(given, ranks)
         ]
         try:
             made = settled(call(*cells))
         except errors.AplError:
             return np.zeros(frame, np.int64)
-        return np.zeros((*frame, *shape_of(made)), made.dtype if made.dtype != object else np.int64)
+        return np.full((*frame, *shape_of(made)), " " if is_characters(made) else 0)
 
     def _traced(
         self, call: Callable[..., Value], given: Sequence[Value], ranks: Sequence[int], frame: tuple[Any, ...]

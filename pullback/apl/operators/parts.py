@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 import pullback as pb
+from pullback import verbs
 from pullback.apl import errors
 from pullback.apl.functions import Primitive, Verb
 from pullback.apl.numbers import as_numbers, kind_of
@@ -19,6 +20,7 @@ from pullback.apl.values import (
     is_nested,
     lifted,
     objects,
+    rank_of,
     shape_of,
     simplified,
 )
@@ -78,7 +80,16 @@ def between(f: Verb, x: Value, y: Value) -> Value:
     if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
         pairs = zip(elements(x), elements(y))
         return simplified(objects([f(b, a) for a, b in pairs], y.shape)) if y.size else y
-    return f(y, x)
+    return verbs.each(lambda a, b: _scalar(f(b, a)))(lifted(x), lifted(y)) if rank_of(y) else f(y, x)
+
+
+def _scalar(x: Value) -> Any:
+    if is_nested(x) or rank_of(x):
+        raise errors.domain(
+            "a verb that makes arrays of elements, between those of rows, is evaluated, and not compiled",
+            remedy="⍤1 around the reduction of a vector",
+        )
+    return lifted(x)
 
 
 def flattened(x: Value) -> tuple[list[Any], Callable[[list[Any]], Value]]:

@@ -37,6 +37,7 @@ from pullback.apl.verbs import arrange, nesting
 from pullback.lang.handle import Handle
 from pullback.lang.subscript import subscript
 from pullback.verbs.nested import Nested
+from pullback.verbs.recognise import recognised
 
 KNOWN: Final = {  # reductions of the language, and of NumPy on plain numbers
     "+": (pb.add, np.add, pb.cumulative_sum),
@@ -134,14 +135,13 @@ class Reduce(Verb):
             rows = slices(array, at)
             made: Value = rows[-1]
             for row in reversed(rows[:-1]):
-                made = self.f(made, row)
-            if rank_of(y) > 1 and shape_of(made) != shape_of(rows[-1]):
-                raise errors.domain(
-                    "a reduction of rows, by a verb that makes other arrays of them, is evaluated, and not compiled",
-                    remedy="⍤1 around the reduction of a vector",
-                )
+                made = between(self.f, row, made)
             return made
-        return verbs.reduce(lambda a, b: lifted(self.f(b, a)), array, axis=at)
+        whole_rows: Any = lambda a, b: lifted(self.f(b, a))
+        rest = [e for k, e in enumerate(array.extents) if k != at]
+        if rest and recognised(whole_rows, array.settled, rest) is None:
+            return verbs.reduce(lambda a, b: lifted(between(self.f, a, b)), array, axis=at)
+        return verbs.reduce(whole_rows, array, axis=at)
 
     def _windows(self, n: int, y: Value) -> Value:
         y = settled(y)

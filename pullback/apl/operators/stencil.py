@@ -84,4 +84,7 @@ class Stencil(Verb):
             cell = simplified(wide[tuple(slice(a, a + w) for a, w in zip(at, window))])
             over = [max(p - a, 0) - max(a + w - (n + p), 0) for a, w, n, p in zip(at, window, y.shape, pads)]
             cells.append(self._call(cell, np.array(over, np.int64)))
-        return arrange.assembled(cells, places) if cells else np.zeros(places, np.int64)
+        if cells:
+            return arrange.assembled(cells, places)
+        made = settled(self._call(np.zeros((*window, *y.shape[len(window) :])), np.zeros(len(window), np.int64)))
+        return np.zeros((*places, *shape_of(made)), np.int64)

@@ -16,6 +16,7 @@ from pullback.apl.values import (
     count_of,
     element,
     elements,
+    filled,
     from_python,
     is_nested,
     objects,
@@ -54,6 +55,8 @@ def enclosed_axes(y: Value, axes: Sequence[int]) -> Value:
     if isinstance(turned, Handle):
         return verbs.enclose(turned, len(axes))
     shape = turned.shape[: len(frame)]
+    if 0 in shape:
+        return filled(shape, np.full(turned.shape[len(frame) :], prototype(y) if not is_nested(y) else 0))
     return objects(
         [turned[i] if rank_of(turned) > len(frame) else np.array(turned[i]) for i in np.ndindex(*shape)], shape
     )

@@ -21,9 +21,12 @@ from pullback.apl.values import (
     NDArray,
     Value,
     element,
+    filled,
+    fills,
     is_nested,
     lifted,
     objects,
+    prototype,
     rank_of,
     shape_of,
     simplified,
@@ -32,6 +35,8 @@ from pullback.ir.index import cond, prove
 from pullback.lang.handle import Handle, from_index
 from pullback.lang.trace import current, is_tracing
 from pullback.verbs.nested import Nested
+
+SHORT: Final = 20  # factors of a binomial coefficient that are written out
 
 Definition = Callable[..., Any]
 
@@ -132,7 +137,10 @@ def _on_objects(verb: Scalar, tolerance: float, arguments: tuple[Value, ...]) ->
         raise errors.domain(f"{verb.name} of a nested array and one whose extents are dims")
     at = [tuple(map(int, i)) for i in np.ndindex(*shape)]
     made = [pervade(verb, tolerance, *(element(a, i[: rank_of(a)]) for a in aligned)) for i in at]
-    return simplified(objects(made, shape)) if made else np.zeros(shape, np.int64)
+    if made:
+        return simplified(objects(made, shape))
+    nested = max((prototype(a) for a in aligned), key=lambda p: (is_nested(p), rank_of(p)))
+    return filled(shape, fills(nested))
 
 
 def _plain(x: Value) -> Value:
@@ -214,7 +222,10 @@ def _log(m: Any, ct: float, x: Any) -> Any:
 
 
 def _logarithm(m: Any, ct: float, base: Any, x: Any) -> Any:
-    return _divide(m, ct, _log(m, ct, x), _log(m, ct, base))
+    made = _divide(m, ct, _log(m, ct, x), _log(m, ct, base))
+    if m is np or (isinstance(base, int | float) and base != 1):
+        return made
+    return pb.where(pb.logical_and(pb.equal(base, 1.0), pb.equal(x, 1.0)), 1.0, made)  # 0÷0 is 1
 
 
 def _floor(m: Any, ct: float, x: Any) -> Any:
@@ -340,6 +351,8 @@ def _gamma(x: float) -> float:
 
 def _binomial(m: Any, ct: float, a: Any, b: Any) -> Any:
     if m is not np:
+        if isinstance(a, int | float) and float(a).is_integer() and a <= SHORT:
+            return b * 0.0 if a < 0 else _falling(b, int(a))
         return _factorial(m, ct, b) / (_factorial(m, ct, a) * _factorial(m, ct, b - a))
     if "c" in (a.dtype.kind, b.dtype.kind):
         raise errors.domain("a binomial coefficient of complex numbers")
@@ -348,6 +361,14 @@ def _binomial(m: Any, ct: float, a: Any, b: Any) -> Any:
     return (
         made.astype(np.int64) if made.size and (made == np.floor(made)).all() and np.abs(made).max() < 2.0**53 else made
     )
+
+
+def _falling(n: Any, k: int) -> Any:
+    """Binomial coefficients of any n and a known k: n (n - 1) … / k!."""
+    made: Any = n * 0.0 + 1.0
+    for i in range(k):
+        made = made * (n - float(i)) / (i + 1.0)
+    return made
 
 
 def _choose(k: float, n: float) -> float:

@@ -1,0 +1,53 @@
+"""Sessions, the interpreter and compiled functions agree: some phrases of `python -m pullback.testing.phrases`."""
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.apl import Workspace
+from pullback.testing.apl import AplFailure
+from pullback.testing.phrases import agreement, random_phrase
+
+
+def test_random_phrases_agree() -> None:
+    found = [agreement(*random_phrase(np.random.default_rng((3, n, 2))), compiled=False) for n in range(300)]
+    assert not [f for f in found if isinstance(f, AplFailure)]
+    assert found.count("values") > 30
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_compiled_phrases_agree(seed: int) -> None:
+    phrases = (random_phrase(np.random.default_rng((4, seed, n, 2))) for n in range(100))
+    body, x = next(p for p in phrases if agreement(*p, compiled=False) == "values")
+    assert agreement(body, x) == "values"
+
+
+@pytest.mark.parametrize(
+    ("body", "x"),
+    [
+        ("1⍟⍵", np.array([1.0])),  # 0÷0 is 1
+        ("⍵⍟1", np.array([1.0, 2.0])),
+        ("⌽⌺(2 2⍴2)⊢⍵", np.zeros((1, 3))),
+        ("⍬∨⍤0 1⊢⍵", np.array([1.0, 0.0])),
+        ("(0 3⍴0)⍴⍤0 1⊢⍵", np.array(2.0)),
+        ("2∊/⍵", np.array([3.0, 1.0, 1.0])),  # between elements, and not between rows
+        ("{⌽⍵}⌿⍵", np.arange(6.0).reshape(2, 3)),
+        ("(≡@1)⍵", np.array([1.0, 0.0])),
+        ("(⊂1 2)+¨1⌽↓⍵", np.arange(4.0).reshape(2, 2)),
+        ("2!⍵", np.array([-3.0, 2.5, 7.0])),
+        ("¯1!⍵", np.array([3.0])),
+    ],
+)
+def test_what_once_differed(body: str, x: np.ndarray) -> None:
+    assert agreement(body, x, compiled=False) == "values"
+
+
+@pytest.mark.parametrize("body", ["(0@(,))⍵", "2∘(↓@1)⍵", "⍳⌿⍵", "+¨[1]⍵"])
+def test_what_a_session_refuses_no_function_values(body: str) -> None:
+    assert agreement(body, np.arange(4.0).reshape(2, 2), compiled=False) == "errors"
+
+
+def test_the_slope_of_a_logarithm_at_its_base() -> None:
+    f = pb.apl("{⍺⍟⍵}")
+    assert np.isclose(pb.jvp(f)((2.0, 2.0), (0.0, 1.0))[1], 1 / (2 * np.log(2)))
+    assert Workspace().evaluate("1⍟1") == 1
