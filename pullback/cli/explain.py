@@ -28,6 +28,7 @@ def register(commands: Any) -> None:
     command.add_argument("--grad", metavar="PARAMETER", help="explain the gradient by this parameter")
     command.add_argument("--format", choices=("text", "markdown"), default="text", help="plain text, or with LaTeX")
     command.add_argument("--rules", action="store_true", help="list the rules instead")
+    command.add_argument("--passes", action="store_true", help="list the passes instead")
     command.add_argument("--time", action="store_true",
                          help="show instead where the time of compilation goes, and that of each kernel")
     add_dims(command)
@@ -36,11 +37,16 @@ def register(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the stages, or the rules."""
+    """Print the stages, the rules or the passes."""
     if options.rules:
         return _rules(options)
+    if options.passes:
+        from pullback.passes.pipeline import as_markdown
+
+        print(as_markdown(), end="")
+        return 0
     if options.function is None:
-        raise UsageError("E601", "pullback explain: no function", remedy="FILE.py:FUNCTION, or --rules")
+        raise UsageError("E601", "pullback explain: no function", remedy="FILE.py:FUNCTION, --rules or --passes")
     if options.time:
         return _time(options)
     function = _function(options)

@@ -10,19 +10,23 @@ where reassociation is allowed.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pullback.ir import expr
 from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Get, Mul, Reduce, Ref, Scalar, Select
-from pullback.ir.program import Block, Build, Program, Scatter, Sort, Statement, bound_refs, map_blocks, map_scalars
+from pullback.ir.program import (
+    Program,
+    bound_refs,
+    walk_statements,
+)
 from pullback.ir.traverse import walk
+from pullback.ir.walks import each_scalar
+from pullback.rewrite.normal_form import peel_guards, under_guards
 
 
 def commute(program: Program) -> Program:
     """The program with the factors of every product in order."""
-    places = {r: k for k, r in enumerate(program.inputs)}
-    work = _Commute(places, program.settings.exact)
-    return program.with_body(work.block(program.body))
+    made = (r for s in walk_statements(program.body) for r in (*bound_refs(s), *s.outs))
+    places = {r: k for k, r in enumerate((*program.inputs, *made))}
+    return each_scalar(program, _Commute(places, program.settings.exact).scalar)
 
 
 class _Commute:
@@ -30,22 +34,6 @@ class _Commute:
         self.places = places
         self.exact = exact
         self.done: dict[Scalar, Scalar] = {}
-
-    def block(self, block: Block) -> Block:
-        """The statements in order; what they define is numbered on the way."""
-        out: list[Statement] = []
-        for s in block.statements:
-            for r in bound_refs(s):
-                self.places[r] = len(self.places)
-            match s:
-                case Build() | Scatter() | Sort():
-                    s = map_scalars(s, self.scalar)
-                case _:
-                    s = map_blocks(s, self.block)
-            for r in s.outs:
-                self.places[r] = len(self.places)
-            out.append(s)
-        return replace(block, statements=tuple(out))
 
     def scalar(self, e: Scalar) -> Scalar:
         """The expression with its factors in order; each node once."""
@@ -58,9 +46,7 @@ class _Commute:
         done = self.done
         match e:
             case Mul():
-                args = [done[a] for a in e.args]
-                free = sum(not isinstance(a, Const) for a in args)
-                return expr.mul(*(sorted(args, key=self.key) if free == 2 or not self.exact else args))
+                return self._product(expr.mul(*(done[a] for a in e.args)))
             case Add():
                 return expr.add(*(done[a] for a in e.args))
             case Apply():
@@ -75,6 +61,14 @@ class _Commute:
                 return expr.cast(done[e.arg], e.dtype)
             case _:
                 return e
+
+    def _product(self, e: Scalar) -> Scalar:
+        """A product in order, with the factors of those that its factors have become."""
+        guards, core = peel_guards(e)
+        if not isinstance(core, Mul) or (self.exact and sum(not isinstance(a, Const) for a in core.args) != 2):
+            return e
+        args = sorted(core.args, key=self.key)
+        return e if tuple(args) == core.args else under_guards(expr.mul(*args), guards)
 
     def key(self, e: Scalar) -> tuple[int, ...]:
         """Numbers first, then what depends on the fewest loops, of these elements by their array, then all else."""

@@ -14,8 +14,9 @@ from dataclasses import replace
 from pullback.ir import expr
 from pullback.ir.expr import Get, Reduce, Ref, Scalar
 from pullback.ir.index import Index, Var, as_index
-from pullback.ir.program import Block, Build, Choose, Fold, Program, Statement, While
+from pullback.ir.program import Block, Build, Program, Statement
 from pullback.ir.traverse import Substitution, rewrite, walk
+from pullback.ir.walks import each_block
 from pullback.rewrite.fired import fired
 
 POSITION = {"max": "argmax", "min": "argmin"}
@@ -23,21 +24,11 @@ POSITION = {"max": "argmax", "min": "argmin"}
 
 def read_extremes(program: Program) -> Program:
     """The program with maxima and minima read where their positions are known."""
-    return program.with_body(_block(program.body))
+    return each_block(program, _block)
 
 
 def _block(block: Block) -> Block:
-    statements: list[Statement] = []
-    for s in block.statements:
-        match s:
-            case Fold():
-                statements.append(replace(s, body=_block(s.body)))
-            case While():
-                statements.append(replace(s, test=_block(s.test), body=_block(s.body)))
-            case Choose():
-                statements.append(replace(s, then=_block(s.then), otherwise=_block(s.otherwise)))
-            case _:
-                statements.append(s)
+    statements = list(block.statements)
     for position in [s for s in statements if isinstance(s, Build) and _is_position(s)]:
         assert isinstance(position, Build)
         changed = {k: new for k, s in enumerate(statements) if (new := _reading(s, position)) is not None}

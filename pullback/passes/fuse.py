@@ -26,8 +26,9 @@ from dataclasses import dataclass, field, replace
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Get, Mul, Reduce, Ref, Scalar
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index
-from pullback.ir.program import Block, Build, Program, Statement, map_blocks, statement_reads
+from pullback.ir.program import Block, Build, Program, Statement, statement_reads
 from pullback.ir.traverse import Substitution, walk
+from pullback.ir.walks import each_block
 from pullback.passes.cost import (
     cuts,
     has_data_index,
@@ -49,7 +50,7 @@ CHEAP = 6  # operations up to which recomputing an element beats storing and loa
 
 def fuse(program: Program) -> Program:
     """The program with statements inlined as the table above says, in rounds from first to last."""
-    return program.with_body(_block(program.body))
+    return each_block(program, _block)
 
 
 @dataclass
@@ -61,7 +62,7 @@ class _Uses:
 
 
 def _block(block: Block) -> Block:
-    statements: list[Statement | None] = [map_blocks(s, _block) for s in block.statements]
+    statements: list[Statement | None] = list(block.statements)
     uses = _uses(statements, block.results)
     weights = [sum(map(operations, s.values)) if isinstance(s, Build) else 0 for s in statements]
     # what a slice leaves out is left out of what it reads, too; readers that became one may take what several may not

@@ -17,8 +17,9 @@ from math import inf
 
 from pullback.ir.expr import Get, Reduce, Ref
 from pullback.ir.index import as_index
-from pullback.ir.program import Block, Build, Program, Statement, map_blocks, statement_reads
+from pullback.ir.program import Block, Build, Program, Statement, statement_reads
 from pullback.ir.traverse import walk
+from pullback.ir.walks import each_block
 from pullback.passes.cost import has_data_index, has_reduction, size
 from pullback.rewrite.fired import fired
 
@@ -28,13 +29,12 @@ WIDER = 8  # how many times as many one has that it moves past
 
 def gather_neighbours(program: Program) -> Program:
     """The program with small statements as early as they can be, and results beside what they are made of."""
-    return program.with_body(_block(program.body))
+    return each_block(program, _block)
 
 
 def _block(block: Block) -> Block:
     out: list[Statement] = []
     for s in block.statements:
-        s = map_blocks(s, _block)
         at = len(out)
         if _work(s) <= SMALL:
             reads = set(statement_reads(s))

@@ -19,8 +19,9 @@ from math import prod
 from pullback.ir import expr
 from pullback.ir.expr import Cast, Get, Reduce, Ref, Scalar
 from pullback.ir.index import Var
-from pullback.ir.program import Block, Build, Fold, Program, Statement, map_blocks, statement_reads
+from pullback.ir.program import Block, Build, Fold, Program, Statement, statement_reads
 from pullback.ir.traverse import rewrite, walk
+from pullback.ir.walks import each_block
 from pullback.passes.cost import has_data_index, is_inside
 from pullback.rewrite.fired import fired
 
@@ -29,14 +30,13 @@ SMALL = 64  # elements of a result that may wait for the end of a loop
 
 def hoist_small(program: Program) -> Program:
     """The program with small statements, and conversions, in front of the loops that do not change them."""
-    return program.with_body(_block(program.body))
+    return each_block(program, _block)
 
 
 def _block(block: Block) -> Block:
     out: list[Statement] = []
     converted: dict[Scalar, Scalar] = {}
     for s in block.statements:
-        s = map_blocks(s, _block)
         if isinstance(s, Build):
             found, s = _without_conversions(s, converted)
             out += found

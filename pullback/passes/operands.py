@@ -32,9 +32,7 @@ STEPS = (1, -1, 2, -2, 3, -3, 4, -4)  # of a sum's variable to one of the output
 
 
 def separate_operands(program: Program) -> Program:
-    """The program with guarded operands of contractions in arrays of their own; as it is under `exact`."""
-    if program.settings.exact:
-        return program
+    """The program with guarded operands of contractions in arrays of their own."""
     return program.with_body(_block(program.body))
 
 

@@ -15,13 +15,14 @@ from dataclasses import replace
 from pullback.ir import expr
 from pullback.ir.expr import Get, Ref
 from pullback.ir.index import Data, Dim, as_index
-from pullback.ir.program import Block, Build, Program, Sort, Statement, map_blocks, statement_reads
+from pullback.ir.program import Block, Build, Program, Sort, Statement, statement_reads
+from pullback.ir.walks import each_block
 from pullback.rewrite.fired import fired
 
 
 def order_arrays(program: Program) -> Program:
     """The program with sorts of arrays as they lie."""
-    return program.with_body(_block(program.body))
+    return each_block(program, _block)
 
 
 def _block(block: Block) -> Block:
@@ -51,8 +52,6 @@ def _block(block: Block) -> Block:
                         values = Ref(f"{s.outs[0].name}_in_order", s.outs[0].dtype, _extents(order))
                         out.append(replace(ordered, out=values))
                         s = replace(s, values=(expr.get(values, *s.vars),))
-            case _:
-                s = map_blocks(s, _block)
         out.append(s)
     return replace(block, statements=tuple(out))
 

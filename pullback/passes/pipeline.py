@@ -1,21 +1,25 @@
 """The passes from an elaborated program to one that is ready to be lowered, in order.
 
-Each pass is a function from program to program with a one-line reason; `explain` prints the program after each
-and the rules that fired, and tests verify the program after each.
+Each is a value that says what it is for, what it builds on, what it gives, and which programs go through it. `explain`
+prints the program after each and the rules that fired. Where PULLBACK_VERIFY is 1, as it is in tests, the program is
+verified after each, with what passes have given.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from pullback.clock import stage
 from pullback.errors import VerifyError
 from pullback.ir.program import Program
+from pullback.ir.settings import MODES, MemoryMode, Settings
 from pullback.ir.traverse import specialise
 from pullback.ir.verify import Verified, verify, verifying
 from pullback.passes.commute import commute
 from pullback.passes.extremes import read_extremes
+from pullback.passes.facts import IN_ORDER, NEEDED, NO_CALLS, NO_RULES, NORMAL, SORTED_ARRAYS, STORED, Fact, check_fact
 from pullback.passes.fuse import fuse
 from pullback.passes.gather import gather_neighbours
 from pullback.passes.halves import store_halves
@@ -23,7 +27,7 @@ from pullback.passes.hoist import hoist_small
 from pullback.passes.narrow import narrow_positions
 from pullback.passes.operands import separate_operands
 from pullback.passes.order import order_arrays
-from pullback.passes.pack import pad_operands
+from pullback.passes.pad import pad_operands
 from pullback.passes.radix import sum_blocks
 from pullback.passes.recompute import recompute_rows
 from pullback.passes.rows import recompute_cheap_rows
@@ -45,12 +49,24 @@ from pullback.rewrite.normal_form import normalise
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass: its name, what it is for, the function, and whether it is for programs that are to need least memory."""
+    """A pass and its contract.
+
+    Attributes:
+        name, purpose: what it is called, and what it is for, in one line.
+        run: the function from program to program.
+        after: passes that must have run, if they run at all, because it builds on what they do.
+        gives: what holds of the program from then on; `Fact.lasting` says for how long.
+        exact: whether programs that are to be exact go through it.
+        modes: the memory modes in which programs do.
+    """
 
     name: str
     purpose: str
     run: Callable[[Program], Program]
-    for_memory: bool = False
+    after: tuple[str, ...] = ()
+    gives: Fact | None = None
+    exact: bool = True
+    modes: tuple[MemoryMode, ...] = MODES
 
 
 @dataclass(frozen=True)
@@ -63,69 +79,101 @@ class Stage:
     rules: dict[str, int]
 
 
-PASSES = (
-    Pass("halves", "arrays of 16 bits are converted where they are read and written", store_halves),
-    Pass("rules", "derivatives are taken: functions with rules of their own are like others", inline_rules),
-    Pass("loops", "loops of no step, of one, or with states that stay are none", simplify_loops),
+PASSES: Final = (
+    Pass("halves", "arrays of 16 bits are converted where they are read and written", store_halves, gives=STORED),
+    Pass("rules", "derivatives are taken: functions with rules of their own are like others", inline_rules,
+         gives=NO_RULES),
+    Pass("loops", "loops of no step, of one, or with states that stay are none", simplify_loops, after=("rules",)),
     Pass("algebra", "integers' ring rules, and what a test says in its branches", simplify_algebra),
-    Pass("deltas", "a sum over what is elsewhere zero is the term where it is not", solve_deltas),
-    Pass("normalise", "one reduction per statement, transcendentals apart", normalise),
-    Pass("sums", "sums by table are scattered, sums of products taken apart", rearrange_sums),
-    Pass("stretches", "sums that count on a part of an axis are arrays of that part", separate_stretches),
-    Pass("commute", "factors in one order: equal work looks equal", commute),
-    Pass("common", "equal statements are computed once", eliminate_common),
-    Pass("dead", "what no result needs is dropped", eliminate_dead),
-    Pass("sort", "what is put in order is an array, and elements move with their keys", order_arrays),
-    Pass("rows", "rows of a loop that follow from its others are computed again", recompute_cheap_rows),
-    Pass("fuse", "statements go into their readers where that pays", fuse),
-    Pass("checkpoints", "nothing merges any more: what is computed again stays so", inline_checkpoints),
-    Pass("steps", "products that no step of a loop waits for are done for all steps at once", join_steps),
-    Pass("strips", "long axes a stretch at a time, so that less is alive at once", strip_mine, for_memory=True),
-    Pass("near", "arrays that would wait for memory, a stretch at a time in the cache", strip_for_caches),
-    Pass("extremes", "a maximum whose position is known is read there", read_extremes),
-    Pass("radix", "sums over all elements of blocks of which a datum names one are over blocks", sum_blocks),
-    Pass("speculate", "guards leave contractions whose operands turn out finite", speculate_guards),
-    Pass("operands", "guarded operands of contractions are arrays of their own", separate_operands),
-    Pass("shared", "operands that are equal are computed once", eliminate_common),
-    Pass("windows", "sums over whole axes of which conditions leave a few steps are over these", narrow_windows),
-    Pass("shifts", "products of which a shifted axis' conditions leave a part come before the shifts", shift_products),
-    Pass("pad", "conditions on contraction operands become zero borders", pad_operands),
-    Pass("order", "factors that windows and borders brought are in one order too", commute),
-    Pass("narrow", "positions take as few bytes as their range needs", narrow_positions),
-    Pass("hoist", "small statements and conversions that are the same in every trip leave their loop", hoist_small),
-    Pass("gather", "small statements are early, so that those over one space are neighbours", gather_neighbours),
+    Pass("deltas", "a sum over what is elsewhere zero is the term where it is not", solve_deltas, after=("algebra",)),
+    Pass("normalise", "one reduction per statement, transcendentals apart", normalise, after=("loops", "deltas"),
+         gives=NORMAL),
+    Pass("sums", "sums by table are scattered, sums of products taken apart", rearrange_sums, after=("normalise",)),
+    Pass("stretches", "sums that count on a part of an axis are arrays of that part", separate_stretches,
+         after=("normalise",)),
+    Pass("commute", "factors in one order: equal work looks equal", commute, gives=IN_ORDER),
+    Pass("common", "equal statements are computed once", eliminate_common, after=("commute",)),
+    Pass("dead", "what no result needs is dropped", eliminate_dead, after=("common",), gives=NEEDED),
+    Pass("sort", "what is put in order is an array, and elements move with their keys", order_arrays, after=("dead",),
+         gives=SORTED_ARRAYS),
+    Pass("rows", "rows of a loop that follow from its others are computed again", recompute_cheap_rows,
+         after=("common", "dead")),
+    Pass("fuse", "statements go into their readers where that pays", fuse, after=("common", "dead")),
+    Pass("checkpoints", "nothing merges any more: what is computed again stays so", inline_checkpoints,
+         after=("common", "rows", "fuse"), gives=NO_CALLS),
+    Pass("steps", "products that no step of a loop waits for are done for all steps at once", join_steps,
+         after=("fuse", "checkpoints"), gives=NEEDED, modes=("fastest", "less")),
+    Pass("strips", "long axes a stretch at a time, so that less is alive at once", strip_mine,
+         after=("fuse", "checkpoints"), exact=False, modes=("least",)),
+    Pass("near", "arrays that would wait for memory, a stretch at a time in the cache", strip_for_caches,
+         after=("fuse", "checkpoints", "strips"), exact=False),
+    Pass("extremes", "a maximum whose position is known is read there", read_extremes, after=("fuse",)),
+    Pass("radix", "sums over all elements of blocks of which a datum names one are over blocks", sum_blocks,
+         after=("fuse",), exact=False),
+    Pass("speculate", "guards leave contractions whose operands turn out finite", speculate_guards, after=("fuse",)),
+    Pass("operands", "guarded operands of contractions are arrays of their own", separate_operands,
+         after=("fuse", "speculate"), exact=False),
+    Pass("shared", "operands that are equal are computed once", eliminate_common, after=("operands",)),
+    Pass("windows", "sums over whole axes of which conditions leave a few steps are over these", narrow_windows,
+         after=("fuse",)),
+    Pass("shifts", "products of which a shifted axis' conditions leave a part come before the shifts", shift_products,
+         after=("windows",), exact=False, modes=("fastest", "less")),
+    Pass("pad", "conditions on contraction operands become zero borders", pad_operands, after=("windows", "shifts"),
+         exact=False),
+    Pass("order", "factors that windows and borders brought are in one order too", commute, after=("windows", "pad"),
+         gives=IN_ORDER),
+    Pass("narrow", "positions take as few bytes as their range needs", narrow_positions, after=("extremes",)),
+    Pass("hoist", "small statements and conversions that are the same in every trip leave their loop", hoist_small,
+         after=("speculate",)),
+    Pass("gather", "small statements are early, so that those over one space are neighbours", gather_neighbours,
+         after=("hoist",)),
 )
 
 # Statements stay as written.
 DEBUG_PASSES = tuple(p for p in PASSES if p.name in ("halves", "rules", "checkpoints", "dead", "sort"))
 
 
-def optimise(program: Program, dims: Mapping[str, int], levels: int = 1, for_memory: bool = False) -> Program:
+def chosen(settings: Settings, mode: MemoryMode) -> tuple[Pass, ...]:
+    """The passes that a program with these settings goes through in a memory mode."""
+    return tuple(p for p in PASSES if mode in p.modes and (p.exact or not settings.exact))
+
+
+def optimise(program: Program, dims: Mapping[str, int], levels: int = 1, mode: MemoryMode = "fastest") -> Program:
     """The program for the given dims after every pass. Time is linear in its size.
 
     Args:
         levels: how many levels of blocks keep the rows that loops store for loops that run backwards; 1 stores all.
-        for_memory: whether to run the passes that are for least memory, too.
+        mode: the memory mode that it is made for.
     """
     with stage("specialise"):
         program = recompute_rows(specialise(program, dims), levels)
-    verified = Verified()
-    for p in PASSES:
-        if p.for_memory and not for_memory:
-            continue
+    checked = _Checked()
+    for p in chosen(program.settings, mode):
         with stage(f"pass {p.name}"):
             program = p.run(program)
         if verifying():
-            _verify(program, p, verified)
+            checked.after(p, program)
     return program
 
 
-def _verify(program: Program, after: Pass, verified: Verified) -> None:
-    try:
-        verify(program, verified)
-    except VerifyError as error:
-        error.add_note(f"after the pass {after.name!r}: {after.purpose}")
-        raise
+class _Checked:
+    """What is looked at after each pass: that the program is well-formed, and that what passes gave holds."""
+
+    def __init__(self) -> None:
+        self.verified = Verified()
+        self.lasting: dict[Fact, None] = {}
+
+    def after(self, p: Pass, program: Program) -> None:
+        """Raise a VerifyError that names the pass."""
+        if p.gives is not None and p.gives.lasting:
+            self.lasting[p.gives] = None
+        try:
+            verify(program, self.verified)
+            for fact in dict.fromkeys((*self.lasting, *((p.gives,) if p.gives else ()))):
+                check_fact(fact, program)
+        except VerifyError as error:
+            error.add_note(f"after the pass {p.name!r}: {p.purpose}")
+            raise
 
 
 def stages(program: Program, dims: Mapping[str, int]) -> list[Stage]:
@@ -134,10 +182,31 @@ def stages(program: Program, dims: Mapping[str, int]) -> list[Stage]:
     if dims:
         program = specialise(program, dims)
         out.append(Stage("specialised", "dims given are numbers", program, {}))
-    for p in PASSES:
-        if p.for_memory and program.settings.memory != "least":
-            continue
+    for p in chosen(program.settings, program.settings.memory):
         with record_rules() as rules:
             program = p.run(program)
         out.append(Stage(p.name, p.purpose, program, dict(rules)))
     return out
+
+
+PAGE: Final = """# Passes
+
+What the compiler does with a program between its definition and its loops, in order. `pullback explain --passes` prints
+this table, and `f.explain()` shows the program after each. *After* are passes that a pass builds on, where they run;
+what it *gives* is looked at after it, and, but for the forms that fusion ends, after all behind it, wherever
+`PULLBACK_VERIFY` is 1. *Left out* says which programs do not go through it: those under `pb.exact()`, or a memory mode.
+
+"""
+
+
+def as_markdown() -> str:
+    """The page of passes."""
+    head = [PAGE + "| pass | what it is for | after | gives | left out |", "|---|---|---|---|---|"]
+    rows = [f"| {p.name} | {p.purpose} | {', '.join(p.after)} | {p.gives.text if p.gives else ''} | {_left_out(p)} |"
+            for p in PASSES]
+    return "\n".join([*head, *rows]) + "\n"
+
+
+def _left_out(p: Pass) -> str:
+    modes = [f"memory {m}" for m in MODES if m not in p.modes]
+    return ", ".join([*([] if p.exact else ["exact"]), *modes])

@@ -12,40 +12,23 @@ c' * r + s runs through 0 .. n - 1 as r and s do, exactly one is a datum below n
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
-
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Reduce, Scalar
 from pullback.ir.index import Cond, Data, Floor, Index, Mod, Var, as_index
-from pullback.ir.program import Block, Build, Program, Statement, map_blocks
-from pullback.ir.traverse import Substitution, indices_of, rewrite, walk
+from pullback.ir.program import Build, Program
+from pullback.ir.traverse import Substitution, indices_of, walk
+from pullback.passes.conditions import Changed, each_conditional_sum
 from pullback.rewrite.fired import fired
 
 
 def sum_blocks(program: Program) -> Program:
-    """The program with such sums over blocks; as it is under `exact`."""
-    if program.settings.exact:
-        return program
-    return program.with_body(_block(program.body))
+    """The program with such sums over blocks."""
+    return each_conditional_sum(program, _reduced)
 
 
-def _block(block: Block) -> Block:
-    return replace(block, statements=tuple(map(_statement, block.statements)))
-
-
-def _statement(s: Statement) -> Statement:
-    if not isinstance(s, Build):
-        return map_blocks(s, partial(_block))
-    values = tuple(rewrite(v, _reduced) for v in s.values)
-    return s if values == s.values else replace(s, values=values)
-
-
-def _reduced(e: Scalar) -> Scalar | None:
+def _reduced(e: Reduce, b: Bracket, _: Build) -> Changed | None:
     """A sum with every delta of places gone; None where it has none."""
-    if not isinstance(e, Reduce) or e.op != "sum" or not isinstance(e.arg, Bracket):
-        return None
-    if not any(c.op == "==" and any(isinstance(a, Data) for a in c.index.atoms) for c in e.arg.conds):
+    if not any(c.op == "==" and any(isinstance(a, Data) for a in c.index.atoms) for c in b.conds):
         return None
     split = _split(e)
     if split is None:
@@ -56,7 +39,7 @@ def _reduced(e: Scalar) -> Scalar | None:
         others = expr.bracket([k for k in arg.conds if k is not c], arg.arg)
         if used is not None and others.free.isdisjoint(used):
             fired("radix.delta")
-            return expr.reduce("sum", [v for v in variables if v not in used], others)
+            return [], expr.reduce("sum", [v for v in variables if v not in used], others)
     return None
 
 

@@ -34,11 +34,11 @@ from pullback.ir.program import (
     Program,
     Scatter,
     Statement,
-    map_blocks,
     scalars_of,
     statement_reads,
 )
 from pullback.ir.traverse import Substitution, walk
+from pullback.ir.walks import each_block
 from pullback.rewrite.fired import fired
 
 Reads = Mapping[Ref, list[Statement]]
@@ -51,7 +51,7 @@ def recompute_rows(program: Program, levels: int) -> Program:
         program: with dims that are numbers.
         levels: of each pair whose rows take more memory so than with blocks.
     """
-    return program if levels < 2 else program.with_body(_block(program.body, levels))
+    return program if levels < 2 else each_block(program, partial(_block, levels=levels))
 
 
 @dataclass
@@ -71,7 +71,6 @@ class Pair:
 
 
 def _block(block: Block, levels: int) -> Block:
-    block = replace(block, statements=tuple(map_blocks(s, partial(_block, levels=levels)) for s in block.statements))
     for pair in list(pairs(block)):
         block = _split(block, pair, levels)
     return block

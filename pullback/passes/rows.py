@@ -18,8 +18,9 @@ from math import prod
 from pullback.ir import expr
 from pullback.ir.expr import Ref, Scalar
 from pullback.ir.index import Index, as_index
-from pullback.ir.program import Block, Build, Fold, Program, Statement, map_blocks, statement_reads
+from pullback.ir.program import Block, Build, Fold, Program, Statement, statement_reads
 from pullback.ir.traverse import Substitution
+from pullback.ir.walks import each_block
 from pullback.passes.cost import has_data_index, has_reduction, has_transcendental, operations
 from pullback.passes.recompute import Pair, pairs
 from pullback.rewrite.fired import fired
@@ -31,11 +32,10 @@ MORE = 20  # operations for a row, what others need as well not counted
 
 def recompute_cheap_rows(program: Program) -> Program:
     """The program with rows computed again where that is cheap."""
-    return program.with_body(_block(program.body))
+    return each_block(program, _block)
 
 
 def _block(block: Block) -> Block:
-    block = replace(block, statements=tuple(map_blocks(s, _block) for s in block.statements))
     changed: dict[Statement, Statement] = {}
     for pair in pairs(block):
         work = _Rows(pair)

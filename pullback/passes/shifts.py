@@ -16,13 +16,14 @@ than x.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Ref, Scalar
 from pullback.ir.index import Cond, Index, Var, as_index, cond
-from pullback.ir.program import Block, Build, Program, Statement, map_blocks
-from pullback.ir.traverse import Substitution, rewrite
+from pullback.ir.program import Build, Program
+from pullback.ir.traverse import Substitution
+from pullback.passes.conditions import Changed, each_conditional_sum
 from pullback.passes.cost import is_inside, size
 from pullback.rewrite.fired import fired
 
@@ -31,36 +32,17 @@ WORTH = 8  # as many multiply-adds must be saved for each element that is writte
 
 def shift_products(program: Program) -> Program:
     """The program with products before shifts where that saves work."""
-    if program.settings.exact or program.settings.memory == "least":
-        return program
-    return program.with_body(_block(program.body))
+    return each_conditional_sum(program, _product)
 
 
-def _block(block: Block) -> Block:
-    out: list[Statement] = []
-    for s in block.statements:
-        out += _build(s) if isinstance(s, Build) else [map_blocks(s, _block)]
-    return replace(block, statements=tuple(out))
-
-
-def _build(s: Build) -> list[Statement]:
-    """The products a statement needs, and the statement that adds them up."""
-    products: list[Statement] = []
-
-    def apart(e: Scalar) -> Scalar | None:
-        if not isinstance(e, Reduce) or e.op != "sum" or not isinstance(e.arg, Bracket):
-            return None
-        for q in e.vars:
-            shift = _shift(e, e.arg, s, q)
-            if shift is not None and shift.pays:
-                fired("shifts.product")
-                product, value = shift.statements()
-                products.append(product)
-                return value
-        return None
-
-    values = tuple(rewrite(v, apart) for v in s.values)
-    return [*products, replace(s, values=values)] if products else [s]
+def _product(e: Reduce, b: Bracket, s: Build) -> Changed | None:
+    """The product of a sum, and the sum of its shifts; None where that saves nothing."""
+    for q in e.vars:
+        shift = _shift(e, b, s, q)
+        if shift is not None and shift.pays:
+            fired("shifts.product")
+            return shift.statements()
+    return None
 
 
 @dataclass(frozen=True)
@@ -95,7 +77,7 @@ class _Shift:
             return False
         return terms * (wide - narrow) >= WORTH * window * (wide + narrow)
 
-    def statements(self) -> tuple[Build, Scalar]:
+    def statements(self) -> Changed:
         """The product, and the sum of its shifts."""
         s, q, j = self.build, self.q, self.build.vars[-1]
         kept = [*self.axes, q, self.at]
@@ -107,7 +89,7 @@ class _Shift:
         v = as_index(j) - as_index(q) * self.step - self.first
         element = expr.get(out, *self.axes, q, v)
         inside = (cond(">=", v), cond(">=", self.at.extent - 1 - v))
-        return (Build((out,), fresh, (rename.scalar(product),), s.positions),
+        return ([Build((out,), fresh, (rename.scalar(product),), s.positions)],
                 expr.reduce("sum", [q], expr.bracket(inside, element)))
 
 

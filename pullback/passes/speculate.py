@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 
 from pullback.ir import expr, types
 from pullback.ir.expr import Apply, Bracket, Const, Get, Mul, Reduce, Ref, Scalar, Select, Zero
 from pullback.ir.index import Cond, Index, Var, as_index
-from pullback.ir.program import Block, Build, Choose, Program, Statement, map_blocks
+from pullback.ir.program import Block, Build, Choose, Program, Statement
 from pullback.ir.traverse import Substitution, rewrite
+from pullback.ir.walks import each_build
 from pullback.passes.cost import size
 from pullback.rewrite.fired import fired
 
@@ -33,21 +33,15 @@ WORTH = 8  # a contraction must have this many terms for each element that is lo
 
 def speculate_guards(program: Program) -> Program:
     """The program with guarded contractions chosen at run time, where that pays."""
-    return program.with_body(_block(program.body, {}))
+    defined: dict[Ref, Build] = {}
 
+    def change(s: Build) -> list[Statement]:
+        s = replace(s, values=tuple(rewrite(v, _outside) for v in s.values))
+        out = _build(s, defined)
+        defined.update(dict.fromkeys(s.outs, s))
+        return out
 
-def _block(block: Block, outer: dict[Ref, Build]) -> Block:
-    defined = dict(outer)
-    out: list[Statement] = []
-    for s in block.statements:
-        match s:
-            case Build():
-                out += _build(replace(s, values=tuple(rewrite(v, _outside) for v in s.values)), defined)
-                for o in s.outs:
-                    defined[o] = s
-            case _:
-                out.append(map_blocks(s, partial(_block, outer=defined)))
-    return replace(block, statements=tuple(out))
+    return each_build(program, change)
 
 
 def _outside(e: Scalar) -> Scalar | None:

@@ -22,13 +22,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 from pullback.ir import expr
 from pullback.ir.expr import Add, Bracket, Const, Get, Mul, Reduce, Ref, Scalar, Zero
 from pullback.ir.index import Index, Var, as_index
-from pullback.ir.program import Block, Build, Fold, Program, Statement, map_blocks, statement_reads
+from pullback.ir.program import Block, Build, Fold, Program, Statement, statement_reads
 from pullback.ir.traverse import Substitution, walk
+from pullback.ir.walks import each_block
 from pullback.passes.cost import has_data_index, size
 from pullback.passes.fuse import fusion, inline
 from pullback.rewrite.cse import eliminate_dead
@@ -41,16 +43,13 @@ LARGE = 8 << 20  # bytes of what one array keeps for all steps
 
 def join_steps(program: Program) -> Program:
     """The program with such products outside of its loops."""
-    if program.settings.memory == "least":
-        return program
-    return eliminate_dead(program.with_body(_block(program.body, program.settings.exact)))
+    return eliminate_dead(each_block(program, partial(_block, exact=program.settings.exact)))
 
 
 def _block(block: Block, exact: bool) -> Block:
     out: list[Statement] = []
     sums: list[Build] = []
     for s in block.statements:
-        s = map_blocks(s, lambda b: _block(b, exact))
         if isinstance(s, Fold) and (s.var.extent.constant or 0) > 1:
             before, s = _before(s)
             found = ([], s) if exact else _after(s)

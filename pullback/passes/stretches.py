@@ -12,14 +12,14 @@ its part; what is left is to copy it there. It pays where a third of the axis or
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Bracket, Reduce, Ref, Scalar
+from pullback.ir.expr import Bracket, Reduce, Ref
 from pullback.ir.index import Cond, Var, as_index, cond
-from pullback.ir.program import Block, Build, Program, Statement, map_blocks
-from pullback.ir.traverse import Substitution, rewrite
+from pullback.ir.program import Build, Program
+from pullback.ir.traverse import Substitution
+from pullback.passes.conditions import Changed, each_conditional_sum
 from pullback.passes.cost import range_of, size
 from pullback.rewrite.fired import fired
 
@@ -30,41 +30,18 @@ LEAST = 8  # steps of an axis worth parting: shorter ones are told apart step by
 
 def separate_stretches(program: Program) -> Program:
     """The program with sums over parts of axes in arrays of their own."""
-    return program.with_body(_block(program.body))
+    return each_conditional_sum(program, _part)
 
 
-def _block(block: Block) -> Block:
-    out: list[Statement] = []
-    for s in block.statements:
-        out += _build(s) if isinstance(s, Build) else [map_blocks(s, _block)]
-    return replace(block, statements=tuple(out))
-
-
-def _build(s: Build) -> list[Statement]:
-    """The sums of a statement that count on parts of its axes, and the statement that reads them."""
-    parts: list[Statement] = []
-
-    def apart(e: Scalar) -> Scalar | None:
-        found = _part(e, s)
-        if found is None:
-            return None
-        fired("stretches.part")
-        parts.append(found[0])
-        return found[1]
-
-    values = tuple(rewrite(v, apart) for v in s.values)
-    return [*parts, replace(s, values=values)] if parts else [s]
-
-
-def _part(e: Scalar, s: Build) -> tuple[Build, Scalar] | None:
+def _part(e: Reduce, b: Bracket, s: Build) -> Changed | None:
     """The array of a sum on its part of the axes, and what reads it; None where it counts on most of all."""
-    if not isinstance(e, Reduce) or e.op != "sum" or not isinstance(e.arg, Bracket) or not e.free <= {*s.vars}:
+    if not e.free <= {*s.vars}:
         return None
     terms = size(tuple(v.extent for v in e.vars))
     if terms is None or terms < TERMS:
         return None
     axes = [v for v in s.vars if v in e.free]
-    bounds = {v: _bounds(v, e.arg.conds) for v in axes}
+    bounds = {v: _bounds(v, b.conds) for v in axes}
     shares = [(last - first + 1) / n for v, (first, last) in bounds.items() if (n := v.extent.constant)]
     if len(shares) < len(axes) or prod(shares) > MOST:
         return None
@@ -72,8 +49,10 @@ def _part(e: Scalar, s: Build) -> tuple[Build, Scalar] | None:
     moved = Substitution(variables={v: as_index(w) + bounds[v][0] for v, w in fresh.items()})
     out = Ref(f"{s.outs[0].name}_part", e.dtype, tuple(w.extent for w in fresh.values()))
     element = expr.get(out, *(as_index(v) - first for v, (first, _) in bounds.items()))
-    inside = [c for v, b in bounds.items() for c in (cond(">=", as_index(v) - b[0]), cond(">=", b[1] - as_index(v)))]
-    return Build((out,), tuple(fresh.values()), (moved.scalar(e),), s.positions), expr.bracket(inside, element)
+    inside = [c for v, (first, last) in bounds.items()
+              for c in (cond(">=", as_index(v) - first), cond(">=", last - as_index(v)))]
+    fired("stretches.part")
+    return [Build((out,), tuple(fresh.values()), (moved.scalar(e),), s.positions)], expr.bracket(inside, element)
 
 
 def _bounds(v: Var, conds: Sequence[Cond]) -> tuple[int, int]:

@@ -20,13 +20,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 from pullback.ir import expr
 from pullback.ir.expr import Get, Reduce, Ref, Scalar
 from pullback.ir.index import Cond, Index, Var, as_index, cond
-from pullback.ir.program import Block, Build, Fold, Program, Statement, map_blocks, statement_reads
+from pullback.ir.program import Block, Build, Fold, Program, Statement, statement_reads
 from pullback.ir.traverse import Substitution, rewrite, walk
+from pullback.ir.walks import each_block
 from pullback.passes.cost import has_data_index, has_reduction
 from pullback.rewrite.fired import fired
 
@@ -43,17 +45,16 @@ Place = tuple[object, object]  # (array, axis), or (position of a statement, var
 
 
 def strip_mine(program: Program) -> Program:
-    """The program with strips wherever they save memory; as it is under `exact`."""
-    return program if program.settings.exact else program.with_body(_block(program.body, _Strips.of))
+    """The program with strips wherever they save memory."""
+    return each_block(program, partial(_block, strips=_Strips.of))
 
 
 def strip_for_caches(program: Program) -> Program:
-    """The program with strips where they save waiting for memory; as it is under `exact`."""
-    return program if program.settings.exact else program.with_body(_block(program.body, _Strips.near))
+    """The program with strips where they save waiting for memory."""
+    return each_block(program, partial(_block, strips=_Strips.near))
 
 
 def _block(block: Block, strips: Callable[[Block, _Axis], _Strips | None]) -> Block:
-    block = replace(block, statements=tuple(map_blocks(s, lambda b: _block(b, strips)) for s in block.statements))
     best: _Strips | None = None
     for axis in _axes(block):
         found = strips(block, axis)

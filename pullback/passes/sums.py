@@ -26,30 +26,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Get, Mul, Reduce, Ref, Scalar, Select
 from pullback.ir.index import Atom, Cond, Data, Index, Var, as_index, cond
-from pullback.ir.program import Block, Build, Program, Scatter, Statement, map_blocks
+from pullback.ir.program import Build, Program, Scatter, Statement
 from pullback.ir.traverse import Substitution, walk
+from pullback.ir.walks import each_build
 from pullback.rewrite.fired import fired
 
 FEW = 4  # places of a result for each place that a term can come from, at least
 
 def rearrange_sums(program: Program) -> Program:
     """The program with the two rewrites applied wherever they save work."""
-    return program.with_body(_block(program.body, program.settings.exact))
-
-
-def _block(block: Block, exact: bool) -> Block:
-    statements: list[Statement] = []
-    for s in block.statements:
-        if isinstance(s, Build):
-            statements += _rearranged(s, exact)
-        else:
-            statements.append(map_blocks(s, lambda b: _block(b, exact)))
-    return replace(block, statements=tuple(statements))
+    return each_build(program, partial(_rearranged, exact=program.settings.exact))
 
 
 def _rearranged(s: Build, exact: bool) -> list[Statement]:

@@ -17,44 +17,32 @@ A derivative meets this when a bracket was solved for the window's index before 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Get, Reduce, Scalar
 from pullback.ir.index import Cond, Index, Var, as_index, cond, floor_divide
-from pullback.ir.program import Block, Build, Program, Statement, map_blocks
-from pullback.ir.traverse import Substitution, rewrite, walk
+from pullback.ir.program import Build, Program
+from pullback.ir.traverse import Substitution, walk
+from pullback.passes.conditions import Changed, each_conditional_sum, factor
 from pullback.rewrite.fired import fired
 
 
 def narrow_windows(program: Program) -> Program:
     """The program with sums over windows of known width."""
-    return program.with_body(_block(program.body, program.settings.exact))
+    return each_conditional_sum(program, partial(_narrowed, exact=program.settings.exact))
 
 
-def _block(block: Block, exact: bool) -> Block:
-    return replace(block, statements=tuple(_statement(s, exact) for s in block.statements))
-
-
-def _statement(s: Statement, exact: bool) -> Statement:
-    if not isinstance(s, Build):
-        return map_blocks(s, partial(_block, exact=exact))
-    values = tuple(rewrite(v, lambda e: _narrowed(e, s, exact)) for v in s.values)
-    return s if values == s.values else replace(s, values=values)
-
-
-def _narrowed(e: Scalar, s: Build, exact: bool) -> Scalar | None:
+def _narrowed(e: Reduce, b: Bracket, s: Build, exact: bool) -> Changed | None:
     """A sum over the windows of all its variables; None where it has none. What guards it leaves it as it is."""
-    found = None
-    while isinstance(e, Reduce) and e.op == "sum" and isinstance(e.arg, Bracket):
-        b = e.arg
-        narrowed = next((n for v in e.vars if (n := _narrow(e, b, v, s, exact)) is not None), None)
-        if narrowed is None:
-            break
-        fired("window.floor")
-        found = e = narrowed
-    return found
+    narrowed = next((n for v in e.vars if (n := _narrow(e, b, v, s, exact)) is not None), None)
+    if narrowed is None:
+        return None
+    fired("window.floor")
+    if isinstance(narrowed, Reduce) and narrowed.op == "sum" and isinstance(narrowed.arg, Bracket):
+        return _narrowed(narrowed, narrowed.arg, s, exact) or ([], narrowed)
+    return [], narrowed
 
 
 def _narrow(r: Reduce, b: Bracket, v: Var, s: Build, exact: bool) -> Scalar | None:
@@ -86,14 +74,14 @@ def _window(b: Bracket, v: Var, s: Build, exact: bool) -> _Window | None:
     """The steps of v that the conditions s v >= L and U >= s v leave; None where there is no such pair."""
     outer = frozenset(s.vars)
     for low in b.conds:
-        step = _factor(low, v)
+        step = factor(low, v)
         if step is None or step < 1:
             continue
         least = as_index(v) * step - low.index
         if not least.free or not least.free <= outer:
             continue
         for high in b.conds:
-            if _factor(high, v) == -step:
+            if factor(high, v) == -step:
                 most = high.index + as_index(v) * step
                 width = (most - least).constant
                 if width is None or width < 0:
@@ -103,8 +91,3 @@ def _window(b: Bracket, v: Var, s: Build, exact: bool) -> _Window | None:
                 backwards = not exact and any(high.index in g.indices for g in walk(b.arg) if isinstance(g, Get))
                 return _Window(most if backwards else least, -1 if backwards else 1, width + 1, (low, high))
     return None
-
-
-def _factor(c: Cond, v: Var) -> int | None:
-    factor = c.index.coefficient(v)
-    return None if c.op != ">=" or factor is None else factor.constant

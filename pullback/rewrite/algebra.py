@@ -10,13 +10,13 @@ NaN, rounding), and a user's terms stay as they were written.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 from pullback.ir import expr, types
 from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Mul, Reduce, Scalar, Select
 from pullback.ir.index import Cond
-from pullback.ir.program import Block, Build, Program, Scatter, Sort, Statement, map_blocks, map_scalars
+from pullback.ir.program import Program
 from pullback.ir.traverse import walk
+from pullback.ir.walks import each_scalar
 from pullback.rewrite.fired import fired
 
 MOST_FACTS = 3
@@ -25,19 +25,7 @@ Facts = frozenset[tuple[Scalar | Cond, bool]]
 
 def simplify_algebra(program: Program) -> Program:
     """The program with these rules applied to every statement; values are exactly the same."""
-    return program.with_body(_block(program.body))
-
-
-def _block(block: Block) -> Block:
-    return replace(block, statements=tuple(_statement(s) for s in block.statements))
-
-
-def _statement(s: Statement) -> Statement:
-    match s:
-        case Build() | Scatter() | Sort():
-            return map_scalars(s, simplify)
-        case _:
-            return map_blocks(s, _block)
+    return each_scalar(program, simplify)
 
 
 def simplify(e: Scalar) -> Scalar:

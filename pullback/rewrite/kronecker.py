@@ -28,6 +28,7 @@ from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Mul, Reduce, Ref,
 from pullback.ir.index import Cond, Index, Mod, Var, as_index, cond
 from pullback.ir.program import Block, Build, Program, Scatter, Sort, Statement, map_blocks, map_scalars
 from pullback.ir.traverse import Substitution, walk
+from pullback.ir.walks import each_scalar
 from pullback.rewrite.brackets import solve
 from pullback.rewrite.fired import fired
 from pullback.rewrite.normal_form import peel_guards, under_guards
@@ -63,23 +64,13 @@ def solve_deltas(program: Program) -> Program:
     After     y = build k < K { [0 <= data(j[k]) < N] exp(x[data(j[k])]) }
     """
     exact = program.settings.exact
-    return program.with_body(_solve_deltas(program.body, exact))
 
-
-def _solve_deltas(block: Block, exact: bool) -> Block:
     def solved(e: Scalar) -> Scalar:
         if not any(_has_delta(n, exact) for n in walk(e, into_indices=False)):
             return e
         return _Eliminator(False, exact).simplify(e)
 
-    out: list[Statement] = []
-    for s in block.statements:
-        match s:
-            case Build() | Scatter() | Sort():
-                out.append(map_scalars(s, solved))
-            case _:
-                out.append(map_blocks(s, partial(_solve_deltas, exact=exact)))
-    return replace(block, statements=tuple(out))
+    return each_scalar(program, solved)
 
 
 def _has_delta(e: Scalar, exact: bool) -> bool:

@@ -26,8 +26,9 @@ from dataclasses import dataclass, replace
 from pullback.ir import expr
 from pullback.ir.expr import Add, Apply, Const, Get, Mul, Reduce, ReduceOp, Ref, Scalar, Select
 from pullback.ir.index import Index, Var, as_index
-from pullback.ir.program import Block, Build, Fold, Program, Statement, map_blocks, statement_reads
+from pullback.ir.program import Block, Build, Fold, Program, Statement, statement_reads
 from pullback.ir.traverse import Substitution, walk
+from pullback.ir.walks import each_block
 from pullback.rewrite.fired import fired
 
 COMBINED: dict[str, ReduceOp] = {"maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all"}
@@ -46,14 +47,13 @@ class _Step:
 
 def reduce_loops(program: Program) -> Program:
     """The program with states that are reductions taken out of their loops."""
-    return program if program.settings.exact else program.with_body(_block(program.body))
+    return program if program.settings.exact else each_block(program, _block)
 
 
 def _block(block: Block) -> Block:
     statements: list[Statement] = []
     constants: dict[Ref, float] = {}
     for s in block.statements:
-        s = map_blocks(s, _block)
         statements += _fold(s, constants) if isinstance(s, Fold) else (s,)
         if isinstance(s, Build):
             constants |= {o: v.value for o, v in zip(s.outs, s.values, strict=True) if isinstance(v, Const)}

@@ -34,7 +34,7 @@ from pullback.loops.program.nodes import Function
 from pullback.loops.strategies.table import chooser
 from pullback.loops.threads.parallel import Known, parallelise
 from pullback.machine import GENERIC, Machine, native
-from pullback.passes.pipeline import DEBUG_PASSES, optimise
+from pullback.passes.pipeline import DEBUG_PASSES, Pass, chosen, optimise
 from pullback.runtime.buffer import NDArray
 from pullback.runtime.stamps import stamped
 from pullback.turns import deep_recursion
@@ -114,7 +114,7 @@ class _Forms:
         self.symbolic = not determined_dims(program).keys() <= dims.keys()
         self.settings = settings
         self._made: dict[_Form, Lowered] = {}
-        self._prepared: dict[tuple[int, bool], Program] = {}
+        self._prepared: dict[tuple[int, tuple[Pass, ...]], Program] = {}
         self._kernels: Templates = {}
         self._shared_out: Known = {}
 
@@ -146,7 +146,7 @@ class _Forms:
 
     def _lowered(self, form: _Form) -> Lowered:
         machine, needs = self.machine, self._needs()
-        optimised = self._optimised(form.levels, form.mode == "least")
+        optimised = self._optimised(form)
         choose = chooser(machine)
         if form.mode != "fastest":
             with stage("schedule"):
@@ -176,11 +176,11 @@ class _Forms:
                                 facts=facts, remedy="numbers for all dims")
         return needs
 
-    def _optimised(self, levels: int, for_memory: bool) -> Program:
+    def _optimised(self, form: _Form) -> Program:
         """The program as it is lowered, but for the order of its statements."""
-        key = levels, for_memory
+        key = form.levels, chosen(self.program.settings, form.mode)
         if key not in self._prepared:
-            found = optimise(self.program, self.dims, levels, for_memory)
+            found = optimise(self.program, self.dims, form.levels, form.mode)
             self._prepared[key] = unroll_copies(renewed(found) if self.settings.canonical else found)
         return self._prepared[key]
 

@@ -19,7 +19,7 @@ from pullback.ir.traverse import Substitution
 from pullback.ir.verify import verify
 from pullback.passes.fuse import fuse
 from pullback.passes.operands import separate_operands
-from pullback.passes.pack import pad_operands
+from pullback.passes.pad import pad_operands
 from pullback.passes.speculate import speculate_guards
 from pullback.passes.sums import rearrange_sums
 from pullback.passes.windows import narrow_windows

@@ -3,7 +3,7 @@
     q = build k < K, i < D, j < D { [i == j] exp(d[k, i]) + [i > j] l[k, place(i, j)] }    is zero for j > i
 
 A product that sums over such a j, for some values of i at a time, ends its sum with the largest of them. As with zero
-borders (`passes/pack.py`), what the other factor has there does not count, were it infinite or no number.
+borders (`passes/pad.py`), what the other factor has there does not count, were it infinite or no number.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Before    y = build i < 58, j < 58 { [i >= 1, 56 >= i, j >= 1, 56 >= j] x[i - 1,
 After     for i: if 1 <= i <= 56: a zero, 56 elements of x in vectors, a zero; else 58 zeros
 
 What it takes is one element of one array whose last axis lies along the result's, under conditions each about one
-variable. `passes/pack.py` makes these of the images of convolutions. Others are left to `masked`.
+variable. `passes/pad.py` makes these of the images of convolutions. Others are left to `masked`.
 """
 
 from __future__ import annotations

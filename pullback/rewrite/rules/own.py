@@ -106,7 +106,7 @@ OWN: Final = (
           "passes/shifts.py; off under exact() and for least memory", exact=False,
           condition="n is smaller than the extent of j, and what is saved more than t; reorders terms"),
     _rule("pad.border", "conditions become zero borders", "∑ [0 ≤ e < n] x(e) × w = ∑ x̂(e + b) × w, x̂ = x with zeros "
-          "around", "passes/pack.py; off under exact()", exact=False,
+          "around", "passes/pad.py; off under exact()", exact=False,
           condition="w must be finite: outside, 0 × w enters the sum that the bracket leaves out"),
     _rule("halves.read", "16 bits where they are read", "x(i) = f32(x(i)), x being stored in 16 bits",
           "passes/halves.py"),

@@ -93,12 +93,6 @@ def test_neighbours_along_the_axis_keep_it_whole() -> None:
     assert strip_mine(program).body.statements == program.body.statements
 
 
-def test_an_exact_program_stays() -> None:
-    program = layers("g")
-    exact = Program(program.name, program.inputs, program.body, program.output_names, settings=Settings(exact=True))
-    assert strip_mine(exact) is exact
-
-
 @pytest.mark.parametrize("seed", range(80))
 def test_random_programs_keep_their_values(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strips, "SHARE", 1)
@@ -192,13 +186,6 @@ def test_gathered_rows_stay_in_the_cache_and_results_are_written_where_they_are_
     run = executable.run_poisoned(inputs)
     assert (run.peak, run.stray) == (lowered.memory.peak, 0)
     np.testing.assert_allclose(run.outputs[0], interpret(program, inputs, dims)[0], rtol=1e-13)
-
-
-def test_exact_programs_are_left_as_they_are() -> None:
-    program = specialise(parse_program(LAYERS.replace("RESULTS", "g")), {"N": 40, "M": 5, "K": 6})
-    exact = replace(program, settings=Settings(exact=True))
-    assert strip_mine(exact) is exact
-    assert strip_for_caches(exact) is exact
 
 
 def test_a_maximum_along_the_axis_is_no_sum() -> None:

@@ -11,13 +11,11 @@ way: where the other factor is not finite, 0 * inf enters a sum that the conditi
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pullback.ir import expr
-from pullback.ir.expr import Bracket, Get, Mul, Reduce, Ref, Scalar
-from pullback.ir.index import Atom, Cond, Floor, Index, Var, as_index, cond
-from pullback.ir.program import Block, Build, Program, Statement, map_blocks
-from pullback.ir.traverse import rewrite
+from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Ref, Scalar
+from pullback.ir.index import Cond, Index, Var, as_index, cond
+from pullback.ir.program import Build, Program
+from pullback.passes.conditions import Changed, atom_interval, each_conditional_sum, interval
 from pullback.passes.cost import is_inside, size
 from pullback.rewrite.fired import fired
 
@@ -27,47 +25,18 @@ WORTH = 4  # a copy must be this many times smaller than the number of terms
 
 
 def pad_operands(program: Program) -> Program:
-    """The program with borders instead of conditions where that pays; as it is under `exact`."""
-    if program.settings.exact:
-        return program
-    return program.with_body(_block(program.body))
+    """The program with borders instead of conditions where that pays."""
+    return each_conditional_sum(program, _bordered)
 
 
-def _block(block: Block) -> Block:
-    out: list[Statement] = []
-    for s in block.statements:
-        match s:
-            case Build():
-                out += _build(s)
-            case _:
-                out.append(map_blocks(s, _block))
-    return replace(block, statements=tuple(out))
-
-
-def _build(s: Build) -> list[Statement]:
-    """The padded copies a statement needs, and the statement reading them."""
-    copies: list[Statement] = []
-    values = tuple(_value(v, s, copies) for v in s.values)
-    return [*copies, replace(s, values=values) if copies else s]
-
-
-def _value(e: Scalar, s: Build, copies: list[Statement]) -> Scalar:
-    """The value with the reductions in it padded."""
-
-    def padded(e: Scalar) -> Scalar | None:
-        if isinstance(e, Reduce) and e.op == "sum" and isinstance(e.arg, Bracket) and isinstance(e.arg.arg, Mul):
-            return expr.reduce("sum", e.vars, _pad(e, e.arg, e.arg.arg, s, copies))
+def _bordered(r: Reduce, b: Bracket, s: Build) -> Changed | None:
+    """The padded copies of a sum's operands, and the sum that reads them; None where no border pays."""
+    if not isinstance(b.arg, Mul) or not all(isinstance(f, Get | Const) for f in b.arg.args):
         return None
-
-    return rewrite(e, padded)
-
-
-def _pad(r: Reduce, b: Bracket, product: Mul, s: Build, copies: list[Statement]) -> Scalar:
-    if not all(isinstance(f, Get | expr.Const) for f in product.args):
-        return b
+    copies: list[Build] = []
     terms = size(tuple(v.extent for v in (*s.vars, *r.vars)))
     conds = list(b.conds)
-    factors = list(product.args)
+    factors = list(b.arg.args)
     for k, f in enumerate(factors):
         if not isinstance(f, Get):
             continue
@@ -88,7 +57,7 @@ def _pad(r: Reduce, b: Bracket, product: Mul, s: Build, copies: list[Statement])
         copies.append(copy)
         factors[k] = element
         conds = left
-    return expr.bracket(conds, expr.mul(*factors))
+    return (copies, expr.reduce("sum", r.vars, expr.bracket(conds, expr.mul(*factors)))) if copies else None
 
 
 def _range_axis(c: Cond, g: Get) -> int | None:
@@ -101,7 +70,7 @@ def _range_axis(c: Cond, g: Get) -> int | None:
 
 def _wide(g: Get, axis: int) -> bool:
     """Whether the border of this axis would be wider than the array: then few of the terms are inside."""
-    bounds, extent = _bounds(g.indices[axis]), g.ref.shape[axis].constant
+    bounds, extent = interval(g.indices[axis]), g.ref.shape[axis].constant
     return bounds is None or extent is None or max(bounds[1], extent - 1) - min(bounds[0], 0) >= WIDE * extent + ROOM
 
 
@@ -115,13 +84,13 @@ def _mostly_outside(g: Get, axis: int, s: Build, r: Reduce) -> bool:
         return False
     if not any(v in i.free for v in r.vars):
         return False
-    bounds, extent = _bounds(i), d.constant
+    bounds, extent = interval(i), d.constant
     if bounds is None or extent is None:
         return False
     counts = [1]  # how many combinations of the variables give each value, from the least on
     for m, c in i.terms:
         if m:
-            least, greatest = _span(m[0]) or (0, 0)
+            least, greatest = atom_interval(m[0]) or (0, 0)
             n = greatest - least + 1
             wide = [0] * (len(counts) + abs(c) * (n - 1))
             for k, count in enumerate(counts):
@@ -132,35 +101,12 @@ def _mostly_outside(g: Get, axis: int, s: Build, r: Reduce) -> bool:
     return inside < KEEP * sum(counts)
 
 
-def _bounds(i: Index) -> tuple[int, int] | None:
-    """The least and greatest value of an affine index with known extents."""
-    low = high = i.offset
-    for m, c in i.terms:
-        if not m:
-            continue
-        span = _span(m[0]) if len(m) == 1 else None
-        if span is None:
-            return None
-        low, high = low + min(c * span[0], c * span[1]), high + max(c * span[0], c * span[1])
-    return low, high
-
-
-def _span(a: Atom) -> tuple[int, int] | None:
-    """The least and greatest value of a variable, or of one divided by a number."""
-    if isinstance(a, Var) and a.extent.constant is not None:
-        return 0, a.extent.constant - 1
-    if isinstance(a, Floor) and a.denominator.constant:
-        inner = _bounds(a.numerator)
-        return inner and (inner[0] // a.denominator.constant, inner[1] // a.denominator.constant)
-    return None
-
-
 def _padded(g: Get, axes: set[int], s: Build, r: Reduce) -> tuple[Build, int, Scalar] | None:
     """The padded copy of g's array along these axes, its size, and g's element in it."""
     shape: list[Index] = []
     shift: list[int] = []
     for axis, (i, d) in enumerate(zip(g.indices, g.ref.shape, strict=True)):
-        bounds = _bounds(i) if axis in axes else (0, 0)
+        bounds = interval(i) if axis in axes else (0, 0)
         if bounds is None or d.constant is None:
             return None
         low, high = min(0, bounds[0]), max(d.constant - 1, bounds[1])

@@ -1,4 +1,4 @@
-"""`passes.pack`: a border takes the place of conditions that nothing else needs."""
+"""`passes.pad`: a border takes the place of conditions that nothing else needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pullback as pb
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_program
-from pullback.passes.pack import pad_operands
+from pullback.passes.pad import pad_operands
 
 
 def test_a_condition_on_one_axis_keeps_the_other_in_range() -> None:

@@ -1,0 +1,65 @@
+"""Sums whose terms stand under conditions on indices, and what such conditions say of an index.
+
+A condition that a loop meets in every trip costs a test, or vectors in which much is masked. The passes of this family
+take conditions out of sums, each in the way that its form of condition allows:
+
+    stretches   an axis of the result counts on a part of it only: the sum is an array of that part
+    radix       data name one element of each block: the sum is over blocks
+    windows     of a whole axis the conditions leave a few steps: the sum is over these
+    shifts      two axes meet as their difference: the product comes first, its shifts are added up after
+    pad         an operand is read outside of its range: it gets a border of zeros
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pullback.ir.expr import Bracket, Reduce, Scalar
+from pullback.ir.index import Atom, Cond, Floor, Index, Var
+from pullback.ir.program import Build, Program
+from pullback.ir.walks import each_build, taken_out
+
+Changed = tuple[Sequence[Build], Scalar]  # statements, and what stands for the sum when they are there
+
+
+def each_conditional_sum(program: Program, change: Callable[[Reduce, Bracket, Build], Changed | None]) -> Program:
+    """The program with sums of terms under conditions changed; `change` sees each in its statement."""
+
+    def changed(s: Build) -> Callable[[Scalar], Changed | None]:
+        def of(e: Scalar) -> Changed | None:
+            if isinstance(e, Reduce) and e.op == "sum" and isinstance(e.arg, Bracket):
+                return change(e, e.arg, s)
+            return None
+
+        return of
+
+    return each_build(program, lambda s: taken_out(s, changed(s)))
+
+
+def factor(c: Cond, v: Var) -> int | None:
+    """The number n of a condition n v + .. >= 0; None for any other condition."""
+    found = c.index.coefficient(v)
+    return None if c.op != ">=" or found is None else found.constant
+
+
+def interval(i: Index) -> tuple[int, int] | None:
+    """The least and greatest value of an affine index with known extents."""
+    low = high = i.offset
+    for m, c in i.terms:
+        if not m:
+            continue
+        ends = atom_interval(m[0]) if len(m) == 1 else None
+        if ends is None:
+            return None
+        low, high = low + min(c * ends[0], c * ends[1]), high + max(c * ends[0], c * ends[1])
+    return low, high
+
+
+def atom_interval(a: Atom) -> tuple[int, int] | None:
+    """The least and greatest value of a variable, or of one divided by a number."""
+    if isinstance(a, Var) and a.extent.constant is not None:
+        return 0, a.extent.constant - 1
+    if isinstance(a, Floor) and a.denominator.constant:
+        inner = interval(a.numerator)
+        return inner and (inner[0] // a.denominator.constant, inner[1] // a.denominator.constant)
+    return None

@@ -1,0 +1,95 @@
+"""What holds of a program after a pass: what later passes and lowering rely on, and how to look whether it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Final
+
+from pullback.errors import VerifyError
+from pullback.ir.expr import Get, Reduce, Ref, Scalar
+from pullback.ir.index import as_index
+from pullback.ir.printer import print_statement
+from pullback.ir.program import Build, Call, Program, Sort, Statement, walk_statements
+from pullback.ir.traverse import walk
+from pullback.passes.commute import commute
+from pullback.rewrite.cse import eliminate_dead
+from pullback.rewrite.normal_form import peel_guards
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something that holds of a program.
+
+    Attributes:
+        text: what it is, in one line.
+        against: what says that it does not: arrays or statements.
+        lasting: whether all passes from there on keep it.
+    """
+
+    text: str
+    against: Callable[[Program], Iterable[Ref | Statement]]
+    lasting: bool = True
+
+
+def check_fact(fact: Fact, program: Program) -> None:
+    """Look whether a fact holds of a program.
+
+    Raises:
+        VerifyError: [E316] it does not.
+    """
+    found = next(iter(fact.against(program)), None)
+    if found is not None:
+        what = found.name if isinstance(found, Ref) else print_statement(found).splitlines()[0].strip()
+        raise VerifyError("E316", f"{program.name}: it should hold that {fact.text}", facts=[what])
+
+
+def _wide(program: Program) -> Iterator[Ref]:
+    return (r for r in (*program.inputs, *program.outputs) if r.storage is not r.dtype)
+
+
+def _ruled(program: Program) -> Iterator[Statement]:
+    return (s for s in walk_statements(program.body) if isinstance(s, Call) and s.rules)
+
+
+def _calls(program: Program) -> Iterator[Statement]:
+    return (s for s in walk_statements(program.body) if isinstance(s, Call))
+
+
+def _nested(program: Program) -> Iterator[Statement]:
+    for s in walk_statements(program.body):
+        if isinstance(s, Build) and any(map(_holds_reduction, s.values)):
+            yield s
+
+
+def _holds_reduction(value: Scalar) -> bool:
+    """Whether a reduction stands elsewhere than at the top, under guards at most."""
+    core = peel_guards(value)[1]
+    inner = core.arg if isinstance(core, Reduce) else core
+    return any(isinstance(n, Reduce) for n in walk(inner))
+
+
+def _unsorted(program: Program) -> Iterator[Statement]:
+    for s in walk_statements(program.body):
+        if isinstance(s, Sort) and not (isinstance(s.value, Get) and s.value.indices == tuple(map(as_index, s.vars))):
+            yield s
+
+
+def _not_same(program: Program, run: Callable[[Program], Program]) -> Iterator[Statement]:
+    """The statements of which the function makes others."""
+    pairs = zip_longest(walk_statements(program.body), walk_statements(run(program).body))
+    return (a for a, b in pairs if a is not None and (b is None or a.outs != b.outs or _values(a) != _values(b)))
+
+
+def _values(s: Statement) -> tuple[Scalar, ...]:
+    return s.values if isinstance(s, Build) else ()
+
+
+STORED: Final = Fact("inputs and results have the types in which they lie in memory", _wide)
+NO_RULES: Final = Fact("no call has rules", _ruled)
+NO_CALLS: Final = Fact("there are no calls", _calls)
+NORMAL: Final = Fact("a reduction is all that its statement computes", _nested, lasting=False)
+IN_ORDER: Final = Fact("factors are in one order", lambda p: _not_same(p, commute), lasting=False)
+NEEDED: Final = Fact("every statement is needed", lambda p: _not_same(p, eliminate_dead), lasting=False)
+SORTED_ARRAYS: Final = Fact("what is put in order is an array as it lies", _unsorted)
