@@ -20,32 +20,34 @@ from pullback.ir.traverse import rewrite
 
 def each_scalar(program: Program, change: Callable[[Scalar], Scalar]) -> Program:
     """The program with each expression that a statement computes changed."""
+    return program.with_body(_scalars(program.body, change))
 
-    def block(b: Block) -> Block:
-        return replace(b, statements=tuple(map_blocks(map_scalars(s, change), block) for s in b.statements))
 
-    return program.with_body(block(program.body))
+def _scalars(block: Block, change: Callable[[Scalar], Scalar]) -> Block:
+    found = (map_blocks(map_scalars(s, change), lambda b: _scalars(b, change)) for s in block.statements)
+    return replace(block, statements=tuple(found))
 
 
 def each_build(program: Program, change: Callable[[Build], Sequence[Statement]]) -> Program:
     """The program with each build replaced by what stands for it."""
+    return program.with_body(_builds(program.body, change))
 
-    def block(b: Block) -> Block:
-        out: list[Statement] = []
-        for s in b.statements:
-            out += change(s) if isinstance(s, Build) else (map_blocks(s, block),)
-        return replace(b, statements=tuple(out))
 
-    return program.with_body(block(program.body))
+def _builds(block: Block, change: Callable[[Build], Sequence[Statement]]) -> Block:
+    out: list[Statement] = []
+    for s in block.statements:
+        out += change(s) if isinstance(s, Build) else (map_blocks(s, lambda b: _builds(b, change)),)
+    return replace(block, statements=tuple(out))
 
 
 def each_block(program: Program, change: Callable[[Block], Block]) -> Program:
     """The program with each block changed, after those inside."""
+    return program.with_body(_inside_out(program.body, change))
 
-    def block(b: Block) -> Block:
-        return change(replace(b, statements=tuple(map_blocks(s, block) for s in b.statements)))
 
-    return program.with_body(block(program.body))
+def _inside_out(block: Block, change: Callable[[Block], Block]) -> Block:
+    inner = tuple(map_blocks(s, lambda b: _inside_out(b, change)) for s in block.statements)
+    return change(replace(block, statements=inner))
 
 
 def taken_out(s: Build, apart: Callable[[Scalar], tuple[Sequence[Build], Scalar] | None]) -> list[Statement]:
