@@ -247,7 +247,7 @@ def _instantiate(p: Program, handles: Sequence[Array], dims: dict[DimSymbol, Ind
 
     positions = {r: k for k, r in enumerate(p.inputs)}
     results = [positions.get(r) for r in p.outputs]
-    block = Substitution(dims=dims, refs=refs, get=get).block(p.body)
+    block = Substitution(dims=dims, refs=refs, get=get, place=tracer.place).block(p.body)
     return block, results
 
 

@@ -75,6 +75,7 @@ class Substitution:
         variables: Var -> Index.   dims: DimSymbol -> Index.   refs: Ref -> Ref.
         get: what becomes of ref[indices] after both are mapped; default: the element itself. Inlining is a
             rule that answers with the scalar that defines the element.
+        place: what the names of arrays that it defines begin with.
     """
 
     def __init__(
@@ -83,11 +84,13 @@ class Substitution:
         dims: Mapping[DimSymbol, Index] | None = None,
         refs: Mapping[Ref, Ref] | None = None,
         get: GetRule | None = None,
+        place: str = "",
     ) -> None:
         self.variables = dict(variables) if variables else {}
         self.dims = dict(dims) if dims else {}
         self.refs: dict[Ref, Ref] = dict(refs) if refs else {}
         self.get = get or _element
+        self.place = place
         self._touches_refs = bool(refs) or get is not None
         self._scalars: dict[Scalar, Scalar] = {}
         self._indices: dict[Index, Index] = {}
@@ -240,7 +243,7 @@ class Substitution:
         """A fresh array for a definition, so that a block may be copied more than once."""
         shape = tuple(self.index(d) for d in r.shape)
         bounds = r.bounds and (self.index(r.bounds[0]), self.index(r.bounds[1]))
-        out = Ref(r.name, r.dtype, shape, bounds, r.storage)
+        out = Ref(self.place + r.name, r.dtype, shape, bounds, r.storage)
         self.stand(r, out)
         return out
 

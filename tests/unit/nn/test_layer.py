@@ -213,3 +213,10 @@ def test_a_network_of_several_results_is_described() -> None:
     assert found.peaks.keys() == wanted.peaks.keys()
     x = np.array([[1.0, -2.0, 3.0]] * 2, np.float32)
     assert found.training.interpret({}, {}, x)[0][0] == 2 * (1 + 4 + 9 + 1 + 9)
+
+
+def test_functions_with_rules_are_named_by_their_place() -> None:
+    """What a function traced apart computes in a network is called after its layer, as what is traced there is."""
+    net = nn.chain(nn.dense(3), nn.relu, nn.dense(2), nn.relu).on("N 4")
+    names = [out.name for s in net.function().program().body.statements for out in s.outs]
+    assert [n.partition("_")[0] for n in names] == ["dense1", "dense1", "relu1", "dense2", "dense2", "relu2"]
