@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 from weakref import ref
+from zlib import crc32
 
 import numpy as np
 
@@ -65,6 +66,7 @@ class Application:
 
     Attributes:
         number: which it is in this process.   text: what it is, the same in every process.
+        rank: a number that follows from the text.
         operands: the types of the operands.   results: those of the results.   structure: how results are put together.
         type: the type of the result where it is one array.
         floating: whether derivatives pass through it.
@@ -79,6 +81,7 @@ class Application:
         "item",
         "number",
         "operands",
+        "rank",
         "results",
         "rule",
         "structure",
@@ -101,6 +104,7 @@ class Application:
     ) -> None:
         self.number = next(_COUNT)
         self.text = text
+        self.rank = crc32(text.encode())
         self.rule = rule
         self.operands = operands
         self.results = results

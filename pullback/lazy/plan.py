@@ -11,14 +11,20 @@ from operator import attrgetter
 from typing import Final
 
 from pullback.lazy.node import Array
+from pullback.lazy.operation import Application
 
 __all__ = ["BLOCKING", "HEAVY", "Chunk", "planned"]
 
 LONGEST: Final = 128  # nodes of a piece
 SHORTEST: Final = 24
+ROUNDS: Final = 48  # nodes of a piece that is some rounds of a loop
+UNIT: Final = 20  # nodes at most of what a program does again and again
+_SEEN: Final[set[tuple[int, ...]]] = set()  # the operations of long pieces that have come before
+MOST_SEEN: Final = 4096
 HEAVY: Final = 6e5  # operations that are worth a thread: some 200 microseconds
 BLOCKING: Final = float("inf")  # the work of what runs Python, which may wait for something else
 _serial: Final = attrgetter("serial")
+_rank: Final = attrgetter("rank")
 Chunk = list[Array]
 
 
@@ -29,12 +35,12 @@ def planned(wanted: Sequence[Array], threads: int) -> list[Chunk]:
     for n in nodes:
         work += n.application.work
     if len(nodes) <= LONGEST and (work < 2 * HEAVY or (threads == 1 and work < BLOCKING)):
-        return [nodes] if nodes else []
+        return _parts(nodes) if nodes else []
     parts = _levels(nodes) if work == BLOCKING else [nodes]
     del nodes
     if threads > 1:
         parts = [region for part in parts for region in _regions(part)]
-    return [chunk for part in parts for chunk in _cut(part)]
+    return [own for part in parts for chunk in _cut(part) for own in _parts(chunk)]
 
 
 def _collected(wanted: Sequence[Array]) -> Chunk:
@@ -111,10 +117,22 @@ def _regions(nodes: Chunk) -> list[Chunk]:
 
 
 def _cut(nodes: Chunk) -> list[Chunk]:
+    """Nodes in pieces that are not too long: some rounds of a loop each, so that loops of all lengths have the same."""
+    if len(nodes) <= LONGEST:
+        return [nodes]
+    rounds: list[Chunk] = [[]]
+    for unit in _units(nodes):
+        if len(rounds[-1]) >= ROUNDS:
+            rounds.append([])
+        rounds[-1] += unit
+    return [chunk for own in rounds for chunk in _cut_anywhere(own)]
+
+
+def _cut_anywhere(nodes: Chunk) -> list[Chunk]:
     """Nodes in pieces that are not too long, cut where the operations are such and such.
 
-    What decides is in the last three operations alone, so that a loop is cut at the same places in each of its rounds,
-    however many come before.
+    What decides is in the last three operations alone, so that what comes again is cut at the same places, whatever
+    comes before.
     """
     if len(nodes) <= LONGEST:
         return [nodes]
@@ -124,10 +142,44 @@ def _cut(nodes: Chunk) -> list[Chunk]:
     for node in nodes:
         application = node.application
         count = len(chunk)
-        if count >= LONGEST or (count >= SHORTEST and (a * 31 + b * 7 + application.number) % 32 == 0):
+        if count >= LONGEST or (count >= SHORTEST and (a * 31 + b * 7 + application.rank) % 32 == 0):
             if application.item < 0:
                 chunks.append(chunk)
                 chunk = []
         chunk.append(node)
-        a, b = b, application.number
+        a, b = b, application.rank
     return [*chunks, chunk]
+
+
+def _parts(chunk: Chunk) -> list[Chunk]:
+    """A long chunk as a piece of its own where it has come before, else as short ones.
+
+    What comes once, such as each of many trees, would be traced and never used again. Short ones are soon known.
+    """
+    if len(chunk) <= SHORTEST or chunk[0].application.foreign:
+        return [chunk]
+    own = tuple([n.application.number for n in chunk])
+    if own in _SEEN:
+        return [chunk]
+    if len(_SEEN) >= MOST_SEEN:
+        _SEEN.clear()
+    _SEEN.add(own)
+    return _units(chunk)
+
+
+def _units(chunk: Chunk) -> list[Chunk]:
+    """A chunk cut after each node of one operation: one that comes about once in what is done again and again."""
+    counts: dict[Application, int] = {}
+    for node in chunk:
+        counts[node.application] = counts.get(node.application, 0) + 1
+    n = len(chunk)
+    often = [a for a, count in counts.items() if n <= count * UNIT and count * 3 <= n and a.item < 0]
+    if not often:
+        return [chunk]
+    last = min(often, key=_rank)
+    units: list[Chunk] = [[]]
+    for node in chunk:
+        if units[-1] and units[-1][-1].application is last and node.application.item < 0:
+            units.append([])
+        units[-1].append(node)
+    return units

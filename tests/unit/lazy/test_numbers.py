@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -75,3 +77,36 @@ def test_what_keeps_changing_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatc
     for k in range(30):
         assert np.allclose(np.asarray(lazy.clip(x, 0.0, 0.1 * k)), np.clip(X, 0, 0.1 * k))
     assert len(piece._KNOWN) <= 8
+
+
+def test_trees_are_soon_made_of_known_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each tree was a piece of its own, traced for one use: what comes once runs as short pieces."""
+    monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")
+    r = np.random.default_rng(0)
+    start = {"left": r.normal(size=(3, 3)), "right": r.normal(size=(3, 3)), "leaf": r.normal(size=(20, 3))}
+    cells = lazy.weights(start)
+
+    def drawn(leaves: int) -> Any:
+        k = int(r.integers(1, leaves)) if leaves > 1 else 0
+        return (drawn(k), drawn(leaves - k)) if k else int(r.integers(0, 20))
+
+    def encoded(xp: Any, p: Any, tree: Any) -> Any:
+        if isinstance(tree, int):
+            return p["leaf"][tree]
+        left, right = (encoded(xp, p, t) for t in tree)
+        return xp.tanh(p["left"] @ left + p["right"] @ right)
+
+    counts = []
+    for k in range(40):
+        before, tree = lazy.stats().pieces, drawn(int(r.integers(6, 20)))
+        lazy.backward(lazy.sum(encoded(lazy, cells, tree)))
+        counts.append(lazy.stats().pieces - before)
+        if k % 20 == 0:  # along a direction
+            moves = {n: r.normal(size=x.shape) for n, x in start.items()}
+            ahead, behind = ({n: start[n] + s * moves[n] for n in start} for s in (1e-6, -1e-6))
+            slope = (encoded(np, ahead, tree) - encoded(np, behind, tree)).sum() / 2e-6
+            assert sum(np.sum(cells[n].delta * moves[n]) for n in start) == pytest.approx(slope, rel=1e-6)
+        for cell in cells.values():
+            cell.delta = None
+    assert sum(counts) < 60
+    assert sum(counts[20:]) < 15
