@@ -3,10 +3,12 @@
     f, parameters = pullback.onnx.load("model.onnx")
     f(parameters, x)                      # NumPy in, NumPy out
     f.export("out")                       # C
+    pullback.onnx.save(f, "again.onnx", parameters)
 
 It needs the package onnx (`pip install 'pullback[onnx]'`). What there is of ONNX is one table, `onnx.operators`.
 """
 
 from pullback.onnx.load import load
+from pullback.onnx.save import save
 
-__all__ = ["load"]
+__all__ = ["load", "save"]

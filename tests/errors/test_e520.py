@@ -1,4 +1,4 @@
-"""E520 to E523: ONNX files, and the complete messages."""
+"""E520 to E524: ONNX files, and the complete messages."""
 
 from __future__ import annotations
 
@@ -63,5 +63,21 @@ DataError [E523] node flat (Reshape): a shape follows from its input s, which is
    |     return onnx.load(helper.make_model(helper.make_graph(nodes, "net", [x, s], [y])))
    |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   try: load(…, known={"s": …}), which makes it a constant      See `pullback explain-error E523`
+"""
+    )
+
+
+def test_what_onnx_has_not(message: Callable[[str], str]) -> None:
+    assert (
+        message("""
+from pullback import onnx
+@pb.function
+def steps(x: Float64[Array, "N"]):
+    return pb.fold(3, x, lambda a, k: a * a)
+onnx.save(steps, "steps.onnx", N=2)
+""")
+        == """\
+DataError [E524] steps has what ONNX files here have not: a fold that gives state
+  try: `export` writes C of everything      See `pullback explain-error E524`
 """
     )

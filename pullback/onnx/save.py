@@ -1,0 +1,443 @@
+"""A traced function as an ONNX file: each statement of its program in operators of whole arrays.
+
+An expression over index variables becomes an array with an axis for each variable that it depends on, in the order in
+which variables were made. What follows from indices alone (places that are read, conditions) is a table; sums of
+products are `Einsum`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+import pullback as pb
+from pullback.errors import DataError
+from pullback.files import put_file
+from pullback.ir.dims import determined_dims
+from pullback.ir.expr import (
+    Add,
+    Apply,
+    Bracket,
+    Cast,
+    Const,
+    FromIndex,
+    Get,
+    Mul,
+    Node,
+    Reduce,
+    Ref,
+    Scalar,
+    Select,
+    Zero,
+)
+from pullback.ir.index import Cond, Data, Floor, Index, Mod, Var, as_index
+from pullback.ir.program import Build, Program
+from pullback.ir.traverse import specialise
+from pullback.ir.types import DType
+from pullback.nn.parameters import named
+from pullback.onnx.graph import library
+from pullback.rewrite.calls import inline_checkpoints
+
+__all__ = ["save"]
+
+VERSION: Final = 18
+LARGEST: Final = 2**24  # elements of a table
+PRIMITIVES: Final = {
+    "divide": "Div", "power": "Pow", "abs": "Abs", "sign": "Sign", "floor": "Floor", "ceil": "Ceil", "round": "Round",
+    "maximum": "Max", "minimum": "Min", "equal": "Equal", "less": "Less", "less_equal": "LessOrEqual",
+    "greater": "Greater", "greater_equal": "GreaterOrEqual", "logical_and": "And", "logical_or": "Or",
+    "logical_xor": "Xor", "logical_not": "Not", "bitwise_and": "BitwiseAnd", "bitwise_or": "BitwiseOr",
+    "bitwise_xor": "BitwiseXor", "bitwise_invert": "BitwiseNot", "isnan": "IsNaN", "isinf": "IsInf", "exp": "Exp",
+    "log": "Log", "sin": "Sin", "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan",
+    "sinh": "Sinh", "cosh": "Cosh", "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh",
+    "sqrt": "Sqrt", "logistic": "Sigmoid", "erf": "Erf", "stop_gradient": "Identity",
+}  # fmt: skip
+REDUCED: Final = {"sum": "ReduceSum", "prod": "ReduceProd", "max": "ReduceMax", "min": "ReduceMin"}
+
+Table = NDArray[Any]
+
+
+def save(f: pb.Function, file: str | os.PathLike[str], parameters: Any = None, **dims: int) -> None:
+    """Write a function as an ONNX file, for runtimes and tools that read these.
+
+    Args:
+        f: the function; its annotations, or its last call, say the types.
+        file: where to; an existing file is replaced.
+        parameters: the tree that is the first argument of f, which the file then holds; without it all arguments are
+            inputs of the graph.
+        dims: all dims.
+    Raises:
+        DataError: [E506] the package onnx is not installed. [E524] the function has what ONNX has not: loops that
+            carry state, sorting, writing at places that are data; everything is listed at once.
+
+    >>> from jaxtyping import Float32
+    >>> from pullback import Array
+    >>> @pb.function
+    ... def norms(x: Float32[Array, "N 2"]):
+    ...     return pb.sqrt(pb.sum(x * x, axis=1))
+    >>> save(norms, "norms.onnx", N=3)
+    >>> from pullback import onnx
+    >>> again, _ = onnx.load("norms.onnx")
+    >>> again.interpret({}, np.array([[3, 4], [0, 0], [5, 12]], np.float32)).tolist()
+    [5.0, 0.0, 13.0]
+    """
+    onnx = library()
+    program, found = f.for_dims(dims)
+    _, traced = f.determined()
+    program = inline_checkpoints(specialise(program, found))
+    if missing := list(determined_dims(program)):
+        raise DataError("E524", f"{f.name}: the dim {missing[0]} is not given", facts=[str(f.type)],
+                        remedy=", ".join(f"{n}=…" for n in missing))  # fmt: skip
+    held = {} if parameters is None else named(parameters)
+    writer = _Writer(onnx, program)
+    model = writer.model(held, traced.captured)
+    put_file(Path(file), model.SerializeToString())
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A value of the graph: its name, and the variable of each axis, in the order in which they were made."""
+
+    name: str
+    axes: tuple[Var, ...]
+    dtype: DType
+
+
+def _sorted(variables: Any) -> tuple[Var, ...]:
+    return tuple(sorted(variables, key=lambda v: v.serial))
+
+
+def _extent(v: Var) -> int:
+    assert v.extent.constant is not None, v
+    return v.extent.constant
+
+
+def _shape(r: Ref) -> list[int]:
+    return [e.constant or 0 for e in r.shape]
+
+
+@dataclass
+class _Writer:
+    """A graph while it is written."""
+
+    onnx: Any
+    program: Program
+    nodes: list[Any] = field(default_factory=list)
+    arrays: dict[str, Table] = field(default_factory=dict)
+    names: dict[Ref, str] = field(default_factory=dict)
+    known: dict[Any, Tensor] = field(default_factory=dict)
+    missing: dict[str, None] = field(default_factory=dict)
+
+    def model(self, held: dict[str, Any], captured: Sequence[Table]) -> Any:
+        """The whole file."""
+        inputs = list(self.program.inputs)
+        for r, (name, array) in zip(inputs, held.items()):
+            self.names[r] = name
+            self.arrays[name] = np.asarray(array)
+        first = len(inputs) - len(captured)
+        for r, array in zip(inputs[first:], captured):
+            self.names[r] = r.name
+            self.arrays[r.name] = np.asarray(array)
+        given = inputs[len(held) : first]
+        self.names |= {r: r.name for r in given}
+        for s in self.program.body.statements:
+            if isinstance(s, Build):
+                self._build(s)
+            else:
+                self.missing[f"a {type(s).__name__.lower()} that gives {', '.join(r.name for r in s.outs)}"] = None
+                self.names |= {r: r.name for r in s.outs}
+        if self.missing:
+            raise DataError("E524", f"{self.program.name} has what ONNX files here have not: {', '.join(self.missing)}",
+                            remedy="`export` writes C of everything")  # fmt: skip
+        names = self.program.output_names or tuple(r.name for r in self.program.outputs)
+        outputs = []
+        for k, r in enumerate(self.program.outputs):
+            name = f"result_{k}_{names[k]}"
+            self.nodes.append(self.onnx.helper.make_node("Identity", [self.names[r]], [name]))
+            outputs.append(self._info(name, r))
+        arrays = [self.onnx.numpy_helper.from_array(np.ascontiguousarray(a).reshape(a.shape), n)
+                  for n, a in self.arrays.items()]  # fmt: skip
+        info = [self._info(self.names[r], r) for r in given]
+        graph = self.onnx.helper.make_graph(self.nodes, self.program.name, info, outputs, arrays, self.program.doc)
+        versions = [self.onnx.helper.make_opsetid("", VERSION)]
+        return self.onnx.helper.make_model(graph, opset_imports=versions, ir_version=8, producer_name="pullback")
+
+    def _info(self, name: str, r: Ref) -> Any:
+        return self.onnx.helper.make_tensor_value_info(name, self._code(r.dtype), _shape(r))
+
+    def _code(self, dtype: DType) -> int:
+        return int(self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype.numpy)))
+
+    # Writing ------------------------------------------------------------------------------------------------------
+
+    def node(self, op: str, inputs: Sequence[str], axes: tuple[Var, ...], dtype: DType, **attributes: Any) -> Tensor:
+        """A node with one result."""
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(op, list(inputs), [name], f"{op.lower()}_{name}", **attributes))
+        return Tensor(name, axes, dtype)
+
+    def table(self, value: Any, axes: tuple[Var, ...], dtype: DType) -> Tensor:
+        """Numbers that are known."""
+        array = np.asarray(value, dtype.numpy)
+        key = ("table", array.tobytes(), array.shape, dtype, axes)
+        if key not in self.known:
+            name = f"t{len(self.arrays)}"
+            self.arrays[name] = array
+            self.known[key] = Tensor(name, axes, dtype)
+        return self.known[key]
+
+    def ints(self, *values: int) -> str:
+        """A vector of shapes or axes."""
+        return self.table(list(values), (), pb.int64).name
+
+    def aligned(self, tensors: Sequence[Tensor]) -> tuple[list[str], tuple[Var, ...]]:
+        """Operands with axes of one element where they depend on fewer variables than others."""
+        axes = _sorted({v for t in tensors for v in t.axes})
+        out = []
+        for t in tensors:
+            gone = [k for k, v in enumerate(axes) if v not in t.axes]
+            scalar = not t.axes  # which every operator spreads
+            whole = t if scalar or not gone else self.node("Unsqueeze", [t.name, self.ints(*gone)], axes, t.dtype)
+            out.append(whole.name)
+        return out, axes
+
+    def apply(self, op: str, tensors: Sequence[Tensor], dtype: DType, **attributes: Any) -> Tensor:
+        """An elementwise operator."""
+        names, axes = self.aligned(tensors)
+        return self.node(op, names, axes, dtype, **attributes)
+
+    def _build(self, s: Build) -> None:
+        for r, value in zip(s.outs, s.values, strict=True):
+            t = self.scalar(value)
+            order = _sorted(s.vars)
+            gone = [k for k, v in enumerate(order) if v not in t.axes]
+            name = t.name
+            if gone:
+                name = self.node("Unsqueeze", [name, self.ints(*gone)], order, t.dtype).name
+                name = self.node("Expand", [name, self.ints(*map(_extent, order))], order, t.dtype).name
+            if order != s.vars:
+                perm = [order.index(v) for v in s.vars]
+                name = self.node("Transpose", [name], s.vars, t.dtype, perm=perm).name
+            self.names[r] = name
+
+    # Expressions --------------------------------------------------------------------------------------------------
+
+    def scalar(self, e: Scalar) -> Tensor:
+        """The value of an expression, written once."""
+        if e not in self.known:
+            self.known[e] = self._scalar(e)  # type: ignore[arg-type]
+        return self.known[e]
+
+    def _scalar(self, e: Node) -> Tensor:
+        match e:
+            case Const():
+                return self.table(e.value, (), e.dtype)
+            case Zero():
+                return self.table(0, (), e.dtype)
+            case FromIndex():
+                return self.cast(self.index(e.index), e.dtype)
+            case Get():
+                return self._get(e)
+            case Apply():
+                return self._apply(e)
+            case Cast():
+                return self.cast(self.scalar(e.arg), e.dtype)
+            case Add() | Mul():
+                first, *others = (self.scalar(a) for a in e.args)
+                for t in others:
+                    first = self.apply("Add" if isinstance(e, Add) else "Mul", [first, t], e.dtype)
+                return first
+            case Bracket():
+                value = self.scalar(e.arg)
+                for c in e.conds:
+                    value = self.apply("Where", [self.condition(c), value, self.table(0, (), e.dtype)], e.dtype)
+                return value
+            case Select():
+                return self.apply("Where", [self.scalar(a) for a in (e.test, e.then, e.otherwise)], e.dtype)
+            case Reduce():
+                return self._reduce(e)
+            case _:
+                assert_never(e)
+
+    def cast(self, t: Tensor, dtype: DType) -> Tensor:
+        """The same numbers of another type."""
+        return t if t.dtype is dtype else self.node("Cast", [t.name], t.axes, dtype, to=self._code(dtype))
+
+    def _apply(self, e: Apply) -> Tensor:
+        name, args = e.primitive.name, [self.scalar(a) for a in e.args]
+        if name in PRIMITIVES and not (name == "divide" and e.dtype.is_integer):
+            return self.apply(PRIMITIVES[name], args, e.dtype)
+        one = self.table(1, (), args[0].dtype)
+        match name:
+            case "not_equal":
+                return self.apply("Not", [self.apply("Equal", args, e.dtype)], e.dtype)
+            case "expm1":
+                return self.apply("Sub", [self.apply("Exp", args, e.dtype), one], e.dtype)
+            case "log1p":
+                return self.apply("Log", [self.apply("Add", [args[0], one], e.dtype)], e.dtype)
+            case "log2" | "log10":
+                base = self.table(np.log(float(name[3:])), (), e.dtype)
+                return self.apply("Div", [self.apply("Log", args, e.dtype), base], e.dtype)
+            case "hypot":
+                squares = [self.apply("Mul", [a, a], e.dtype) for a in args]
+                return self.apply("Sqrt", [self.apply("Add", squares, e.dtype)], e.dtype)
+            case "remainder":
+                if e.dtype.is_integer:
+                    return self.apply("Mod", args, e.dtype)
+                down = self.apply("Floor", [self.apply("Div", args, e.dtype)], e.dtype)
+                return self.apply("Sub", [args[0], self.apply("Mul", [down, args[1]], e.dtype)], e.dtype)
+            case "isfinite":
+                odd = [self.apply(op, args, e.dtype) for op in ("IsNaN", "IsInf")]
+                return self.apply("Not", [self.apply("Or", odd, e.dtype)], e.dtype)
+            case _:
+                self.missing[name] = None
+                return args[0]
+
+    def _reduce(self, e: Reduce) -> Tensor:
+        if e.op == "sum" and isinstance(e.arg, Mul) and e.dtype.is_floating:
+            factors = [self.scalar(a) for a in e.arg.args]
+            if all(any(v in t.axes for t in factors) for v in e.vars):
+                return self._einsum(factors, e)
+        value = self.scalar(e.arg)
+        if e.op in ("argmax", "argmin"):
+            return self._position(e, value)
+        if e.op in ("any", "all"):
+            number = self.reduced("max" if e.op == "any" else "min", self.cast(value, pb.int32), e.vars)
+            return self.cast(number, e.dtype)
+        if e.op == "search":
+            self.missing["search"] = None
+            return value
+        gone = [v for v in e.vars if v not in value.axes]
+        if gone and e.op in ("sum", "prod"):  # it is the same for each value of these
+            times = self.table(int(np.prod([_extent(v) for v in gone])), (), e.dtype)
+            value = self.apply("Mul" if e.op == "sum" else "Pow", [value, times], e.dtype)
+        return self.reduced(e.op, value, e.vars)
+
+    def reduced(self, op: str, t: Tensor, variables: Sequence[Var]) -> Tensor:
+        """Without the axes of some variables."""
+        places = [k for k, v in enumerate(t.axes) if v in variables]
+        if not places:
+            return t
+        left = tuple(v for v in t.axes if v not in variables)
+        return self.node(REDUCED[op], [t.name, self.ints(*places)], left, t.dtype, keepdims=0)
+
+    def _einsum(self, factors: Sequence[Tensor], e: Reduce) -> Tensor:
+        letters = {v: chr(97 + k) for k, v in enumerate(_sorted({v for t in factors for v in t.axes}))}
+        left = tuple(v for v in letters if v not in e.vars)
+        given = ",".join("".join(letters[v] for v in t.axes) for t in factors)
+        equation = f"{given}->{''.join(letters[v] for v in left)}"
+        return self.node("Einsum", [t.name for t in factors], left, e.dtype, equation=equation)
+
+    def _position(self, e: Reduce, value: Tensor) -> Tensor:
+        """The place of the largest or least element among the values of all variables together."""
+        left = tuple(v for v in value.axes if v not in e.vars)
+        order = (*left, *e.vars)
+        spread = value
+        if gone := [k for k, v in enumerate(_sorted(order)) if v not in value.axes]:
+            spread = self.node("Unsqueeze", [value.name, self.ints(*gone)], _sorted(order), value.dtype)
+            spread = self.node("Expand", [spread.name, self.ints(*map(_extent, spread.axes))], spread.axes, value.dtype)
+        perm = [spread.axes.index(v) for v in order]
+        turned = self.node("Transpose", [spread.name], order, value.dtype, perm=perm)
+        flat = self.node("Reshape", [turned.name, self.ints(*map(_extent, left), -1)], left, value.dtype)
+        op = "ArgMax" if e.op == "argmax" else "ArgMin"
+        found = self.node(op, [flat.name], left, pb.int64, axis=len(left), keepdims=0)
+        return self.cast(found, e.dtype)
+
+    # Indices --------------------------------------------------------------------------------------------------------
+
+    def values(self, i: Index, axes: tuple[Var, ...]) -> Table:
+        """An index without data as a table over these variables."""
+        shape = tuple(map(_extent, axes))
+        if np.prod(shape, dtype=float) > LARGEST:
+            self.missing[f"a table of {shape} places"] = None
+            return np.zeros((1,) * len(axes), np.int64)
+        grids = {v: np.arange(n).reshape(tuple(-1 if k == j else 1 for j in range(len(axes))))
+                 for k, (v, n) in enumerate(zip(axes, shape))}  # fmt: skip
+
+        def number(index: Index) -> Any:
+            total: Any = 0
+            for monomial, coefficient in index.terms:
+                term: Any = coefficient
+                for atom in monomial:
+                    if isinstance(atom, Floor | Mod):
+                        n, d = number(atom.numerator), number(atom.denominator)
+                        term = term * (n // d if isinstance(atom, Floor) else n % d)
+                    else:
+                        term = term * grids[atom]  # type: ignore[index]
+                total = total + term
+            return total
+
+        return np.broadcast_to(number(i), shape).astype(np.int64)
+
+    def index(self, i: Index) -> Tensor:
+        """An index as integers."""
+        if not i.data:
+            axes = _sorted(i.free)
+            return self.table(self.values(i, axes), axes, pb.int64)
+        total: Tensor | None = None
+        for monomial, coefficient in i.terms:
+            term = self.table(coefficient, (), pb.int64)
+            for atom in monomial:
+                if isinstance(atom, Floor | Mod) and atom.numerator.data:
+                    self.missing["a quotient of data in an index"] = None
+                    continue
+                own = (
+                    self.cast(self.scalar(atom.scalar), pb.int64)
+                    if isinstance(atom, Data)
+                    else self.index(as_index(atom))
+                )
+                term = self.apply("Mul", [term, own], pb.int64)
+            total = term if total is None else self.apply("Add", [total, term], pb.int64)
+        assert total is not None
+        return total
+
+    def condition(self, c: Cond) -> Tensor:
+        """Whether an index is 0, not 0, or not negative."""
+        if not c.index.data:
+            axes = _sorted(c.index.free)
+            value = self.values(c.index, axes)
+            return self.table({">=": value >= 0, "==": value == 0, "!=": value != 0}[c.op], axes, pb.bool)
+        sides = [self.index(c.index), self.table(0, (), pb.int64)]
+        found = self.apply("GreaterOrEqual" if c.op == ">=" else "Equal", sides, pb.bool)
+        return self.apply("Not", [found], pb.bool) if c.op == "!=" else found
+
+    def _get(self, e: Get) -> Tensor:
+        """Elements of an array: axes as they are, tables of places along each, or one table of places in all of it."""
+        name, extents = self.names[e.ref], _shape(e.ref)
+        free = [v for i in e.indices for v in i.free]
+        if any(i.data for i in e.indices) or len(free) != len(set(free)):
+            return self._read_flat(e, name, extents)
+        axes: list[Var] = []
+        at = 0
+        for i, extent in zip(e.indices, extents):
+            own = _sorted(i.free)
+            if len(own) == 1 and i is as_index(own[0]) and _extent(own[0]) == extent:
+                axes.append(own[0])
+                at += 1
+                continue
+            places = np.clip(self.values(i, own), 0, extent - 1)  # outside only where a condition leaves it out
+            table = self.table(places, own, pb.int64)
+            name = self.node("Gather", [name, table.name], (), e.dtype, axis=at).name
+            axes += own
+            at += len(own)
+        order = _sorted(axes)
+        if tuple(axes) == order:
+            return Tensor(name, order, e.dtype)
+        return self.node("Transpose", [name], order, e.dtype, perm=[axes.index(v) for v in order])
+
+    def _read_flat(self, e: Get, name: str, extents: list[int]) -> Tensor:
+        place = self.table(0, (), pb.int64)
+        for i, extent in zip(e.indices, extents):
+            own = self.index(i)
+            ends = [self.table(n, (), pb.int64) for n in (0, extent - 1)]
+            own = self.apply("Min", [self.apply("Max", [own, ends[0]], pb.int64), ends[1]], pb.int64)
+            step = self.apply("Mul", [place, self.table(extent, (), pb.int64)], pb.int64)
+            place = self.apply("Add", [step, own], pb.int64)
+        flat = self.node("Reshape", [name, self.ints(-1)], (), e.dtype)
+        return self.node("Gather", [flat.name, place.name], place.axes, e.dtype, axis=0)
