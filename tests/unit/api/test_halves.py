@@ -19,6 +19,12 @@ NAMES = {f16: Float16, bf16: BFloat16}
 ALL = np.arange(1 << 16, dtype=np.uint16)
 
 
+@pytest.fixture(autouse=True)
+def _no_package_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results are NumPy's types, whatever other tests have imported."""
+    monkeypatch.delitem(sys.modules, "ml_dtypes", raising=False)
+
+
 def stored(x, dtype):
     """An array of a type of storage."""
     return to_half(np.asarray(x), dtype).view(dtype.numpy)
