@@ -255,7 +255,7 @@ def partials(e: Scalar, active: set[Ref], result: Scalar | None) -> dict[Get, Sc
                 if node.primitive.partials is not None:
                     stands = result if node is core and result is not None else node
                     for a, p in zip(node.args, node.primitive.partials(*node.args, out=stands), strict=True):
-                        if p is not None and not a.refs.isdisjoint(active):
+                        if isinstance(p, Scalar) and not a.refs.isdisjoint(active):
                             give(a, expr.mul(w, p))
             case Reduce():
                 raise AssertionError("a reduction below the top: not in normal form")

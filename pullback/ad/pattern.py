@@ -23,7 +23,7 @@ from pullback.ad.edges import edges_of
 from pullback.ad.forward import jvp
 from pullback.ad.sparse import flat_position
 from pullback.ir import expr, types
-from pullback.ir.expr import Ref, Scalar
+from pullback.ir.expr import Ref, Scalar, read_by
 from pullback.ir.grid import Machine
 from pullback.ir.index import Cond, Data, Index, Var, as_index
 from pullback.ir.interpret import entered, run_block, run_statement
@@ -112,7 +112,7 @@ def depends_on_values(program: Program, wrt: int) -> bool:
     for s in walk_statements(derived.body):
         if moving.isdisjoint(s.outs):
             continue
-        deciding = {r for a in _data(s) for r in a.scalar.refs}
+        deciding = {r for a in _data(s) for r in read_by(a).refs}
         if isinstance(s, While):
             deciding.update(s.test.results)
         elif isinstance(s, Choose):

@@ -43,6 +43,7 @@ from pullback.ir.expr import (
     Zero,
     const,
     mul,
+    read_by,
 )
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var, as_index, polynomial
 from pullback.ir.program import Build, External, Fold, Scatter, Sort, Statement
@@ -142,7 +143,7 @@ class Notation:
                 mod = r" \bmod " if isinstance(self.style, Latex) else " mod "
                 return f"({self.index(a.numerator, PRODUCT)}{mod}{self.index(a.denominator, UNARY)})"
             case Data():
-                return self.scalar(a.scalar, ATOM)
+                return self.scalar(read_by(a), ATOM)
             case _:
                 assert_never(a)
 

@@ -26,6 +26,7 @@ from pullback.ir.expr import (
     Scalar,
     Select,
     Zero,
+    read_by,
 )
 from pullback.ir.index import Atom, Data, DimSymbol, Floor, Index, Mod, Var
 from pullback.ir.program import Build, Elementwise, Scatter, Sort
@@ -92,7 +93,7 @@ class _Walker:
             case Floor() | Mod():
                 return type(a), self.index(a.numerator), self.index(a.denominator)
             case Data():
-                return Data, self.scalar(a.scalar), a.extent and self.index(a.extent), a.checked
+                return Data, self.scalar(read_by(a)), a.extent and self.index(a.extent), a.checked
             case _:
                 assert_never(a)
 

@@ -14,18 +14,19 @@ zeros, merge brackets and flatten sums. They never cancel a user's terms: x - x,
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
 from math import frexp, isfinite
-from typing import Final, Literal, get_args
+from typing import ClassVar, Final, Literal, get_args
 
 import numpy as np
 
 from pullback.ir import types
 from pullback.ir.index import Cond, Data, Index, Key, Var, as_index
-from pullback.ir.intern import Interned, intern
+from pullback.ir.index.polynomial import Datum
+from pullback.ir.intern import intern
 from pullback.ir.primitive import PRIMITIVES, Primitive
 from pullback.ir.types import DType
 
@@ -67,17 +68,19 @@ class Ref:
         return self.name
 
 
-class Scalar(Interned):
+class Scalar(Datum):
     """Base of scalar nodes. `free` holds the index variables, `refs` the arrays that occur.
 
     `below` is what a walk finds under the node, kept from the first walk where it is short. `depth` is the number of
     nodes on the longest way down, those in indices included, a choice counting for more than one: what is under it is
-    looked at once for each way there.
+    looked at once for each way there. `nested` is how deep data are nested in indices: 1 for a[x[i]], 2 for a[x[y[i]]].
     """
 
-    __slots__ = ("below", "depth", "dtype", "free", "refs")
+    __slots__ = ("below", "depth", "dtype", "free", "nested", "refs")
+    text: ClassVar[Callable[[Scalar], str]] = object.__repr__  # `printer` sets it
     below: tuple[Scalar, ...] | None
     depth: int
+    nested: int
     dtype: DType
     free: frozenset[Var]
     refs: frozenset[Ref]
@@ -85,20 +88,22 @@ class Scalar(Interned):
     def _collect(self, *parts: Scalar | Index | Cond) -> None:
         free: frozenset[Var] = frozenset()
         refs = _NO_REFS
-        depth = 0
+        depth = nested = 0
         for part in parts:
             if part.free:
                 free = free | part.free if free else part.free
             if isinstance(part, Scalar):
-                found, below = part.refs, part.depth
+                found, below, level = part.refs, part.depth, part.nested
             else:
                 found = index_refs(part)
-                below = index_depth(part) if found else 0
+                below, level = (index_depth(part), _data_level(part)) if found else (0, 0)
             if found:
                 refs = refs | found if refs else found
             if below > depth:
                 depth = below
-        self.free, self.refs, self.below, self.depth = free, refs, None, depth + 1
+            if level > nested:
+                nested = level
+        self.free, self.refs, self.below, self.depth, self.nested = free, refs, None, depth + 1, nested
 
     def __add__(self, other: Scalar | float) -> Scalar:
         return add(self, lift(other, self.dtype))
@@ -128,9 +133,7 @@ class Scalar(Interned):
         return negative(self)
 
     def __repr__(self) -> str:
-        from pullback.ir.printer import print_scalar  # the text form is above; for debugging only
-
-        return print_scalar(self)
+        return Scalar.text(self)
 
 
 class Const(Scalar):
@@ -267,18 +270,24 @@ class Reduce(Scalar):
 Node = Const | Zero | FromIndex | Get | Apply | Cast | Add | Mul | Bracket | Select | Reduce
 
 
+def read_by(a: Data) -> Scalar:
+    """The scalar that an index reads."""
+    assert isinstance(a.scalar, Scalar)
+    return a.scalar
+
+
 def index_refs(index: Index | Cond) -> frozenset[Ref]:
     """The arrays read by data-dependent atoms of an index or condition."""
     if isinstance(index, Cond):
         index = index.index
-    return frozenset().union(*[a.scalar.refs for a in index.data]) if index.data else _NO_REFS
+    return frozenset().union(*[read_by(a).refs for a in index.data]) if index.data else _NO_REFS
 
 
 def index_depth(index: Index | Cond) -> int:
     """The depth of the data-dependent atoms of an index or condition."""
     if isinstance(index, Cond):
         index = index.index
-    return max((a.scalar.depth for a in index.data), default=0)
+    return max((read_by(a).depth for a in index.data), default=0)
 
 
 def tests_places(index: Index) -> bool:
@@ -335,7 +344,7 @@ def from_index(index: Index | Var | int, dtype: DType) -> Scalar:
         return const(index.constant, dtype)
     atom = index.single
     if isinstance(atom, Data) and not atom.checked:
-        return cast(atom.scalar, dtype)
+        return cast(read_by(atom), dtype)
     return intern(FromIndex, index, dtype)
 
 
@@ -559,14 +568,11 @@ def bracket(conds: Iterable[Cond | bool], x: Scalar) -> Scalar:
     return x
 
 
-def _data_level(index: Index) -> int:
-    """How deep data are nested in an index: 0 without, 1 for x[i], 2 for x[y[i]]."""
-    if not index.data:
-        return 0
-    from pullback.ir.traverse import indices_of, walk
-
-    inner = [i for a in index.data for n in walk(a.scalar, into_indices=False) for i in indices_of(n)]
-    return 1 + max(map(_data_level, inner), default=0)
+def _data_level(index: Index | Cond) -> int:
+    """How deep data are nested in an index or condition: 0 without, 1 for x[i], 2 for x[y[i]]."""
+    if isinstance(index, Cond):
+        index = index.index
+    return 1 + max(read_by(a).nested for a in index.data) if index.data else 0
 
 
 def _cond_key(c: Cond) -> Key:

@@ -39,6 +39,7 @@ from pullback.ir.expr import (
     Select,
     Zero,
     is_demand,
+    read_by,
 )
 from pullback.ir.halves import from_half, to_half
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var
@@ -126,13 +127,13 @@ def make_plan(statement: Elementwise, empty: bool = False) -> Plan:
     """
     roots: list[Scalar] = list(scalars_of(statement))
     extra: tuple[Index, ...] = statement.indices if isinstance(statement, Scatter) else ()
-    roots.extend(a.scalar for i in extra for a in i.data)
+    roots.extend(read_by(a) for i in extra for a in i.data)
     depth: dict[Scalar, int] = {}
     height: dict[Scalar, int] = {}
     sensitive: set[Scalar | Index] = set()
 
     def visit_index(index: Index) -> bool:
-        hot = any(a.checked or a.scalar in sensitive for a in index.data)
+        hot = any(a.checked or read_by(a) in sensitive for a in index.data)
         if hot:
             sensitive.add(index)
         return hot
@@ -142,7 +143,7 @@ def make_plan(statement: Elementwise, empty: bool = False) -> Plan:
             continue
         for e in walk(root):
             indices = indices_of(e)
-            parts = [*children(e), *(a.scalar for i in indices for a in i.data)]
+            parts = [*children(e), *(read_by(a) for i in indices for a in i.data)]
             own = len(e.vars) if isinstance(e, Reduce) else 0
             depth[e] = own + max((depth[p] for p in parts), default=0)
             height[e] = 1 + max((height[p] for p in parts), default=0)
@@ -281,7 +282,7 @@ class Grid:
         return np.arange(start, start + length, dtype=np.int64).reshape(shape)
 
     def _data(self, a: Data, guards: Guards) -> Value:
-        value = self.scalar(a.scalar, guards).astype(np.int64)
+        value = self.scalar(read_by(a), guards).astype(np.int64)
         if not a.checked or a.extent is None or value.size == 0:
             return value
         if is_demand(a):
@@ -289,7 +290,7 @@ class Grid:
                 raise unfinished_error(self.statement.positions[0] if self.statement.positions else None)
             return np.zeros_like(value)
         extent = self.index(a.extent, guards)
-        return self._in_range(value, extent, guards, a.scalar)
+        return self._in_range(value, extent, guards, read_by(a))
 
     def _in_range(self, value: Value, extent: Value, guards: Guards, source: Scalar | Index, ref: Ref | None = None
                   ) -> Value:

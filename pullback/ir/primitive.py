@@ -10,16 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from pullback.ir.index.polynomial import Datum
 from pullback.ir.types import DType
 
-if TYPE_CHECKING:
-    from pullback.ir.expr import Scalar
-
-Partials = Callable[..., Sequence["Scalar | None"]]
+Partials = Callable[..., Sequence[Datum | None]]
 
 
 @dataclass(frozen=True, eq=False)

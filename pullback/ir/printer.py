@@ -49,6 +49,7 @@ from pullback.ir.expr import (
     Zero,
     const,
     mul,
+    read_by,
 )
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Monomial, Var, polynomial
 from pullback.ir.names import Names
@@ -136,7 +137,7 @@ class _Printer:
     def _compound(self, a: Floor | Mod | Data) -> str:
         if isinstance(a, Data):
             extent = "" if a.extent is None else f", {self.index(a.extent)}"
-            return f"{CLAIMS[a.checked]}({self.scalar(a.scalar)}{extent})"
+            return f"{CLAIMS[a.checked]}({self.scalar(read_by(a))}{extent})"
         return f"{self._operand(a.numerator)} {'//' if isinstance(a, Floor) else '%'} {self._operand(a.denominator)}"
 
     def _operand(self, i: Index) -> str:
@@ -365,7 +366,7 @@ class _Printer:
                 return [f"{indent}{head} {{{_joined(body, len(s.values), indent)} }}"]
             case Scatter():
                 binder = self.binder(s.vars)
-                inside = [a.scalar for i in s.indices for a in i.data]
+                inside = [read_by(a) for i in s.indices for a in i.data]
                 body, named = self.name_shared((*inside, s.value))
                 body.append(f"[{', '.join(self.index(i) for i in s.indices)}] += {self.scalar(s.value, TERNARY, True)}")
                 self.forget(named)
@@ -422,7 +423,7 @@ def _parts(e: Scalar) -> tuple[Scalar, ...]:
     parts = children(e)
     for i in indices_of(e):
         if i.data:
-            parts = (*parts, *[a.scalar for a in i.data])
+            parts = (*parts, *[read_by(a) for a in i.data])
     return parts
 
 
@@ -530,3 +531,6 @@ def print_scalar(e: Scalar) -> str:
 def structurally_equal(p: Program, q: Program) -> bool:
     """Whether two programs are equal up to the names of arrays, index variables and outputs."""
     return p is q or print_program(p, canonical=True) == print_program(q, canonical=True)
+
+
+Scalar.text = print_scalar

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from pullback.ir.expr import Ref, Scalar
+from pullback.ir.expr import Ref, Scalar, index_refs
 from pullback.ir.foreign import Foreign
 from pullback.ir.index import Cond, Dim, Index, Var
 from pullback.ir.settings import DEFAULT, Settings
@@ -359,8 +359,6 @@ def statement_reads(statement: Statement) -> dict[Ref, None]:
             for v in statement.values:
                 found |= v.refs
         case Scatter():
-            from pullback.ir.expr import index_refs
-
             found |= statement.value.refs
             for i in statement.indices:
                 found |= index_refs(i)

@@ -27,6 +27,7 @@ from pullback.ir.expr import (
     Scalar,
     Select,
     Zero,
+    read_by,
 )
 from pullback.ir.index import (
     ONE_INDEX,
@@ -153,7 +154,7 @@ class Substitution:
                     return None
                 return floor_divide(n, d) if isinstance(a, Floor) else modulo(n, d)
             case Data():
-                scalar = self.scalar(a.scalar)
+                scalar = self.scalar(read_by(a))
                 extent = a.extent if a.extent is None else self.index(a.extent)
                 if scalar is a.scalar and extent is a.extent:
                     return None
@@ -419,7 +420,7 @@ def _below(e: Scalar, into_indices: bool) -> tuple[tuple[Scalar, ...], bool]:
             if i.data:
                 plain = False
                 if into_indices:
-                    parts = (*parts, *[a.scalar for a in i.data])
+                    parts = (*parts, *[read_by(a) for a in i.data])
         if parts:
             stack.append((node, True))
             stack.extend([(c, False) for c in reversed(parts) if c not in seen])

@@ -32,6 +32,7 @@ from pullback.ir.expr import (
     Select,
     Zero,
     const,
+    read_by,
 )
 from pullback.ir.index import Cond, Data, Index, Var, cond, prove, prove_nonnegative
 from pullback.ir.printer import print_scalar, print_statement
@@ -336,7 +337,7 @@ class _Verifier:
             self.symbols(i, f"the index {i}")
             for a in i.every_atom:
                 if isinstance(a, Data):
-                    self.value(a.scalar, a.scalar.dtype, s.vars)
+                    self.value(read_by(a), read_by(a).dtype, s.vars)
             if not isinstance(value, Zero):
                 self.in_range(i, extent, known, s.out.name)
 
@@ -366,12 +367,12 @@ class _Verifier:
     def node(self, e: Node) -> None:
         """Types of one node over operands already checked, and what is known of it: binders, whether it is safe."""
         indices = indices_of(e)
-        parts = [*children(e), *(a.scalar for i in indices for a in i.data)]
+        parts = [*children(e), *(read_by(a) for i in indices for a in i.data)]
         for i in indices:
             self.symbols(i, e)
             for a in i.every_atom:
-                if isinstance(a, Data) and not a.scalar.dtype.is_integer:
-                    self.fail("E311", f"{print_scalar(a.scalar)} is {a.scalar.dtype} and used as an index")
+                if isinstance(a, Data) and not read_by(a).dtype.is_integer:
+                    self.fail("E311", f"{print_scalar(read_by(a))} is {read_by(a).dtype} and used as an index")
         self.dtypes(e)
         inside = frozenset[Var]().union(*(self.checked.binders[p] for p in parts))
         if isinstance(e, Reduce):
@@ -448,7 +449,7 @@ class _Verifier:
                 stack.append((e.otherwise, _with(known, implied(e.test, False))))
             else:
                 stack.extend((c, known) for c in children(e))
-            stack.extend((a.scalar, known) for i in indices_of(e) for a in i.data)
+            stack.extend((read_by(a), known) for i in indices_of(e) for a in i.data)
 
     def in_range(self, i: Index, extent: Index, known: Known, what: str | Scalar) -> None:
         """0 <= i < extent wherever the known conditions hold."""

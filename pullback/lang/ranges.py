@@ -31,6 +31,7 @@ from pullback.ir.expr import (
     Scalar,
     Select,
     Zero,
+    read_by,
 )
 from pullback.ir.index import (
     ZERO_INDEX,
@@ -198,7 +199,7 @@ class RangeChecker:
 
     def _atom(self, atom: Data | Floor | Mod, known: Known) -> Index:
         if isinstance(atom, Data):
-            scalar = self.scalar(atom.scalar, known)
+            scalar = self.scalar(read_by(atom), known)
             return as_index(atom) if scalar is atom.scalar else expr.data_index(scalar, atom.extent, atom.checked)
         n, d = self.index(atom.numerator, known), self.index(atom.denominator, known)
         if n is atom.numerator and d is atom.denominator:

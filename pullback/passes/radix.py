@@ -13,7 +13,7 @@ c' * r + s runs through 0 .. n - 1 as r and s do, exactly one is a datum below n
 from __future__ import annotations
 
 from pullback.ir import expr
-from pullback.ir.expr import Bracket, Reduce, Scalar
+from pullback.ir.expr import Bracket, Reduce, Scalar, read_by
 from pullback.ir.index import Cond, Data, Floor, Index, Mod, Var, as_index
 from pullback.ir.program import Build, Program
 from pullback.ir.traverse import Substitution, indices_of, walk
@@ -69,7 +69,7 @@ def _width(arg: Scalar, v: Var) -> int | None:
             if isinstance(a, Floor | Mod) and a.numerator.single is v:
                 found.add(a.denominator.constant)
             elif isinstance(a, Data):
-                for n in walk(a.scalar):
+                for n in walk(read_by(a)):
                     for inner in indices_of(n):
                         look(inner)
             elif v in a.free:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pullback.ir import expr
-from pullback.ir.expr import Add, Bracket, Get, Ref, Scalar, Select
+from pullback.ir.expr import Add, Bracket, Get, Ref, Scalar, Select, read_by
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond
 from pullback.ir.program import Block, Build, Fold, Program, Statement, map_blocks
 from pullback.ir.traverse import Substitution, walk
@@ -102,7 +102,7 @@ def _single_index(s: Fold) -> Build | None:
         return None
     j, changed = found
     there = Substitution(variables={s.var: j}).scalar(changed)
-    if not _reads_only_there(there, state, step.vars) or any(state in a.scalar.refs for a in j.data):
+    if not _reads_only_there(there, state, step.vars) or any(state in read_by(a).refs for a in j.data):
         return None  # what is read has been changed by then, or will be
     fired("loops.single_index")
     before = expr.get(s.inits[0], *step.vars)

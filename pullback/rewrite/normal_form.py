@@ -185,12 +185,12 @@ class _Lift:
 
     def index(self, e: Index, path: tuple[Guard, ...]) -> Index:
         """An index whose data-dependent atoms read arrays only."""
-        atoms = {a: None for a in e.data if not isinstance(a.scalar, Get)}
+        atoms = {a: None for a in e.data if not isinstance(expr.read_by(a), Get)}
         if not atoms:
             return e
         out = e
         for a in atoms:
-            scalar = a.scalar
+            scalar = expr.read_by(a)
             if any(isinstance(n, Reduce) for n in walk(scalar)):
                 out = _replace_data(out, a, expr.data_index(self.inner(scalar, path), a.extent, a.checked))
         return out

@@ -11,7 +11,6 @@ A *dim* is an Index without Var or Data. Terms are kept sorted by a structural k
 one node and print alike in every process. A `Cond` is `E >= 0`, `E == 0` or `E != 0`.
 """
 
-from pullback.ir.index.conditions import Cond, CondOp, cond
 from pullback.ir.index.digits import Digits, digits, quotients
 from pullback.ir.index.division import divide_exactly, floor_divide, modulo
 from pullback.ir.index.polynomial import (
@@ -33,7 +32,7 @@ from pullback.ir.index.polynomial import (
     some_terms,
     symbol,
 )
-from pullback.ir.index.proofs import extreme, prove, prove_nonnegative
+from pullback.ir.index.proofs import Cond, CondOp, cond, extreme, prove, prove_nonnegative
 
 __all__ = [
     "ONE_INDEX",

@@ -207,3 +207,7 @@ def _common_factor(a: Index, b: Index) -> int:
 
 def _divide_by(a: Index, n: int) -> Index:
     return intern(Index, tuple((m, c // n) for m, c in a.terms))
+
+
+Index.floor_divided = floor_divide
+Index.remainder = modulo

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pullback.ir.intern import Interned, intern
-
-if TYPE_CHECKING:
-    from pullback.ir.expr import Scalar
 
 Key = tuple[Any, ...]
 Monomial = tuple["Atom", ...]
@@ -90,14 +88,19 @@ class Mod(Interned):
     free: frozenset[Var]
 
     def _prepare(self) -> None:
-        from pullback.ir.index.division import floor_divide  # which proves, and proofs are about indices
-
-        self.quotient = floor_divide(self.numerator, self.denominator)
+        self.quotient = Index.floor_divided(self.numerator, self.denominator)
         self.key = (3, self.numerator.key, self.denominator.key)
         self.free = self.numerator.free | self.denominator.free
 
     def __repr__(self) -> str:
         return f"{_operand(self.numerator)} % {_operand(self.denominator)}"
+
+
+class Datum(Interned):
+    """What an index may read: a scalar of the program (`expr.Scalar`), which may have indices itself."""
+
+    __slots__ = ()
+    free: frozenset[Var]
 
 
 class Data(Interned):
@@ -110,7 +113,7 @@ class Data(Interned):
 
     __slots__ = ("checked", "extent", "free", "key", "scalar", "serial")
     _fields = ("scalar", "extent", "checked")
-    scalar: Scalar
+    scalar: Datum
     extent: Index | None
     checked: bool | Literal["ends"]
     key: Key
@@ -118,7 +121,7 @@ class Data(Interned):
     serial: int
 
     def __new__(  # noqa: D102
-        cls, scalar: Scalar, extent: Index | None = None, checked: bool | Literal["ends"] = False
+        cls, scalar: Datum, extent: Index | None = None, checked: bool | Literal["ends"] = False
     ) -> Data:
         return intern(cls, scalar, extent, checked)
 
@@ -152,6 +155,8 @@ class Index(Interned):
     data: tuple[Data, ...]
     free: frozenset[Var]
     _key: Key | None
+    floor_divided: ClassVar[Callable[[Index, Index], Index]]  # both are set by `division`, which proves;
+    remainder: ClassVar[Callable[[Index, Index], Index]]  # and proofs are about indices
 
     def _prepare(self) -> None:
         terms = self.terms
@@ -302,14 +307,10 @@ class Index(Interned):
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Index | int) -> Index:
-        from pullback.ir.index.division import floor_divide  # which proves, and proofs are about indices
-
-        return floor_divide(self, as_index(other))
+        return Index.floor_divided(self, as_index(other))
 
     def __mod__(self, other: Index | int) -> Index:
-        from pullback.ir.index.division import modulo
-
-        return modulo(self, as_index(other))
+        return Index.remainder(self, as_index(other))
 
     def __repr__(self) -> str:
         if not self.terms:

@@ -1,4 +1,4 @@
-"""Proofs that an index is not negative, from the ranges of its atoms and conditions that are known.
+"""Conditions on indices; proofs that an index is not negative, from the ranges of its atoms and known conditions.
 
 To prove E >= 0 a variable of E is replaced by the bound that makes E smallest: v >= 0 or v <= extent - 1, or a
 bound that a known condition gives. What is left is a polynomial in dims, each at least 1, so non-negative when
@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from math import gcd
+from typing import Final, Literal
 
 from pullback.ir.index.polynomial import (
     ONE_INDEX,
@@ -22,18 +23,75 @@ from pullback.ir.index.polynomial import (
     DimSymbol,
     Floor,
     Index,
+    Key,
     Mod,
     Monomial,
     Var,
     as_index,
+    polynomial,
 )
+from pullback.ir.intern import Interned, intern
 
-if TYPE_CHECKING:
-    from pullback.ir.index.conditions import Cond
-
+CondOp = Literal[">=", "==", "!="]
+_NEGATED: Final[dict[str, CondOp]] = {"==": "!=", "!=": "=="}
 _DEPTH: Final = 10
 _STEPS: Final = 500
 _MOST: Final = 20  # consequences of conditions that are looked at
+
+
+class Cond(Interned):
+    """`index op 0`, normalised by the greatest common divisor of its coefficients."""
+
+    __slots__ = ("free", "index", "key", "op")
+    _fields = ("op", "index")
+    op: CondOp
+    index: Index
+    key: Key
+    free: frozenset[Var]
+
+    def _prepare(self) -> None:
+        self.key = (self.op, self.index.key)
+        self.free = self.index.free
+
+    def negate(self) -> Cond | bool:
+        """The condition that holds exactly where this one fails."""
+        if self.op == ">=":
+            return cond(">=", -self.index - 1)
+        return cond(_NEGATED[self.op], self.index)
+
+    def __repr__(self) -> str:
+        left = polynomial({m: c for m, c in self.index.terms if c > 0})
+        right = polynomial({m: -c for m, c in self.index.terms if c < 0})
+        return f"{left} {self.op} {right}"
+
+
+def cond(op: CondOp, index: Index | int) -> Cond | bool:
+    """The condition `index op 0`: a Cond, or a bool where ranges alone decide it."""
+    index = as_index(index)
+    divisor = 0
+    for m, c in index.terms:
+        divisor = gcd(divisor, c) if m else divisor
+    offset = index.offset
+    if divisor > 1:
+        if offset % divisor and op != ">=":
+            return op == "!="
+        index = intern(Index, tuple((m, c // divisor) for m, c in index.terms if m)) + offset // divisor
+    value = index.constant
+    if value is not None:
+        return {">=": value >= 0, "==": value == 0, "!=": value != 0}[op]
+    ends = interval(index)
+    if ends is not None:
+        if ends[0] >= (0 if op == ">=" else 1):
+            return op != "=="
+        if ends[1] < 0:
+            return op == "!="
+    elif prove_nonnegative(index if op == ">=" else index - 1):
+        return op != "=="
+    elif prove_nonnegative(-index - 1):
+        return op == "!="
+    if op != ">=" and index.terms[-1][1] < 0:
+        index = -index
+    return intern(Cond, op, index)
 
 
 def interval(e: Index) -> tuple[int, int] | None:
@@ -75,8 +133,6 @@ def prove_nonnegative(index: Index, known: tuple[Cond, ...] = ()) -> bool:
 @lru_cache(maxsize=4096)
 def _consequences(known: tuple[Cond, ...]) -> tuple[Cond, ...]:
     """What conditions on quotients say of what is divided, and on remainders as n mod d = n - d * floor(n / d)."""
-    from pullback.ir.index.conditions import cond  # which proves
-
     found = dict.fromkeys(known)
     todo = list(known)
     while todo and len(found) < len(known) + _MOST:

@@ -37,6 +37,7 @@ from pullback.ir.expr import (
     Scalar,
     Select,
     Zero,
+    read_by,
 )
 from pullback.ir.index import (
     ONE_INDEX,
@@ -351,12 +352,12 @@ class ScalarLowering:
             s = s.parent
         target = scope
         while target.parent is not None and target.introduced.isdisjoint(atom.free):
-            if not target.certain and (atom.checked or not self.total(atom.scalar, target.parent.known)):
+            if not target.certain and (atom.checked or not self.total(read_by(atom), target.parent.known)):
                 break
             target = target.parent
-        value = self.value(atom.scalar, target)
+        value = self.value(read_by(atom), target)
         extent = None if atom.extent is None else self.index(atom.extent, target)
-        loaded = nodes.loaded_index(_index_name(atom.scalar), extent)
+        loaded = nodes.loaded_index(_index_name(read_by(atom)), extent)
         target.statements.append(LetIndex(loaded, value))
         if atom.checked and extent is not None:
             array, axis = what or ("index", None)
@@ -390,7 +391,7 @@ class ScalarLowering:
             return True
         for i in indices_of(e):
             for a in i.every_atom:
-                if isinstance(a, Data) and (a.checked or not self.total(a.scalar, known)):
+                if isinstance(a, Data) and (a.checked or not self.total(read_by(a), known)):
                     return False
         if isinstance(e, Get):
             return all(prove_nonnegative(i, known) and prove_nonnegative(extent - i - 1, known)

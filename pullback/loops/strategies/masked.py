@@ -23,7 +23,21 @@ from itertools import pairwise, product
 from math import prod
 from typing import Final
 
-from pullback.ir.expr import POSITIONS, Add, Apply, Bracket, Cast, Const, FromIndex, Get, Mul, Reduce, Scalar, Select
+from pullback.ir.expr import (
+    POSITIONS,
+    Add,
+    Apply,
+    Bracket,
+    Cast,
+    Const,
+    FromIndex,
+    Get,
+    Mul,
+    Reduce,
+    Scalar,
+    Select,
+    read_by,
+)
 from pullback.ir.index import (
     ZERO_INDEX,
     Atom,
@@ -430,7 +444,7 @@ class LaneWriter:
             case Var():
                 return self.index(as_index(a), guard)
             case Data():
-                return self._converted(widened(self.value(a.scalar, guard), self.lanes), self.int.dtype)
+                return self._converted(widened(self.value(read_by(a), guard), self.lanes), self.int.dtype)
             case Floor() | Mod():
                 return self._quotient(a, guard)
             case _:
