@@ -96,7 +96,7 @@ class Scalar(Datum):
                 found, below, level = part.refs, part.depth, part.nested
             else:
                 found = index_refs(part)
-                below, level = (index_depth(part), _data_level(part)) if found else (0, 0)
+                below, level = index_depth(part) if found else 0, _data_level(part)  # data may be made of indices alone
             if found:
                 refs = refs | found if refs else found
             if below > depth:
