@@ -35,6 +35,7 @@ from pullback.ir.expr import (
     Scalar,
     Select,
     Zero,
+    read_by,
 )
 from pullback.ir.index import Cond, Data, Floor, Index, Mod, Var, as_index
 from pullback.ir.program import Build, Program
@@ -388,7 +389,7 @@ class _Writer:
                     self.missing["a quotient of data in an index"] = None
                     continue
                 own = (
-                    self.cast(self.scalar(atom.scalar), pb.int64)
+                    self.cast(self.scalar(read_by(atom)), pb.int64)
                     if isinstance(atom, Data)
                     else self.index(as_index(atom))
                 )
