@@ -12,6 +12,7 @@ import pytest
 
 import pullback as pb
 from pullback import lazy
+from pullback.lazy import plan
 
 COUNT = 1000
 DIFFERENT = 40  # programs, each with its own values to force
@@ -91,6 +92,25 @@ def test_random_graphs_forced_anywhere() -> None:
         found = [np.zeros(2) if w.delta is None else w.delta for w in cells]
         np.testing.assert_allclose(found, numerical(program, xs), rtol=1e-11, atol=1e-11)
         del loss
+    after = lazy.stats() - before
+    assert (after.live_bytes, after.tapes) == (0, 0)
+
+
+@pytest.mark.usefixtures("few_objects")
+def test_random_graphs_cut_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With pieces of few nodes: short ones at first, longer ones when a graph comes again."""
+    monkeypatch.setenv("PULLBACK_BACKEND", "interpreter")
+    for name, value in (("SHORTEST", 2), ("LONGEST", 6), ("ROUNDS", 3), ("UNIT", 4), ("_SEEN", set())):
+        monkeypatch.setattr(plan, name, value)
+    before = lazy.stats()
+    for seed in range(60):
+        program, xs = Program(seed), np.random.default_rng(seed).normal(size=(3, 2))
+        for _ in range(2):
+            cells = [lazy.Weight(x) for x in xs]
+            value = lazy.backward(program(lazy, cells))
+            assert value == pytest.approx(program(np, xs), rel=1e-12, abs=1e-12)
+            found = [np.zeros(2) if w.delta is None else w.delta for w in cells]
+            np.testing.assert_allclose(found, numerical(program, xs), rtol=1e-11, atol=1e-11)
     after = lazy.stats() - before
     assert (after.live_bytes, after.tapes) == (0, 0)
 
