@@ -97,7 +97,7 @@ def read(source: Any) -> Graph:
     """
     onnx = library()
     model, folder, title = _model(onnx, source)
-    versions = {("" if o.domain in SET else o.domain): int(o.version) for o in model.opset_import}
+    versions = {("" if text(o.domain) in SET else text(o.domain)): int(o.version) for o in model.opset_import}
     try:
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
@@ -187,8 +187,8 @@ class _Reader:
         """A graph, or one in an attribute."""
         if len(g.sparse_initializer):
             raise DataError("E520", f"the graph {g.name} has sparse arrays, which are not read", remedy="dense ones")
-        arrays = {t.name: self.array(t, f"the array {t.name}") for t in g.initializer}
-        inputs = tuple(self.input(v) for v in g.input if v.name not in arrays)
+        arrays = {text(t.name): self.array(t, f"the array {text(t.name)}") for t in g.initializer}
+        inputs = tuple(self.input(v) for v in g.input if text(v.name) not in arrays)
         names = {n for v in (*arrays, *(i.name for i in inputs)) for n in (v,)}
         nodes = tuple(self.node(n) for n in g.node)
         for node in nodes:
@@ -196,17 +196,19 @@ class _Reader:
                 if out and out in names:
                     raise refused(node, f"its result {out} is there already")
                 names.add(out)
-        outputs = tuple(Input(v.name, DTYPES.get(v.type.tensor_type.elem_type, ""), None) for v in g.output)
-        return Graph(g.name, nodes, inputs, outputs, arrays, g.doc_string)
+        outputs = tuple(Input(text(v.name), DTYPES.get(v.type.tensor_type.elem_type, ""), None) for v in g.output)
+        return Graph(text(g.name), nodes, inputs, outputs, arrays, text(g.doc_string))
 
     def node(self, n: Any) -> Node:
         """A node with its attributes."""
-        domain = "" if n.domain in SET else n.domain
-        plain = Node(n.name, n.op_type, domain, self.versions.get(domain, 0), tuple(n.input), tuple(n.output), {})
+        name, op, domain = text(n.name), text(n.op_type), text(n.domain)
+        domain = "" if domain in SET else domain
+        inputs, outputs = tuple(map(text, n.input)), tuple(map(text, n.output))
+        plain = Node(name, op, domain, self.versions.get(domain, 0), inputs, outputs, {})
         if domain not in self.versions:
             raise refused(plain, f"its domain {domain or 'ai.onnx'} has no version in the file")
-        attributes = {a.name: self.attribute(plain, a) for a in n.attribute}
-        return Node(n.name, n.op_type, domain, plain.version, plain.inputs, plain.outputs, attributes)
+        attributes = {text(a.name): self.attribute(plain, a) for a in n.attribute}
+        return Node(name, op, domain, plain.version, inputs, outputs, attributes)
 
     def attribute(self, node: Node, a: Any) -> Any:
         """The value of an attribute."""
@@ -226,12 +228,12 @@ class _Reader:
                 case kinds.STRINGS:
                     return tuple(s.decode() for s in a.strings)
                 case kinds.TENSOR:
-                    return self.array(a.t, f"{node}, attribute {a.name}")
+                    return self.array(a.t, f"{node}, attribute {text(a.name)}")
                 case kinds.GRAPH:
                     return self.graph(a.g)
         except UnicodeDecodeError:
-            raise refused(node, f"its attribute {a.name} is no text") from None
-        raise refused(node, f"its attribute {a.name} is of kind {a.type}, which is not read")
+            raise refused(node, f"its attribute {text(a.name)} is no text") from None
+        raise refused(node, f"its attribute {text(a.name)} is of kind {a.type}, which is not read")
 
     def array(self, t: Any, title: str) -> NDArray[Any]:
         """An array of the file."""
@@ -251,20 +253,26 @@ class _Reader:
 
     def input(self, v: Any) -> Input:
         """What the graph is given, as far as its type is one of arrays of numbers."""
+        name = text(v.name)
         tensor = v.type.tensor_type
         if not v.type.HasField("tensor_type") or tensor.elem_type not in DTYPES:
-            raise refused(f"the input {v.name}", "it is no array of numbers")
+            raise refused(f"the input {name}", "it is no array of numbers")
         if not tensor.HasField("shape"):
-            return Input(v.name, DTYPES[tensor.elem_type], None)
+            return Input(name, DTYPES[tensor.elem_type], None)
         extents: list[int | str] = []
         for k, d in enumerate(tensor.shape.dim):
             if d.HasField("dim_value"):
                 if d.dim_value < 0:
-                    raise refused(f"the input {v.name}", f"it has an extent of {d.dim_value}")
+                    raise refused(f"the input {name}", f"it has an extent of {d.dim_value}")
                 extents.append(int(d.dim_value))
             else:
-                extents.append(identifier(d.dim_param or f"{v.name}_{k}"))
-        return Input(v.name, DTYPES[tensor.elem_type], tuple(extents))
+                extents.append(identifier(text(d.dim_param) or f"{name}_{k}"))
+        return Input(name, DTYPES[tensor.elem_type], tuple(extents))
+
+
+def text(value: Any) -> str:
+    """A name in a file, which the parser gives as bytes where it is damaged."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def identifier(name: str) -> str:
