@@ -20,8 +20,9 @@ from pullback.machine import Machine
 __all__ = ["points_cycles", "statement_cycles"]
 
 ALONE: Final = 20.0  # a transcendental of a single element, by the mathematics library
+WINDOW: Final = 64  # terms of a sum along vectors up to which it is written out
 LOAD: Final = 1.0
-LANE: Final = 1.5  # for each lane of a vector whose elements lie apart
+LANE: Final = 0.75  # for each lane of a vector whose elements lie apart
 ZEROS: Final = 20.0  # writing zeros before and after the part of a row that a condition leaves
 LOOP: Final = (1.0, 4.0)  # what a loop adds to a step of one element, and of a vector
 STORE: Final = (1.0, 2.0)  # storing one
@@ -57,8 +58,9 @@ class _Estimate:
             return 0.0
         done.add(e)
         if isinstance(e, Reduce):
-            step = max(self.value(e.arg, set(done)) + 1 / self.machine.ports, self.machine.latency)
-            return prod(typical(v) for v in e.vars) * step
+            step, terms = self.value(e.arg, set(done)) + 1 / self.machine.ports, prod(typical(v) for v in e.vars)
+            chained = self.lanes == 1 or terms > WINDOW  # else written term by term, beside those of the next vector
+            return terms * (max(step, self.machine.latency) if chained else step)
         return self._own(e) + sum(self.value(c, done) for c in children(e))
 
     def _own(self, e: Scalar) -> float:

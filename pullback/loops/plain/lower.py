@@ -34,7 +34,7 @@ from pullback.ir.program import (
 )
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.types import bool_
-from pullback.loops.analysis.estimates import statement_cycles
+from pullback.loops.analysis.estimates import points_cycles, statement_cycles
 from pullback.loops.analysis.joined import elements, is_renaming
 from pullback.loops.analysis.operations import count_operations
 from pullback.loops.analysis.triangles import Axes, triangles
@@ -77,6 +77,7 @@ from pullback.loops.program.nodes import (
     largest,
     smallest,
 )
+from pullback.loops.program.schedule import Chosen
 from pullback.loops.program.scope import Scope
 from pullback.machine import SCALAR, Machine
 from pullback.rewrite.normal_form import Guard, peel_guards
@@ -247,15 +248,10 @@ class Lowering:
 
     def _kernels(self, s: Build | Scatter) -> list[Stmt]:
         """The same, for a statement of a form not met before."""
-        if isinstance(s, Build):
-            builder = self._builder(s)
-            update = slice_update(s, builder)
-            if update is not None:
-                return [Call(builder.kernel(update), tuple(builder.arguments))]
-            parts = changes_apart(s, builder)
-            if parts is not None:
-                return self._changed(s, *parts)
-        call = self._chosen(Work.of(s, self.views, self.exact, self.triangles), self.comment(s))
+        work = Work.of(s, self.views, self.exact, self.triangles)
+        if isinstance(s, Build) and _slices(s, work) is None and (parts := changes_apart(s, work)) is not None:
+            return self._changed(s, *parts)
+        call = self._chosen(work, self.comment(s))
         assert call is not None, "plain loops do whatever it is"
         return [call]
 
@@ -269,9 +265,11 @@ class Lowering:
         loops = update_loops(s, changes, builder, added=len(changes) > 1 or not isinstance(rest, Zero))
         if isinstance(rest, Zero):
             out = builder.parameter(s.outs[0])
-            return [Call(builder.kernel((Fill(out, ZERO_INDEX, out.elements), *loops)), tuple(builder.arguments))]
-        before = self.kernels(replace(s, values=(rest,)))
-        return [*before, Call(builder.kernel(loops), tuple(builder.arguments))]
+            loops = (Fill(out, ZERO_INDEX, out.elements), *loops)
+        before = [] if isinstance(rest, Zero) else self.kernels(replace(s, values=(rest,)))
+        cycles = part_cycles(s, changes, self.chooser.machine)
+        kernel = replace(builder.kernel(loops), choice=Chosen("part", cycles))
+        return [*before, Call(kernel, tuple(builder.arguments))]
 
     def _as_copy(self, s: Build) -> list[Stmt] | None:
         """A build that repeats an array or reshapes it: a copy, or nothing where it is in place already."""
@@ -350,8 +348,6 @@ def bring_plain(s: Build, body: Sequence[Stmt], builder: KernelBuilder, machine:
     """The kernel with these statements, and with plain loops beside them where the machine wants them."""
     return builder.kernel(tuple(body), plain_build(s, builder) if machine.portable else None)
 
-
-PLAIN: Final = Chooser(SCALAR, Strategies(single=(plain_loops,)))
 
 # Build ----------------------------------------------------------------------------------------------------------
 
@@ -498,18 +494,43 @@ def _at_least(bound: Bound, limit: Bound, known: tuple[Cond, ...]) -> Bound:
 # Updates of a part ------------------------------------------------------------------------------------------------
 
 
-def slice_update(s: Build, builder: KernelBuilder) -> tuple[Stmt, ...] | None:
-    """Loops over the changed part of an array that is overwritten in place; None where all of it changes.
+def updates(work: Work, machine: Machine) -> Iterator[Candidate]:
+    """The strategy for arrays that are overwritten in place: loops over the part that changes.
 
     a[i, j] + [i == t] g[j]                 -->  for j: a[t, j] += g[j]
     [i == t] g[j] + [i != t] a[i, j]        -->  for j: a[t, j] = g[j]
     """
+    s = work.statement
+    found = _slices(s, work) if isinstance(s, Build) else None
+    if found is None:
+        return
+    changes, added = found
+
+    def build(builder: KernelBuilder) -> Kernel:
+        assert isinstance(s, Build)
+        return builder.kernel(update_loops(s, changes, builder, added))
+
+    assert isinstance(s, Build)
+    yield Candidate("update", part_cycles(s, changes, machine), build, exact=True)
+
+
+def part_cycles(s: Build, changes: Sequence[Bracket], machine: Machine) -> float:
+    """Of loops over the elements where conditions hold; an equation leaves one element of an axis."""
+    total = 0.0
+    for c in changes:
+        fixed = {v for e in c.conds if e.op == "==" for v in e.free}
+        total += points_cycles((c.arg,), [v for v in s.vars if v not in fixed], machine)
+    return total
+
+
+def _slices(s: Build, work: Work) -> tuple[list[Bracket], bool] | None:
+    """What changes in an array that keeps its place, and whether that is added; None where all of it changes."""
     if len(s.outs) != 1 or not isinstance(s.values[0], Add):
         return None
     here = tuple(as_index(v) for v in s.vars)
 
     def is_old(e: Scalar) -> bool:
-        return isinstance(e, Get) and e.indices == here and builder.work.holds(e.ref, s.outs[0])
+        return isinstance(e, Get) and e.indices == here and work.holds(e.ref, s.outs[0])
 
     terms = s.values[0].args
     olds = [t for t in terms if is_old(t)]
@@ -522,7 +543,7 @@ def slice_update(s: Build, builder: KernelBuilder) -> tuple[Stmt, ...] | None:
         return None
     if any(is_old(node) for c in changes for node in walk(c)) and len(changes) > 1:
         return None
-    return update_loops(s, changes, builder, added)
+    return changes, added
 
 
 def update_loops(s: Build, changes: Sequence[Bracket], builder: KernelBuilder, added: bool) -> tuple[Stmt, ...]:
@@ -541,7 +562,7 @@ def update_loops(s: Build, changes: Sequence[Bracket], builder: KernelBuilder, a
 FEW = 8  # a condition that leaves one in so many elements is worth a loop of its own
 
 
-def changes_apart(s: Build, builder: KernelBuilder) -> tuple[Scalar, list[Bracket]] | None:
+def changes_apart(s: Build, work: Work) -> tuple[Scalar, list[Bracket]] | None:
     """What a build gives almost everywhere, and terms that hold on a lower-dimensional part; None without such terms.
 
     [i == j] g[i]           -->  zeros, then for i: y[i, i] = g[i]
@@ -558,7 +579,7 @@ def changes_apart(s: Build, builder: KernelBuilder) -> tuple[Scalar, list[Bracke
     changes = _joined(changes)
     if len(changes) > FEW:
         return None
-    if any(isinstance(g, Get) and builder.work.holds(g.ref, s.outs[0]) for c in changes for g in walk(c)):
+    if any(isinstance(g, Get) and work.holds(g.ref, s.outs[0]) for c in changes for g in walk(c)):
         return None  # overwritten by then
     return (expr.add(*rest) if rest else expr.zero(s.outs[0].dtype)), changes
 
@@ -581,6 +602,9 @@ def _is_thin(b: Bracket, variables: tuple[Var, ...]) -> bool:
         for v in variables
         if v in c.free
     )
+
+
+PLAIN: Final = Chooser(SCALAR, Strategies(single=(updates, plain_loops)))
 
 
 # Scatter --------------------------------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ from pullback.loops.vectors.nest import narrower, stride
 from pullback.machine import Machine
 
 ROW: Final = 4.0  # cycles that a row costs beside its elements
+SIDE: Final = 8.0  # zeros before them, or after
+PIECE: Final = 2.0  # a vector copied
 TOGETHER: Final = 8  # vectors of a row that are written out one by one
 
 
@@ -43,7 +45,10 @@ def borders(work: Work, machine: Machine) -> Iterator[Candidate]:
         return bring_plain(s, found.body(lanes), builder, machine)
 
     *rows, last = found.variables
-    cycles = prod(typical(v) for v in rows) * (ROW + 2 * typical(last) / lanes)
+    count = found.stop - found.first
+    pieces = count // lanes + sum(1 for _ in narrower(count % lanes, lanes))
+    sides = (found.first > 0) + (found.stop < typical(last))
+    cycles = prod(typical(v) for v in rows) * (ROW + SIDE * sides + PIECE * pieces)
     schedule = Schedule((Row(last.name), Vector(last.name, lanes)))
     yield Candidate("border", cycles, build, schedule, exact=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pullback.loops.plain.candidates import Chooser, Strategies
-from pullback.loops.plain.lower import PLAIN, plain_loops
+from pullback.loops.plain.lower import PLAIN, plain_loops, updates
 from pullback.loops.product.packed import products
 from pullback.loops.strategies.border import borders
 from pullback.loops.strategies.interleaved import periods
@@ -16,7 +16,7 @@ from pullback.loops.vectors.tile import group_size, groups, positions, tiles
 from pullback.machine import Machine
 
 STRATEGIES: Final = Strategies(
-    single=(products, tiles, positions, borders, stretches, masks, periods, plain_loops),
+    single=(updates, products, tiles, positions, borders, stretches, masks, periods, plain_loops),
     several=(groups,),
     head=group_size,
     loops=(recurrences,),

@@ -13,7 +13,7 @@ from pullback.loops.plain.builder import KernelBuilder, Work
 from pullback.loops.plain.candidates import Candidate, Chooser, Declined, Strategies
 from pullback.loops.plain.lower import lower, plain_build
 from pullback.loops.plain.storage import assign_storage
-from pullback.loops.program.nodes import Call, Function, Kernel, walk
+from pullback.loops.program.nodes import Call, Function, Kernel, kernels_of, walk
 from pullback.loops.program.schedule import Block, Fuse, Pack, Schedule, Split, Tile, Vector
 from pullback.loops.strategies.table import STRATEGIES, chooser
 from pullback.machine import GENERIC, Machine
@@ -82,6 +82,16 @@ def test_planning_touches_no_builder(
     assert [c.cycles for c in candidates] == sorted(c.cycles for c in candidates)
     for c in candidates:
         assert c.build(KernelBuilder(found)).params
+
+
+def test_a_part_that_changes_in_place_is_a_candidate() -> None:
+    text = """f(x: f64[N, M], g: f64[M]) {
+      y = fold t < N (a = x) {
+        b = build i < N, j < M { a[i, j] + [i == t] g[j] } yield b } return y }"""
+    function = lower(program(text, N=40, M=50), chooser=chooser(GENERIC))
+    (made,) = (k.choice for k in kernels_of(function.body) if k.choice is not None)
+    assert made.name == "update"
+    assert {name for name, _ in made.others} >= {"plain"}
 
 
 def test_exact_work_has_exact_candidates_alone() -> None:
