@@ -60,7 +60,8 @@ def display(value: Value, boxed: bool = False, precision: int = 10) -> str:
     name = getattr(value, "name", None)
     if is_traced(value):
         return f"<{value!r}>"
-    return f"∇{name}" if name else str(value)
+    text = getattr(getattr(value, "dfn", None), "text", None)
+    return text or (f"∇{name}" if name else str(value))
 
 
 def lines(value: Value, boxed: bool, precision: int) -> list[str]:

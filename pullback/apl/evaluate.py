@@ -121,6 +121,13 @@ def _named(node: Name, scope: Scope) -> Any:
         with placed(node.spot):
             found = scope.host.system(node.name, scope) if scope.host is not None else None
     if found is None:
+        if node.name.startswith("⎕"):
+            raise AplError(
+                "VALUE ERROR",
+                f"there is no {node.name}",
+                position=node.spot,
+                remedy="docs/howto/apl.md lists what there is",
+            )
         what = {"⍵": "⍵ stands outside of a function", "⍺": "the function is called without a left argument"}
         raise AplError("VALUE ERROR", what.get(node.name, f"{node.name} has no value"), position=node.spot)
     return found

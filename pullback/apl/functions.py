@@ -124,7 +124,8 @@ class Primitive(Verb):
             wrong = errors.length if rank_of(x) == rank_of(y) else errors.rank
             raise wrong("○ takes arrays of one shape")
         ys = elements(settled(y)) if rank_of(y) else [y] * len(elements(x))
-        return simplified(objects([self._circle(a, b) for a, b in zip(elements(x), ys)], shape_of(x)))
+        made = simplified(objects([self._circle(a, b) for a, b in zip(elements(x), ys)], shape_of(x)))
+        return lifted(made) if is_nested(made) and all(rank_of(e) == 0 for e in elements(made)) else made
 
     def _along_axes(self, x: Value | None, y: Value) -> Value:
         """`x+[k]y`: the smaller argument along axes of the larger."""

@@ -15,9 +15,23 @@ import numpy as np
 
 import pullback as pb
 from pullback.apl.numbers import as_numbers, kind_of
-from pullback.apl.values import NDArray, Value, gathered, is_traced, joined_pool, lifted, prototype, settled
+from pullback.apl.values import (
+    NDArray,
+    Value,
+    elements,
+    gathered,
+    is_nested,
+    is_traced,
+    joined_pool,
+    known_shape,
+    lifted,
+    objects,
+    prototype,
+    settled,
+)
 from pullback.ir import types
 from pullback.lang.array import Array
+from pullback.lang.handle import Handle
 from pullback.lang.trace import untraced
 
 KEPT: Final = 2000  # maps of positions that are kept
@@ -34,6 +48,8 @@ def moved(
         dims: whether some of the numbers are dims, so that the result is one of the function being compiled.
     """
     given = [settled(a) for a in arrays]
+    if any(is_nested(a) for a in given):  # arrays of the function go with the elements of nests as elements
+        given = [objects(elements(a), known_shape(a)) if isinstance(a, Handle) else a for a in given]
     if dims or any(is_traced(a) for a in given):
         return define(*together([lifted(a) for a in given]))
     fill = prototype(given[0]) if fill is None else fill

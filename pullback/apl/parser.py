@@ -16,6 +16,7 @@ from typing import Literal as Choice
 
 import numpy as np
 
+from pullback.apl import errors
 from pullback.apl.errors import Spot, syntax
 from pullback.apl.reader import HYBRIDS, MONADIC_OPERATORS, VERBS, Token
 from pullback.apl.tree import (
@@ -87,12 +88,24 @@ def _statements(found: Sequence[Token], at: int, opened: Token | None, depth: in
                 return made, at
         elif token.kind == "mark" and token.text == ":":
             if guard is not None or not items:
-                raise syntax("a guard is `condition:value`", token.spot)
+                raise _misplaced_colon(found, at, bool(items or guard))
             guard, items = items, []
             at += 1
         else:
             item, at = _item(found, at, depth)
             items.append(item)
+
+
+CONTROL = frozenset(("If", "While", "For", "Repeat", "Select", "Return", "Else", "EndIf", "Namespace", "Class"))
+
+
+def _misplaced_colon(found: Sequence[Token], at: int, behind_guard: bool) -> errors.AplError:
+    spot = found[at].spot
+    if behind_guard and found[at - 1].text == ":":
+        return syntax("there are no error guards", spot, "a test before what may fail, as in {⍵=0:… ⋄ ÷⍵}")
+    if not behind_guard and at + 1 < len(found) and found[at + 1].text in CONTROL:
+        return syntax("there are no control structures", spot, "a guard {test:value ⋄ …} chooses; ¨, ⍣ and ∇ repeat")
+    return syntax("a guard is `condition:value`", spot)
 
 
 def _statement(
@@ -413,7 +426,11 @@ def _train(parts: Sequence[Unit]) -> Unit:
     while rest:
         middle = rest.pop()
         if middle.kind == "value":
-            raise syntax("a value in a train has a verb to its right", middle.spot)
+            raise syntax(
+                "a value in a train has a verb to its right" if rest else "the verb has no argument to its right",
+                middle.spot,
+                None if rest else "a value there, or a verb to the left of the value for a train",
+            )
         if rest:
             left = rest.pop()
             node = Train(left.node, middle.node, made.node, middle.spot, left.kind == "value")

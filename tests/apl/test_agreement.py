@@ -36,6 +36,10 @@ def test_compiled_phrases_agree(seed: int) -> None:
         ("(⊂1 2)+¨1⌽↓⍵", np.arange(4.0).reshape(2, 2)),
         ("2!⍵", np.array([-3.0, 2.5, 7.0])),
         ("¯1!⍵", np.array([3.0])),
+        ("⍵⊥*⍵", np.array([[2.0, 1.0], [1.0, 3.0]])),
+        ("(1 2)(3 4)○⍵", np.array(2.0)),
+        ("1(2 3),⍵", np.array([1.0, 0.0])),
+        ("≠\\⍵", np.array([0.0, 1.0, 0.0])),
     ],
 )
 def test_what_once_differed(body: str, x: np.ndarray) -> None:

@@ -112,6 +112,8 @@ class At(Verb):
         new = self.f(selected, x) if isinstance(self.f, Verb) else self.f
         if rank_of(new) > len(frame) + len(rest):
             raise errors.rank(f"@ puts an array of at most {len(frame) + len(rest)} axes there", [shape_text(new)])
+        if is_nested(new):
+            raise errors.domain("@ puts no nested arrays into one of a compiled function")
         new = lifted(new)
         _check_fits(new, frame, rest)
         own = new.rank == len(frame) + len(rest) and count_of(new) != 1

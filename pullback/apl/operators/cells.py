@@ -137,6 +137,10 @@ def _single(a: Value, given: Sequence[Value]) -> Value:
     return a
 
 
+class _NestError(Exception):
+    """The results are nested arrays, which are worked out one by one."""
+
+
 @dataclass
 class Rank(Verb):
     """`f⍤k`: f of the cells of rank k; `⍤(k l)` for the left and the right argument."""
@@ -192,15 +196,29 @@ class Rank(Verb):
     ) -> Value:
         """Traced once, for a cell at symbolic indices; unrolled where a cell is known, such as a shape."""
         unrolled = any(isinstance(a, np.ndarray) and rank_of(a) > r for a, r in zip(given, ranks))
-        if unrolled and all(isinstance(n, int) for n in frame):
+        if not unrolled:
+            try:
+                return self._at_once(call, given, ranks, frame)
+            except _NestError:
+                unrolled = True
+        if all(isinstance(n, int) for n in frame):
             cells = [
                 call(*(_sub(a, i) if rank_of(a) > r else a for a, r in zip(given, ranks))) for i in np.ndindex(*frame)
             ]
             return arrange.assembled(cells, frame)
+        return self._at_once(call, given, ranks, frame)
+
+    def _at_once(
+        self, call: Callable[..., Value], given: Sequence[Value], ranks: Sequence[int], frame: tuple[Any, ...]
+    ) -> Value:
         own = [lifted(a) if is_traced(a) or rank_of(a) > r else a for a, r in zip(given, ranks)]
-        at = lambda *i: lifted(
-            call(*(subscript(a, i[: rank_of(a) - r]) if rank_of(a) > r else a for a, r in zip(own, ranks)))
-        )
+
+        def at(*i: Any) -> Any:
+            made = call(*(subscript(a, i[: rank_of(a) - r]) if rank_of(a) > r else a for a, r in zip(own, ranks)))
+            if isinstance(made, np.ndarray) and made.dtype == object and made.ndim:
+                raise _NestError
+            return lifted(made)
+
         return pb.build(tuple(frame), at)
 
 

@@ -12,6 +12,7 @@ import pullback as pb
 from pullback import verbs
 from pullback.apl import errors
 from pullback.apl.functions import Verb
+from pullback.apl.moves import together
 from pullback.apl.numbers import as_numbers, kind_of
 from pullback.apl.operators.parts import LONG, between, glyph_of, is_scalar_verb, own_elements, plain, slices
 from pullback.apl.table import Settings
@@ -245,7 +246,7 @@ class Scan(Verb):
 
 def _restacked(rows: Sequence[Value], at: int) -> Value:
     if any(is_traced(r) for r in rows):
-        return pb.stack([lifted(r) for r in rows], axis=at)
+        return pb.stack(together([lifted(r) for r in rows]), axis=at)
     if any(is_nested(r) for r in rows) or len({r.dtype.kind == "U" for r in rows}) > 1:
         boxes = [objects(elements(r), r.shape) for r in rows]
         return simplified(np.stack(boxes, axis=at))

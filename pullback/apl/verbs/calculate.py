@@ -59,7 +59,8 @@ def decode(s: Settings, x: Value, y: Value) -> Value:
         return np.zeros((*shape_of(x)[:-1], *shape_of(y)[1:]), np.int64)
 
     def outer(v: Value) -> Value:
-        return v.reshape((*shape_of(v), *(1,) * len(right))) if isinstance(v, np.ndarray) else v
+        shape = (*shape_of(v), *(1,) * len(right))
+        return v.reshape(shape) if isinstance(v, np.ndarray) else pb.reshape(v, shape) if rank_of(v) else v
 
     made = _spread(digits[0], bases[0], right)
     for k in range(1, count):
