@@ -18,13 +18,12 @@ from pullback.ir.settings import MODES
 from pullback.lang import tree
 from pullback.loops.memory.swap import SwapPlan
 from pullback.loops.memory.table import MemoryTable
-from pullback.nn.types import function_types
+from pullback.nn.types import Network, function_types
 from pullback.passes.operations import operation_count
 from pullback.source import user_position
 from pullback.tables import html_note, html_table, text_table
 
 if TYPE_CHECKING:
-    from pullback.nn.layer import Layer
     from pullback.nn.scope import Call
 
 __all__ = ["Description", "LayerRow", "describe"]
@@ -124,7 +123,9 @@ class Description:
         return (row.name, row.layer, row.result, *numbers)
 
 
-def describe(network: Layer, batch: int, loss: Loss | None, dtype: DTypeLike, sizes: Mapping[str, int]) -> Description:
+def describe(
+    network: Network, batch: int, loss: Loss | None, dtype: DTypeLike, sizes: Mapping[str, int]
+) -> Description:
     """See `Layer.describe`."""
     fixed = network.on(" ".join(_bound(network, batch, sizes)))
     found = fixed.typed(dtype)
@@ -145,7 +146,7 @@ def describe(network: Layer, batch: int, loss: Loss | None, dtype: DTypeLike, si
     )
 
 
-def _bound(network: Layer, batch: int, sizes: Mapping[str, int]) -> Sequence[str]:
+def _bound(network: Network, batch: int, sizes: Mapping[str, int]) -> Sequence[str]:
     """The extents of the input as numbers: the first one, where it is open, is the batch."""
     takes = network.type.takes.partition("[")[2].rstrip("]").split(", ")
     given = {**({takes[0]: batch} if takes[0].isidentifier() else {}), **sizes}
@@ -182,7 +183,7 @@ def _size(y: Any) -> Any:
     return sum(others, start=first)
 
 
-def _gradient(network: Layer, trees: Any, loss: Loss, dtype: DTypeLike) -> pb.Function:
+def _gradient(network: Network, trees: Any, loss: Loss, dtype: DTypeLike) -> pb.Function:
     def training(parameters: Any, state: Any, x: Any) -> Any:
         y, after = network.apply(parameters, state, x, training=True)
         return loss(y), after

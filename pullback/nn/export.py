@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +26,9 @@ from pullback.lang.annotations import spec_like
 from pullback.nn.export_main import Array, Main, Step
 from pullback.nn.objective import objective
 from pullback.nn.parameters import named
-from pullback.nn.types import function_types
+from pullback.nn.types import Network, function_types
 from pullback.runtime.export import Exported, library, put_files
 from pullback.source import user_position
-
-if TYPE_CHECKING:
-    from pullback.nn.layer import Layer
 
 __all__ = ["Weights", "What", "export"]
 
@@ -54,7 +51,7 @@ class _Tree:
 
 
 def export(
-    network: Layer,
+    network: Network,
     directory: str | os.PathLike[str],
     parameters: Any,
     state: Any,
@@ -117,7 +114,7 @@ def _check(what: str, weights: str, loss: Any, optimiser: Any) -> None:
         raise TraceError("E166", f"export: {wrong}", position=user_position(), remedy=REMEDY)
 
 
-def _sample(network: Layer, parameters: Any) -> NDArray[Any]:
+def _sample(network: Network, parameters: Any) -> NDArray[Any]:
     """One sample of the input, of the element type of the parameters."""
     kinds = [np.asarray(leaf).dtype for leaf in tree.flatten(parameters)[0]]
     dtype = next((d for d in kinds if d.kind == "f"), np.dtype(np.float32))
@@ -132,7 +129,7 @@ def _sample(network: Layer, parameters: Any) -> NDArray[Any]:
     return np.zeros((1, *map(int, takes[1:])), np.int64 if network.integers else dtype)
 
 
-def _batch_dim(network: Layer, batch: int) -> dict[str, int]:
+def _batch_dim(network: Network, batch: int) -> dict[str, int]:
     first = (network.takes or "").split()[0]
     return {} if first.isdigit() else {first: batch}
 
@@ -143,7 +140,7 @@ def _library(f: pb.Function, name: str, memory: Any, dims: dict[str, int]) -> Ex
     return library(*named.for_dims(dims))
 
 
-def _constant(network: Layer, parameters: Any, state: Any, sample: NDArray[Any]) -> pb.Function:
+def _constant(network: Network, parameters: Any, state: Any, sample: NDArray[Any]) -> pb.Function:
     """Inference with the parameters in it."""
     fixed = [tree.map_leaves(_frozen, t) for t in (parameters, state)]
 
@@ -161,7 +158,7 @@ def _frozen(array: Any) -> NDArray[Any]:
 
 
 def _update(
-    network: Layer, loss: Any, optimiser: Any, trees: Sequence[Any], sample: NDArray[Any], batch: int, target: Any
+    network: Network, loss: Any, optimiser: Any, trees: Sequence[Any], sample: NDArray[Any], batch: int, target: Any
 ) -> pb.Function:
     """One update: the trees after it, and the loss before it."""
     of_batch = objective(network, loss)

@@ -386,6 +386,9 @@ def as_layer(x: Any) -> Layer:
     raise TraceError("E163", f"{x!r} is no layer", position=user_position(), remedy=wanted)
 
 
+Scope.part_of = as_layer
+
+
 # Layers made of layers ------------------------------------------------------------------------------------------
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.nn.layer import Layer, as_layer
+from pullback.nn.scope import Scope
+from pullback.nn.types import Network
 
 __all__ = ["objective"]
 
 
-def objective(network: Layer, loss: Callable[[Any, Any], Any], *, training: bool = True) -> Callable[..., Any]:
+def objective(network: Network, loss: Callable[[Any, Any], Any], *, training: bool = True) -> Callable[..., Any]:
     """The loss of a network as a function of its parameters, its state and a batch.
 
     Args:
@@ -28,7 +29,7 @@ def objective(network: Layer, loss: Callable[[Any, Any], Any], *, training: bool
     >>> float(value)
     1.0
     """
-    net = as_layer(network)
+    net: Network = Scope.part_of(network)
 
     def of_batch(parameters: Any, state: Any, batch: Any) -> tuple[Any, Any]:
         x, target = batch

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -25,13 +25,26 @@ from pullback.lang.handle import Handle, as_array, extent_of, shape_text, type_t
 from pullback.lang.trace import current
 from pullback.source import user_position
 
-if TYPE_CHECKING:
-    from pullback.nn.layer import Layer
-
-__all__ = ["Call", "Replaced", "Scope", "Start", "Wanted"]
+__all__ = ["Call", "LayerPart", "Replaced", "Scope", "Start", "Wanted"]
 
 Start = Callable[[np.random.Generator, tuple[int, ...], Any], np.ndarray[Any, Any]]
 Tree = dict[str, Any]
+
+
+class LayerPart(Protocol):
+    """What a scope asks of a layer (`layer.Layer`)."""
+
+    @property
+    def kind(self) -> str:
+        """What it is called in a network, with a number behind it."""
+
+    @property
+    def name(self) -> str | None:
+        """What it is called instead."""
+
+    @property
+    def forward(self) -> Callable[[Scope, Any], Any]:
+        """Its mathematics."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +62,7 @@ class Call:
     """One layer at its place: what it was given, what it gave, and what it asked for."""
 
     path: tuple[str, ...]
-    layer: Layer
+    layer: LayerPart
     given: str
     result: str = ""
     parameters: list[Wanted] = field(default_factory=list)
@@ -80,7 +93,10 @@ class Scope:
         path: the names on the way from the network to this layer.
         training: whether this is a step of training: dropout drops, statistics are taken of the batch.
         after: the layer that was called before it in the same place, for errors.
+        part_of: makes a layer of what is called, of a function of arrays too; `layer` sets it.
     """
+
+    part_of: ClassVar[Callable[[Any], Any]]
 
     def __init__(
         self,
@@ -179,9 +195,7 @@ class Scope:
             name: under which its parameters are kept; without one, its kind and a number. The same name twice is the
                 same parameters.
         """
-        from pullback.nn.layer import as_layer
-
-        part = as_layer(layer)
+        part = Scope.part_of(layer)
         own = name or part.name or self._numbered(part.kind)
         inner = Scope(
             (*self.path, own),
@@ -200,7 +214,7 @@ class Scope:
 
     # How networks run it --------------------------------------------------------------------------------------
 
-    def run(self, layer: Layer, x: Any) -> Any:
+    def run(self, layer: LayerPart, x: Any) -> Any:
         """The layer of this place, with what was asked for written down where types are found."""
         if self._calls is None:
             with self._here(layer, x):
@@ -269,7 +283,7 @@ class Scope:
         return zeros
 
     @contextmanager
-    def _here(self, layer: Layer, x: Any) -> Iterator[None]:
+    def _here(self, layer: LayerPart, x: Any) -> Iterator[None]:
         """Arrays are called after this place, and errors name the innermost layer and what it was given."""
         try:
             with current().at_place("".join(f"{name}_" for name in self.path)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -14,13 +14,10 @@ import pullback as pb
 from pullback.errors import ShapeError, TraceError
 from pullback.lang.annotations import spec_like
 from pullback.lang.handle import shape_text
-from pullback.nn.scope import Call, Replaced, Scope, Wanted
+from pullback.nn.scope import Call, LayerPart, Replaced, Scope, Wanted
 from pullback.source import user_position
 
-if TYPE_CHECKING:
-    from pullback.nn.layer import Layer
-
-__all__ = ["NetworkType", "find_type", "function_types"]
+__all__ = ["Network", "NetworkType", "find_type", "function_types"]
 
 Tree = dict[str, Any]
 
@@ -82,7 +79,38 @@ class NetworkType:
         return out
 
 
-def find_type(network: Layer, dtype: str) -> NetworkType:
+class Network(LayerPart, Protocol):
+    """What descriptions, exports and training ask of a network (`layer.Layer`)."""
+
+    @property
+    def takes(self) -> str | None:
+        """The shape of the input; None where any will do."""
+
+    @property
+    def integers(self) -> bool:
+        """Whether the input holds integers."""
+
+    @property
+    def type(self) -> NetworkType:
+        """Every layer's line."""
+
+    def typed(self, dtype: DTypeLike = np.float32) -> NetworkType:
+        """`type`, for an element type."""
+
+    def on(self, takes: str) -> Network:
+        """The network for inputs of given sizes."""
+
+    def apply(self, parameters: Any, state: Any, x: Any, *, training: bool = False) -> tuple[Any, Any]:
+        """The result for an input, and the state after it."""
+
+    def function(self, dtype: DTypeLike = np.float32) -> pb.Function:
+        """Inference as a traced function of (parameters, state, x)."""
+
+    def init(self, seed: int = 0, *, dtype: DTypeLike = np.float32) -> tuple[Tree, Tree]:
+        """Parameters and state to start from."""
+
+
+def find_type(network: Network, dtype: str) -> NetworkType:
     """The type of a network for an element type, with dims of its input replaced as far as shapes must be equal.
 
     Raises:
@@ -104,7 +132,7 @@ def find_type(network: Layer, dtype: str) -> NetworkType:
             takes = [extent if t == found.symbol else t for t in takes]
 
 
-def _traced(network: Layer, takes: Sequence[str], dtype: str) -> NetworkType:
+def _traced(network: Network, takes: Sequence[str], dtype: str) -> NetworkType:
     calls: list[Call] = []
 
     def trace(x: Any) -> Any:
@@ -125,7 +153,7 @@ def _row(call: Call) -> tuple[str, str, str, str]:
     return call.name, str(call.layer), call.result, own
 
 
-def function_types(network: Layer, trees: tuple[Tree, Tree], dtype: DTypeLike) -> dict[str, Any]:
+def function_types(network: Network, trees: tuple[Tree, Tree], dtype: DTypeLike) -> dict[str, Any]:
     """Annotations of a function of (parameters, state, x) of a network whose arrays are as large as these."""
     takes = Shaped(network.takes or "", "int64" if network.integers else np.dtype(dtype).name)
     return {"parameters": spec_like(trees[0]), "state": spec_like(trees[1]), "x": takes}
