@@ -61,7 +61,8 @@ OWN: Final = (
           "rewrite/copies.py"),
     _rule("cse", "equal statements", "y₁ = I ⇒ s; y₂ = J ⇒ s[J/I]: y₂ = y₁", "rewrite/cse.py"),
     _rule("trim", "what nothing reads of an array", "y = i ⇒ s(i); z = j ⇒ … y(j + a) … = "
-          "y = i ⇒ s(i + a); z = j ⇒ … y(j) …", "rewrite/trim.py", condition="all reads of an axis are at one variable and one constant"),
+          "y = i ⇒ s(i + a); z = j ⇒ … y(j) …",
+          "rewrite/trim.py", condition="all reads of an axis are at one variable and one constant"),
     _rule("dead", "what nothing reads", "a statement that no result needs is dropped", "rewrite/cse.py"),
     _rule("call.inline", "calls", "a call with rules of its own is replaced by what it computes, when derivatives are "
           "taken", "rewrite/calls.py"),
