@@ -72,6 +72,14 @@ def _by_result(f: Callable[[Any], Any], rule: Callable[[Any, Any], Any]) -> pb.F
     return pb.custom_derivative(lambda x: f(x), vjp=vjp)
 
 
+def _from_argument(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """An elementwise function whose derivative computes again, from the argument, what f has in between.
+
+    Where the argument is an array, nothing else waits for the backward pass.
+    """
+    return pb.checkpoint(f)
+
+
 def tanh(x: Any) -> Array:
     """The hyperbolic tangent.
 
@@ -104,7 +112,7 @@ def gelu(x: Any) -> Array:
     >>> pb.function(lambda x: nn.gelu(x))(np.array([0.0, 1.0])).round(6).tolist()
     [0.0, 0.841345]
     """
-    y: Array = 0.5 * x * (1 + pb.erf(x * 0.5**0.5))
+    y: Array = _from_argument(lambda x: 0.5 * x * (1 + pb.erf(x * 0.5**0.5)))(x)
     return y
 
 
@@ -115,7 +123,7 @@ def gelu_tanh(x: Any) -> Array:
     >>> pb.function(lambda x: nn.gelu_tanh(x))(np.array([0.0, 1.0])).round(6).tolist()
     [0.0, 0.841192]
     """
-    y: Array = 0.5 * x * (1 + pb.tanh((2 / pb.pi) ** 0.5 * (x + 0.044715 * x * x * x)))
+    y: Array = _from_argument(lambda x: 0.5 * x * (1 + pb.tanh((2 / pb.pi) ** 0.5 * (x + 0.044715 * x * x * x))))(x)
     return y
 
 
@@ -126,7 +134,7 @@ def silu(x: Any) -> Array:
     >>> pb.function(lambda x: nn.silu(x))(np.array([0.0, 1.0])).round(6).tolist()
     [0.0, 0.731059]
     """
-    y: Array = x * pb.logistic(x)
+    y: Array = _from_argument(lambda x: x * pb.logistic(x))(x)
     return y
 
 

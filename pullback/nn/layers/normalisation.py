@@ -131,9 +131,14 @@ def layer_norm(scope: Scope, x: Any, axes: int = 1, epsilon: float = 1e-5, *, le
     [[-1.0, 1.0]]
     """
     last = tuple(range(x.ndim - axes, x.ndim))
-    centred, _, spread = _moments(x, last)
-    y = centred * pb.expand_dims(1 / pb.sqrt(spread + epsilon), last)
-    return _affine(scope, y, x.shape[-axes:], (), learn)
+
+    def normalised(x: Any) -> Any:
+        centred, _, spread = _moments(x, last)
+        y = centred * pb.expand_dims(1 / pb.sqrt(spread + epsilon), last)
+        return _affine(scope, y, x.shape[-axes:], (), learn)
+
+    y: Array = pb.checkpoint(normalised)(x)  # the input is there anyway; what is between costs less than keeping it
+    return y
 
 
 def _rms_takes(epsilon: float = 1e-6, *, learn: bool = True) -> str:

@@ -376,3 +376,12 @@ def test_targets_of_another_shape() -> None:
     assert message(lambda: g(column, np.zeros(3))) == (
         "E162 accuracy: the scores are f64[3, 1], the labels f64[3] |  | one label for each row of scores, as integers"
     )
+
+
+@pytest.mark.parametrize("f", [nn.gelu, nn.gelu_tanh, nn.silu, nn.layer_norm(learn=False)])
+def test_only_the_argument_waits_for_the_backward_pass(f: Any) -> None:
+    """Between the products there is one array for the next product, and one for the derivative."""
+    net = nn.chain(nn.dense(64, bias=False), f, nn.dense(50, bias=False)).on("N 70")
+    table = net.describe(batch=48).training.memory()
+    kept = [b for b in table.buffers if b.dims == "f32[48, 64]" and "bar" not in b.name]
+    assert max(sum(b.first <= now <= b.last for b in kept) for now in {b.first for b in kept}) <= 2
