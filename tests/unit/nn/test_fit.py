@@ -15,7 +15,7 @@ import pullback as pb
 from pullback import nn
 from pullback.data import Dataset, Splits
 from pullback.data.loader import Samples
-from pullback.errors import DataError, NotFiniteError, PullbackError, UsageError
+from pullback.errors import CompilerError, DataError, NotFiniteError, PullbackError, UsageError
 from pullback.nn.training import step
 from pullback.nn.training.report import Progress
 from pullback.nn.training.step import stack_size
@@ -362,3 +362,15 @@ def test_data_that_a_network_does_not_take() -> None:
         "  try: data of that size, or `net.on(…)` with the size of the data      See `pullback explain-error E508`"
     )
     assert "E507] mine: 5 inputs and 4 targets" in complete(lambda: network(good[0], good[1][:4]))
+
+
+def test_a_memory_limit_holds_for_whole_updates() -> None:
+    """The first mode that fits is taken, with the same losses; a limit that none keeps is said."""
+    net = nn.chain(nn.conv(4, 3), nn.relu, nn.max_pool(2), nn.flatten(), nn.dense(3)).on("N 1 12 12")
+    data = np.random.default_rng(0).normal(size=(32, 1, 12, 12)).astype(np.float32), np.arange(32) % 3
+    train = lambda limit: nn.fit(
+        net, nn.cross_entropy, data, optimiser=nn.sgd(0.1), steps=2, batch=32, memory_limit=limit, progress=False
+    )
+    np.testing.assert_allclose(train(80_000).history.losses, train(None).history.losses, rtol=1e-5)
+    with pytest.raises(CompilerError, match=r"\[E260\] update needs"):
+        train(1_000)
