@@ -11,7 +11,7 @@ import numpy as np
 
 import pullback as pb
 from pullback import nn
-from pullback.onnx.operators.common import build, integers, is_floating, number, numbers
+from pullback.onnx.operators.common import build, constant, integers, is_floating, number, numbers
 from pullback.onnx.operators.shape import padded
 from pullback.onnx.operators.table import Known, WrongNode, operator
 
@@ -236,13 +236,12 @@ def average_pool(x: Any, *, kernel_shape: Any, auto_pad: str = "NOTSET", ceil_mo
     if small and not ceil_mode and set(g.dilation) <= {1}:
         return nn.average_pool(g.size, g.stride, g.borders, count_padding=bool(count_include_pad))({}, x)
     sums = _pooled(x, g, ceil_mode, 0.0, _over(pb.sum_over))
-    ones = np.ones((1, 1, *numbers(_image(x))), np.float32)
-    if count_include_pad:
-        ones = np.pad(ones, [(0, 0), (0, 0), *g.borders], constant_values=1)
-        inside = Geometry(g.size, g.stride, g.dilation, (0,) * len(g.size), (0,) * len(g.size))
-    else:
-        inside = g
-    counts = pb.astype(_pooled(pb.asarray(ones), inside, ceil_mode, 0.0, _over(pb.sum_over)), x.dtype)
+    share: Any = np.ones(())
+    for extent, n, k in zip(numbers(_image(x)), numbers(sums.shape[2:]), range(len(g.size))):
+        at = np.arange(n)[:, None] * g.stride[k] + np.arange(g.size[k]) * g.dilation[k] - g.before[k]
+        low, high = (-g.before[k], extent + g.after[k]) if count_include_pad else (0, extent)
+        share = np.multiply.outer(share, ((at >= low) & (at < high)).sum(1))
+    counts = pb.asarray(constant(share.astype(str(x.dtype.numpy))))
     return sums / counts
 
 
