@@ -26,7 +26,7 @@ from pullback.testing.oracle.numbers import value_of
 from pullback.testing.oracle.trees import leaves
 from pullback.testing.shrink_source import parameters, shrink_source
 from pullback.testing.sources import Sample, random_source, with_settings
-from pullback.testing.ways import Way, drawn_for_users, interpreted
+from pullback.testing.ways import Way, drawn_for_passes, drawn_for_users, interpreted
 
 Route = Literal["interpreter", "c", "passes"]
 ROUTES: Final[tuple[Route, ...]] = ("interpreter", "c", "passes")
@@ -140,7 +140,7 @@ def _drawn(seed: int, route: Route, longest: int | None) -> tuple[Sample, Way | 
     rng = np.random.default_rng([seed, ROUTES.index(route)])
     if route == "interpreter":
         return random_source(rng, longest=longest), None
-    way = replace(drawn_for_users(rng), compiled=route == "c")
+    way = drawn_for_users(rng) if route == "c" else drawn_for_passes(rng)
     large = bool(rng.random() < LARGE[route])
     return with_settings(random_source(rng, large=large, longest=longest), way.settings()), way
 

@@ -17,12 +17,13 @@ from pullback.ir.interpret import interpret
 from pullback.ir.program import Program
 from pullback.ir.settings import MODES, MemoryMode
 from pullback.machine import Machine, of_width
-from pullback.passes.pipeline import optimise
+from pullback.passes.pipeline import PASSES, optimise
 from pullback.runtime.emit import with_mode
 
 NDArray = np.ndarray[Any, Any]
 
 WIDTHS: Final = (0, 16, 32, 64)
+FOR_SPEED: Final = ("loops", "algebra", "deltas", "sums", "stretches", "commute", "common", "dead", "rows", "fuse")
 _ASKED: Final = tuple(f"pullback.runtime.{module}.native" for module in ("executor", "record", "emit"))
 
 
@@ -34,6 +35,7 @@ class Way:
         exact: no sum in another order.
         debug: with traps.
         compiled: else the interpreter runs what the passes make.
+        without: passes that are left out, so that those after them meet what they seldom do.
     """
 
     mode: MemoryMode
@@ -43,6 +45,7 @@ class Way:
     exact: bool = False
     debug: bool = False
     compiled: bool = True
+    without: frozenset[str] = frozenset()
 
     @staticmethod
     def drawn(rng: np.random.Generator) -> Way:
@@ -69,6 +72,8 @@ class Way:
             environment = {"PULLBACK_BACKEND": backend, "PULLBACK_THREADS": str(self.threads), "PULLBACK_VERIFY": "1"}
             stack.enter_context(patch.dict(os.environ, environment))
             if not self.compiled:
+                kept = tuple(p for p in PASSES if p.name not in self.without)
+                stack.enter_context(patch("pullback.passes.pipeline.PASSES", kept))
                 stack.enter_context(patch("pullback.api.execute.interpret", self._interpret))
             for name in _ASKED:
                 stack.enter_context(patch(name, lambda: self.machine))
@@ -94,6 +99,13 @@ def interpreted() -> Iterator[None]:
         yield
 
 
+def drawn_for_passes(rng: np.random.Generator) -> Way:
+    """A way that ends with the passes, half of them with some of those left out that are for speed alone."""
+    share = 0.3 if rng.random() < 0.5 else 0.0
+    without = frozenset(name for name in FOR_SPEED if rng.random() < share)
+    return replace(drawn_for_users(rng), compiled=False, without=without)
+
+
 def drawn_for_users(rng: np.random.Generator) -> Way:
     """A way with settings that only functions have."""
     way = Way.drawn(rng)
@@ -101,4 +113,4 @@ def drawn_for_users(rng: np.random.Generator) -> Way:
     return Way(**{**made, "exact": bool(rng.random() < 0.1), "debug": bool(rng.random() < 0.1)})
 
 
-__all__ = ["WIDTHS", "Way", "drawn_for_users", "interpreted"]
+__all__ = ["WIDTHS", "Way", "drawn_for_passes", "drawn_for_users", "interpreted"]

@@ -67,13 +67,13 @@ class Loops(Arrays):
         self.indices.append(IndexVar(t, trips))
         new = self.step(own, [old], self.indices[-1], depth - 1)
         made = self.under(dims)
-        inner = self.dim()
+        inner = self.pick([v.dims[0] for v in self.scope if v.dims] or self.dims)
         over = self.under((inner,))
-        product = f"{self.element(self.pick(self.scope))} * {self.element(self.pick(self.scope))}"
+        product = f"{self.factor(over[0])} * {self.factor(over[0])}"
         total = f"pb.sum_over({self.extent(inner)}, lambda {over[0].text}: {product})"
         self.leave(over)
         place = f"{state}[1][{', '.join(v.text for v in made)}]" if dims else f"{state}[1]"
-        added = f"{place} {self.pick('++-')} {total}"
+        added = f"{place} {self.pick('++++-')} {total}"
         if dims:
             extents = "".join(f"{self.extent(d)}, " for d in dims)
             added = f"pb.build(({extents}), lambda {', '.join(v.text for v in made)}: {added})"
@@ -82,6 +82,14 @@ class Loops(Arrays):
         self.scope.pop()
         self.loops -= 1
         return f"pb.fold({extent}, ({first}, {second}), lambda {state}, {t}: ({new}, {added}))[1]"
+
+    def factor(self, i: IndexVar) -> str:
+        """An element of an array in scope, of those that have an axis for an index if there are any, there."""
+        v = self.pick([v for v in self.scope if i.dim in v.dims] or self.scope)
+        if not v.dims:
+            return v.text  # type: ignore[no-any-return]
+        at = [self.pick([w.text for w in self.indices if w.dim.key == d.key] or ["0"]) for d in v.dims]
+        return f"{v.text}[{', '.join(at)}]"
 
     def steps(self, dims: tuple[Dim, ...], states: list[Var], t: IndexVar, depth: int) -> list[str]:
         """The next value of each state: the old one of another, or something new."""

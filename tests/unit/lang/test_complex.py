@@ -168,3 +168,11 @@ def test_calls_with_complex_arrays_go_straight_to_machine_code():
         np.testing.assert_allclose(g(given), given * 2)
     with pytest.raises(pb.DTypeError):
         g(z.astype(">c16"))
+
+
+def test_numbers_take_the_type_of_an_array_and_arrays_keep_theirs() -> None:
+    z = Z.astype(np.complex64)
+    assert pb.function(lambda z, x: pb.add(z, 1j) + pb.sum(x))(z, X.astype(np.float32)).dtype == np.complex64
+    assert pb.function(lambda z, x: (pb.add(z, 1j), x))(z, X)[0].dtype == np.complex64
+    assert pb.function(lambda z, w: pb.add(z, w))(z, W).dtype == np.complex128
+    np.testing.assert_array_equal(pb.function(lambda z: z.to_device("cpu").mT)(Z), Z.T)

@@ -210,3 +210,14 @@ def test_the_largest_along_the_first_of_three_axes() -> None:
     values, places = pb.function(lambda x: pb.top_k(x, 2, axis=0)).interpret(x)
     np.testing.assert_array_equal(values, -np.sort(-x, axis=0)[:2])
     np.testing.assert_array_equal(places, np.argsort(-x, axis=0)[:2])
+
+
+@pytest.mark.parametrize("count", [True, 4, -1, 1.0])
+def test_top_k_takes_a_number_of_elements(count: Any) -> None:
+    with pytest.raises(pb.errors.ShapeError, match="E104"):
+        pb.function(lambda x: pb.top_k(x, count))(np.ones(3))
+
+
+def test_a_bool_is_no_number_of_intervals() -> None:
+    with pytest.raises(pb.errors.ShapeError, match="E104"):
+        pb.function(lambda x: pb.histogram(x, True))(np.ones(3))

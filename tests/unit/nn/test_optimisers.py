@@ -427,6 +427,7 @@ ONE = {"conv1": {"w": np.ones((2, 3)), "b": np.ones(2)}}
         (lambda: nn.piecewise({5: 0.1}), TraceError, "[E170] piecewise: rates is {5: 0.1}"),
         (lambda: (nn.freeze("conv2/*") >> nn.sgd(0.1)).init(ONE), TraceError, "[E108] freeze: no parameter is called"),
         (lambda: nn.groups({"*/w": nn.sgd(0.1)}).init(ONE), TraceError, "[E108] groups: no pattern for conv1/b"),
+        (lambda: nn.accumulate(2, nn.groups({"*/w": nn.sgd(0.1)})).check_names(["conv1/b"]), TraceError, "[E108]"),
         (
             lambda: nn.groups({"*": nn.sgd(0.1), "*/c": nn.sgd(0.2)}).init(ONE),
             TraceError,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import pullback.prim  # noqa: F401  (registers the primitives)
 from pullback.ir.interpret import interpret
@@ -99,3 +100,20 @@ def test_what_is_added_to_stays_where_another_array_is_of_zeros() -> None:
     text = BACKWARD.replace("    h, w =", "    q = build n < 4, m < 8 { f64(0.0) }\n    h, w =")
     lines = joined(text.replace("x[-t + 8, n, m]", "q[n, m]"))  # the numbers are compared with the loop's
     assert any("w0[k, m]" in line for line in lines)
+
+
+CONSTANT = {"zeros": "f64(0.0)", "ones": "f64(1.0)"}
+
+
+@pytest.mark.parametrize("begin", ["w0", *CONSTANT])
+@pytest.mark.parametrize("factor", ["x", *CONSTANT])
+@pytest.mark.parametrize("other", ["z", *CONSTANT])
+def test_what_is_carried_beside_constants(begin: str, factor: str, other: str) -> None:
+    """What a sum begins with and multiplies may be zeros or ones, each by itself: the numbers are the loop's."""
+    made = "".join(f"    {name} = build k < 16, m < 8 {{ {value} }}\n" for name, value in CONSTANT.items())
+    made += "".join(f"    {name}_{size} = build n < 4, k < {size} {{ {value} }}\n"
+                    for name, value in CONSTANT.items() for size in (8, 16))  # fmt: skip
+    text = BACKWARD.replace("    h, w =", made + "    h, w =").replace("w1 = w0", f"w1 = {begin}")
+    text = text if factor == "x" else text.replace("x[-t + 8, n, m]", f"{factor}_8[n, m]")
+    text = text if other == "z" else text.replace("{ z[n, k] *", f"{{ {other}_16[n, k] *")
+    assert any("sum t < 9" in line for line in joined(text))
