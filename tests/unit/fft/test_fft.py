@@ -160,5 +160,5 @@ def test_what_is_open_is_said() -> None:
 def test_frequencies_have_the_type_that_is_asked_for_or_usual() -> None:
     x = np.ones(4, np.float32)
     for dtype in (None, np.float32):
-        assert pb.function(lambda x: pb.fft.fftfreq(4, dtype=dtype) * x)(x).dtype == np.float32  # noqa: B023
+        assert pb.function(lambda x: pb.fft.fftfreq(4, dtype=dtype) * x)(x).dtype == np.float32
     assert pb.function(lambda x: pb.fft.fftfreq(4, dtype="float64") * x)(x).dtype == np.float64
