@@ -13,6 +13,7 @@ are after Yang (2019), *Monadic deep learning*.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from pullback.lazy.awaiting import gather, run
@@ -56,6 +57,9 @@ __all__ = [
     "weights",
     "workers",
 ]
+
+
+Array.namespace = sys.modules[__name__]
 
 
 def __getattr__(name: str) -> Any:

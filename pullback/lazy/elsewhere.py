@@ -73,10 +73,8 @@ def unknown(what: str, name: str, found: str = "") -> UnknownNameError:
     return UnknownNameError("E146", f"{what} {name!r}", position=user_position(), remedy=text)
 
 
-def numpy_function(name: str, module: str = "") -> Any:
-    """The function of this namespace that NumPy has under a name, or None."""
-    from pullback import lazy
-
+def numpy_function(lazy: Any, name: str, module: str = "") -> Any:
+    """The function of a namespace, `lazy`, that NumPy has under a name, or None."""
     found = elsewhere.counterpart("bitwise_invert" if name == "invert" else name, module)
     if found is None or found.__name__ in TRACED:
         return None
@@ -98,7 +96,7 @@ def array_function(self: Any, function: Any, types: Any, inputs: Any, keywords: 
     if keywords.get("out") is not None:
         return NotImplemented
     own = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
-    found = numpy_function(function.__name__, own.rpartition(".")[0])
+    found = numpy_function(self.namespace, function.__name__, own.rpartition(".")[0])
     if found is not None:
         given = {k: v for k, v in keywords.items() if k != "out"}
         return found(*inputs, **given)
@@ -107,5 +105,5 @@ def array_function(self: Any, function: Any, types: Any, inputs: Any, keywords: 
 
 def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
     """The same for functions of elements."""
-    found = numpy_function(ufunc.__name__) if method == "__call__" and "out" not in keywords else None
+    found = numpy_function(self.namespace, ufunc.__name__) if method == "__call__" and "out" not in keywords else None
     return NotImplemented if found is None else found(*inputs, **keywords)

@@ -39,6 +39,7 @@ class Array:
     """
 
     __slots__ = ("__weakref__", "application", "operands", "origin", "serial", "tracked", "type", "value")
+    namespace: ClassVar[Any]  # `pullback.lazy`, which sets it
     forced: ClassVar[Callable[[list[Array]], None]]  # computes arrays; `lazy.running` sets it
     awaited: ClassVar[Callable[[list[Array]], Generator[Any, Any, None]]]  # the same for `await`
 
@@ -107,9 +108,7 @@ class Array:
         return self
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
-        from pullback import lazy
-
-        return lazy
+        return Array.namespace
 
     # The value ------------------------------------------------------------------------------------------------------
 
@@ -204,11 +203,9 @@ class Array:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            from pullback import lazy
-
             if name.startswith("_"):
                 raise AttributeError(name)
-            found = f"`lazy.{name}(x)`: it is a function" if callable(getattr(lazy, name, None)) else ""
+            found = f"`lazy.{name}(x)`: it is a function" if callable(getattr(Array.namespace, name, None)) else ""
             raise elsewhere.unknown("a lazy array has no attribute", name, found)
 
 
