@@ -64,10 +64,10 @@ def _nested(program: Program) -> Iterator[Statement]:
 
 
 def _holds_reduction(value: Scalar) -> bool:
-    """Whether a reduction stands elsewhere than at the top, under guards at most."""
+    """Whether a reduction stands elsewhere than at the top, under guards at most; those of an index stay with it."""
     core = peel_guards(value)[1]
     inner = core.arg if isinstance(core, Reduce) else core
-    return any(isinstance(n, Reduce) for n in walk(inner))
+    return any(isinstance(n, Reduce) for n in walk(inner, into_indices=False))
 
 
 def _unsorted(program: Program) -> Iterator[Statement]:
