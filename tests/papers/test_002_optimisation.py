@@ -222,7 +222,7 @@ def test_c21_every_stage_can_be_seen_and_means_the_same() -> None:
     made = stages(program, dims)
     expected = ["elaborated", "specialised", *(p.name for p in chosen(program.settings, "fastest"))]
     assert [s.name for s in made] == expected
-    assert [s.name for s in shown] == [*expected, "C"]
+    assert [s.name for s in shown] == [*expected, "kernels", "C"]
     for stage in made:
         (found,) = interpret(parse_program(print_program(stage.program)), inputs, {})
         np.testing.assert_allclose(found, wanted, rtol=1e-12, err_msg=stage.name)
