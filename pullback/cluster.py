@@ -7,13 +7,17 @@ order in which it was asked. Without `ray.init` Ray starts itself on this machin
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
 from pullback.errors import PullbackError, UsageError
 from pullback.source import user_position
 
 __all__ = ["LostError", "Process", "answer", "library", "memory_of_process", "sent"]
+
+PATIENCE: Final = 10.0  # seconds to wait for a process that was told to end
 
 
 class LostError(PullbackError):
@@ -70,8 +74,13 @@ class Process:
             return self.actor.ask.remote(method, *arguments)
 
     def end(self) -> None:
-        """End the process."""
-        library().kill(self.actor)
+        """End the process, and wait until it is gone."""
+        ray = library()
+        ray.kill(self.actor)
+        latest = time.monotonic() + PATIENCE
+        with suppress(ray.exceptions.RayActorError):
+            while time.monotonic() < latest:
+                ray.get(self.actor.__ray_ready__.remote())
 
 
 def answer(promised: Any, what: str) -> Any:

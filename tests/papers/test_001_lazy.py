@@ -289,7 +289,7 @@ def test_b08_b09_b11_b34_a_gated_network_in_four_styles() -> None:
     np.testing.assert_allclose(found[0][0], slope(value, Gated().w["gate"].numpy()), rtol=1e-6, atol=1e-9)
 
 
-def test_b10_b24_tuples_and_operands_are_computed_side_by_side() -> None:
+def test_b10_b24_x05_tuples_and_operands_are_computed_side_by_side() -> None:
     meeting = threading.Barrier(2, timeout=20)
 
     class Meet(lazy.Foreign):
@@ -564,11 +564,21 @@ def test_b27_the_notebooks_are_a_page_that_runs() -> None:
     assert all(re.search(r"^print\(.*\)\s+# (True|\[)", program, re.MULTILINE) for program in programs)
 
 
-def test_b29_straight_pieces_are_one_kernel() -> None:
+def test_b29_x05_straight_pieces_are_one_kernel_that_is_compiled() -> None:
     x = lazy.asarray(np.ones((4, 4)))
+
+    def value() -> float:
+        return float(lazy.sum(lazy.tanh(x @ x + 1.0) * 2.0 - lazy.exp(x)))
+
     before = lazy.stats()
-    lazy.sum(lazy.tanh(x @ x + 1.0) * 2.0 - lazy.exp(x)).numpy()
+    first = value()
     assert (lazy.stats() - before).kernels == 1
+    value()  # from its second call on it is compiled, in the background
+    lazy.finish_compiling()
+    before = lazy.stats()
+    assert value() == pytest.approx(first, rel=1e-14)
+    after = lazy.stats() - before
+    assert (after.kernels, after.interpreted, after.pieces) == (1, 0, 0)
 
 
 def test_b31_derivatives_of_higher_order() -> None:

@@ -79,7 +79,7 @@ def mixture(held: list[Worker], updates: int, name: str = "e") -> tuple[list[flo
     return losses, [e.parameters() for e in experts], gate.delta
 
 
-def test_b30_a_mixture_is_the_same_to_the_last_bit_in_one_two_and_four_processes(four: list[Worker]) -> None:
+def test_b30_x05_a_mixture_is_the_same_to_the_last_bit_in_one_two_and_four_processes(four: list[Worker]) -> None:
     for _ in range(3):  # what this process adds up itself runs in the interpreter twice, and compiled ever after
         alone = mixture([Here()], 3)
         lazy.finish_compiling()
@@ -142,7 +142,7 @@ def test_a_lost_worker_is_an_error_or_started_again_from_its_checkpoint(four: li
         before.append(e.held())
     loss = lazy.sum(e(X) ** 2)
     float(loss)
-    e.worker.end()
+    e.worker.end()  # waits until it is gone: else it may still answer
     with pytest.raises(LostError, match="E711"):
         lazy.backward(loss)
     after = e.held()
@@ -159,7 +159,7 @@ def test_b30_what_a_process_holds_is_bounded_by_its_own_experts(two: list[Worker
     before = [w.memory() for w in two]
     made = [remote(nn.dense(2000).on("N 2000"), worker=two[k % 2], name=f"large{k}") for k in range(8)]
     for w, b in zip(two, before, strict=True):
-        assert 3.9 * size < w.memory() - b < 7 * size  # what random numbers were made in is not given back
+        assert 3.9 * size < w.memory() - b < 8 * size  # its four, and what they were drawn in; all eight would be more
     assert memory_of_process() - here < size and len(made) == 8
 
 
