@@ -37,6 +37,7 @@ from pullback.ir.expr import (
 )
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide, modulo, prove
 from pullback.ir.program import Block, Build, Fold, Scatter, Statement
+from pullback.ir.reduction import REDUCTIONS
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.fired import fired, step
 from pullback.rewrite.normal_form import guarded_sum, peel_guards
@@ -194,7 +195,8 @@ def _running_product(
 
 def argument_position(value: Reduce, s: Build, out: Ref) -> Build:
     """The statement that finds where a maximum or minimum is attained first."""
-    op: expr.ReduceOp = "argmax" if value.op == "max" else "argmin"
+    op = REDUCTIONS[value.op].position
+    assert op is not None
     total = as_index(1)
     for v in value.vars:
         total = total * v.extent

@@ -44,6 +44,7 @@ from pullback.ir.expr import (
 from pullback.ir.halves import from_half, to_half
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var
 from pullback.ir.program import Elementwise, Scatter, Statement, scalars_of
+from pullback.ir.reduction import REDUCTIONS, neutral
 from pullback.ir.semantics import convert
 from pullback.ir.traverse import children, indices_of, walk
 from pullback.ir.types import DType
@@ -54,9 +55,7 @@ Value = int | NDArray
 Guards = tuple[tuple[Cond | Scalar, bool], ...]
 
 LIMIT: Final = 1 << 20  # elements of a grid held at once
-_IDENTITY: Final = {"sum": 0, "prod": 1, "any": False, "all": True}
-_UFUNC: Final = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum,
-                 "any": np.logical_or, "all": np.logical_and}
+
 
 
 class Arrays(dict[Ref, NDArray]):
@@ -475,8 +474,8 @@ class Grid:
             return self._search(e, guards)
         lengths = [self.machine.extent(v.extent, f"index {v.name} of {self.what}") for v in e.vars]
         if 0 in lengths:
-            if e.op in _IDENTITY:
-                return np.full((), _IDENTITY[e.op], self.machine.dtype(e.dtype).numpy)
+            if REDUCTIONS[e.op].of_nothing:
+                return np.full((), neutral(e.op, e.dtype), self.machine.dtype(e.dtype).numpy)
             if self.mask(guards).any():
                 positions = self.statement.positions
                 raise ShapeError("E105", f"{self.what}: {e.op} over no elements",
@@ -499,7 +498,7 @@ class Grid:
                 out, best = _first_extreme(out, best, position + done, part, e.op == "argmax")
                 done += prod(length for _, length in block)
             else:
-                ufunc = _UFUNC[e.op]
+                ufunc: np.ufunc = getattr(np, REDUCTIONS[e.op].combines)
                 axes = tuple(range(base, base + len(e.vars)))
                 total = ufunc.reduce(value, axis=axes, dtype=value.dtype, keepdims=True)
                 out = np.asarray(total if out is None else ufunc(out, total))

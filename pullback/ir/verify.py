@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NoReturn, assert_never, cast
+from typing import NoReturn, assert_never, cast
 
 from pullback.errors import VerifyError
 from pullback.ir import types
@@ -37,11 +37,11 @@ from pullback.ir.expr import (
 from pullback.ir.index import Cond, Data, Index, Var, cond, prove, prove_nonnegative
 from pullback.ir.printer import print_scalar, print_statement
 from pullback.ir.program import Block, Build, Call, Choose, External, Fold, Program, Scatter, Sort, Statement, While
+from pullback.ir.reduction import REDUCTIONS
 from pullback.ir.traverse import children, indices_of, walk
 
 Known = tuple[Cond, ...]
 
-_BOOLEAN_REDUCTIONS: Final = ("any", "all")
 
 
 def verifying() -> bool:
@@ -422,7 +422,7 @@ class _Verifier:
                 elif e.op in POSITIONS:
                     good = e.dtype is types.i64 and not e.arg.dtype.is_bool
                 else:
-                    good = e.dtype is e.arg.dtype and e.dtype.is_bool == (e.op in _BOOLEAN_REDUCTIONS)
+                    good = e.dtype is e.arg.dtype and e.dtype.is_bool == REDUCTIONS[e.op].of_bools
             case _:
                 assert_never(e)
         if not good:

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pullback.errors import TraceError, UnknownNameError
+from pullback.ir.reduction import COMBINING
 from pullback.ir.types import DType
 from pullback.lang import elementwise as _e
 from pullback.lang import elsewhere
@@ -393,7 +394,7 @@ class Array(Handle):
             )
         found = elsewhere.counterpart("bitwise_invert" if name == "invert" else name) if method == "__call__" else None
         if method == "reduce":
-            found = elsewhere.counterpart(_REDUCTIONS.get(name, "?"))
+            found = elsewhere.counterpart(COMBINING.get(name, "?"))
         return self._as_here(f"{name}{'' if method == '__call__' else '.' + method}", found, inputs, keywords)
 
     def __array_function__(self, function: Any, types: Any, inputs: Any, keywords: Any) -> Any:
@@ -425,8 +426,6 @@ class Array(Handle):
 
 
 _WRITING = "`x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed"
-_REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all",
-               "logical_or": "any"}
 _BUILTINS = {"max": "`pb.maximum(a, b)`, `pb.max(x)`", "min": "`pb.minimum(a, b)`, `pb.min(x)`",
              "sum": "`pb.sum(x)`", "any": "`pb.any(x)`", "all": "`pb.all(x)`"}
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import expr, types
 from pullback.ir.expr import Get, ReduceOp, Scalar, get
 from pullback.ir.index import Cond, Index, Var, as_index, cond, extreme, prove
+from pullback.ir.reduction import REDUCTIONS, neutral
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
 from pullback.lang import tree
@@ -123,9 +124,6 @@ def _call(f: Callable[..., Any], variables: Sequence[Var], what: str) -> Any:
     return result
 
 
-TESTS: Final = ("any", "all", "search")  # reductions of bools
-
-
 def _over(op: ReduceOp, extents: Any, f: Callable[..., Any]) -> Any:
     tracer = current()
     position = user_position()
@@ -187,8 +185,9 @@ def _reduce_leaf(
 def check_reduction(op: ReduceOp, h: Handle) -> None:
     """Refuse element types that a reduction has no meaning for."""
     dtype = h.settled
-    if (op in TESTS) != dtype.is_bool and op in (*TESTS, "sum", "prod"):
-        takes = "bool" if op in TESTS else "numbers"
+    of_bools = REDUCTIONS[op].of_bools
+    if of_bools != dtype.is_bool and (of_bools or op in ("sum", "prod")):
+        takes = "bool" if of_bools else "numbers"
         remedy = "compare the elements, e.g. `x != 0`" if takes == "bool" else "`astype(pb.int64)` counts true values"
         raise DTypeError("E121", f"{op} takes {takes}, not {type_text(h)}", position=user_position(), remedy=remedy)
 
@@ -197,16 +196,7 @@ def _guarded(op: ReduceOp, guards: Sequence[Cond | bool], e: Scalar, dtype: DTyp
     """E where the guards hold, elsewhere what leaves the reduction as it is."""
     if not guards or op in ("sum", "any", "search"):
         return expr.bracket(guards, e)
-    return expr.select(expr.test(guards), e, neutral(op, dtype))
-
-
-def neutral(op: ReduceOp, dtype: DType) -> Scalar:
-    """The element that a reduction ignores."""
-    if op in ("prod", "all"):
-        return expr.const(1, dtype)
-    if dtype.is_floating:
-        return expr.const(float("-inf") if op in ("max", "argmax") else float("inf"), dtype)
-    return expr.const(dtype.minimum if op in ("max", "argmax") else dtype.maximum, dtype)
+    return expr.select(expr.test(guards), e, expr.const(neutral(op, dtype), dtype))
 
 
 def _settle(op: ReduceOp, h: Any, position: Any) -> Any:

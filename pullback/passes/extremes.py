@@ -15,11 +15,10 @@ from pullback.ir import expr
 from pullback.ir.expr import Get, Reduce, Ref, Scalar
 from pullback.ir.index import Index, Var, as_index
 from pullback.ir.program import Block, Build, Program, Statement
+from pullback.ir.reduction import REDUCTIONS
 from pullback.ir.traverse import Substitution, rewrite, walk
 from pullback.ir.walks import each_block
 from pullback.rewrite.fired import fired
-
-POSITION = {"max": "argmax", "min": "argmin"}
 
 
 def read_extremes(program: Program) -> Program:
@@ -46,7 +45,7 @@ def _is_position(s: Build) -> bool:
     return (
         len(s.values) == 1
         and isinstance(value, Reduce)
-        and value.op in POSITION.values()
+        and value.op in ("argmax", "argmin")
         and len(value.vars) == 1
         and isinstance(value.arg, Get)
     )
@@ -63,7 +62,7 @@ def _reading(s: Statement, position: Build) -> Build | None:
     found: dict[Scalar, Scalar] = {}
     for value in s.values:
         for n in walk(value):
-            if isinstance(n, Reduce) and POSITION.get(n.op) == wanted.op and len(n.vars) == 1:
+            if isinstance(n, Reduce) and REDUCTIONS[n.op].position == wanted.op and len(n.vars) == 1:
                 names: dict[Var, Index] = {v: as_index(w) for v, w in zip(s.vars, position.vars, strict=True)}
                 names[n.vars[0]] = as_index(wanted.vars[0])
                 if n.vars[0].extent is wanted.vars[0].extent and Substitution(names).scalar(n.arg) is wanted.arg:

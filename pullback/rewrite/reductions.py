@@ -27,12 +27,10 @@ from pullback.ir import expr
 from pullback.ir.expr import Add, Apply, Const, Get, Mul, Reduce, ReduceOp, Ref, Scalar, Select
 from pullback.ir.index import Index, Var, as_index
 from pullback.ir.program import Block, Build, Fold, Program, Statement, statement_reads
+from pullback.ir.reduction import COMBINING, REDUCTIONS, neutral
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.walks import each_block
 from pullback.rewrite.fired import fired
-
-COMBINED: dict[str, ReduceOp] = {"maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all"}
-NEUTRAL: dict[ReduceOp, float] = {"sum": 0, "prod": 1, "any": False, "all": True}
 
 
 @dataclass(frozen=True)
@@ -111,7 +109,7 @@ def _step(s: Fold, k: int, start: float | None) -> _Step | None:
     op, term, combine = found
     if op in ("max", "min") and not s.var.extent.constant:
         return None
-    if op in NEUTRAL and start == NEUTRAL[op]:
+    if REDUCTIONS[op].of_nothing and start == neutral(op, state.dtype):
         combine = lambda _, total: total
     elif op == "prod":
         return None  # without what it starts from a product may be too small or too large on the way
@@ -128,9 +126,9 @@ def _taken_apart(
             return "sum", expr.add(*(a for a in value.args if a is not here)), expr.add
         case Mul() if value.args.count(here) == 1:
             return "prod", expr.mul(*(a for a in value.args if a is not here)), expr.mul
-        case Apply() if value.primitive.name in COMBINED and value.args[0] is here:
+        case Apply() if value.primitive.name in COMBINING and value.args[0] is here:
             name = value.primitive.name
-            return COMBINED[name], value.args[1], lambda a, b: expr.apply(name, a, b)
+            return COMBINING[name], value.args[1], lambda a, b: expr.apply(name, a, b)
         case Select() if value.otherwise is here and (found := _taken_apart(value.then, here)) and found[0] == "sum":
             return "sum", expr.select(value.test, found[1], expr.zero(value.dtype)), expr.add
         case _:

@@ -50,6 +50,7 @@ from pullback.ir.index import (
     prove_nonnegative,
 )
 from pullback.ir.index import cond as make_cond
+from pullback.ir.reduction import neutral
 from pullback.ir.traverse import children, count_uses, indices_of, walk
 from pullback.ir.types import DType, bool_, i64
 from pullback.loops.plain.bounds import LoopNest
@@ -261,7 +262,7 @@ class ScalarLowering:
             return self._reduce_position(e, scope)
         type_ = nodes.scalar(e.dtype)
         total = Temp(_REDUCED[e.op], type_)
-        scope.statements.append(Let(total, Literal(_initial(e.op, e.dtype), type_), mutable=True))
+        scope.statements.append(Let(total, Literal(neutral(e.op, e.dtype), type_), mutable=True))
         arg = e.arg
         conds: tuple[Cond, ...] = ()
         if e.op in ("sum", "any") and isinstance(e.arg, Bracket):
@@ -297,7 +298,7 @@ class ScalarLowering:
         largest_wanted = e.op == "argmax"
         best = Temp("best", type_)
         where = Temp("position", nodes.scalar(i64))
-        start = _initial("max" if largest_wanted else "min", e.arg.dtype)
+        start = neutral("max" if largest_wanted else "min", e.arg.dtype)
         scope.statements.append(Let(best, Literal(start, type_), mutable=True))
         scope.statements.append(Let(where, Literal(0, nodes.scalar(i64)), mutable=True))
         nest = LoopNest(self, scope, e.vars, ())
@@ -427,17 +428,6 @@ _REDUCED = {"sum": "sum", "prod": "product", "max": "largest", "min": "smallest"
 _OPERATORS: dict[str, nodes.BinaryOp] = {
     "sum": "+", "prod": "*", "max": "max", "min": "min", "any": "||", "all": "&&",
 }
-
-
-def _initial(op: str, dtype: DType) -> bool | int | float:
-    """The neutral element of a reduction."""
-    if dtype.is_bool:
-        return op in ("all", "min", "prod")
-    if op in ("sum", "prod"):
-        return float(op == "prod") if dtype.is_floating else int(op == "prod")
-    if dtype.is_floating:
-        return float("-inf") if op == "max" else float("inf")
-    return dtype.minimum if op == "max" else dtype.maximum
 
 
 def hint(e: Scalar) -> str:
