@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -86,10 +87,11 @@ class Toolchain:
     def sound(self) -> str:
         """Why a program of a line cannot be built, or nothing."""
         text = '#include <math.h>\n#include <stdio.h>\nint main(void) { return puts("") < 0; }\n'
-        words = [*self.words, "-x", "c", "-", "-o", os.devnull, *self.link]
         if not self.links:
             return ""
-        done = subprocess.run(words, input=text, text=True, capture_output=True, check=False)
+        with tempfile.TemporaryDirectory() as folder:  # some linkers put a file in the place of a device
+            words = [*self.words, "-x", "c", "-", "-o", str(Path(folder, "line")), *self.link]
+            done = subprocess.run(words, input=text, text=True, capture_output=True, check=False)
         return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no message"])[0]
 
 

@@ -6,6 +6,7 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -39,7 +40,11 @@ def compiles(way: str) -> bool:
     found = importlib.util.find_spec("ziglang") if command[0] == sys.executable else shutil.which(command[0])
     text = "#include <math.h>\n#include <stdio.h>\nint main(void) { return puts(\"\") < 0; }\n"
     run = {"input": text, "text": True, "capture_output": True, "check": False}
-    return found is not None and subprocess.run([*command, "-x", "c", "-", "-o", "/dev/null"], **run).returncode == 0
+    if found is None:
+        return False
+    with tempfile.TemporaryDirectory() as folder:  # some linkers put a file in the place of a device
+        built = subprocess.run([*command, "-x", "c", "-", "-o", str(Path(folder, "line"))], **run)
+    return built.returncode == 0
 
 
 @pytest.fixture(scope="session")

@@ -82,7 +82,7 @@ def source(dtype: types.DType, size: int) -> str:
 
 
 def supported(flags: tuple[str, ...]) -> bool:
-    command = (*find_compiler().command, *flags, "-x", "c", "-c", "-o", "/dev/null", "-")
+    command = (*find_compiler().command, *flags, "-x", "c", "-fsyntax-only", "-")
     return subprocess.run(command, input="int x;", text=True, capture_output=True, check=False).returncode == 0
 
 
