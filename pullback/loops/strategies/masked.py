@@ -495,13 +495,21 @@ class LaneWriter:
         """The loops of a reduction, and the lanes that take part; values are written inside them from here on."""
         inner = [c for c in conds if self.axis not in c.free]
         varying = [c for c in conds if self.axis in c.free]
-        trips = prod(v.extent.constant or WINDOW for v in e.vars)
-        if varying and trips > WINDOW and any(v in c.free for c in varying for v in e.vars):
-            raise Declined
-        nest = LoopNest(self.lowering, self.scope, e.vars, inner)
+        reached = [self._in_some_lane(c) for c in varying if any(v in c.free for v in e.vars)]
+        if None in reached and prod(v.extent.constant or WINDOW for v in e.vars) > WINDOW:
+            raise Declined  # most of what is computed might be left out
+        nest = LoopNest(self.lowering, self.scope, e.vars, [*inner, *(c for c in reached if isinstance(c, Cond))])
         self.scope = nest.innermost
         self.memo = dict(self.memo)
         return nest, self._narrowed(guard, self.conditions(varying, guard)) if varying else guard
+
+    def _in_some_lane(self, c: Cond) -> Cond | bool | None:
+        """What holds wherever a condition does in one of the lanes, without the axis; None where it is not found."""
+        step = stride(c.index, self.axis) if c.op == ">=" else None
+        if step is None:
+            return None
+        best = self.start + (self.lanes - 1 if step > 0 else 0)
+        return Substitution(variables={self.axis: best}).condition(c)
 
     def _reduce(self, e: Reduce, guard: Guard | None) -> Value:
         """A sum or extreme for each lane."""
