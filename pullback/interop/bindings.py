@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -35,8 +35,22 @@ RUST: Final = {"i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "u8": "u8",
                "u64": "u64", "f32": "f32", "f64": "f64", "bool": "bool"}  # fmt: skip
 JULIA: Final = {"f32": "Float32", "f64": "Float64", "bool": "Bool", "i8": "Int8", "i16": "Int16", "i32": "Int32",
                 "i64": "Int64", "u8": "UInt8", "u16": "UInt16", "u32": "UInt32", "u64": "UInt64"}  # fmt: skip
-OWN: Final = frozenset(["arena", "example", "data", "at", "status", "in", "fn", "let", "match", "mod", "ref", "self",
-                        "type", "use", "end", "begin", "function", "module", "class", "def", "lambda"])  # fmt: skip
+# What the texts call things themselves, and words that one of the languages keeps for itself.
+OWN: Final = """
+    ARENA ARGS Cint Cvoid Err IndexError Int Ok Path Ptr UInt8 ValueError _function _local _ready arena argc argv array
+    at bytes close ctypes data example fault file hasattr include inputs length library main memory names np open out
+    pointer pullback read rem results status str sys taken task_local_storage threading whole write zeros
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const const_cast
+    constexpr continue decltype default delete do double dynamic_cast else enum explicit export extern false float for
+    friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected
+    public register reinterpret_cast requires return short signed sizeof static static_assert static_cast std struct
+    switch template this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile
+    wchar_t while xor xor_eq
+    Self abstract as async await become box crate dyn final fn gen impl in let loop macro match mod move mut override
+    priv pub ref self static super trait type typeof unsafe unsized use where yield
+    baremodule begin elseif end function global importall import local module quote
+    None True False assert def del elif except exec from is lambda nonlocal pass print raise with
+"""
 BEST: Final = ("-O2", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi")
 
 
@@ -105,7 +119,7 @@ def bind(f: pb.Function, language: str, directory: str | os.PathLike[str], **dim
         raise UsageError("E611", f"there is no binding for {language}", remedy=", ".join(LANGUAGES))
     made = library(*f.for_dims(dims))
     function = made.lowered.function
-    names = [n if n not in OWN else f"{n}_" for n in re.findall(r"(\w+)[,)]", made.source.declaration)]
+    names = _apart(re.findall(r"(\w+)[,)]", made.source.declaration), {f.name, made.name})
     given = [(b, False) for b in function.inputs if b not in function.constants]
     buffers = [*given, *((b, True) for b in function.outputs)]
     if made.source.dims or any(b.dtype.name not in RUST for b, _ in buffers):
@@ -118,6 +132,17 @@ def bind(f: pb.Function, language: str, directory: str | os.PathLike[str], **dim
     return put_files(directory, texts)
 
 
+def _apart(names: Sequence[str], more: Collection[str]) -> list[str]:
+    """Names that no language refuses and no text uses for something else, in the same order."""
+    taken, found = {*OWN.split(), *more}, list[str]()
+    for name in names:
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        found.append(name)
+    return found
+
+
 def build(language: str, directory: str | os.PathLike[str], name: str) -> list[str]:
     """Compile a binding with its example; the command that runs it, before the names of its two files.
 
@@ -127,19 +152,8 @@ def build(language: str, directory: str | os.PathLike[str], name: str) -> list[s
     folder = Path(directory)
     shared = ["cc", "-std=gnu99", *BEST, "-fPIC", "-shared", f"{name}.c", "-o", f"lib{name}.so", "-lm"]
     objects = ["cc", "-std=gnu99", *BEST, "-c", f"{name}.c"]
-    cpp = [
-        "c++",
-        "-std=c++20",
-        "-O2",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "example.cpp",
-        f"{name}.o",
-        "-o",
-        "example",
-        "-lm",
-    ]
+    warnings = ["-Wall", "-Wextra", "-Werror"]
+    cpp = ["c++", "-std=c++20", "-O2", *warnings, "example.cpp", f"{name}.o", "-o", "example", "-lm"]
     steps: dict[str, tuple[list[list[str]], list[str]]] = {
         "cpp": ([objects, cpp], [str(folder / "example")]),
         "rust": ([["cargo", "build", "--release", "--offline", "--quiet"]], [str(folder / f"target/release/{name}")]),

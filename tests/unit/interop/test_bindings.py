@@ -28,21 +28,35 @@ def mix(x: Float64[Array, "N 3"], w: Float32[Array, "3"], type: Int64[Array, "2"
     return y, pb.build(2, lambda i: x[type[i], 0] ** 2), pb.sum(x) > 0.0
 
 
+@pb.function
+def names(data: Float64[Array, "2"], names: Float64[Array, "2"], new: Float64[Array, "2"], new_: Float64[Array, "2"]):
+    """Names that the texts use themselves, a word of C++, and what it would be called instead; the result is `out`."""
+    return data - names * new + new_
+
+
 rng = np.random.default_rng(0)
-ARGUMENTS = (rng.normal(size=(4, 3)), rng.normal(size=3).astype(np.float32), np.array([3, 1]), np.array(1.5))
+CASES: dict[str, tuple[Any, dict[str, int], tuple[Any, ...]]] = {
+    "mix": (mix, {"N": 4}, (rng.normal(size=(4, 3)), rng.normal(size=3).astype(np.float32), np.array([3, 1]), 1.5)),
+    "names": (names, {}, tuple(rng.normal(size=(4, 2)))),
+}
 
 
+@pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_same_bits_from_every_language(language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_bits_from_every_language(
+    language: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    f, dims, arguments = CASES[name]
     if extra := os.environ.get("CARGO_HOME", str(Path.home() / ".cargo")):
         monkeypatch.setenv("PATH", os.environ["PATH"] + os.pathsep + str(Path(extra) / "bin"))
     if missing := [tool for tool in NEEDED[language] if shutil.which(tool) is None]:
         pytest.skip(f"{missing[0]} is not there")
-    bind(mix, language, tmp_path, N=4)
-    command = build(language, tmp_path, "mix")
-    (tmp_path / "in").write_bytes(b"".join(np.ascontiguousarray(a).tobytes() for a in ARGUMENTS))
+    bind(f, language, tmp_path, **dims)
+    command = build(language, tmp_path, name)
+    (tmp_path / "in").write_bytes(b"".join(np.ascontiguousarray(a).tobytes() for a in arguments))
     subprocess.run([*command, str(tmp_path / "in"), str(tmp_path / "out")], check=True, cwd=tmp_path)
-    wanted = mix(*ARGUMENTS[:3], 1.5)
+    found = f(*arguments)
+    wanted = found if isinstance(found, tuple) else (found,)
     assert (tmp_path / "out").read_bytes() == b"".join(np.asarray(a).tobytes() for a in wanted)
 
 
