@@ -23,7 +23,8 @@ def as_torch(f: Any, parameters: Mapping[str, Any] | None = None) -> Callable[..
     gradient itself, so `create_graph=True` and `torch.autograd.functional.hessian` work.
 
     Args:
-        f: a traced function of arrays, or of trees of them; other values among its arguments are as they are.
+        f: a traced function of arrays, or of trees of them; arrays of NumPy are taken, too, and other values among its
+            arguments are as they are.
         parameters: arrays, a tree of dicts, lists or tuples, that become parameters of a module; f takes their tree
             first.
     Returns:
@@ -43,11 +44,11 @@ def as_torch(f: Any, parameters: Mapping[str, Any] | None = None) -> Callable[..
     ...     return x.grad.tolist()  # [2.0, 4.0]
     """
     made = _for_torch()
-    flats: Flats[Flat] = Flats(f, made.is_tensor, lambda flat: flat)
+    flats: Flats[Flat] = Flats(f, made.is_array, lambda flat: flat)
 
     def call(*args: Any) -> Any:
-        flat, tensors = flats.of(args)
-        leaves = made.Call.apply(flat, *tensors)
+        flat, arrays = flats.of(args)
+        leaves = made.Call.apply(flat, *map(made.tensor_of, arrays))
         assert flat.results is not None
         return tree.unflatten(flat.results, leaves)
 
@@ -99,7 +100,10 @@ def _for_torch() -> SimpleNamespace:
             leaves = [getattr(self, name) for name in self._names]
             return self._call(tree.unflatten(self._structure, leaves), *args)
 
-    return SimpleNamespace(Call=Call, Module=Module, is_tensor=lambda x: isinstance(x, torch.Tensor))
+    def is_array(x: Any) -> bool:
+        return isinstance(x, (torch.Tensor, np.ndarray))
+
+    return SimpleNamespace(Call=Call, Module=Module, is_array=is_array, tensor_of=torch.as_tensor)
 
 
 def _names(parameters: Any) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,14 @@ def test_torch_shares_memory() -> None:
         as_torch(energy)(torch.empty(5, dtype=torch.float64, device="meta"))
 
 
+def test_torch_reads_numpy_arrays_at_each_call() -> None:
+    pytest.importorskip("torch", reason="PyTorch is a peer, not a dependency")
+    f, a = as_torch(pb.function(lambda x: pb.sum(x))), np.zeros(3000)
+    b = a.copy()
+    b[1500] = 7.0  # what repr leaves out
+    assert [float(f(x)) for x in (a, b, a)] == [0.0, 7.0, 0.0]
+
+
 # JAX ----------------------------------------------------------------------------------------------------------------
 
 
@@ -110,6 +119,15 @@ def test_jax_gives_the_same_bits() -> None:
             np.testing.assert_allclose(np.asarray(theirs), ours, rtol=1e-15)
         hessian = jax.jacrev(jax.grad(as_jax(energy)))(jax.numpy.array(V))
         np.testing.assert_allclose(np.asarray(hessian), pb.hessian(energy)(V), rtol=1e-12, atol=1e-12)
+
+
+def test_jax_reads_each_functions_own_arrays() -> None:
+    jax = pytest.importorskip("jax", reason="JAX is a peer, not a dependency")
+    with jax.enable_x64(True):
+        one, ten = (as_jax(closure(np.full(3, c))) for c in (1.0, 10.0))
+        x = jax.numpy.array([1.0, 2.0, 3.0])
+        assert [float(f(x)) for f in (one, ten, one)] == [6.0, 60.0, 6.0]
+        assert [float(jax.jit(f)(x)) for f in (one, ten, one)] == [6.0, 60.0, 6.0]
 
 
 # SciPy, and pointers --------------------------------------------------------------------------------------------------
@@ -171,6 +189,31 @@ def named_energies(x: Float64[Array, "N"], y: Float64[Array, "N"]):
 
 
 named_energies.__name__ = "energies"
+
+
+def closure(a: Any) -> Any:
+    """A function that reads an array from around it; the program is the same for every array."""
+
+    @pb.function
+    def weighted(x: Float64[Array, "3"]):
+        return pb.sum(x * pb.asarray(a))
+
+    return weighted
+
+
+def test_pointers_hold_their_own_arrays() -> None:
+    x, out = np.array([1.0, 2.0, 3.0]), np.empty(())
+    one, ten = (pointer(closure(np.full(3, c))) for c in (1.0, 10.0))
+    calls = {p: p.function for p in (one, ten)}
+    found = []
+    for p in (one, ten, ten, one):
+        assert calls[p](x.ctypes.data, out.ctypes.data) == 0
+        found.append(float(out))
+    assert found == [6.0, 60.0, 60.0, 6.0]
+    texts = {one._text, ten._text}
+    del calls, p, ten
+    gc.collect()  # functions of ctypes are parts of cycles
+    assert pointer(closure(np.full(3, 2.0)))._text in texts  # a text is used again when its pointer is gone
 
 
 def test_a_pointer_runs_the_same_machine_code() -> None:
