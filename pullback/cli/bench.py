@@ -14,7 +14,7 @@ from pullback.cli.output import print_json, table
 
 __all__ = ["example_modules", "register", "run"]
 
-SUITES = ("zhang", "derivatives", "kernels", "programs", "threads", "counts", "arrays", "networks", "dynamic",
+SUITES = ("zhang", "derivatives", "kernels", "programs", "threads", "sizes", "counts", "arrays", "networks", "dynamic",
           "corpus")
 
 
