@@ -1,4 +1,4 @@
-"""Calls in both directions: rules that the user gave, their transposes, and checkpoints.
+"""The maps of calls: rules that the user gave, their transposes, and checkpoints.
 
     forward rule     y_dot = R(x, y; x_dot)          reverse is its transpose:  x_bar = R(x, y; .)^T y_bar
     backward rule    x_bar = B(x, y; y_bar)          forward is its transpose:  y_dot = B(x, y; .)^T x_dot
@@ -11,10 +11,12 @@ derivatives go through them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pullback.ad.blocks import Vjp, emit, zeros
+from pullback.ad.branches import apply_inside
+from pullback.ad.cotangents import Cotangents, Vjp
+from pullback.ad.linear import LinearMap, Tangents, emit, zeros
 from pullback.errors import DerivativeError
 from pullback.ir.expr import Ref, Zero
 from pullback.ir.program import (
@@ -48,12 +50,91 @@ class Applied:
         return {o for s in builds for o, v in zip(s.outs, s.values, strict=True) if isinstance(v, Zero)}
 
 
-def floating(refs: Sequence[Ref]) -> list[Ref]:
+class RuleMap(LinearMap[Call]):
+    """The map of a function that has a rule: the rule, or the transpose of one."""
+
+    def apply(self, tangents: Tangents) -> list[Statement]:
+        """The tangents of the floating outs, by the forward rule or the transpose of the backward one."""
+        s = self.s
+        _check_captured(s, self.active)
+        made: list[Statement] = []
+        given = [tangents.known.get(r) or emit(made, zeros(f"{r.name}_dot", r)) for r in _floating(s.operands)]
+        found = self._used(s.forward, s.backward, given, made, tangents.vjp)
+        tangents.known |= dict(zip(_floating(s.outs), found.results, strict=True))
+        return [s, *found.statements]
+
+    def transpose(self, cotangents: Cotangents) -> tuple[Statement, ...]:
+        """The cotangents of the floating operands, by the backward rule or the transpose of the forward one."""
+        s = self.s
+        known = cotangents.of_all(s.outs)
+        _check_captured(s, self.active)
+        made: list[Statement] = []
+        given = [known.get(o) or emit(made, zeros(f"{o.name}_bar", o)) for o in _floating(s.outs)]
+        found = self._used(s.backward, s.forward, given, made, cotangents.vjp)
+        _give(found, _floating(s.operands), known, cotangents)
+        return (s,)
+
+    def _used(
+        self, rule: Rule | None, other: Rule | None, given: Sequence[Ref], made: list[Statement], vjp: Vjp
+    ) -> Applied:
+        """The rule, where there is one; else the transpose of the other."""
+        if rule is not None:
+            return _used(self.s, rule, given, made)
+        assert other is not None
+        return _transposed(self.s, other, given, vjp, made)
+
+
+class CheckpointMap(LinearMap[Call]):
+    """The map of a call without a rule: that of its block."""
+
+    def apply(self, tangents: Tangents) -> list[Statement]:
+        """The checkpoint whose block gives the tangents too."""
+        return apply_inside(self.s, tangents, self.active)
+
+    def transpose(self, cotangents: Cotangents) -> tuple[Statement, ...]:
+        """The cotangents of what it reads, by a checkpoint that runs it again."""
+        s = self.s
+        known = cotangents.of_all(s.outs)
+        made: list[Statement] = []
+        wrt = [r for r in block_reads(s.body) if r in self.active]
+        given = [known.get(o) or emit(made, zeros(f"{o.name}_bar", o)) for o in _floating(s.outs)]
+        again = Program("again", tuple(wrt), s.body, tuple(r.name for r in s.body.results))
+        derived = cotangents.vjp(again, range(len(wrt)))
+        refs = dict(zip(derived.inputs, (*wrt, *given), strict=True))
+        body = Substitution(refs=refs).block(derived.body)
+        outs = tuple(Ref(f"{r.name}_bar", r.dtype, r.shape) for r in wrt)
+        made.append(Call(outs, (), (), replace(body, results=body.results[len(s.outs) :]), positions=s.positions))
+        _give(Applied(made, outs), wrt, known, cotangents)
+        return (s,)
+
+
+class ForeignMap(LinearMap[External]):
+    """A function in C without a rule, which has none."""
+
+    def apply(self, tangents: Tangents) -> list[Statement]:
+        """Refused: [E254]."""
+        raise _no_rule(self.s, self.active)
+
+    def transpose(self, cotangents: Cotangents) -> tuple[Statement, ...]:
+        """Refused: [E254]."""
+        raise _no_rule(self.s, self.active)
+
+
+def _give(found: Applied, operands: Sequence[Ref], known: Mapping[Ref, Ref], cotangents: Cotangents) -> None:
+    """Add what a call gives its operands; nothing of it is taken where all its cotangents are zero by structure."""
+    cotangents.backward += found.statements
+    nothing, test = found.zeros, cotangents.any(list(known.values()))
+    for r, cotangent in zip(operands, found.results, strict=True):
+        if r in cotangents.active and cotangent not in nothing:
+            cotangents.give(r, cotangent, test, taken=True)
+
+
+def _floating(refs: Sequence[Ref]) -> list[Ref]:
     """Those that have a derivative."""
     return [r for r in refs if r.dtype.is_floating]
 
 
-def check_captured(s: Call, active: set[Ref]) -> None:
+def _check_captured(s: Call, active: set[Ref]) -> None:
     """Refuse a rule for a function that reads, around its arguments, what the derivative is taken by."""
     hidden = [r for r in block_reads(s.body) if r in active and r not in s.params]
     if hidden:
@@ -66,38 +147,18 @@ def check_captured(s: Call, active: set[Ref]) -> None:
         )
 
 
-def no_rule(s: External, wrt: Iterable[str]) -> DerivativeError:
+def _no_rule(s: External, active: set[Ref]) -> DerivativeError:
     """What to say where a derivative goes through a C function that has no rule."""
     return DerivativeError(
         "E254",
         f"{s.foreign.name} is a function in C without a rule for its derivative: {s.outs[0].name} depends on "
-        f"{', '.join(wrt)}",
+        f"{', '.join(r.name for r in s.operands if r in active)}",
         position=s.positions[0] if s.positions else None,
         remedy="`pb.external(…, vjp=…)` or `jvp=…`; `pb.stop_gradient` around an argument makes it a constant",
     )
 
 
-def pull(s: Call, cotangents: Mapping[Ref, Ref], vjp: Vjp) -> Applied:
-    """The cotangents of a call's floating operands, by its backward rule or the transpose of its forward one."""
-    made: list[Statement] = []
-    given = [cotangents.get(o) or emit(made, zeros(f"{o.name}_bar", o)) for o in floating(s.outs)]
-    if s.backward is not None:
-        return _used(s, s.backward, given, made)
-    assert s.forward is not None
-    return _transposed(s, s.forward, given, vjp, made)
-
-
-def push(s: Call, tangents: Mapping[Ref, Ref], vjp: Vjp) -> Applied:
-    """The tangents of a call's floating outs, by its forward rule or the transpose of its backward one."""
-    made: list[Statement] = []
-    given = [tangents.get(r) or emit(made, zeros(f"{r.name}_dot", r)) for r in floating(s.operands)]
-    if s.forward is not None:
-        return _used(s, s.forward, given, made)
-    assert s.backward is not None
-    return _transposed(s, s.backward, given, vjp, made)
-
-
-def unfolded(s: Call, block: Block) -> Block:
+def _unfolded(s: Call, block: Block) -> Block:
     """A block of the call's rules in which the function itself, where it is used, has its rules."""
     if not s.name:
         return block
@@ -120,14 +181,14 @@ def unfolded(s: Call, block: Block) -> Block:
 def _used(s: Call, rule: Rule, given: Sequence[Ref], made: list[Statement]) -> Applied:
     """The rule's block over the operands and what it is given."""
     refs = dict(zip((*s.params, *rule.params), (*s.operands, *s.outs, *given), strict=True))
-    block = Substitution(refs=refs).block(unfolded(s, rule.block))
+    block = Substitution(refs=refs).block(_unfolded(s, rule.block))
     return Applied([*made, *block.statements], block.results)
 
 
 def _transposed(s: Call, rule: Rule, given: Sequence[Ref], vjp: Vjp, made: list[Statement]) -> Applied:
     """The transpose of the rule as a map of its tangents or cotangents, applied to `given`."""
     linear = rule.params[len(s.outs) :]
-    block = unfolded(s, rule.block)
+    block = _unfolded(s, rule.block)
     program = Program("rule", (*s.params, *rule.params), block, tuple(r.name for r in block.results))
     derived = vjp(program, [program.inputs.index(r) for r in linear])
     seeds = derived.inputs[len(program.inputs) :]
@@ -146,22 +207,3 @@ def _transposed(s: Call, rule: Rule, given: Sequence[Ref], vjp: Vjp, made: list[
     refs |= dict(zip(seeds, given, strict=True))
     block = Substitution(refs=refs).block(Block(needed, results))
     return Applied([*made, *block.statements], block.results)
-
-
-def pull_again(s: Call, cotangents: Mapping[Ref, Ref], active: set[Ref], vjp: Vjp) -> Applied:
-    """The cotangents of what a checkpoint reads, `captured(s, active)`, by a checkpoint that runs it again."""
-    made: list[Statement] = []
-    wrt = captured(s, active)
-    given = [cotangents.get(o) or emit(made, zeros(f"{o.name}_bar", o)) for o in floating(s.outs)]
-    derived = vjp(Program("again", tuple(wrt), s.body, tuple(r.name for r in s.body.results)), range(len(wrt)))
-    refs = dict(zip(derived.inputs, (*wrt, *given), strict=True))
-    body = Substitution(refs=refs).block(derived.body)
-    body = replace(body, results=body.results[len(s.outs) :])
-    outs = tuple(Ref(f"{r.name}_bar", r.dtype, r.shape) for r in wrt)
-    made.append(Call(outs, (), (), body, positions=s.positions))
-    return Applied(made, outs)
-
-
-def captured(s: Call, active: set[Ref]) -> list[Ref]:
-    """The active arrays that a checkpoint reads from around it."""
-    return [r for r in block_reads(s.body) if r in active]

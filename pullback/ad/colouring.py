@@ -22,8 +22,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pullback.ad.blocks import zeros
 from pullback.ad.forward import jvp
+from pullback.ad.linear import zeros
 from pullback.ad.pattern import Pattern, pattern_of
 from pullback.ad.reverse import vjp
 from pullback.ir.expr import Ref

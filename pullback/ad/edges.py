@@ -71,10 +71,13 @@ class Edges:
 def edges_of(s: Build | Scatter, active: set[Ref]) -> Edges:
     """The edges from the active operands of a statement in normal form."""
     found = _edges_of(s, active)
-    step(lambda: Local(
-        s, tuple(LocalDerivative(e.result, e.operand, e.source, e.weight) for e in found.edges),
-        (*found.instead, *found.helpers),
-    ))
+    step(
+        lambda: Local(
+            s,
+            tuple(LocalDerivative(e.result, e.operand, e.source, e.weight) for e in found.edges),
+            (*found.instead, *found.helpers),
+        )
+    )
     return found
 
 
@@ -135,9 +138,7 @@ def _reduction_weight(value: Reduce, s: Build, out: Ref, helpers: list[Statement
             return expr.zero(dtype)
 
 
-def _products(
-    value: Reduce, s: Build, out: Ref, helpers: list[Statement]
-) -> tuple[Scalar, Scalar, list[Statement]]:
+def _products(value: Reduce, s: Build, out: Ref, helpers: list[Statement]) -> tuple[Scalar, Scalar, list[Statement]]:
     """The product of all other arguments as that of those before by that of those after: exact where some are zero.
 
         before[l] = a[0] .. a[l - 1]      after[l] = a[l + 1] .. a[L - 1]      d out / d a[l] = before[l] * after[l]

@@ -22,8 +22,8 @@ from math import prod
 from typing import Literal
 
 from pullback.ad import algebra
-from pullback.ad.blocks import active_in, zeros
 from pullback.ad.edges import Edge, edges_of
+from pullback.ad.linear import active_in, zeros
 from pullback.ad.sweeps import sweep
 from pullback.ir import expr
 from pullback.ir.dims import evaluate

@@ -138,8 +138,9 @@ def _is_quick(test: Scalar) -> bool:
 
 def without(ways: Ways, known: Set[Ref]) -> Ways:
     """The ways without the conditions that read one of these arrays: wider."""
-    return either([tuple(tuple(g for g in way if isinstance(g, Scalar) or known.isdisjoint(expr.index_refs(g)))
-                         for way in ways)])
+    return either(
+        [tuple(tuple(g for g in way if isinstance(g, Scalar) or known.isdisjoint(expr.index_refs(g))) for way in ways)]
+    )
 
 
 def _inside(guards: Sequence[Guard], ways: Ways) -> Ways:

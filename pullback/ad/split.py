@@ -76,4 +76,3 @@ def _carriers(program: Program, known: Sequence[Ref]) -> list[Build]:
         v = Var("i", symbol(name))
         out.append(Build((Ref(f"extent_{name}", types.bool_, (v.extent,)),), (v,), (expr.const(False, types.bool_),)))
     return out
-

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from pullback.ad.blocks import zeros
 from pullback.ad.forward import jvp
+from pullback.ad.linear import zeros
 from pullback.ad.reverse import vjp
 from pullback.ir import expr
 from pullback.ir.expr import Ref

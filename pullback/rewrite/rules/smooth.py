@@ -47,7 +47,7 @@ DERIVATIVES: Final = (
                 r"\mathcal D[\![ \mathrm{if}\ e_1\ \mathrm{then}\ e_2\ \mathrm{else}\ e_3 ]\!] = \mathrm{if}\ "
                 r"\mathcal V[\![ e_1 ]\!]\ \mathrm{then}\ \mathcal D[\![ e_2 ]\!]\ "
                 r"\mathrm{else}\ \mathcal D[\![ e_3 ]\!]",
-                f"{EDGES}: the guard goes into the weight with a structural zero; ad/blocks.py for `cond`",
+                f"{EDGES}: the guard goes into the weight with a structural zero; ad/branches.py for `cond`",
                 "derivative.select", "derivative.bracket", "derivative.cond"),
     _derivative("D-Build", "array", "D⟦build e₀ e₁⟧ = build V⟦e₀⟧ (fun i → D⟦e₁⟧ (i, 0))",
                 r"\mathcal D[\![ \mathrm{build}\ e_0\ e_1 ]\!] = \mathrm{build}\ \mathcal V[\![ e_0 ]\!]\ "
@@ -56,7 +56,7 @@ DERIVATIVES: Final = (
     _derivative("D-IFold", "iteration", "D⟦ifold e₀ e₁ e₂⟧ = ifold (fun x i → D⟦e₀⟧ x (i, 0)) D⟦e₁⟧ V⟦e₂⟧",
                 r"\mathcal D[\![ \mathrm{ifold}\ e_0\ e_1\ e_2 ]\!] = \mathrm{ifold}\ (\mathrm{fun}\ x\ i \to "
                 r"\mathcal D[\![ e_0 ]\!]\ x\ (i, 0))\ \mathcal D[\![ e_1 ]\!]\ \mathcal V[\![ e_2 ]\!]",
-                f"{EDGES} for sums; {FORWARD} and ad/blocks.py for `fold`, forwards and backwards",
+                f"{EDGES} for sums; ad/loops.py for `fold`, forwards and backwards",
                 "derivative.sum", "derivative.fold"),
     _derivative("D-Get", "element", "D⟦e₀[e₁]⟧ = D⟦e₀⟧[V⟦e₁⟧]",
                 r"\mathcal D[\![ e_0[e_1] ]\!] = \mathcal D[\![ e_0 ]\!][\mathcal V[\![ e_1 ]\!]]",

@@ -12,7 +12,7 @@ from jaxtyping import Float64
 
 import pullback as pb
 from pullback import Array
-from pullback.ad.blocks import element_copy
+from pullback.ad.loops import element_copy
 from pullback.ad.reverse import vjp
 from pullback.ir.expr import Apply, Ref
 from pullback.ir.index import Var, as_index, symbol

@@ -1,0 +1,189 @@
+"""The cotangents of a program's arrays, while reverse mode goes through it from the end.
+
+What an array's readers give it are parts; once all have, `of` adds them up as one array. Of each it is known in which
+ways it is not zero by structure (`ad.guards`), so that what multiplies it next is met nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from pullback.ad.algebra import axes, stored
+from pullback.ad.guards import EVERYWHERE, Ways, certain, either, is_everywhere, renamed, test_of, ways_of
+from pullback.ir import expr
+from pullback.ir.expr import Apply, Get, Reduce, Ref, Scalar
+from pullback.ir.index import Index, Var, as_index
+from pullback.ir.primitive import Primitive
+from pullback.ir.program import Block, Build, Program, Statement
+from pullback.ir.traverse import Substitution, walk
+from pullback.rewrite.fired import fired, step
+from pullback.rewrite.steps import Accumulated
+from pullback.source import Position
+
+Vjp = Callable[[Program, Sequence[int]], Program]
+GuardedVjp = Callable[[Program, Sequence[int], Collection[int]], tuple[Program, dict[int, bool]]]
+Test = Callable[[Sequence[Var]], Scalar]  # says at indices whether an element may be other than a structural zero
+
+
+def element_of(where: Ref) -> Test:
+    """The test that an array of bools holds."""
+    return lambda indices: expr.get(where, *indices)
+
+
+@dataclass
+class Part:
+    """A summand of a cotangent: value over the operand's index variables.
+
+    It is zero by structure where none of `ways` is open. `extents` are those of the edge that it came through.
+    """
+
+    variables: tuple[Var, ...]
+    value: Scalar
+    positions: tuple[Position, ...]
+    ways: Ways = EVERYWHERE
+    extents: Sequence[Index] = ()
+
+
+@dataclass
+class Guard:
+    """The ways in which an element of a cotangent is not a structural zero."""
+
+    variables: tuple[Var, ...]
+    ways: Ways
+
+
+class Cotangents:
+    """The cotangents so far.
+
+    Attributes:
+        sources: what is differentiated by.
+        active: the arrays that depend on it.
+        vjp, guarded_vjp: reverse mode itself, for blocks of statements.
+        pending: the parts of each array's cotangent that its readers have given.
+        backward: the statements so far.
+        computed: the program's arrays that hold a transcendental function of each element of another one.
+        weak: tests that are no user's: of what is larger, as `relu` and `abs` have them.
+        looked: tests that were looked up among many elements.
+        extremes: where largest and smallest elements are: no guard of the user's.
+    """
+
+    def __init__(
+        self, body: Block, sources: Sequence[Ref], active: set[Ref], vjp: Vjp, guarded_vjp: GuardedVjp
+    ) -> None:
+        self.sources = sources
+        self.active = active
+        self.vjp = vjp
+        self.guarded_vjp = guarded_vjp
+        self.pending: dict[Ref, list[Part]] = {}
+        self.backward: list[Statement] = []
+        self.computed = _computed(body)
+        self.guards: dict[Ref, Guard] = {}
+        self.weak: set[Scalar] = set()
+        self.looked: set[Ref] = set()
+        self.extremes: set[Ref] = set()
+
+    def add(self, r: Ref, part: Part) -> None:
+        """One more part of the cotangent of an array."""
+        self.pending.setdefault(r, []).append(part)
+
+    def give(self, r: Ref, cotangent: Ref, test: Test | None = None, taken: bool = False) -> None:
+        """A cotangent that the caller or a block supplies, as one part; the test says where it is not zero.
+
+        With `taken` it is zero where the test fails because nothing of it is taken there.
+        """
+        variables = axes(r)
+        value = expr.get(cotangent, *variables)
+        ways = EVERYWHERE if test is None else ((test(variables),),)
+        if test is not None and taken:
+            value = expr.select(test(variables), value, expr.zero(r.dtype))
+        self.add(r, Part(variables, value, (), ways))
+
+    def of(self, r: Ref) -> Ref | None:
+        """The array that holds the cotangent of r, from all its parts; None where nothing depends on r."""
+        parts = self.pending.pop(r, None)
+        if not parts:
+            return None
+        variables = parts[0].variables
+        terms, ways = [], []
+        for p in parts:
+            same = zip(p.variables, variables, strict=True)
+            m = Substitution(variables={v: as_index(w) for v, w in same if v is not w})
+            terms.append(m.scalar(p.value))
+            ways.append(self.renamed(p.ways, m))
+        out = Ref(f"{r.name}_bar", r.dtype, r.shape)
+        positions = tuple(dict.fromkeys(q for p in parts for q in p.positions))
+        value = expr.add(*terms)
+        self.backward.append(Build((out,), variables, (value,), positions))
+        fired("reverse.accumulate")
+        if len(terms) > 1:
+            fired("reverse.add")
+        step(lambda: Accumulated(r, out, variables, value))
+        self._guard(out, variables, either(ways), [*r.shape, *(d for p in parts for d in p.extents)])
+        return out
+
+    def of_all(self, outs: Iterable[Ref]) -> dict[Ref, Ref]:
+        """The cotangents of those arrays that have one."""
+        return {o: c for o in outs if (c := self.of(o)) is not None}
+
+    def zeros(self, r: Ref) -> Ref:
+        """A cotangent of zeros, for an input on which no output depends."""
+        out = Ref(f"{r.name}_bar", r.dtype, r.shape)
+        variables = axes(r)
+        self.backward.append(Build((out,), variables, (expr.zero(r.dtype),)))
+        self.guards[out] = Guard(variables, ())
+        return out
+
+    # Where they are zero by structure -----------------------------------------------------------------------
+
+    def ways(self, element: Get) -> Ways:
+        """The ways in which an element of a cotangent is not a structural zero."""
+        guard = self.guards.get(element.ref)
+        if guard is None:
+            return EVERYWHERE
+        return self.renamed(
+            guard.ways, Substitution(variables=dict(zip(guard.variables, element.indices, strict=True)))
+        )
+
+    def renamed(self, ways: Ways, m: Substitution) -> Ways:
+        """The ways over other variables."""
+        self.weak |= {m.scalar(g) for way in ways for g in way if isinstance(g, Scalar) and g in self.weak}
+        return renamed(ways, m)
+
+    def where(self, cotangent: Ref) -> Ref:
+        """An array that says where a cotangent is not zero by structure."""
+        guard = self.guards[cotangent]
+        element = stored(f"{cotangent.name}_where", test_of(guard.ways), guard.variables, self.backward, every=True)
+        assert isinstance(element, Get)
+        return element.ref
+
+    def any(self, cotangents: Sequence[Ref]) -> Test | None:
+        """Whether any element of any of these is not a structural zero; None where that is so."""
+        sums = (expr.reduce("sum", v := axes(c), expr.get(c, *v)) for c in cotangents)
+        ways = either(ways_of(e, self.ways) for e in sums)
+        if is_everywhere(ways, [d for c in cotangents for d in c.shape]):
+            return None
+        test = stored(f"{cotangents[0].name}_where", test_of(ways), (), self.backward)
+        return lambda _: test
+
+    def _guard(self, out: Ref, variables: tuple[Var, ...], ways: Ways, extents: Sequence[Index]) -> None:
+        """Remember where a cotangent is zero by structure; what looks at many elements is an array of bools."""
+        if is_everywhere(ways, extents):
+            return
+        if any(isinstance(n, Reduce) for way in ways for g in way if isinstance(g, Scalar) for n in walk(g)):
+            quick = certain(ways, self.looked)[0]
+            element = stored(f"{out.name}_where", test_of(ways), variables, self.backward)
+            self.looked |= element.refs
+            ways = ((*quick, element),)
+        self.guards[out] = Guard(variables, ways)
+
+
+def _computed(block: Block) -> dict[tuple[Primitive, Ref], Ref]:
+    """The arrays that hold a transcendental function of each element of another one."""
+    found: dict[tuple[Primitive, Ref], Ref] = {}
+    for s in block.statements:
+        match s:
+            case Build(outs=(out,), values=(Apply(args=(Get() as x,)) as f,)) if f.primitive.transcendental:
+                if x.ref.shape == out.shape and x.indices == tuple(map(as_index, s.vars)):
+                    found[f.primitive, x.ref] = out
+    return found

@@ -1,0 +1,169 @@
+"""The map of a statement made of scalars: its edges, applied, transposed, and as they are.
+
+    apply       out_dot[target]  =  sum over U of  weight * x_dot[source]
+    transpose   x_bar[M]        +=  sum over V of  [M = source] * weight * out_bar[target]
+
+with the brackets solved for as many variables as can be. Where data choose the place a scatter adds what is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pullback.ad.algebra import apply, axes, cotangent_term, transpose
+from pullback.ad.cotangents import Cotangents, Part
+from pullback.ad.edges import Edge, edges_of, unsolved
+from pullback.ad.guards import EVERYWHERE, Ways, both, certain, exist, test_of, ways_of, without
+from pullback.ad.linear import LinearMap, Tangents
+from pullback.ir import expr
+from pullback.ir.expr import Apply, Const, Get, Ref, Scalar, Select, Zero
+from pullback.ir.index import Cond, Var, as_index
+from pullback.ir.program import Build, Scatter, Statement
+from pullback.ir.traverse import Substitution, rewrite, walk
+from pullback.rewrite.brackets import Solution
+from pullback.rewrite.fired import fired, step
+from pullback.rewrite.normal_form import peel_guards, under_guards
+from pullback.rewrite.steps import Scattered, Tangent, Transposed
+
+
+class ElementMap(LinearMap[Build | Scatter]):
+    """The edges of one statement."""
+
+    def apply(self, tangents: Tangents) -> list[Statement]:
+        """A statement for the tangent of each result: the sum over its edges, summed as the statement sums."""
+        s = self.s
+        found = edges_of(s, self.active)
+        out: list[Statement] = [*(found.instead or (s,)), *found.helpers]
+        by_result: dict[Ref, list[Edge]] = {}
+        for e in found.edges:
+            if e.operand not in tangents.known:  # it depends on a source, with derivative zero
+                continue
+            by_result.setdefault(e.result, []).append(e)
+        for result, edges in by_result.items():
+            value = expr.add(*(apply(e, tangents.known[e.operand]) for e in edges))
+            dot = Ref(f"{result.name}_dot", result.dtype, result.shape)
+            fresh = tuple(Var(v.name, v.extent) for v in s.vars)
+            m = Substitution(variables={v: as_index(w) for v, w in zip(s.vars, fresh, strict=True)})
+            if isinstance(s, Scatter):
+                value = under_guards(value, peel_guards(s.value)[0])  # where they hold, the indices are in range
+                places = tuple(map(m.index, s.indices))
+                out.append(replace(s, out=dot, vars=fresh, indices=places, value=m.scalar(value)))
+            else:
+                summed: Scalar = expr.reduce("sum", edges[0].variables[len(s.vars) :], value)
+                out.append(Build((dot,), fresh, (m.scalar(summed),), s.positions))
+            tangents.known[result] = dot
+            fired("forward.chain")
+            step(lambda result=result, dot=dot, s=out[-1]: Tangent(result, dot, s))  # type: ignore[misc]
+        return out
+
+    def transpose(self, cotangents: Cotangents) -> tuple[Statement, ...]:
+        """A part of each operand's cotangent for each edge."""
+        s = self.s
+        found = edges_of(s, self.active)
+        cotangents.backward += found.helpers
+        cotangents.extremes.update(o for t in found.helpers for o in t.outs if o.dtype.is_integer)
+        given = cotangents.of_all(s.outs)
+        cotangents.weak |= _tests(found.edges) - _written(s)
+        for e in found.edges:
+            if e.result in given:
+                fired("reverse.chain")
+                e = replace(e, weight=rewrite(e.weight, lambda x: _known(x, cotangents)))
+                _Through(e, given[e.result], s, cotangents).give()
+        return found.instead or (s,)
+
+
+class _Through:
+    """One edge, transposed: what it gives its operand of a cotangent."""
+
+    def __init__(self, e: Edge, cotangent: Ref, s: Build | Scatter, cotangents: Cotangents) -> None:
+        self.e, self.cotangent, self.s, self.cotangents = e, cotangent, s, cotangents
+
+    def give(self) -> None:
+        """Add the edge's part to the operand's cotangent: a gather, or what a scatter gathers."""
+        e = self.e
+        variables = axes(e.operand, e.source)
+        guarded = self._read()
+        term = cotangent_term(e, guarded)
+        fired("reverse.transpose")
+        step(lambda: Transposed(e.result, e.operand, variables, e.variables, unsolved(e, variables, term)))
+        found = transpose(e, guarded, variables)
+        if found is None:
+            part, ways = self._scatter(term, variables)
+        else:
+            part, ways = expr.reduce("sum", found.variables, found.term), self._ways(found)
+        if not isinstance(part, Zero):
+            extents = [v.extent for v in e.variables]
+            self.cotangents.add(e.operand, Part(variables, part, self.s.positions, ways, extents))
+
+    def _read(self) -> Scalar:
+        """The cotangent that the edge multiplies, under the guard outside of which it is zero.
+
+        A finite weight keeps it so. In a sum of products of elements, which are finite as a rule, it stands under what
+        is quick to test alone: they are to remain products.
+        """
+        e, known = self.e, self.cotangents
+        element = expr.get(self.cotangent, *e.target)
+        if self.cotangent not in known.guards or isinstance(peel_guards(e.weight)[1], Const):
+            return element
+        ways = known.ways(element)  # type: ignore[arg-type]
+        if len(e.variables) > e.operand.rank and not any(isinstance(n, Apply) for n in walk(e.weight)):
+            ways = certain(ways, known.looked)
+        return expr.select(test_of(ways), element, expr.zero(element.dtype))
+
+    def _ways(self, found: Solution) -> Ways:
+        """The ways in which what the edge gives its operand is not a structural zero.
+
+        Of a sum of products no test is asked for all of their terms: products are quicker than that.
+        """
+        e, known = self.e, self.cotangents
+        before = known.ways(expr.get(self.cotangent, *e.target))  # type: ignore[arg-type]
+        own = ways_of(e.weight)
+        ways = known.renamed(both(before, own), Substitution(variables=found.found))
+        ways = both((tuple(c for c in found.conds if isinstance(c, Cond)),), ways)
+        is_product = any(isinstance(n, Get) for n in walk(peel_guards(e.weight)[1]))
+        return without(exist(found.variables, ways, lambda g: not is_product and g not in known.weak), known.extremes)
+
+    def _scatter(self, term: Scalar, variables: tuple[Var, ...]) -> tuple[Scalar, Ways]:
+        """The element of what a scatter gathers, where data choose the place.
+
+        Where tests of data leave out some of it another one says where there is anything.
+        """
+        e, backward = self.e, self.cotangents.backward
+
+        def scattered(suffix: str, value: Scalar) -> Scalar:
+            out = Ref(f"{e.operand.name}_{suffix}", e.operand.dtype, e.operand.shape)
+            fresh = tuple(Var(v.name, v.extent) for v in e.variables)
+            m = Substitution(variables={v: as_index(w) for v, w in zip(e.variables, fresh, strict=True)})
+            places = tuple(m.index(i) for i in e.source)
+            backward.append(Scatter(out, fresh, places, m.scalar(value), self.s.positions))
+            return expr.get(out, *variables)
+
+        element = scattered("scatter", term)
+        fired("reverse.scatter")
+        step(lambda: Scattered(backward[-1]))
+        ways = ways_of(term, self.cotangents.ways)
+        if all(any(isinstance(g, Scalar) for g in way) for way in ways):
+            one, nothing = expr.const(1, e.operand.dtype), expr.zero(e.operand.dtype)
+            count = scattered("scatter_count", expr.select(test_of(ways), one, nothing))
+            return element, ((expr.apply("greater", count, expr.const(0, e.operand.dtype)),),)
+        return element, EVERYWHERE
+
+
+def _known(e: Scalar, cotangents: Cotangents) -> Scalar | None:
+    """The element of the program's own array that holds a function of an element; under a guard it is no other."""
+    match e:
+        case Apply(args=(Get() as x,)) if (e.primitive, x.ref) in cotangents.computed:
+            return expr.get(cotangents.computed[e.primitive, x.ref], *x.indices)
+    return None
+
+
+def _tests(edges: tuple[Edge, ...]) -> set[Scalar]:
+    """The tests of data that edges stand under."""
+    return {g for e in edges for way in ways_of(e.weight) for g in way if isinstance(g, Scalar)}
+
+
+def _written(s: Build | Scatter) -> set[Scalar]:
+    """The tests of choices that a statement has itself, and that they fail."""
+    values = s.values if isinstance(s, Build) else (s.value,)
+    tests = [n.test for v in values for n in walk(v) if isinstance(n, Select)]
+    return {*tests, *(expr.apply("logical_not", t) for t in tests)}

@@ -1,0 +1,93 @@
+"""What the derivative of a statement is: a linear map from changes of what it reads to changes of what it gives.
+
+    d outs = A d operands
+
+    apply       the tangents of the outs from those of the operands           A x_dot
+    transpose   the cotangents of the operands from those of the outs         A^T y_bar
+    matrix      edges from the operands to the outs, for elimination          A
+
+A mode is an order in which the maps of a program's statements are used: forward mode applies them from the first
+statement on, reverse mode transposes them from the last one back, mixed mode multiplies their matrices. There is one
+map for each kind of statement (`ad.maps`), and no mode knows what kinds there are.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, Protocol, TypeVar
+
+from pullback.ad.cotangents import Cotangents, Vjp
+from pullback.ir import expr
+from pullback.ir.expr import Ref
+from pullback.ir.index import Var
+from pullback.ir.program import Block, Build, Fold, Statement, While, statement_reads
+
+S = TypeVar("S", bound=Statement)
+
+
+class Tangents(Protocol):
+    """The tangents of a program's arrays while forward mode goes through it: `known` has those that are not zero."""
+
+    known: dict[Ref, Ref]
+    vjp: Vjp
+
+    def of(self, r: Ref, statements: list[Statement]) -> Ref:
+        """The tangent of an array, zeros where it depends on no source."""
+
+    def block(self, block: Block, active: set[Ref]) -> list[Statement]:
+        """The statements of a block, each followed by those for the tangents of what it defines."""
+
+
+class LinearMap(ABC, Generic[S]):
+    """How what one statement gives changes with what it reads of the arrays of `active`."""
+
+    def __init__(self, s: S, active: set[Ref]) -> None:
+        self.s = s
+        self.active = active
+
+    @abstractmethod
+    def apply(self, tangents: Tangents) -> list[Statement]:
+        """The statement, and those for the tangents of what it gives, which are added to the known ones."""
+
+    @abstractmethod
+    def transpose(self, cotangents: Cotangents) -> tuple[Statement, ...]:
+        """Give its operands their parts of their cotangents; what takes the statement's place in the primal program."""
+
+
+def active_in(block: Block, sources: set[Ref]) -> set[Ref]:
+    """The floating arrays of a block that depend on a source; loops included, to a fixed point."""
+    active = set(sources)
+    for s in block.statements:
+        if isinstance(s, Fold | While):
+            inner = loop_active(s, active)
+            active.update(
+                o
+                for k, o in enumerate(s.outs)
+                if s.body.results[k] in inner or (k < len(s.states) and s.states[k] in inner)
+            )
+        elif any(r in active for r in statement_reads(s)):
+            active.update(o for o in s.outs if o.dtype.is_floating)
+    return active
+
+
+def loop_active(s: Fold | While, outside: set[Ref]) -> set[Ref]:
+    """The arrays active inside a loop's body, its states included."""
+    states = {r for r, init in zip(s.states, s.inits, strict=True) if init in outside and r.dtype.is_floating}
+    while True:
+        inner = active_in(s.body, outside | states)
+        more = {r for r, new in zip(s.states, s.body.results, strict=False) if new in inner and r.dtype.is_floating}
+        if more <= states:
+            return inner
+        states |= more
+
+
+def zeros(name: str, like: Ref) -> Build:
+    """An array of zeros shaped like another."""
+    variables = tuple(Var(f"i{k}", d) for k, d in enumerate(like.shape))
+    return Build((Ref(name, like.dtype, like.shape),), variables, (expr.zero(like.dtype),))
+
+
+def emit(statements: list[Statement], s: Build) -> Ref:
+    """Add a statement; the array it defines."""
+    statements.append(s)
+    return s.outs[0]

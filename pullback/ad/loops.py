@@ -1,0 +1,445 @@
+"""The map of a loop: tangents beside its states, and its steps backwards.
+
+A fold is a chain of maps, one for each step. Its tangents are states of it; its transpose runs the steps backwards: the
+forward fold also stacks the incoming states and what else of the body the backward one reads; step t of the backward
+fold is that part of the body's own vjp that depends on cotangents:
+
+    forward    s_{t+1}, r_t = f(s_t, x[t], w)                            s_t and r_t are stacked
+    backward   (s_bar, x_bar[t], dw) = vjp f (s_t, r_t, x[t], w)(s_bar)   for t = T - 1 .. 0,  w_bar += dw
+
+What takes one operation is computed again instead.
+
+An array read only in rows x[t, ..], x[t + 1, ..] or x[T - 1 - t, ..] has its cotangent written row by row, which is a
+scan; any other captured array accumulates. Where cotangents are zero by structure (`ad.guards`), an array of bools
+goes with them, as a state where they are one. What the backward pass does not read is not stacked (dead code). A while
+loop with a bound on its trips is the fold that stops changing its states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from pullback.ad.cotangents import Cotangents, Test, element_of
+from pullback.ad.linear import LinearMap, Tangents, emit, loop_active, zeros
+from pullback.errors import DerivativeError
+from pullback.ir import expr, types
+from pullback.ir.expr import Add, Apply, Get, Mul, Reduce, Ref, Scalar, Select
+from pullback.ir.index import Index, Var, as_index, cond, prove_nonnegative
+from pullback.ir.program import (
+    Block,
+    Build,
+    Choose,
+    Elementwise,
+    Fold,
+    Program,
+    Statement,
+    While,
+    block_reads,
+    scalars_of,
+    statement_reads,
+)
+from pullback.ir.traverse import Substitution, walk
+from pullback.rewrite.brackets import solve
+from pullback.rewrite.fired import fired, step
+from pullback.rewrite.steps import Looped
+
+Row = tuple[Ref, Index]  # an array, and where along its first axis a step reads it
+
+FEW_ROWS = 4  # rows of one array that a step may read for their cotangents to be written row by row
+
+
+class LoopMap(LinearMap[Fold | While]):
+    """The maps of the steps, one after another."""
+
+    def apply(self, tangents: Tangents) -> list[Statement]:
+        """The loop with the tangents of its moving states as further states."""
+        s = self.s
+        fired("derivative.fold")
+        step(lambda: Looped(s))
+        before: list[Statement] = []
+        inside = loop_active(s, self.active)
+        moving = [k for k, r in enumerate(s.states) if r in inside]
+        inits = [tangents.of(s.inits[k], before) for k in moving]
+        dots = [Ref(f"{s.states[k].name}_dot", s.states[k].dtype, s.states[k].shape) for k in moving]
+        tangents.known |= dict(zip((s.states[k] for k in moving), dots, strict=True))
+        body = tangents.block(s.body, inside)
+        new = [tangents.of(s.body.results[k], body) for k in moving]
+        count = len(s.states)
+        rows = [k for k, o in enumerate(s.outs) if k >= count and o.dtype.is_floating and o in self.active]
+        row_dots = [tangents.of(s.body.results[k], body) for k in rows]
+        outs = [Ref(f"{s.outs[k].name}_dot", s.outs[k].dtype, s.outs[k].shape) for k in (*moving, *rows)]
+        results = (*s.body.results[:count], *new, *s.body.results[count:], *row_dots)
+        after = (*s.outs[:count], *outs[: len(moving)], *s.outs[count:], *outs[len(moving) :])
+        tangents.known |= dict(zip((s.outs[k] for k in (*moving, *rows)), outs, strict=True))
+        states, block = (*s.states, *dots), Block(tuple(body), results)
+        return [*before, replace(s, outs=after, states=states, inits=(*s.inits, *inits), body=block)]
+
+    def transpose(self, cotangents: Cotangents) -> tuple[Statement, ...]:
+        """The backward fold; the forward one stacks what that reads."""
+        s = self.s
+        if isinstance(s, While):
+            raise DerivativeError(
+                "E203",
+                f"reverse mode needs a bound on the trips of a while_loop: {s.outs[0].name} depends on "
+                f"{', '.join(r.name for r in cotangents.sources)}",
+                position=s.positions[0] if s.positions else None,
+                remedy="`max_trips=n`, the most steps it may take: its states are stored for each",
+            )
+        given = cotangents.of_all(s.outs)
+        fired("derivative.fold")
+        step(lambda: Looped(s))
+        wheres = {o: cotangents.where(c) for o, c in given.items() if c in cotangents.guards}
+        backward = _Backward(s, given, wheres, cotangents)
+        forward, parts = backward.run()
+        cotangents.backward += backward.before
+        for r, cotangent, test in parts:
+            cotangents.give(r, cotangent, test)
+        return (forward,)
+
+
+class _Backward:
+    """The backward fold of a fold while it is put together; `before` are the statements up to it and what reads it.
+
+    `wheres` say where cotangents are not zero by structure. Where one is, or where a step gives one to a state, the
+    backward fold carries such an array for each state.
+    """
+
+    def __init__(self, s: Fold, given: Mapping[Ref, Ref], wheres: Mapping[Ref, Ref], cotangents: Cotangents) -> None:
+        self.s, self.given, self.wheres = s, given, wheres
+        self.active = cotangents.active
+        self.count = len(s.states)
+        self.trips = s.var.extent
+        self.var = Var(f"{s.var.name}_back", self.trips)
+        self.now = self.trips - 1 - as_index(self.var)
+        inside = loop_active(s, self.active)
+        captured = [r for r in block_reads(s.body) if r in self.active and r not in s.states]
+        slices = {r: firsts for r in captured if (firsts := _rows_read(s, r))}
+        self.shared = [r for r in captured if r not in slices]
+        self.moving = [k for k in range(self.count) if s.states[k] in inside]
+        self.rows: dict[Row, Ref] = {
+            (r, at): Ref(f"{r.name}_row", r.dtype, r.shape[1:]) for r, firsts in slices.items() for at in firsts
+        }
+        self.body = self._over_rows(set(slices)) if self.rows else s.body
+        self.wrt = [*(s.states[k] for k in self.moving), *self.rows.values(), *self.shared]
+        self._derive(cotangents)
+        self.before: list[Statement] = []
+        self.inner: list[Statement] = []
+        self.states: list[Ref] = []
+        self.inits: list[Ref] = []
+
+    def _over_rows(self, sliced: set[Ref]) -> Block:
+        """The body with what it reads in rows as arrays of their own."""
+
+        def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+            return expr.get(self.rows[ref, indices[0]], *indices[1:]) if ref in sliced else expr.get(ref, *indices)
+
+        return Substitution(get=element).block(self.s.body)
+
+    def _derive(self, cotangents: Cotangents) -> None:
+        """One step in reverse; what of it depends on no cotangent is `ahead`, and of that some is `stored`."""
+        s, body = self.s, self.body
+        inputs = (*s.states, *self.rows.values(), *self.shared)
+        one = Program("step", inputs, body, tuple(r.name for r in body.results))
+        sources = [inputs.index(r) for r in self.wrt]
+        derived, told = cotangents.guarded_vjp(one, sources, ())
+        guarded: list[int] = []
+        if self.wheres or any(k < len(self.moving) for k in told):
+            guarded = [
+                k
+                for k, r in enumerate(body.results)
+                if r.dtype.is_floating and (k in self.moving if k < self.count else s.outs[k] in self.wheres)
+            ]
+            derived, told = cotangents.guarded_vjp(one, sources, guarded)
+        given_in = derived.inputs[len(inputs) :]
+        parted = len(given_in) - len(guarded)
+        self.derived, self.told, self.guarded = derived, told, guarded
+        self.seeds, self.tests = given_in[:parted], given_in[parted:]
+        self.ahead, self.behind = _independent(derived.body.statements, set(given_in))
+        self.stored = _stored(self.ahead, self.behind, derived.outputs)
+
+    def run(self) -> tuple[Fold, list[tuple[Ref, Ref, Test | None]]]:
+        """The forward fold, and the cotangents of what the fold read."""
+        refs = {r: r for r in self.shared}
+        forward = self._forward(refs)
+        self._carry_cotangents()
+        carried, gathered = self._carry_tests()
+        for k, r in zip(self.guarded, self.tests, strict=True):
+            where = carried.get(k)
+            refs[r] = where or emit(self.inner, element_copy(r.name, self.wheres[self.s.outs[k]], (self.now,)))
+        self._seed(refs)
+        found, open_at = self._one_step(refs)
+        told_rows = {place: row for place, row in self.rows.items() if row in open_at}
+        results = self._results(found, open_at, carried, gathered)
+        results += [open_at[row] for row in told_rows.values()]
+        outs = [Ref(x.name, x.dtype, x.shape) for x in self.states]
+        outs += [Ref(f"{r.name}_bar_rows", r.dtype, (self.trips, *row.shape)) for (r, _), row in self.rows.items()]
+        outs += [Ref(f"{r.name}_where_rows", types.bool_, (self.trips, *x.shape)) for (r, _), x in told_rows.items()]
+        block, states = Block(tuple(self.inner), tuple(results)), tuple(self.states)
+        self.before.append(Fold(tuple(outs), self.var, states, tuple(self.inits), block, self.s.positions))
+        count = len(states) + len(self.rows)
+        after = dict(zip(states, outs, strict=False))
+        parts = self._parts_of_states(after, carried, gathered)
+        wheres = dict(zip(told_rows, outs[count:], strict=True))
+        return forward, parts + self._parts_of_rows(outs[len(states) : count], wheres)
+
+    def _forward(self, refs: dict[Ref, Ref]) -> Fold:
+        """The fold with incoming states stacked, and what of the body the backward one would compute again."""
+        s, results = self.s, self.derived.outputs[: len(self.body.results)]
+        own = dict(zip(results[self.count :], s.outs[self.count :], strict=True))  # rows that are there
+        stacks = {
+            r: own.get(r) or Ref(f"{r.name}_steps", r.dtype, (self.trips, *r.shape), r.bounds)
+            for r in (*s.states, *self.stored)
+        }
+        more = [r for r in stacks if r not in own]
+        source = {row: place for place, row in self.rows.items()}
+
+        def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+            r, *first = source.get(ref, (ref,))
+            return _in_row(r, (*first, *indices)) if first else expr.get(ref, *indices)
+
+        block = Substitution(get=element).block(Block(tuple(self.ahead), (*results, *more)))
+        for r, stack in stacks.items():
+            refs[r] = emit(self.inner, element_copy(r.name, stack, (self.now,)))
+        at_now = Substitution(variables={s.var: self.now})
+        for (r, at), row in self.rows.items():
+            refs[row] = emit(self.inner, element_copy(row.name, r, (at_now.index(at),)))
+        return replace(s, outs=(*s.outs, *(stacks[r] for r in more)), body=block)
+
+    def _state(self, state: Ref, init: Ref) -> None:
+        self.states.append(state)
+        self.inits.append(init)
+
+    def _carry_cotangents(self) -> None:
+        """Those of moving states, and of what accumulates, as states."""
+        for k in self.moving:
+            r, given = self.s.states[k], self.given.get(self.s.outs[k])
+            init = given if given is not None else emit(self.before, zeros(f"{r.name}_bar0", r))
+            self._state(Ref(f"{r.name}_bar", r.dtype, r.shape), init)
+        for r in self.shared:
+            self._state(Ref(f"{r.name}_bar", r.dtype, r.shape), emit(self.before, zeros(f"{r.name}_bar0", r)))
+
+    def _carry_tests(self) -> tuple[dict[int, Ref], dict[Ref, Ref]]:
+        """Arrays that say where cotangents of states, and of what accumulates, are not zero, as further states."""
+        s = self.s
+        carried = {
+            k: Ref(f"{s.states[k].name}_where", types.bool_, s.states[k].shape) for k in self.guarded if k < self.count
+        }
+        for k, where in carried.items():
+            known = self.wheres.get(s.outs[k])
+            self._state(where, known or emit(self.before, filled(where, s.outs[k] in self.given)))
+        gathered = {
+            r: Ref(f"{r.name}_where", types.bool_, r.shape)
+            for k, r in enumerate(self.wrt) if r in self.shared and k in self.told
+        }  # fmt: skip
+        for where in gathered.values():
+            self._state(where, emit(self.before, filled(where, False)))
+        return carried, gathered
+
+    def _seed(self, refs: dict[Ref, Ref]) -> None:
+        """The cotangents of the step's results."""
+        floating = ((k, r) for k, r in enumerate(self.body.results) if r.dtype.is_floating)
+        for (k, result), seed in zip(floating, self.seeds, strict=True):
+            given = self.given.get(self.s.outs[k])
+            if k < self.count:
+                known = self.states[self.moving.index(k)] if k in self.moving else None
+            elif given is None:
+                known = None
+            else:
+                known = emit(self.inner, element_copy(f"{result.name}_bar", given, (self.now,)))
+            refs[seed] = known if known is not None else emit(self.inner, zeros(f"{result.name}_bar", result))
+
+    def _one_step(self, refs: dict[Ref, Ref]) -> tuple[dict[Ref, Ref], dict[Ref, Ref]]:
+        """The step's part that depends on cotangents: what it gives, and where that is not zero."""
+        results = self.derived.outputs[len(self.body.results) :]
+        again = _needed(self.ahead, {*results, *_reads(self.behind)}, self.stored)
+        rest = Block((*again, *self.behind), results)
+        block = Substitution(variables={self.s.var: self.now}, refs=refs).block(rest)
+        self.inner += block.statements
+        said = iter(block.results[len(self.wrt) :])
+        open_at = {
+            self.wrt[k]: next(said) if some else emit(self.inner, filled(self.wrt[k], False))
+            for k, some in sorted(self.told.items())
+        }
+        return dict(zip(self.wrt, block.results, strict=False)), open_at
+
+    def _results(
+        self, found: dict[Ref, Ref], open_at: dict[Ref, Ref], carried: dict[int, Ref], gathered: dict[Ref, Ref]
+    ) -> list[Ref]:
+        """The step's new states and rows."""
+        s, inner = self.s, self.inner
+        results = [found[s.states[k]] for k in self.moving]
+        for r, total in zip(self.shared, self.states[len(self.moving) :], strict=False):
+            results.append(emit(inner, _combined("add", total, found[r])))
+        results += [open_at.get(s.states[k]) or emit(inner, filled(where, True)) for k, where in carried.items()]
+        results += [emit(inner, _combined("logical_or", where, open_at[r])) for r, where in gathered.items()]
+        return results + [found[row] for row in self.rows.values()]
+
+    def _parts_of_states(
+        self, after: dict[Ref, Ref], carried: dict[int, Ref], gathered: dict[Ref, Ref]
+    ) -> list[tuple[Ref, Ref, Test | None]]:
+        """What the initial states and what accumulates are given."""
+        parts: list[tuple[Ref, Ref, Test | None]] = []
+        for k, state in zip(self.moving, self.states, strict=False):
+            if self.s.inits[k] in self.active:
+                test = element_of(after[carried[k]]) if k in carried else None
+                parts.append((self.s.inits[k], after[state], test))
+        for r, state in zip(self.shared, self.states[len(self.moving) :], strict=False):
+            parts.append((r, after[state], element_of(after[gathered[r]]) if r in gathered else None))
+        return parts
+
+    def _parts_of_rows(self, outs: Sequence[Ref], wheres: Mapping[Row, Ref]) -> list[tuple[Ref, Ref, Test | None]]:
+        """What arrays read in rows are given."""
+        parts: list[tuple[Ref, Ref, Test | None]] = []
+        for place, out in zip(self.rows, outs, strict=True):
+            said = wheres.get(place)
+            test = None if said is None else element_of(emit(self.before, _rows_in_place(*place, self.s.var, said)))
+            parts.append((place[0], emit(self.before, _rows_in_place(*place, self.s.var, out)), test))
+        return parts
+
+
+def element_copy(name: str, source: Ref, leading: tuple[Index, ...]) -> Build:
+    """name[i..] = source[leading.., i..]: a row of an array as an array of its own, zeros where there is none."""
+    shape = source.shape[len(leading) :]
+    variables = tuple(Var(f"i{k}", d) for k, d in enumerate(shape))
+    return Build((Ref(name, source.dtype, shape),), variables, (_in_row(source, (*leading, *variables)),))
+
+
+def _in_row(source: Ref, indices: Sequence[Index | Var]) -> Scalar:
+    """An element of a row: exactly zero where the row's place, which guards that are gone kept in range, is outside."""
+    first, last = as_index(indices[0]), source.shape[0] - 1 - as_index(indices[0])
+    inside = [cond(">=", i) for i in (first, last) if not prove_nonnegative(i)]
+    return expr.bracket(inside, expr.get(source, *indices))
+
+
+def filled(like: Ref, value: bool) -> Build:
+    """An array of one bool, shaped like another."""
+    variables = tuple(Var(f"i{k}", d) for k, d in enumerate(like.shape))
+    return Build((Ref(like.name, types.bool_, like.shape),), variables, (expr.const(value, types.bool_),))
+
+
+def _combined(name: Literal["add", "logical_or"], a: Ref, b: Ref) -> Build:
+    """Two arrays, element by element."""
+    variables = tuple(Var(f"i{k}", d) for k, d in enumerate(a.shape))
+    x, y = expr.get(a, *variables), expr.get(b, *variables)
+    value = expr.add(x, y) if name == "add" else expr.apply(name, x, y)
+    return Build((Ref(a.name, a.dtype, a.shape),), variables, (value,))
+
+
+def _independent(statements: Sequence[Statement], seeds: set[Ref]) -> tuple[list[Statement], list[Statement]]:
+    """The statements that do not depend on the seeds, and those that do."""
+    dependent = set(seeds)
+    ahead: list[Statement] = []
+    behind: list[Statement] = []
+    for s in statements:
+        if dependent.isdisjoint(statement_reads(s)):
+            ahead.append(s)
+        else:
+            behind.append(s)
+            dependent.update(s.outs)
+    return ahead, behind
+
+
+def _reads(statements: Sequence[Statement]) -> set[Ref]:
+    return {r for s in statements for r in statement_reads(s)}
+
+
+def _needed(ahead: Sequence[Statement], wanted: set[Ref], stored: Collection[Ref]) -> list[Statement]:
+    """The statements that compute what is wanted and not stored."""
+    wanted = set(wanted)
+    out: list[Statement] = []
+    for s in reversed(ahead):
+        if not wanted.isdisjoint(s.outs) and not all(o in stored for o in s.outs if o in wanted):
+            out.append(s)
+            wanted.update(statement_reads(s))
+    return out[::-1]
+
+
+def _stored(ahead: Sequence[Statement], behind: Sequence[Statement], results: Sequence[Ref]) -> list[Ref]:
+    """The arrays of `ahead` that are kept for `behind`: those that cost more to compute again than to load.
+
+    What takes an operation or none is computed again, where that needs no array that is not kept anyway.
+    """
+    made = {o for s in ahead for o in s.outs}
+    wanted = (_reads(behind) | set(results)) & made
+    out: list[Ref] = []
+    for s in reversed(ahead):
+        here = [o for o in s.outs if o in wanted]
+        if not here:
+            continue
+        parts = made & statement_reads(s).keys()
+        if isinstance(s, Build) and all(map(_is_cheap, s.values)) and parts <= wanted:
+            continue
+        out += here
+    return out[::-1]
+
+
+def _is_cheap(e: Scalar) -> bool:
+    """Whether an element takes one operation at most."""
+    total = 0
+    for node in walk(e):
+        match node:
+            case Add() | Mul():
+                total += len(node.args) - 1
+            case Apply() if node.primitive.transcendental or node.primitive.name == "divide":
+                return False
+            case Apply() | Select():
+                total += 1
+            case Reduce():
+                return False
+    return total <= 1
+
+
+def _rows_in_place(r: Ref, at: Index, var: Var, rows: Ref) -> Build:
+    """r_bar[m, ..] = sum over t of [m == at(t)] rows[trips - 1 - t, ..], the sum solved for t."""
+    variables = tuple(Var(f"i{k}", d) for k, d in enumerate(r.shape))
+    step = Var(var.name, var.extent)
+    there = Substitution(variables={var: as_index(step)}).index(at)
+    term = expr.get(rows, var.extent - 1 - as_index(step), *variables[1:])
+    solution = solve((step,), [as_index(variables[0]) - there], term)
+    assert solution is not None, "a row's place reads no data"
+    value = expr.reduce("any" if rows.dtype.is_bool else "sum", solution.variables, solution.term)
+    return Build((Ref(rows.name.removesuffix("_rows"), rows.dtype, r.shape),), variables, (value,))
+
+
+def _rows_read(s: Fold, r: Ref) -> tuple[Index, ...]:
+    """The first indices of all reads of r, where they are a few functions of the step alone; else none.
+
+    Only the body's own statements may read it, and none may give it as a result.
+    """
+    if r.rank == 0 or r in s.body.results:
+        return ()
+    firsts: dict[Index, None] = {}
+    for t in s.body.statements:
+        if r not in statement_reads(t):
+            continue
+        if not isinstance(t, Elementwise):
+            return ()
+        for v in scalars_of(t):
+            firsts |= {n.indices[0]: None for n in walk(v) if isinstance(n, Get) and n.ref is r}
+    steps = (i.free == {s.var} and not i.data for i in firsts)
+    return tuple(firsts) if len(firsts) <= FEW_ROWS and all(steps) else ()
+
+
+def while_as_fold(s: While) -> tuple[Statement, ...]:
+    """A while loop of at most max_trips steps as a fold whose states stay once the test has failed."""
+    assert s.max_trips is not None
+    alive0, alive = Ref("alive", types.bool_, ()), Ref("alive", types.bool_, ())
+    first = Substitution(refs=dict(zip(s.states, s.inits, strict=True))).block(s.test)
+    going = Substitution().block(s.body)
+    again = Substitution(refs=dict(zip(s.states, going.results, strict=True))).block(s.test)
+    then = Block((*going.statements, *again.statements), (*going.results, again.results[0]))
+    outs = tuple(Ref(r.name, r.dtype, r.shape) for r in (*s.states, alive))
+    choose = Choose(outs, alive, then, Block((), (*s.states, alive)), s.positions)
+    left = Ref("alive", types.bool_, ())
+    start = Build((alive0,), (), (expr.get(first.results[0]),))
+    fold = Fold(
+        (*s.outs, left),
+        Var("trip", s.max_trips),
+        (*s.states, alive),
+        (*s.inits, alive0),
+        Block((choose,), outs),
+        s.positions,
+    )
+    return (*first.statements, start, fold)
