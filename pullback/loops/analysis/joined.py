@@ -98,9 +98,9 @@ def _stretch(s: Build, axis: Var, start: int, end: int, row: Index) -> Stretch:
     return Stretch(build, start * row, part)
 
 
-def stretch_of(s: Build, axis: Var, start: int, end: int) -> Build:
+def stretch_of(s: Build, axis: Var, start: Index | int, end: Index | int) -> Build:
     """The elements of a build from `start` to `end` along an axis, which begins at 0 again."""
-    part = Var(axis.name, as_index(end - start))
+    part = Var(axis.name, end - start)
     value = Substitution(variables={axis: as_index(part) + start}).scalar(s.values[0])
     if isinstance(value, Zero):
         value = expr.const(0, value.dtype)

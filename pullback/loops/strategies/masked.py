@@ -48,6 +48,7 @@ from pullback.ir.index import (
     Mod,
     Var,
     as_index,
+    floor_divide,
     polynomial,
     prove_nonnegative,
 )
@@ -61,7 +62,7 @@ from pullback.loops.plain.builder import KernelBuilder, Work
 from pullback.loops.plain.candidates import Candidate, Declined
 from pullback.loops.plain.lower import bring_plain, flat_position, without_units
 from pullback.loops.plain.scalar import ScalarLowering, hint
-from pullback.loops.program.cover import typical
+from pullback.loops.program.cover import halves, is_open, typical
 from pullback.loops.program.nodes import (
     Assign,
     Binary,
@@ -74,6 +75,7 @@ from pullback.loops.program.nodes import (
     IndexValue,
     Kernel,
     Let,
+    LetIndex,
     Literal,
     Load,
     Read,
@@ -83,6 +85,8 @@ from pullback.loops.program.nodes import (
     Temp,
     Type,
     Value,
+    largest,
+    smallest,
 )
 from pullback.loops.program.schedule import Mask, Schedule, Vector
 from pullback.loops.program.scope import Scope
@@ -150,33 +154,33 @@ def masked_loops(build: Build, builder: KernelBuilder, machine: Machine) -> list
     s = without_units(build)
     lanes = _lanes_of(s, machine)
     axis = s.vars[-1]
-    extent = axis.extent.constant or 0
     lowering = ScalarLowering(builder.parameter, builder.site, s.values)
     root = Scope()
     outer = LoopNest(lowering, root, s.vars[:-1], ())
-    loop = Var(axis.name, as_index(extent // lanes))
-    inside = outer.innermost.inside(loop, True)
 
-    def vector(start: Index, lanes: int) -> None:
+    def vector(inside: Scope, start: Index, lanes: int) -> None:
         """The elements from `start` on."""
         writer = LaneWriter(lowering, axis, start, lanes, inside, s.outs[0].dtype)
         value = writer.stored(s.values[0])
         offset = Substitution(variables={axis: start}).index(flat_position(s.vars))
-        inside.statements.append(Store(builder.parameter(s.outs[0]), offset, value))
+        writer.scope.statements.append(Store(builder.parameter(s.outs[0]), offset, value))
 
-    row = _row(s, extent, machine) or ([(0, lanes)] if extent < 2 * lanes else [])
+    extent, done = axis.extent, ZERO_INDEX
+    row = _row(s, machine)
     if row:
+        inside = outer.innermost.inside(axis, True)
         for first, width in row:
-            vector(as_index(first), width)
-        done = sum(width for _, width in row)
+            vector(inside, as_index(first), width)
+            done = as_index(first + width)
         outer.innermost.statements += inside.statements
-    else:
-        vector(as_index(loop) * lanes, lanes)
-        done = extent - extent % lanes
-        whole = For(loop, ZERO_INDEX, loop.extent, tuple(inside.statements), kind="vector")
-        outer.innermost.statements.append(whole)
+    for width in () if row else halves(lanes)[:-1] if is_open(axis) else (lanes,):
+        loop = Var(axis.name, floor_divide(extent - done, as_index(width)))
+        inside = outer.innermost.inside(loop, not is_open(axis))
+        vector(inside, done + as_index(loop) * width, width)
+        outer.innermost.statements.append(For(loop, ZERO_INDEX, loop.extent, tuple(inside.statements), kind="vector"))
+        done = floor_divide(extent, as_index(width)) * width
     outer.close()
-    rest = plain_part(*part_of(build, [(axis, done, extent)]), builder) if done < extent else []
+    rest = plain_part(*part_of(build, [(axis, done, extent)]), builder) if done is not extent else []
     return [*root.statements, *rest]
 
 
@@ -186,12 +190,12 @@ def _reductions(s: Build) -> list[Reduce]:
 
 def _lanes_of(s: Build, machine: Machine) -> int:
     """Lanes along the last axis; 1 where there is none for vectors, or little to do."""
-    if not s.vars or any(v.extent.constant is None for v in s.vars):
+    if not s.vars:
         return 1
-    trips = max((prod(v.extent.constant or 1 for v in r.vars) for r in _reductions(s)), default=1)
-    if prod(v.extent.constant or 0 for v in s.vars) * trips < SMALL:
+    trips = max((prod(map(typical, r.vars)) for r in _reductions(s)), default=1)
+    if prod(map(typical, s.vars)) * trips < SMALL:
         return 1
-    return _lanes(s, s.vars[-1].extent.constant or 0, machine)
+    return _lanes(s, typical(s.vars[-1]), machine)
 
 
 def _lanes(s: Build, extent: int, machine: Machine) -> int:
@@ -203,11 +207,19 @@ def _lanes(s: Build, extent: int, machine: Machine) -> int:
     return min(choices, key=lambda n: extent // n + extent % n, default=1)
 
 
-def _row(s: Build, extent: int, machine: Machine) -> list[tuple[int, int]]:
+def _row(s: Build, machine: Machine) -> list[tuple[int, int]]:
     """Where vectors of a row begin and their lanes, where each is best written by itself; else none.
 
-    That is where the row is short, and what leaves lanes out are the ends of a window.
+    That is where the row is short, and what leaves lanes out are the ends of a window, or where there is one vector.
     """
+    extent, wide = s.vars[-1].extent.constant, _lanes_of(s, machine)
+    if extent is None:
+        return []
+    return _window_row(s, extent, machine) or ([(0, wide)] if extent < 2 * wide else [])
+
+
+def _window_row(s: Build, extent: int, machine: Machine) -> list[tuple[int, int]]:
+    """Vectors of a short row of which windows' ends leave lanes out."""
     windows = [r for r in _reductions(s) if _window(r, s.vars[-1])]
     lanes = machine.lanes(s.outs[0].dtype.size)
     least = machine.narrowest // s.outs[0].dtype.size
@@ -359,10 +371,29 @@ class LaneWriter:
         masks: list[Value] = []
         for c in conds:
             if self.axis in c.free:
-                masks.append(Binary(c.op, self.index(c.index, guard), Literal(0, self.int), self.int))
+                masks.append(self._condition(c, guard))
             else:
                 masks.append(self.mask(Holds(self.lowering.conditions((c,), self.scope)), self.int.dtype))
         return self._named(chain("&", masks), "holds")
+
+    def _condition(self, c: Cond, guard: Guard | None) -> Value:
+        """Where a condition about the axis holds; one of any size by the number of the lane from or up to which."""
+        step = None if _is_small(c.index, self.int.dtype) else stride(c.index, self.axis)
+        if step is None or (c.op != ">=" and abs(step) != 1):
+            return Binary(c.op, self.index(c.index, guard), Literal(0, self.int), self.int)
+        first = self.lowering.index(Substitution(variables={self.axis: self.start}).index(c.index), self.scope)
+        if c.op == ">=":  # step * lane + first >= 0
+            n = floor_divide(first, as_index(-step)) + 1 if step < 0 else floor_divide(step - 1 - first, as_index(step))
+            return Binary("<" if step < 0 else ">=", Steps(1, self.int), self._lane(n), self.int)
+        lane = Binary("+", Steps(1, self.int), Literal(1, self.int), self.int)
+        return Binary(c.op, lane, self._lane(1 - first * step), self.int)
+
+    def _lane(self, n: Index) -> Value:
+        """A number from 0 to one more than there are lanes in place of any number, beyond which none differ."""
+        least, near = Var("least", self.lanes + 2), Var("near", self.lanes + 2)
+        self.scope.statements.append(LetIndex(least, largest(ZERO_INDEX, n)))
+        self.scope.statements.append(LetIndex(near, smallest(as_index(self.lanes + 1), as_index(least))))
+        return widened(IndexValue(as_index(near), Type(self.int.dtype)), self.lanes)
 
     def _narrowed(self, guard: Guard | None, mask: Value) -> Guard:
         """The lanes of a guard where a mask holds too."""
@@ -411,8 +442,7 @@ class LaneWriter:
         """An index in the lanes: a number for the first, the same step to each next one, and other atoms."""
         if self.axis not in i.free:
             return widened(self._scalar_index(i), self.lanes)
-        largest = _largest(i)
-        if largest is None or largest >= 2 ** (self.int.dtype.bits - 2):
+        if not _is_small(i, self.int.dtype):
             raise Declined
         base, steps, parts = ZERO_INDEX, 0, []
         for monomial, c in i.terms:
@@ -496,7 +526,7 @@ class LaneWriter:
         inner = [c for c in conds if self.axis not in c.free]
         varying = [c for c in conds if self.axis in c.free]
         reached = [self._in_some_lane(c) for c in varying if any(v in c.free for v in e.vars)]
-        if None in reached and prod(v.extent.constant or WINDOW for v in e.vars) > WINDOW:
+        if None in reached and _terms(e) > WINDOW:
             raise Declined  # most of what is computed might be left out
         nest = LoopNest(self.lowering, self.scope, e.vars, [*inner, *(c for c in reached if isinstance(c, Cond))])
         self.scope = nest.innermost
@@ -573,6 +603,12 @@ class LaneWriter:
         nest.close()
         self.scope, self.memo = scope, memo
         return Read(where)
+
+
+def _is_small(i: Index, dtype: DType) -> bool:
+    """Whether an index is known to fit lanes of a type, with what it is made of."""
+    most = _largest(i)
+    return most is not None and most < 2 ** (dtype.bits - 2)
 
 
 def _largest(i: Index) -> int | None:

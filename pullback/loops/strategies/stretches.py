@@ -89,7 +89,7 @@ def _rows(s: Build, axis: Var) -> tuple[Var, ...]:
 
 
 def part_of(
-    s: Build, stretches: Sequence[tuple[Var, int, int]], rows: tuple[Var, ...] = ()
+    s: Build, stretches: Sequence[tuple[Var, Index | int, Index | int]], rows: tuple[Var, ...] = ()
 ) -> tuple[Build, StretchPlace]:
     """A part of the build, from start to end along some axes and inside loops over `rows`, and where it lies."""
     part = s
@@ -102,7 +102,7 @@ def part_of(
 class StretchPlace:
     """Where a part's elements lie: those of the result are shifted along some axes, in the row of loops around."""
 
-    def __init__(self, s: Build, starts: Mapping[Var, int], rows: tuple[Var, ...]) -> None:
+    def __init__(self, s: Build, starts: Mapping[Var, Index | int], rows: tuple[Var, ...]) -> None:
         self.out, self.starts = s.outs[0], starts
         self.variables, self.rows = s.vars, rows
 

@@ -14,6 +14,7 @@ from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.emit import emit_c
+from pullback.runtime.executor import compile_general
 from tests.widths import WIDTHS, run_at
 
 Array = np.ndarray[Any, Any]
@@ -56,7 +57,7 @@ VECTORS = {
       sum p < 3 { [m + p >= 1] [M >= m + p] x[n, m + p - 1] * as_f32(p + 1) } } return y }""",
     "shifted": """shifted(t: f32[N, 5, 8]) { y = build n < N, j < 12 {
       0.5 * sum q < 5 { [j >= q, q + 7 >= j] t[n, q, j - q] } } return y }""",
-    "ends": """ends(t: f64[N, 3, 9], w: f64[M]) { y = build n < N, j < 11 {
+    "ends": """ends(t: f64[N, 3, 9], w: f64[M + 2]) { y = build n < N, j < 11 {
       sum q < 3 { [j >= q, q + 8 >= j] w[q] * t[n, q, j - q] } } return y }""",
     "chosen": """chosen(t: u8[M], w: f32[7]) { y = build m < M {
       sum k < 7 { [k >= data(t[m], 20)] w[k] } } return y }""",
@@ -102,6 +103,30 @@ def test_values(name: str, vector_bytes: int, flags: tuple[str, ...]) -> None:
         inputs = given(program, dims)
         wanted = interpret(program, inputs, {})
         for g, w in zip(run_at(program, dims, inputs, vector_bytes, flags), wanted, strict=True):
+            single = w.dtype == np.float32
+            np.testing.assert_allclose(g, w, rtol=1e-5 if single else 1e-13, atol=1e-6 if single else 1e-15)
+
+
+OPEN = ("relu", "causal", "stencil", "diagonal", "above", "masked", "bits", "window", "bool")
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_has_vectors_for_all_sizes(name: str) -> None:
+    assert has_vectors(emit_c(parse_program(VECTORS[name]), {}).text)
+
+
+@needs_c
+@pytest.mark.parametrize("name", VECTORS)
+def test_values_for_all_sizes(name: str) -> None:
+    program = parse_program(VECTORS[name])
+    general = compile_general(program)
+    for n, m in ((1, 1), (2, 3), (20, 4), (3, 7), (3, 8), (9, 9), (2, 15), (17, 16), (2, 17), (33, 5), (7, 67)):
+        dims = {"N": n, "M": m}
+        inputs = given(program, dims)
+        outputs, peak, stray = general.at(dims).run_poisoned(inputs)
+        assert not stray
+        assert peak <= general.at(dims).arena_bytes
+        for g, w in zip(outputs, interpret(program, inputs, {}), strict=True):
             single = w.dtype == np.float32
             np.testing.assert_allclose(g, w, rtol=1e-5 if single else 1e-13, atol=1e-6 if single else 1e-15)
 
