@@ -36,6 +36,7 @@ html_show_copyright = html_show_sourcelink = html_copy_source = False
 # which folder each index shows in the menu
 FOLDERS = {
     "docs/tutorials/index": "docs/tutorials",
+    "docs/guides/index": "docs/guides",
     "docs/howto/index": "docs/howto",
     "docs/reference/index": "docs/reference",
     "docs/explanation/index": "docs/explanation",

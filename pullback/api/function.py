@@ -839,15 +839,37 @@ def function(
         raise ValueError(f"memory_limit={memory_limit!r}: a number of bytes, an int of at least 1")
     names = (donate,) if isinstance(donate, str) else tuple(donate)
 
+    options = {"threads": threads, "specialise": specialise, "donate": names, "memory": memory,
+               "memory_limit": memory_limit, "debug": debug}  # fmt: skip
+    wishes = {key: value for key, value in options.items() if value != _DEFAULTS[key]}
+
     def make(g: Callable[..., Any]) -> Function:
-        if isinstance(g, Function):
-            return g
-        made = Function(g, threads=threads, specialise=specialise, donate=names, memory=memory,
-                        memory_limit=memory_limit, debug=debug)
-        made.define()
-        return made
+        return _with_options(g, wishes) if wishes or not isinstance(g, Function) else g
 
     return make if f is None else make(f)
+
+
+_DEFAULTS = {"threads": None, "specialise": None, "donate": (), "memory": "fastest", "memory_limit": None,
+             "debug": None}  # fmt: skip
+
+
+def _with_options(f: Callable[..., Any], wishes: dict[str, Any]) -> Function:
+    """A Python function traced with these options; a traced one again, with these beside its own.
+
+    A derivative is derived again, of the function with these options.
+
+    Raises:
+        ValueError: it is no text of the user's that could be compiled otherwise, but C or a rule.
+    """
+    if isinstance(f, Function) and f.made_by is not None:
+        make, args, keywords = f.made_by
+        if not any(isinstance(a, Function) for a in args):
+            raise ValueError(f"{f.name} takes no {', '.join(wishes)} now: give it to the function that it was made of")
+        again: Function = make(*(_with_options(a, wishes) if isinstance(a, Function) else a for a in args), **keywords)
+        return again
+    made = Function(f.python, **(f._options | wishes)) if isinstance(f, Function) else Function(f, **wishes)
+    made.define()
+    return made
 
 
 __all__ = ["Function", "function", "tree"]

@@ -172,3 +172,17 @@ def test_an_extent_that_disagrees_with_one_that_comes_later() -> None:
     assert str(caught.value).splitlines()[0] == (
         "ShapeError [E101] g: axis 0 of a must be (N + 1) // 2 = (M + 1) // 2, the argument has N"
     )
+
+
+def test_options_of_a_traced_function_are_not_lost() -> None:
+    def steps(x: Float64[Array, "N"]):
+        return pb.sum(pb.fold(1000, x, lambda h, t: pb.sin(h) + 0.5 * h))
+
+    traced, x = pb.function(steps), np.ones(100)
+    assert pb.function(traced) is traced
+    limited = pb.function(memory_limit=200_000)(traced)
+    for gradient in (pb.grad(limited), pb.function(memory_limit=200_000)(pb.grad(traced))):
+        assert gradient.memory(N=100).arena_bytes <= 200_000 < pb.grad(traced).memory(N=100).arena_bytes
+        np.testing.assert_allclose(gradient(x), pb.grad(traced)(x))
+    with pytest.raises(ValueError, match="give it to the function that it was made of"):
+        pb.function(memory="least")(pb.grad(steps))
