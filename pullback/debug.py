@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from pullback.lang import tree
-from pullback.lang.handle import Handle, as_array, ref_of
+from pullback.lang.array import Array
+from pullback.lang.making import as_array, ref_of
 from pullback.lang.printing import Print, formatted
 from pullback.lang.trace import current, is_tracing
 
@@ -49,7 +50,7 @@ def print(text: str, /, *values: Any, **named: Any) -> None:
     if not is_tracing():
         builtins.print(formatted(text, values, named))
         return
-    arrays = [isinstance(x, Handle | np.ndarray | np.generic) for x in leaves]
+    arrays = [isinstance(x, Array | np.ndarray | np.generic) for x in leaves]
     refs = tuple(ref_of(as_array(x, "debug.print"), "printed") for x, known in zip(leaves, arrays) if known)
     constants = tuple(None if known else x for x, known in zip(leaves, arrays))
     current().prints(Print(text, structure, constants, refs))

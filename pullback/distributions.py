@@ -26,9 +26,9 @@ from pullback.lang.custom import emit_call
 from pullback.lang.elementwise import convert, elementwise
 from pullback.lang.functions import abs as magnitude
 from pullback.lang.functions import atan, exp, expm1, floor, log, log1p, sqrt, square
-from pullback.lang.handle import as_array
 from pullback.lang.index import where
 from pullback.lang.linalg import matmul
+from pullback.lang.making import as_array
 from pullback.lang.manipulation import broadcast_to, expand_dims, squeeze, take, take_along_axis
 from pullback.lang.reduction import sum as total
 from pullback.linalg import cholesky, solve_triangular
@@ -364,9 +364,7 @@ class student_t:
         return where(z > 0, 1 - tail, tail)
 
     @staticmethod
-    def sample(
-        key: Any, shape: Any, df: Any, mean: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None
-    ) -> Any:
+    def sample(key: Any, shape: Any, df: Any, mean: Any = 0.0, scale: Any = 1.0, *, dtype: Any = None) -> Any:
         """Normal numbers over the roots of means of squares."""
         keys = random.split(key)
         size = chi2.sample(keys[0], shape, df, dtype=dtype) / df

@@ -20,12 +20,12 @@ from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr, types
 from pullback.ir.expr import Scalar
 from pullback.ir.types import DType
-from pullback.lang.array import Array
+from pullback.lang.array import Array, type_text
 from pullback.lang.creation import asarray
 from pullback.lang.elementwise import choose, convert, dtype_from, elementwise
 from pullback.lang.functions import log, log1p
-from pullback.lang.handle import as_array, describe, scalar, type_text
 from pullback.lang.index import build
+from pullback.lang.making import as_array, describe, scalar
 from pullback.lang.manipulation import broadcast_to, expand_dims, stack, take
 from pullback.lang.reduction import argmax, normal_axes
 from pullback.lang.sorting import argsort
@@ -372,5 +372,3 @@ def categorical(key: Any, logits: Any, shape: Any = None, *, axis: int = -1) -> 
     if more:
         h = broadcast_to(expand_dims(h, tuple(range(len(more)))), (*more, *own))
     return argmax(h + gumbel(key, h.shape, dtype=h.settled), axis=at + len(more))
-
-

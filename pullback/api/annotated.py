@@ -21,8 +21,9 @@ from pullback.lang.annotations import (
     python_function,
     spec_of,
 )
+from pullback.lang.array import type_text
 from pullback.lang.extents import parse_dim
-from pullback.lang.handle import as_array, type_text
+from pullback.lang.making import as_array
 from pullback.lang.trace import current
 from pullback.source import user_position
 

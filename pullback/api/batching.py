@@ -23,7 +23,8 @@ from pullback.ir.program import Block, Build, Known, Program, Statement, program
 from pullback.lang import tree
 from pullback.lang.annotations import MISSING, Leaf, Leaves, Origin, Spec
 from pullback.lang.arguments import as_numpy
-from pullback.lang.handle import Handle, view
+from pullback.lang.array import Array
+from pullback.lang.making import view
 from pullback.lang.printing import Prints, depths
 from pullback.lang.trace import current, is_tracing
 from pullback.lang.tree import Structure
@@ -91,7 +92,7 @@ class BatchedSpec(Spec):
 
     def _single(self, value: Any, axis: int, path: str) -> Any:
         """A stand-in for one of the values along the axis; of rank 0 the value itself."""
-        if isinstance(value, Handle):
+        if isinstance(value, Array):
             extents: tuple[Any, ...] = value.extents
         elif isinstance(value, int | float | str) or callable(value):
             return value
@@ -104,7 +105,7 @@ class BatchedSpec(Spec):
             raise self._no_axis(path, len(extents), axis)
         at = axis % len(extents)
         rest = (*extents[:at], *extents[at + 1 :])
-        if isinstance(value, Handle):
+        if isinstance(value, Array):
             dtype = value.settled
             return view(rest, dtype, lambda i: expr.const(0, dtype))
         return np.broadcast_to(np.zeros((), value.dtype), rest)
@@ -181,10 +182,7 @@ class Batched(Derived):
                 position=self.position,
                 remedy="an int, None, or a tuple with one item for each parameter",
             )
-        made = [
-            replace(p, spec=BatchedSpec(p.spec, a, self))
-            for p, a in zip(parameters, axes, strict=True)
-        ]
+        made = [replace(p, spec=BatchedSpec(p.spec, a, self)) for p, a in zip(parameters, axes, strict=True)]
         if not any(a is not None for axis in axes for a in ([axis] if axis is None else tree.flatten(axis)[0])):
             raise DerivativeError(
                 "E223",
@@ -235,9 +233,7 @@ class Batched(Derived):
         return axis % (r.rank + 1)
 
 
-def _printed(
-    prints: Prints, known: Known, inputs: Sequence[Ref], axes: Sequence[int | None], extent: Index
-) -> Prints:
+def _printed(prints: Prints, known: Known, inputs: Sequence[Ref], axes: Sequence[int | None], extent: Index) -> Prints:
     """What all calls print, once: of each array all, after the steps of the loops around its print."""
     block = _batched(prints.alone(), inputs, axes, depths(prints.entries), extent)
     program = program_of(known)

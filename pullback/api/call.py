@@ -17,20 +17,9 @@ from pullback.ir.traverse import Substitution
 from pullback.lang import tree
 from pullback.lang.annotations import Leaf
 from pullback.lang.arguments import wrong_dtype
-from pullback.lang.array import Array
+from pullback.lang.array import Array, Indices, shape_text
 from pullback.lang.elementwise import convert
-from pullback.lang.handle import (
-    Handle,
-    Indices,
-    as_array,
-    axes_for,
-    axes_text,
-    extent_of,
-    from_ref,
-    ref_of,
-    shape_text,
-    view,
-)
+from pullback.lang.making import as_array, axes_for, axes_text, extent_of, from_ref, ref_of, view
 from pullback.lang.printing import over
 from pullback.lang.ranges import RangeChecker
 from pullback.lang.trace import current
@@ -137,7 +126,7 @@ def _fitting(leaf: Leaf, value: Any, position: Position | None) -> Array:
 
 
 def unify(
-    name: str, inputs: Sequence[Ref], handles: Sequence[Handle], dims: dict[DimSymbol, Index], position: Position | None
+    name: str, inputs: Sequence[Ref], handles: Sequence[Array], dims: dict[DimSymbol, Index], position: Position | None
 ) -> None:
     """The callee's dims from the shapes of the arguments; ShapeError in the caller's words where they disagree."""
     origin: dict[DimSymbol, str] = {}
@@ -165,8 +154,13 @@ def unify(
 
 
 def _determined(
-    name: str, inputs: Sequence[Ref], handles: Sequence[Handle], equation: tuple[Ref, int, Index, Index],
-    dims: dict[DimSymbol, Index], origin: dict[DimSymbol, str], position: Position | None,
+    name: str,
+    inputs: Sequence[Ref],
+    handles: Sequence[Array],
+    equation: tuple[Ref, int, Index, Index],
+    dims: dict[DimSymbol, Index],
+    origin: dict[DimSymbol, str],
+    position: Position | None,
 ) -> bool:
     """Whether an extent's equation holds, or gives a dim; False where others must come first."""
     ref, axis, pattern, actual = equation
@@ -204,11 +198,11 @@ def _equation(pattern: Index, expected: Index) -> str:
     return str(pattern) if pattern is expected else f"{pattern} = {expected}"
 
 
-def _called(h: Handle, ref: Ref) -> str:
+def _called(h: Array, ref: Ref) -> str:
     return h.name or ref.name
 
 
-def _facts(inputs: Sequence[Ref], handles: Sequence[Handle]) -> list[str]:
+def _facts(inputs: Sequence[Ref], handles: Sequence[Array]) -> list[str]:
     return [f"{r.name} : {shape_text(r.shape)} got {shape_text(h.extents)}" for r, h in zip(inputs, handles)]
 
 

@@ -16,7 +16,7 @@ from pullback.ir import expr
 from pullback.ir.expr import Ref
 from pullback.ir.program import Block, Program
 from pullback.lang import tree
-from pullback.lang.handle import shape_text
+from pullback.lang.array import shape_text
 from pullback.lang.tree import Structure
 from pullback.source import Position, user_position
 

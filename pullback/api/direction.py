@@ -19,7 +19,7 @@ from pullback.ir.types import DType
 from pullback.lang import elsewhere, tree
 from pullback.lang.annotations import MISSING, Leaf, Leaves, Spec
 from pullback.lang.arguments import as_numpy, numpy_dtype
-from pullback.lang.handle import Handle, type_text
+from pullback.lang.array import Array, type_text
 from pullback.lang.tree import Structure
 from pullback.rewrite.fired import fired, step
 from pullback.rewrite.steps import Seeded
@@ -92,7 +92,7 @@ def _array_leaf(path: str, dtype: DType | None, rank: int) -> Leaf:
 
 
 def _leaf(value: Any, path: str) -> Leaf:
-    if isinstance(value, Handle):
+    if isinstance(value, Array):
         if value.weak is not None:
             return Leaf(path, "float", types.f64)
         return _array_leaf(path, value.settled, value.rank)
@@ -215,7 +215,7 @@ def match(
 
 
 def _found(value: Any) -> str:
-    return f"a traced {type_text(value)}" if isinstance(value, Handle) else f"of type {type(value).__name__}"
+    return f"a traced {type_text(value)}" if isinstance(value, Array) else f"of type {type(value).__name__}"
 
 
 def _fits(what: str, slot: Slot, leaf: Leaf) -> None:

@@ -25,7 +25,7 @@ from pullback.ir.types import DTYPES
 from pullback.lang.annotations import ArraySpec
 from pullback.lang.arguments import wrong_dtype
 from pullback.lang.elementwise import convert
-from pullback.lang.handle import as_array, from_ref, ref_of
+from pullback.lang.making import as_array, from_ref, ref_of
 from pullback.lang.naming import assigned_name
 from pullback.lang.trace import current
 from pullback.runtime.foreign import ForeignError

@@ -25,7 +25,7 @@ from pullback.lang import tree
 from pullback.lang.annotations import MISSING, Leaf
 from pullback.lang.array import Array
 from pullback.lang.elementwise import elementwise
-from pullback.lang.handle import as_array
+from pullback.lang.making import as_array
 from pullback.lang.tree import NONE, Structure
 from pullback.source import Position, user_position
 

@@ -28,7 +28,7 @@ from pullback.lang.annotations import (
     python_function,
     spec_of,
 )
-from pullback.lang.handle import Handle
+from pullback.lang.array import Array
 from pullback.lang.tree import Structure
 from pullback.source import is_ours, user_position
 
@@ -252,4 +252,4 @@ def _same_floating(parameters: Sequence[Parameter], groups: Sequence[tuple[Leaf,
 
 def is_traced(values: Sequence[Any]) -> bool:
     """Whether a traced value is among the leaves."""
-    return any(isinstance(v, Handle) for v in values)
+    return any(isinstance(v, Array) for v in values)

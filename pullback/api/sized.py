@@ -16,7 +16,7 @@ from pullback.ir.index import Index, as_index
 from pullback.ir.program import Block, Program
 from pullback.ir.traverse import Substitution
 from pullback.lang.annotations import Leaf, Undetermined
-from pullback.lang.handle import Handle
+from pullback.lang.array import Array
 
 _NEEDS_NUMBER: Final = "E117"
 
@@ -45,8 +45,15 @@ def of_call(name: str, signature: Signature, values: Sequence[Any]) -> Signature
 
 def of_dims(signature: Signature, dims: Mapping[str, int]) -> Signature:
     """The signature with numbers for these dims."""
-    s = Substitution(dims={symbol: as_index(dims[symbol.name]) for leaf in signature.flat for e in leaf.own_dims
-                           for symbol in e.symbols if symbol.name in dims})
+    s = Substitution(
+        dims={
+            symbol: as_index(dims[symbol.name])
+            for leaf in signature.flat
+            for e in leaf.own_dims
+            for symbol in e.symbols
+            if symbol.name in dims
+        }
+    )
     return _with(signature, {leaf: tuple(map(s.index, _own(leaf))) for leaf in signature.flat})
 
 
@@ -75,10 +82,10 @@ def _with(signature: Signature, extents: Mapping[Leaf, Sequence[Index]]) -> Sign
 def _extents(leaf: Leaf, value: Any) -> tuple[int, ...] | None:
     """The extents of an argument, or its value where it is a size; None where some are open."""
     if leaf.kind == "size":
-        return _numbers([value.index]) if isinstance(value, Handle) and value.index is not None else (int(value),)
+        return _numbers([value.index]) if isinstance(value, Array) and value.index is not None else (int(value),)
     if not leaf.is_input:
         return ()
-    return _numbers(value.extents) if isinstance(value, Handle) else np.shape(value)
+    return _numbers(value.extents) if isinstance(value, Array) else np.shape(value)
 
 
 def _numbers(extents: Sequence[Index]) -> tuple[int, ...] | None:

@@ -23,10 +23,10 @@ from pullback.ir.program import Block, Known, Outline, Program, program_of
 from pullback.ir.settings import Settings
 from pullback.lang import tree
 from pullback.lang.annotations import Leaf, Spec
-from pullback.lang.array import Array
+from pullback.lang.array import Array, Weak
 from pullback.lang.extents import check_solvable
-from pullback.lang.handle import Weak, as_array, from_index, from_ref, ref_of, weak_input
 from pullback.lang.lift import free_variables
+from pullback.lang.making import as_array, from_index, from_ref, ref_of, weak_input
 from pullback.lang.naming import assigned_name
 from pullback.lang.printing import Prints
 from pullback.lang.trace import Tracer, current, default_float, is_tracing, tracing
@@ -84,8 +84,13 @@ class Traced:
 
 
 def trace(
-    f: Callable[..., Any], name: str, parameters: Sequence[Parameter], result: Spec, signature: Signature,
-    settings: Settings, donate: Sequence[str] = (),
+    f: Callable[..., Any],
+    name: str,
+    parameters: Sequence[Parameter],
+    result: Spec,
+    signature: Signature,
+    settings: Settings,
+    donate: Sequence[str] = (),
 ) -> Traced:
     """Run f on handles and write down what it does.
 
@@ -191,7 +196,11 @@ def _made(made: Outline, base: Traced, body: Callable[[Program], Block]) -> Prog
 
 
 def run(
-    tracer: Tracer, body: Callable[[], Any], doc: str, settings: Settings, code: CodeType | None,
+    tracer: Tracer,
+    body: Callable[[], Any],
+    doc: str,
+    settings: Settings,
+    code: CodeType | None,
     check: Callable[[Any], None],
 ) -> tuple[Known, Structure]:
     """The program of `body` under the active tracer, and the structure of its result.

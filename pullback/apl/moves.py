@@ -31,7 +31,6 @@ from pullback.apl.values import (
 )
 from pullback.ir import types
 from pullback.lang.array import Array
-from pullback.lang.handle import Handle
 from pullback.lang.trace import untraced
 
 KEPT: Final = 2000  # maps of positions that are kept
@@ -49,7 +48,7 @@ def moved(
     """
     given = [settled(a) for a in arrays]
     if any(is_nested(a) for a in given):  # arrays of the function go with the elements of nests as elements
-        given = [objects(elements(a), known_shape(a)) if isinstance(a, Handle) else a for a in given]
+        given = [objects(elements(a), known_shape(a)) if isinstance(a, Array) else a for a in given]
     if dims or any(is_traced(a) for a in given):
         return define(*together([lifted(a) for a in given]))
     fill = prototype(given[0]) if fill is None else fill

@@ -15,7 +15,7 @@ import pullback as pb
 from pullback.apl import errors
 from pullback.apl.values import Value, lifted
 from pullback.ir import types
-from pullback.lang.handle import Handle
+from pullback.lang.array import Array
 from pullback.lang.trace import current
 
 Need = Literal["number", "float", "truth", "whole", "any"]
@@ -23,7 +23,7 @@ Need = Literal["number", "float", "truth", "whole", "any"]
 
 def kind_of(x: Value) -> str:
     """`b` truth values, `i` whole numbers, `f` floating, `c` complex ones, `U` characters."""
-    if isinstance(x, Handle):
+    if isinstance(x, Array):
         if x.weak is not None:
             return {"bool": "b", "integer": "i", "floating": "f"}[x.weak]
         return "b" if x.settled.is_bool else "i" if x.settled.is_integer else "f"
@@ -41,12 +41,12 @@ def converted(values: Sequence[Value], need: Need) -> tuple[list[Any], bool]:
     kinds = [kind_of(x) for x in values]
     if "U" in kinds:
         raise errors.domain("characters have no arithmetic")
-    if not any(isinstance(x, Handle) for x in values):
+    if not any(isinstance(x, Array) for x in values):
         return [_concrete(x, k, need) for x, k in zip(values, kinds)], False
     if "c" in kinds:
         raise errors.domain("complex numbers are evaluated, and not compiled", remedy="real and imaginary part apart")
     floating = need == "float" or (need not in ("truth", "whole") and "f" in kinds)
-    own = [x.strong for x in values if isinstance(x, Handle) and x.strong is not None and x.strong.is_floating]
+    own = [x.strong for x in values if isinstance(x, Array) and x.strong is not None and x.strong.is_floating]
     target = types.f64 if types.f64 in own else own[0] if own else current().default_float
     return [_traced(x, k, floating, target, need) for x, k in zip(values, kinds)], True
 

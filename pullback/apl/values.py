@@ -18,7 +18,8 @@ import numpy as np
 
 import pullback as pb
 from pullback.apl import errors
-from pullback.lang.handle import Handle, as_array
+from pullback.lang.array import Array
+from pullback.lang.making import as_array
 from pullback.lang.subscript import subscript
 from pullback.verbs.nested import Extents, Nested, disclose
 
@@ -38,7 +39,7 @@ def scalar(x: Any) -> NDArray:
 
 def is_traced(x: Value) -> bool:
     """Whether it is an array of the function being compiled."""
-    return isinstance(x, Handle | Nested)
+    return isinstance(x, Array | Nested)
 
 
 def holds_traced(x: Value) -> bool:
@@ -58,7 +59,7 @@ def is_characters(x: Value) -> bool:
 
 def is_numeric(x: Value) -> bool:
     """Whether it is a simple array of numbers, traced or not."""
-    return isinstance(x, Handle) or (isinstance(x, np.ndarray) and x.dtype.kind in "biufc")
+    return isinstance(x, Array) or (isinstance(x, np.ndarray) and x.dtype.kind in "biufc")
 
 
 def shape_of(x: Value) -> tuple[Any, ...]:
@@ -79,7 +80,7 @@ def count_of(x: Value) -> int | None:
 
 def from_python(x: Any) -> Value:
     """Anything a caller may give, as a value."""
-    if isinstance(x, Handle | Nested):
+    if isinstance(x, Array | Nested):
         return x
     if isinstance(x, Extents):
         return vector([from_python(e) for e in x])
@@ -180,7 +181,7 @@ def lifted(x: Value) -> Any:
     """A value as an array of the function being compiled."""
     if isinstance(x, Nested):
         return disclose(x)
-    if isinstance(x, Handle):
+    if isinstance(x, Array):
         return x
     if isinstance(x, int | float):
         return as_array(x)
@@ -218,7 +219,7 @@ def simple_list(given: Value, what: str) -> list[Any]:
         AplError: [E803] a matrix, [E804] no numbers, [E809] numbers that are computed from data.
     """
     x: Any = settled(given)
-    if isinstance(x, Handle):
+    if isinstance(x, Array):
         if x.rank == 0:
             return [_static(x, what)]
         extent = shape_of(x)[0] if x.rank == 1 else None
@@ -237,7 +238,7 @@ def simple_list(given: Value, what: str) -> list[Any]:
 def _static(x: Value, what: str) -> Any:
     if isinstance(x, np.ndarray) and x.ndim == 0 and x.dtype.kind in "biufc":
         return x.item()
-    if isinstance(x, Handle) and x.rank == 0:
+    if isinstance(x, Array) and x.rank == 0:
         if x.index is not None:
             constant = x.index.constant
             return x if constant is None else constant
@@ -307,7 +308,7 @@ def filled(shape: Sequence[int], fill: NDArray) -> NDArray:
 def fills(x: Value) -> Value:
     """An array of the same structure of fills."""
     x = settled(x)
-    if isinstance(x, Handle):
+    if isinstance(x, Array):
         return pb.zeros_like(x)
     if x.dtype == object:
         return objects([fills(e) for e in x.ravel()], x.shape)

@@ -14,19 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pullback.fft import plan
+from pullback.lang.array import Array
 from pullback.lang.creation import zeros
 from pullback.lang.custom import emit_call
-from pullback.lang.handle import table
 from pullback.lang.index import build
+from pullback.lang.making import table
 from pullback.lang.manipulation import concat, moveaxis, reshape, squeeze
-
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
 
 Pair = tuple[Any, Any]
 
@@ -85,8 +83,10 @@ def _stage(real: Array, imag: Array, m: int, r: int, lead: Any, s: int, sign: in
         *b, q = rest
         terms = [(real[(p, *b, i, q)], imag[(p, *b, i, q)]) for i in range(r)]
         if m > 1:
-            turned = [_times(z, (cosines[i, p], sines[i, p] if sign > 0 else -sines[i, p]))
-                      for i, z in enumerate(terms[1:], 1)]
+            turned = [
+                _times(z, (cosines[i, p], sines[i, p] if sign > 0 else -sines[i, p]))
+                for i, z in enumerate(terms[1:], 1)
+            ]
             terms = [terms[0], *turned]
         sums = _BUTTERFLIES.get(r, _any_butterfly)(terms, sign)
         return tuple(x for x, _ in sums), tuple(y for _, y in sums)

@@ -12,14 +12,14 @@ from pullback.errors import DTypeError, ShapeError
 from pullback.fft import plan
 from pullback.fft.stages import transform
 from pullback.ir.index import Index
-from pullback.lang.array import Array
+from pullback.lang.array import Array, type_text
 from pullback.lang.by_parts import by_parts
 from pullback.lang.complex_array import ComplexArray, as_complex, is_complex
 from pullback.lang.creation import arange, zeros
 from pullback.lang.devices import check_device
 from pullback.lang.elementwise import convert, elementwise
-from pullback.lang.handle import Handle, as_array, describe, table, type_text
 from pullback.lang.index import where
+from pullback.lang.making import as_array, describe, table
 from pullback.lang.manipulation import concat, flip, moveaxis, reshape, roll, stack
 from pullback.lang.reduction import normal_axes
 from pullback.lang.trace import current
@@ -311,7 +311,7 @@ def _open(what: str, length: Index, facts: Sequence[str] = ()) -> ShapeError:
 
 
 def _length(what: str, n: Any) -> int:
-    if isinstance(n, Handle) and n.index is not None and n.index.is_dim:
+    if isinstance(n, Array) and n.index is not None and n.index.is_dim:
         raise _open(what, n.index)
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise ShapeError("E105", f"{what}: a length is at least 1, not {n!r}", position=user_position())
@@ -339,8 +339,13 @@ def _back(z: ComplexArray, at: int, scale: float) -> ComplexArray:
 def _real(what: str, x: Any) -> Array:
     h = as_array(x, what)
     if not h.settled.is_floating:
-        raise DTypeError("E121", f"{what} takes floating elements, not {type_text(h)}", position=user_position(),
-                         facts=[describe(h, "array")], remedy='convert with `astype("float64")` first')
+        raise DTypeError(
+            "E121",
+            f"{what} takes floating elements, not {type_text(h)}",
+            position=user_position(),
+            facts=[describe(h, "array")],
+            remedy='convert with `astype("float64")` first',
+        )
     return h
 
 
@@ -392,5 +397,19 @@ def _packed(x: ComplexArray, n: int) -> ComplexArray:
     return ComplexArray(first.real + mirrored.real - odd_imag, first.imag - mirrored.imag + odd_real)
 
 
-__all__ = ["fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft",
-           "irfft", "irfftn", "rfft", "rfftfreq", "rfftn"]
+__all__ = [
+    "fft",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfftn",
+    "rfft",
+    "rfftfreq",
+    "rfftn",
+]

@@ -34,10 +34,11 @@ from pullback.lang.arguments import (
     numpy_dtype,
     wrong_dtype,
 )
+from pullback.lang.array import Array, type_text
 from pullback.lang.composite import Composite
 from pullback.lang.distinct import distinct
 from pullback.lang.extents import Token, parse_dim
-from pullback.lang.handle import Handle, axes_text, type_text
+from pullback.lang.making import axes_text
 from pullback.lang.trace import is_tracing
 from pullback.lang.tree import Structure
 from pullback.source import is_ours, user_position
@@ -163,7 +164,7 @@ class StaticSpec(Spec):
     def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102
         if value is MISSING:
             raise Undetermined
-        if isinstance(value, Handle):
+        if isinstance(value, Array):
             raise TraceError(
                 "E108",
                 f"{path} is static, and a traced value ({type_text(value)}) was given",
@@ -189,7 +190,7 @@ class SizeSpec(Spec):
     def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102
         if (
             value is not MISSING
-            and not (isinstance(value, Handle) and value.index is not None)
+            and not (isinstance(value, Array) and value.index is not None)
             and (isinstance(value, bool) or not isinstance(value, int | np.integer))
         ):
             raise TraceError(
@@ -207,7 +208,7 @@ class NumberSpec(Spec):
     kind: Literal["int", "float", "bool"]
 
     def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102
-        if self.kind == "int" and isinstance(value, Handle) and value.index is not None:
+        if self.kind == "int" and isinstance(value, Array) and value.index is not None:
             return tree.LEAF, [Leaf(path, "index", value=value.index)], [value]
         if self.kind == "int" and type(value) is int and is_tracing():
             return tree.LEAF, [Leaf(path, "index", value=as_index(value))], [value]
@@ -275,10 +276,13 @@ class ComplexSpec(Spec):
     def leaves(self, value: Any, path: str) -> Leaves:  # noqa: D102
         parts: Sequence[Any] = (MISSING, MISSING)
         if value is not MISSING:
-            value = value if Composite.is_one(value) or isinstance(value, Handle) else as_numpy(value, path)
+            value = value if Composite.is_one(value) or isinstance(value, Array) else as_numpy(value, path)
             if not Composite.is_one(value):
-                raise DTypeError("E122", f"{path} is {found_text(value)} of real numbers, its annotation says "
-                                 f"{self.part.text}", remedy=f"`{path}.astype(np.complex128)` converts it")
+                raise DTypeError(
+                    "E122",
+                    f"{path} is {found_text(value)} of real numbers, its annotation says {self.part.text}",
+                    remedy=f"`{path}.astype(np.complex128)` converts it",
+                )
             parts = Composite.parts(value)
         found = [self.part.leaves(v, f"{path}.{name}") for v, name in zip(parts, tree.PAIR.keys)]
         structure = dataclasses.replace(tree.PAIR, children=tuple(s for s, _, _ in found))
@@ -380,7 +384,7 @@ def _unannotated(value: Any, path: str) -> Leaf:
     if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
         kind: LeafKind = "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "float"
         return Leaf(path, kind, {"int": types.i64, "float": types.f64, "bool": types.bool_}[kind])
-    if isinstance(value, Handle):
+    if isinstance(value, Array):
         if value.index is not None:
             return Leaf(path, "index", value=value.index)
         if value.weak is not None:

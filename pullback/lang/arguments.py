@@ -11,7 +11,7 @@ from pullback.errors import DTypeError, TraceError
 from pullback.ir import types
 from pullback.ir.types import DType
 from pullback.lang import tree
-from pullback.lang.handle import Handle, type_text
+from pullback.lang.array import Array, type_text
 
 
 def as_numpy(value: Any, path: str) -> np.ndarray[Any, Any]:
@@ -41,7 +41,7 @@ def array_of(value: list[Any] | tuple[Any, ...], path: str, allowed: Sequence[DT
         TraceError: [E138] it is ragged, or holds what are no numbers. DTypeError: [E122] numbers of another kind.
         [E124] an integer does not fit.
     """
-    if any(isinstance(x, Handle) for x in tree.flatten(value)[0]):
+    if any(isinstance(x, Array) for x in tree.flatten(value)[0]):
         from pullback.lang.creation import asarray
 
         return asarray(value)
@@ -104,7 +104,7 @@ def numpy_dtype(array: np.ndarray[Any, Any], path: str) -> DType:
 
 def argument_type(value: Any, path: str, allowed: Sequence[DType]) -> tuple[DType | None, int]:
     """Dtype and rank of an argument; the dtype is None for Python numbers and weak values."""
-    if isinstance(value, Handle):
+    if isinstance(value, Array):
         return value.strong and value.storage, value.rank
     if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
         return None, 0
@@ -125,7 +125,7 @@ def wrong_dtype(path: str, allowed: Sequence[DType], found: DType, value: Any) -
         python = "bool" if allowed[-1].is_bool else "int" if allowed[-1].is_integer else "float"
         what = f"{path} is {value!r}, a {kind}; its annotation says {wanted}"
         return DTypeError("E122", what, remedy=f"`{python}({path})`")
-    module = "pb" if isinstance(value, Handle) else "np"
+    module = "pb" if isinstance(value, Array) else "np"
     return DTypeError(
         "E122",
         f"{path} has dtype {found.title}, its annotation says {wanted}",
@@ -135,7 +135,7 @@ def wrong_dtype(path: str, allowed: Sequence[DType], found: DType, value: Any) -
 
 def found_text(value: Any) -> str:
     """What was given, in messages."""
-    if isinstance(value, Handle):
+    if isinstance(value, Array):
         return f"a traced {type_text(value)}"
     kind = type(value).__name__
     return "None" if value is None else f"{'an' if kind[0] in 'aeioAEIO' else 'a'} {kind}"

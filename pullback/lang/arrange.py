@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,31 +12,18 @@ from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ZERO_INDEX, Cond, Index, as_index, cond, divide_exactly, prove, prove_nonnegative
+from pullback.lang.array import Array, Indices, shape_text, type_text
 from pullback.lang.by_parts import all_by_parts, bilinear, by_parts
 from pullback.lang.complex_array import ComplexArray, as_complex, is_complex
 from pullback.lang.composed import diagonal
 from pullback.lang.creation import arange
 from pullback.lang.elementwise import broadcast_extents, common_dtype, elementwise
-from pullback.lang.handle import (
-    Handle,
-    Indices,
-    as_array,
-    describe,
-    extent_of,
-    from_index,
-    shape_text,
-    shape_value,
-    type_text,
-    view,
-)
+from pullback.lang.making import as_array, describe, extent_of, from_index, shape_value, view
 from pullback.lang.manipulation import broadcast_to, disjoint, expand_dims, permute_dims, reshape
 from pullback.lang.reduction import normal_axes
 from pullback.lang.subscript import subscript
 from pullback.lang.trace import current
 from pullback.source import user_position
-
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
 
 Mode = Literal["constant", "edge", "reflect", "symmetric", "wrap"]
 
@@ -121,9 +108,7 @@ def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array,
     def one(k: int) -> Array:
         h, at = handles[k], order.index(k)
         target = h.strong or dtype or h.settled
-        return view(
-            shape, target, lambda i: h.element((i[at],) if h.rank else (), target), user_position(), h.name
-        )
+        return view(shape, target, lambda i: h.element((i[at],) if h.rank else (), target), user_position(), h.name)
 
     return tuple(one(k) for k in range(len(handles)))
 
@@ -294,7 +279,7 @@ def pad(x: Any, pad_width: Any, mode: Mode = "constant", *, constant_values: Any
     return h
 
 
-def _widths(h: Handle, given: Any) -> list[tuple[Index, Index]]:
+def _widths(h: Array, given: Any) -> list[tuple[Index, Index]]:
     if not isinstance(given, list | tuple | np.ndarray):
         given = (given, given)
     pairs = list(given)

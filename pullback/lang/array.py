@@ -1,44 +1,117 @@
-"""`Array`: what the user's function works on, with the operators and methods of the array API."""
+"""`Array`: what the user's function works on, with the operators and methods of the array API.
+
+While tracing it is given by a rule for its elements, and is one of
+    an array of the program       a Ref, and reading is an element of it
+    a view                        slices, transposes, broadcasts, rows: a rule over another array, no statement
+    a scalar                      rank 0: the expression of one element
+    a weak scalar                 a Python number, an index or dim, a plain `int` or `float` argument, or arithmetic
+                                  on these: it takes the dtype of what it meets
+Reading is `element(indices)`; `extents` is the shape as dims. `pullback.lang.making` makes them.
+"""
 
 from __future__ import annotations
 
 import inspect
 import re
 import sys
-from collections.abc import Iterator
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NoReturn
 
 import numpy as np
 
 from pullback.errors import TraceError, UnknownNameError
+from pullback.ir import types
+from pullback.ir.expr import Ref, Scalar
+from pullback.ir.index import Index
 from pullback.ir.reduction import COMBINING
 from pullback.ir.types import DType
-from pullback.lang import elementwise as _e
 from pullback.lang import elsewhere
-from pullback.lang import linalg as _l
-from pullback.lang import manipulation as _m
-from pullback.lang import reduction as _r
-from pullback.lang import subscript as _s
 from pullback.lang.devices import CPU, check_device
-from pullback.lang.handle import Handle, shape_value, type_text
-from pullback.lang.trace import ended, is_tracing
-from pullback.lang.writing import changed
+from pullback.lang.trace import current, ended, is_tracing
 from pullback.source import Position, called, source_text, user_position
 
+Weak = Literal["bool", "integer", "floating"]
+Indices = tuple[Index, ...]
+Rule = Callable[[Indices], Scalar]
 
-class Array(Handle):
+
+@dataclass(frozen=True)
+class Operations:
+    """What the operators and methods of arrays do. `pullback.lang.methods` says it, as the functions make arrays."""
+
+    elementwise: Callable[..., Array]  # by the name of a primitive
+    reduced: Callable[..., Array]  # by the name of a reduction
+    convert: Callable[[Array, Any], Array]
+    matmul: Callable[[Any, Any], Array]
+    transpose: Callable[[Array], Array]
+    matrix_transpose: Callable[[Array], Array]
+    permute_dims: Callable[[Array, tuple[int, ...]], Array]
+    reshape: Callable[[Array, Any], Array]
+    subscript: Callable[[Array, Any], Array]
+    at: Callable[[Array, tuple[Any, ...], Any], Array]
+    rows: Callable[[Array], Iterable[Array]]
+    changed: Callable[[Array, Any, Any, Literal["set", "add"]], Array]
+    extent: Callable[[Index], Any]
+
+
+class Array:
     """A traced array, scalar or index.
 
     Indexing, slicing, operators and methods follow the Python array API standard. A traced value has no truth
     value and no number: `if`, `and`, `range(n)` and `0 <= i < n` raise a TraceError that says what to write.
     """
 
-    __slots__ = ()
+    __slots__ = ("_dtype", "_rule", "extents", "index", "literal", "make", "name", "position", "ref", "stored", "weak")
+
+    extents: Indices
+    ref: Ref | None
+    weak: Weak | None
+    make: Callable[[DType], Scalar] | None
+    index: Index | None
+    literal: bool | int | float | None
+    name: str | None
+    position: Position | None
+    stored: DType | None
+    _dtype: DType | None
+    _rule: Rule
+    _do: ClassVar[Operations]
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.extents)
+
+    @property
+    def strong(self) -> DType | None:
+        """The dtype, None where it depends on what the value meets."""
+        return None if self.weak else self._dtype
+
+    @property
+    def settled(self) -> DType:
+        """The dtype it has when it meets nothing."""
+        if self.weak is None:
+            assert self._dtype is not None
+            return self._dtype
+        if self.ref is not None:
+            return self.ref.dtype
+        return {"bool": types.bool_, "integer": types.i64}.get(self.weak) or current().default_float
+
+    @property
+    def storage(self) -> DType:
+        """The dtype in which it lies in memory: f16 or bf16 where its elements, when they are read, are f32."""
+        return self.stored or self.settled
+
+    def element(self, indices: Indices = (), dtype: DType | None = None) -> Scalar:
+        """The element at these indices; `dtype` is what a weak value becomes."""
+        if self.make is not None:
+            return self.make(dtype or self.settled)
+        return self._rule(indices)
 
     @property
     def shape(self) -> tuple[Any, ...]:
         """The extents: ints where they are fixed, else dims, on which arithmetic and comparison work."""
-        return tuple(shape_value(e) for e in self.extents)
+        return tuple(self._do.extent(e) for e in self.extents)
 
     @property
     def dtype(self) -> DType:
@@ -74,19 +147,19 @@ class Array(Handle):
     @property
     def T(self) -> Array:
         """The transpose of a matrix; other arrays have none: see `mT`, `transpose`."""
-        return _m.transpose(self)
+        return self._do.transpose(self)
 
     @property
     def mT(self) -> Array:
         """The last two axes exchanged."""
-        return _m.matrix_transpose(self)
+        return self._do.matrix_transpose(self)
 
     def __getitem__(self, key: Any) -> Array:
-        return _s.subscript(self, key)
+        return self._do.subscript(self, key)
 
     def at(self, *indices: Any, fill: Any = 0) -> Array:
         """The element at these indices, `fill` where they leave the array. Fewer indices than axes give a row."""
-        return _s.at(self, indices, fill)
+        return self._do.at(self, indices, fill)
 
     def set(self, index: Any, value: Any) -> Array:
         """A new array with the elements that `self[index]` selects set to the value; of several writes the last stays.
@@ -99,7 +172,7 @@ class Array(Handle):
         >>> pb.function(lambda x: x.set(slice(1, None), 0.0))(np.array([1.0, 2.0, 3.0])).tolist()
         [1.0, 0.0, 0.0]
         """
-        return changed(self, index, value, "set")
+        return self._do.changed(self, index, value, "set")
 
     def add(self, index: Any, value: Any) -> Array:
         """A new array with the value added to the elements that `self[index]` selects, once for each time it names one.
@@ -112,49 +185,49 @@ class Array(Handle):
         >>> pb.function(lambda x, i: x.add(i, 1.0))(np.zeros(3), np.array([2, 0, 2])).tolist()
         [1.0, 0.0, 2.0]
         """
-        return changed(self, index, value, "add")
+        return self._do.changed(self, index, value, "add")
 
     def astype(self, dtype: Any) -> Array:
         """Every element converted: floating to integer saturates, NaN gives 0."""
-        return _e.convert(self, dtype)
+        return self._do.convert(self, dtype)
 
     # Operators ----------------------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Array:
-        return _e.elementwise("add", self, other)
+        return self._do.elementwise("add", self, other)
 
     def __radd__(self, other: Any) -> Array:
-        return _e.elementwise("add", other, self)
+        return self._do.elementwise("add", other, self)
 
     def __sub__(self, other: Any) -> Array:
-        return _e.elementwise("subtract", self, other)
+        return self._do.elementwise("subtract", self, other)
 
     def __rsub__(self, other: Any) -> Array:
-        return _e.elementwise("subtract", other, self)
+        return self._do.elementwise("subtract", other, self)
 
     def __mul__(self, other: Any) -> Array:
-        return _e.elementwise("multiply", self, other)
+        return self._do.elementwise("multiply", self, other)
 
     def __rmul__(self, other: Any) -> Array:
-        return _e.elementwise("multiply", other, self)
+        return self._do.elementwise("multiply", other, self)
 
     def __truediv__(self, other: Any) -> Array:
-        return _e.elementwise("divide", self, other)
+        return self._do.elementwise("divide", self, other)
 
     def __rtruediv__(self, other: Any) -> Array:
-        return _e.elementwise("divide", other, self)
+        return self._do.elementwise("divide", other, self)
 
     def __floordiv__(self, other: Any) -> Array:
-        return _e.elementwise("floor_divide", self, other)
+        return self._do.elementwise("floor_divide", self, other)
 
     def __rfloordiv__(self, other: Any) -> Array:
-        return _e.elementwise("floor_divide", other, self)
+        return self._do.elementwise("floor_divide", other, self)
 
     def __mod__(self, other: Any) -> Array:
-        return _e.elementwise("remainder", self, other)
+        return self._do.elementwise("remainder", self, other)
 
     def __rmod__(self, other: Any) -> Array:
-        return _e.elementwise("remainder", other, self)
+        return self._do.elementwise("remainder", other, self)
 
     def __divmod__(self, other: Any) -> tuple[Array, Array]:
         return self // other, self % other
@@ -163,122 +236,122 @@ class Array(Handle):
         return other // self, other % self
 
     def __pow__(self, other: Any) -> Array:
-        return _e.elementwise("power", self, other)
+        return self._do.elementwise("power", self, other)
 
     def __rpow__(self, other: Any) -> Array:
-        return _e.elementwise("power", other, self)
+        return self._do.elementwise("power", other, self)
 
     def __matmul__(self, other: Any) -> Array:
-        return _l.matmul(self, other)
+        return self._do.matmul(self, other)
 
     def __rmatmul__(self, other: Any) -> Array:
-        return _l.matmul(other, self)
+        return self._do.matmul(other, self)
 
     def __neg__(self) -> Array:
-        return _e.elementwise("negative", self)
+        return self._do.elementwise("negative", self)
 
     def __pos__(self) -> Array:
         return self
 
     def __abs__(self) -> Array:
-        return _e.elementwise("abs", self)
+        return self._do.elementwise("abs", self)
 
     def __invert__(self) -> Array:
-        return _e.elementwise("logical_not" if self.settled.is_bool else "bitwise_invert", self)
+        return self._do.elementwise("logical_not" if self.settled.is_bool else "bitwise_invert", self)
 
     def __and__(self, other: Any) -> Array:
-        return _e.elementwise(_logic("and", self, other), self, other)
+        return self._do.elementwise(_logic("and", self, other), self, other)
 
     def __rand__(self, other: Any) -> Array:
-        return _e.elementwise(_logic("and", self, other), other, self)
+        return self._do.elementwise(_logic("and", self, other), other, self)
 
     def __or__(self, other: Any) -> Array:
-        return _e.elementwise(_logic("or", self, other), self, other)
+        return self._do.elementwise(_logic("or", self, other), self, other)
 
     def __ror__(self, other: Any) -> Array:
-        return _e.elementwise(_logic("or", self, other), other, self)
+        return self._do.elementwise(_logic("or", self, other), other, self)
 
     def __xor__(self, other: Any) -> Array:
-        return _e.elementwise(_logic("xor", self, other), self, other)
+        return self._do.elementwise(_logic("xor", self, other), self, other)
 
     def __rxor__(self, other: Any) -> Array:
-        return _e.elementwise(_logic("xor", self, other), other, self)
+        return self._do.elementwise(_logic("xor", self, other), other, self)
 
     def __rlshift__(self, other: Any) -> Array:
-        return _e.elementwise("bitwise_left_shift", other, self)
+        return self._do.elementwise("bitwise_left_shift", other, self)
 
     def __rrshift__(self, other: Any) -> Array:
-        return _e.elementwise("bitwise_right_shift", other, self)
+        return self._do.elementwise("bitwise_right_shift", other, self)
 
     def __lshift__(self, other: Any) -> Array:
-        return _e.elementwise("bitwise_left_shift", self, other)
+        return self._do.elementwise("bitwise_left_shift", self, other)
 
     def __rshift__(self, other: Any) -> Array:
-        return _e.elementwise("bitwise_right_shift", self, other)
+        return self._do.elementwise("bitwise_right_shift", self, other)
 
     def __lt__(self, other: Any) -> Array:
-        return _e.elementwise("less", self, other)
+        return self._do.elementwise("less", self, other)
 
     def __le__(self, other: Any) -> Array:
-        return _e.elementwise("less_equal", self, other)
+        return self._do.elementwise("less_equal", self, other)
 
     def __gt__(self, other: Any) -> Array:
-        return _e.elementwise("greater", self, other)
+        return self._do.elementwise("greater", self, other)
 
     def __ge__(self, other: Any) -> Array:
-        return _e.elementwise("greater_equal", self, other)
+        return self._do.elementwise("greater_equal", self, other)
 
     def __eq__(self, other: Any) -> Array:  # type: ignore[override]
-        return _e.elementwise("equal", self, other)
+        return self._do.elementwise("equal", self, other)
 
     def __ne__(self, other: Any) -> Array:  # type: ignore[override]
-        return _e.elementwise("not_equal", self, other)
+        return self._do.elementwise("not_equal", self, other)
 
     # Methods ------------------------------------------------------------------------------------------------
 
     def sum(self, axis: Any = None, keepdims: bool = False) -> Array:
         """Sum over all elements, or over the given axes."""
-        return _r.sum(self, axis=axis, keepdims=keepdims)
+        return self._do.reduced("sum", self, axis=axis, keepdims=keepdims)
 
     def prod(self, axis: Any = None, keepdims: bool = False) -> Array:
         """Product over all elements, or over the given axes."""
-        return _r.prod(self, axis=axis, keepdims=keepdims)
+        return self._do.reduced("prod", self, axis=axis, keepdims=keepdims)
 
     def mean(self, axis: Any = None, keepdims: bool = False) -> Array:
         """Mean over all elements, or over the given axes."""
-        return _r.mean(self, axis=axis, keepdims=keepdims)
+        return self._do.reduced("mean", self, axis=axis, keepdims=keepdims)
 
     def max(self, axis: Any = None, keepdims: bool = False) -> Array:
         """Largest element, or over the given axes."""
-        return _r.max(self, axis=axis, keepdims=keepdims)
+        return self._do.reduced("max", self, axis=axis, keepdims=keepdims)
 
     def min(self, axis: Any = None, keepdims: bool = False) -> Array:
         """Smallest element, or over the given axes."""
-        return _r.min(self, axis=axis, keepdims=keepdims)
+        return self._do.reduced("min", self, axis=axis, keepdims=keepdims)
 
     def any(self, axis: Any = None, keepdims: bool = False) -> Array:
         """Whether any element is true."""
-        return _r.any(self, axis=axis, keepdims=keepdims)
+        return self._do.reduced("any", self, axis=axis, keepdims=keepdims)
 
     def all(self, axis: Any = None, keepdims: bool = False) -> Array:
         """Whether all elements are true."""
-        return _r.all(self, axis=axis, keepdims=keepdims)
+        return self._do.reduced("all", self, axis=axis, keepdims=keepdims)
 
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Array:
         """Position of the largest element, the first on ties."""
-        return _r.argmax(self, axis=axis, keepdims=keepdims)
+        return self._do.reduced("argmax", self, axis=axis, keepdims=keepdims)
 
     def argmin(self, axis: int | None = None, keepdims: bool = False) -> Array:
         """Position of the smallest element, the first on ties."""
-        return _r.argmin(self, axis=axis, keepdims=keepdims)
+        return self._do.reduced("argmin", self, axis=axis, keepdims=keepdims)
 
     def reshape(self, *shape: Any) -> Array:
         """The elements in row-major order in another shape; one extent may be -1."""
-        return _m.reshape(self, shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape)
+        return self._do.reshape(self, shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape)
 
     def transpose(self, *axes: int) -> Array:
         """Axes permuted; without arguments reversed."""
-        return _m.permute_dims(self, axes or tuple(reversed(range(self.rank))))
+        return self._do.permute_dims(self, axes or tuple(reversed(range(self.rank))))
 
     # What a traced value cannot do --------------------------------------------------------------------------
 
@@ -316,7 +389,7 @@ class Array(Handle):
 
     def __round__(self, digits: int | None = None) -> Array:
         if digits is None:
-            return _e.elementwise("round", self)
+            return self._do.elementwise("round", self)
         raise self._refused("round to digits of a traced value", f"`pb.round(x * 1e{digits}) / 1e{digits}`")
 
     def __format__(self, wanted: str) -> str:
@@ -330,7 +403,7 @@ class Array(Handle):
         raise self._refused(what, "an int, a str or a tuple of these")
 
     def __iter__(self) -> Iterator[Array]:
-        return iter(_s.rows(self))
+        return iter(self._do.rows(self))
 
     def __len__(self) -> int:
         if self.rank and self.extents[0].constant is not None:
@@ -352,7 +425,7 @@ class Array(Handle):
         raise self._refused(what, "`pb.concat([x[:i], x[i + 1:]])` is the array without one element", "E147")
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("_") or name in Handle.__slots__:
+        if name.startswith("_") or name in Array.__slots__:
             raise AttributeError(name)
         package = elsewhere.public_names()
         if name in package.__all__ and callable(getattr(package, name)):
@@ -426,8 +499,13 @@ class Array(Handle):
 
 
 _WRITING = "`x = x.set(index, value)` or `x = x.add(index, value)` gives the array with that element changed"
-_BUILTINS = {"max": "`pb.maximum(a, b)`, `pb.max(x)`", "min": "`pb.minimum(a, b)`, `pb.min(x)`",
-             "sum": "`pb.sum(x)`", "any": "`pb.any(x)`", "all": "`pb.all(x)`"}
+_BUILTINS = {
+    "max": "`pb.maximum(a, b)`, `pb.max(x)`",
+    "min": "`pb.minimum(a, b)`, `pb.min(x)`",
+    "sum": "`pb.sum(x)`",
+    "any": "`pb.any(x)`",
+    "all": "`pb.all(x)`",
+}
 
 
 def _truth_remedy(position: Position | None) -> str:
@@ -440,8 +518,7 @@ def _truth_remedy(position: Position | None) -> str:
         return "`pb.while_loop(test, body, state)`"
     if line.startswith("assert "):
         return "check arguments before the call; `pb.in_range(i, n)` declares what indices are"
-    return ("`where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, "
-            "`(0 <= i) & (i < n)` for a chain")
+    return "`where(condition, a, b)` or `cond` for `if`, `&` `|` `~` for and, or, not, `(0 <= i) & (i < n)` for a chain"
 
 
 def _number_remedy(position: Position | None) -> str:
@@ -473,9 +550,19 @@ def _subscript(x: Array, position: Position | None) -> str:
     return found.group(1) if found else f"{x.name or 'x'}[...]"
 
 
-Handle.kind = Array
-
-
-def _logic(operation: str, a: Handle, b: Any) -> str:
+def _logic(operation: str, a: Array, b: Any) -> str:
     """`&` on bools is logical, on integers bitwise."""
     return f"logical_{operation}" if a.settled.is_bool else f"bitwise_{operation}"
+
+
+def shape_text(extents: Sequence[Index]) -> str:
+    """A shape in messages: [N, M]."""
+    return "[" + ", ".join(map(str, extents)) + "]"
+
+
+def type_text(h: Array) -> str:
+    """A type in messages: f32[N, M]; a weak value by its kind."""
+    name = {"bool": "a Python bool", "integer": "an index or Python int", "floating": "a Python float"}
+    if h.weak is not None:
+        return name[h.weak]
+    return f"{h.storage}{shape_text(h.extents) if h.extents else ''}"

@@ -11,17 +11,15 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pullback.errors import DTypeError
+from pullback.lang.array import Array
 from pullback.lang.complex_array import ComplexArray, as_complex, is_complex
 from pullback.lang.composite import Composite
 from pullback.lang.elementwise import choose, convert, elementwise
-from pullback.lang.handle import as_array
+from pullback.lang.making import as_array
 from pullback.source import user_position
-
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
 
 _Complex = ComplexArray
 
@@ -216,16 +214,23 @@ def _elementwise(name: str, values: Sequence[Any]) -> Any:
     """An elementwise function of which an operand is complex."""
     if name == "power":
         return _power(*values)
-    if name in ("multiply", "divide") and sum(map(is_complex, values)) == 1 and (name, is_complex(values[0])) != (
-            "divide", False):
+    if (
+        name in ("multiply", "divide")
+        and sum(map(is_complex, values)) == 1
+        and (name, is_complex(values[0])) != ("divide", False)
+    ):
         z, by = (values[0], values[1]) if is_complex(values[0]) else (values[1], values[0])
         z = as_complex(z)
         as_complex(by)  # refuses integers
         return _Complex(elementwise(name, z.real, by), elementwise(name, z.imag, by))
     function = _FUNCTIONS.get(name)
     if function is None:
-        raise DTypeError("E121", f"{name} takes no complex numbers", position=user_position(),
-                         remedy="`pb.real`, `pb.imag` and `pb.abs` give real ones")
+        raise DTypeError(
+            "E121",
+            f"{name} takes no complex numbers",
+            position=user_position(),
+            remedy="`pb.real`, `pb.imag` and `pb.abs` give real ones",
+        )
     zs = [as_complex(v) for v in values]
     strong = next((z for z in zs if z.real.weak is None), None)
     return function(*(zs if strong is None else [_alike(z, strong) for z in zs]))

@@ -11,21 +11,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from pullback.errors import DTypeError
 from pullback.ir import expr, types
 from pullback.ir.types import DType
+from pullback.lang.array import Array, Rule, type_text
 from pullback.lang.composite import Composite
 from pullback.lang.elementwise import aligned, broadcast_extents, choose, common_dtype, convert, elementwise
-from pullback.lang.handle import Handle, Rule, as_array, scalar, type_text, view
+from pullback.lang.making import as_array, scalar, view
 from pullback.lang.subscript import subscript
 from pullback.source import user_position
-
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
 
 
 @dataclass(frozen=True)
@@ -48,9 +46,7 @@ class ComplexType:
 complex64: Final = ComplexType("complex64", types.f32)
 complex128: Final = ComplexType("complex128", types.f64)
 _TYPES: Final[dict[Any, ComplexType]] = {
-    key: t
-    for t in (complex64, complex128)
-    for key in (t, t.name, t.numpy, t.numpy.type)
+    key: t for t in (complex64, complex128) for key in (t, t.name, t.numpy, t.numpy.type)
 } | {complex: complex128, "complex": complex128}
 
 
@@ -255,8 +251,12 @@ def _alike(a: Array, b: Array) -> tuple[Array, Array]:
     position = user_position()
     dtype = common_dtype("complex", [a, b], position)
     if dtype is None or not dtype.is_floating:
-        raise DTypeError("E121", f"complex takes floating parts, not {type_text(a)} and {type_text(b)}",
-                         position=position, remedy='convert them with `astype("float64")`')
+        raise DTypeError(
+            "E121",
+            f"complex takes floating parts, not {type_text(a)} and {type_text(b)}",
+            position=position,
+            remedy='convert them with `astype("float64")`',
+        )
     extents = broadcast_extents("complex", [a, b], position)
 
     def spread(h: Array) -> Array:
@@ -286,8 +286,12 @@ def as_complex(x: Any) -> ComplexArray:
         return ComplexArray(x.real, x.imag)
     real = as_array(x)
     if real.weak is None and not real.settled.is_floating:
-        raise DTypeError("E120", f"{type_text(real)} and complex numbers have no common element type",
-                         position=user_position(), remedy='convert it with `astype("float64")`')
+        raise DTypeError(
+            "E120",
+            f"{type_text(real)} and complex numbers have no common element type",
+            position=user_position(),
+            remedy='convert it with `astype("float64")`',
+        )
     return ComplexArray(real, 0.0)
 
 
@@ -298,8 +302,12 @@ def _convert(x: Any, dtype: Any) -> Any:
     """`astype` to or from a complex type."""
     wanted = complex_type(dtype)
     if wanted is None:
-        raise DTypeError("E122", "astype: complex numbers are not converted to real ones", position=user_position(),
-                         remedy="`pb.real`, `pb.imag` or `pb.abs`")
+        raise DTypeError(
+            "E122",
+            "astype: complex numbers are not converted to real ones",
+            position=user_position(),
+            remedy="`pb.real`, `pb.imag` or `pb.abs`",
+        )
     if not is_complex(x):
         x = convert(x, wanted.part)
         return ComplexArray(x, elementwise("multiply", x, 0))
@@ -317,7 +325,7 @@ def _parts(x: Any) -> tuple[Any, Any]:
 
 
 def _join(real: Any, imag: Any) -> Any:
-    if isinstance(real, Handle) and isinstance(imag, Handle):
+    if isinstance(real, Array) and isinstance(imag, Array):
         return ComplexArray(real, imag)
     if isinstance(real, np.ndarray | np.generic) and isinstance(imag, np.ndarray | np.generic):
         out = np.empty(real.shape, np.result_type(real.dtype, np.complex64))

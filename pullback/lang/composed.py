@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir.index import ZERO_INDEX, prove_nonnegative
+from pullback.lang.array import Array, type_text
 from pullback.lang.by_parts import by_parts
 from pullback.lang.complex_array import as_complex, complex_type, is_complex
 from pullback.lang.composite import Composite
 from pullback.lang.control import fold, scan
 from pullback.lang.creation import ones, zeros
 from pullback.lang.elementwise import choose, convert, elementwise
-from pullback.lang.handle import as_array, describe, type_text, view
+from pullback.lang.making import as_array, describe, view
 from pullback.lang.manipulation import concat, expand_dims, moveaxis, permute_dims, reshape
 from pullback.lang.reduction import accumulator, normal_axes
 from pullback.lang.reduction import any as any_of
@@ -24,9 +25,6 @@ from pullback.lang.reduction import sum as total
 from pullback.lang.subscript import subscript
 from pullback.lang.trace import current
 from pullback.source import user_position
-
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
 
 e: Final = math.e
 inf: Final = math.inf

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import expr, types
@@ -13,28 +13,15 @@ from pullback.ir.index import cond as condition
 from pullback.ir.program import Block, Build, Choose, Fold, While
 from pullback.ir.types import DType
 from pullback.lang import tree
+from pullback.lang.array import Array, shape_text, type_text
 from pullback.lang.elementwise import choose, common_settled, convert
-from pullback.lang.handle import (
-    Handle,
-    as_array,
-    extent_of,
-    from_index,
-    from_ref,
-    ref_of,
-    scalar,
-    shape_text,
-    type_text,
-    weak,
-)
+from pullback.lang.making import as_array, extent_of, from_index, from_ref, ref_of, scalar, weak
 from pullback.lang.naming import assigned_name, check_callable, parameter_names
 from pullback.lang.printing import Repeated, arrays_of
 from pullback.lang.ranges import Obligation, conditions
 from pullback.lang.trace import Tracer, current
 from pullback.lang.tree import Structure
 from pullback.source import Position, user_position
-
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
 
 
 class _State:
@@ -64,7 +51,7 @@ class _State:
                 out.append(from_ref(r))
         return tree.unflatten(self.structure, out)
 
-    def settle(self, results: Sequence[Handle]) -> bool:
+    def settle(self, results: Sequence[Array]) -> bool:
         """Fix open dtypes by what the body gives; whether any was fixed to another than assumed."""
         changed = False
         for k, (d, h) in enumerate(zip(self.dtypes, results)):
@@ -435,9 +422,7 @@ def _chosen(
     return tree.unflatten(sides[0][1], [from_ref(r) for r in outs])
 
 
-def _pairs(
-    results: list[tuple[Structure, list[Array]]], position: Position | None
-) -> Iterator[tuple[Array, Array]]:
+def _pairs(results: list[tuple[Structure, list[Array]]], position: Position | None) -> Iterator[tuple[Array, Array]]:
     """The results of both sides of a cond, which must agree in structure and shapes."""
     (first, a), (second, b) = results
     if first != second:

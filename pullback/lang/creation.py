@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,16 +12,14 @@ from pullback.ir import expr, types
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ZERO_INDEX, Index, as_index, cond, prove_nonnegative
 from pullback.ir.types import DType
+from pullback.lang.array import Array, Indices, type_text
 from pullback.lang.by_parts import by_parts, of_type
 from pullback.lang.complex_array import ComplexArray
 from pullback.lang.devices import check_device
 from pullback.lang.elementwise import convert, dtype_from
-from pullback.lang.handle import Handle, Indices, as_array, extent_of, from_number, type_text, view
+from pullback.lang.making import as_array, extent_of, from_number, view
 from pullback.lang.trace import current
 from pullback.source import user_position
-
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
 
 
 def _shape(shape: Any, what: str) -> list[Index]:
@@ -308,7 +306,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     >>> pb.function(lambda: pb.from_dlpack(np.arange(3)))().tolist()
     [0, 1, 2]
     """
-    return asarray(x if isinstance(x, Handle | ComplexArray) else np.from_dlpack(x), device=device, copy=copy)
+    return asarray(x if isinstance(x, Array | ComplexArray) else np.from_dlpack(x), device=device, copy=copy)
 
 
 @of_type

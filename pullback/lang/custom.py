@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pullback.errors import DerivativeError
 from pullback.ir import expr
 from pullback.ir.expr import Ref
 from pullback.ir.program import Block, Call, Rule
 from pullback.lang import tree
+from pullback.lang.array import Array, type_text
 from pullback.lang.creation import full
 from pullback.lang.elementwise import convert
-from pullback.lang.handle import Handle, as_array, from_ref, ref_of, type_text, view, weak
+from pullback.lang.making import as_array, from_ref, ref_of, view, weak
 from pullback.lang.naming import assigned_name, check_callable
 from pullback.lang.ranges import Obligation
 from pullback.lang.trace import current
 from pullback.lang.tree import Structure
 from pullback.source import Position, user_position
-
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
 
 Body = Callable[..., Any]
 
@@ -32,7 +30,7 @@ class _Arguments:
 
     def __init__(self, args: tuple[Any, ...]) -> None:
         self.leaves, self.structure = tree.flatten(args)
-        self.places = [k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Handle) and leaf.literal is None]
+        self.places = [k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Array) and leaf.literal is None]
         self.handles: list[Array] = [as_array(self.leaves[k], "argument") for k in self.places]
         names = tree.leaf_names(self.structure, "x")
         self.operands = [ref_of(h, h.name or names[k]) for k, h in zip(self.places, self.handles)]
@@ -49,7 +47,7 @@ class _Arguments:
     def kinds(self) -> tuple[Any, ...]:
         """What two calls must share to have the same rules: types of arrays, and all else by value."""
         arrays = tuple((h.extents, r.dtype, h.weak) for h, r in zip(self.handles, self.operands))
-        rest = (leaf.literal if isinstance(leaf, Handle) else leaf for leaf in self.leaves)
+        rest = (leaf.literal if isinstance(leaf, Array) else leaf for leaf in self.leaves)
         return (self.structure, arrays, tuple(rest))
 
     @property
@@ -71,7 +69,7 @@ class _Arguments:
         return {r for h, r in zip(self.handles, self.params) if h.weak is not None}
 
 
-def _standing_for(given: Handle, r: Ref) -> Any:
+def _standing_for(given: Array, r: Ref) -> Any:
     """An array in the place of an argument, or of its tangent: weak where that is."""
     if given.weak is None:
         return from_ref(r)

@@ -10,9 +10,9 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.ir import types
 from pullback.ir.types import DType, promote
+from pullback.lang.array import Array
 from pullback.lang.complex_array import ComplexArray, ComplexType, complex64, complex128, complex_type
 from pullback.lang.elementwise import dtype_from
-from pullback.lang.handle import Handle
 from pullback.source import user_position
 
 _KINDS: Final = {
@@ -61,7 +61,7 @@ def _named(x: Any) -> Kind:
 
 def _type_of(x: Any) -> Kind:
     """The same, or the type of an array."""
-    if isinstance(x, Handle):
+    if isinstance(x, Array):
         return x.storage
     return _named(x.dtype if isinstance(x, np.ndarray | np.generic | ComplexArray) else x)
 

@@ -13,22 +13,20 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pullback.errors import ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.types import DType
+from pullback.lang.array import Array, Indices, shape_text
 from pullback.lang.complex_array import ComplexArray, as_complex, is_complex
 from pullback.lang.elementwise import common_dtype
-from pullback.lang.handle import Handle, Indices, as_array, describe, emit, scalar, shape_text, view
+from pullback.lang.making import as_array, describe, emit, scalar, view
 from pullback.lang.reduction import reduced
 from pullback.lang.trace import current
 from pullback.source import user_position
-
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
 
 Labels = tuple[str, ...]  # a letter for each axis; axes of an ellipsis are called ".1", ".2", counted from the last
 Cost = tuple[int, ...]  # how many multiplications, by degree in the dims, the highest first
@@ -250,7 +248,7 @@ class _Reader:
             k += 1
         return out
 
-    def _labels(self, at: int, group: str, h: Handle) -> Labels:
+    def _labels(self, at: int, group: str, h: Array) -> Labels:
         letters = self._letters(at, group)
         named = sum(c != "..." for _, c in letters)
         dotted = named < len(letters)
@@ -267,7 +265,7 @@ class _Reader:
         return tuple(out)
 
     def _extents(self, groups: Sequence[tuple[int, str]], terms: Sequence[Labels]) -> None:
-        seen: dict[str, tuple[Index, Handle]] = {}
+        seen: dict[str, tuple[Index, Array]] = {}
         for (at, group), labels, h in zip(groups, terms, self.arrays):
             for c, e in zip(labels, h.extents):
                 first, holder = seen.setdefault(c, (e, h))
@@ -306,7 +304,7 @@ class _Reader:
             raise self._wrong("the result lacks the axes of the ellipsis", at, "add `...` to the result")
         return tuple(out)
 
-    def _wrong(self, what: str, place: int, remedy: str, *about: Handle, code: str = "E104") -> ShapeError:
+    def _wrong(self, what: str, place: int, remedy: str, *about: Array, code: str = "E104") -> ShapeError:
         lines = [self.text, " " * place + "^"]
         lines += ["      ".join(describe(h, "operand") for h in about)] if about else []
         return ShapeError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,29 +13,13 @@ from pullback.ir.expr import Add, Const, FromIndex, Mul, Scalar
 from pullback.ir.index import ZERO_INDEX, Cond, Index, cond, prove_nonnegative
 from pullback.ir.primitive import PRIMITIVES
 from pullback.ir.types import DType, promote
+from pullback.lang.array import Array, Indices, Rule, shape_text, type_text
 from pullback.lang.composite import Composite
 from pullback.lang.devices import check_device
-from pullback.lang.handle import (
-    Handle,
-    Indices,
-    Rule,
-    as_array,
-    describe,
-    emit,
-    from_index,
-    operands_text,
-    scalar,
-    shape_text,
-    type_text,
-    view,
-    weak,
-)
+from pullback.lang.making import as_array, describe, emit, from_index, operands_text, scalar, view, weak
 from pullback.lang.ranges import compare, to_index
 from pullback.lang.trace import current
 from pullback.source import Position, user_position
-
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
 
 _COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
 _ROUNDING = ("ceil", "floor", "round", "trunc")  # which leave integers as they are
@@ -130,7 +114,7 @@ def _on_indices(name: str, a: Index, b: Index) -> Array | None:
             return None
 
 
-def _meets_index(operands: Sequence[Handle]) -> bool:
+def _meets_index(operands: Sequence[Array]) -> bool:
     """Whether an index is compared with an integer scalar of the program."""
     return (
         len(operands) == 2
@@ -140,12 +124,12 @@ def _meets_index(operands: Sequence[Handle]) -> bool:
     )
 
 
-def index_of(h: Handle) -> Index:
+def index_of(h: Array) -> Index:
     """An integer value of rank 0 as an index."""
     return h.index if h.index is not None else to_index(h.element())
 
 
-def common_dtype(name: str, operands: Sequence[Handle], position: Position | None) -> DType | None:
+def common_dtype(name: str, operands: Sequence[Array], position: Position | None) -> DType | None:
     """The dtype in which the operation is done; None where all operands are weak."""
     common: DType | None = None
     for h in operands:
@@ -167,7 +151,7 @@ def common_dtype(name: str, operands: Sequence[Handle], position: Position | Non
     return common
 
 
-def _mixed(name: str, operands: Sequence[Handle], position: Position | None) -> DTypeError:
+def _mixed(name: str, operands: Sequence[Array], position: Position | None) -> DTypeError:
     names = operands_text(position, len(operands))
     return DTypeError(
         "E120",
@@ -178,7 +162,7 @@ def _mixed(name: str, operands: Sequence[Handle], position: Position | None) -> 
     )
 
 
-def _together(operands: Sequence[Handle]) -> str:
+def _together(operands: Sequence[Array]) -> str:
     """How operands of several kinds are brought to one."""
     dtypes = [h.settled for h in operands]
     if any(d.is_bool for d in dtypes) and not all(d.is_bool for d in dtypes):
@@ -189,7 +173,7 @@ def _together(operands: Sequence[Handle]) -> str:
     return f"`{name}.astype(pb.{target.numpy})` converts one side"
 
 
-def _check_kind(name: str, dtype: DType, operands: Sequence[Handle], position: Position | None) -> None:
+def _check_kind(name: str, dtype: DType, operands: Sequence[Array], position: Position | None) -> None:
     kinds = _kinds(name)
     if dtype.kind in kinds:
         return
@@ -208,13 +192,13 @@ def _check_kind(name: str, dtype: DType, operands: Sequence[Handle], position: P
     )
 
 
-def broadcast_extents(name: str, operands: Sequence[Handle], position: Position | None) -> Indices:
+def broadcast_extents(name: str, operands: Sequence[Array], position: Position | None) -> Indices:
     """The common shape of operands; axes are aligned at the right, an extent of 1 stretches."""
     rank = max(h.rank for h in operands)
     out: list[Index] = []
     for axis in range(-rank, 0):
         extent: Index | None = None
-        holder: Handle | None = None
+        holder: Array | None = None
         for h in operands:
             if -axis > h.rank:
                 continue
@@ -230,7 +214,7 @@ def broadcast_extents(name: str, operands: Sequence[Handle], position: Position 
 
 
 def _disagree(
-    name: str, operands: Sequence[Handle], a: Handle, b: Handle, axis: int, position: Position | None
+    name: str, operands: Sequence[Array], a: Array, b: Array, axis: int, position: Position | None
 ) -> ShapeError:
     names = dict(zip(map(id, operands), operands_text(position, len(operands))))
     first, second = a.name or names[id(a)], b.name or names[id(b)]
@@ -244,7 +228,7 @@ def _disagree(
     )
 
 
-def aligned(h: Handle, indices: Indices, dtype: DType | None = None) -> Scalar:
+def aligned(h: Array, indices: Indices, dtype: DType | None = None) -> Scalar:
     """The element of h that broadcasting puts at `indices`."""
     own = indices[len(indices) - h.rank :]
     return h.element(tuple(ZERO_INDEX if e.constant == 1 else i for i, e in zip(own, h.extents)), dtype)
@@ -284,7 +268,7 @@ def elementwise(name: str, *values: object, position: Position | None = None) ->
     return emit(extents, rule, name, position)
 
 
-def _weakly(name: str, operands: Sequence[Handle]) -> Array:
+def _weakly(name: str, operands: Sequence[Array]) -> Array:
     """An operation on Python numbers and indices alone: its dtype stays open."""
     kinds = _kinds(name)
     weaks = [h.weak for h in operands]
@@ -339,12 +323,12 @@ def choose(condition: object, then: object, otherwise: object, position: Positio
     return emit(extents, lambda indices: rule(indices, fixed), "where", position)
 
 
-def common_settled(*handles: Handle) -> DType:
+def common_settled(*handles: Array) -> DType:
     """The dtype of weak values that meet nothing else."""
     return next((h.settled for h in handles if h.settled.is_floating), handles[0].settled)
 
 
-def _is_zero(h: Handle) -> bool:
+def _is_zero(h: Array) -> bool:
     return h.literal is not None and not isinstance(h.literal, bool) and h.literal == 0
 
 
@@ -370,7 +354,7 @@ def convert(value: object, dtype: object, /, *, copy: bool = True, device: objec
     return scalar(rule(())) if h.rank == 0 else emit(h.extents, rule, "astype")
 
 
-def _stored(h: Handle, target: DType) -> Array:
+def _stored(h: Array, target: DType) -> Array:
     """The array rounded to f16 or bf16, in which it is stored where it is a result."""
     if h.storage is target:
         return as_array(h)

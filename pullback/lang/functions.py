@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pullback.lang.array import Array
 from pullback.lang.elementwise import binary, elementwise, unary
-from pullback.lang.handle import as_array
-
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
+from pullback.lang.making import as_array
 
 abs = unary("abs")
 acos = unary("acos")

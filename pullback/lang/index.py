@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import expr, types
@@ -13,27 +13,13 @@ from pullback.ir.reduction import REDUCTIONS, neutral
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
 from pullback.lang import tree
+from pullback.lang.array import Array, Indices, type_text
 from pullback.lang.elementwise import choose
-from pullback.lang.handle import (
-    Handle,
-    Indices,
-    as_array,
-    axes_for,
-    emit,
-    extent_of,
-    from_index,
-    from_ref,
-    scalar,
-    type_text,
-    view,
-)
+from pullback.lang.making import as_array, axes_for, emit, extent_of, from_index, from_ref, scalar, view
 from pullback.lang.naming import assigned_name, axis_names, check_callable, parameter_names
 from pullback.lang.reduction import empty_error, reduced
 from pullback.lang.trace import current
 from pullback.source import user_position
-
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
 
 
 def build(shape: Any, f: Callable[..., Any]) -> Any:
@@ -168,9 +154,7 @@ def _largest(extent: Index, what: str) -> Index:
     return tracer.extent(bound, what)
 
 
-def _reduce_leaf(
-    op: ReduceOp, variables: Sequence[Var], guards: Sequence[Cond | bool], h: Handle, position: Any
-) -> Any:
+def _reduce_leaf(op: ReduceOp, variables: Sequence[Var], guards: Sequence[Cond | bool], h: Array, position: Any) -> Any:
     dtype = h.settled
     check_reduction(op, h)
 
@@ -182,7 +166,7 @@ def _reduce_leaf(
     return emit(h.extents, rule, op, position)
 
 
-def check_reduction(op: ReduceOp, h: Handle) -> None:
+def check_reduction(op: ReduceOp, h: Array) -> None:
     """Refuse element types that a reduction has no meaning for."""
     dtype = h.settled
     of_bools = REDUCTIONS[op].of_bools

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pullback.errors import ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
+from pullback.lang.array import Array, Indices
 from pullback.lang.by_parts import bilinear
 from pullback.lang.complex import conj, real
 from pullback.lang.complex_array import is_complex
 from pullback.lang.elementwise import broadcast_extents, common_dtype, elementwise
-from pullback.lang.handle import Handle, Indices, as_array, axes_for, describe, emit, scalar, view
+from pullback.lang.making import as_array, axes_for, describe, emit, scalar, view
 from pullback.lang.reduction import normal_axes, reduced
 from pullback.lang.reduction import sum as sum_axes
 from pullback.lang.trace import current
 from pullback.source import Position, user_position
-
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
 
 
 def _sum_statement(extents: list[Index], rule: Any, name: str, position: Position | None) -> Array:
@@ -93,7 +91,7 @@ def matmul(x1: Any, x2: Any, /) -> Array:
     return _sum_statement([*lead, *rows, *columns], rule, "matmul", position)
 
 
-def h_element(h: Handle, batch: Indices, own: Indices, dtype: Any) -> Scalar:
+def h_element(h: Array, batch: Indices, own: Indices, dtype: Any) -> Scalar:
     """The element of h at broadcast batch indices and its own last ones."""
     count = max(h.rank - len(own), 0)
     lead = batch[len(batch) - count :]
@@ -176,7 +174,7 @@ def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Array:
     return sum_axes(products, axis=at, dtype=products.dtype)
 
 
-def shared_axis(what: str, a: Handle, b: Handle, axis: int) -> int:
+def shared_axis(what: str, a: Array, b: Array, axis: int) -> int:
     """An axis of two arrays that broadcast, counted from the last."""
     (first,) = normal_axes(a, axis, what)
     (second,) = normal_axes(b, axis, what)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,26 +11,14 @@ from pullback.errors import ShapeError
 from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, as_index, cond, divide_exactly
+from pullback.lang.array import Array, Indices, shape_text, type_text
 from pullback.lang.by_parts import by_parts
 from pullback.lang.elementwise import aligned, broadcast_extents, common_dtype, common_settled
-from pullback.lang.handle import (
-    Handle,
-    Indices,
-    as_array,
-    describe,
-    emit,
-    extent_of,
-    shape_text,
-    type_text,
-    view,
-)
+from pullback.lang.making import as_array, describe, emit, extent_of, view
 from pullback.lang.ranges import from_end
 from pullback.lang.reduction import normal_axes, places
 from pullback.lang.trace import current
 from pullback.source import user_position
-
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
 
 
 def product(extents: Sequence[Index]) -> Index:
@@ -165,7 +153,7 @@ def matrix_transpose(x: Any, /) -> Array:
     return permute_dims(h, (*range(h.rank - 2), h.rank - 1, h.rank - 2))
 
 
-def transpose(h: Handle) -> Array:
+def transpose(h: Array) -> Array:
     """`x.T`, which the array API has for matrices alone."""
     if h.rank != 2:
         raise ShapeError(
@@ -358,7 +346,7 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Array:
     >>> pb.function(lambda x: pb.stack([x, x + 1]))(np.arange(3)).tolist()
     [[0, 1, 2], [1, 2, 3]]
     """
-    handles: list[Handle] = [as_array(a, "stack") for a in arrays]
+    handles: list[Array] = [as_array(a, "stack") for a in arrays]
     position = user_position()
     if not handles:
         raise ShapeError("E104", "stack: no arrays were given", position=position, remedy="a list of at least one")

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr, types
 from pullback.ir.expr import ReduceOp, Scalar
 from pullback.ir.index import ONE_INDEX, Index, Var, as_index
 from pullback.ir.types import DType
+from pullback.lang.array import Array, Indices, type_text
 from pullback.lang.by_parts import by_parts
 from pullback.lang.complex_array import complex_type, is_complex
 from pullback.lang.composite import Composite
 from pullback.lang.elementwise import choose, convert, dtype_from, elementwise
-from pullback.lang.handle import (
-    Handle,
-    Indices,
-    as_array,
-    axes_for,
-    axes_text,
-    describe,
-    emit,
-    from_index,
-    scalar,
-    type_text,
-)
+from pullback.lang.making import as_array, axes_for, axes_text, describe, emit, from_index, scalar
 from pullback.lang.trace import current
 from pullback.source import Position, user_position
-
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
 
 
 def empty_error(what: str) -> ShapeError:
@@ -40,12 +27,12 @@ def empty_error(what: str) -> ShapeError:
     )
 
 
-def normal_axes(h: Handle, axis: Any, what: str) -> tuple[int, ...]:
+def normal_axes(h: Array, axis: Any, what: str) -> tuple[int, ...]:
     """The axes meant, non-negative; all of them for None."""
     return tuple(range(h.rank)) if axis is None else places(h.rank, axis, what, h)
 
 
-def places(rank: int, axis: Any, what: str, h: Handle) -> tuple[int, ...]:
+def places(rank: int, axis: Any, what: str, h: Array) -> tuple[int, ...]:
     """The axes meant of an array with so many, non-negative. `h` is what the function was given."""
     out = []
     for a in axis if isinstance(axis, tuple | list) else (axis,):
@@ -207,7 +194,7 @@ def argmin(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Array:
     return reduce_axes("argmin", x, axis, keepdims)
 
 
-def count(x: Handle, axis: Any, what: str) -> Array:
+def count(x: Array, axis: Any, what: str) -> Array:
     """The number of elements a reduction runs over, as an index."""
     total = ONE_INDEX
     for a in normal_axes(x, axis, what):

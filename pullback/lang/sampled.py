@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir.index import Index, cond, prove_nonnegative
+from pullback.lang.array import Array, type_text
 from pullback.lang.by_parts import bilinear, by_parts
 from pullback.lang.elementwise import choose, common_dtype, convert, elementwise
-from pullback.lang.handle import Handle, as_array, describe, from_index, type_text
 from pullback.lang.index import build, sum_over, where
+from pullback.lang.making import as_array, describe, from_index
 from pullback.lang.manipulation import concat, moveaxis, reshape
 from pullback.lang.reduction import normal_axes
 from pullback.lang.trace import current
 from pullback.source import user_position
-
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
 
 
 def _vector(what: str, x: Any) -> Array:
@@ -202,6 +200,6 @@ def _slope(h: Array, axis: int, step: Array, edge_order: int) -> Array:
     return moveaxis(concat(parts, 0), 0, axis)
 
 
-def _end(f0: Handle, f1: Handle, f2: Handle, a: Any, b: Any) -> Any:
+def _end(f0: Array, f1: Array, f2: Array, a: Any, b: Any) -> Any:
     """The derivative at f0 of the parabola through three samples, a and b apart."""
-    return (f1 - f0) * ((a + b) / (a * b)) - (f2 - f0) * (a / (b * (a + b)))  # type: ignore[operator]
+    return (f1 - f0) * ((a + b) / (a * b)) - (f2 - f0) * (a / (b * (a + b)))

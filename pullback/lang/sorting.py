@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr, types
 from pullback.ir.expr import Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Var, as_index, cond
 from pullback.ir.program import Sort
+from pullback.lang.array import Array, Indices, type_text
 from pullback.lang.creation import linspace
 from pullback.lang.elementwise import choose, convert, elementwise
 from pullback.lang.functions import clip
-from pullback.lang.handle import (
-    Indices,
+from pullback.lang.index import build, sum_over
+from pullback.lang.making import (
     as_array,
     axes_for,
     describe,
@@ -29,10 +30,8 @@ from pullback.lang.handle import (
     ref_of,
     scalar,
     shape_value,
-    type_text,
     view,
 )
-from pullback.lang.index import build, sum_over
 from pullback.lang.manipulation import expand_dims, moveaxis, reshape, take
 from pullback.lang.naming import assigned_name
 from pullback.lang.reduction import empty_error, normal_axes
@@ -42,9 +41,6 @@ from pullback.lang.reduction import sum as total
 from pullback.lang.subscript import subscript
 from pullback.lang.trace import current
 from pullback.source import Position, user_position
-
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
 
 
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
@@ -178,8 +174,15 @@ def median(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Arr
     >>> pb.function(lambda x: pb.median(x))(np.array([5.0, 1.0, 2.0, 4.0])).item()
     3.0
     """
-    return _from_sorted(x, axis, keepdims, "median", lambda s, n: elementwise(
-        "multiply", 0.5, elementwise("add", subscript(s, (..., (n - 1) // 2)), subscript(s, (..., n // 2)))))
+    return _from_sorted(
+        x,
+        axis,
+        keepdims,
+        "median",
+        lambda s, n: elementwise(
+            "multiply", 0.5, elementwise("add", subscript(s, (..., (n - 1) // 2)), subscript(s, (..., n // 2)))
+        ),
+    )
 
 
 def quantile(x: Any, q: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
@@ -218,13 +221,19 @@ def quantile(x: Any, q: Any, /, *, axis: int | None = None, keepdims: bool = Fal
     return _from_sorted(x, axis, keepdims, "quantile", every, share.rank)
 
 
-def _from_sorted(x: Any, axis: int | None, keepdims: bool, what: str, read: Callable[[Array, Any], Array],
-                 lead: int = 0) -> Array:
+def _from_sorted(
+    x: Any, axis: int | None, keepdims: bool, what: str, read: Callable[[Array, Any], Array], lead: int = 0
+) -> Array:
     """What is read from the elements along an axis in order, or of all; NaN where one is."""
     h = as_array(x, what)
     if not h.settled.is_floating:
-        raise DTypeError("E121", f"{what} takes floating elements, not {type_text(h)}", position=user_position(),
-                         facts=[describe(h, "array")], remedy='convert with `astype("float64")` first')
+        raise DTypeError(
+            "E121",
+            f"{what} takes floating elements, not {type_text(h)}",
+            position=user_position(),
+            facts=[describe(h, "array")],
+            remedy='convert with `astype("float64")` first',
+        )
     rank, flat = h.rank, h if axis is not None else reshape(h, (-1,))
     (at,) = normal_axes(flat, 0 if axis is None else axis, what)
     if flat.extents[at].constant == 0:
@@ -238,8 +247,9 @@ def _from_sorted(x: Any, axis: int | None, keepdims: bool, what: str, read: Call
     return expand_dims(out, gone) if keepdims else out
 
 
-def histogram(x: Any, bins: Any = 10, range: Any = None, *, weights: Any = None, density: bool = False
-              ) -> tuple[Array, Array]:
+def histogram(
+    x: Any, bins: Any = 10, range: Any = None, *, weights: Any = None, density: bool = False
+) -> tuple[Array, Array]:
     """How many elements lie in each of several intervals, and the ends of these.
 
     Each holds its lower end, the last one its upper end too.
@@ -266,14 +276,19 @@ def histogram(x: Any, bins: Any = 10, range: Any = None, *, weights: Any = None,
         low, high = range if range is not None else (least(h), largest(h))
         same = elementwise("equal", low, high)
         wide = h.settled if h.settled.is_floating else types.f64
-        low, high = (choose(same, elementwise("add", convert(end, wide), by), convert(end, wide))
-                     for end, by in ((low, -0.5), (high, 0.5)))
+        low, high = (
+            choose(same, elementwise("add", convert(end, wide), by), convert(end, wide))
+            for end, by in ((low, -0.5), (high, 0.5))
+        )
         ends = linspace(low, high, bins + 1)
     else:
         ends = as_array(bins, "histogram")
     if ends.rank != 1:
-        raise ShapeError("E104", f"histogram: bins is a number of intervals or one axis of ends, not {type_text(ends)}",
-                         position=user_position())
+        raise ShapeError(
+            "E104",
+            f"histogram: bins is a number of intervals or one axis of ends, not {type_text(ends)}",
+            position=user_position(),
+        )
     h = convert(h, ends.settled)
     count = shape_value(ends.extents[0]) - 1
     place = elementwise("subtract", searchsorted(ends, h, side="right"), 1)
@@ -303,8 +318,12 @@ def bincount(x: Any, /, length: Any, *, weights: Any = None) -> Array:
     """
     h = as_array(x, "bincount")
     if h.rank != 1 or not h.settled.is_integer:
-        raise DTypeError("E121", f"bincount takes integers along one axis, not {type_text(h)}",
-                         position=user_position(), facts=[describe(h, "array")])
+        raise DTypeError(
+            "E121",
+            f"bincount takes integers along one axis, not {type_text(h)}",
+            position=user_position(),
+            facts=[describe(h, "array")],
+        )
     return _tallied(h, weights, shape_value(extent_of(length, "bincount")))
 
 
@@ -313,8 +332,9 @@ def _tallied(places: Array, weights: Any, count: Any) -> Array:
     n = shape_value(places.extents[0])
     one = convert(1, types.i64)
     weight: Callable[[Any], Array] = partial(subscript, as_array(weights)) if weights is not None else lambda j: one
-    counted: Array = build(count, lambda i: sum_over(
-        n, lambda j: choose(elementwise("equal", subscript(places, j), i), weight(j), 0)))
+    counted: Array = build(
+        count, lambda i: sum_over(n, lambda j: choose(elementwise("equal", subscript(places, j), i), weight(j), 0))
+    )
     return counted
 
 
@@ -326,8 +346,12 @@ def _operand(x: Any, axis: Any, what: str) -> tuple[Array, int]:
     """What is put in order, and the axis."""
     h = as_array(x, what)
     if h.rank == 0:
-        raise ShapeError("E104", f"{what}: a number has no axis to be put in order along", position=user_position(),
-                         facts=[describe(h, "array")])
+        raise ShapeError(
+            "E104",
+            f"{what}: a number has no axis to be put in order along",
+            position=user_position(),
+            facts=[describe(h, "array")],
+        )
     return h, normal_axes(h, axis, what)[0]
 
 
@@ -337,8 +361,9 @@ def _positions(rows: Array, descending: bool, what: str) -> Array:
     position = user_position()
     key = rows
     if descending:
-        key = elementwise("bitwise_invert" if rows.settled.is_integer else
-                          "logical_not" if rows.settled.is_bool else "negative", rows)
+        key = elementwise(
+            "bitwise_invert" if rows.settled.is_integer else "logical_not" if rows.settled.is_bool else "negative", rows
+        )
     source = ref_of(key)
     extent = rows.extents[-1]
     out = Ref(assigned_name(position) or what, types.i64, rows.extents, (ZERO_INDEX, extent))

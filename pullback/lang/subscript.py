@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,26 +13,12 @@ from pullback.errors import DTypeError, ShapeError, TraceError
 from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.index import Cond, Index, as_index, cond, prove, prove_nonnegative
+from pullback.lang.array import Array, Indices, shape_text, type_text
 from pullback.lang.elementwise import aligned, broadcast_extents, common_dtype, index_of
-from pullback.lang.handle import (
-    Handle,
-    Indices,
-    as_array,
-    axes_text,
-    describe,
-    extent_of,
-    from_number,
-    scalar,
-    shape_text,
-    type_text,
-    view,
-)
+from pullback.lang.making import as_array, axes_text, describe, extent_of, from_number, scalar, view
 from pullback.lang.ranges import from_end
 from pullback.lang.trace import current
 from pullback.source import Position, called, user_position
-
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
 
 
 @dataclass(frozen=True)
@@ -50,7 +36,7 @@ class Selection:
     joint: int | None
 
 
-def selection(h: Handle, key: object, position: Position | None) -> Selection:
+def selection(h: Array, key: object, position: Position | None) -> Selection:
     """What h[key] selects."""
     if h.weak is not None:
         raise ShapeError(
@@ -72,11 +58,11 @@ def selection(h: Handle, key: object, position: Position | None) -> Selection:
         elif not isinstance(item, EllipsisType):
             singles.append((place, len(extents)))
             parts.append(_index(h, len(parts), item, position))
-    joint = _joint_place(singles) if any(isinstance(p, Handle) for p in parts) else None
+    joint = _joint_place(singles) if any(isinstance(p, Array) for p in parts) else None
     return Selection(tuple(parts), tuple(extents), joint)
 
 
-def subscript(h: Handle, key: object) -> Array:
+def subscript(h: Array, key: object) -> Array:
     """h[key]."""
     position = user_position()
     found = selection(h, key, position)
@@ -93,7 +79,7 @@ def subscript(h: Handle, key: object) -> Array:
     return scalar(out.element())
 
 
-def _expand(h: Handle, key: object, position: Position | None) -> list[Any]:
+def _expand(h: Array, key: object, position: Position | None) -> list[Any]:
     """The items of a key, an ellipsis and missing axes as full slices; an ellipsis itself stays before its own."""
     items = list(key) if isinstance(key, tuple) else [key]
     used = sum(1 for i in items if i is not None and i is not Ellipsis)
@@ -123,7 +109,7 @@ def _joint_place(singles: Sequence[tuple[int, int]]) -> int:
     return singles[0][1] if places == list(range(places[0], places[0] + len(places))) else 0
 
 
-def _index(h: Handle, axis: int, item: object, position: Position | None) -> Any:
+def _index(h: Array, axis: int, item: object, position: Position | None) -> Any:
     """An index for one axis: an Index, or a handle of rank 1 or more for a gather."""
     extent = h.extents[axis]
     if isinstance(item, bool | np.bool_):
@@ -146,16 +132,14 @@ def _index(h: Handle, axis: int, item: object, position: Position | None) -> Any
     if i.rank:
         return i
     index = index_of(i)
-    if isinstance(item, Handle):  # an index of index notation is the place it says, if it comes to a number too
+    if isinstance(item, Array):  # an index of index notation is the place it says, if it comes to a number too
         return index
     return extent + index if index.constant is not None and index.constant < 0 else index
 
 
-def _gather(
-    h: Handle, parts: Sequence[Any], extents: Sequence[Index], at: int, position: Position | None
-) -> Array:
+def _gather(h: Array, parts: Sequence[Any], extents: Sequence[Index], at: int, position: Position | None) -> Array:
     """H with integer arrays among the indices: their common shape stands at axis `at` of the result."""
-    shape = broadcast_extents("index", [p for p in parts if isinstance(p, Handle)], position)
+    shape = broadcast_extents("index", [p for p in parts if isinstance(p, Array)], position)
     rank = len(shape)
 
     def rule(indices: Indices) -> Scalar:
@@ -164,7 +148,7 @@ def _gather(
         for p, extent in zip(parts, h.extents):
             if isinstance(p, Index):
                 full.append(p)
-            elif isinstance(p, Handle):
+            elif isinstance(p, Array):
                 full.append(from_end(aligned(p, own), extent))
             else:
                 full.append(p[0] + p[1] * rest[p[2]])
@@ -173,11 +157,11 @@ def _gather(
     return view((*extents[:at], *shape, *extents[at:]), h.settled, rule, position, h.name)
 
 
-def _slice(h: Handle, axis: int, s: slice, position: Position | None) -> tuple[Index, Index, Index]:
+def _slice(h: Array, axis: int, s: slice, position: Position | None) -> tuple[Index, Index, Index]:
     """(start, step, extent) of a slice; fixed extents clip as in Python, symbolic bounds must be provable."""
     extent = h.extents[axis]
     step = 1 if s.step is None else s.step
-    if isinstance(step, Handle) and step.index is not None and step.index.constant is not None:
+    if isinstance(step, Array) and step.index is not None and step.index.constant is not None:
         step = step.index.constant
     if isinstance(step, bool) or not isinstance(step, int | np.integer) or step == 0:
         raise TraceError(
@@ -228,7 +212,7 @@ def _bound(b: Index, extent: Index) -> Index:
     return extent + b if b.constant is not None and b.constant < 0 else b
 
 
-def at(h: Handle, indices: Sequence[object], fill: object = 0) -> Array:
+def at(h: Array, indices: Sequence[object], fill: object = 0) -> Array:
     """x.at(i, j, fill=0): the element where the indices are in range, the fill elsewhere."""
     position = user_position()
     if len(indices) > h.rank:
@@ -291,7 +275,7 @@ _ITERATING = {
 }
 
 
-def rows(h: Handle) -> list[Array]:
+def rows(h: Array) -> list[Array]:
     """What iteration over a handle gives: its rows, where their number is fixed."""
     if not h.rank or h.extents[0].constant is None:
         what = f"{h.name or 'the array'} has {h.extents[0]} rows" if h.rank else f"{type_text(h)} has no rows"

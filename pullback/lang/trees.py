@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pullback.errors import ShapeError
 from pullback.lang import tree
+from pullback.lang.array import Array
 from pullback.lang.elementwise import common_dtype, convert, elementwise
-from pullback.lang.handle import as_array, from_index
+from pullback.lang.making import as_array, from_index
 from pullback.lang.manipulation import concat, product, reshape
 from pullback.lang.reduction import sum as total
 from pullback.source import user_position
-
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
 
 
 def tree_map(f: Callable[..., Any], x: Any, *others: Any) -> Any:

@@ -7,34 +7,20 @@ name are added up by one sum of deltas, and written one after another by a fold:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.ir import expr, types
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ZERO_INDEX, Cond, Index, as_index, cond, prove
+from pullback.lang.array import Array, Indices, shape_text, type_text
 from pullback.lang.control import fold
 from pullback.lang.elementwise import aligned, broadcast_extents, choose, common_dtype, elementwise
-from pullback.lang.handle import (
-    Handle,
-    Indices,
-    as_array,
-    axes_for,
-    describe,
-    emit,
-    from_index,
-    shape_text,
-    shape_value,
-    type_text,
-    view,
-)
+from pullback.lang.making import as_array, axes_for, describe, emit, from_index, shape_value, view
 from pullback.lang.ranges import from_end
 from pullback.lang.subscript import Selection, selection, subscript
 from pullback.lang.trace import current
 from pullback.source import Position, user_position
-
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
 
 
 def changed(h: Array, key: Any, value: Any, what: str) -> Array:
@@ -43,15 +29,20 @@ def changed(h: Array, key: Any, value: Any, what: str) -> Array:
     new = as_array(value, what)
     dtype = common_dtype(what, [h, new], position)
     if dtype is not h.settled:
-        raise DTypeError("E120", f"{what}: the value is {type_text(new)}, the elements are {h.settled}",
-                         position=position, facts=[describe(h, "array")], remedy="convert the value with `astype`")
-    if isinstance(key, Handle) and key.settled.is_bool and key.rank:
+        raise DTypeError(
+            "E120",
+            f"{what}: the value is {type_text(new)}, the elements are {h.settled}",
+            position=position,
+            facts=[describe(h, "array")],
+            remedy="convert the value with `astype`",
+        )
+    if isinstance(key, Array) and key.settled.is_bool and key.rank:
         return _masked(h, key, new, what)
     found = selection(h, key, position)
     if found.joint is None:
         _check_shape(new, found.extents, what, position)
         return _written(h, found, new, what, position)
-    arrays = [p for p in found.parts if isinstance(p, Handle)]
+    arrays = [p for p in found.parts if isinstance(p, Array)]
     joint = broadcast_extents("index", arrays, position)
     shape = (*found.extents[: found.joint], *joint, *found.extents[found.joint :])
     _check_shape(new, shape, what, position)
@@ -64,14 +55,20 @@ def _check_shape(value: Array, extents: Indices, what: str, position: Position |
     """A value broadcasts to what is selected; it has no more axes."""
     selected = view(extents, value.settled, lambda i: expr.zero(value.settled), None, "selected")
     if value.rank > len(extents) or tuple(broadcast_extents(what, [selected, value], position)) != tuple(extents):
-        raise ShapeError("E104", f"{what}: the value is {type_text(value)}, the key selects {shape_text(extents)}",
-                         position=position)
+        raise ShapeError(
+            "E104", f"{what}: the value is {type_text(value)}, the key selects {shape_text(extents)}", position=position
+        )
 
 
-def _masked(h: Array, mask: Handle, value: Array, what: str) -> Array:
+def _masked(h: Array, mask: Array, value: Array, what: str) -> Array:
     """The elements where a mask of the shape of h, or of its first axes, holds."""
-    lead = view((*mask.extents, *(as_index(1) for _ in range(h.rank - mask.rank))), types.bool_,
-                lambda i: mask.element(i[: mask.rank]), None, mask.name)
+    lead = view(
+        (*mask.extents, *(as_index(1) for _ in range(h.rank - mask.rank))),
+        types.bool_,
+        lambda i: mask.element(i[: mask.rank]),
+        None,
+        mask.name,
+    )
     return choose(lead, elementwise("add", h, value) if what == "add" else value, h)
 
 
@@ -106,8 +103,12 @@ def _checked(place: Index, extent: Index, what: str, position: Position | None) 
         return place
     if place.data:
         return expr.data_index(expr.from_index(place, types.i64), extent, True)
-    raise ShapeError("E103", f"{what} at {place} of an axis of {extent}: not known to be in range", position=position,
-                     remedy="a condition on the index in `where`, or another index")
+    raise ShapeError(
+        "E103",
+        f"{what} at {place} of an axis of {extent}: not known to be in range",
+        position=position,
+        remedy="a condition on the index in `where`, or another index",
+    )
 
 
 def _full(found: Selection, h: Array, own: Indices, rank: int) -> list[Index]:
@@ -116,7 +117,7 @@ def _full(found: Selection, h: Array, own: Indices, rank: int) -> list[Index]:
     lead, rest = own[found.joint : found.joint + rank], (*own[: found.joint], *own[found.joint + rank :])
     out = []
     for p, extent in zip(found.parts, h.extents):
-        if isinstance(p, Handle):
+        if isinstance(p, Array):
             place = from_end(aligned(p, lead), extent)
             out.append(expr.data_index(expr.from_index(place, types.i64), extent, True) if place.data else place)
         else:
@@ -153,14 +154,14 @@ def _set_each(h: Array, found: Selection, value: Array, shape: Indices, joint: I
             rest = rest // shape_value(e)
         key: list[Any] = []
         for p, extent in zip(found.parts, h.extents):
-            if isinstance(p, Handle):
+            if isinstance(p, Array):
                 single = view((), p.settled, lambda _, p=p: aligned(p, tuple(k.index for k in lead)))  # type: ignore[misc]
                 key.append(from_index(from_end(single.element(()), extent)))
             elif isinstance(p, Index):
                 key.append(from_index(p))
             else:
                 key.append(p)
-        parts = tuple(k.index if isinstance(k, Handle) else k for k in key)
+        parts = tuple(k.index if isinstance(k, Array) else k for k in key)
         row = subscript(whole, (*(slice(None),) * at, *lead))
         return _written(state, Selection(parts, found.extents, None), row, "set", user_position())
 

@@ -10,7 +10,7 @@ import numpy as np
 from pullback.ir.index import as_index
 from pullback.ir.types import DType, dtype_of
 from pullback.lang.complex_array import ComplexArray, ComplexType, complex_type
-from pullback.lang.handle import from_ref
+from pullback.lang.making import from_ref
 from pullback.lang.trace import Tracer
 
 __all__ = ["ArrayType", "array_type", "type_of_value"]

@@ -14,7 +14,7 @@ from typing import Any
 from pullback.errors import ShapeError
 from pullback.ir import expr
 from pullback.ir.index import as_index, cond
-from pullback.lang.array import Array
+from pullback.lang.array import Array, shape_text
 from pullback.lang.by_parts import bilinear
 from pullback.lang.complex import real
 from pullback.lang.complex_array import as_complex, is_complex
@@ -23,9 +23,9 @@ from pullback.lang.creation import arange, eye, full, ones, zeros
 from pullback.lang.elementwise import dtype_from, elementwise
 from pullback.lang.functions import abs as magnitude
 from pullback.lang.functions import add, multiply
-from pullback.lang.handle import as_array, describe, extent_of, shape_text, view
 from pullback.lang.index import build, where
 from pullback.lang.linalg import matmul, outer, shared_axis, tensordot, vecdot
+from pullback.lang.making import as_array, describe, extent_of, view
 from pullback.lang.manipulation import broadcast_to, expand_dims, matrix_transpose, roll
 from pullback.lang.ranges import to_index
 from pullback.lang.reduction import max as largest

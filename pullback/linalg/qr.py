@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from pullback.errors import ShapeError
 from pullback.ir.index import cond, prove
-from pullback.lang.array import Array
+from pullback.lang.array import Array, shape_text
 from pullback.lang.complex import conj, imag, real
 from pullback.lang.complex import make_complex as complex
 from pullback.lang.complex_array import is_complex
@@ -16,8 +16,8 @@ from pullback.lang.creation import eye
 from pullback.lang.custom import emit_call
 from pullback.lang.functions import abs as magnitude
 from pullback.lang.functions import sqrt
-from pullback.lang.handle import describe, from_index, shape_text
 from pullback.lang.index import build, sum_over, where
+from pullback.lang.making import describe, from_index
 from pullback.lang.manipulation import concat
 from pullback.lang.trace import current
 from pullback.linalg.stacks import adjoint, each, each_solved, matrices, square_magnitude, system

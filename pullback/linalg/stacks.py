@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.errors import DTypeError, ShapeError
-from pullback.lang.array import Array
+from pullback.lang.array import Array, shape_text, type_text
 from pullback.lang.complex import conj, imag, real
 from pullback.lang.complex_array import ComplexArray, as_complex, is_complex
 from pullback.lang.elementwise import broadcast_extents, common_dtype, convert, elementwise
-from pullback.lang.handle import as_array, describe, from_index, shape_text, type_text, view
 from pullback.lang.index import build
+from pullback.lang.making import as_array, describe, from_index, view
 from pullback.lang.manipulation import concat, matrix_transpose
 from pullback.source import user_position
 

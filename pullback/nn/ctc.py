@@ -7,7 +7,7 @@ from typing import Any, Final
 import pullback as pb
 from pullback import Array
 from pullback.errors import ShapeError, TraceError
-from pullback.lang.handle import extent_of
+from pullback.lang.making import extent_of
 from pullback.nn.activations import log_softmax
 from pullback.source import user_position
 

@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import pullback as pb
-from pullback import Array
 from pullback.errors import ShapeError, TraceError
-from pullback.lang.handle import Handle
+from pullback.lang.array import Array
 from pullback.lang.trace import is_tracing
 from pullback.nn.describe import Description, describe
 from pullback.nn.scope import Scope
@@ -359,7 +358,7 @@ def written(
 
 
 def _setting(value: Any) -> str:
-    if isinstance(value, Handle) and value.index is not None:
+    if isinstance(value, Array) and value.index is not None:
         return str(value.index)
     return value.__name__ if inspect.isfunction(value) else repr(value)
 

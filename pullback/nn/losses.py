@@ -12,7 +12,8 @@ from typing import Any, Literal
 import pullback as pb
 from pullback import Array
 from pullback.errors import ShapeError, TraceError
-from pullback.lang.handle import as_array, type_text
+from pullback.lang.array import type_text
+from pullback.lang.making import as_array
 from pullback.nn.activations import lowered_scores
 from pullback.source import user_position
 

@@ -7,7 +7,8 @@ from typing import Any
 import pullback as pb
 from pullback import Array
 from pullback.errors import ShapeError, TraceError
-from pullback.lang.handle import as_array, type_text
+from pullback.lang.array import type_text
+from pullback.lang.making import as_array
 from pullback.source import user_position
 
 __all__ = ["accuracy", "confusion", "f_score", "precision", "recall"]

@@ -16,12 +16,12 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 import pullback as pb
-from pullback import Array
 from pullback.errors import PullbackError, ShapeError, TraceError
 from pullback.ir.index import DimSymbol, Index
 from pullback.ir.program import Statement
 from pullback.lang import tree
-from pullback.lang.handle import Handle, as_array, extent_of, shape_text, type_text
+from pullback.lang.array import Array, shape_text, type_text
+from pullback.lang.making import as_array, extent_of
 from pullback.lang.trace import current
 from pullback.source import user_position
 
@@ -226,7 +226,7 @@ class Scope:
         with self._here(layer, x):
             y = layer.forward(self, x)
         call.result = _type(y)
-        call.extents = y.extents if isinstance(y, Handle) else ()
+        call.extents = y.extents if isinstance(y, Array) else ()
         call.composed = self._calls[-1] is not call
         call.statements = tuple(written[before:])
         return y
@@ -315,4 +315,4 @@ def _replace(one: Index, other: Index) -> None:
 
 def _type(x: Any) -> str:
     """The types of the arrays of a tree, as text."""
-    return ", ".join(type_text(leaf) for leaf in tree.flatten(x)[0] if isinstance(leaf, Handle))
+    return ", ".join(type_text(leaf) for leaf in tree.flatten(x)[0] if isinstance(leaf, Array))

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pullback.errors import TraceError
-from pullback.lang.handle import Handle
+from pullback.lang.array import Array
 from pullback.source import user_position
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
     "refused",
 ]
 
-Rate = float | Callable[[Any], Any] | Handle  # a number, a schedule, or a scalar of the traced function
+Rate = float | Callable[[Any], Any] | Array  # a number, a schedule, or a scalar of the traced function
 Value = TypeVar("Value")
 
 
@@ -42,7 +42,7 @@ class Settings:
             if f.default is MISSING and f.default_factory is MISSING:
                 shown.append(repr(value))
             elif value is not f.default:
-                if isinstance(value, Handle) or value != f.default:
+                if isinstance(value, Array) or value != f.default:
                     shown.append(f"{f.name}={value!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
@@ -118,7 +118,7 @@ def check_rate(where: object, name: str, value: Any, low: float = 0.0) -> None:
     Raises:
         TraceError: [E170] it is not.
     """
-    if isinstance(value, Handle) or (callable(value) and not isinstance(value, type)):
+    if isinstance(value, Array) or (callable(value) and not isinstance(value, type)):
         return
     if not _is_number(value) or value < low:
         raise refused(where, name, value, f"{_wanted(low, False)}, or a schedule such as `nn.cosine(0.1, steps=1000)`")

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 import pullback as pb
 from pullback.errors import ShapeError, TraceError
 from pullback.lang.annotations import spec_like
-from pullback.lang.handle import shape_text
+from pullback.lang.array import shape_text
 from pullback.nn.scope import Call, LayerPart, Replaced, Scope, Wanted
 from pullback.source import user_position
 

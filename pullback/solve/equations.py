@@ -14,8 +14,8 @@ from pullback.lang.custom import emit_call
 from pullback.lang.elementwise import convert
 from pullback.lang.functions import abs as magnitude
 from pullback.lang.functions import maximum, minimum
-from pullback.lang.handle import as_array
 from pullback.lang.index import where
+from pullback.lang.making import as_array
 from pullback.lang.manipulation import concat, expand_dims
 from pullback.lang.reduction import max as largest
 from pullback.source import user_position
@@ -169,5 +169,3 @@ def _error(y: Any, reached: Any, h: Any, slopes: Sequence[Any], rtol: float, ato
     for other in leaves[1:]:
         out = maximum(out, other)
     return out  # type: ignore[no-any-return]
-
-

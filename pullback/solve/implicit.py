@@ -16,9 +16,9 @@ from pullback.lang.custom import emit_call
 from pullback.lang.elementwise import convert
 from pullback.lang.functions import abs as magnitude
 from pullback.lang.functions import sign
-from pullback.lang.handle import as_array
 from pullback.lang.index import where
 from pullback.lang.linalg import outer, vecdot
+from pullback.lang.making import as_array
 from pullback.lang.reduction import max as largest
 from pullback.lang.reduction import sum as total
 from pullback.lang.trees import ravel

@@ -15,10 +15,10 @@ from pullback.ir.expr import Scalar, apply, select
 from pullback.ir.index import Index
 from pullback.ir.notation import exp, less
 from pullback.ir.types import DType
-from pullback.lang.array import Array
+from pullback.lang.array import Array, type_text
 from pullback.lang.custom import emit_call
 from pullback.lang.elementwise import aligned, broadcast_extents, common_dtype, convert
-from pullback.lang.handle import as_array, describe, emit, scalar, type_text
+from pullback.lang.making import as_array, describe, emit, scalar
 from pullback.lang.trace import current
 from pullback.source import user_position
 
@@ -45,10 +45,7 @@ def special(
         if first is None:
             return _elements(name, kernel, operands)
         count = len(first(*(expr.const(0.5, types.f64) for _ in operands)))
-        shared = [
-            _elements(name, lambda *x, k=k: first(*x)[k], operands, types.f64, alone=True)
-            for k in range(count)
-        ]
+        shared = [_elements(name, lambda *x, k=k: first(*x)[k], operands, types.f64, alone=True) for k in range(count)]
         return _elements(name, kernel, [*operands, *shared], operands[0].settled)
 
     def jvp(primals: Any, out: Array, tangents: Any) -> Any:

@@ -17,8 +17,8 @@ from pullback.lang.creation import ones_like, zeros_like
 from pullback.lang.custom import emit_call
 from pullback.lang.elementwise import broadcast_extents, convert
 from pullback.lang.functions import exp, log, log1p
-from pullback.lang.handle import from_index
 from pullback.lang.index import where
+from pullback.lang.making import from_index
 from pullback.lang.manipulation import broadcast_to
 from pullback.source import user_position
 from pullback.special.elements import floating
@@ -147,8 +147,10 @@ def _gamma_parts(a: Array, x: Array, moves: bool) -> tuple[Array, Moving]:
     fraction = _fraction(apart, where(low, 2.0, x), count).inverse() * a
     density = _density(a, x)
     slopes = (density * (log(x) - digamma(a + 1)),) * count
-    both = Moving(where(low, series.value, fraction.value), tuple(
-        where(low, s, t + fraction.value / a) for s, t in zip(series.slopes, fraction.slopes)))
+    both = Moving(
+        where(low, series.value, fraction.value),
+        tuple(where(low, s, t + fraction.value / a) for s, t in zip(series.slopes, fraction.slopes)),
+    )
     return low, both * Moving(density, slopes)
 
 

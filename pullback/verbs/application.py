@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from pullback.errors import ShapeError, TraceError
 from pullback.ir.index import Index, as_index
 from pullback.lang import functions, reduction
-from pullback.lang.array import Array
+from pullback.lang.array import Array, shape_text
 from pullback.lang.control import fold
 from pullback.lang.elementwise import elementwise
-from pullback.lang.handle import Handle, as_array, describe, extent_of, from_index, shape_text, view
 from pullback.lang.index import build, where
+from pullback.lang.making import as_array, describe, extent_of, from_index, view
 from pullback.lang.manipulation import expand_dims, moveaxis, reshape, stack
 from pullback.lang.reduction import normal_axes
 from pullback.lang.subscript import subscript
@@ -238,7 +238,7 @@ def reduce(f: Verb, x: Any, axis: int | None = -1) -> Any:
     return _reduced(f, h, normal_axes(h, axis, "reduce")) if h.rank else h
 
 
-def _like(x: Nested) -> Handle:
+def _like(x: Nested) -> Array:
     """An array of the shape of the frame, for messages."""
     h = x.array
     return view(h.extents[: len(x.shape)], h.settled, h.element)

@@ -16,8 +16,8 @@ from typing import Any, cast, overload
 
 from pullback.errors import ShapeError
 from pullback.lang.array import Array
-from pullback.lang.handle import as_array, describe
 from pullback.lang.index import build
+from pullback.lang.making import as_array, describe
 from pullback.lang.manipulation import reshape, stack
 from pullback.lang.subscript import subscript
 from pullback.source import user_position

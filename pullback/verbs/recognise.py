@@ -17,7 +17,8 @@ from pullback.ir.index import Index, as_index
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
-from pullback.lang.handle import Handle, axes_for, from_ref
+from pullback.lang.array import Array
+from pullback.lang.making import axes_for, from_ref
 from pullback.lang.trace import current
 
 _COMPARES: Final = {"max": "maximum", "min": "minimum"}
@@ -30,7 +31,7 @@ def recognised(f: Callable[..., Any], dtype: DType, extents: Sequence[Index]) ->
     with tracer.block() as scope:
         cells = [tracer.own(Ref(name, dtype, tuple(extents))) for name in ("a", "b")]
         found = f(*map(from_ref, cells))
-        if not isinstance(found, Handle) or found.strong is not dtype or found.extents != tuple(extents):
+        if not isinstance(found, Array) or found.strong is not dtype or found.extents != tuple(extents):
             return None
         variables = axes_for(extents)
         value = _written(found.element(tuple(map(as_index, variables))), scope.statements)

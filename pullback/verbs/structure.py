@@ -15,11 +15,11 @@ from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.index import ZERO_INDEX, Cond, Index, cond, prove
 from pullback.lang import manipulation
-from pullback.lang.array import Array
+from pullback.lang.array import Array, Indices, shape_text
 from pullback.lang.creation import arange, zeros
 from pullback.lang.elementwise import elementwise
-from pullback.lang.handle import Handle, Indices, as_array, describe, extent_of, shape_text, view
 from pullback.lang.index import build, min_over, where
+from pullback.lang.making import as_array, describe, extent_of, view
 from pullback.lang.manipulation import concat, join, product, split
 from pullback.lang.reduction import normal_axes
 from pullback.lang.subscript import subscript
@@ -32,12 +32,12 @@ def vector(x: Any, what: str) -> list[Index]:
     """Numbers known at definition, from one of them or a sequence."""
     if isinstance(x, Sequence):
         return [extent_of(e, what) for e in x]
-    if isinstance(x, Handle) and x.rank == 1 and x.extents[0].constant is not None:
+    if isinstance(x, Array) and x.rank == 1 and x.extents[0].constant is not None:
         return [extent_of(e, what) for e in as_array(x)]
     return [extent_of(x, what)]
 
 
-def _counts(what: str, counts: Any, x: Handle) -> list[Index | None]:
+def _counts(what: str, counts: Any, x: Array) -> list[Index | None]:
     """One count for each axis of x, None for axes without."""
     given: list[Index | None] = [*vector(counts, what)]
     if len(given) > x.rank:
@@ -50,7 +50,7 @@ def _counts(what: str, counts: Any, x: Handle) -> list[Index | None]:
     return given + [None] * (x.rank - len(given))
 
 
-def _negative(what: str, count: Index, x: Handle) -> bool:
+def _negative(what: str, count: Index, x: Array) -> bool:
     """Whether a count is meant from the end. One of dims that could be either is assumed not to be."""
     known = current().known
     if prove(cond(">=", count), known):

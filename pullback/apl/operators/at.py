@@ -32,7 +32,7 @@ from pullback.apl.values import (
 )
 from pullback.apl.verbs import indexing, nesting
 from pullback.apl.verbs.scalar import shape_text
-from pullback.lang.handle import Handle
+from pullback.lang.array import Array
 from pullback.lang.subscript import subscript
 
 
@@ -103,7 +103,7 @@ class At(Verb):
         (a, b), _ = converted([new, y], "number")
         return pb.where(truth(mask), a, b)
 
-    def _at_places(self, y: Handle, x: Value | None) -> Value:
+    def _at_places(self, y: Array, x: Value | None) -> Value:
         s = self.settings
         where = settled(self.where)
         rows = nesting.places(whole_list(where.reshape(-1), "@"), [shape_of(y)[0]] * where.size, s)

@@ -39,7 +39,7 @@ from pullback.apl.values import (
 from pullback.apl.verbs import arrange
 from pullback.apl.verbs.scalar import shape_text
 from pullback.errors import PullbackError
-from pullback.lang.handle import Handle
+from pullback.lang.array import Array
 from pullback.lang.subscript import subscript
 from pullback.verbs.nested import Nested
 
@@ -57,7 +57,7 @@ class Each(Verb):
         made = self._counted(given)
         if made is not None:
             return made
-        if any(isinstance(a, Nested | Handle) and (rank_of(a) or isinstance(a, Nested)) for a in given):
+        if any(isinstance(a, Nested | Array) and (rank_of(a) or isinstance(a, Nested)) for a in given):
             if not any(isinstance(a, np.ndarray) and a.dtype == object and a.ndim for a in given):
                 return self._traced(*given)
             given = [_as_objects(a) for a in given]
@@ -104,7 +104,7 @@ class Each(Verb):
                 raise errors.length("¨ takes arrays of one shape", [shape_text(b) for b in given])
         at = lambda *i: self.f(*(element(a, i if rank_of(a) else ()) for a in given))
         made = Nested(frame, at)
-        if all(isinstance(a, Handle) or not is_nested(a) for a in given):
+        if all(isinstance(a, Array) or not is_nested(a) for a in given):
             return verbs.each(lambda *cells: lifted(self.f(*map(from_python, cells))))(*map(lifted, given))
         return made
 
@@ -121,7 +121,7 @@ def _steps(a: Value) -> Nested | None:
 
 def _as_objects(a: Value) -> Value:
     a = settled(a)
-    return objects(elements(a), known_shape(a)) if isinstance(a, Handle) and rank_of(a) else a
+    return objects(elements(a), known_shape(a)) if isinstance(a, Array) and rank_of(a) else a
 
 
 def _single(a: Value, given: Sequence[Value]) -> Value:

@@ -19,7 +19,8 @@ from pullback.apl.values import (
     simple_list,
     whole,
 )
-from pullback.lang.handle import Handle, extent_of, from_index
+from pullback.lang.array import Array
+from pullback.lang.making import extent_of, from_index
 
 UNROLLED: Final = 4  # steps of ⍣ that are written out in a compiled function
 LIMIT: Final = 100_000  # trips of ⍣ that has a test
@@ -50,7 +51,7 @@ class Power(Verb):
         if len(count) != 1:
             raise errors.length("⍣ takes one number")
         (n,) = count
-        if isinstance(n, Handle) or (holds_traced(y) and isinstance(n, int) and abs(n) > UNROLLED):
+        if isinstance(n, Array) or (holds_traced(y) and isinstance(n, int) and abs(n) > UNROLLED):
             if isinstance(n, int) and n < 0:
                 f, n = self.undo(), -n
             return self._folded(step, y, n)

@@ -35,7 +35,7 @@ from pullback.apl.values import (
     whole,
 )
 from pullback.apl.verbs import arrange, nesting
-from pullback.lang.handle import Handle
+from pullback.lang.array import Array
 from pullback.lang.subscript import subscript
 from pullback.verbs.nested import Nested
 from pullback.verbs.recognise import recognised
@@ -72,7 +72,7 @@ class Reduce(Verb):
             return y
         at = axis_value(y, self.axis, self.settings, self.first)
         glyph = glyph_of(self.f)
-        if isinstance(y, Handle):
+        if isinstance(y, Array):
             return self._traced(y, at, glyph)
         if not y.shape[at]:
             return self._of_nothing(y, at)
@@ -88,7 +88,7 @@ class Reduce(Verb):
 
     def goes_over_all(self, y: Value) -> bool:
         """Whether the reduction of the ravel of y is one over all its axes, which keep their order."""
-        return isinstance(y, Handle) and y.rank > 1 and self.axis is None and glyph_of(self.f) in KNOWN
+        return isinstance(y, Array) and y.rank > 1 and self.axis is None and glyph_of(self.f) in KNOWN
 
     def of_all(self, y: Value) -> Value:
         """The reduction of all elements of an array of the function being compiled."""
@@ -121,7 +121,7 @@ class Reduce(Verb):
         made = verbs.reduce(how, y, axis=axis)
         return made if isinstance(made, Nested) else objects([made], ()) if rank_of(made) else made
 
-    def _traced(self, y: Handle, at: int, glyph: str | None) -> Value:
+    def _traced(self, y: Array, at: int, glyph: str | None) -> Value:
         array: Any = as_numbers(lifted(y)) if kind_of(y) == "b" and glyph not in ("∧", "∨") else y
         if glyph in KNOWN:
             if shape_of(y)[at] == 0:
@@ -212,7 +212,7 @@ class Scan(Verb):
             return y
         at = self.along(y)
         glyph = glyph_of(self.f)
-        if isinstance(y, Handle) and glyph in KNOWN:
+        if isinstance(y, Array) and glyph in KNOWN:
             array: Any = as_numbers(lifted(y)) if kind_of(y) == "b" else y
             return KNOWN[glyph][2](array, axis=at)
         count = shape_of(y)[at]

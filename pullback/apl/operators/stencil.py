@@ -27,7 +27,7 @@ from pullback.apl.values import (
 )
 from pullback.apl.verbs import arrange
 from pullback.apl.verbs.scalar import shape_text
-from pullback.lang.handle import Handle
+from pullback.lang.array import Array
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Stencil(Verb):
             for w, n in zip(window, shape_of(y))
         ):
             raise errors.length("⌺ takes a window that fits")
-        if isinstance(y, Handle):
+        if isinstance(y, Array):
             return verbs.stencil(lambda cell: lifted(self._call(from_python(cell), None)), tuple(window), tuple(step))(
                 y
             )

@@ -36,7 +36,7 @@ from pullback.apl.values import (
     whole_list,
 )
 from pullback.apl.verbs.scalar import shape_text
-from pullback.lang.handle import Handle
+from pullback.lang.array import Array
 from pullback.verbs.nested import Nested
 
 
@@ -56,7 +56,7 @@ def axis_of(axis: Value | None, x: Value, s: Settings, default: int) -> int:
 
 def has_dims(numbers: Sequence[Any]) -> bool:
     """Whether some numbers are dims."""
-    return any(isinstance(n, Handle) for n in numbers)
+    return any(isinstance(n, Array) for n in numbers)
 
 
 # Shapes -------------------------------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ def take(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
         full[a] = n
     if _too_large(full):
         raise errors.AplError("LIMIT ERROR", "↑ of so many elements")
-    if isinstance(y, Handle) and axes == list(range(len(counts))):
+    if isinstance(y, Array) and axes == list(range(len(counts))):
         full = list(counts)
     return moved(("↑", *full), lambda y: verbs.take(tuple(full), y), y, dims=has_dims(full))
 
@@ -299,7 +299,7 @@ def drop(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
     for a, n in zip(axes, counts):
         extent = shape_of(y)[a]
         full[a] = max(-extent, min(extent, n)) if isinstance(n, int) and isinstance(extent, int) else n
-    if isinstance(y, Handle) and axes == list(range(len(counts))):
+    if isinstance(y, Array) and axes == list(range(len(counts))):
         full = full[: len(counts)]
     return moved(("↓", *full), lambda y: verbs.drop(tuple(full), y), y, dims=has_dims(full))
 

@@ -24,7 +24,7 @@ from pullback.apl.values import (
     whole_list,
 )
 from pullback.apl.verbs.nesting import pick, places
-from pullback.lang.handle import Handle
+from pullback.lang.array import Array
 from pullback.lang.subscript import subscript
 
 
@@ -35,7 +35,7 @@ def chosen(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
         return chosen_points(y, indices[0], s)
     if len(indices) != rank_of(y):
         raise errors.rank(f"[ ] takes one index for each axis: {rank_of(y)} of them, not {len(indices)}")
-    traced = [i for i in indices if isinstance(i, Handle) and not _is_known(i)]
+    traced = [i for i in indices if isinstance(i, Array) and not _is_known(i)]
     if traced:
         return _gathered(y, indices, s)
     along: list[Any] = []
@@ -63,7 +63,7 @@ def chosen(y: Value, indices: Sequence[Value | None], s: Settings) -> Value:
     return h
 
 
-def _is_known(i: Handle) -> bool:
+def _is_known(i: Array) -> bool:
     return i.index is not None or i.literal is not None
 
 
@@ -102,7 +102,7 @@ def index(s: Settings, x: Value, y: Value, axis: Value | None = None) -> Value:
     """`i j⌷y`: the cells at indices along the leading axes, or along those named."""
     y = settled(y)
     x = settled(x)
-    if isinstance(x, Handle) and not _is_known(x):
+    if isinstance(x, Array) and not _is_known(x):
         if x.rank:
             raise errors.of_data("⌷", x.name or "the index", "y[i] with one index for each axis")
         indices: list[Value | None] = [x]

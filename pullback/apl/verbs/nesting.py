@@ -29,7 +29,7 @@ from pullback.apl.values import (
 from pullback.apl.verbs.arrange import axis_of, ravel
 from pullback.apl.verbs.joining import joined
 from pullback.apl.verbs.scalar import shape_text
-from pullback.lang.handle import Handle
+from pullback.lang.array import Array
 from pullback.verbs.nested import Nested
 
 
@@ -52,7 +52,7 @@ def enclosed_axes(y: Value, axes: Sequence[int]) -> Value:
         if order != list(range(rank_of(y)))
         else y
     )
-    if isinstance(turned, Handle):
+    if isinstance(turned, Array):
         return verbs.enclose(turned, len(axes))
     shape = turned.shape[: len(frame)]
     if 0 in shape:

@@ -32,7 +32,8 @@ from pullback.apl.values import (
     simplified,
 )
 from pullback.ir.index import cond, prove
-from pullback.lang.handle import Handle, from_index
+from pullback.lang.array import Array
+from pullback.lang.making import from_index
 from pullback.lang.trace import current, is_tracing
 from pullback.verbs.nested import Nested
 
@@ -62,7 +63,7 @@ def pervade(verb: Scalar, tolerance: float, *arguments: Value) -> Value:
         return dims
     if verb.need == "any" and any(kind_of(a) == "U" for a in aligned):
         values, traced = list(aligned), False
-        if any(isinstance(a, Handle) for a in aligned):
+        if any(isinstance(a, Array) for a in aligned):
             raise errors.domain("characters in a compiled function")
     else:
         values, traced = converted(aligned, "number" if verb.need == "any" else verb.need)
@@ -81,7 +82,7 @@ def _refuse_numbers(verb: Scalar, arguments: Sequence[Value]) -> None:
         AplError: [E804] an argument is of other numbers.
     """
     for x in arguments:
-        known = x.literal in (0, 1) if isinstance(x, Handle) else bool(np.isin(x, (0, 1)).all())
+        known = x.literal in (0, 1) if isinstance(x, Array) else bool(np.isin(x, (0, 1)).all())
         if not known and kind_of(x) != "b":
             raise errors.domain(
                 f"{verb.name} in a compiled function takes truth values",
@@ -119,7 +120,7 @@ def _facts(a: Value, b: Value) -> list[str]:
 
 def shape_text(x: Value) -> str:
     """A shape in words: `3 4`, or `a scalar`."""
-    extents = x.extents if isinstance(x, Handle) else shape_of(x)
+    extents = x.extents if isinstance(x, Array) else shape_of(x)
     return "shape " + " ".join(map(str, extents)) if extents else "a scalar"
 
 
@@ -148,7 +149,7 @@ def _plain(x: Value) -> Value:
     if isinstance(x, np.ndarray) and x.dtype == object and x.ndim == 1 and x.size:
         items = list(x)
         if all(rank_of(e) == 0 and not is_nested(e) for e in items):
-            if any(isinstance(e, Handle) and e.weak is None for e in items):
+            if any(isinstance(e, Array) and e.weak is None for e in items):
                 return lifted(x)
     return x
 
@@ -199,8 +200,8 @@ def _divide(m: Any, ct: float, a: Any, b: Any) -> Any:
 def _power(m: Any, ct: float, a: Any, b: Any) -> Any:
     if m is not np:
         if kind_of(a) == "i" and not (isinstance(b, int) and b >= 0):
-            a = a * 1.0 if not isinstance(a, Handle) or a.weak is not None else pb.astype(a, pb.float64)
-            b = pb.astype(b, pb.float64) if isinstance(b, Handle) and b.weak is None and kind_of(b) == "i" else b
+            a = a * 1.0 if not isinstance(a, Array) or a.weak is not None else pb.astype(a, pb.float64)
+            b = pb.astype(b, pb.float64) if isinstance(b, Array) and b.weak is None and kind_of(b) == "i" else b
         return a**b
     if "c" not in (a.dtype.kind, b.dtype.kind):
         made = np.power(a.astype(float), b.astype(float))
@@ -508,7 +509,7 @@ DYADIC: Final = {
 
 def divided_dims(a: Value, b: Value) -> Value | None:
     """A quotient of dims by a number, whole for every call; None where it is a quotient of other numbers."""
-    if not is_tracing() or not isinstance(a, Handle) or a.index is None or not a.index.is_dim:
+    if not is_tracing() or not isinstance(a, Array) or a.index is None or not a.index.is_dim:
         return None
     divisor = b.item() if isinstance(b, np.ndarray) and b.ndim == 0 and b.dtype.kind == "i" else None
     if divisor is None or divisor <= 0:

@@ -32,7 +32,7 @@ from pullback.apl.values import (
 )
 from pullback.apl.verbs.joining import joined
 from pullback.apl.verbs.scalar import DYADIC, pervade, shape_text
-from pullback.lang.handle import Handle
+from pullback.lang.array import Array
 from pullback.lang.trace import is_tracing
 from pullback.verbs.nested import Nested
 
@@ -283,7 +283,7 @@ def _grading(glyph: str, down: bool) -> None:
     @monadic(glyph)
     def grade(s: Settings, y: Value) -> Value:
         """The order that sorts the major cells; equal ones stay in theirs."""
-        if isinstance(y, Handle):
+        if isinstance(y, Array):
             if y.rank != 1:
                 raise errors.rank(f"{glyph} takes a vector in a compiled function")
             return pb.argsort(y, descending=down, stable=True) + s.io

@@ -10,7 +10,7 @@ import pullback as pb
 from pullback import Array
 from pullback.errors import ShapeError
 from pullback.ir.index import DimSymbol, as_index
-from pullback.lang.handle import extent_of
+from pullback.lang.making import extent_of
 from pullback.nn import init
 from pullback.nn.activations import gelu
 from pullback.nn.layer import chain, layer, residual

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.lang.handle import Handle
+from pullback.lang.array import Array
 from pullback.nn.layers.windows import setting
 
 __all__ = ["check_count", "check_one_of", "check_setting"]
@@ -21,7 +21,7 @@ def check_setting(layer: str, holds: bool, what: str, remedy: str) -> None:
 def check_count(layer: str, **settings: Any) -> None:
     """Raise TraceError [E163] unless each setting is a whole number from 1 up, or an extent."""
     for name, value in settings.items():
-        extent = isinstance(value, Handle) and value.index is not None
+        extent = isinstance(value, Array) and value.index is not None
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         check_setting(
             layer, extent or (whole and value > 0), f"{name} is {value!r}", f"a whole number from 1 up: `{name}=1`"

@@ -15,7 +15,8 @@ from typing import Any, Final, Literal
 
 import pullback as pb
 from pullback.errors import ShapeError, TraceError
-from pullback.lang.handle import extent_of, shape_text
+from pullback.lang.array import shape_text
+from pullback.lang.making import extent_of
 from pullback.source import user_position
 
 __all__ = [

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pullback as pb
+from pullback.lang.array import Array
 from pullback.lang.elementwise import convert
-from pullback.lang.handle import Handle
 from pullback.nn.optimisers.leaves import Leaves
 from pullback.nn.optimisers.optimiser import Elementwise, Optimiser, State, rate_of
 from pullback.nn.settings import Rate, check_matches, check_number, check_rate, matched, refused
@@ -122,7 +122,7 @@ class multiply(Optimiser):
 def times(factor: Any, step: Any, g: Any) -> Any:
     """A number or a schedule's, times an array, in its element type."""
     number = rate_of(factor, step)
-    return (convert(number, g.settled) if isinstance(number, Handle) else number) * g
+    return (convert(number, g.settled) if isinstance(number, Array) else number) * g
 
 
 def _check_patterns(where: object, name: str, factors: Any) -> None:

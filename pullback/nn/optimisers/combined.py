@@ -10,8 +10,9 @@ import numpy as np
 
 import pullback as pb
 from pullback.errors import TraceError
+from pullback.lang.array import Array
 from pullback.lang.elementwise import convert
-from pullback.lang.handle import Handle, as_array
+from pullback.lang.making import as_array
 from pullback.nn.optimisers.changes import clip_by_norm, freeze, multiply, weight_decay
 from pullback.nn.optimisers.leaves import Leaves
 from pullback.nn.optimisers.optimiser import (
@@ -229,7 +230,7 @@ class average(Elementwise):
 
     def begin(self, parameters: Leaves) -> State:
         """The parameters."""
-        return {"average": {n: x if isinstance(x, Handle) else np.array(x) for n, x in parameters.items()}}
+        return {"average": {n: x if isinstance(x, Array) else np.array(x) for n, x in parameters.items()}}
 
     def numbers(self, step: Any) -> tuple[Any, ...]:
         """δ."""

@@ -14,8 +14,8 @@ import numpy as np
 
 from pullback.errors import DTypeError, PullbackError, ShapeError, TraceError
 from pullback.lang import tree
+from pullback.lang.array import Array, shape_text
 from pullback.lang.elementwise import dtype_from
-from pullback.lang.handle import Handle, shape_text
 from pullback.lang.tree import NONE, Structure
 from pullback.nn.parameters import names_of
 from pullback.nn.settings import listed
@@ -120,13 +120,13 @@ def _differ(kind: type[PullbackError], what: str, facts: list[str], remedy: str 
 
 
 def _shape(x: Any) -> tuple[Any, ...]:
-    return tuple(x.extents) if isinstance(x, Handle) else np.shape(x)
+    return tuple(x.extents) if isinstance(x, Array) else np.shape(x)
 
 
 def _dtype(x: Any) -> Any:
-    return x.settled if isinstance(x, Handle) else dtype_from(np.asarray(x).dtype)
+    return x.settled if isinstance(x, Array) else dtype_from(np.asarray(x).dtype)
 
 
 def _type(x: Any) -> str:
-    extents = shape_text(x.extents) if isinstance(x, Handle) else f"[{', '.join(map(str, np.shape(x)))}]"
+    extents = shape_text(x.extents) if isinstance(x, Array) else f"[{', '.join(map(str, np.shape(x)))}]"
     return f"{_dtype(x)}{extents}"

@@ -25,8 +25,9 @@ import numpy as np
 
 import pullback as pb
 from pullback.errors import TraceError
+from pullback.lang.array import Array
 from pullback.lang.elementwise import convert
-from pullback.lang.handle import Handle, as_array
+from pullback.lang.making import as_array
 from pullback.nn.optimisers.leaves import Leaves, check_floating, check_gradients, foreign_state, leaves_of, rebuilt
 from pullback.nn.settings import Settings, refused
 from pullback.source import user_position
@@ -151,7 +152,7 @@ class Optimiser(Settings):
 def _plus(p: Any, update: Any) -> Any:
     if update is None:
         return p
-    return p + (convert(update, p.settled) if isinstance(p, Handle) else update)
+    return p + (convert(update, p.settled) if isinstance(p, Array) else update)
 
 
 def check_descends(where: str, optimiser: Any) -> None:
@@ -177,7 +178,7 @@ def rate_of(rate: Any, step: Any) -> Any:
     """A rate at a step: a number as it is, a schedule's for the step as f64."""
     if not callable(rate):
         return rate
-    return rate(convert(step, "float64") if isinstance(step, Handle) else step)
+    return rate(convert(step, "float64") if isinstance(step, Array) else step)
 
 
 def count(step: Any) -> Any:
@@ -229,7 +230,7 @@ class Elementwise(Optimiser):
         after: State = {slot: {} for slot in self.slots}
         for name, p in parameters.items():
             kept = tuple(as_array(kept_of(self, state, slot, name)) for slot in self.slots)
-            here = tuple(convert(x, p.settled) if isinstance(x, Handle) else x for x in numbers)
+            here = tuple(convert(x, p.settled) if isinstance(x, Array) else x for x in numbers)
             updates[name], kept = self.rule(gradients[name], p, kept, here)
             for slot, value in zip(self.slots, kept):
                 after[slot][name] = value
@@ -238,7 +239,7 @@ class Elementwise(Optimiser):
     def rate_at(self, step: int) -> float | None:
         """The rate of a step."""
         rate = getattr(self, "rate", None)
-        if rate is None or isinstance(rate, Handle):
+        if rate is None or isinstance(rate, Array):
             return None
         return float(self._schedule.interpret(float(step)) if callable(rate) else rate)
 
@@ -251,7 +252,7 @@ class Elementwise(Optimiser):
 
 def like(p: Any, value: float) -> Any:
     """An array like a parameter with this value everywhere, traced or not as that is."""
-    return pb.full_like(p, value) if isinstance(p, Handle) else np.full_like(p, value)
+    return pb.full_like(p, value) if isinstance(p, Array) else np.full_like(p, value)
 
 
 def kept_of(optimiser: Optimiser, state: State, slot: str, name: str) -> Any:

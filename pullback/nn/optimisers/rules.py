@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pullback as pb
-from pullback.lang.handle import as_array
+from pullback.lang.making import as_array
 from pullback.nn.optimisers.optimiser import Elementwise, count, rate_of
 from pullback.nn.settings import Rate, check_fraction, check_number, check_rate, refused
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 import pullback as pb
+from pullback.lang.array import Array
 from pullback.lang.elementwise import convert
-from pullback.lang.handle import Handle
 from pullback.nn.settings import Settings, check_number, check_whole, refused
 
 __all__ = [
@@ -47,7 +47,7 @@ class Schedule(Settings):
 
     def __call__(self, step: Any) -> Any:
         """The rate of a step, from 0 on."""
-        if isinstance(step, Handle):
+        if isinstance(step, Array):
             return self.at(convert(step, "float64"), pb)
         return float(self.at(np.float64(step), np))
 

@@ -1,19 +1,9 @@
-"""What the user holds while tracing: an array given by a rule for its elements.
-
-A `Handle` is one of
-    an array of the program       a Ref, and reading is an element of it
-    a view                        slices, transposes, broadcasts, rows: a rule over another handle, no statement
-    a scalar                      rank 0: the expression of one element
-    a weak scalar                 a Python number, an index or dim, a plain `int` or `float` argument, or arithmetic
-                                  on these: it takes the dtype of what it meets
-Reading is `element(indices)`. `ref_of` makes any of them an array of the program.
-`Array` (pullback.lang.array) adds the operators; the two are apart so that operators may be written over handles.
-"""
+"""Arrays made: of the program, of a rule, of an expression, of numbers and indices; and made into references."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,76 +12,21 @@ from pullback.ir import expr, types
 from pullback.ir.expr import Add, Get, Mul, Ref, Scalar
 from pullback.ir.index import DimSymbol, Index, Var, as_index
 from pullback.ir.types import DType
+from pullback.lang.array import Array, Indices, Rule, Weak, type_text
 from pullback.lang.composite import Composite
 from pullback.lang.naming import assigned_name, axis_names
 from pullback.lang.trace import current
 from pullback.source import Position, user_position
 
-if TYPE_CHECKING:
-    from pullback.lang.array import Array
-
 DEEPEST: Final = 32  # nodes on a way down an expression
 WIDEST: Final = 64  # terms or factors
-Weak = Literal["bool", "integer", "floating"]
-Indices = tuple[Index, ...]
-Rule = Callable[[Indices], Scalar]
 Extent = Any  # int, dim, index handle, or None
 
 
-class Handle:
-    """An array while tracing. `extents` is its shape as dims; see the module for the rest."""
-
-    __slots__ = ("_dtype", "_rule", "extents", "index", "literal", "make", "name", "position", "ref", "stored", "weak")
-    kind: ClassVar[type[Handle]]
-
-    extents: Indices
-    ref: Ref | None
-    weak: Weak | None
-    make: Callable[[DType], Scalar] | None
-    index: Index | None
-    literal: bool | int | float | None
-    name: str | None
-    position: Position | None
-    stored: DType | None
-    _dtype: DType | None
-    _rule: Rule
-
-    @property
-    def rank(self) -> int:
-        """The number of axes."""
-        return len(self.extents)
-
-    @property
-    def strong(self) -> DType | None:
-        """The dtype, None where it depends on what the value meets."""
-        return None if self.weak else self._dtype
-
-    @property
-    def settled(self) -> DType:
-        """The dtype it has when it meets nothing."""
-        if self.weak is None:
-            assert self._dtype is not None
-            return self._dtype
-        if self.ref is not None:
-            return self.ref.dtype
-        return {"bool": types.bool_, "integer": types.i64}.get(self.weak) or current().default_float
-
-    @property
-    def storage(self) -> DType:
-        """The dtype in which it lies in memory: f16 or bf16 where its elements, when they are read, are f32."""
-        return self.stored or self.settled
-
-    def element(self, indices: Indices = (), dtype: DType | None = None) -> Scalar:
-        """The element at these indices; `dtype` is what a weak value becomes."""
-        if self.make is not None:
-            return self.make(dtype or self.settled)
-        return self._rule(indices)
-
-
 def _blank() -> Array:
-    h = object.__new__(Handle.kind)
+    h = object.__new__(Array)
     h.ref = h.weak = h.make = h.index = h.literal = h.name = h.position = h.stored = None
-    return cast("Array", h)
+    return h
 
 
 def from_ref(ref: Ref) -> Array:
@@ -187,8 +122,8 @@ def weak_input(ref: Ref, kind: Weak) -> Array:
 
 def as_array(x: object, what: str = "operand") -> Array:
     """Anything an operation accepts, as a handle."""
-    if isinstance(x, Handle):
-        return cast("Array", x)
+    if isinstance(x, Array):
+        return x
     if isinstance(x, bool | int | float):
         return from_number(x)
     if isinstance(x, np.generic):
@@ -210,8 +145,12 @@ def as_array(x: object, what: str = "operand") -> Array:
     if isinstance(x, Index | Var):
         return from_index(x)
     if Composite.is_one(x):
-        raise DTypeError("E121", f"{what} takes no complex numbers", position=user_position(),
-                         remedy="`pb.real`, `pb.imag` and `pb.abs` give real ones")
+        raise DTypeError(
+            "E121",
+            f"{what} takes no complex numbers",
+            position=user_position(),
+            remedy="`pb.real`, `pb.imag` and `pb.abs` give real ones",
+        )
     raise TraceError(
         "E135",
         f"{what}: {_article(x)} is neither an array nor a number",
@@ -250,7 +189,7 @@ def extent_of(x: object, what: str) -> Index:
         pass
     elif isinstance(x, int | np.integer):
         return as_index(int(x))
-    elif isinstance(x, Handle):
+    elif isinstance(x, Array):
         if x.index is not None:
             return x.index
         if x.weak == "floating":
@@ -317,7 +256,7 @@ def emit(
     return from_ref(tracer.build(variables, [value], [name], position)[0])
 
 
-def ref_of(h: Handle, name: str | None = None) -> Ref:
+def ref_of(h: Array, name: str | None = None) -> Ref:
     """The handle as an array of the program; a view becomes a statement."""
     if h.ref is not None and (h.weak is None or h.ref.dtype is h.settled):
         if not current().is_foreign(h.ref):
@@ -334,20 +273,7 @@ def axes_text(rank: int) -> str:
     return f"{rank} ax{'i' if rank == 1 else 'e'}s"
 
 
-def shape_text(extents: Sequence[Index]) -> str:
-    """A shape in messages: [N, M]."""
-    return "[" + ", ".join(map(str, extents)) + "]"
-
-
-def type_text(h: Handle) -> str:
-    """A type in messages: f32[N, M]; a weak value by its kind."""
-    name = {"bool": "a Python bool", "integer": "an index or Python int", "floating": "a Python float"}
-    if h.weak is not None:
-        return name[h.weak]
-    return f"{h.storage}{shape_text(h.extents) if h.extents else ''}"
-
-
-def describe(h: Handle, fallback: str) -> str:
+def describe(h: Array, fallback: str) -> str:
     """Name : type, for the facts of a message."""
     return f"{h.name or fallback} : {type_text(h)}"
 
