@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pullback.runtime import compile as c_compiler
+from pullback.codegen.c import build as c_build
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -26,14 +26,14 @@ OF_MACHINE_CODE = tuple(
                    "unit/test_eigen.py", "unit/test_random.py",
                    "unit/lazy/test_remote.py")  # compared with workers, which compile as users do
 )  # fmt: skip
-AS_USERS = c_compiler.FLAGS, c_compiler.GCC_FLAGS
-LITTLE = (*("-Og" if flag == "-O2" else flag for flag in c_compiler.FLAGS), "-nostdlib"), ()
+AS_USERS = c_build.FLAGS, c_build.GCC_FLAGS
+LITTLE = (*("-Og" if flag == "-O2" else flag for flag in c_build.FLAGS), "-nostdlib"), ()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Set the flags with which C is compiled in this test."""
     full = os.environ.get("PULLBACK_TEST_C") == "users" or any(map(item.path.is_relative_to, OF_MACHINE_CODE))
-    c_compiler.FLAGS, c_compiler.GCC_FLAGS = AS_USERS if full else LITTLE  # type: ignore[misc]
+    c_build.FLAGS, c_build.GCC_FLAGS = AS_USERS if full else LITTLE  # type: ignore[misc]
 
 
 @pytest.fixture

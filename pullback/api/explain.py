@@ -85,7 +85,8 @@ def _counted(rules: Mapping[str, int]) -> str:
 
 
 def explain(
-    program: Program, dims: Mapping[str, int] | None, derivation: Derivation | None = None, format: Format = "text"
+    program: Program, dims: Mapping[str, int] | None, derivation: Derivation | None = None, format: Format = "text",
+    plain: bool = False,
 ) -> Explanation:
     """The stages from the program as traced to C; without dims they stay symbolic and the C is left out."""
     from pullback.loops.program.nodes import kernels_of
@@ -98,7 +99,7 @@ def explain(
         made = kernels_of(lower_program(program, dims, False, native()).function.body)
         chosen = "\n".join(f"{k.name}: {k.choice.described}" for k in made if k.choice is not None)
         found.append(Explained("kernels", "what is chosen for each statement here, by estimated cycles", chosen, {}))
-        found.append(Explained("C", "what the compiler is given", c_source(program, dims), {}))
+        found.append(Explained("C", "what the compiler is given", c_source(program, dims, plain=plain), {}))
     return Explanation(tuple(found), derivation, format)
 
 

@@ -13,6 +13,7 @@ from pullback.api.call import unify
 from pullback.api.custom import Whole
 from pullback.api.mistakes import public
 from pullback.api.signature import Parameter
+from pullback.codegen.c.given import parameters
 from pullback.errors import CompilerError, DataError, ParseError, TraceError
 from pullback.ir.expr import Ref
 from pullback.ir.foreign import Foreign
@@ -197,14 +198,14 @@ def _placed(
     """The error at the user's line of C; of a function of another type, with both types."""
     if not error.line:
         names = [*(r.name for r in arrow.inputs), *("result" for _ in arrow.results), *map(str, _dims(arrow))]
-        parameters = ", ".join(f"{p}{n}" for p, n in zip(foreign.parameters, names, strict=True))
+        given = ", ".join(f"{p}{n}" for p, n in zip(parameters(foreign), names, strict=True))
         line = next((t.strip() for t in foreign.source.splitlines() if re.search(rf"\b{foreign.name}\s*\(", t)), "")
         return CompilerError(
             error.code,
             error.what,
             position=position,
             facts=[f"C: {line}"[:200]],
-            remedy=f"`void {foreign.name}({parameters})`",
+            remedy=f"`void {foreign.name}({given})`",
         )
     lines = foreign.source.splitlines()
     written = lines[error.line - 1] if error.line <= len(lines) else ""

@@ -612,8 +612,18 @@ class Function:
             present(error)
             raise
 
-    def c_source(self, *, names: Literal["user", "canonical"] = "user", comments: bool = True, **dims: int) -> str:
+    def c_source(self, *, names: Literal["user", "canonical"] = "user", comments: bool = True, plain: bool = False,
+                 **dims: int) -> str:
         """The C of the function; dims that are not given are its arguments, between the arrays and the arena.
+
+        Args:
+            names: "user" for your names, "canonical" for numbered ones, by which programs can be compared.
+            comments: whether the C says what it computes.
+            plain: whether it is the C one reads: loops over numbers and functions of libm, for every compiler of C99.
+                Without it kernels are written with the vectors of gcc and clang, and in this form for other compilers.
+            dims: numbers for dims.
+        Raises:
+            CompilerError: [E260] the function has a memory limit that no form of it keeps.
 
         >>> from jaxtyping import Float64
         >>> from pullback import Array
@@ -637,7 +647,7 @@ class Function:
         """
         from pullback.runtime import emit
 
-        return emit.c_source(*self.for_dims(dims), names=names, comments=comments)
+        return emit.c_source(*self.for_dims(dims), names=names, comments=comments, plain=plain)
 
     def export(self, directory: Any, **dims: int) -> Any:
         """Write a standalone C project for given dims: header, source, CMakeLists.txt and an example main.
@@ -687,11 +697,12 @@ class Function:
 
         return export(*self.for_dims(dims), directory, arena, float_only)
 
-    def explain(self, *, format: Format = "text", **dims: int) -> Explanation:
+    def explain(self, *, format: Format = "text", plain: bool = False, **dims: int) -> Explanation:
         """Every stage from the program to C, and the rules that fired; for a derivative, first how it was found.
 
         Args:
             format: how the result prints: "text", or "markdown" with formulas in LaTeX.
+            plain: whether the C is without vectors, as `c_source` gives it.
             dims: the dims, for the C to be shown too.
         Raises:
             ValueError: there is no such format.
@@ -710,7 +721,7 @@ class Function:
         program = self._determined().program
         complete = bool(dims) or not determined_dims(program)
         found = self._dims(program, dims) if complete else None
-        return explain(program, found, self.derivation(), format)
+        return explain(program, found, self.derivation(), format, plain)
 
     def derivation(self, check: bool | None = None) -> Derivation | None:
         """How this derivative was found, step by step, with the rules of the papers; None for what is no derivative.

@@ -15,7 +15,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.codegen.c import print_c
+from pullback.codegen.target import Printing
+from pullback.codegen.targets import C
 from pullback.ir.alpha import alpha_key
 from pullback.ir.index import ZERO_INDEX, Index, Var
 from pullback.ir.program import (
@@ -203,7 +204,7 @@ def _record(program: Program, machine: Machine, wish: str) -> tuple[Chosen, Reco
     made = kernels_of(function.body)
     if len(made) != 1 or made[0].choice is None:
         return None
-    source = print_c(function, plan(function), names="canonical", comments=False)
+    source = C.source(function, plan(function), Printing("canonical", comments=False))
     record = Record.of(function, source)
     return made[0].choice, replace(record, units=(source.text,), straight=False)
 
@@ -215,6 +216,6 @@ def kernel_seconds(kernel: Kernel, machine: Machine, budget: float = 0.05) -> fl
     inputs, outputs = (tuple(buffers[b] for b, own in spaces.items() if own == side) for side in ("input", "output"))
     call = Call(kernel, tuple(View(b) for b in buffers.values()), (ZERO_INDEX,) * len(kernel.indices))
     function = Function("alone", inputs, outputs, (call,), machine=machine)
-    source = print_c(function, plan(function), names="canonical", comments=False)
+    source = C.source(function, plan(function), Printing("canonical", comments=False))
     record = replace(Record.of(function, source), units=(source.text,), straight=False)
     return in_turns([Called(record, arguments(record))], budget)[0]

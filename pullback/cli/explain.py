@@ -27,6 +27,7 @@ def register(commands: Any) -> None:
     command.add_argument("function", metavar="FILE.py:FUNCTION", nargs="?")
     command.add_argument("--grad", metavar="PARAMETER", help="explain the gradient by this parameter")
     command.add_argument("--format", choices=("text", "markdown"), default="text", help="plain text, or with LaTeX")
+    command.add_argument("--plain", action="store_true", help="show the C without vectors")
     command.add_argument("--rules", action="store_true", help="list the rules instead")
     command.add_argument("--passes", action="store_true", help="list the passes instead")
     command.add_argument("--time", action="store_true",
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     if options.time:
         return _time(options)
     function = _function(options)
-    explanation = function.explain(format=options.format, **dims_of(options))
+    explanation = function.explain(format=options.format, plain=options.plain, **dims_of(options))
     print(explanation)
     if options.json:
         stages = [{"name": s.name, "text": s.text, "rules": list(s.rules)} for s in explanation.stages]

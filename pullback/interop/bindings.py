@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pullback as pb
+from pullback.codegen.c.types import c_type
 from pullback.errors import TraceError, UsageError
 from pullback.ir.types import DType
 from pullback.runtime.buffer import extents
@@ -178,10 +179,10 @@ def build(language: str, directory: str | os.PathLike[str], name: str) -> list[s
 
 def _cpp(b: Binding) -> dict[str, str]:
     given = ", ".join(
-        f"std::span<{'' if a.out else 'const '}{a.dtype.c}, {max(1, a.count)}> {a.name}" for a in b.arrays
+        f"std::span<{'' if a.out else 'const '}{c_type(a.dtype)}, {max(1, a.count)}> {a.name}" for a in b.arrays
     )
     passed = ", ".join(f"{a.name}.data()" for a in b.arrays)
-    arrays = "\n".join(f"    static std::array<{a.dtype.c}, {max(1, a.count)}> {a.name};" for a in b.arrays)
+    arrays = "\n".join(f"    static std::array<{c_type(a.dtype)}, {max(1, a.count)}> {a.name};" for a in b.arrays)
     comment = b.about.replace("\n", "\n   ")
     header = f"""\
 /* {b.name} for C++20: sizes are checked when it is compiled.

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 import pullback as pb
+from pullback.codegen.c.types import c_type
 from pullback.errors import TraceError
 from pullback.ir.dims import determined_dims
 from pullback.ir.types import dtype_named
@@ -141,8 +142,8 @@ def of_executable(name: str, executable: Executable, captured: Sequence[NDArray]
     held: list[NDArray] = [np.ascontiguousarray(a) for a in captured]
     inputs = r.inputs[: len(r.inputs) - len(held)]
     arrays = (ctypes.c_void_p * max(1, len(held)))(*(a.ctypes.data for a in held))
-    parameters = [f"const {dtype_named(p.dtype).c} *{p.name}" for p in inputs]
-    parameters += [f"{dtype_named(p.dtype).c} *{p.name}" for p in r.outputs]
+    parameters = [f"const {c_type(dtype_named(p.dtype))} *{p.name}" for p in inputs]
+    parameters += [f"{c_type(dtype_named(p.dtype))} *{p.name}" for p in r.outputs]
     given = [f"(void *){p.name}" for p in inputs] + [f"held[{k}]" for k in range(len(held))]
     given += [p.name for p in r.outputs] + ["memory"] + ["0"] * bool(r.sites) + ["0"] * r.threaded
     arena = max(64, -(-r.arena_bytes // 64) * 64)

@@ -1,13 +1,14 @@
 """The record that is the whole truth about an elementwise operation.
 
 One primitive is one row in `pullback.prim`: its meaning in NumPy, its dtype rule, its derivative or the stated
-reason for none, its C, and sample inputs for the table tests. Everything else in the compiler reads the row.
+reason for none, and sample inputs for the table tests. Everything else in the compiler reads the row. What it is called
+in a language that programs become, that language's table says (`codegen/c/primitives.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from typing import Any, Final
@@ -15,7 +16,6 @@ from typing import Any, Final
 import numpy as np
 
 from pullback.ir.index.polynomial import Datum
-from pullback.ir.types import DType
 
 Partials = Callable[..., Sequence[Datum | None]]
 
@@ -35,12 +35,6 @@ class Primitive:
             the result `out` (so that exp, tanh and logistic reuse it); None for an operand on which the
             result does not depend smoothly. None with `no_derivative` set where there is no derivative.
         no_derivative: why not, as a clause for error messages; the derivative through it is then zero.
-        c: a C expression with {0}, {1}, ... for operands, per dtype kind; `{f}` is the f32 suffix of libm ("f" or ""),
-            `{t}` the dtype's name, `{c}` its C type, `{u}` the unsigned C type of its width. A key is a kind
-            ("floating", "signed", "unsigned", "bool") or "*" for all. Whoever prints it puts operands that are
-            not atoms in parentheses, and the whole where it becomes an operand.
-        helper: C source of a static inline function `pb_<name>_{t}` the expression calls, where libm has none; keyed
-            and filled in like `c`.
         transcendental: it gets a statement of its own in normal form, so that it is evaluated once per element.
         cost: rough cost in multiply-adds.
         domain: the interval samples are drawn from, one for all operands.
@@ -55,32 +49,13 @@ class Primitive:
     result: str = "same"
     partials: Partials | None = None
     no_derivative: str | None = None
-    c: dict[str, str] = field(default_factory=dict)
-    helper: dict[str, str] = field(default_factory=dict)
     transcendental: bool = False
     cost: int = 1
     domain: tuple[float, float] = (-2.0, 2.0)
     infix: str | None = None
 
-    def c_template(self, dtype: DType) -> str:
-        """The C expression template for operands of this dtype."""
-        return _fill(self.c.get(dtype.kind) or self.c["*"], dtype)
-
-    def c_helper(self, dtype: DType) -> str | None:
-        """The C function that `c_template(dtype)` calls, None where it calls nothing but libm."""
-        source = self.helper.get(dtype.kind) or self.helper.get("*")
-        return None if source is None else _fill(source, dtype)
-
     def __repr__(self) -> str:
         return self.name
-
-
-def _fill(template: str, dtype: DType) -> str:
-    unsigned = f"uint{dtype.bits}_t" if dtype.is_integer else dtype.c
-    for mark, text in (("{f}", "f" if dtype.name == "f32" else ""), ("{t}", dtype.name), ("{c}", dtype.c),
-                       ("{u}", unsigned)):
-        template = template.replace(mark, text)
-    return template
 
 
 class PrimitiveTable:

@@ -1,4 +1,4 @@
-"""Element types: the dtypes an array may hold, with their NumPy and C names.
+"""Element types: the dtypes an array may hold, with their NumPy names.
 
 A `DType` is one of a closed set of singletons, so it is compared by identity. Promotion follows the Python
 array API: within a kind the wider type wins, signed and unsigned meet in a wider signed type, and a mix of
@@ -25,7 +25,6 @@ class DType:
     name: str
     kind: Kind
     bits: int
-    c: str
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
@@ -89,19 +88,19 @@ class DType:
         return dtype_named, (self.name,)
 
 
-bool_: Final = DType("bool", "bool", 1, "bool")
-i8: Final = DType("i8", "signed", 8, "int8_t")
-i16: Final = DType("i16", "signed", 16, "int16_t")
-i32: Final = DType("i32", "signed", 32, "int32_t")
-i64: Final = DType("i64", "signed", 64, "int64_t")
-u8: Final = DType("u8", "unsigned", 8, "uint8_t")
-u16: Final = DType("u16", "unsigned", 16, "uint16_t")
-u32: Final = DType("u32", "unsigned", 32, "uint32_t")
-u64: Final = DType("u64", "unsigned", 64, "uint64_t")
-f32: Final = DType("f32", "floating", 32, "float")
-f64: Final = DType("f64", "floating", 64, "double")
-f16: Final = DType("f16", "half", 16, "uint16_t")
-bf16: Final = DType("bf16", "half", 16, "uint16_t")
+bool_: Final = DType("bool", "bool", 1)
+i8: Final = DType("i8", "signed", 8)
+i16: Final = DType("i16", "signed", 16)
+i32: Final = DType("i32", "signed", 32)
+i64: Final = DType("i64", "signed", 64)
+u8: Final = DType("u8", "unsigned", 8)
+u16: Final = DType("u16", "unsigned", 16)
+u32: Final = DType("u32", "unsigned", 32)
+u64: Final = DType("u64", "unsigned", 64)
+f32: Final = DType("f32", "floating", 32)
+f64: Final = DType("f64", "floating", 64)
+f16: Final = DType("f16", "half", 16)
+bf16: Final = DType("bf16", "half", 16)
 
 DTYPES: Final = (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64)  # what there is to compute with
 HALVES: Final = (f16, bf16)

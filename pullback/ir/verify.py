@@ -252,7 +252,7 @@ class _Verifier:
         self.visible(s.operands)
         found = ([r.dtype for r in s.operands], [r.dtype for r in s.outs])
         if found != (list(s.foreign.inputs), list(s.foreign.outputs)) or len(s.sizes) != s.foreign.sizes:
-            self.fail("E311", f"the arrays and sizes do not fit {s.foreign.prototype}")
+            self.fail("E311", f"the arrays and sizes do not fit {s.foreign}")
         for d in (*s.sizes, *(d for r in s.outs for d in r.shape)):
             self.dim(d, f"a size of {s.foreign.name}")
 

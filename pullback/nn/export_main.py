@@ -11,7 +11,8 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.codegen.c import CSource
+from pullback.codegen.c.types import c_type
+from pullback.codegen.target import Source
 from pullback.ir.types import DType, dtype_of
 from pullback.loops.program.nodes import Buffer
 
@@ -36,7 +37,7 @@ class Array:
     @property
     def type(self) -> str:
         """The C type of its elements."""
-        return _dtype(self.value).c
+        return c_type(_dtype(self.value))
 
     @property
     def count(self) -> int:
@@ -48,7 +49,7 @@ class Array:
 class Step:
     """A function of the project, and the result that `main` looks at."""
 
-    source: CSource
+    source: Source
     result: Buffer
 
     def call(self, arguments: Sequence[str]) -> str:
@@ -196,14 +197,14 @@ endif()
             lines += [f"static {a.type} next_{a.variable}[{a.count}];" for a in self.arrays[:-1]]
         lines += [
             "",
-            f"static {_dtype(self.sample).c} input[{samples * self.sample.size}];",
-            f"static {_dtype(self.target).c} target[{samples * self.target.size}];",
+            f"static {c_type(_dtype(self.sample))} input[{samples * self.sample.size}];",
+            f"static {c_type(_dtype(self.target))} target[{samples * self.target.size}];",
         ]
         for s in (self.infer, self.train):
             if s is not None:
                 lines.append(f"{s.source.name.upper()}_STATIC_ARENA({s.source.name}_arena);")
         if self.infer:
-            lines.append(f"static {self.infer.result.dtype.c} result[{_size(self.infer.result)}];")
+            lines.append(f"static {c_type(self.infer.result.dtype)} result[{_size(self.infer.result)}];")
         return "\n".join(lines)
 
     @property
@@ -262,7 +263,7 @@ static int run(void) {{
         return (
             _TRAIN.replace("CALL", self.train.call([*given, *results]))
             .replace("COPIES", copies)
-            .replace("LOSS", self.train.result.dtype.c)
+            .replace("LOSS", c_type(self.train.result.dtype))
             .replace("SAMPLES", str(self.batch * self.sample.nbytes))
             .replace("TARGETS", str(self.batch * self.target.nbytes))
         )

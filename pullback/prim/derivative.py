@@ -10,6 +10,6 @@ from pullback.ir.primitive import PRIMITIVES, Primitive
 
 STOP_GRADIENT: Final = PRIMITIVES.add(Primitive(
     "stop_gradient", "The operand itself, with a derivative of zero.", 1,
-    lambda a: np.array(a, copy=True), cost=0, c={"*": "{0}"},
+    lambda a: np.array(a, copy=True), cost=0,
     no_derivative="it is asked to be a constant: its derivative is zero",
 ))

@@ -45,33 +45,12 @@ def _divide_partials(a: Scalar, b: Scalar, out: Scalar) -> Partial:
 
 DIVIDE: Final = PRIMITIVES.add(Primitive(
     "divide", "Quotient a / b of floating-point numbers.", 2, np.divide,
-    partials=_divide_partials, c={"*": "{0} / {1}"}, infix="/", cost=4, domain=(0.5, 3.0),
+    partials=_divide_partials, infix="/", cost=4, domain=(0.5, 3.0),
 ))
 
 FLOOR_DIVIDE: Final = PRIMITIVES.add(Primitive(
     "floor_divide", "Largest integer not above a / b; 0 for integers where b is 0.", 2, semantics.floor_divide,
     kinds=NUMBERS, no_derivative=STEPS, infix="//", cost=8, domain=(-9.0, 9.0),
-    c={"*": "pb_floor_divide_{t}({0}, {1})"},
-    helper={
-        "floating": """\
-static inline {c} pb_floor_divide_{t}({c} a, {c} b) {
-    const {c} q = floor{f}(a / b), less = q - 1, rest = fma{f}(-q, b, a);
-    return (b > 0 ? rest < 0 : rest > 0) && less + 1 == q ? less : q; /* where the quotient was rounded to q */
-}
-""",
-        "signed": """\
-static inline {c} pb_floor_divide_{t}({c} a, {c} b) {
-    if (b == 0) return 0;
-    if (b == -1) return ({c})(({u})0 - ({u})a); /* wraps */
-    return ({c})(a / b - ((a % b != 0) && ((a < 0) != (b < 0))));
-}
-""",
-        "unsigned": """\
-static inline {c} pb_floor_divide_{t}({c} a, {c} b) {
-    return b == 0 ? 0 : ({c})(a / b);
-}
-""",
-    },
 ))
 
 
@@ -83,28 +62,6 @@ def _remainder_partials(a: Scalar, b: Scalar, out: Scalar) -> Partial:
 REMAINDER: Final = PRIMITIVES.add(Primitive(
     "remainder", "a - b * floor(a / b), with the sign of b; 0 for integers where b is 0.", 2, semantics.remainder,
     kinds=NUMBERS, partials=_remainder_partials, infix="%", cost=8, domain=(0.6, 9.0),
-    c={"*": "pb_remainder_{t}({0}, {1})"},
-    helper={
-        "floating": """\
-static inline {c} pb_remainder_{t}({c} a, {c} b) {
-    {c} r = fmod{f}(a, b);
-    if (r == 0) return copysign{f}(r, b);
-    return (r < 0) != (b < 0) ? r + b : r;
-}
-""",
-        "signed": """\
-static inline {c} pb_remainder_{t}({c} a, {c} b) {
-    if (b == 0 || b == -1) return 0;
-    {c} r = ({c})(a % b);
-    return ({c})(r != 0 && (r < 0) != (b < 0) ? r + b : r);
-}
-""",
-        "unsigned": """\
-static inline {c} pb_remainder_{t}({c} a, {c} b) {
-    return b == 0 ? 0 : ({c})(a % b);
-}
-""",
-    },
 ))
 
 
@@ -144,78 +101,37 @@ def _constant_power_partial(x: Scalar, c: float) -> Scalar:
 POWER: Final = PRIMITIVES.add(Primitive(
     "power", "a raised to the power b; integers wrap, and negative exponents give 0 but for bases 1 and -1.", 2, _power,
     kinds=NUMBERS, partials=_power_partials, transcendental=True, infix="**", cost=40, domain=(0.2, 3.0),
-    c={"floating": "pow{f}({0}, {1})", "*": "pb_power_{t}({0}, {1})"},
-    helper={
-        "signed": """\
-static inline {c} pb_power_{t}({c} a, {c} b) {
-    uint64_t r = 1, x = (uint64_t)a;
-    if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
-    for (; b > 0; b = ({c})(b >> 1), x *= x) if (b & 1) r *= x;
-    return ({c})r;
-}
-""",
-        "unsigned": """\
-static inline {c} pb_power_{t}({c} a, {c} b) {
-    uint64_t r = 1, x = a;
-    for (; b > 0; b = ({c})(b >> 1), x *= x) if (b & 1) r *= x;
-    return ({c})r;
-}
-""",
-    },
 ))
 
 ABS: Final = PRIMITIVES.add(Primitive(
     "abs", "Absolute value; the smallest signed integer stays as it is. The derivative at 0 is 0.", 1, np.abs,
     kinds=NUMBERS, partials=lambda x, out: (sign(x),),
-    c={"floating": "fabs{f}({0})", "signed": "pb_abs_{t}({0})", "unsigned": "{0}"},
-    helper={"signed": """\
-static inline {c} pb_abs_{t}({c} a) {
-    return a < 0 ? ({c})(({u})0 - ({u})a) : a;
-}
-"""},
 ))
 
 SIGN: Final = PRIMITIVES.add(Primitive(
     "sign", "-1, 0 or 1 by the sign of x; NaN for NaN.", 1, np.sign,
-    kinds=NUMBERS, no_derivative=STEPS, c={"*": "pb_sign_{t}({0})"},
-    helper={
-        "floating": """\
-static inline {c} pb_sign_{t}({c} a) {
-    return a != a ? a : ({c})((a > 0) - (a < 0));
-}
-""",
-        "signed": """\
-static inline {c} pb_sign_{t}({c} a) {
-    return ({c})((a > 0) - (a < 0));
-}
-""",
-        "unsigned": """\
-static inline {c} pb_sign_{t}({c} a) {
-    return a > 0;
-}
-""",
-    },
+    kinds=NUMBERS, no_derivative=STEPS,
 ))
 
 COPYSIGN: Final = PRIMITIVES.add(Primitive(
     "copysign", "The magnitude of a with the sign of b, which -0.0 and NaN have too. At a = 0 the derivative is 0.", 2,
-    np.copysign, partials=lambda a, b, out: (sign(a) * copysign(one(a), b), None), c={"*": "copysign{f}({0}, {1})"},
+    np.copysign, partials=lambda a, b, out: (sign(a) * copysign(one(a), b), None),
     domain=(-3.0, 3.0),
 ))
 
 NEXTAFTER: Final = PRIMITIVES.add(Primitive(
     "nextafter", "The number next to a on the way to b; b where they are equal. It moves with a.", 2, np.nextafter,
-    partials=lambda a, b, out: (one(a), None), c={"*": "nextafter{f}({0}, {1})"}, domain=(-3.0, 3.0),
+    partials=lambda a, b, out: (one(a), None), domain=(-3.0, 3.0),
 ))
 
 FLOOR: Final = PRIMITIVES.add(Primitive(
-    "floor", "Largest integer not above x.", 1, np.floor, no_derivative=STEPS, c={"*": "floor{f}({0})"}))
+    "floor", "Largest integer not above x.", 1, np.floor, no_derivative=STEPS))
 CEIL: Final = PRIMITIVES.add(Primitive(
-    "ceil", "Smallest integer not below x.", 1, np.ceil, no_derivative=STEPS, c={"*": "ceil{f}({0})"}))
+    "ceil", "Smallest integer not below x.", 1, np.ceil, no_derivative=STEPS))
 ROUND: Final = PRIMITIVES.add(Primitive(
-    "round", "Nearest integer, halves to the even one.", 1, np.rint, no_derivative=STEPS, c={"*": "rint{f}({0})"}))
+    "round", "Nearest integer, halves to the even one.", 1, np.rint, no_derivative=STEPS))
 TRUNC: Final = PRIMITIVES.add(Primitive(
-    "trunc", "x without its fraction.", 1, np.trunc, no_derivative=STEPS, c={"*": "trunc{f}({0})"}))
+    "trunc", "x without its fraction.", 1, np.trunc, no_derivative=STEPS))
 
 
 def _maximum_partials(a: Scalar, b: Scalar, out: Scalar) -> Partial:
@@ -226,39 +142,14 @@ def _minimum_partials(a: Scalar, b: Scalar, out: Scalar) -> Partial:
     return select(less_equal(a, b), one(a), zero(a.dtype)), select(less(b, a), one(a), zero(a.dtype))
 
 
-# `b != b` vanishes where b is a constant, and what is left is one machine instruction.
 MAXIMUM: Final = PRIMITIVES.add(Primitive(
     "maximum", "The larger of a and b; NaN if either is. On ties the derivative goes to a.", 2, np.maximum,
-    kinds=NUMBERS, partials=_maximum_partials, c={"*": "pb_maximum_{t}({0}, {1})"},
-    helper={
-        "floating": """\
-static inline {c} pb_maximum_{t}({c} a, {c} b) {
-    return a < b || b != b ? b : a;
-}
-""",
-        "*": """\
-static inline {c} pb_maximum_{t}({c} a, {c} b) {
-    return a < b ? b : a;
-}
-""",
-    },
+    kinds=NUMBERS, partials=_maximum_partials,
 ))
 
 MINIMUM: Final = PRIMITIVES.add(Primitive(
     "minimum", "The smaller of a and b; NaN if either is. On ties the derivative goes to a.", 2, np.minimum,
-    kinds=NUMBERS, partials=_minimum_partials, c={"*": "pb_minimum_{t}({0}, {1})"},
-    helper={
-        "floating": """\
-static inline {c} pb_minimum_{t}({c} a, {c} b) {
-    return b < a || b != b ? b : a;
-}
-""",
-        "*": """\
-static inline {c} pb_minimum_{t}({c} a, {c} b) {
-    return b < a ? b : a;
-}
-""",
-    },
+    kinds=NUMBERS, partials=_minimum_partials,
 ))
 
 def _hypot_partials(a: Scalar, b: Scalar, out: Scalar) -> Partial:
@@ -269,5 +160,5 @@ def _hypot_partials(a: Scalar, b: Scalar, out: Scalar) -> Partial:
 
 HYPOT: Final = PRIMITIVES.add(Primitive(
     "hypot", "Length sqrt(a² + b²) without undue overflow. The derivative at 0 is 0.", 2, np.hypot,
-    partials=_hypot_partials, c={"*": "hypot{f}({0}, {1})"}, cost=10, domain=(0.3, 3.0),
+    partials=_hypot_partials, cost=10, domain=(0.3, 3.0),
 ))

@@ -20,7 +20,7 @@ DISCRETE: Final = "its result is not a real number that varies smoothly: the der
 def _comparison(name: str, infix: str, doc: str, evaluate: Callable[..., NDArray],
                 kinds: tuple[str, ...] = NUMBERS) -> Primitive:
     return PRIMITIVES.add(Primitive(name, doc, 2, evaluate, kinds=kinds, result="bool", no_derivative=DISCRETE,
-                                    c={"*": f"{{0}} {infix} {{1}}"}, infix=infix, domain=(-3.0, 3.0)))
+                                    infix=infix, domain=(-3.0, 3.0)))
 
 
 EQUAL: Final = _comparison("equal", "==", "Whether a equals b; NaN equals nothing.", np.equal, ALL)
@@ -31,62 +31,41 @@ GREATER: Final = _comparison("greater", ">", "Whether a is greater than b.", np.
 GREATER_EQUAL: Final = _comparison("greater_equal", ">=", "Whether a is at least b.", np.greater_equal)
 
 
-def _logical(name: str, doc: str, evaluate: Callable[..., NDArray], c: str, arity: int = 2,
+def _logical(name: str, doc: str, evaluate: Callable[..., NDArray], arity: int = 2,
              infix: str | None = None) -> Primitive:
     return PRIMITIVES.add(Primitive(name, doc, arity, evaluate, kinds=("bool",), result="bool",
-                                    no_derivative=DISCRETE, c={"*": c}, infix=infix))
+                                    no_derivative=DISCRETE, infix=infix))
 
 
-LOGICAL_AND: Final = _logical("logical_and", "Both a and b.", np.logical_and, "{0} && {1}", infix="&&")
-LOGICAL_OR: Final = _logical("logical_or", "a or b or both.", np.logical_or, "{0} || {1}", infix="||")
-LOGICAL_XOR: Final = _logical("logical_xor", "Exactly one of a and b.", np.logical_xor, "{0} != {1}")
-LOGICAL_NOT: Final = _logical("logical_not", "Not a.", np.logical_not, "!{0}", arity=1)
+LOGICAL_AND: Final = _logical("logical_and", "Both a and b.", np.logical_and, infix="&&")
+LOGICAL_OR: Final = _logical("logical_or", "a or b or both.", np.logical_or, infix="||")
+LOGICAL_XOR: Final = _logical("logical_xor", "Exactly one of a and b.", np.logical_xor)
+LOGICAL_NOT: Final = _logical("logical_not", "Not a.", np.logical_not, arity=1)
 
 
-def _bitwise(name: str, doc: str, evaluate: Callable[..., NDArray], c: dict[str, str], infix: str | None = None, *,
+def _bitwise(name: str, doc: str, evaluate: Callable[..., NDArray], infix: str | None = None, *,
              arity: int = 2, kinds: tuple[str, ...] = ("signed", "unsigned", "bool"),
-             helper: dict[str, str] | None = None, domain: tuple[float, float] = (-100.0, 100.0)) -> Primitive:
-    return PRIMITIVES.add(Primitive(name, doc, arity, evaluate, kinds=kinds, no_derivative=DISCRETE, c=c,
-                                    helper=helper or {}, infix=infix, domain=domain))
+             domain: tuple[float, float] = (-100.0, 100.0)) -> Primitive:
+    return PRIMITIVES.add(Primitive(name, doc, arity, evaluate, kinds=kinds, no_derivative=DISCRETE,
+                                    infix=infix, domain=domain))
 
 
-BITWISE_AND: Final = _bitwise("bitwise_and", "Bits set in both a and b.", np.bitwise_and, {"*": "{0} & {1}"}, "&")
-BITWISE_OR: Final = _bitwise("bitwise_or", "Bits set in a or b.", np.bitwise_or, {"*": "{0} | {1}"}, "|")
-BITWISE_XOR: Final = _bitwise("bitwise_xor", "Bits set in exactly one of a and b.", np.bitwise_xor,
-                              {"*": "{0} ^ {1}"}, "^")
-BITWISE_INVERT: Final = _bitwise("bitwise_invert", "All bits of a flipped.", np.bitwise_not,
-                                 {"bool": "!{0}", "*": "({c})~{0}"}, arity=1)
+BITWISE_AND: Final = _bitwise("bitwise_and", "Bits set in both a and b.", np.bitwise_and, "&")
+BITWISE_OR: Final = _bitwise("bitwise_or", "Bits set in a or b.", np.bitwise_or, "|")
+BITWISE_XOR: Final = _bitwise("bitwise_xor", "Bits set in exactly one of a and b.", np.bitwise_xor, "^")
+BITWISE_INVERT: Final = _bitwise("bitwise_invert", "All bits of a flipped.", np.bitwise_not, arity=1)
 
 # A shift by the width or more, or by a negative count, pushes every bit out.
 BITWISE_LEFT_SHIFT: Final = _bitwise(
     "bitwise_left_shift", "Bits of a moved up by b, which wraps.", np.left_shift,
-    {"*": "pb_bitwise_left_shift_{t}({0}, {1})"}, "<<", kinds=INTEGERS, domain=(0.0, 70.0),
-    helper={"*": """\
-static inline {c} pb_bitwise_left_shift_{t}({c} a, {c} b) {
-    return (uint64_t)b < 8 * sizeof(a) ? ({c})(({u})a << b) : 0;
-}
-"""})
+    "<<", kinds=INTEGERS, domain=(0.0, 70.0))
 BITWISE_RIGHT_SHIFT: Final = _bitwise(
     "bitwise_right_shift", "Bits of a moved down by b, the sign spreading.", np.right_shift,
-    {"*": "pb_bitwise_right_shift_{t}({0}, {1})"}, ">>", kinds=INTEGERS, domain=(0.0, 70.0),
-    helper={
-        "signed": """\
-static inline {c} pb_bitwise_right_shift_{t}({c} a, {c} b) {
-    if ((uint64_t)b >= 8 * sizeof(a)) return a < 0 ? -1 : 0;
-    return a < 0 ? ({c})~(~a >> b) : ({c})(a >> b);
-}
-""",
-        "unsigned": """\
-static inline {c} pb_bitwise_right_shift_{t}({c} a, {c} b) {
-    return (uint64_t)b < 8 * sizeof(a) ? ({c})(a >> b) : 0;
-}
-""",
-    })
+    ">>", kinds=INTEGERS, domain=(0.0, 70.0))
 
 
 def _classify(name: str, doc: str, evaluate: Callable[..., NDArray]) -> Primitive:
-    return PRIMITIVES.add(Primitive(name, doc, 1, evaluate, result="bool", no_derivative=DISCRETE,
-                                    c={"*": name + "({0})"}))
+    return PRIMITIVES.add(Primitive(name, doc, 1, evaluate, result="bool", no_derivative=DISCRETE))
 
 
 ISNAN: Final = _classify("isnan", "Whether x is not a number.", np.isnan)

@@ -19,13 +19,11 @@ from pullback.ir.primitive import PRIMITIVES, Partials, Primitive
 NDArray = np.ndarray[Any, Any]
 
 
-def _row(name: str, doc: str, evaluate: Callable[..., NDArray], partials: Partials, *, c: str | None = None,
-         cost: int = 20, domain: tuple[float, float] = (-2.0, 2.0), transcendental: bool = True,
-         arity: int = 1) -> Primitive:
-    """A row for a floating-point function that libm has under the same name unless `c` says otherwise."""
-    operands = ", ".join(f"{{{i}}}" for i in range(arity))
+def _row(name: str, doc: str, evaluate: Callable[..., NDArray], partials: Partials, *, cost: int = 20,
+         domain: tuple[float, float] = (-2.0, 2.0), transcendental: bool = True, arity: int = 1) -> Primitive:
+    """A row for a floating-point function."""
     return PRIMITIVES.add(Primitive(name, doc, arity, evaluate, partials=partials, transcendental=transcendental,
-                                    c={"*": c or name + "{f}" + f"({operands})"}, cost=cost, domain=domain))
+                                    cost=cost, domain=domain))
 
 
 EXP: Final = _row("exp", "e to the power x.", np.exp, lambda x, out: (out,))
@@ -75,7 +73,7 @@ def _logistic(x: NDArray) -> NDArray:
 
 # exp(-x) may overflow to infinity, for which the quotient is the right 0.
 LOGISTIC: Final = _row("logistic", "1 / (1 + exp(-x)).", _logistic, lambda x, out: (out * (1 - out),),
-                       c="1.0{f} / (1.0{f} + exp{f}(-{0}))", cost=25, domain=(-6.0, 6.0))
+                       cost=25, domain=(-6.0, 6.0))
 
 
 def _erf(x: NDArray) -> NDArray:

@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pullback.clock import note_stage, stage
+from pullback.codegen.c import build
+from pullback.codegen.c.build import DEBUG_FLAGS, LIBRARIES, PLAIN_FLAGS
 from pullback.errors import CompilerError
 from pullback.machine import cpu_features, processors
 from pullback.runtime.cache import find, give_up, keep, keep_file, work_folder, writable_folders
@@ -31,17 +33,6 @@ from pullback.runtime.cache import find, give_up, keep, keep_file, work_folder, 
 if TYPE_CHECKING:
     import subprocess
 
-FLAGS: Final = ("-std=gnu99", "-O2", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
-                "-fPIC")
-GCC_FLAGS: Final = (
-    "-ftree-vectorize", "-fvect-cost-model=dynamic",  # what clang's -O2 does by itself
-    "-fno-inline-functions-called-once", "-fno-inline-small-functions",  # a kernel has the registers to itself
-)
-ZIG_FLAGS: Final = ("-fno-sanitize=undefined",)  # it adds one where nothing is optimised, without its library
-EXACT_FLAGS: Final = ("-ffp-contract=off",)
-PLAIN_FLAGS: Final = ("-O1", "-fPIC", "-DPB_NO_VECTORS")  # in place of all others, for what a compiler cannot do better
-DEBUG_FLAGS: Final = ("-std=gnu99", "-O1", "-g", "-fno-omit-frame-pointer", "-ffp-contract=off", "-fPIC")  # alone too
-LIBRARIES: Final = ("-lm",)
 TIMEOUT: Final = 600
 
 
@@ -55,9 +46,7 @@ class Compiler:
     @property
     def flags(self) -> tuple[str, ...]:
         """The flags a library is compiled with: fast to compile, and fast as kernels are vectors already."""
-        if "zig" in " ".join(self.command):
-            return FLAGS + ZIG_FLAGS
-        return FLAGS if "clang" in self.version.lower() else FLAGS + GCC_FLAGS
+        return build.flags(self.command, self.version)
 
 
 class RefusedError(CompilerError):

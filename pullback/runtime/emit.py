@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from pullback.clock import stage
-from pullback.codegen.c import CSource, print_c
-from pullback.codegen.names import Style
+from pullback.codegen.target import Printing, Source, Style, Target
+from pullback.codegen.targets import PLAIN_C, C
 from pullback.errors import CompilerError
 from pullback.ir.dims import determined_dims, needed_conditions
 from pullback.ir.expr import in_order
@@ -220,17 +220,17 @@ def _too_large(name: str, limit: int, best: Lowered) -> CompilerError:
 
 
 def print_lowered(lowered: Lowered, *, names: Style | Literal["content"] = "user", comments: bool = True,
-                  lines: bool = False) -> CSource:
-    """The C of a lowered program; arguments as for `print_c`."""
+                  lines: bool = False, target: Target = C) -> Source:
+    """The text of a program that was lowered for a target; other arguments as for `Printing`."""
     with deep_recursion(), uncollected(), stage("print C"):
-        return print_c(lowered.function, lowered.memory, names=names, comments=comments, lines=lines)
+        return target.source(lowered.function, lowered.memory, Printing(names, comments, lines))
 
 
 def emit_c(program: Program, dims: Mapping[str, int], *, names: Style = "user", comments: bool = True,
-           machine: Machine = GENERIC) -> CSource:
+           machine: Machine = GENERIC, target: Target = C) -> Source:
     """The C of a program with what is known about it."""
-    lowered = lower_program(program, dims, comments, machine, canonical=names == "canonical")
-    return print_lowered(with_constants(lowered, program), names=names, comments=comments)
+    lowered = lower_program(program, dims, comments, target.machine(machine), canonical=names == "canonical")
+    return print_lowered(with_constants(lowered, program), names=names, comments=comments, target=target)
 
 
 def with_constants(lowered: Lowered, program: Program) -> Lowered:
@@ -253,14 +253,16 @@ def is_constant(array: NDArray) -> bool:
     return held is None
 
 
-def c_source(program: Program, dims: Mapping[str, int], names: Style = "user", comments: bool = True) -> str:
+def c_source(program: Program, dims: Mapping[str, int], names: Style = "user", comments: bool = True,
+             plain: bool = False) -> str:
     """Standalone C99 of a program for the given dims, all others being arguments.
 
     Args:
         names: "user" keeps the user's names; "canonical" numbers them, for comparing programs.
         comments: whether to keep the header and the mathematics.
+        plain: whether it is C without vectors.
     """
-    return emit_c(program, dims, names=names, comments=comments).text
+    return emit_c(program, dims, names=names, comments=comments, target=PLAIN_C if plain else C).text
 
 
 def memory(program: Program, dims: Mapping[str, int], mode: MemoryMode | None = None,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pullback.clock import stage
+from pullback.codegen.c.build import DEBUG_FLAGS, EXACT_FLAGS, PLAIN_FLAGS
 from pullback.errors import CompilerError, IndexRangeError, NotFiniteError, UnfinishedError
 from pullback.ir.dims import evaluate
 from pullback.ir.grid import unfinished_error
@@ -27,9 +28,6 @@ from pullback.machine import SCALAR, Machine, native
 from pullback.runtime.arena import arenas
 from pullback.runtime.buffer import NDArray, Spans, address, aligned_bytes, prepared
 from pullback.runtime.compile import (
-    DEBUG_FLAGS,
-    EXACT_FLAGS,
-    PLAIN_FLAGS,
     RefusedError,
     compiler_command,
     find_compiler,

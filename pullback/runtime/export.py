@@ -16,13 +16,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from pullback.codegen.c import CSource
-from pullback.codegen.expressions import literal
-from pullback.codegen.sizes import TOO_LARGE, WRONG_DIMS
+from pullback.codegen.c.halves import conversion
+from pullback.codegen.c.literals import literal
+from pullback.codegen.c.sizes import TOO_LARGE, WRONG_DIMS
+from pullback.codegen.c.types import c_type
+from pullback.codegen.target import Source
 from pullback.errors import IndexRangeError, ShapeError
 from pullback.files import put_file
 from pullback.ir.dims import holds
-from pullback.ir.halves import c_of, elements_of, to_half
+from pullback.ir.halves import elements_of, to_half
 from pullback.ir.interpret import interpret
 from pullback.ir.program import Program
 from pullback.ir.traverse import specialise
@@ -53,7 +55,7 @@ class Exported:
 
     header: str
     text: str
-    source: CSource
+    source: Source
     lowered: Lowered
 
     @property
@@ -200,7 +202,7 @@ def _failure(site: Site) -> str:
     return f"an index left the range of {site.array} (in {site.statement})"
 
 
-def _shapes(program: Program, lowered: Lowered, source: CSource) -> str:
+def _shapes(program: Program, lowered: Lowered, source: Source) -> str:
     """What each array of the prototype is: its shape in the user's dims, and in numbers where these are known."""
     f = lowered.function
     inputs = [(r, b) for r, b in zip(program.inputs, f.inputs, strict=True) if b not in f.constants]
@@ -218,7 +220,7 @@ def _shapes(program: Program, lowered: Lowered, source: CSource) -> str:
     return "\n".join([*about, "   Results:", *results])
 
 
-def _header(program: Program, lowered: Lowered, source: CSource, how: str) -> str:
+def _header(program: Program, lowered: Lowered, source: Source, how: str) -> str:
     macro = source.name.upper()
     about = " ".join(program.doc.split()) if program.doc else program.name
     about = about.replace("*/", "* /")
@@ -260,7 +262,7 @@ extern "C" {{
 """
 
 
-def _arena(source: CSource) -> str:
+def _arena(source: Source) -> str:
     """What the header says of working memory."""
     macro = source.name.upper()
     about = """The function allocates nothing and keeps no state: calls that have
@@ -310,7 +312,7 @@ add_test(NAME example COMMAND example)
 """
 
 
-def _example(program: Program, source: CSource, lowered: Lowered, dims: Mapping[str, int], inputs: Sequence[NDArray],
+def _example(program: Program, source: Source, lowered: Lowered, dims: Mapping[str, int], inputs: Sequence[NDArray],
              rules: Sequence[Rule], outputs: Sequence[NDArray], allowed: Sequence[NDArray]) -> str:
     name, macro = source.name, source.name.upper()
     arena_bytes, f = lowered.memory.bytes_at(dims), lowered.function
@@ -331,9 +333,9 @@ def _example(program: Program, source: CSource, lowered: Lowered, dims: Mapping[
         count = max(a.size, 1)
         if rule is None:
             given = ", ".join(literal(v.item(), r.storage)[0] for v in elements_of(a, r.storage).reshape(-1)) or "0"
-            lines.append(f"static const {r.storage.c} {variable}[{count}] = {{{_folded(given)}}}; /* {r.name} */")
+            lines.append(f"static const {c_type(r.storage)} {variable}[{count}] = {{{_folded(given)}}}; /* {r.name} */")
             continue
-        lines.append(f"static {r.storage.c} {variable}[{count}]; /* {r.name} */")
+        lines.append(f"static {c_type(r.storage)} {variable}[{count}]; /* {r.name} */")
         seed, modulus, low = rule
         value = f"mixed(i + {seed})"
         value = f"{value} / 2147483648.0 - 1.0" if modulus is None else f"({value} >> 8) % {modulus} + {low}"
@@ -342,7 +344,7 @@ def _example(program: Program, source: CSource, lowered: Lowered, dims: Mapping[
     for k, (b, a, most) in enumerate(zip(f.outputs, outputs, allowed, strict=True)):
         variable = f"output{k}"
         arguments.append(variable)
-        lines.append(f"static {b.dtype.c} {variable}[{max(a.size, 1)}]; /* {b.name} */")
+        lines.append(f"static {c_type(b.dtype)} {variable}[{max(a.size, 1)}]; /* {b.name} */")
         flat = elements_of(a, b.dtype).reshape(-1)
         picked = sorted({int(i) for i in np.linspace(0, flat.size - 1, min(SAMPLES, flat.size))}) if flat.size else []
         if not picked:
@@ -359,7 +361,7 @@ def _example(program: Program, source: CSource, lowered: Lowered, dims: Mapping[
         lines.append(f"static const double wanted{k}[{len(picked)}] = {{{_folded(wanted)}}};")
         checks.append(f"for (int i = 0; i < {len(picked)}; ++i) {{")
         read = f"{variable}[position{k}[i]]"
-        read = f"{c_of(b.dtype, b.dtype.computed)[0]}({read})" if b.dtype.is_half else read
+        read = f"{conversion(b.dtype, b.dtype.computed)[0]}({read})" if b.dtype.is_half else read
         checks.append(f"    double got = (double){read};")
         checks.append(f"    if (!close_to(got, wanted{k}[i], {tolerance})) {{")
         checks.append(f'        printf("{b.name}[%u] is %.9g, not %.9g\\n",')
@@ -369,7 +371,7 @@ def _example(program: Program, source: CSource, lowered: Lowered, dims: Mapping[
         checks.append("}")
     refs = [r for r, rule in zip(program.inputs, rules, strict=True) if rule is not None]
     pairs = [(r.dtype, r.storage) for r in refs] + [(r.storage, r.dtype) for r in program.outputs]
-    converting = dict(d for pair in pairs if pair[0] is not pair[1] for d in c_of(*pair)[1])
+    converting = dict(d for pair in pairs if pair[0] is not pair[1] for d in conversion(*pair)[1])
     if converting:
         lines[1:1] = ["#include <stdint.h>", "#include <string.h>"]
         lines += ["", *(text.rstrip("\n") for text in converting.values())]
@@ -394,7 +396,7 @@ def _example(program: Program, source: CSource, lowered: Lowered, dims: Mapping[
 
 def _converted(value: str, dtype: DType) -> str:
     """A number in C as an element of an array of this type."""
-    return f"{c_of(dtype.computed, dtype)[0]}({value})" if dtype.is_half else f"({dtype.c})({value})"
+    return f"{conversion(dtype.computed, dtype)[0]}({value})" if dtype.is_half else f"({c_type(dtype)})({value})"
 
 
 def _folded(text: str, width: int = 100) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pullback.codegen.c.given import prototype, shown
 from pullback.errors import CompilerError
 from pullback.ir.foreign import Foreign, Run
 from pullback.runtime.buffer import NDArray
@@ -54,9 +55,9 @@ def loaded_foreign(f: Foreign) -> Run:
 #include <stdbool.h>
 #include <stdint.h>
 #line 1 "{_GIVEN}"
-{f.shown}
+{shown(f)}
 #line 1 "{_TYPE}"
-static {f.prototype};
+static {prototype(f)};
 void pb_run(void **arrays, const int64_t *sizes) {{
     (void)sizes;
     {f.name}({", ".join([*pointers, *sizes])});

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal
 
-from pullback.codegen.text import HAS_VECTORS, views
+from pullback.codegen.c.vectors.text import HAS_VECTORS, views
 from pullback.errors import CompilerError
 from pullback.ir.program import Program
 from pullback.runtime.emit import asked_mode, with_mode

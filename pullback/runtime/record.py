@@ -24,7 +24,7 @@ from pullback.runtime.compile import Compiler, Text, Units
 from pullback.runtime.load import Entry, Library, loaded
 
 if TYPE_CHECKING:
-    from pullback.codegen.c import CSource
+    from pullback.codegen.target import Source
     from pullback.loops.program.nodes import Buffer, Function
 
 ROOT = str(Path(__file__).resolve().parents[1])
@@ -77,7 +77,7 @@ class Record:
     straight: bool = False
 
     @staticmethod
-    def of(function: Function, source: CSource, flags: tuple[str, ...] = ()) -> Record:
+    def of(function: Function, source: Source, flags: tuple[str, ...] = ()) -> Record:
         """The record of a printed function."""
         return Record(source.units or (source.text,), source.name, source.arena_bytes, len(source.sites),
                       tuple(Parameter.of(b) for b in function.inputs),

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pullback.codegen.c import CSource
+from pullback.codegen.target import Source
 from pullback.ir.dims import evaluate
 from pullback.loops.memory.plan import plan
 from pullback.loops.memory.verify import verify_function
@@ -68,7 +68,7 @@ class _Member:
     seed: int
     way: Way
     case: Case
-    source: CSource
+    source: Source
 
 
 def fuzz(seeds: Sequence[int], note: Callable[[str], None] = lambda text: None, batch: int = 25) -> list[Failure]:
@@ -104,7 +104,7 @@ def _batch(seeds: Sequence[int]) -> list[Failure]:
         return failures + _run(members, Path(folder))
 
 
-def _source(seed: int, case: Case, way: Way) -> CSource:
+def _source(seed: int, case: Case, way: Way) -> Source:
     """The C of a program, verified."""
     program = with_mode(replace(case.program, name=f"p{seed}"), way.mode)
     made = lower_program(program, {} if way.all_sizes else case.dims, False, way.machine)

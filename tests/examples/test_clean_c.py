@@ -13,7 +13,7 @@ import pullback as pb
 from pullback.bench import kernels
 from pullback.bench.systems import kernels_pullback
 from pullback.cli.options import import_file, traced_functions
-from pullback.codegen.names import Style
+from pullback.codegen.c.names import Style
 from pullback.errors import CompilerError, PullbackError
 from pullback.ir.dims import solve_dims
 from pullback.ir.parser import parse_program

@@ -9,6 +9,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from pullback.codegen.c.primitives import ROWS as C_ROWS
+from pullback.codegen.c.primitives import primitive
+from pullback.codegen.c.types import c_type
 from pullback.ir import types
 from pullback.ir.expr import Ref, apply, const, get, zero
 from pullback.ir.index import Var, symbol
@@ -71,13 +74,14 @@ def test_row_is_complete(row):
     assert (row.partials is None) != (row.no_derivative is None)
     assert row.domain[0] < row.domain[1]
     for dtype in dtypes_of(row):
-        template = row.c_template(dtype)
-        assert all(f"{{{k}}}" in template for k in range(row.arity))
-        called = re.search(r"pb_\w+", template)
-        helper = row.c_helper(dtype)
-        assert (called is None) == (helper is None) or row.helper
-        if called is not None:
-            assert called[0] == f"pb_{row.name}_{dtype.name}" and helper is not None and called[0] in helper
+        template, definitions = primitive(row, dtype)
+        assert all(template.count(f"{{{k}}}") == 1 for k in range(row.arity))  # an operand is computed once
+        called = re.findall(r"pb_\w+", template)
+        assert called == [name for name, _ in definitions] and all(name in text for name, text in definitions)
+
+
+def test_the_table_of_c_has_these_rows_and_no_others():
+    assert set(C_ROWS) == {row.name for row in ROWS}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
@@ -127,21 +131,16 @@ def test_c_of_every_row_agrees_with_evaluate(tmp_path):
     """One C file with all rows and dtypes; the bits are compared for integers and bool, the values for floats."""
     cases = [(row, dtype, samples(row, dtype, 60)) for row in ROWS for dtype in dtypes_of(row)]
     lines = ["#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", "#include <stdio.h>"]
-    helpers = {}
-    for row, dtype, _ in cases:
-        helper = row.c_helper(dtype)
-        if helper is not None and f"pb_{row.name}_{dtype.name}" in row.c_template(dtype):
-            helpers[helper] = None
-    lines += helpers
+    lines += (text for row, dtype, _ in cases for _, text in primitive(row, dtype)[1])
     lines.append('int main(int argc, char **argv) { FILE *in = fopen(argv[1], "rb"), *out = fopen(argv[2], "wb");')
     lines.append("(void)argc;")
     data = b""
     for row, dtype, args in cases:
-        result = "bool" if row.result == "bool" else dtype.c
+        result = "bool" if row.result == "bool" else c_type(dtype)
         operands = [f"a[{k}][i]" for k in range(row.arity)]
-        lines.append(f"{{ static {dtype.c} a[{row.arity}][60]; static {result} r[60];")
+        lines.append(f"{{ static {c_type(dtype)} a[{row.arity}][60]; static {result} r[60];")
         lines.append("if (fread(a, sizeof a, 1, in) != 1) return 1;")
-        lines.append(f"for (int i = 0; i < 60; i++) r[i] = {row.c_template(dtype).format(*operands)};")
+        lines.append(f"for (int i = 0; i < 60; i++) r[i] = {primitive(row, dtype)[0].format(*operands)};")
         lines.append("if (fwrite(r, sizeof r, 1, out) != 1) return 1; }")
         data += b"".join(a.tobytes() for a in args)
     lines.append("fclose(out); return 0; }")

@@ -22,7 +22,6 @@ from pullback.loops.program.nodes import (
     For,
     Gather,
     If,
-    Invoke,
     Kernel,
     LetIndex,
     Loop,
@@ -139,12 +138,12 @@ def _moved(count: Index, size: int, ranges: Mapping[Atom, Interval], machine: Ma
 
 def _value(v: Value, machine: Machine) -> float:
     match v:
-        case Invoke():
-            return machine.function + machine.latency
         case Binary():
             if v.op == "*":
                 return 0.0  # most products are added to something
             return machine.division if v.op == "/" else 1 / machine.ports
+        case Apply() if v.type.lanes > 1:
+            return machine.function + machine.latency
         case Apply():
             return float(max(1, v.primitive.cost))
         case Gather():

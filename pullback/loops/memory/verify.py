@@ -78,7 +78,7 @@ def _kernel(k: Kernel) -> None:
                 _require(not p.written or a.buffer in written, f"{k.name} lets {s.kernel.name} write {a.buffer}")
         if isinstance(s, nodes.Procedure):
             for run in s.writes:
-                _require(run.buffer in written, f"{k.name} lets {s.function} write {run.buffer}")
+                _require(run.buffer in written, f"{k.name} lets {s.work} write {run.buffer}")
         if isinstance(s, Store | nodes.StoreRows | nodes.Fill):
             _require(s.buffer in written or s.buffer.space == "stack", f"{k.name} writes {s.buffer}, which is const")
             if s.buffer.space == "stack":

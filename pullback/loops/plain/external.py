@@ -19,7 +19,7 @@ def external_kernel(s: External, builder: KernelBuilder) -> Kernel:
         return Run(buffer, ZERO_INDEX, buffer.elements)
 
     reads, writes = tuple(map(whole, s.operands)), tuple(map(whole, s.outs))
-    return builder.kernel((Procedure(s.foreign.called, s.foreign.definitions, reads, writes, s.sizes),))
+    return builder.kernel((Procedure(s.foreign, reads, writes, s.sizes),))
 
 
 def check_names(program: Program) -> None:

@@ -183,22 +183,12 @@ class ScalarLowering:
                 raise AssertionError(f"not a scalar node: {type(e).__name__}")
 
     def _apply(self, e: Apply, scope: Scope) -> Value:
-        """A primitive; operands that its C names twice become temporaries."""
+        """A primitive."""
         reciprocal = self.reciprocals.get(e.args[1]) if _is_division(e) else None
         if reciprocal is not None and reciprocal is not e:
             x, r = self.value(e.args[0], scope), self.value(reciprocal, scope)
             return Binary("*", x, r, nodes.scalar(e.dtype))
-        template = e.primitive.c_template(e.args[0].dtype)
-        args = []
-        for k, arg in enumerate(e.args):
-            value = self.value(arg, scope)
-            if template.count(f"{{{k}}}") > 1 and not isinstance(value, Read | Literal):
-                temp = Temp(hint(arg), value.type)
-                scope.statements.append(Let(temp, value))
-                value = Read(temp)
-                scope.temps[arg] = value
-            args.append(value)
-        return nodes.Apply(e.primitive, tuple(args), nodes.scalar(e.dtype))
+        return nodes.Apply(e.primitive, tuple(self.value(a, scope) for a in e.args), nodes.scalar(e.dtype))
 
     def _sum(self, e: Add, scope: Scope) -> Value:
         """Terms from left to right; a factor -1 becomes a difference."""

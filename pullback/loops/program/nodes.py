@@ -9,7 +9,8 @@ closed union of nodes, each with a `Type` (dtype, lanes); one lane is a scalar.
     Kernel        a static function over its own parameter buffers; `Call` hands it views of the program's buffers
     Statement     For Let LetIndex Assign Store StoreRows If Loop Break Check Copy Fill Procedure Call Parallel
                   Comment
-    Value         Literal Load Gather Read IndexValue Holds Broadcast Binary Unary Apply Call_ Choice Convert Across
+    Value         Literal Load Gather Read IndexValue Holds Broadcast Binary Unary Apply Choice Convert Across
+                  Shuffle Steps
 
 Buffers are flat and row-major. Their space says where they live: "input" and "output" are parameters of the
 function, "parameter" those of a kernel, "arena" has a byte offset given by `memory.plan`, "stack" is a local array
@@ -27,6 +28,7 @@ from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from pullback.ir.expr import Get, Ref, get
+from pullback.ir.foreign import Foreign
 from pullback.ir.index import Cond, Data, DimSymbol, Index, Var, as_index
 from pullback.ir.primitive import Primitive
 from pullback.ir.types import DType, bool_, i64
@@ -215,24 +217,11 @@ class Unary:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Apply:
-    """A primitive of the table; its row has the C. With several lanes the template must fit vector operands."""
+    """A primitive of the table. Of several lanes there are those that a target has vector mathematics for."""
 
     primitive: Primitive
     args: tuple[Value, ...]
     type: Type
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Invoke:
-    """A C function by name: for what no row has, as vector mathematics.
-
-    `source` holds the definitions it needs as (name, text), each printed once, in order.
-    """
-
-    function: str
-    args: tuple[Value, ...]
-    type: Type
-    source: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -276,7 +265,7 @@ class Shuffle:
     type: Type
 
 
-Value = (Literal | Load | Gather | Read | IndexValue | Holds | Broadcast | Binary | Unary | Apply | Invoke | Choice
+Value = (Literal | Load | Gather | Read | IndexValue | Holds | Broadcast | Binary | Unary | Apply | Choice
          | Convert | Across | Shuffle | Steps)
 
 
@@ -454,14 +443,22 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Procedure:
-    """A call of a C function for what loops do not express: places it reads, places it writes, then numbers.
+class Sorting:
+    """Puts a row in order: it reads it, and writes its values or the positions they came from, keys and counts.
 
-    `source` holds the definitions it needs as (name, text), each printed once, in order.
+    Keys are twice the row in unsigned integers of 32 bits, of 64 where elements or positions do not fit into these, of
+    128 where both are asked for; counts are 256 for each byte of a key.
     """
 
-    function: str
-    source: tuple[tuple[str, str], ...]
+    dtype: DType
+    what: Lit["values", "positions"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Procedure:
+    """Work that loops do not express: of the user's own function, or a sort. It takes places, then numbers."""
+
+    work: Sorting | Foreign
     reads: tuple[Run, ...]
     writes: tuple[Run, ...]
     numbers: tuple[Index, ...] = ()
@@ -667,7 +664,7 @@ def operands(v: Value) -> tuple[Value, ...]:
             return (v.mask,)
         case Unary():
             return (v.a,)
-        case Apply() | Invoke():
+        case Apply():
             return v.args
         case Choice():
             return (v.test, v.a, v.b)

@@ -56,7 +56,6 @@ from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.types import DType, dtype_named, i32, i64
 from pullback.loops.analysis.estimates import points_cycles
-from pullback.loops.functions import VECTOR_FUNCTIONS
 from pullback.loops.plain.bounds import LoopNest
 from pullback.loops.plain.builder import KernelBuilder, Work
 from pullback.loops.plain.candidates import Candidate, Declined
@@ -96,6 +95,7 @@ from pullback.loops.vectors.lanes import (
     CLASSES,
     COMPARISONS,
     LOGIC,
+    VECTOR_FUNCTIONS,
     chain,
     compared,
     function,

@@ -25,7 +25,6 @@ from pullback.loops.program.nodes import (
     Choice,
     Gather,
     IndexValue,
-    Invoke,
     Let,
     Literal,
     Load,
@@ -118,7 +117,8 @@ class PlaceWriter:
         made = self._make(e, place, row)
         height = 1 + max((self.heights.get(v, 1) for v in nodes.operands(made)), default=0)
         shared = self.uses.get(e, 1) > 1 or memo is place.shared
-        if shared or isinstance(made, Load | Gather | Invoke) or height > TALL:
+        costly = isinstance(made, Load | Gather) or (isinstance(made, nodes.Apply) and made.type.lanes > 1)
+        if shared or costly or height > TALL:
             made = self.named(made, hint(e), place.out)
             height = 1
         self.heights[made] = height

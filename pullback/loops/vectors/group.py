@@ -30,9 +30,8 @@ from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution, indices_of, rewrite, walk
 from pullback.ir.types import DType, bool_
 from pullback.loops.analysis.extents import POINTS, SMALL
-from pullback.loops.functions import VECTOR_FUNCTIONS
 from pullback.loops.program.cover import typical
-from pullback.loops.vectors.lanes import CLASSES, COMPARISONS, LOGIC
+from pullback.loops.vectors.lanes import CLASSES, COMPARISONS, LOGIC, VECTOR_FUNCTIONS
 
 TERMS = 4  # most terms of a small sum that is unrolled: longer ones are contractions
 COPIES = 48  # most elements of a member at one point of the space

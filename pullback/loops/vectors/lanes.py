@@ -11,9 +11,14 @@ from typing import Final
 
 from pullback.ir.expr import Apply
 from pullback.ir.types import DType, dtype_named
-from pullback.loops.functions import VECTOR_FUNCTIONS, vector_source
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Binary, BinaryOp, Broadcast, Invoke, Literal, Type, Value
+from pullback.loops.program.nodes import Binary, BinaryOp, Broadcast, Literal, Type, Value
+
+VECTOR_FUNCTIONS: Final = (
+    "abs", "sign", "sqrt", "round", "floor", "ceil", "trunc", "floor_divide", "exp", "expm1", "tanh", "logistic", "log",
+    "log2", "log10", "log1p", "sin", "cos", "power", "erf",
+)  # fmt: skip
+"""Primitives of f32 and f64 of which a target with vectors has a form for any number of lanes."""
 
 
 def mask_of(dtype: DType, lanes: int) -> Type:
@@ -90,8 +95,7 @@ def function(e: Apply, args: list[Value], dtype: DType) -> Value:
     if lanes == 1:
         return nodes.Apply(e.primitive, tuple(args), type_)
     assert name in VECTOR_FUNCTIONS
-    wide = tuple(widened(a, lanes) for a in args)
-    return Invoke(f"pb_{name}_{type_}", wide, type_, vector_source(name, dtype, lanes))
+    return nodes.Apply(e.primitive, tuple(widened(a, lanes) for a in args), type_)
 
 
 COMPARISONS: Final[Mapping[str, BinaryOp]] = {

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pullback.codegen.expressions import Expressions, literal
-from pullback.codegen.helpers import Helpers
-from pullback.codegen.names import Names
+from pullback.codegen.c.expressions import Expressions
+from pullback.codegen.c.literals import literal
+from pullback.codegen.c.names import Names
+from pullback.codegen.c.words import PlainWords
 from pullback.ir.index import Index, Var, as_index, cond, floor_divide, modulo
 from pullback.ir.types import DType, bool_, f32, f64, i8, i32, i64, u32, u64
 from pullback.loops.program.nodes import Binary, Read, Temp, Unary, Value, largest, loaded_index, scalar, smallest
@@ -27,7 +28,7 @@ def test_numbers(value: float, dtype: DType, text: str) -> None:
 class Printed:
     def __init__(self) -> None:
         self.names = Names()
-        self.print = Expressions(self.names, Helpers())
+        self.print = Expressions(self.names, PlainWords())
 
     def index(self, i: Index) -> str:
         return self.names.resolve(self.print.index(i))
@@ -92,5 +93,5 @@ def test_long_sums_are_printed_without_recursion() -> None:
     for _ in range(5000):
         total = Binary("+", total, x, scalar(f64))
     names = Names()
-    text = names.resolve(Expressions(names, Helpers()).value(Unary("-", total, scalar(f64))))
+    text = names.resolve(Expressions(names, PlainWords()).value(Unary("-", total, scalar(f64))))
     assert text == "-(" + " + ".join(["x"] * 5001) + ")"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pullback.codegen.names import Names, identifier, unique
+from pullback.codegen.c.names import Names, identifier, unique
 
 
 @pytest.mark.parametrize(("wish", "name"), [

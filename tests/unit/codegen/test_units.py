@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pullback.codegen import units
-from pullback.codegen.units import HIDDEN, split
+from pullback.codegen.c import units
+from pullback.codegen.c.units import HIDDEN, split
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.machine import AVX512

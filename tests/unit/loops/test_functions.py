@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pullback.codegen.helpers import Helpers
+from pullback.codegen.c.types import c_type
+from pullback.codegen.c.vectors.words import VectorWords
 from pullback.ir import types
+from pullback.ir.primitive import PRIMITIVES
 from pullback.ir.semantics import floor_divide
-from pullback.loops.functions import VECTOR_FUNCTIONS, vector_source
 from pullback.loops.program.nodes import Type
+from pullback.loops.vectors.lanes import VECTOR_FUNCTIONS
 from pullback.runtime.compile import find_compiler
 
 Values = np.ndarray[Any, Any]
@@ -66,19 +68,17 @@ BINARY = ("power", "floor_divide")
 def source(dtype: types.DType, size: int) -> str:
     """One C file with a loop for each function."""
     t = Type(dtype, size // dtype.size)
-    helpers = Helpers()
-    helpers.choose(t)
-    loops = ""
+    words = VectorWords()
+    c, loops = c_type(dtype), ""
     for name in VECTOR_FUNCTIONS:
-        for function, text in vector_source(name, dtype, t.lanes):
-            helpers.own(function, text, True)
+        words.primitive(PRIMITIVES[name], t)
         second = f", *(const pb_{t}u *)(y + k)" if name in BINARY else ""
         loops += (
-            f"void run_{name}(const {dtype.c} *x, const {dtype.c} *y, {dtype.c} *z, int n) {{\n    (void)y;\n"
+            f"void run_{name}(const {c} *x, const {c} *y, {c} *z, int n) {{\n    (void)y;\n"
             f"    for (int k = 0; k < n; k += {t.lanes})\n"
             f"        *(pb_{t}u *)(z + k) = pb_{name}_{t}(*(const pb_{t}u *)(x + k){second});\n}}\n"
         )
-    return "#include <math.h>\n#include <stdint.h>\n" + "\n".join(helpers.vector.values()) + loops
+    return "#include <math.h>\n#include <stdint.h>\n" + "\n".join(words.vector.values()) + loops
 
 
 def supported(flags: tuple[str, ...]) -> bool:

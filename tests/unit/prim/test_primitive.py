@@ -2,20 +2,20 @@
 
 import pytest
 
+from pullback.codegen.c.primitives import primitive
 from pullback.ir import types
 from pullback.ir.primitive import Primitive, PrimitiveTable
 from pullback.prim import PRIMITIVES
 
 
 def test_c_is_filled_in_per_dtype():
-    assert PRIMITIVES["sin"].c_template(types.f32) == "sinf({0})"
-    assert PRIMITIVES["sin"].c_template(types.f64) == "sin({0})"
-    assert PRIMITIVES["floor_divide"].c_template(types.i16) == "pb_floor_divide_i16({0}, {1})"
-    assert PRIMITIVES["floor_divide"].c_template(types.f32) == "pb_floor_divide_f32({0}, {1})"
-    assert "fmaf(-q, b, a)" in (PRIMITIVES["floor_divide"].c_helper(types.f32) or "")
-    assert PRIMITIVES["divide"].c_helper(types.f32) is None
-    helper = PRIMITIVES["abs"].c_helper(types.i8)
-    assert helper is not None and "int8_t pb_abs_i8(int8_t a)" in helper and "(uint8_t)" in helper
+    assert primitive(PRIMITIVES["sin"], types.f32) == ("sinf({0})", ())
+    assert primitive(PRIMITIVES["sin"], types.f64) == ("sin({0})", ())
+    assert primitive(PRIMITIVES["floor_divide"], types.i16)[0] == "pb_floor_divide_i16({0}, {1})"
+    called, ((name, text),) = primitive(PRIMITIVES["floor_divide"], types.f32)
+    assert called == "pb_floor_divide_f32({0}, {1})" and name == "pb_floor_divide_f32" and "fmaf(-q, b, a)" in text
+    _, ((_, text),) = primitive(PRIMITIVES["abs"], types.i8)
+    assert "int8_t pb_abs_i8(int8_t a)" in text and "(uint8_t)" in text
 
 
 def test_a_name_is_given_once():

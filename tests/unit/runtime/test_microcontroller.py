@@ -15,7 +15,7 @@ from jaxtyping import Float32, Float64
 import pullback as pb
 from pullback import Array
 from pullback.cli.main import main
-from pullback.codegen.text import views
+from pullback.codegen.c.vectors.text import views
 from pullback.errors import CompilerError
 from pullback.testing.targets.toolchains import STRICT
 

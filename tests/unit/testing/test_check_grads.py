@@ -11,6 +11,7 @@ from jaxtyping import Float32, Float64, Int64
 
 import pullback as pb
 from pullback import Array
+from pullback.codegen.c.primitives import ROWS as C_ROWS
 from pullback.ir import expr
 from pullback.ir.expr import Scalar
 from pullback.ir.primitive import PRIMITIVES, Primitive
@@ -47,10 +48,11 @@ def test_loops() -> None:
 @pytest.fixture
 def cube(request: pytest.FixtureRequest) -> Iterator[str]:
     """A primitive, x³, with a derivative of the test's choice."""
-    row = Primitive("cube", "x³.", 1, lambda a: a * a * a, c={"*": "{0} * {0} * {0}"}, partials=request.param)
+    row = Primitive("cube", "x³.", 1, lambda a: a * a * a, partials=request.param)
     PRIMITIVES.add(row)
+    C_ROWS["cube"] = {"*": "{0} * {0} * {0}"}
     yield row.name
-    del PRIMITIVES._rows[row.name]
+    del PRIMITIVES._rows[row.name], C_ROWS[row.name]
 
 
 def too_small(x: Scalar, out: Scalar) -> tuple[Scalar]:

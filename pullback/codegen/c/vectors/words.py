@@ -1,44 +1,30 @@
-"""Small static functions and vector types that generated C brings along when it uses them.
+"""The words of C for compilers with vector extensions: types, and small functions of vectors.
 
-Each `Helpers` collects sources by name, dependencies first. Vector types are those of gcc and clang; a vector
-`pb_f32x8u` is the same type without alignment, for loads and stores.
+Vector types are those of gcc and clang; a vector `pb_f32x8u` is the same type without alignment, for loads and stores.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from string import Template
+from typing import Final
 
-from pullback.codegen.text import reached, views
-from pullback.ir import halves
-from pullback.ir.types import DType, f32, i32, u16, u32
-from pullback.loops.functions.vector import HAS, if_known
-from pullback.loops.program.nodes import Type
+from pullback.codegen.c.halves import conversion
+from pullback.codegen.c.text import reached
+from pullback.codegen.c.types import c_type
+from pullback.codegen.c.vectors import halves
+from pullback.codegen.c.vectors.functions import vector_source
+from pullback.codegen.c.vectors.functions.vector import HAS, if_known
+from pullback.codegen.c.vectors.text import HAS_VECTORS, VECTORS, views
+from pullback.codegen.c.words import PlainWords
+from pullback.ir.primitive import Primitive
+from pullback.ir.types import f32, i32, u16, u32
+from pullback.loops.program.nodes import Kernel, Type
 from pullback.loops.vectors.lanes import mask_of
 
-INDEX_EXTREME = {
-    "max": "static inline int64_t pb_max(int64_t a, int64_t b) {\n    return a > b ? a : b;\n}\n",
-    "min": "static inline int64_t pb_min(int64_t a, int64_t b) {\n    return a < b ? a : b;\n}\n",
-}
-INDEX_DIVISION = {
-    "floor": """\
-static inline int64_t pb_floor(int64_t a, int64_t b) { /* floor(a / b) for b > 0 */
-    return a / b - (a % b < 0);
-}
-""",
-    "mod": """\
-static inline int64_t pb_mod(int64_t a, int64_t b) { /* a - b * floor(a / b) for b > 0 */
-    int64_t r = a % b;
-    return r < 0 ? r + b : r;
-}
-""",
-}
-
-
-def limit(dtype: DType, end: str) -> str:
-    """The C name of the smallest or largest value of an integer type."""
-    if end == "MIN" and dtype.kind == "unsigned":
-        return "0"
-    return f"{'U' if dtype.kind == 'unsigned' else ''}INT{dtype.bits}_{end}"
+INLINE: Final = """\
+#define PB_INLINE static inline __attribute__((always_inline, unused)) /* which are used depends on the processor */
+"""
 
 
 def vector_name(t: Type) -> str:
@@ -96,31 +82,17 @@ def _transposed(n: int) -> str:
     return out
 
 
-class Helpers:
-    """The helpers of one C file, in an order in which they can be printed."""
+class VectorWords(PlainWords):
+    """The words for one file of C with vectors, beside those of plain C."""
 
     def __init__(self) -> None:
-        self.scalar: dict[str, str] = {}
+        super().__init__()
         self.vector: dict[str, str] = {}
 
-    def index_extreme(self, op: str) -> str:
-        """pb_max or pb_min of indices."""
-        self.scalar.setdefault(f"pb_{op}", INDEX_EXTREME[op])
-        return f"pb_{op}"
-
-    def index_division(self, which: str) -> str:
-        """pb_floor or pb_mod of indices."""
-        self.scalar.setdefault(f"pb_{which}", INDEX_DIVISION[which])
-        return f"pb_{which}"
-
-    def own(self, name: str, source: str, vector: bool = False) -> None:
-        """A function somebody else wrote."""
-        (self.vector if vector else self.scalar).setdefault(name, source)
-
     def used(self, text: str) -> dict[str, str]:
-        """The helpers that a text needs, and those that these need, in groups.
+        """The definitions that a text needs, and those that these need, in groups.
 
-        `always`, `with vectors` and `without` are scalar helpers by where they are used; `vectors` are vector helpers.
+        `always`, `with vectors` and `without` are scalar ones by where they are used; `vectors` are those of vectors.
         """
         sources = {**self.scalar, **self.vector}
         sources |= {f"{n}u": t for n, t in self.vector.items()}  # pb_f32x8u comes with pb_f32x8
@@ -133,25 +105,51 @@ class Helpers:
         }
         return {g: "\n".join(t for n, t in of.items() if {n, f"{n}u"} & wanted) for g, (of, wanted) in groups.items()}
 
-    def saturate(self, to: DType) -> str:
-        """Conversion of a double to an integer type: saturates, NaN gives 0."""
-        name = f"pb_saturate_{to.name}"
-        low, high = limit(to, "MIN"), limit(to, "MAX")
-        self.scalar.setdefault(name, f"""\
-static inline {to.c} {name}(double x) {{
-    if (x != x) return 0;
-    return x <= (double){low} ? {low} : x >= (double){high} ? {high} : ({to.c})x;
-}}
-""")
+    def definitions(self, text: str) -> list[str]:
+        """What a text needs before it: for all compilers, and by whether they have vectors."""
+        found = self.used(text)
+        parts = [found["always"], _by_vectors(found)]
+        return [HAS_VECTORS, *parts] if "PB_VECTORS" in "\n".join([text, *parts]) else parts
+
+    def where_used(self, kernels: Mapping[str, str], rest: str) -> dict[str, str]:
+        """The kernels; what without vectors nothing calls stands where vectors are."""
+        used = reached(views(rest)[1], {n: views(t)[1] for n, t in kernels.items()})
+        return {n: t if n in used else f"{VECTORS}\n{t}#endif\n" for n, t in kernels.items()}
+
+    def primitive(self, row: Primitive, operand: Type) -> str:
+        """An expression with {0}, {1}, .. for operands; of vectors a function."""
+        if operand.lanes == 1:
+            return super().primitive(row, operand)
+        self.choose(operand)  # brings the vector type, its mask and the choice by mask
+        for name, text in vector_source(row.name, operand.dtype, operand.lanes):
+            self.vector.setdefault(name, text)
+        operands = ", ".join(f"{{{k}}}" for k in range(row.arity))
+        return f"pb_{row.name}_{operand}({operands})"
+
+    def conversion(self, source: Type, target: Type) -> str:
+        """An expression with {0} for what is converted."""
+        if source.lanes == 1:
+            return super().conversion(source, target)
+        if source.dtype.is_half or target.dtype.is_half:
+            return f"{self._half(source, target)}({{0}})"
+        return f"__builtin_convertvector({{0}}, {self.type(target)})"
+
+    def type(self, t: Type) -> str:
+        """An element type, or the typedef of a vector type, with its unaligned form."""
+        if t.lanes == 1:
+            return super().type(t)
+        name = vector_name(t)
+        if name not in self.vector:
+            size = t.lanes * t.dtype.size
+            self.vector[name] = (
+                f"typedef {c_type(t.dtype)} {name} __attribute__((vector_size({size})));\n"
+                f"typedef {c_type(t.dtype)} {name}u __attribute__((vector_size({size}), aligned({t.dtype.size}), "
+                "may_alias));\n")
         return name
 
-    def half(self, source: Type, target: Type) -> str:
-        """Conversion between f32 or f64 and a type of 16 bits."""
-        name, definitions = halves.c_of(source.dtype, target.dtype)
-        if source.lanes == 1:
-            for function, text in definitions:
-                self.scalar.setdefault(function, text)
-            return name
+    def _half(self, source: Type, target: Type) -> str:
+        """Conversion between f32 and a type of 16 bits."""
+        name = conversion(source.dtype, target.dtype)[0]
         single = Type(f32, source.lanes)
         words = {"lanes": str(source.lanes), "wide": self.type(single), "short": self.type(Type(u16, source.lanes)),
                  "u": self.type(Type(u32, source.lanes)), "i": self.type(Type(i32, source.lanes))}
@@ -167,19 +165,6 @@ static inline {to.c} {name}(double x) {{
         self.vector.setdefault(name, f"static inline {made} {name}({given} x) {{\n{text}}}\n")
         return name
 
-    # Vectors ------------------------------------------------------------------------------------------------------
-
-    def type(self, t: Type) -> str:
-        """The typedef of a vector type, with its unaligned form."""
-        name = vector_name(t)
-        if name not in self.vector:
-            size = t.lanes * t.dtype.size
-            self.vector[name] = (
-                f"typedef {t.dtype.c} {name} __attribute__((vector_size({size})));\n"
-                f"typedef {t.dtype.c} {name}u __attribute__((vector_size({size}), aligned({t.dtype.size}), "
-                "may_alias));\n")
-        return name
-
     def hold(self, t: Type) -> str:
         """A macro that keeps a value in a register; gcc would rather repeat a load, or move single ones in vectors."""
         size = t.lanes * t.dtype.size
@@ -193,18 +178,20 @@ static inline {to.c} {name}(double x) {{
         group.setdefault(name, f"#if {test}\n{held}\n#else\n#define {name}(v) (void)0\n#endif\n")
         return name
 
-    def apart(self, gathers: bool = False) -> str:
+    def apart(self, k: Kernel) -> str:
         """A macro for a function that is compiled without regard to its callers, and they without regard to it.
 
-        With `gathers` it is one that gcc 12 takes for a function without effects, and leaves out its calls: where each
-        of eight steps stores eight lanes that were read eight elements apart (a square transposed).
+        One that gathers gcc 12 takes for a function without effects, and leaves out its calls: where each of eight
+        steps stores eight lanes that were read eight elements apart (a square transposed).
         """
-        if gathers:
+        if k.gathers:
             self.scalar.setdefault("PB_KEPT", (
                 "#if defined(__GNUC__) && __GNUC__ >= 8 && !defined(__clang__)\n"
                 "#define PB_KEPT __attribute__((noipa)) /* gcc 12 leaves out some calls that it thinks do nothing */\n"
                 "#else\n#define PB_KEPT\n#endif\n"))  # fmt: skip
             return "PB_KEPT"
+        if not (k.apart and k.only_vectors):
+            return ""
         self.vector.setdefault("PB_APART", (
             "#if defined(__GNUC__) && __GNUC__ >= 8 && !defined(__clang__)\n"
             "#define PB_APART __attribute__((noipa)) /* gcc would keep elements of one step for the next, and those\n"
@@ -217,7 +204,8 @@ static inline {to.c} {name}(double x) {{
         c = self.type(t)
         name = f"pb_splat_{c[3:]}"
         lanes = ", ".join(["x"] * t.lanes)
-        self.vector.setdefault(name, f"static inline {c} {name}({t.dtype.c} x) {{\n    return ({c}){{{lanes}}};\n}}\n")
+        head = f"static inline {c} {name}({c_type(t.dtype)} x)"
+        self.vector.setdefault(name, f"{head} {{\n    return ({c}){{{lanes}}};\n}}\n")
         return name
 
     def shuffle(self, t: Type) -> str:
@@ -250,7 +238,7 @@ static inline {to.c} {name}(double x) {{
             condition, quick = found
             body = self._either(condition, f"    {quick}\n", body)
         self.vector.setdefault(
-            name, f"static inline {c} {name}({m} mask, const {t.dtype.c} *p) {{\n{body}}}\n"
+            name, f"static inline {c} {name}({m} mask, const {c_type(t.dtype)} *p) {{\n{body}}}\n"
         )
         return name
 
@@ -297,7 +285,7 @@ static inline {to.c} {name}(double x) {{
             body = f"{test}    {c} t;\n{_transposed(n)}{rows}#else\n{body}#endif\n"
         vectors = ", ".join(f"{c} v{j}" for j in range(count))
         self.vector.setdefault(
-            name, f"static inline void {name}({t.dtype.c} *p, int64_t step, {vectors}) {{\n{body}}}\n"
+            name, f"static inline void {name}({c_type(t.dtype)} *p, int64_t step, {vectors}) {{\n{body}}}\n"
         )
         return name
 
@@ -321,5 +309,15 @@ static inline {to.c} {name}(double x) {{
                 f"    const {h} low = ((const {h}u *)&v)[0], high = ((const {h}u *)&v)[1];\n"
                 f"    return {rest}({both});\n"
             )
-        self.vector.setdefault(name, f"static inline {t.dtype.c} {name}({c} v) {{\n{body}}}\n")
+        self.vector.setdefault(name, f"static inline {c_type(t.dtype)} {name}({c} v) {{\n{body}}}\n")
         return name
+
+
+def _by_vectors(found: Mapping[str, str]) -> str:
+    """The definitions that are there with vectors, and those that are there without."""
+    vectors, without = found["vectors"].replace("static inline ", "PB_INLINE "), found["without"]
+    parts = [INLINE if vectors else "", found["with vectors"], vectors]
+    with_vectors = "\n".join(p for p in parts if p)
+    if not (with_vectors or without):
+        return ""
+    return f"{VECTORS}\n{with_vectors}" + (f"#else\n{without}" if without else "") + "#endif\n"

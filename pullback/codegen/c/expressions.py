@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Final, assert_never
 
-import numpy as np
-
-from pullback.codegen.helpers import Helpers, limit
-from pullback.codegen.names import Names
-from pullback.ir.halves import to_half
+from pullback.codegen.c.literals import (
+    AND,
+    ATOM,
+    BITS,
+    EQUALITY,
+    OPERATOR,
+    OR,
+    POSTFIX,
+    PRODUCT,
+    RELATION,
+    SUM,
+    TERNARY,
+    UNARY,
+    Text,
+    literal,
+)
+from pullback.codegen.c.names import Names
+from pullback.codegen.c.types import c_type
+from pullback.codegen.c.words import PlainWords
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var, polynomial
 from pullback.ir.primitive import PRIMITIVES
-from pullback.ir.types import DType, dtype_named
+from pullback.ir.types import DType
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
     Across,
@@ -27,7 +40,6 @@ from pullback.loops.program.nodes import (
     Gather,
     Holds,
     IndexValue,
-    Invoke,
     Literal,
     Load,
     Read,
@@ -38,51 +50,17 @@ from pullback.loops.program.nodes import (
     Value,
 )
 
-# precedence of C operators, higher binds tighter
-LONG = 64  # operations of which each is the first operand of the next; more are not printed by recursion
-ATOM, POSTFIX, UNARY, PRODUCT, SUM, SHIFT, RELATION, EQUALITY, BITS, AND, OR, TERNARY = range(16, 4, -1)
-_OPERATOR: Final = {"*": PRODUCT, "/": PRODUCT, "%": PRODUCT, "+": SUM, "-": SUM, ">>": SHIFT, "<": RELATION,
-                    ">": RELATION, "<=": RELATION, ">=": RELATION, "==": EQUALITY, "!=": EQUALITY, "&": BITS,
-                    "|": BITS, "^": BITS, "&&": AND, "||": OR}
+LONG: Final = 64  # operations of which each is the first operand of the next; more are not printed by recursion
 _INFIX: Final = re.compile(r"\{0\} ([-+*/%<>=!&|^]{1,2}) \{1\}")
 _CALL: Final = re.compile(r"\w+\((\{\d\}(, \{\d\})*)\)")
-Text = tuple[str, int]  # an expression and its precedence
-
-
-def literal(value: bool | int | float, dtype: DType) -> Text:
-    """A number, exactly."""
-    if dtype.is_bool:
-        return ("true" if value else "false"), ATOM
-    if dtype.is_floating:
-        return _float(float(value), dtype)
-    if dtype.is_half:
-        return f"0x{int(to_half(np.float32(value), dtype)):04x}", ATOM
-    n = int(value)
-    if dtype.kind == "unsigned":
-        return (f"UINT64_C({n})" if dtype.bits == 64 else f"{n}u" if dtype.bits == 32 else str(n)), ATOM
-    if n == dtype.minimum and dtype.bits >= 32:
-        return limit(dtype, "MIN"), ATOM
-    text = f"INT64_C({n})" if abs(n) > 0x7FFFFFFF else str(n)
-    return text, ATOM if n >= 0 else UNARY
-
-
-def _float(value: float, dtype: DType) -> Text:
-    if math.isnan(value) or math.isinf(value):
-        text = "NAN" if math.isnan(value) else "INFINITY"
-        cast = "" if dtype.name == "f32" else "(double)"
-        return f"{'-' if value < 0 else ''}{cast}{text}", UNARY
-    text = str(np.float32(value)) if dtype.name == "f32" else repr(value)
-    if "e" not in text and "." not in text:
-        text += ".0"
-    return text + ("f" if dtype.name == "f32" else ""), UNARY if text.startswith("-") else ATOM
 
 
 class Expressions:
     """Prints values. `places` gives the C name of a buffer and what to add to its offsets."""
 
-    def __init__(self, names: Names, helpers: Helpers) -> None:
+    def __init__(self, names: Names, words: PlainWords) -> None:
         self.names = names
-        self.helpers = helpers
+        self.words = words
         self.places: dict[Buffer, tuple[Buffer, Index]] = {}
         self._inner: dict[int, tuple[Value, Text]] = {}  # operands whose text is there before it is asked for
 
@@ -90,7 +68,7 @@ class Expressions:
 
     def index(self, i: Index, at_least: int = 0) -> str:
         """An index as an int64_t expression; terms with the same factor stand together: (i + k) * 28 + j."""
-        return _wrap(self._index(i), at_least)
+        return wrapped(self._index(i), at_least)
 
     def _index(self, i: Index) -> Text:
         if not i.terms:
@@ -100,7 +78,7 @@ class Expressions:
             if not monomial:
                 continue
             atoms = sorted(monomial, key=lambda a: isinstance(a, DimSymbol))  # n * M, as rows times their length
-            factors = [_wrap(self._atom(a), PRODUCT if k == 0 else UNARY) for k, a in enumerate(atoms)]
+            factors = [wrapped(self._atom(a), PRODUCT if k == 0 else UNARY) for k, a in enumerate(atoms)]
             groups.setdefault(coefficient, []).append(" * ".join(factors))
         # a term -c m joins the group of c where there is one
         for c in [c for c in groups if c < 0 and -c in groups and -c != 1]:
@@ -139,7 +117,7 @@ class Expressions:
                 if _plainly_nonnegative(n):
                     op = "/" if which == "floor" else "%"
                     return f"{self.index(n, PRODUCT)} {op} {self.index(d, UNARY)}", PRODUCT
-                return f"{self.helpers.index_division(which)}({self.index(n)}, {self.index(d)})", POSTFIX
+                return f"{self.words.index_division(which)}({self.index(n)}, {self.index(d)})", POSTFIX
             case Data():
                 return self.names(a, nodes.loaded_name(a)), ATOM
             case _:
@@ -149,7 +127,7 @@ class Expressions:
         """A loop bound."""
         if isinstance(b, Index):
             return self.index(b)
-        name = self.helpers.index_extreme(b.op)
+        name = self.words.index_extreme(b.op)
         text = self.bound(b.args[-1])
         for a in reversed(b.args[:-1]):
             text = f"{name}({self.bound(a)}, {text})"
@@ -175,7 +153,7 @@ class Expressions:
 
     def value(self, v: Value, at_least: int = 0) -> str:
         """A value as a C expression, in parentheses where it binds less tightly than `at_least`."""
-        return _wrap(self._value(v), at_least)
+        return wrapped(self._value(v), at_least)
 
     def _value(self, v: Value) -> Text:
         """The same as it is. Of a chain of operations, as sums of many terms are, the innermost comes first."""
@@ -186,106 +164,59 @@ class Expressions:
         while isinstance(last := chain[-1], Binary):
             chain.append(last.a)
         for inner in reversed(chain[1:]) if len(chain) > LONG else ():
-            self._inner[id(inner)] = inner, self._text(inner)
-        return self._text(v)
+            self._inner[id(inner)] = inner, self.text(inner)
+        return self.text(v)
 
-    def _text(self, v: Value) -> Text:
+    def text(self, v: Value) -> Text:
+        """An expression."""
         match v:
             case Literal():
-                number = literal(v.value, v.type.dtype)
-                return self._splat(number[0], v.type) if v.type.lanes > 1 else number
+                return literal(v.value, v.type.dtype)
             case Load():
                 return self._load(v)
-            case Steps():
-                numbers = ", ".join(literal(k * v.step, v.type.dtype)[0] for k in range(v.type.lanes))
-                return f"({self.helpers.type(v.type)}){{{numbers}}}", POSTFIX
-            case Gather():
-                parts = [self.value(Load(v.buffer, o, Type(v.type.dtype))) for o in v.offsets]
-                return f"({self.helpers.type(v.type)}){{{', '.join(parts)}}}", POSTFIX
             case Read():
                 return self.names(v.temp, v.temp.name), ATOM
             case IndexValue():
                 if v.type.dtype.name == "i64":
                     return self._index(v.index)
-                return f"({v.type.dtype.c}){self.index(v.index, UNARY)}", UNARY
+                return f"({c_type(v.type.dtype)}){self.index(v.index, UNARY)}", UNARY
             case Holds():
                 texts = [self.condition(c) for c in v.conds]
                 return " && ".join(texts), RELATION if len(texts) == 1 else AND
-            case Broadcast():
-                return self._splat(self.value(v.value), v.type)
             case Binary():
                 return self._binary(v)
             case Unary():
                 return self._unary(v)
             case Apply():
                 return self._apply(v)
-            case Invoke():
-                if v.type.lanes > 1:
-                    self.helpers.choose(v.type)  # brings the vector type, its mask and the choice by mask
-                for function, definition in v.source:
-                    self.helpers.own(function, definition, v.type.lanes > 1)
-                return f"{v.function}({', '.join(self.value(a) for a in v.args)})", POSTFIX
             case Choice():
-                if v.type.lanes > 1:
-                    name = self.helpers.choose(v.type)
-                    return f"{name}({self.value(v.test)}, {self.value(v.a)}, {self.value(v.b)})", POSTFIX
                 return f"{self.value(v.test, OR)} ? {self.value(v.a, OR)} : {self.value(v.b, TERNARY)}", TERNARY
             case Convert():
                 return self._convert(v)
-            case Across():
-                t = v.value.type
-                if v.op in ("max", "min"):
-                    combine = self._primitive_template("maximum" if v.op == "max" else "minimum", t.dtype)
-                else:
-                    combine = "{0} " + v.op + " {1}"
-                return f"{self.helpers.across(v.op, t, combine)}({self.value(v.value)})", POSTFIX
-            case Shuffle():
-                places = ", ".join(map(str, v.places))
-                return f"{self.helpers.shuffle(v.type)}({self.value(v.a)}, {self.value(v.b)}, {places})", POSTFIX
+            case Gather() | Steps() | Broadcast() | Across() | Shuffle():
+                raise AssertionError(f"{type(v).__name__}: plain C has no vectors")
             case _:
                 assert_never(v)
-
-    def _splat(self, text: str, t: Type) -> Text:
-        if text in ("0", "0.0", "0.0f"):
-            return f"({self.helpers.type(t)}){{0}}", POSTFIX
-        return f"{self.helpers.splat(t)}({text})", POSTFIX
 
     def _load(self, v: Load) -> Text:
         if v.buffer.dtype.is_half and not v.type.dtype.is_half:
             return self._convert(Convert(Load(v.buffer, v.offset, Type(v.buffer.dtype, v.type.lanes)), v.type))
-        if v.type.lanes == 1:
-            name, where = self.place(v.buffer, v.offset)
-            return f"{name}[{self.index(where)}]", POSTFIX
-        if v.mask is not None:
-            first = self.pointer(v.buffer, v.offset)
-            if v.buffer.dtype is not v.type.dtype:
-                first = f"(const {v.type.dtype.c} *)({first})"
-            return f"{self.helpers.load(v.type)}({self.value(v.mask)}, {first})", POSTFIX
-        return f"*(const {self.helpers.type(v.type)}u *)({self.pointer(v.buffer, v.offset)})", UNARY
+        name, where = self.place(v.buffer, v.offset)
+        return f"{name}[{self.index(where)}]", POSTFIX
 
     def _binary(self, v: Binary) -> Text:
-        dtype, lanes = v.type.dtype, v.type.lanes
+        dtype = v.type.dtype
         if v.op in ("max", "min"):
-            if lanes > 1:
-                return f"{self.helpers.extreme(v.op, v.type)}({self.value(v.a)}, {self.value(v.b)})", POSTFIX
             if dtype.is_bool:
-                return self._infix("||" if v.op == "max" else "&&", v.a, v.b)
-            template = self._primitive_template("maximum" if v.op == "max" else "minimum", dtype)
-            return template.format(self.value(v.a), self.value(v.b)), POSTFIX
-        if lanes == 1 and dtype.is_integer and v.op in ("+", "-", "*"):
+                return self.infix("||" if v.op == "max" else "&&", v.a, v.b)
+            return self.extreme(v.op, v.type).format(self.value(v.a), self.value(v.b)), POSTFIX
+        if dtype.is_integer and v.op in ("+", "-", "*"):
             return self._wrapping(v.op, v.a, v.b, dtype)
-        if lanes > 1 and v.op in ("+", "-", "*") and dtype.kind == "signed" and not _is_index(v):
-            return self._wrapping_vector(v)
-        a, b = v.a, v.b
-        if lanes > 1:  # a scalar operand of a vector operation needs no splat
-            if isinstance(b, Broadcast):
-                b = b.value
-            elif isinstance(a, Broadcast):
-                a = a.value
-        return self._infix(v.op, a, b)
+        return self.infix(v.op, v.a, v.b)
 
-    def _infix(self, op: str, a: Value, b: Value) -> Text:
-        own = _OPERATOR[op]
+    def infix(self, op: str, a: Value, b: Value) -> Text:
+        """An operator between its operands."""
+        own = OPERATOR[op]
         left = own if own in (PRODUCT, SUM, AND, OR) else own + 1
         if own == OR:
             left = RELATION if isinstance(a, Binary) and a.op != "||" else OR
@@ -297,62 +228,44 @@ class Expressions:
     def _wrapping(self, op: str, a: Value, b: Value, dtype: DType) -> Text:
         """Integer arithmetic modulo 2**bits, in unsigned arithmetic where C's would overflow."""
         if dtype.kind == "unsigned" and dtype.bits >= 32:
-            return self._infix(op, a, b)
+            return self.infix(op, a, b)
         if dtype.bits >= 32:
             u = f"uint{dtype.bits}_t"
-            return f"({dtype.c})(({u}){self.value(a, UNARY)} {op} ({u}){self.value(b, UNARY)})", UNARY
-        own = _OPERATOR[op]
+            return f"({c_type(dtype)})(({u}){self.value(a, UNARY)} {op} ({u}){self.value(b, UNARY)})", UNARY
+        own = OPERATOR[op]
         first = "(uint32_t)" if dtype.name == "u16" and op == "*" else ""
-        return f"({dtype.c})({first}{self.value(a, own + 1)} {op} {self.value(b, own + 1)})", UNARY
-
-    def _wrapping_vector(self, v: Binary) -> Text:
-        """The same for vectors: conversions between signed and unsigned lanes cost nothing."""
-        u = self.helpers.type(Type(dtype_named(f"u{v.type.dtype.bits}"), v.type.lanes))
-        a, b = (f"({u}){self.value(x, UNARY)}" for x in (v.a, v.b))
-        return f"({self.helpers.type(v.type)})({a} {v.op} {b})", UNARY
+        return f"({c_type(dtype)})({first}{self.value(a, own + 1)} {op} {self.value(b, own + 1)})", UNARY
 
     def _unary(self, v: Unary) -> Text:
         dtype = v.type.dtype
-        if v.op == "-" and dtype.is_integer and v.type.lanes == 1:
+        if v.op == "-" and dtype.is_integer:
             u = f"uint{dtype.bits}_t"
-            return f"({dtype.c})(0u - ({u}){self.value(v.a, UNARY)})", UNARY
+            return f"({c_type(dtype)})(0u - ({u}){self.value(v.a, UNARY)})", UNARY
         return f"{v.op}{self.value(v.a, POSTFIX)}", UNARY
 
-    def _primitive_template(self, name: str, dtype: DType) -> str:
-        row = PRIMITIVES[name]
-        self._row_helper(row, dtype)
-        return row.c_template(dtype)
-
-    def _row_helper(self, row: nodes.Primitive, dtype: DType) -> None:
-        source = row.c_helper(dtype)
-        if source is not None:
-            self.helpers.own(f"pb_{row.name}_{dtype.name}", source)
+    def extreme(self, op: str, t: Type) -> str:
+        """The larger or smaller of two numbers."""
+        return self.words.primitive(PRIMITIVES["maximum" if op == "max" else "minimum"], t)
 
     def _apply(self, v: Apply) -> Text:
-        operand = v.args[0].type.dtype
-        self._row_helper(v.primitive, operand)
-        template = v.primitive.c_template(operand)
+        template = self.words.primitive(v.primitive, v.args[0].type)
         infix = _INFIX.fullmatch(template)
-        if infix and infix[1] in _OPERATOR:
-            text, own = self._infix(infix[1], v.args[0], v.args[1])
-            if v.type.lanes == 1 and v.type.dtype.bits in (8, 16):
-                return f"({v.type.dtype.c})({text})", UNARY
+        if infix and infix[1] in OPERATOR:
+            text, own = self.infix(infix[1], v.args[0], v.args[1])
+            if v.type.dtype.bits in (8, 16):
+                return f"({c_type(v.type.dtype)})({text})", UNARY
             return text, own
         if _CALL.fullmatch(template):
             return template.format(*(self.value(a) for a in v.args)), POSTFIX
         return template.format(*(self.value(a, POSTFIX) for a in v.args)), TERNARY - 1
 
     def _convert(self, v: Convert) -> Text:
-        source, target = v.value.type.dtype, v.type.dtype
-        if source.is_half or target.is_half:
-            return f"{self.helpers.half(v.value.type, v.type)}({self.value(v.value)})", POSTFIX
-        if v.type.lanes > 1:
-            return f"__builtin_convertvector({self.value(v.value)}, {self.helpers.type(v.type)})", POSTFIX
-        if target.is_bool:
-            return f"{self.value(v.value, RELATION)} != 0", EQUALITY
-        if source.is_floating and target.is_integer:
-            return f"{self.helpers.saturate(target)}({self.value(v.value)})", POSTFIX
-        return f"({target.c}){self.value(v.value, UNARY)}", UNARY
+        template = self.words.conversion(v.value.type, v.type)
+        if _CALL.fullmatch(template):
+            return template.format(self.value(v.value)), POSTFIX
+        if v.type.dtype.is_bool:
+            return template.format(self.value(v.value, RELATION)), EQUALITY
+        return template.format(self.value(v.value, UNARY)), UNARY
 
 
 def _strides_first(term: tuple[tuple[Atom, ...], int]) -> tuple[int, int]:
@@ -361,25 +274,13 @@ def _strides_first(term: tuple[tuple[Atom, ...], int]) -> tuple[int, int]:
     return -dims, -len(term[0]) if dims else 0
 
 
-def _is_index(v: Value) -> bool:
-    """Whether a vector is made of indices alone, which do not overflow."""
-    match v:
-        case Steps() | IndexValue() | Literal():
-            return True
-        case Broadcast():
-            return _is_index(v.value)
-        case Binary():
-            return _is_index(v.a) and _is_index(v.b)
-        case _:
-            return False
-
-
 def positive(n: int) -> str:
     """A positive number of index type."""
     return str(n) if n <= 0x7FFFFFFF else f"INT64_C({n})"
 
 
-def _wrap(text: Text, at_least: int) -> str:
+def wrapped(text: Text, at_least: int) -> str:
+    """An expression, in parentheses where it binds less tightly."""
     return f"({text[0]})" if text[1] < at_least else text[0]
 
 

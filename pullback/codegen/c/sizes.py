@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from pullback.codegen.expressions import Expressions
-from pullback.codegen.kernels import Unit
-from pullback.codegen.names import Names
-from pullback.codegen.statements import Writer
-from pullback.codegen.text import shape_text, wrap
+from pullback.codegen.c.expressions import Expressions
+from pullback.codegen.c.kernels import Unit
+from pullback.codegen.c.names import Names
+from pullback.codegen.c.statements import Writer
+from pullback.codegen.c.text import shape_text, wrap
+from pullback.codegen.c.types import c_type
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, polynomial
 from pullback.loops.memory.plan import MemoryPlan
 from pullback.loops.memory.slots import ALIGNMENT
@@ -36,7 +37,7 @@ def fails(needs: tuple[Cond, ...], e: Expressions) -> str:
 def slot_sizes(plan: MemoryPlan, e: Expressions) -> list[str]:
     """The bytes of each slot."""
     if plan.slots:
-        e.helpers.own("pb_aligned", _ALIGNED)
+        e.words.own("pb_aligned", _ALIGNED)
     return [f"pb_aligned({e.bound(s.bytes)})" for s in plan.slots]
 
 
@@ -81,14 +82,14 @@ def place_slots(unit: Unit, writer: Writer, text: str) -> None:
             token = writer.names(b, b.name)
             if token in text:
                 shape = f" /* {shape_text(b)} */" if unit.comments else ""
-                writer.line(f"{b.dtype.c} *const {token} = ({b.dtype.c} *){name};{shape}")
+                writer.line(f"{c_type(b.dtype)} *const {token} = ({c_type(b.dtype)} *){name};{shape}")
 
 
 def arena_function(unit: Unit) -> tuple[str, str]:
     """The function that gives the bytes of the arena for some dims, and its prototype."""
     f = unit.function
     names = Names()
-    writer = Writer(unit, names)
+    writer = unit.writer(names)
     params = ", ".join(f"int64_t {names(d, d.name)}" for d in f.dims)
     for line in arena_body(unit.plan, f.needs, writer.expressions):
         writer.line(line)

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Final
 
-from pullback.codegen import sizes
-from pullback.codegen.expressions import literal
-from pullback.codegen.kernels import Unit
-from pullback.codegen.names import Names
-from pullback.codegen.statements import Writer
-from pullback.codegen.text import shape_text, thousands, wrap
+from pullback.codegen.c import sizes
+from pullback.codegen.c.kernels import Unit
+from pullback.codegen.c.literals import literal
+from pullback.codegen.c.names import Names
+from pullback.codegen.c.statements import Writer
+from pullback.codegen.c.text import shape_text, thousands, wrap
+from pullback.codegen.c.types import c_type
 from pullback.ir.index import Index
 from pullback.loops.analysis.work import cycles
 from pullback.loops.program import nodes
@@ -33,7 +34,7 @@ def entry_function(unit: Unit) -> str:
     f = unit.function
     names = Names()
     params = _arrays(unit, names)
-    memory, body = Writer(unit, names), Writer(unit, names)
+    memory, body = unit.writer(names), unit.writer(names)
     body.expressions = memory.expressions
     body.body(f.body)
     params.append("void *restrict arena")
@@ -69,8 +70,8 @@ def _arrays(unit: Unit, names: Names) -> list[str]:
     params = []
     for b in f.given:
         restrict = "" if b in shared else "restrict "
-        params.append(f"const {b.dtype.c} *{restrict}{names(b, b.name)}")
-    params += [f"{b.dtype.c} *restrict {names(b, b.name)}" for b in f.outputs]
+        params.append(f"const {c_type(b.dtype)} *{restrict}{names(b, b.name)}")
+    params += [f"{c_type(b.dtype)} *restrict {names(b, b.name)}" for b in f.outputs]
     return params + [f"int64_t {names(d, d.name)}" for d in f.dims]
 
 
@@ -86,12 +87,12 @@ def _declare(unit: Unit, writer: Writer, text: str) -> None:
         if token in text:
             place = "arena" if offset == 0 else f"((char *)arena + {offset})"
             shape = f" /* {shape_text(b)} */" if unit.comments else ""
-            writer.line(f"{b.dtype.c} *const {token} = ({b.dtype.c} *){place};{shape}")
+            writer.line(f"{c_type(b.dtype)} *const {token} = ({c_type(b.dtype)} *){place};{shape}")
     for b in plan.local:
         token = names(b, b.name)
         if token in text:
             shape = f" /* {shape_text(b)} */" if unit.comments else ""
-            writer.line(f"{b.dtype.c} {token}[{b.elements}];{shape}")
+            writer.line(f"{c_type(b.dtype)} {token}[{b.elements}];{shape}")
     sizes.place_slots(unit, writer, text)
     for b, elements in f.constants.items():
         if names(b, b.name) in text:
@@ -106,7 +107,7 @@ def _declare(unit: Unit, writer: Writer, text: str) -> None:
 def _constant(writer: Writer, b: Buffer, elements: Sequence[bool | int | float]) -> None:
     """An array that the C has itself."""
     numbers = ", ".join(literal(x, b.dtype)[0] for x in elements) or "0"
-    head = f"static const {b.dtype.c} {writer.names(b, b.name)}[{max(len(elements), 1)}] = {{"
+    head = f"static const {c_type(b.dtype)} {writer.names(b, b.name)}[{max(len(elements), 1)}] = {{"
     lines = textwrap.wrap(f"{numbers}}};", 100, break_long_words=False, break_on_hyphens=False)
     lines[0] = head + lines[0]
     for k, line in enumerate(lines):

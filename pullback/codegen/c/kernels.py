@@ -3,36 +3,48 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from pullback.codegen.helpers import Helpers
-from pullback.codegen.names import Names, Style, identifier, unique
-from pullback.codegen.statements import Writer
-from pullback.codegen.tasks import TaskText
-from pullback.codegen.text import line_of, marked, wrap, written_line
-from pullback.ir.foreign import names_in
+from pullback.codegen.c.given import names_in
+from pullback.codegen.c.names import Names, identifier, unique
+from pullback.codegen.c.statements import Writer
+from pullback.codegen.c.tasks import TaskText
+from pullback.codegen.c.text import line_of, marked, wrap, written_line
+from pullback.codegen.c.types import c_type
+from pullback.codegen.c.words import PlainWords
+from pullback.codegen.target import Printing, Style
+from pullback.ir.foreign import Foreign
 from pullback.loops.analysis.work import is_little
 from pullback.loops.memory.plan import MemoryPlan
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Buffer, Call, Comment, For, Function, If, Kernel, Loop, Procedure, Site, Stmt
 
 
+@dataclass(frozen=True)
+class Dialect:
+    """What a file is written with: words, and what prints the statements of a function."""
+
+    words: Callable[[], PlainWords]
+    writer: type[Writer]
+
+
 class Unit:
     """One translation unit being printed."""
 
-    def __init__(self, function: Function, plan: MemoryPlan, style: Style | Literal["content"], comments: bool,
-                 lines: bool = False) -> None:
+    def __init__(self, function: Function, plan: MemoryPlan, printing: Printing, dialect: Dialect) -> None:
         self.function = function
-        self.lines = lines
+        self.lines = printing.lines
         self.plan = plan
-        self.by_content = style == "content"
-        self.style: Style = "canonical" if style == "content" else style
-        self.comments = comments
-        self.helpers = Helpers()
+        self.by_content = printing.names == "content"
+        self.style: Style = "canonical" if printing.names == "content" else printing.names
+        self.comments = printing.comments
+        self.dialect = dialect
+        self.words = dialect.words()
         self.sites: dict[Site, int] = {}
         self.kernel_texts: dict[str, str] = {}
         given = _given_names(function)
-        self.name = unique(function.name if style == "user" else "program", given.__contains__)
+        self.name = unique(function.name if self.style == "user" else "program", given.__contains__)
         self.task_names: list[str] = []
         self._by_text: dict[str, str] = {}
         self._by_kernel: dict[Kernel, str] = {}
@@ -42,6 +54,10 @@ class Unit:
         single = len(calls) == 1 and calls[0] in top and not _loops(function.body)
         self._single = calls[0].kernel if single else None
         self._repeats = any(isinstance(s, For | Loop) for s in nodes.walk(function.body))
+
+    def writer(self, names: Names, depth: int = 1) -> Writer:
+        """What prints the statements of a function."""
+        return self.dialect.writer(self, names, depth=depth)
 
     def site(self, site: Site) -> int:
         """The return code of a check."""
@@ -73,7 +89,7 @@ class Unit:
         if known is not None:
             return known
         names = Names()
-        writer = Writer(self, names)
+        writer = self.writer(names)
         params = [self._parameter(b, names) for b in k.params]
         params += [f"int64_t {names(v, v.name)}" for v in k.indices]
         writer.kernel_body(k)
@@ -81,8 +97,8 @@ class Unit:
             params.append("int64_t *fault")
             writer.line("return 0;")
         result = ("inline " if self.inline(k) else "") + ("int" if k.checks else "void")
-        if k.gathers or (k.apart and k.only_vectors):
-            result = f"{self.helpers.apart(k.gathers)} {result}"
+        if apart := self.words.apart(k):
+            result = f"{apart} {result}"
         signature = ", ".join(params)
         raw = f"({signature}) {{\n" + "\n".join(writer.lines) + "\n}\n"
         numbered = names.numbered(raw)
@@ -92,7 +108,7 @@ class Unit:
             name = unique(self._wish(k, key), self.taken.__contains__)
             self.taken.add(name)
             self._by_text[key] = name
-            comment = Writer(self, names, depth=0)
+            comment = self.writer(names, depth=0)
             if self.style != "canonical" and (line := written_line(k.position)):
                 comment.comment((line,))
             comment.comment(k.comment)
@@ -115,14 +131,14 @@ class Unit:
 
     def _parameter(self, b: Buffer, names: Names) -> str:
         const = "" if b.written else "const "
-        return f"{const}{b.dtype.c} *restrict {names(b, b.name)}"
+        return f"{const}{c_type(b.dtype)} *restrict {names(b, b.name)}"
 
 
 def _given_names(function: Function) -> frozenset[str]:
     """What C that is not printed here calls its functions."""
     kernels = [s.kernel for s in nodes.walk(function.body) if isinstance(s, Call)]
     called = [s for k in kernels for s in nodes.walk(k.body) if isinstance(s, Procedure)]
-    return frozenset().union(*(names_in(text) for s in called for _, text in s.source))
+    return frozenset().union(*(names_in(s.work.source) for s in called if isinstance(s.work, Foreign)))
 
 
 def _loops(body: tuple[Stmt, ...]) -> bool:

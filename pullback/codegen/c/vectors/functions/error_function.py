@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pullback.loops.functions.vector import VectorFunction, polynomial
+from pullback.codegen.c.vectors.functions.vector import VectorFunction, polynomial
 
 ERROR_FUNCTION: Final[Mapping[str, VectorFunction]] = {
     "erf": VectorFunction("""\

@@ -12,19 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from pullback.codegen.c.vectors.functions.circular import CIRCULAR
+from pullback.codegen.c.vectors.functions.elementary import ELEMENTARY
+from pullback.codegen.c.vectors.functions.error_function import ERROR_FUNCTION
+from pullback.codegen.c.vectors.functions.exponentials import EXPONENTIALS
+from pullback.codegen.c.vectors.functions.logarithms import LOGARITHMS
+from pullback.codegen.c.vectors.functions.power import POWER
+from pullback.codegen.c.vectors.functions.vector import HAS, SMALL, VectorFunction
 from pullback.ir.types import DType
-from pullback.loops.functions.circular import CIRCULAR
-from pullback.loops.functions.elementary import ELEMENTARY
-from pullback.loops.functions.error_function import ERROR_FUNCTION
-from pullback.loops.functions.exponentials import EXPONENTIALS
-from pullback.loops.functions.logarithms import LOGARITHMS
-from pullback.loops.functions.power import POWER
-from pullback.loops.functions.vector import HAS, SMALL, VectorFunction
 
-_ALL: Final[Mapping[str, VectorFunction]] = {
+ALL: Final[Mapping[str, VectorFunction]] = {
     **SMALL, **ELEMENTARY, **EXPONENTIALS, **LOGARITHMS, **CIRCULAR, **POWER, **ERROR_FUNCTION,
 }
-VECTOR_FUNCTIONS: Final = tuple(name for name in _ALL if name not in SMALL and name != "decay")
 
 
 def vector_source(name: str, dtype: DType, lanes: int) -> tuple[tuple[str, str], ...]:
@@ -33,7 +32,7 @@ def vector_source(name: str, dtype: DType, lanes: int) -> tuple[tuple[str, str],
     They use the vector type, its mask type and pb_choose of the same width. The first is a macro that they may use.
     """
     out: dict[str, str] = {"PB_HAS": HAS}
-    for needed in _ALL[name].needs:
+    for needed in ALL[name].needs:
         out |= vector_source(needed, dtype, lanes)
-    out[f"pb_{name}_{dtype.name}x{lanes}"] = _ALL[name].source(name, dtype, lanes)
+    out[f"pb_{name}_{dtype.name}x{lanes}"] = ALL[name].source(name, dtype, lanes)
     return tuple(out.items())

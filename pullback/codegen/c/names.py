@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import Final
 
-Style = Literal["user", "canonical"]
+from pullback.codegen.target import Style
 
 _WORDS: Final = """
     auto break case char const continue default do double else enum extern float for goto if inline int long

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pullback.loops.functions.vector import Pair, VectorFunction
+from pullback.codegen.c.vectors.functions.vector import Pair, VectorFunction
 
 _WHOLE: Final[Pair] = ("8388608.0f", "4503599627370496.0")  # 2^mantissa
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pullback.loops.functions.exponentials import EXPONENTIALS
-from pullback.loops.functions.logarithms import LOGARITHMS
-from pullback.loops.functions.vector import VectorFunction, polynomial
+from pullback.codegen.c.vectors.functions.exponentials import EXPONENTIALS
+from pullback.codegen.c.vectors.functions.logarithms import LOGARITHMS
+from pullback.codegen.c.vectors.functions.vector import VectorFunction, polynomial
 
 POWER: Final[Mapping[str, VectorFunction]] = {
     "power": VectorFunction("""\

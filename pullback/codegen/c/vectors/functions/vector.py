@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from string import Template
 from typing import Final
 
+from pullback.codegen.c.types import c_type
 from pullback.ir.types import DType
 
 Pair = tuple[str, str]  # f32, f64
@@ -47,7 +48,8 @@ class VectorFunction:
         column = 0 if dtype.name == "f32" else 1
         suffix = f"{dtype.name}x{lanes}"
         words = {k: v[column] for k, v in (*COMMON.items(), *self.constants.items())}
-        words |= {"S": suffix, "V": f"pb_{suffix}", "I": f"pb_i{dtype.bits}x{lanes}", "T": dtype.c, "lanes": str(lanes)}
+        words |= {"S": suffix, "V": f"pb_{suffix}", "I": f"pb_i{dtype.bits}x{lanes}", "T": c_type(dtype),
+                  "lanes": str(lanes)}
         text = self.text
         quick = self.instructions(name, dtype, lanes)
         cases = "".join(f"#{'elif' if k else 'if'} {test}\n{body}" for k, (test, body) in enumerate(quick))

@@ -12,16 +12,6 @@ from pullback.loops.program.nodes import Buffer
 from pullback.source import Position
 
 WIDTH: Final = 120
-VECTORS: Final = "#ifdef PB_VECTORS"
-HAS_VECTORS: Final = """\
-#if !defined(PB_NO_VECTORS) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && \\
-    (__FLT_EVAL_METHOD__ == 0 || __FLT_EVAL_METHOD__ >= 16) /* as their types say: not on x87 */ && \\
-    (defined(__SSE2__) || defined(__ARM_NEON) || defined(__wasm_simd128__) || defined(__VSX__) || \\
-     defined(__riscv_vector)) /* with registers for them: else compilers write out every lane */
-#define PB_VECTORS
-#pragma GCC diagnostic ignored "-Wpsabi" /* no vector crosses the boundary of this file */
-#endif
-"""
 _WORD: Final = re.compile(r"\w+")
 _CUT: Final = re.compile(r"(?<=,)( )|( )(?=(?:[-+*/?:]|&&|\|\|) )")
 
@@ -32,25 +22,6 @@ def folded(text: str, width: int, indent: int = 4) -> list[str]:
     start = len(safe) - len(safe.lstrip())
     return textwrap.wrap(safe, width, subsequent_indent=" " * (start + indent), break_long_words=False,
                          break_on_hyphens=False, drop_whitespace=True) or [""]
-
-
-def views(text: str) -> tuple[str, str]:
-    """What a text is with vectors and without: its parts outside `#ifdef PB_VECTORS`, and those of either branch."""
-    seen: tuple[list[str], list[str]] = [], []
-    both: tuple[int, ...] = (0, 1)
-    shown = both
-    inside = 0  # conditions of other kinds that are open
-    for line in text.split("\n"):
-        if line == VECTORS:
-            shown = (0,)
-        elif shown != both and not inside and line in ("#else", "#endif"):
-            shown = (1,) if line == "#else" else both
-        else:
-            if shown != both:
-                inside += line.startswith("#if") - line.startswith("#endif")
-            for k in shown:
-                seen[k].append(line)
-    return "\n".join(seen[0]), "\n".join(seen[1])
 
 
 def reached(text: str, sources: Mapping[str, str]) -> set[str]:

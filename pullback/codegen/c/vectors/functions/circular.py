@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pullback.loops.functions.vector import Pair, VectorFunction, polynomial
+from pullback.codegen.c.vectors.functions.vector import Pair, VectorFunction, polynomial
 
 _NUMBERS: Final[Mapping[str, Pair]] = {
     "limit": ("12867.0f", "823549.0"),

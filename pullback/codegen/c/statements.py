@@ -1,15 +1,15 @@
-"""The statements of one C function."""
+"""The statements of one function of plain C."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
-from pullback.codegen.expressions import Expressions
-from pullback.codegen.names import Names
-from pullback.codegen.tasks import Printed, TaskText
-from pullback.codegen.text import VECTORS, WIDTH, folded, line_of, written_line
-from pullback.ir.index import ZERO_INDEX, Data, Index
+from pullback.codegen.c.expressions import Expressions
+from pullback.codegen.c.names import Names
+from pullback.codegen.c.tasks import Printed, TaskText
+from pullback.codegen.c.text import WIDTH, folded, line_of, written_line
+from pullback.ir.index import Data, Index
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
     Assign,
@@ -32,6 +32,7 @@ from pullback.loops.program.nodes import (
     Read,
     Stmt,
     Store,
+    StoreRows,
 )
 
 ELEMENTS: Final = 4  # that are copied one by one
@@ -49,7 +50,11 @@ class Writer:
     defined: set[object] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.expressions = Expressions(self.names, self.unit.helpers)
+        self.expressions = self.printed()
+
+    def printed(self) -> Expressions:
+        """What prints the values in it."""
+        return Expressions(self.names, self.unit.words)
 
     def line(self, text: str) -> None:
         """Add a line, indented."""
@@ -104,11 +109,12 @@ class Writer:
             case Break():
                 self.line("break;")
             case Let():
-                const = "" if s.mutable or s.held else "const "
                 value = e.value(s.value)
-                self.line(f"{const}{self.type(s.temp.type)} {self.names(s.temp, s.temp.name)} = {value};")
-                if s.held:
-                    self.line(f"{self.unit.helpers.hold(s.temp.type)}({self.names(s.temp, s.temp.name)});")
+                c, name = self.unit.words.type(s.temp.type), self.names(s.temp, s.temp.name)
+                held = self.unit.words.hold(s.temp.type) if s.held else ""
+                self.line(f"{'' if s.mutable or held else 'const '}{c} {name} = {value};")
+                if held:
+                    self.line(f"{held}({name});")
             case LetIndex():
                 value = e.bound(s.value) if isinstance(s.value, Index | Extreme) else e.value(s.value)
                 if not isinstance(s.value, Index | Extreme) and s.value.type.dtype.name != "i64":
@@ -118,12 +124,9 @@ class Writer:
             case Assign():
                 self.line(self._assign(s) + ";")
             case Store():
-                self._store(s)
-            case nodes.StoreRows():
-                e = self.expressions
-                name = self.unit.helpers.store_rows(s.values[0].type, len(s.values))
-                values = ", ".join(e.value(v) for v in s.values)
-                self.line(f"{name}({e.pointer(s.buffer, s.offset)}, {s.step}, {values});")
+                self.store(s)
+            case StoreRows():
+                self.store_rows(s)
             case Check():
                 self._check(s)
             case Copy():
@@ -132,10 +135,9 @@ class Writer:
                 size = self.expressions.index(s.count * s.buffer.dtype.size)
                 self.line(f"memset({e.pointer(s.buffer, s.offset)}, 0, {_size(size, s.count)});")
             case Procedure():
-                for function, definition in s.source:
-                    self.unit.helpers.own(function, definition)
+                name = self.unit.words.procedure(s.work)
                 places = [e.pointer(run.buffer, run.offset) for run in (*s.reads, *s.writes)]
-                self.line(f"{s.function}({', '.join([*places, *map(e.index, s.numbers)])});")
+                self.line(f"{name}({', '.join([*places, *map(e.index, s.numbers)])});")
             case Comment():
                 self.comment((s.text,))
             case Call():
@@ -144,10 +146,6 @@ class Writer:
                 self._parallel(s)
             case _:
                 assert_never(s)
-
-    def type(self, t: nodes.Type) -> str:
-        """The C type of a value."""
-        return t.dtype.c if t.lanes == 1 else self.unit.helpers.type(t)
 
     def _assign(self, s: Assign) -> str:
         name = self.names(s.temp, s.temp.name)
@@ -158,13 +156,13 @@ class Writer:
                 return f"{name} {v.op}= {self.expressions.value(b)}"
         return f"{name} = {self.expressions.value(v)}"
 
-    def _store(self, s: Store) -> None:
-        e = self.expressions
-        t = s.value.type
-        if t.lanes > 1:
-            target = f"*({self.unit.helpers.type(t)}u *)({e.pointer(s.buffer, s.offset)})"
-            self.line(f"{target} {'+=' if s.accumulate else '='} {e.value(s.value)};")
-            return
+    def store_rows(self, s: StoreRows) -> None:
+        """Add stores of the lanes of vectors."""
+        raise AssertionError("rows of lanes: plain C has no vectors")
+
+    def store(self, s: Store) -> None:
+        """Add a store."""
+        e, t = self.expressions, s.value.type
         name, where = e.place(s.buffer, s.offset)
         target = f"{name}[{e.index(where)}]"
         if not s.accumulate:
@@ -250,17 +248,9 @@ class Writer:
         return first
 
     def kernel_body(self, k: Kernel) -> None:
-        """The statements of a kernel, in both forms where it has two."""
-        if k.portable is None:
-            self.body(k.body)
-            return
-        self.lines.append(VECTORS)
+        """The statements of a kernel."""
+        assert k.portable is None, "for plain C a kernel has one form"
         self.body(k.body)
-        self.lines.append("#else")
-        for b in k.scratch:  # what only vectors need
-            self.line(f"(void){self.expressions.place(b, ZERO_INDEX)[0]};")
-        self.body(k.portable)
-        self.lines.append("#endif")
 
 
 def _once(s: For) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from pullback.codegen.expressions import Expressions
-from pullback.codegen.helpers import Helpers
-from pullback.codegen.names import Style, unique
+from pullback.codegen.c.expressions import Expressions
+from pullback.codegen.c.names import unique
+from pullback.codegen.c.types import c_type
+from pullback.codegen.c.words import PlainWords
+from pullback.codegen.target import Style
 from pullback.loops.memory.plan import MemoryPlan
 from pullback.loops.program.nodes import Kernel, Parallel, Site, Task
 
@@ -35,7 +37,7 @@ class Printed(Protocol):
     """What those who print statements ask of the unit that these are in (`kernels.Unit`)."""
 
     plan: MemoryPlan
-    helpers: Helpers
+    words: PlainWords
     style: Style
     comments: bool
     lines: bool
@@ -78,7 +80,7 @@ class TaskText:
         arguments = []
         for p, view in zip(k.params, t.call.arguments, strict=True):
             const = "" if p.written else "const "
-            field = self._field(p.name, f"{const}{p.dtype.c} *", e.pointer(view.buffer, view.offset))
+            field = self._field(p.name, f"{const}{c_type(p.dtype)} *", e.pointer(view.buffer, view.offset))
             own = f" + worker * {self.unit.plan.worker_bytes // p.dtype.size}"
             arguments.append(f"shared->{field}" + own * (view.buffer.space == "worker"))
         for v, i in zip(k.indices, t.call.index_values, strict=True):

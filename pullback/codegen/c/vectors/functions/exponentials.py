@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pullback.loops.functions.vector import Pair, VectorFunction, polynomial
+from pullback.codegen.c.vectors.functions.vector import Pair, VectorFunction, polynomial
 
 _Q: Final[Pair] = (
     "0.00138389028f, 0.00836919248f, 0.0416681021f, 0.166665167f, 0.49999994f",

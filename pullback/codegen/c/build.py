@@ -1,0 +1,25 @@
+"""How C is built: what a compiler is told, so that the text means what the loops mean and is quick."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+FLAGS: Final = ("-std=gnu99", "-O2", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
+                "-fPIC")
+GCC_FLAGS: Final = (
+    "-ftree-vectorize", "-fvect-cost-model=dynamic",  # what clang's -O2 does by itself
+    "-fno-inline-functions-called-once", "-fno-inline-small-functions",  # a kernel has the registers to itself
+)
+ZIG_FLAGS: Final = ("-fno-sanitize=undefined",)  # it adds one where nothing is optimised, without its library
+EXACT_FLAGS: Final = ("-ffp-contract=off",)
+PLAIN_FLAGS: Final = ("-O1", "-fPIC", "-DPB_NO_VECTORS")  # in place of all others, for what a compiler cannot do better
+DEBUG_FLAGS: Final = ("-std=gnu99", "-O1", "-g", "-fno-omit-frame-pointer", "-ffp-contract=off", "-fPIC")  # alone too
+LIBRARIES: Final = ("-lm",)
+
+
+def flags(command: Sequence[str], version: str) -> tuple[str, ...]:
+    """The flags for a compiler that is started so and says this of its version: fast to compile, and fast."""
+    if "zig" in " ".join(command):
+        return FLAGS + ZIG_FLAGS
+    return FLAGS if "clang" in version.lower() else FLAGS + GCC_FLAGS

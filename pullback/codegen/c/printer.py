@@ -1,0 +1,98 @@
+"""The C printer: a loop program with its memory plan as one C99 translation unit.
+
+The text is standalone: what it needs beyond libc and libm stands at its top. The function takes its inputs, its
+outputs, an arena of the planned size aligned to 64 bytes, and, where indices are checked at run time, a pointer to
+two numbers (index and extent) that describe a failure; it returns 0 or the code of the check that failed. Where loops
+are shared out among threads it takes a pool too: a number of workers and a function that runs a task for each of its
+chunks. The text itself starts no threads, and without a pool it runs the chunks in order.
+
+Kernels become static functions whose parameters are `restrict`, equal ones are printed once. A program of a single
+kernel is printed as one function, and so are kernels without loops inside their caller. Kernels of few scalar
+operations are `inline` where the program has loops: a call costs as much, and moves all values through memory.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Final
+
+from pullback.codegen.c import sizes
+from pullback.codegen.c.entry import entry_comment, entry_function, is_threaded, only_calls
+from pullback.codegen.c.kernels import Dialect, Unit
+from pullback.codegen.c.tasks import POOL
+from pullback.codegen.c.text import WIDTH, count_text, fit, folded, own_line, shape_text, thousands
+from pullback.codegen.c.units import split
+from pullback.codegen.target import Printing, Source
+from pullback.loops.memory.plan import MemoryPlan
+from pullback.loops.program.nodes import Function
+
+_MATH: Final = re.compile(
+    r"\b(?:exp|expm1|log|log1p|log2|log10|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|asinh|acosh|atanh|sqrt|pow|fabs|"
+    r"floor|ceil|rint|trunc|fmod|copysign|nextafter|hypot|erf|isnan|isinf|isfinite|fma|fmax|fmin|ldexp)f?\(|\bNAN\b|\bINFINITY\b")
+
+
+def print_c(function: Function, plan: MemoryPlan, printing: Printing, dialect: Dialect) -> Source:
+    """The C of a loop program."""
+    unit = Unit(function, plan, printing, dialect)
+    f = unit.function
+    definition = entry_function(unit)
+    declaration = definition[: definition.index(" {\n")] + ";"
+    arena, arena_declaration = sizes.arena_function(unit) if f.dims else ("", "")
+    pool = POOL if is_threaded(unit) else ""
+    texts = [*unit.words.where_used(unit.kernel_texts, definition).values(), arena]
+    parts = [_header(unit), _preamble(unit, "\n".join([*texts, definition])), pool, *texts]
+    if unit.lines:
+        definition = own_line(unit.name) + definition
+    entry = entry_comment(unit) * unit.comments + definition
+    units = _units(unit, pool, arena + definition) if unit.by_content else ()
+    return Source(fit("\n".join([*(p for p in parts if p), entry])), unit.name, declaration, tuple(unit.sites),
+                   plan.bytes, len(unit.kernel_texts), tuple(d.name for d in f.dims), arena_declaration,
+                   tuple(map(str, f.needs)), plan.worker_bytes, bool(pool), units, len(units) > 1 and only_calls(unit))
+
+
+def _units(unit: Unit, before: str, after: str) -> tuple[str, ...]:
+    """The text in units: kernels, and in the first what calls them."""
+    kernels = {n: t for n, t in unit.kernel_texts.items() if n not in unit.task_names}
+    tasks = [unit.kernel_texts[n] for n in unit.task_names]
+    return split(kernels, "\n".join([before, *tasks, after]), partial(_preamble, unit))
+
+
+def _header(unit: Unit) -> str:
+    """What the function is, for the reader: the user's words, shapes and counts."""
+    if not unit.comments:
+        return ""
+    f = unit.function
+    lines = [f.name]
+    if f.doc:
+        lines += ["", *(line.strip() for line in f.doc.strip().splitlines())]
+    for title, buffers in (("inputs", f.given), ("outputs", f.outputs), ("tables", tuple(f.constants))):
+        if title == "tables" and not buffers:
+            continue
+        text = f"{title:9}" + ", ".join(f"{b.name}: {shape_text(b)}" for b in buffers)
+        lines += ["", *folded(text, WIDTH - 3, 9)]
+    n = len(unit.plan.offsets)
+    n += sum(len(slot.buffers) for slot in unit.plan.slots)
+    if f.dims:
+        lines += ["", f"dims     {', '.join(d.name for d in f.dims)}, for which {', '.join(map(str, f.needs))}"]
+    lines += ["", f"{count_text(f.operations)} multiply-adds, {n} buffer{'' if n == 1 else 's'}, peak "
+              f"{unit.plan.formula if unit.plan.slots else thousands(unit.plan.bytes)} bytes"]
+    safe = [piece for line in lines for piece in folded(line, WIDTH - 3)]
+    return "/* " + "\n".join(f" * {line}".rstrip() if k else line for k, line in enumerate(safe)) + "\n */\n"
+
+
+def _preamble(unit: Unit, text: str) -> str:
+    """Headers and helpers for a text."""
+    definitions = unit.words.definitions(text)
+    everything = "\n".join((text, *definitions))
+    includes = []
+    if _MATH.search(everything):
+        includes.append("math.h")
+    if re.search(r"\b(bool|true|false)\b", everything):
+        includes.append("stdbool.h")
+    if unit.function.dims:
+        includes.append("stddef.h")
+    includes.append("stdint.h")
+    if "memcpy(" in everything or "memset(" in everything:
+        includes.append("string.h")
+    return "\n".join(p for p in ("".join(f"#include <{i}>\n" for i in includes), *definitions) if p)

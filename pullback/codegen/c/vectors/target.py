@@ -1,0 +1,41 @@
+"""C for compilers with vector extensions as a target; its kernels bring a plain form for all others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pullback.codegen.c import build
+from pullback.codegen.c.kernels import Dialect
+from pullback.codegen.c.printer import print_c
+from pullback.codegen.c.vectors.statements import VectorWriter
+from pullback.codegen.c.vectors.words import VectorWords
+from pullback.codegen.target import Printing, Source
+from pullback.loops.memory.plan import MemoryPlan
+from pullback.loops.program.nodes import Function
+from pullback.machine import Machine
+
+DIALECT = Dialect(VectorWords, VectorWriter)
+
+
+@dataclass(frozen=True)
+class VectorC:
+    """C99 with the vector extensions of gcc and clang."""
+
+    name: str = "C"
+
+    def machine(self, machine: Machine) -> Machine:
+        """What is lowered for: any machine."""
+        return machine
+
+    def words(self) -> VectorWords:
+        """The words for a new file."""
+        return VectorWords()
+
+    def source(self, function: Function, plan: MemoryPlan, printing: Printing) -> Source:
+        """The text of a program."""
+        return print_c(function, plan, printing, DIALECT)
+
+    def flags(self, command: Sequence[str], version: str) -> tuple[str, ...]:
+        """What a compiler is told."""
+        return build.flags(command, version)

@@ -1,0 +1,130 @@
+"""What programs become: the interface between the loop IR and the languages it is printed in.
+
+    loop program, memory plan  -- Target.source -->  Source  -- flags, a compiler -->  machine code
+
+Whatever depends on the language is behind a `Target`: what machine it has words for, the names of types, numbers as
+they are written, the text of primitives and of mathematics over vectors, kernels, the function that is called, and how
+the text is built. Layers below know none of it: the loop IR holds primitives, element types and work, no text.
+
+A target is a small object without state. What it writes a file with are its `Words`, which collect the definitions that
+these words need. There are two (`targets.py`): C for compilers with vector extensions, whose kernels have a plain form
+beside that of vectors, and plain C, which is the same writer without vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from pullback.ir.foreign import Foreign
+from pullback.ir.primitive import Primitive
+from pullback.ir.types import DType
+from pullback.loops.memory.plan import MemoryPlan
+from pullback.loops.program.nodes import Function, Kernel, Site, Sorting, Type
+from pullback.machine import Machine
+
+Definitions = tuple[tuple[str, str], ...]
+"""Pieces of text by the names that others know them by, each after those it needs."""
+
+Style = Literal["user", "canonical"]
+
+
+class Words(Protocol):
+    """The words for one file. What a word needs defined is collected when it is asked for."""
+
+    def type(self, t: Type) -> str:
+        """The type of a value: of an element, or of as many as it has lanes."""
+
+    def number(self, value: bool | int | float, dtype: DType) -> str:
+        """A number, exactly."""
+
+    def primitive(self, row: Primitive, operand: Type) -> str:
+        """An expression with {0}, {1}, .. for operands of a type, each once; of several lanes vector mathematics."""
+
+    def conversion(self, source: Type, target: Type) -> str:
+        """An expression with {0} for what is converted: see `nodes.Convert`."""
+
+    def procedure(self, work: Sorting | Foreign) -> str:
+        """What is called for work that loops do not express."""
+
+    def hold(self, t: Type) -> str:
+        """What keeps a value of this type in a register between its uses; nothing where there is no such word."""
+
+    def apart(self, k: Kernel) -> str:
+        """What stands before a kernel that is better compiled without regard to its callers; nothing where none is."""
+
+    def definitions(self, text: str) -> list[str]:
+        """What a text needs before it."""
+
+    def where_used(self, kernels: Mapping[str, str], rest: str) -> dict[str, str]:
+        """Kernels by name, each only in those forms of the file in which something calls it."""
+
+
+@dataclass(frozen=True)
+class Printing:
+    """How a program is printed.
+
+    Attributes:
+        names: "user" for the user's names, "canonical" for numbered ones, by which programs are compared; "content" for
+            numbered ones with kernels named after what they are, in units by which they are found again.
+        comments: whether to print the header and the mathematics of each kernel.
+        lines: whether each line of a kernel says which line of the user's file it comes from, for debuggers.
+    """
+
+    names: Style | Literal["content"] = "user"
+    comments: bool = True
+    lines: bool = False
+
+
+@dataclass(frozen=True)
+class Source:
+    """A printed program.
+
+    Attributes:
+        text: the translation unit.   name: what its function is called.   declaration: its prototype.
+        sites: what each return code (from 1) means.
+        arena_bytes: what `arena` must have; of text for all sizes, what it must have beside what the dims ask for.
+        kernels: how many functions of its own it has.
+        units: the same as files that are compiled apart, the first with the function; see `codegen.c.units`.
+        straight: whether the first of several units computes nothing in loops.
+        dims: the names of its dims, integer arguments between the arrays and the arena.
+        arena_declaration: of text for all sizes, the prototype of the function that gives the bytes of the arena.
+        needs: of text for all sizes, what the dims must fulfil.
+        worker_bytes: what the arena must have more for each worker but the first.
+        threaded: whether the function takes a pool.
+    """
+
+    text: str
+    name: str
+    declaration: str
+    sites: tuple[Site, ...]
+    arena_bytes: int
+    kernels: int
+    dims: tuple[str, ...] = ()
+    arena_declaration: str = ""
+    needs: tuple[str, ...] = ()
+    worker_bytes: int = 0
+    threaded: bool = False
+    units: tuple[str, ...] = ()
+    straight: bool = False
+
+
+class Target(Protocol):
+    """A language that programs are printed in."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    def machine(self, machine: Machine) -> Machine:
+        """What is lowered for: the machine, as far as the target has words for it."""
+
+    def words(self) -> Words:
+        """The words for a new file."""
+
+    def source(self, function: Function, plan: MemoryPlan, printing: Printing) -> Source:
+        """The text of a program: its kernels, and the function that is called."""
+
+    def flags(self, command: Sequence[str], version: str) -> tuple[str, ...]:
+        """What a compiler that is started so is told, that the text means what the loops mean."""
