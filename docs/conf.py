@@ -58,6 +58,7 @@ def add_menu(app: Sphinx, page: str, source: list[str]) -> None:
     """Give an index the menu of its folder."""
     pages = TOP if page == root_doc else pages_of(page) if page in FOLDERS else []
     if pages:
+        app.env.note_reread()  # there may be new pages next time
         source[0] += "\n".join(["\n```{toctree}", ":hidden:", *(f"/{name}" for name in pages), "```\n"])
 
 

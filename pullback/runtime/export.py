@@ -212,7 +212,7 @@ def _shapes(program: Program, lowered: Lowered, source: Source) -> str:
     for name, (r, b) in zip(names, [*inputs, *outputs]):
         shape, known = (", ".join(map(str, extents)) for extents in (r.shape, b.shape))
         numbers = f" = [{known}]" if known != shape else ""
-        rows.append((name, f"{r.dtype.name}[{shape}]" if shape else r.dtype.name, numbers))
+        rows.append((name, f"{b.dtype.name}[{shape}]" if shape else b.dtype.name, numbers))
     widths = [max((len(row[k]) for row in rows), default=0) for k in (0, 1)]
     lines = [f"     {n:{widths[0]}}  {t:{widths[1]}}{numbers}".rstrip() for n, t, numbers in rows]
     given, results = lines[: len(inputs)], lines[len(inputs) :]
