@@ -3,8 +3,9 @@
 python -m benchmarks.gradbench.measure [modules...] [--seconds 2] [--no-peers]
 
 The process is bound to one processor. Systems take turns, one call each a round; the least of many rounds is given in
-µs, and `first` is the time of the first call with empty caches in seconds, the checking of the program included. The
-last lines have for each module both functions at all sizes together, and how many times the C's time that is.
+µs, of ours the median too, and `first` is the time of the first call with empty caches in seconds, the checking of the
+program included. The last lines have for each module both functions at all sizes together, and how many times the C's
+time that is.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from itertools import chain, islice
+from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -52,17 +54,16 @@ def first_call(module: str, function: str, given: Any) -> float:
     return float(done.stdout)
 
 
-def least(runs: list[Callable[[], Any]], seconds: float) -> list[float]:
-    """The least time of each in µs, over rounds in which each runs once."""
-    best = [float("inf")] * len(runs)
-    end, rounds = perf_counter() + seconds, 0
-    while perf_counter() < end or rounds < 5:
-        for k, run in enumerate(runs):
+def rounds_of(runs: list[Callable[[], Any]], seconds: float) -> list[list[float]]:
+    """The times of each in µs, in rounds in which each runs once."""
+    times: list[list[float]] = [[] for _ in runs]
+    end = perf_counter() + seconds
+    while perf_counter() < end or len(times[0]) < 5:
+        for run, taken in zip(runs, times, strict=True):
             start = perf_counter()
             run()
-            best[k] = min(best[k], perf_counter() - start)
-        rounds += 1
-    return [1e6 * b for b in best]
+            taken.append(1e6 * (perf_counter() - start))
+    return times
 
 
 def by_hand(module: str, given: Any) -> list[Callable[[], Any]]:
@@ -87,8 +88,8 @@ def main() -> None:
     peers: dict[str, Any] = {}
     if not options.no_peers:
         from benchmarks.gradbench.peers import PEERS as peers
-    print("| eval | size | function | µs | ÷ primal | C µs | ÷ C | JAX µs | JAX ÷ ours | first s |")
-    print("|---|---|---|---:|---:|---:|---:|---:|---:|---:|")
+    print("| eval | size | function | µs | median | ÷ primal | C µs | ÷ C | JAX µs | JAX ÷ ours | first s |")
+    print("|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     sums = []
     for module, sizes in full().items():
         if module not in (options.modules or MODULES):
@@ -99,12 +100,14 @@ def main() -> None:
             runs["JAX"] = peers[module](given) if module in peers else []
             for run in chain(*runs.values()):
                 run()
-            found = iter(least(list(chain(*runs.values())), options.seconds))
+            rounds = rounds_of(list(chain(*runs.values())), options.seconds)
+            found = iter(map(min, rounds))
             times = {system: list(islice(found, len(calls))) for system, calls in runs.items()}
             together = [total + sum(times[system]) for total, system in zip(together, ("ours", "C"), strict=True)]
             for k, f in enumerate(functions):
                 ours = times["ours"][k]
-                cells = [f"{ours:.1f}", f"{ours / times['ours'][0]:.2f}" if k and len(functions) == 2 else ""]
+                cells = [f"{ours:.1f}", f"{median(rounds[k]):.1f}"]
+                cells.append(f"{ours / times['ours'][0]:.2f}" if k and len(functions) == 2 else "")
                 cells += [f"{times['C'][k]:.1f}", f"{ours / times['C'][k]:.2f}"] if times["C"] else ["", ""]
                 cells += [f"{times['JAX'][k]:.1f}", f"{times['JAX'][k] / ours:.2f}"] if times["JAX"] else ["", ""]
                 cells += ["" if options.no_first else f"{first_call(module, f, given):.2f}"]

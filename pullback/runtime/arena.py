@@ -1,9 +1,10 @@
-"""Working memory between calls: arenas serve all functions and sizes in turn, and few are kept.
+"""Working memory between calls: arenas serve all functions and sizes in turn, and few are kept. So do large results.
 
 A call takes the arena that was used last among those that are large enough and not much too large, else a new one, for
 which one goes that is nearly large enough. Afterwards it is kept for others, as long as all that are idle hold no more
 than PULLBACK_IDLE_BYTES, a gibibyte unless it says otherwise, and are no more than 32; the one that was used last is
-kept in any case.
+kept in any case. Results of a mebibyte and more come from there and go back when nobody holds them, as pages that a
+process has touched cost nothing again; one that is larger than all that is kept goes at once.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 from typing import Any, Protocol
+
+import numpy as np
 
 from pullback.errors import UsageError
 from pullback.runtime.buffer import NDArray, address, aligned_bytes
@@ -86,6 +89,15 @@ def arenas() -> Arenas:
     found: Any = extension() or Idle()
     found.keep_idle(most_idle())
     made: Arenas = found
+    return made
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray:
+    """An array for a result, not initialised."""
+    found: Any = arenas()
+    if isinstance(found, Idle):
+        return np.empty(shape, dtype)
+    made: NDArray = found.empty(shape, dtype.num, dtype.itemsize)
     return made
 
 

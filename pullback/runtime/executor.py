@@ -25,7 +25,7 @@ from pullback.ir.intern import uncollected
 from pullback.ir.program import Known, Program, program_of
 from pullback.ir.types import dtype_named
 from pullback.machine import SCALAR, Machine, native
-from pullback.runtime.arena import arenas
+from pullback.runtime.arena import arenas, empty
 from pullback.runtime.buffer import NDArray, Spans, address, aligned_bytes, prepared
 from pullback.runtime.compile import (
     RefusedError,
@@ -122,7 +122,7 @@ class Executable:
 
     def empty_outputs(self) -> list[NDArray]:
         """Arrays for the outputs, not initialised."""
-        return [np.empty(s.shape, s.dtype) for s in self._outputs]
+        return [empty(s.shape, s.dtype) for s in self._outputs]
 
     def run(self, inputs: Sequence[NDArray], outputs: Sequence[NDArray] | None = None) -> list[NDArray]:
         """Call the program.

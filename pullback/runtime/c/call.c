@@ -21,9 +21,11 @@
 #include <signal.h>
 #include <structmember.h>
 #define NPY_NO_DEPRECATED_API NPY_1_20_API_VERSION
+#define NPY_TARGET_VERSION NPY_1_22_API_VERSION /* the first in which arrays say how their memory is made */
 #include <numpy/arrayobject.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -97,6 +99,15 @@ static Arena take(int k) {
     return found;
 }
 
+static Arena new_arena(size_t bytes) {
+    Arena made = {NULL, bytes};
+    if (posix_memalign(&made.start, bytes < HUGE_PAGES ? 64 : 4096, bytes)) made.start = NULL;
+#ifdef MADV_HUGEPAGE
+    else if (bytes >= HUGE_PAGES) madvise(made.start, bytes, MADV_HUGEPAGE);
+#endif
+    return made;
+}
+
 /* An arena of at least so many bytes; one without a start where there is no memory. What is nearly large enough goes,
    and the new one has room for what is a little larger, so that growing sizes leave no trail. */
 static Arena lend(size_t bytes) {
@@ -108,13 +119,7 @@ static Arena lend(size_t bytes) {
         if (small < 0 && bytes / MOST_UNUSED <= idle[k].bytes) small = k;
     }
     if (small >= 0) free(take(small).start);
-    bytes += bytes / 8;
-    Arena made = {NULL, bytes};
-    if (posix_memalign(&made.start, bytes < HUGE_PAGES ? 64 : 4096, bytes)) made.start = NULL;
-#ifdef MADV_HUGEPAGE
-    else if (bytes >= HUGE_PAGES) madvise(made.start, bytes, MADV_HUGEPAGE);
-#endif
-    return made;
+    return new_arena(bytes + bytes / 8);
 }
 
 static void give_back(Arena a) {
@@ -122,6 +127,70 @@ static void give_back(Arena a) {
     idle[0] = a;
     idle_bytes += a.bytes;
     while (idle_count > MOST_IDLE || (idle_count > 1 && idle_bytes > most_idle_bytes)) free(take(idle_count - 1).start);
+}
+
+/* Large results lie in such memory too, and go back to it when nobody has them any more: fresh pages cost more than
+   most functions do that fill them. What holds a result is an arena that begins with its own size. Results are kept
+   for long, so they take no arena that is much larger than they are; and one alone that is larger than all that is to
+   be idle is freed at once. */
+
+#define LARGE_RESULT ((size_t)1 << 20)
+#define HEAD 64
+
+static void *result_malloc(void *context, size_t bytes) {
+    (void)context;
+    if (bytes > SIZE_MAX - HEAD) return NULL;
+    bytes += HEAD;
+    Arena a = {NULL, 0};
+    for (int k = 0; !a.start && k < idle_count; ++k)
+        if (bytes <= idle[k].bytes && idle[k].bytes - bytes <= bytes / 8) a = take(k);
+    if (!a.start) a = new_arena(bytes);
+    if (!a.start) return NULL;
+    *(size_t *)a.start = a.bytes;
+    return (char *)a.start + HEAD;
+}
+
+static void *result_calloc(void *context, size_t count, size_t size) {
+    if (size && count > SIZE_MAX / size) return NULL;
+    void *made = result_malloc(context, count * size);
+    if (made) memset(made, 0, count * size);
+    return made;
+}
+
+static void result_free(void *context, void *result, size_t bytes) {
+    (void)context, (void)bytes; /* of the array, which may have been reshaped since */
+    if (!result) return;
+    Arena a = {(char *)result - HEAD, 0};
+    a.bytes = *(size_t *)a.start;
+    if (a.bytes > most_idle_bytes) free(a.start);
+    else give_back(a);
+}
+
+static void *result_realloc(void *context, void *result, size_t bytes) {
+    void *made = result_malloc(context, bytes);
+    if (made && result) {
+        size_t room = *(size_t *)((char *)result - HEAD) - HEAD;
+        memcpy(made, result, room < bytes ? room : bytes);
+        result_free(context, result, room);
+    }
+    return made;
+}
+
+static PyDataMem_Handler result_memory = {
+    "pullback", 1, {NULL, result_malloc, result_calloc, result_realloc, result_free}};
+static PyObject *result_handler; /* a capsule with it */
+
+/* A new array, not initialised. */
+static PyObject *new_result(int axes, const npy_intp *shape, int type, size_t bytes) {
+    if (bytes < LARGE_RESULT) return PyArray_SimpleNew(axes, (npy_intp *)shape, type);
+    PyObject *others = PyDataMem_SetHandler(result_handler);
+    if (!others) return NULL;
+    PyObject *made = PyArray_SimpleNew(axes, (npy_intp *)shape, type);
+    PyObject *own = PyDataMem_SetHandler(others);
+    Py_DECREF(others);
+    if (!own) Py_CLEAR(made);
+    Py_XDECREF(own);
+    return made;
 }
 
 static int call_address(void *address, void **p, int count) {
@@ -481,7 +550,8 @@ static inline ALWAYS PyObject *run(Entry *self, PyObject *const *args, Py_ssize_
                 if (overlap(pointers[j], self->arrays[j].bytes, data, a->bytes)) Py_RETURN_NOTIMPLEMENTED;
         } else {
             int joined = is_complex && self->joined[k];
-            target = PyArray_SimpleNew(a->axes, a->shape, joined ? complex_type(a->type) : a->type);
+            target = joined ? new_result(a->axes, a->shape, complex_type(a->type), 2 * a->bytes)
+                            : new_result(a->axes, a->shape, a->type, a->bytes);
             if (!target) { /* the long way says what there is no memory for */
                 PyErr_Clear();
                 answer = Py_NewRef(Py_NotImplemented);
@@ -822,7 +892,18 @@ static PyObject *keep_idle(PyObject *module, PyObject *bytes) {
     return PyLong_FromSize_t(idle_bytes);
 }
 
-static PyMethodDef methods[] = {{"entry", new_entry, METH_VARARGS, "An Entry."},
+/* empty(shape, type, size) -> a new array of elements of this NumPy number and size, not initialised. */
+static PyObject *empty(PyObject *module, PyObject *array) {
+    (void)module;
+    Array a;
+    if (!PyTuple_Check(array) || PyTuple_GET_SIZE(array) != 3 || !PyTuple_Check(PyTuple_GET_ITEM(array, 0))
+        || PyTuple_GET_SIZE(PyTuple_GET_ITEM(array, 0)) > MOST_AXES)
+        return PyErr_Format(PyExc_TypeError, "empty takes a shape, a type and a size");
+    return read_array(array, &a) ? new_result(a.axes, a.shape, a.type, a.bytes) : NULL;
+}
+
+static PyMethodDef methods[] = {{"empty", empty, METH_VARARGS, "An array."},
+                                {"entry", new_entry, METH_VARARGS, "An Entry."},
                                 {"invoke", (PyCFunction)(void (*)(void))invoke, METH_FASTCALL, "A call that Ctrl-C ends."},
                                 {"main_thread", main_thread, METH_O, "The thread that gets signals."},
                                 {"guard", guard_now, METH_NOARGS, "What Ctrl-C and the pool share."},
@@ -839,7 +920,8 @@ PyMODINIT_FUNC PyInit__pullback_call(void) {
     import_array();
     word_slowly = PyUnicode_InternFromString("_call_slowly");
     plain = PyLong_FromLong(0);
-    if (!word_slowly || !plain) return NULL;
+    result_handler = PyCapsule_New(&result_memory, "mem_handler", NULL);
+    if (!word_slowly || !plain || !result_handler) return NULL;
     entry_type = PyType_FromSpec(&entry_spec);
     PyObject *made = entry_type ? PyModule_Create(&module) : NULL;
     if (made && PyModule_AddIntConstant(made, "MOST_POINTERS", MOST_POINTERS)) Py_CLEAR(made);

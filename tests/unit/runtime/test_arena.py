@@ -13,7 +13,7 @@ from jaxtyping import Float64
 import pullback as pb
 from pullback import Array
 from pullback.errors import UsageError
-from pullback.runtime.arena import IDLE_BYTES, Arenas, Idle, arenas, most_idle
+from pullback.runtime.arena import IDLE_BYTES, Arenas, Idle, arenas, empty, most_idle
 from pullback.runtime.shim import extension
 
 KIND = ["extension", "Python"]
@@ -125,4 +125,84 @@ def test_threads_share_arenas() -> None:
         t.start()
     for t in threads:
         t.join()
+    assert not wrong
+
+
+LARGE = 1 << 18  # elements of f64: two mebibytes
+
+
+@pb.function
+def doubled(x: Float64[Array, "N"]):
+    return 2.0 * x
+
+
+@pytest.fixture
+def large() -> np.ndarray[Any, Any]:
+    if extension() is None:
+        pytest.skip("no Python.h or no compiler for extensions")
+    x = np.arange(float(LARGE))
+    doubled(x)
+    return x
+
+
+def test_large_results_lie_where_others_have_been(large: np.ndarray[Any, Any]) -> None:
+    places = set()
+    for _ in range(5):
+        y = doubled(large)
+        places.add(y.ctypes.data)
+        assert y.flags.owndata
+        assert y.flags.writeable
+        del y
+    assert len(places) == 1
+
+
+def test_results_that_somebody_holds_keep_their_memory(large: np.ndarray[Any, Any]) -> None:
+    held = [doubled(large + k) for k in range(4)]
+    rows = doubled(large).reshape(-1, 2).T  # holds what it is a view of
+    for _ in range(4):
+        doubled(-large)
+    for k, y in enumerate(held):
+        np.testing.assert_array_equal(y, 2 * (large + k))
+    np.testing.assert_array_equal(rows.T.ravel(), 2 * large)
+
+
+def test_large_results_are_arrays_like_others(large: np.ndarray[Any, Any]) -> None:
+    y = doubled(large)
+    y.resize(2 * LARGE, refcheck=False)
+    np.testing.assert_array_equal(y, np.concatenate([2 * large, np.zeros(LARGE)]))
+    y.resize(10, refcheck=False)
+    np.testing.assert_array_equal(y, 2 * large[:10])
+    np.testing.assert_array_equal(doubled(large).copy(), 2 * large)
+    assert empty((LARGE,), np.dtype(np.float64)).shape == (LARGE,)
+
+
+def test_what_large_results_leave_is_bounded(large: np.ndarray[Any, Any]) -> None:
+    pool = arenas()
+    try:
+        pool.keep_idle(3 << 20)
+        held = [doubled(large) for _ in range(8)]
+        del held
+        assert pool.keep_idle(1 << 20) <= 3 << 20
+        y = doubled(large)  # larger than all that is kept
+        before = pool.keep_idle(1 << 20)
+        del y
+        assert pool.keep_idle(IDLE_BYTES) == before
+    finally:
+        pool.keep_idle(IDLE_BYTES)
+
+
+def test_threads_take_and_leave_large_results(large: np.ndarray[Any, Any]) -> None:
+    wrong = []
+
+    def work(k: int) -> None:
+        for j in range(20):
+            x = large[:200_000] + k + j
+            if not np.array_equal(doubled(x), 2 * x):
+                wrong.append((k, j))
+
+    workers = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
     assert not wrong
