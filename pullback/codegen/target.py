@@ -13,8 +13,9 @@ beside that of vectors, and plain C, which is the same writer without vectors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, Protocol
 
 from pullback.ir.foreign import Foreign
@@ -82,7 +83,7 @@ class Source:
     """A printed program.
 
     Attributes:
-        text: the translation unit.   name: what its function is called.   declaration: its prototype.
+        whole: writes the translation unit.   name: what its function is called.   declaration: its prototype.
         sites: what each return code (from 1) means.
         arena_bytes: what `arena` must have; of text for all sizes, what it must have beside what the dims ask for.
         kernels: how many functions of its own it has.
@@ -95,7 +96,7 @@ class Source:
         threaded: whether the function takes a pool.
     """
 
-    text: str
+    whole: Callable[[], str]
     name: str
     declaration: str
     sites: tuple[Site, ...]
@@ -108,6 +109,11 @@ class Source:
     threaded: bool = False
     units: tuple[str, ...] = ()
     straight: bool = False
+
+    @cached_property
+    def text(self) -> str:
+        """The translation unit; what is called is compiled from its units alone."""
+        return self.whole()
 
 
 class Target(Protocol):

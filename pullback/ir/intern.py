@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 from _weakref import _remove_dead_weakref  # type: ignore[attr-defined]  # as `weakref` has it, for the same purpose
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
@@ -37,6 +38,7 @@ class Interned:
 
 MANY = 100_000  # objects made in a block that are not worth looking through
 _HELD: list[bool] = []  # for each block under way, in whichever thread: whether the collector ran before it
+_LATELY: deque[Any] = deque(maxlen=1 << 15)  # nodes that such blocks made last: many are soon wanted again
 
 
 @contextmanager
@@ -47,11 +49,14 @@ def uncollected() -> Iterator[None]:
     try:
         yield
     finally:
+        last = len(_HELD) == 1
         if _HELD.pop():  # of several blocks only the last to end finds that it ran
             if gc.get_count()[0] > MANY and not gc.get_freeze_count():
                 gc.freeze()  # what was made grows old unseen: a walk of millions of nodes takes half a second
                 gc.unfreeze()
             gc.enable()
+        if last:
+            _LATELY.clear()
 
 
 def _collect_again() -> None:
@@ -79,6 +84,12 @@ def _forget(entry: ref[Any]) -> None:
 _TABLE: dict[tuple[Hashable, ...], _Entry] = {}  # a WeakValueDictionary, at half its cost per look-up
 
 
+def known(key: tuple[Hashable, ...]) -> Any:
+    """The node under a key; None where there is none."""
+    entry = _TABLE.get(key)
+    return None if entry is None else entry()
+
+
 def intern(cls: type[T], *fields: Any, key: tuple[Hashable, ...] | None = None) -> T:
     """The one node of class `cls` with these fields; `key` replaces fields that do not compare as they should."""
     full = (cls, *fields) if key is None else (cls, *key)
@@ -100,6 +111,8 @@ def the_one(key: tuple[Hashable, ...], made: N) -> N:
     Each step is one of the interpreter's, so nothing comes between: an entry is put where there is none, and removed
     where its node is gone.
     """
+    if _HELD:
+        _LATELY.append(made)
     entry = _Entry(made, _forget)
     entry.key = key
     while True:

@@ -40,15 +40,17 @@ def print_c(function: Function, plan: MemoryPlan, printing: Printing, dialect: D
     declaration = definition[: definition.index(" {\n")] + ";"
     arena, arena_declaration = sizes.arena_function(unit) if f.dims else ("", "")
     pool = POOL if is_threaded(unit) else ""
-    texts = [*unit.words.where_used(unit.kernel_texts, definition).values(), arena]
-    parts = [_header(unit), _preamble(unit, "\n".join([*texts, definition])), pool, *texts]
-    if unit.lines:
-        definition = own_line(unit.name) + definition
-    entry = entry_comment(unit) * unit.comments + definition
     units = _units(unit, pool, arena + definition) if unit.by_content else ()
-    return Source(fit("\n".join([*(p for p in parts if p), entry])), unit.name, declaration, tuple(unit.sites),
-                   plan.bytes, len(unit.kernel_texts), tuple(d.name for d in f.dims), arena_declaration,
-                   tuple(map(str, f.needs)), plan.worker_bytes, bool(pool), units, len(units) > 1 and only_calls(unit))
+
+    def text() -> str:
+        texts = [*unit.words.where_used(unit.kernel_texts, definition).values(), arena]
+        parts = [_header(unit), _preamble(unit, "\n".join([*texts, definition])), pool, *texts]
+        here = own_line(unit.name) * unit.lines + definition
+        return fit("\n".join([*(p for p in parts if p), entry_comment(unit) * unit.comments + here]))
+
+    return Source(text, unit.name, declaration, tuple(unit.sites), plan.bytes, len(unit.kernel_texts),
+                  tuple(d.name for d in f.dims), arena_declaration, tuple(map(str, f.needs)), plan.worker_bytes,
+                  bool(pool), units, len(units) > 1 and only_calls(unit))
 
 
 def _units(unit: Unit, before: str, after: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import count
 from typing import Any, ClassVar, Final, Literal
 
-from pullback.ir.intern import Interned, intern
+from pullback.ir.intern import Interned, intern, known, the_one
 
 Key = tuple[Any, ...]
 Monomial = tuple["Atom", ...]
@@ -172,11 +172,12 @@ class Index(Interned):
             self.constant = terms[0][1]
             return
         self.atoms = {a: None for m, _ in terms for a in m}
-        first, *others = self.atoms
-        self.free = first.free.union(*[a.free for a in others]) if others else first.free
-        for a in self.atoms:
-            if type(a) is Var:  # nearly all
-                continue
+        others = [a for a in self.atoms if type(a) is not Var]
+        if not others:  # nearly all
+            self.free = frozenset(self.atoms)  # type: ignore[arg-type]
+            return
+        self.free = frozenset([a for a in self.atoms if type(a) is Var]).union(*[a.free for a in others])
+        for a in others:
             if isinstance(a, Data):
                 self.data += (a,)
             elif isinstance(a, Floor | Mod):
@@ -271,10 +272,10 @@ class Index(Interned):
         terms = self.terms
         if terms and not terms[0][0]:
             n, terms = n + terms[0][1], terms[1:]
-        return intern(Index, (((), n), *terms) if n else terms)
+        return some_terms((((), n), *terms) if n else terms)
 
     def __neg__(self) -> Index:
-        return intern(Index, tuple([(m, -c) for m, c in self.terms]))
+        return some_terms(tuple([(m, -c) for m, c in self.terms]))
 
     def __sub__(self, other: Index | int) -> Index:
         other = as_index(other)
@@ -302,7 +303,7 @@ class Index(Interned):
         return polynomial(out)
 
     def _scaled(self, n: int) -> Index:
-        return intern(Index, tuple([(m, c * n) for m, c in self.terms])) if n else ZERO_INDEX
+        return some_terms(tuple([(m, c * n) for m, c in self.terms])) if n else ZERO_INDEX
 
     __rmul__ = __mul__
 
@@ -347,8 +348,15 @@ def _term_key(term: tuple[Monomial, int]) -> Key:
 
 
 def some_terms(terms: tuple[Term, ...]) -> Index:
-    """The Index with some of the terms of another, in its order: these are in normal form as they are."""
-    return intern(Index, terms)
+    """The Index with some of the terms of another, or others that are in normal form: as `intern` makes it, sooner."""
+    key = (Index, terms)
+    found = known(key)
+    if found is None:
+        made = object.__new__(Index)
+        made.terms = terms
+        made._prepare()
+        found = the_one(key, made)
+    return found  # type: ignore[no-any-return]
 
 
 def polynomial(terms: dict[Monomial, int]) -> Index:
@@ -362,7 +370,7 @@ def polynomial(terms: dict[Monomial, int]) -> Index:
                     return merged
     if len(kept) > 1:
         kept.sort(key=_term_key)
-    return intern(Index, tuple(kept))
+    return some_terms(tuple(kept))
 
 
 def _merge_radix(terms: dict[Monomial, int], m: Monomial, c: int, mod: Mod) -> Index | None:
@@ -396,7 +404,7 @@ def as_index(value: Index | Atom | int) -> Index:
         return value
     if isinstance(value, int):
         return number(value)
-    return intern(Index, (((value,), 1),))
+    return some_terms((((value,), 1),))
 
 
 def symbol(name: str) -> Index:

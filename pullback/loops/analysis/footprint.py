@@ -13,6 +13,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import gcd, prod
+from typing import NamedTuple
 
 from pullback.ir.index import ZERO_INDEX, Atom, Data, Floor, Index, Mod, Term, Var, as_index, some_terms
 from pullback.ir.traverse import Substitution
@@ -46,17 +47,16 @@ from pullback.loops.program.nodes import (
 Interval = tuple[int, int]
 Places = Mapping[Buffer, View]
 Rows = tuple[int, tuple[Interval, ...]]
-Place = tuple[Buffer, Index, bool, bool, bool]  # of runs of elements, and how they are accessed
 ENDLESS = 1 << 60
 EVERYWHERE: Interval = (-ENDLESS, ENDLESS)
 MANY = 64  # runs or periods above which nothing is proven
 
 
-@dataclass(frozen=True)
-class Access:
-    """Elements `first` to `last` of a buffer, read or written.
+class Accessed(NamedTuple):
+    """Where runs of elements of a buffer are read or written: from `first` and so many to `last` and so many.
 
-    `adds` is a write by `+=`; `begins` one in a branch that is never taken, in place of such a `+=`.
+    Nearly always `last` is `first`, and the numbers tell how long a run is. `adds` is a write by `+=`; `begins` one in
+    a branch that is never taken, in place of such a `+=`.
     """
 
     buffer: Buffer
@@ -72,16 +72,15 @@ class Footprint:
 
     Attributes:
         ranges: the values of each variable and loaded index that the statements bind.
-        accesses: reads only of buffers that are also written, or of all with `every`.
+        accesses: the runs at each place; reads only of buffers that are also written, or of all with `every`.
     """
 
     def __init__(self, body: Iterable[Stmt], places: Places, ranges: Mapping[Atom, Interval] | None = None,
                  every: bool = False, values: Mapping[Var, Index] | None = None, inside: bool = False) -> None:
         self.ranges: dict[Atom, Interval] = dict(ranges or {})
         self.outside = frozenset(self.ranges)
-        self.accesses: list[Access] = []
+        self.accesses: dict[Accessed, dict[Interval, None]] = {}
         statements = tuple(body)
-        self._known: set[tuple[Buffer, Index, Index, bool, bool, bool]] = set()
         self._splits: dict[Index, tuple[Index, tuple[Term, ...]]] = {}
         self._aparts: dict[tuple[tuple[Term, ...], int], tuple[Index, Interval | None]] = {}
         self._never = False
@@ -188,13 +187,13 @@ class Footprint:
         homes = {p: located(a, places, m) for p, a in zip(s.kernel.params, s.arguments, strict=True)}
         summary, ranges = _summary(s.kernel, known)
         self.ranges |= ranges
-        for (buffer, place, write, adds, begins), found in summary:
+        for (buffer, place, _, write, adds, begins), found in summary:
             home = homes.get(buffer)
             if home is None or (self._wanted is not None and home.buffer not in self._wanted):
                 continue
             base = home.offset + inner.index(place)
-            begins = write and (begins or self._never)
-            self.accesses += [Access(home.buffer, base + low, base + high, write, adds, begins) for low, high in found]
+            here = Accessed(home.buffer, base, base, write, adds, write and (begins or self._never))
+            self.accesses.setdefault(here, {}).update(found)
 
     def _reads(self, s: Stmt, places: Places, m: Substitution) -> None:
         for buffer, offset, more in _loads(s):
@@ -209,11 +208,15 @@ class Footprint:
         first = m.index(offset)
         if home is not None:
             first = first + home.offset
-        last = first + (more if isinstance(more, int) else m.index(more))
-        access = root, first, last, write, adds, write and self._never
-        if access not in self._known:
-            self._known.add(access)
-            self.accesses.append(Access(*access))
+        last = first
+        if not isinstance(more, int):
+            more = m.index(more)
+            if more.constant is None:
+                last, more = first + more, 0
+            else:
+                more = more.constant
+        low, high = (0, more) if last is first else (0, 0)
+        self.accesses.setdefault(Accessed(root, first, last, write, adds, write and self._never), {})[low, high] = None
 
     def over(self, v: Var) -> Footprint:
         """What all iterations over a variable touch that is outside of this."""
@@ -229,13 +232,17 @@ class Footprint:
             writes: whether only what is written counts, or only what is read; None for both.
         """
         out: dict[Buffer, tuple[Index, Interval] | None] = {}
-        for a in (a for a in self.accesses if writes in (None, a.write)):
-            (fixed, low), (also, high) = self.ends(a.first), self.ends(a.last)
+        for a, runs in self.accesses.items():
+            if writes not in (None, a.write):
+                continue
+            fixed, low = self.ends(a.first)
+            also, high = (fixed, low) if a.last is a.first else self.ends(a.last)
             before = out.get(a.buffer, (fixed, (ENDLESS, -ENDLESS)))
             if before is None or low is None or high is None or fixed is not also or before[0] is not fixed:
                 out[a.buffer] = None
             else:
-                out[a.buffer] = fixed, (min(before[1][0], low[0]), max(before[1][1], high[1]))
+                least, most = low[0] + min(run[0] for run in runs), high[1] + max(run[1] for run in runs)
+                out[a.buffer] = fixed, (min(before[1][0], least), max(before[1][1], most))
         return out
 
     def ends(self, i: Index) -> tuple[Index, Interval | None]:
@@ -243,18 +250,20 @@ class Footprint:
         fixed, moving = self._split(i)
         return fixed, _interval(moving, self.ranges)
 
-    def run(self, a: Access) -> tuple[Index, Interval]:
-        """An access as a run of elements, from the least to the greatest, at places that may lie further apart."""
+    def runs(self, a: Accessed, runs: Iterable[Interval]) -> Iterator[tuple[Index, Interval]]:
+        """Runs of elements, each from the least to the greatest, at places that may lie further apart."""
         (fixed, moving), (also, end) = self._split(a.first), self._split(a.last)
         start, stop = (t[0][1] if t and not t[0][0] else 0 for t in (moving, end))  # terms begin with the number
         near = moving[1:] if start else moving
         if fixed is not also or near != (end[1:] if stop else end):
-            low, high = _interval(moving, self.ranges), _interval(end, self.ranges)
-            sure = fixed is also and low is not None and high is not None
-            return fixed, (low[0], high[1]) if sure and low is not None and high is not None else EVERYWHERE
-        width = stop - start
-        far, found = self._apart(near, width)
-        return fixed + far, EVERYWHERE if found is None else (found[0] + start, found[1] + start + width)
+            first, last = _interval(moving, self.ranges), _interval(end, self.ranges)
+            for low, high in runs:
+                sure = fixed is also and first is not None and last is not None
+                yield fixed, (first[0] + low, last[1] + high) if sure and first and last else EVERYWHERE
+            return
+        for low, high in runs:
+            far, found = self._apart(near, stop + high - start - low)
+            yield fixed + far, EVERYWHERE if found is None else (found[0] + start + low, found[1] + stop + high)
 
     def _apart(self, terms: tuple[Term, ...], width: int) -> tuple[Index, Interval | None]:
         """The terms of an index that put runs of `width` and an element apart, and the range of the others."""
@@ -277,17 +286,18 @@ class Footprint:
     ) -> tuple[dict[Buffer, Rows], dict[Buffer, int]]:
         """What is touched in each row, and how many elements that are at most, in buffers that have a span."""
         runs: dict[Buffer, dict[tuple[Term, ...], list[Interval]]] = {}
-        for a in self.accesses:
-            place, run = self.run(a)
-            runs.setdefault(a.buffer, {}).setdefault(self._split(place)[1], []).append(run)
+        for a, found in self.accesses.items():
+            mine = runs.setdefault(a.buffer, {})
+            for place, run in self.runs(a, found):
+                mine.setdefault(self._split(place)[1], []).append(run)
         rows: dict[Buffer, Rows] = {}
         elements: dict[Buffer, int] = {}
         for b, span in spans.items():
             if span is not None:
-                merged = {place: _merged(found) for place, found in runs[b].items()}
+                merged = {place: _merged(all_) for place, all_ in runs[b].items()}
                 distance = gcd(*(c for place in merged for _, c in place))
                 rows[b] = distance, tuple(run for found in merged.values() for run in found)
-                many = sum((high - low + 1) * self._values(i) for i, found in merged.items() for low, high in found)
+                many = sum((high - low + 1) * self._values(i) for i, all_ in merged.items() for low, high in all_)
                 elements[b] = min(many, span[1][1] - span[1][0] + 1)
         return rows, elements
 
@@ -323,9 +333,11 @@ class Footprint:
         rest: Index | None = None
         runs: list[Interval] = []
         factor = large = 0
-        for x in (x for x in self.accesses if x.buffer is buffer):
-            ends: list[int] = []
-            for k, index in enumerate((x.first, x.last)):
+        for x, mine in self.accesses.items():
+            if x.buffer is not buffer:
+                continue
+            ends = 0, 0
+            for index in (x.first,) if x.last is x.first else (x.first, x.last):
                 c = index.coefficient(v)
                 if c is None or not c.constant or (factor and c.constant != factor):
                     return False
@@ -338,8 +350,8 @@ class Footprint:
                     return False
                 rest = fixed
                 large = gcd(large, *far)
-                ends.append(near[k])
-            runs.append((ends[0], ends[1]))
+                ends = near if index is x.first else (ends[0], near[1])
+            runs += [(ends[0] + low, ends[1] + high) for low, high in mine]
         return _no_common(_merged(runs), abs(factor) * step, (values[1] - values[0]) // step, large)
 
 
@@ -356,23 +368,35 @@ def _loads(s: Stmt) -> tuple[tuple[Buffer, Index, int], ...]:
     return tuple(out)
 
 
-@lru_cache(maxsize=1024)
-def _summary(
-    k: Kernel, known: tuple[tuple[Var, int | None, Interval | None], ...]
-) -> tuple[tuple[tuple[Place, list[Interval]], ...], Mapping[Atom, Interval]]:
+Values = tuple[tuple[Var, int | None, Interval | None], ...]  # of a kernel's indices: a number, or a range
+Summary = tuple[tuple[tuple[Accessed, dict[Interval, None]], ...], Mapping[Atom, Interval]]
+
+
+@nodes.once_for_each
+def _summaries(_: Kernel) -> dict[Values, Summary]:
+    """What a kernel does to its parameters, for each of the values that its indices had so far."""
+    return {}
+
+
+def _summary(k: Kernel, known: Values) -> Summary:
     """What a kernel does to its parameters, in runs of elements, where its indices have these values or ranges.
 
     Runs that lie apart, as the rows of a block, keep the variables that tell how far; these come with their ranges.
     """
+    before = _summaries(k).get(known)
+    if before is not None:
+        return before
     ranges: dict[Atom, Interval] = {v: found or (0, ENDLESS) for v, value, found in known if value is None}
     values = {v: as_index(n) for v, n, _ in known if n is not None}
     f = Footprint(k.body, {}, ranges, every=True, values=values, inside=True)
-    runs: dict[Place, list[Interval]] = {}
-    for a in f.accesses:
-        place, run = f.run(a)
-        runs.setdefault((a.buffer, place, a.write, a.adds, a.begins), []).append(run)
-    apart = {a: f.ranges[a] for _, place, *_ in runs for a in place.atoms if a in f.ranges and a not in ranges}
-    return tuple((place, _merged(found)) for place, found in runs.items()), apart
+    runs: dict[Accessed, list[Interval]] = {}
+    for a, found in f.accesses.items():
+        for place, run in f.runs(a, found):
+            runs.setdefault(Accessed(a.buffer, place, place, *a[3:]), []).append(run)
+    apart = {a: f.ranges[a] for x in runs for a in x.first.atoms if a in f.ranges and a not in ranges}
+    made = tuple((place, dict.fromkeys(_merged(found))) for place, found in runs.items()), apart
+    _summaries(k)[known] = made
+    return made
 
 
 def _merged(runs: list[Interval]) -> list[Interval]:

@@ -123,12 +123,16 @@ def _statement(s: Stmt, ranges: dict[Atom, Interval], machine: Machine) -> float
 def _call(s: Call, ranges: Mapping[Atom, Interval], machine: Machine) -> float:
     pairs = zip(s.kernel.indices, s.index_values, strict=True)
     known = tuple((v, found) for v, i in pairs if (found := interval(i, ranges)) is not None)
-    return _kernel(s.kernel, known, machine)
+    costs = _costs(s.kernel)
+    if (known, machine) not in costs:
+        costs[known, machine] = 5 + cycles(s.kernel.body, dict(known), machine)
+    return costs[known, machine]
 
 
-@lru_cache(maxsize=1024)
-def _kernel(k: Kernel, known: tuple[tuple[Atom, Interval], ...], machine: Machine) -> float:
-    return 5 + cycles(k.body, dict(known), machine)
+@nodes.once_for_each
+def _costs(_: Kernel) -> dict[tuple[tuple[tuple[Atom, Interval], ...], Machine], float]:
+    """The cycles of a kernel for each of the ranges that its indices had so far."""
+    return {}
 
 
 def _moved(count: Index, size: int, ranges: Mapping[Atom, Interval], machine: Machine) -> float:

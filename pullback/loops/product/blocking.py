@@ -357,12 +357,14 @@ def packed_plans(
     storing = _storing(c, position) if holds(c) else "aside"
     readings = (False,) if c.a.plain is None else (False, True)
     ways = [_TiledWay(s, c, machine, position, storing, in_place) for in_place in readings]
-    for t in tiles(machine, element, size(c.columns)):
-        for way in ways:
-            plan = way.plan(t, most)
-            if plan is not None and plan.cycles < most:
-                most = plan.cycles
-                yield plan
+    bounds = [(way.least(t), way, t) for t in tiles(machine, element, size(c.columns)) for way in ways]
+    for least, way, t in sorted(bounds, key=lambda b: b[0]):
+        if least >= most:
+            return
+        plan = way.plan(t)
+        if plan is not None and plan.cycles < most:
+            most = plan.cycles
+            yield plan
 
 
 def _storing(c: Contraction, position: Index) -> Storing:
@@ -396,16 +398,23 @@ class _TiledWay:
         self.turned = s.vars.index(c.rows[-1]) > s.vars.index(c.columns[-1])
         self._depths: dict[int, FlatAxis] = {}
 
-    def plan(self, t: RegisterTile, most: float) -> PackedPlan | None:
-        """The plan with this tile; None where A is not so regular that it can be read in place, or it takes `most`."""
+    def least(self, t: RegisterTile) -> float:
+        """The cycles of the tiles alone, to which a plan only adds."""
+        blocks = ceil(self.k / self._depth(t).block)
+        cycles = self._tiles(t, blocks, lone=False)
+        return min(cycles, self._tiles(t, blocks, lone=True)) if self._may_be_lone(t) else cycles
+
+    def _may_be_lone(self, t: RegisterTile) -> bool:
+        """Whether a column is left that may be summed along its lanes."""
+        return self.in_place and self.storing != "across" and self.n % t.columns == 1
+
+    def plan(self, t: RegisterTile) -> PackedPlan | None:
+        """The plan with this tile; None where A is not so regular that it can be read in place."""
         c, n, k, element, storing = self.contraction, self.n, self.k, self.element, self.storing
         largest, page = self.blocks, self.machine.page
-        depth = self._depth(max(t.columns, 2 * t.lanes) * element)
+        depth = self._depth(t)
         kc = depth.block
         blocks = ceil(k / kc)
-        may_be_lone = self.in_place and storing != "across" and n % t.columns == 1
-        if not may_be_lone and self._tiles(t, blocks, lone=False) >= most:  # the rest only adds to it
-            return None
         a_first = size(c.only_b) > 1 and self.m * kc * element <= largest.third // 4
         high = (largest.shared if self.walked else largest.second) // (kc * element)
         high = self.run if a_first else max(high, t.rows)
@@ -414,7 +423,7 @@ class _TiledWay:
         single = rows.block == self.m and size(c.only_a) == 1
         wide = (largest.shared if single else largest.third) // (kc * element)
         columns = cut(c.columns, max(wide, t.columns), t.columns)
-        found = in_place_runs(c.a, rows, depth) if may_be_lone else None
+        found = in_place_runs(c.a, rows, depth) if self._may_be_lone(t) else None
         lone = found is not None and is_run(found[1])
         cycles = self._tiles(t, blocks, lone)
         a_packs, b_packs = self.a_packs, self.b_packs
@@ -439,10 +448,11 @@ class _TiledWay:
             return None
         return PackedPlan(c, t, rows, columns, depth, a_first, self.in_place, storing, lone, cycles)
 
-    def _depth(self, panel: int) -> FlatAxis:
-        """How the sum is cut where a panel of B has so many bytes in a step."""
+    def _depth(self, t: RegisterTile) -> FlatAxis:
+        """How the sum is cut, where a panel of B is as wide as a tile."""
         deep = self.blocks.depth
         if self.walked:
+            panel = max(t.columns, 2 * t.lanes) * self.element
             deep = max(deep, self.blocks.second // panel)  # a panel of B alone stays in the second cache
         if deep not in self._depths:  # a second block for a little more does not pay
             self._depths[deep] = cut(self.contraction.depth, self.k if self.k <= deep + deep // 4 else deep, 1)
