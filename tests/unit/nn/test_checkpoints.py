@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -20,7 +21,8 @@ from pullback.nn.parameters import named, read
 from tests.unit.nn.test_fit import Descent, fit, interrupting, line, start
 
 ROOT = Path(__file__).resolve().parents[3]
-KILLS = 3
+KILLS = int(os.environ.get("PULLBACK_KILLS", "3"))
+EPOCHS = max(40, 4 * KILLS)  # enough that most kills find it under way
 
 # A run of many short calls that saves after each update: it is killed again and again, and at last comes to its end.
 SCRIPT = """
@@ -34,7 +36,7 @@ x = np.random.default_rng(0).normal(size=(96, 6, 6)).astype(np.float32)
 train = data.Dataset(x, np.sum(x, (1, 2))).transformed(data.random_crop(6, padding=1), data.random_flip())
 net = nn.chain(nn.flatten(), nn.dense(8), nn.relu, nn.dense(1))
 squares = lambda y, target: pb.mean((y[:, 0] - target) ** 2)
-run = nn.fit(net, squares, train, optimiser=Descent(0.01), epochs=40, batch=16, seed=5, progress=False,
+run = nn.fit(net, squares, train, optimiser=Descent(0.01), epochs=int(sys.argv[2]), batch=16, seed=5, progress=False,
              evaluate=train.first(32), save=nn.Checkpoints(sys.argv[1], every_steps=1, keep=3))
 """
 
@@ -49,10 +51,15 @@ def readable(folder: Path) -> int:
     return len(files)
 
 
+def run_in(folder: Path) -> list[str]:
+    """The command that runs the script with its checkpoints in a folder."""
+    return [sys.executable, "-c", SCRIPT, str(folder), str(EPOCHS)]
+
+
 def killed(folder: Path, delay: float) -> bool:
     """Start the run, kill it some time after it wrote its next checkpoint; whether it came to its end before."""
     before = set(folder.glob("step-*"))
-    process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder)], cwd=ROOT, stderr=subprocess.PIPE)
+    process = subprocess.Popen(run_in(folder), cwd=ROOT, stderr=subprocess.PIPE)
     while process.poll() is None and set(folder.glob("step-*")) <= before:
         time.sleep(0.001)
     time.sleep(delay)
@@ -71,7 +78,7 @@ def survives(folder: Path, kills: int) -> tuple[int, int]:
         done += 1
         assert 1 <= readable(folder / "killed") <= 4  # a kill may come between a new file and the end of an old one
     for name in ("killed", "whole"):
-        subprocess.run([sys.executable, "-c", SCRIPT, str(folder / name)], cwd=ROOT, check=True)
+        subprocess.run(run_in(folder / name), cwd=ROOT, check=True)
         assert not list((folder / name).glob(".*"))
     last = [max((folder / name).glob("step-*")) for name in ("killed", "whole")]
     (ours, about), (theirs, others) = map(read, last)
@@ -84,7 +91,7 @@ def survives(folder: Path, kills: int) -> tuple[int, int]:
 
 
 def test_c25_killed_runs_end_as_if_they_had_not_been(tmp_path: Path) -> None:
-    assert survives(tmp_path, KILLS) == (KILLS, 40)
+    assert survives(tmp_path, KILLS) == (KILLS, EPOCHS)
 
 
 def bits(run: nn.Run) -> list[bytes]:
