@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pullback.ir.expr import Bracket, Reduce, Scalar
-from pullback.ir.index import Atom, Cond, Floor, Index, Var
+from pullback.ir.index import ZERO_INDEX, Atom, Cond, DimSymbol, Floor, Index, Var, as_index, polynomial
 from pullback.ir.program import Build, Program
 from pullback.ir.walks import each_build, taken_out
 
@@ -42,17 +42,35 @@ def factor(c: Cond, v: Var) -> int | None:
     return None if c.op != ">=" or found is None else found.constant
 
 
-def interval(i: Index) -> tuple[int, int] | None:
-    """The least and greatest value of an affine index with known extents."""
-    low = high = i.offset
+def bounds(i: Index) -> tuple[Index, Index] | None:
+    """The least and greatest value of an affine index, in terms of the dims."""
+    low = high = ZERO_INDEX
     for m, c in i.terms:
-        if not m:
+        if all(isinstance(a, DimSymbol) for a in m):
+            part = polynomial({m: c})
+            low, high = low + part, high + part
             continue
-        ends = atom_interval(m[0]) if len(m) == 1 else None
+        ends = _atom_bounds(m[0]) if len(m) == 1 else None
         if ends is None:
             return None
-        low, high = low + min(c * ends[0], c * ends[1]), high + max(c * ends[0], c * ends[1])
+        least, most = ends if c > 0 else ends[::-1]
+        low, high = low + least * c, high + most * c
     return low, high
+
+
+def _atom_bounds(a: Atom) -> tuple[Index, Index] | None:
+    if isinstance(a, Var):
+        return ZERO_INDEX, a.extent - 1
+    ends = atom_interval(a)
+    return ends and (as_index(ends[0]), as_index(ends[1]))
+
+
+def interval(i: Index) -> tuple[int, int] | None:
+    """The least and greatest value of an affine index with known extents."""
+    found = bounds(i)
+    if found is None or found[0].constant is None or found[1].constant is None:
+        return None
+    return found[0].constant, found[1].constant
 
 
 def atom_interval(a: Atom) -> tuple[int, int] | None:

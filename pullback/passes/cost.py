@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Final
 
+from pullback.ir.dims import evaluate
 from pullback.ir.expr import Add, Apply, Bracket, Get, Mul, Reduce, Scalar, Select
 from pullback.ir.index import Cond, Data, Index, Var, as_index, prove_nonnegative
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, indices_of, walk
 
 LONGEST: Final = 4096  # of an axis whose range is found by its conditions
+TYPICAL: Final = 720  # what an extent without a number is taken for in estimates; many small numbers divide it
 
 
 def operations(e: Scalar) -> int:
@@ -70,6 +73,11 @@ def size(extents: tuple[Index, ...]) -> int | None:
             return None
         total *= d.constant
     return total
+
+
+def typical_size(extents: Iterable[Index]) -> int:
+    """Number of elements, of a typical size where a dim is symbolic."""
+    return prod(max(1, evaluate(d, {a.name: TYPICAL for a in d.symbols})) for d in extents)
 
 
 def cuts(s: Build) -> tuple[Var, list[int]] | None:

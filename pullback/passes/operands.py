@@ -24,7 +24,7 @@ from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Ref, Scalar, Sele
 from pullback.ir.index import Cond, Data, Index, Var, as_index
 from pullback.ir.program import Block, Build, Choose, Program, Statement, map_blocks
 from pullback.ir.traverse import Substitution, rewrite, walk
-from pullback.passes.cost import is_inside, range_of, size
+from pullback.passes.cost import is_inside, range_of, typical_size
 from pullback.passes.speculate import WORTH, chosen_if_finite, looks
 from pullback.rewrite.fired import fired
 
@@ -96,8 +96,8 @@ def _separated(s: Build, total: Reduce) -> tuple[Build, Scalar, list[Ref]] | Non
     if total.op != "sum" or not total.dtype.is_floating:
         return None
     parts = _guarded(total.arg)
-    terms = size(tuple(v.extent for v in (*s.vars, *total.vars)))
-    if not parts.guards or terms is None or not all(isinstance(f, Get | Const) for f in parts.factors):
+    terms = typical_size(v.extent for v in (*s.vars, *total.vars))
+    if not parts.guards or not all(isinstance(f, Get | Const) for f in parts.factors):
         return None
     for f in parts.factors:
         free = f.free.union(*(_test_of(g) for g in parts.guards))
@@ -108,8 +108,7 @@ def _separated(s: Build, total: Reduce) -> tuple[Build, Scalar, list[Ref]] | Non
         if isinstance(f, Const) or not read:
             continue
         operand, element = _operand(f, free, parts, s, total)
-        sizes = [size(operand.outs[0].shape), *(size(r.shape) for r in read)]
-        if all(n is not None and n * WORTH <= terms for n in sizes):
+        if all(typical_size(r.shape) * WORTH <= terms for r in (operand.outs[0], *read)):
             return operand, expr.bracket(parts.conds, expr.mul(element, *others)), read
     return None
 

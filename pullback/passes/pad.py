@@ -5,18 +5,19 @@ After     p = build t < Q + V - 1 { [t - V + 1 >= 0, ...] g[t - V + 1] }
           y = build q < Q { sum v < V { p[q - v + V - 1] * w[v] } }
 
 A condition that depends on a vectorised or tiled variable would be tested for each term; a zero border costs one
-copy of the operand. Done where every size is known and the copy is small beside the contraction. It is inexact in one
-way: where the other factor is not finite, 0 * inf enters a sum that the condition would have kept it out of.
+copy of the operand. Done where the copy is small beside the contraction, at typical sizes where dims are symbols. It is
+inexact in one way: where the other factor is not finite, 0 * inf enters a sum that the condition would have kept it
+out of.
 """
 
 from __future__ import annotations
 
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Ref, Scalar
-from pullback.ir.index import Cond, Index, Var, as_index, cond
+from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, prove_nonnegative
 from pullback.ir.program import Build, Program
-from pullback.passes.conditions import Changed, atom_interval, each_conditional_sum, interval
-from pullback.passes.cost import is_inside, size
+from pullback.passes.conditions import Changed, atom_interval, bounds, each_conditional_sum, interval
+from pullback.passes.cost import is_inside, typical_size
 from pullback.rewrite.fired import fired
 
 KEEP = 0.75  # a border is worth it on an axis when at least this share of the terms is inside
@@ -34,7 +35,7 @@ def _bordered(r: Reduce, b: Bracket, s: Build) -> Changed | None:
     if not isinstance(b.arg, Mul) or not all(isinstance(f, Get | Const) for f in b.arg.args):
         return None
     copies: list[Build] = []
-    terms = size(tuple(v.extent for v in (*s.vars, *r.vars)))
+    terms = typical_size(v.extent for v in (*s.vars, *r.vars))
     conds = list(b.conds)
     factors = list(b.arg.args)
     for k, f in enumerate(factors):
@@ -45,11 +46,11 @@ def _bordered(r: Reduce, b: Bracket, s: Build) -> Changed | None:
         axes = {a for a in mine if a is not None}
         if not axes:
             continue
-        padded = _padded(f, axes, s, r)
-        if padded is None or terms is None or padded[1] * WORTH > terms:
+        padded = _padded(f, axes, s)
+        if padded is None or typical_size(padded[0].outs[0].shape) * WORTH > terms:
             continue
         left = [c for c, a in zip(conds, mine, strict=True) if a is None]
-        copy, _, element = padded
+        copy, element = padded
         others = [o for j, o in enumerate(factors) if j != k]
         if any(is_inside(o, conds) and not is_inside(o, left) for o in others) or not is_inside(element, left):
             continue  # the conditions keep another operand, or another axis of this one, in its range
@@ -69,9 +70,11 @@ def _range_axis(c: Cond, g: Get) -> int | None:
 
 
 def _wide(g: Get, axis: int) -> bool:
-    """Whether the border of this axis would be wider than the array: then few of the terms are inside."""
-    bounds, extent = interval(g.indices[axis]), g.ref.shape[axis].constant
-    return bounds is None or extent is None or max(bounds[1], extent - 1) - min(bounds[0], 0) >= WIDE * extent + ROOM
+    """Whether the border of this axis is known to be wider than the array: then few of the terms are inside."""
+    ends, extent = interval(g.indices[axis]), g.ref.shape[axis].constant
+    if ends is None or extent is None:
+        return False
+    return max(ends[1], extent - 1) - min(ends[0], 0) >= WIDE * extent + ROOM
 
 
 def _mostly_outside(g: Get, axis: int, s: Build, r: Reduce) -> bool:
@@ -84,8 +87,8 @@ def _mostly_outside(g: Get, axis: int, s: Build, r: Reduce) -> bool:
         return False
     if not any(v in i.free for v in r.vars):
         return False
-    bounds, extent = interval(i), d.constant
-    if bounds is None or extent is None:
+    ends, extent = interval(i), d.constant
+    if ends is None or extent is None:
         return False
     counts = [1]  # how many combinations of the variables give each value, from the least on
     for m, c in i.terms:
@@ -97,28 +100,30 @@ def _mostly_outside(g: Get, axis: int, s: Build, r: Reduce) -> bool:
                 for step in range(n):
                     wide[k + abs(c) * step] += count
             counts = wide
-    inside = sum(count for k, count in enumerate(counts) if 0 <= bounds[0] + k < extent)
+    inside = sum(count for k, count in enumerate(counts) if 0 <= ends[0] + k < extent)
     return inside < KEEP * sum(counts)
 
 
-def _padded(g: Get, axes: set[int], s: Build, r: Reduce) -> tuple[Build, int, Scalar] | None:
-    """The padded copy of g's array along these axes, its size, and g's element in it."""
+def _padded(g: Get, axes: set[int], s: Build) -> tuple[Build, Scalar] | None:
+    """The padded copy of g's array along these axes, and g's element in it; None where ends are not known."""
     shape: list[Index] = []
-    shift: list[int] = []
+    shift: list[Index] = []
     for axis, (i, d) in enumerate(zip(g.indices, g.ref.shape, strict=True)):
-        bounds = interval(i) if axis in axes else (0, 0)
-        if bounds is None or d.constant is None:
+        ends = bounds(i) if axis in axes else (ZERO_INDEX, d - 1)
+        low, high = (None, None) if ends is None else (_larger(-ends[0], ZERO_INDEX), _larger(ends[1], d - 1))
+        if low is None or high is None:
             return None
-        low, high = min(0, bounds[0]), max(d.constant - 1, bounds[1])
-        shape.append(as_index(high - low + 1))
-        shift.append(low)
-    total = size(tuple(shape))
-    assert total is not None
+        shape.append(high + low + 1)
+        shift.append(-low)
     names = [i.single.name if isinstance(i.single, Var) else f"p{k}" for k, i in enumerate(g.indices)]
     variables = tuple(Var(n, d) for n, d in zip(names, shape, strict=True))
     source = [as_index(v) + low for v, low in zip(variables, shift, strict=True)]
     conds = [c for k in sorted(axes) for c in (cond(">=", source[k]), cond(">=", g.ref.shape[k] - 1 - source[k]))]
     out = Ref(f"{g.ref.name}_padded", g.dtype, shape)
     copy = Build((out,), variables, (expr.bracket(conds, expr.get(g.ref, *source)),), s.positions)
-    element = expr.get(out, *(i - low for i, low in zip(g.indices, shift, strict=True)))
-    return copy, total, element
+    return copy, expr.get(out, *(i - low for i, low in zip(g.indices, shift, strict=True)))
+
+
+def _larger(a: Index, b: Index) -> Index | None:
+    """The larger of two indices; None where that depends on the dims."""
+    return a if prove_nonnegative(a - b) else b if prove_nonnegative(b - a) else None

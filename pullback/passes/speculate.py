@@ -25,7 +25,7 @@ from pullback.ir.index import Cond, Index, Var, as_index
 from pullback.ir.program import Block, Build, Choose, Program, Statement
 from pullback.ir.traverse import Substitution, rewrite
 from pullback.ir.walks import each_build
-from pullback.passes.cost import size
+from pullback.passes.cost import typical_size
 from pullback.rewrite.fired import fired
 
 WORTH = 8  # a contraction must have this many terms for each element that is looked at
@@ -119,9 +119,8 @@ def _value(e: Scalar, s: Build, defined: dict[Ref, Build], looked_at: dict[Ref, 
         if guard is None:
             return None
         others = _unguarded(guard, defined)
-        terms = size(tuple(v.extent for v in (*s.vars, *e.vars)))
-        looks = [size(r.shape) for r in others]
-        if not others or terms is None or sum(n or terms for n in looks) * WORTH > terms:
+        terms = typical_size(v.extent for v in (*s.vars, *e.vars))
+        if not others or sum(typical_size(r.shape) for r in others) * WORTH > terms:
             return None
         looked_at.update(dict.fromkeys(others))
         return expr.reduce("sum", e.vars, expr.bracket(conds, guard.then))

@@ -27,11 +27,10 @@ from pullback.ir.program import Build
 from pullback.ir.traverse import walk
 from pullback.loops.product.turn import square
 from pullback.loops.program import schedule
-from pullback.loops.program.cover import TYPICAL
 from pullback.loops.program.nodes import Buffer
 from pullback.loops.vectors.nest import Address, narrower, stride, wait, widths
 from pullback.machine import Machine
-from pullback.passes.cost import is_inside
+from pullback.passes.cost import TYPICAL, is_inside
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,11 @@ begins at min(n, N - 8), so that it lies over the one before it; there must be r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, floor_divide
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import For, LetIndex, Stmt, smallest
-
-TYPICAL: Final = 720  # what an extent without a number is taken for in estimates; many small numbers divide it
+from pullback.passes.cost import TYPICAL
 
 
 def typical(v: Var) -> int:

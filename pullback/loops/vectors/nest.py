@@ -18,11 +18,12 @@ from pullback.ir.index import ZERO_INDEX, Floor, Index, Mod, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, indices_of, walk
 from pullback.ir.types import DType
-from pullback.loops.program.cover import TYPICAL, is_open, typical
+from pullback.loops.program.cover import is_open, typical
 from pullback.loops.program.nodes import Buffer
 from pullback.loops.program.schedule import Schedule, Tile, Vector
 from pullback.loops.vectors.lanes import VECTOR_FUNCTIONS
 from pullback.machine import Machine
+from pullback.passes.cost import TYPICAL
 
 REDUCTIONS = ("sum", "max", "min")
 

@@ -27,7 +27,15 @@ def test_a_condition_on_one_axis_keeps_the_other_in_range() -> None:
     np.testing.assert_allclose(f(x, w), np.repeat(np.array(row)[:, None], 8, 1), rtol=1e-12)
 
 
-def test_a_border_needs_extents_that_are_numbers() -> None:
-    program = parse_program("""f(x: f64[40, N], w: f64[5]) {
-        y = build i < 40, n < N { sum k < 5 { [i >= k] x[i - k, n] * w[k] } } return y }""")
+def test_a_border_has_any_size() -> None:
+    program = parse_program("""f(x: f64[N, M], w: f64[K]) {
+        y = build i < N + K - 1, m < M { sum k < K { [i >= k, N + k >= i + 1] x[i - k, m] * w[k] } } return y }""")
+    text = print_program(pad_operands(program))
+    assert "sum k < K { x_padded[i - k + K - 1, m] * w[k] }" in text
+    assert "p0 < 2 * K + N - 2" in text
+
+
+def test_a_border_needs_an_end_that_is_the_last_for_all_sizes() -> None:
+    program = parse_program("""f(x: f64[N, M], w: f64[K], z: f64[L]) {
+        y = build i < L, m < M { sum k < K { [i >= k, N + k >= i + 1] x[i - k, m] * w[k] } } return y }""")
     assert print_program(pad_operands(program)) == print_program(program)
