@@ -95,7 +95,7 @@ def corpus(examples: Mapping[str, ModuleType] | None = None) -> Iterator[Entry]:
     for name, (verb, shapes) in VERBS.items():
         yield Entry(f"apl {name}", partial(_verb, verb, shapes))
     for seed in range(RANDOM):
-        yield Entry(f"random {seed}", partial(_random, seed))
+        yield Entry(f"random {seed}", partial(random, seed))
 
 
 NETWORKS: Final[Mapping[str, tuple[dict[str, Any], tuple[int, ...], int]]] = {
@@ -174,7 +174,7 @@ def _verb(verb: str, shapes: Sequence[tuple[int, ...]]) -> tuple[Program, Mappin
     return _of_call(apl(verb), [np.zeros(s) for s in shapes])
 
 
-def _random(seed: int) -> tuple[Program, Mapping[str, int]]:
+def random(seed: int) -> tuple[Program, Mapping[str, int]]:
     case = random_program(np.random.default_rng(seed))
     return case.program, case.dims
 

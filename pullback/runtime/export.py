@@ -20,7 +20,8 @@ from pullback.codegen.c.halves import conversion
 from pullback.codegen.c.literals import literal
 from pullback.codegen.c.sizes import TOO_LARGE, WRONG_DIMS
 from pullback.codegen.c.types import c_type
-from pullback.codegen.target import Source
+from pullback.codegen.target import Source, Target
+from pullback.codegen.targets import C
 from pullback.errors import IndexRangeError, ShapeError
 from pullback.files import put_file
 from pullback.ir.dims import holds
@@ -31,6 +32,7 @@ from pullback.ir.traverse import specialise
 from pullback.ir.types import DType, f64
 from pullback.loops.plain.storage import make_buffer
 from pullback.loops.program.nodes import Buffer, Site
+from pullback.machine import GENERIC
 from pullback.runtime.buffer import NDArray, extents, prepared
 from pullback.runtime.emit import Lowered, is_constant, lower_program, print_lowered, with_constants
 
@@ -69,14 +71,15 @@ class Exported:
         return {f"{self.name}.h": self.header, f"{self.name}.c": self.text}
 
 
-def library(program: Program, dims: Mapping[str, int], how: str = HOW) -> Exported:
+def library(program: Program, dims: Mapping[str, int], how: str = HOW, target: Target = C) -> Exported:
     """The C of a program with its header, for the given dims; others are arguments of the function.
 
     Args:
         how: what the header says of compiling it, with {name} for the function's name.
+        target: which C it is.
     """
-    lowered = with_constants(lower_program(program, dims), program)
-    source = print_lowered(lowered)
+    lowered = with_constants(lower_program(program, dims, machine=target.machine(GENERIC)), program)
+    source = print_lowered(lowered, target=target)
     text = source.text.replace("#include <", f'#include "{source.name}.h"\n\n#include <', 1)
     return Exported(_header(program, lowered, source, how), text, source, lowered)
 
@@ -91,7 +94,8 @@ def put_files(directory: str | os.PathLike[str], texts: Mapping[str, str | bytes
 
 
 def export(program: Program, dims: Mapping[str, int], directory: str | os.PathLike[str],
-           reference_inputs: Sequence[NDArray] | None = None, reference: Reference | None = None) -> dict[str, Any]:
+           reference_inputs: Sequence[NDArray] | None = None, reference: Reference | None = None,
+           target: Target = C) -> dict[str, Any]:
     """Write the C project of a program for the given dims; others are arguments of the function.
 
     Args:
@@ -99,13 +103,14 @@ def export(program: Program, dims: Mapping[str, int], directory: str | os.PathLi
         reference_inputs: what the example calls the function with; made up where None or more than 4096 elements.
         reference: the results that the example wants, and how far each may be from them; by default the interpreter's,
             within a tolerance that serves all programs.
+        target: which C it is.
 
     Returns:
         `files`, the paths written, and `peak_bytes`, the size of the arena, a formula where it depends on dims.
     Raises:
         ShapeError: [E115] no small dims were found that the function takes, for the example.
     """
-    made = library(program, dims)
+    made = library(program, dims, target=target)
     lowered, source = made.lowered, made.source
     chosen = _small_dims(program, lowered)
     fixed = specialise(program, {**dims, **chosen})

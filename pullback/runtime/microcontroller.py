@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal
 
-from pullback.codegen.c.vectors.text import HAS_VECTORS, views
+from pullback.codegen.targets import PLAIN_C
 from pullback.errors import CompilerError
 from pullback.ir.program import Program
 from pullback.runtime.emit import asked_mode, with_mode
@@ -46,13 +46,13 @@ def export(
     """
     if asked_mode(program) == "fastest":
         program = with_mode(program, "least")
-    made = small(library(program, dims, HOW), arena, float_only)
+    made = small(library(program, dims, HOW, PLAIN_C), arena, float_only)
     tables = sum(b.dtype.size * len(elements) for b, elements in made.lowered.function.constants.items())
     return {"files": put_files(directory, made.files), "arena_bytes": made.source.arena_bytes, "const_bytes": tables}
 
 
 def small(made: Exported, arena: Arena, float_only: bool) -> Exported:
-    """The library without vectors, and with its arena where that is asked for.
+    """The library with its arena where that is asked for.
 
     Raises:
         CompilerError: [E414] see `export`.
@@ -64,8 +64,7 @@ def small(made: Exported, arena: Arena, float_only: bool) -> Exported:
             f"{name}: sizes are open: {', '.join(made.source.dims)}",
             remedy=f"give them: {', '.join(f'{d}=…' for d in made.source.dims)}",
         )
-    text = views(made.text.replace(HAS_VECTORS, ""))[1]
-    text = re.sub(r"\n{3,}", "\n\n", text)
+    text = made.text
     if float_only and re.search(r"\bdouble\b", _COMMENT.sub("", text)):
         raise _in_double(made, text)
     header = made.header
