@@ -33,6 +33,7 @@ from pullback.loops.plain.lower import bring_plain, flat_position
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.product import blocking
 from pullback.loops.product.blocking import Blocks, Contraction, Operand, RegisterTile, contractions
+from pullback.loops.product.finish import finish, scalar_loops
 from pullback.loops.product.multiply import multiply
 from pullback.loops.product.packing import around
 from pullback.loops.product.turn import WIDEST_TURN, turn
@@ -57,7 +58,7 @@ from pullback.loops.program.nodes import (
 )
 from pullback.loops.program.scope import Scope
 from pullback.loops.vectors.nest import map_reductions
-from pullback.loops.vectors.tile import plan_tile, tile
+from pullback.loops.vectors.tile import plan_tile
 from pullback.machine import Machine
 
 COLUMNS: Final = 512  # of a block of B
@@ -142,16 +143,17 @@ def open_products(
     if found is None or machine.lanes(found.contraction.total.dtype.size) < 2:
         return
     small = plan_tile(whole, work.address, machine)
-    if small is None:
-        return
     lanes = machine.lanes(found.contraction.total.dtype.size)
     ideal = blocking.size((*s.vars, *found.contraction.depth)) / (lanes * machine.ports)
 
     def build(builder: KernelBuilder) -> Kernel:
         for r in (*reads, *statement_reads(s)):
             builder.parameter(r)
-        builder.take(small.nest.buffers.values())
-        below = small.statements()
+        if small is None:
+            below = tuple(scalar_loops(s, s.vars, s.values, flat_position(s.vars), builder, builder.parameter))
+        else:
+            builder.take(small.nest.buffers.values())
+            below = small.statements()
         emitter = _OpenProductWriter(s, found, builder, machine)
         tests = [_at_least(extent, least) for extent, least in emitter.needs()]
         if False in tests:
@@ -439,25 +441,9 @@ class _OpenProductWriter:
         s = self.s
         if isinstance(s.values[0], Reduce):
             return []
-        before = Ref(s.outs[0].name, self.dtype, [v.extent for v in s.vars])
-        total = expr.get(before, *(as_index(v) for v in s.vars))
-        value = map_reductions(s.values[0], lambda _: total)
-
-        def address(ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
-            if ref in (before, s.outs[0]):
-                return self.out, Substitution(variables=dict(zip(s.vars, indices, strict=True))).index(self.position)
-            return self.builder.address(ref, indices)
-
-        made = tile(Build(s.outs, s.vars, (value,)), address, self.machine)
-        if made is not None:
-            return list(made)
-        root = Scope()
-        place = {before: self.out}
-        lowering = ScalarLowering(lambda r: place.get(r) or self.builder.parameter(r), self.builder.site, (value,))
-        nest = LoopNest(lowering, root, s.vars, ())
-        nest.innermost.statements.append(Store(self.out, self.position, lowering.value(value, nest.innermost)))
-        nest.close()
-        return root.statements
+        sums = Ref("partial", self.dtype, (self.out.elements,))
+        value = map_reductions(s.values[0], lambda _: expr.get(sums, self.position))
+        return finish(s, s.vars, (value,), self.position, (sums, self.out), self.builder, self.machine)
 
 
 @dataclass(frozen=True)

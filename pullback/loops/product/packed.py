@@ -15,24 +15,23 @@ A sum has one accumulator for each block of K, in order: the result does not dep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Add, Const, Get, Mul, Reduce, Ref, Scalar
+from pullback.ir.expr import Add, Const, Get, Mul, Reduce, Ref
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
 from pullback.ir.program import Build, statement_reads
 from pullback.ir.traverse import Substitution, walk
 from pullback.loops.analysis.estimates import statement_cycles
-from pullback.loops.plain.bounds import LoopNest
 from pullback.loops.plain.builder import KernelBuilder, Work
 from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.lower import bring_plain, flat_position, without_units
-from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.product import blocking
 from pullback.loops.product.blocking import Contraction, PackedPlan, best_packed_plan, size
+from pullback.loops.product.finish import finish, scalar_loops
 from pullback.loops.product.multiply import Walk, dots, multiply
 from pullback.loops.product.open_sizes import open_products
 from pullback.loops.product.orders import orders
@@ -48,19 +47,15 @@ from pullback.loops.program.nodes import (
     Holds,
     If,
     Kernel,
-    Let,
     Load,
-    Read,
     Stmt,
     Store,
-    Temp,
     Type,
     View,
 )
 from pullback.loops.program.schedule import PLAIN, Numbered, Schedule, Vector
-from pullback.loops.program.scope import Scope
 from pullback.loops.vectors.nest import map_reductions, narrower
-from pullback.loops.vectors.tile import Tiling, plan_tile, tile
+from pullback.loops.vectors.tile import Tiling, plan_tile
 from pullback.machine import Machine
 
 WORTH = 0.98  # of a product's cycles that it takes in another order of its variables, for that to be taken
@@ -154,31 +149,6 @@ def _work(s: Build) -> int:
     """Terms of the statement's sums."""
     sums = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, Reduce))
     return sum(size((*s.vars, *r.vars)) for r in sums)
-
-
-def scalar_loops(
-    s: Build,
-    variables: Sequence[Var],
-    values: tuple[Scalar, ...],
-    position: Index,
-    builder: KernelBuilder,
-    place: Callable[[Ref], Buffer],
-) -> list[Stmt]:
-    """Plain loops that store the values of a statement at a flat index of its outputs."""
-    root = Scope()
-    lowering = ScalarLowering(place, builder.site, values)
-    single = {v: ZERO_INDEX for v in variables if v.extent.constant == 1}
-    m = Substitution(variables=single)
-    nest = LoopNest(lowering, root, [v for v in variables if v not in single], ())
-    inner = nest.innermost
-    made = [lowering.value(m.scalar(v), inner) for v in values]
-    temps = [Temp(o.name, v.type) for o, v in zip(s.outs, made, strict=True)]
-    inner.statements += [Let(t, v) for t, v in zip(temps, made, strict=True)]
-    inner.statements += [
-        Store(builder.parameter(o), m.index(position), Read(t)) for o, t in zip(s.outs, temps, strict=True)
-    ]
-    nest.close()
-    return root.statements
 
 
 def _apart(s: Build, work: Work) -> list[Ref]:
@@ -490,27 +460,5 @@ class _PackedWriter:
         total = expr.get(self.partial_ref, self._place(where)[0])
         m = Substitution(variables=where)
         values = tuple(m.scalar(map_reductions(v, lambda _: total)) for v in self.s.values)
-        position = m.index(self.position)
-        return self._vectors(local, values, position) or scalar_loops(
-            self.s,
-            local,
-            values,
-            position,
-            self.builder,
-            lambda r: self.partial if r is self.partial_ref else self.builder.parameter(r),
-        )
-
-    def _vectors(self, local: list[Var], values: tuple[Scalar, ...], position: Index) -> list[Stmt] | None:
-        outs = tuple(Ref(o.name, o.dtype, [v.extent for v in local]) for o in self.s.outs)
-        targets = dict(zip(outs, (self.builder.parameter(o) for o in self.s.outs), strict=True))
-
-        def address(ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
-            if ref in targets:
-                here = dict(zip(local, indices, strict=True))
-                return targets[ref], Substitution(variables=here).index(position)
-            if ref is self.partial_ref:
-                return self.partial, indices[0]
-            return self.builder.address(ref, indices)
-
-        made = tile(Build(outs, tuple(local), values), address, self.machine)
-        return None if made is None else list(made)
+        partial = (self.partial_ref, self.partial)
+        return finish(self.s, local, values, m.index(self.position), partial, self.builder, self.machine)

@@ -100,6 +100,30 @@ class Panels:
         return self.full * self.width + self.last
 
 
+@dataclass(frozen=True)
+class _Copy:
+    """A plain block of an operand, at `base` in a buffer with loops across its lanes and along its steps, to panels."""
+
+    buffer: Buffer
+    base: Index
+    across: Sequence[MemoryLoop]
+    along: Sequence[MemoryLoop]
+    depth: PanelBlock
+    panels: Panels
+    into: Buffer
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """A panel being filled, from `start` on in a buffer: its first lane, its width, and how many lanes are in use."""
+
+    into: Buffer
+    start: Index
+    first: Index
+    width: int
+    used: int
+
+
 def blocks(g: FlatAxis, make: Callable[[PanelBlock], list[Stmt]]) -> list[Stmt]:
     """Loops over the blocks of a group; a last block that is smaller is written out."""
     outer = {v: as_index(Var(v.name, v.extent)) for v in g.outer}
@@ -154,118 +178,91 @@ class Packer:
         buffer, address = o.plain
         base = Substitution(variables={**at, **block.at, **depth.at}).index(address)
         across, along = runs(block.levels, address), runs(depth.levels, address)
-        source = (buffer, base)
+        copy = _Copy(buffer, base, across, along, depth, panels, into)
         match form(across, along):
             case "rows":
-                return self._rows(source, depth, along, panels, into)
+                return self._rows(copy)
             case "lines":
-                return self._lines(source, across, depth, along, panels, into)
+                return self._lines(copy)
             case "turned":
-                return self._turned(source, across, depth, along, panels, into)
+                return self._turned(copy)
             case _:
-                return self._elements(source, across, depth, along, panels, into)
+                return self._elements(copy)
 
-    def _rows(
-        self, source: tuple[Buffer, Index], depth: PanelBlock, along: list[MemoryLoop], panels: Panels, into: Buffer
-    ) -> list[Stmt]:
+    def _rows(self, c: _Copy) -> list[Stmt]:
         """The lanes are neighbours in memory: vectors, panel by panel."""
-        buffer, base = source
-
         def panel(first: Index, width: int, used: int) -> list[Stmt]:
             def step(offset: Index, k: Index) -> list[Stmt]:
-                to = first * depth.size + k * width
-                return [*self._copy(buffer, base + first + offset, into, to, used), *self._zeros(into, to, used, width)]
+                to = first * c.depth.size + k * width
+                copied = self._copy(c.buffer, c.base + first + offset, c.into, to, used)
+                return [*copied, *self._zeros(c.into, to, used, width)]
 
-            return _loops(along, "k", step)
+            return _loops(c.along, "k", step)
 
-        return over_panels(panels, "panel", panel)
+        return over_panels(c.panels, "panel", panel)
 
-    def _lines(
-        self,
-        source: tuple[Buffer, Index],
-        across: list[MemoryLoop],
-        depth: PanelBlock,
-        along: list[MemoryLoop],
-        panels: Panels,
-        into: Buffer,
-    ) -> list[Stmt]:
+    def _lines(self, c: _Copy) -> list[Stmt]:
         """Several runs of neighbours make up the lanes: they are joined in a line, which is then cut into panels."""
-        buffer, base = source
-        *outer, last = across
+        *outer, last = c.across
         length = last.trips.constant
         assert length is not None
-        used = panels.full * panels.width + panels.used
-        line = self.line(panels.packed)
+        used = c.panels.full * c.panels.width + c.panels.used
+        line = self.line(c.panels.packed)
 
         def step(offset: Index, k: Index) -> list[Stmt]:
             def run(there: Index, here: Index) -> list[Stmt]:
                 if last.step == 1:
-                    return self._long_copy(buffer, base + offset + there, line, here, length)
+                    return self._long_copy(c.buffer, c.base + offset + there, line, here, length)
                 x = Var("x", length)
-                one = Load(buffer, base + offset + there + as_index(x) * last.step, Type(into.dtype))
+                one = Load(c.buffer, c.base + offset + there + as_index(x) * last.step, Type(c.into.dtype))
                 return [For(x, ZERO_INDEX, as_index(length), (Store(line, here + as_index(x), one),))]
 
             def panel(first: Index, width: int, _: int) -> list[Stmt]:
-                return self._copy(line, first, into, first * depth.size + k * width, width)
+                return self._copy(line, first, c.into, first * c.depth.size + k * width, width)
 
-            return [*_loops(outer, "run", run), *over_panels(panels, "panel", panel)]
+            return [*_loops(outer, "run", run), *over_panels(c.panels, "panel", panel)]
 
-        return [*self._zeros(line, ZERO_INDEX, used, panels.packed), *_loops(along, "k", step)]
+        return [*self._zeros(line, ZERO_INDEX, used, c.panels.packed), *_loops(c.along, "k", step)]
 
-    def _turned(
-        self,
-        source: tuple[Buffer, Index],
-        across: list[MemoryLoop],
-        depth: PanelBlock,
-        along: list[MemoryLoop],
-        panels: Panels,
-        into: Buffer,
-    ) -> list[Stmt]:
+    def _turned(self, c: _Copy) -> list[Stmt]:
         """Memory runs along the sum: square blocks of lanes and steps are read as rows and written as columns."""
-        buffer, base = source
-        *outer, last = along
+        across = c.across
+        *outer, last = c.along
         near = bool(outer and across) and abs(outer[-1].step) > abs(across[0].step)  # lanes lie nearer than steps do
-        outside, inside = (outer, [last]) if near else ([], along)
+        outside, inside = (outer, [last]) if near else ([], c.along)
 
         def panels_at(offset: Index, k: Index) -> list[Stmt]:
             def panel(first: Index, width: int, used: int) -> list[Stmt]:
-                start = first * depth.size + k * width
-                return self._groups((buffer, base + offset), across, inside, into, start, width, used, first)
+                panel = _Panel(c.into, first * c.depth.size + k * width, first, width, used)
+                return self._groups((c.buffer, c.base + offset), across, inside, panel)
 
-            return over_panels(panels, "panel", panel)
+            return over_panels(c.panels, "panel", panel)
 
-        return [*self._padding(depth, panels, into), *_loops(outside, "k", panels_at)]
+        return [*self._padding(c.depth, c.panels, c.into), *_loops(outside, "k", panels_at)]
 
     def _groups(
-        self,
-        source: tuple[Buffer, Index],
-        across: list[MemoryLoop],
-        along: list[MemoryLoop],
-        into: Buffer,
-        start: Index,
-        width: int,
-        used: int,
-        first: Index = ZERO_INDEX,
+        self, source: tuple[Buffer, Index], across: Sequence[MemoryLoop], along: Sequence[MemoryLoop], panel: _Panel
     ) -> list[Stmt]:
-        """The lanes of a panel, which is at `start`, in groups as wide as a square: `first` is the first lane."""
+        """The lanes of a panel in groups as wide as a square."""
         buffer, base = source
         *outer, last = along
-        length = last.trips.constant or 0
-        widest = min(self.lanes, WIDEST_TURN // into.dtype.size)
+        length, size = last.trips.constant or 0, panel.into.dtype.size
+        widest = min(self.lanes, WIDEST_TURN // size)
 
         def group(at: Index, count: int) -> list[Stmt]:
             lanes = [Var(f"lane{k}", 1 << 40) for k in range(count)]
-            places = [LetIndex(v, _offset(across, first + at + k)) for k, v in enumerate(lanes)]
+            places = [LetIndex(v, _offset(across, panel.first + at + k)) for k, v in enumerate(lanes)]
 
             def step(offset: Index, k: Index) -> list[Stmt]:
-                return self._turned_run((buffer, base + offset), lanes, length, (into, start + k * width + at), width)
+                to = panel.start + k * panel.width + at
+                return self._turned_run((buffer, base + offset), lanes, length, (panel.into, to), panel.width)
 
             return [*places, *_loops(outer, "k", step)]
 
         out: list[Stmt] = []
-        done = 0
+        done, used = 0, panel.used
         for n in (widest, widest // 2):
-            if n * into.dtype.size >= NARROWEST_TURN and used - done >= n:
+            if n * size >= NARROWEST_TURN and used - done >= n:
                 g = Var("group", used)
                 stop = done + (used - done) // n * n
                 out.append(For(g, as_index(done), as_index(stop), tuple(group(as_index(g), n)), n))
@@ -294,30 +291,21 @@ class Packer:
             out.append(For(t, as_index(done), as_index(length), tuple(stores)))
         return out
 
-    def _elements(
-        self,
-        source: tuple[Buffer, Index],
-        across: list[MemoryLoop],
-        depth: PanelBlock,
-        along: list[MemoryLoop],
-        panels: Panels,
-        into: Buffer,
-    ) -> list[Stmt]:
+    def _elements(self, c: _Copy) -> list[Stmt]:
         """Single elements, those of one lane after each other."""
-        buffer, base = source
-        one = Type(into.dtype)
+        one = Type(c.into.dtype)
 
         def lane(there: Index, place: Index) -> list[Stmt]:
             def copies(first: Index, within: Index, width: int) -> list[Stmt]:
                 def step(offset: Index, k: Index) -> list[Stmt]:
-                    to = first * depth.size + k * width + within
-                    return [Store(into, to, Load(buffer, base + there + offset, one))]
+                    to = first * c.depth.size + k * width + within
+                    return [Store(c.into, to, Load(c.buffer, c.base + there + offset, one))]
 
-                return _loops(along, "k", step)
+                return _loops(c.along, "k", step)
 
-            return _by_panel(panels, place, copies)
+            return _by_panel(c.panels, place, copies)
 
-        return [*self._padding(depth, panels, into), *_loops(across, "lane", lane)]
+        return [*self._padding(c.depth, c.panels, c.into), *_loops(c.across, "lane", lane)]
 
     def _formed(
         self, o: Operand, block: PanelBlock, depth: PanelBlock, panels: Panels, into: Buffer, at: dict[Var, Index]
@@ -354,7 +342,8 @@ class Packer:
             body = self._vectors(value, [lane, *deep], beside, as_index(lane) * steps + _flat(deep))
             possible &= body is not None
             across = [MemoryLoop(as_index(used), steps, 1)]
-            return [*(body or ()), *self._groups((beside, ZERO_INDEX), across, [run], into, start, width, used)]
+            panel = _Panel(into, start, ZERO_INDEX, width, used)
+            return [*(body or ()), *self._groups((beside, ZERO_INDEX), across, [run], panel)]
 
         out = [*self._padding(depth, panels, into), *over_panels(panels, "panel", panel)]
         return out if possible else None

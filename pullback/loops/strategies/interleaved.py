@@ -21,7 +21,7 @@ from pullback.loops.analysis.extents import SMALL
 from pullback.loops.plain.builder import KernelBuilder, Work
 from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.lower import bring_plain, flat_position, without_units
-from pullback.loops.product.packed import scalar_loops
+from pullback.loops.product.finish import scalar_loops
 from pullback.loops.product.residues import Part, period
 from pullback.loops.program.nodes import Kernel
 from pullback.loops.vectors.fused import nest_cycles, nest_loops, nest_schedule

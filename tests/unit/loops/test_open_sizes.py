@@ -20,6 +20,8 @@ PRODUCTS = {
     "both": "x: f64[M, N], w: f64[K, M]) { y = build n < N, k < K { sum m < M { x[m, n] * w[k, m] } }",
     "rest": "x: f64[N, M], w: f64[K, M], b: f64[K]) "
     "{ y = build n < N, k < K { tanh(sum m < M { x[n, m] * w[k, m] } + b[k]) }",
+    "chosen": "x: f64[N, M], w: f64[K, M], h: f64[N, K]) "
+    "{ y = build n < N, k < K { h[n, k] >= 0.0 ? sum m < M { x[n, m] * w[k, m] } : {} }",
     "batch": "x: f64[3, N, M], w: f64[3, K, M]) "
     "{ y = build b < 3, n < N, k < K { sum m < M { x[b, n, m] * w[b, k, m] } }",
     "guarded": "x: f64[N, M], w: f64[K, M]) "
@@ -56,7 +58,7 @@ def test_products(name: str) -> None:
         np.testing.assert_allclose(outputs[0], wanted, rtol=tolerance, atol=tolerance, err_msg=f"{dims}")
 
 
-@pytest.mark.parametrize("name", ["rows", "turned", "both", "rest", "batch"])
+@pytest.mark.parametrize("name", ["rows", "turned", "both", "rest", "chosen", "batch"])
 def test_products_are_packed(name: str) -> None:
     function = lower_program(parse_program(f"product({PRODUCTS[name]} return y }}"), {}).function
     kernels = [s.kernel for s in walk(function.body) if isinstance(s, Call)]
