@@ -1,7 +1,7 @@
 """Calls in a tenth of a microsecond: a small CPython extension between NumPy arrays and compiled code.
 
-`runtime/c/call.c` is compiled once for an interpreter and kept in the cache like any other library. Where there is
-no `Python.h`, or the compiler cannot make an extension, calls go through ctypes as before.
+A wheel may bring it compiled. Else `runtime/c/call.c` is compiled once for an interpreter and kept in the cache like
+any other library. Where there is no `Python.h`, or the compiler cannot make an extension, calls go through ctypes.
 """
 
 from __future__ import annotations
@@ -48,6 +48,27 @@ _found: list[ModuleType | None] = []
 
 
 def _extension() -> ModuleType | None:
+    module = _prebuilt() or _compiled()
+    if module is None:
+        return None
+    module.main_thread(threading.main_thread().ident)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: module.main_thread(threading.get_ident()))
+    return module
+
+
+def _prebuilt() -> ModuleType | None:
+    """The extension as a wheel brought it: for the stable ABI from 3.12 on, or for this very interpreter."""
+    stable = sys.version_info >= (3, 12) and not sysconfig.get_config_var("Py_GIL_DISABLED")
+    path = Path(__file__).parent / f"call.{'abi3' if stable else sysconfig.get_config_var('SOABI')}.so"
+    try:
+        return _module(str(path)) if path.is_file() else None
+    except ImportError:  # of a NumPy or a C library that is too old for it
+        return None
+
+
+def _compiled() -> ModuleType | None:
+    """The extension compiled now, or found in the cache."""
     include = Path(sysconfig.get_paths()["include"])
     if not (include / "Python.h").is_file():
         return None
@@ -55,13 +76,9 @@ def _extension() -> ModuleType | None:
     # the versions are part of the text, and so of the cache's key
     text = f"/* {sysconfig.get_config_var('SOABI')}, NumPy {np.__version__} */\n{text}"
     try:
-        module = loaded(text, (f"-I{include}", f"-I{np.get_include()}"), _module)
+        return loaded(text, (f"-I{include}", f"-I{np.get_include()}"), _module)
     except CompilerError:
         return None
-    module.main_thread(threading.main_thread().ident)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lambda: module.main_thread(threading.get_ident()))
-    return module
 
 
 def _module(path: str) -> ModuleType:

@@ -11,7 +11,10 @@
 
    `quick_class` makes a subclass of a Python class whose instances, once quickened, try the entries in their slot
    `_entries` when they are called, and then their method `_call_slowly`: the arguments come as CPython's vectorcall has
-   them, so neither a tuple nor a dict is made. */
+   them, so neither a tuple nor a dict is made.
+
+   Wheels may bring this file compiled (`build_shim.py`), for CPython 3.12 and later with Py_LIMITED_API and so for the
+   stable ABI, which has CPython's form of calls since then. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -28,6 +31,21 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+
+#ifdef Py_LIMITED_API /* the stable ABI has as functions what is macros, and of context variables their methods */
+#define PyTuple_GET_SIZE PyTuple_Size
+#define PyTuple_GET_ITEM PyTuple_GetItem
+#define PyTuple_SET_ITEM PyTuple_SetItem
+#define PyFloat_AS_DOUBLE PyFloat_AsDouble
+static PyObject *reader_of(PyObject *variable) { return PyObject_GetAttrString(variable, "get"); }
+static PyObject *read_now(PyObject *reader) { return PyObject_Vectorcall(reader, (PyObject *[]){Py_None}, 1, NULL); }
+#else
+static PyObject *reader_of(PyObject *variable) { return Py_NewRef(variable); }
+static PyObject *read_now(PyObject *reader) {
+    PyObject *value;
+    return PyContextVar_Get(reader, Py_None, &value) < 0 ? NULL : value;
+}
+#endif
 
 #define MOST_ARRAYS 64
 #define MOST_AXES 16
@@ -608,7 +626,7 @@ static void entry_dealloc(PyObject *object) {
     Py_XDECREF(self->held);
     Py_XDECREF(self->owner);
     PyTypeObject *type = Py_TYPE(object);
-    type->tp_free(object);
+    PyObject_Free(object);
     Py_DECREF(type);
 }
 
@@ -627,11 +645,11 @@ static PyObject *entry_type;
 
 static PyObject *word_slowly;
 static Py_ssize_t entries_at; /* where an instance of a quick class has its tuple of entries */
-static PyObject *threads;     /* a context variable: the number that the block around a call asks for */
+static PyObject *threads;     /* reads a context variable: the number that the block around a call asks for */
 
 static long long asked_threads(void) {
-    PyObject *value = NULL;
-    if (!threads || PyContextVar_Get(threads, Py_None, &value) < 0) return -1;
+    PyObject *value = threads ? read_now(threads) : NULL;
+    if (!value) return -1;
     long long count = value == Py_None ? 0 : PyLong_AsLongLong(value);
     Py_DECREF(value);
     return count;
@@ -682,43 +700,75 @@ static PyObject *quick_call(PyObject *self, PyObject *const *args, size_t nargsf
     return answer;
 }
 
+/* How large the instances of a class are, -1 with an error. */
+static Py_ssize_t instance_bytes(PyObject *type) {
+    PyObject *found = PyObject_GetAttrString(type, "__basicsize__");
+    Py_ssize_t size = found ? PyLong_AsSsize_t(found) : -1;
+    Py_XDECREF(found);
+    return size;
+}
+
+/* Where instances of a class have the slot `_entries`, found by looking for what is put there; 0 where they have none. */
+static Py_ssize_t find_entries(PyObject *base, Py_ssize_t size) {
+    Py_ssize_t at = 0;
+    PyObject *mark = PyTuple_Pack(1, base);
+    PyObject *one = PyObject_CallMethod((PyObject *)&PyBaseObject_Type, "__new__", "O", base);
+    if (mark && one && !PyObject_SetAttrString(one, "_entries", mark))
+        for (at = size - (Py_ssize_t)sizeof mark; at > 0 && *(PyObject **)((char *)one + at) != mark;) at -= sizeof mark;
+    Py_XDECREF(mark);
+    Py_XDECREF(one);
+    return at;
+}
+
+#define QUICK_AT "_quick_at" /* where instances of a quick class have the address of `quick_call` */
+
 /* quick_class(base): a class with room for the address of `quick_call` behind what instances of `base` have; base has
    the slot `_entries` and the method `_call_slowly`. */
 static PyObject *quick_class(PyObject *module, PyObject *base) {
     (void)module;
     if (!PyType_Check(base)) return PyErr_Format(PyExc_TypeError, "quick_class takes a class");
-    PyObject *slot = PyObject_GetAttrString(base, "_entries");
-    if (!slot) return NULL;
-    int is_slot = Py_TYPE(slot) == &PyMemberDescr_Type;
-    if (is_slot) entries_at = ((PyMemberDescrObject *)slot)->d_member->offset;
-    Py_DECREF(slot);
-    if (!is_slot) return PyErr_Format(PyExc_TypeError, "_entries is not a slot");
-    Py_ssize_t size = ((PyTypeObject *)base)->tp_basicsize;
+    Py_ssize_t size = instance_bytes(base);
+    if (size < 0) return NULL;
+    Py_ssize_t at = find_entries(base, size);
+    if (PyErr_Occurred()) return NULL;
+    if (!at) return PyErr_Format(PyExc_TypeError, "_entries is not a slot");
+    entries_at = at;
     PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, size, READONLY, NULL}, {NULL, 0, 0, 0, NULL}};
     PyType_Slot slots[] = {{Py_tp_members, members}, {0, NULL}};
-    PyObject *module_name = PyObject_GetAttrString(base, "__module__"), *name = NULL;
-    if (module_name) name = PyUnicode_FromFormat("%U.%s", module_name, ((PyTypeObject *)base)->tp_name);
-    Py_XDECREF(module_name);
+    PyObject *home = PyObject_GetAttrString(base, "__module__"), *own = PyObject_GetAttrString(base, "__name__");
+    PyObject *name = home && own ? PyUnicode_FromFormat("%U.%U", home, own) : NULL;
+    Py_XDECREF(home);
+    Py_XDECREF(own);
     if (!name) return NULL;
-    PyType_Spec spec = {PyUnicode_AsUTF8(name), (int)(size + (Py_ssize_t)sizeof(vectorcallfunc)), 0,
+    PyType_Spec spec = {PyUnicode_AsUTF8AndSize(name, NULL), (int)(size + (Py_ssize_t)sizeof(vectorcallfunc)), 0,
                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL, slots};
-    PyObject *bases = PyTuple_Pack(1, base);
-    PyObject *made = bases ? PyType_FromSpecWithBases(&spec, bases) : NULL;
+    PyObject *bases = PyTuple_Pack(1, base), *offset = PyLong_FromSsize_t(size);
+    PyObject *made = bases && offset ? PyType_FromSpecWithBases(&spec, bases) : NULL;
+    if (made && PyObject_SetAttrString(made, QUICK_AT, offset)) Py_CLEAR(made);
+    Py_XDECREF(offset);
     Py_XDECREF(bases);
     Py_DECREF(name);
     return made;
 }
 
-/* quicken(function): let calls of an instance of a quick class begin with its entries; others stay as they are. */
+/* quicken(function, threads): let calls of an instance of a quick class begin with its entries; others stay as they are. */
 static PyObject *quicken(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *self, *variable;
-    if (!PyArg_ParseTuple(args, "OO!", &self, &PyContextVar_Type, &variable)) return NULL;
-    Py_XSETREF(threads, Py_NewRef(variable));
-    PyTypeObject *type = Py_TYPE(self);
-    if (PyType_HasFeature(type, Py_TPFLAGS_HAVE_VECTORCALL)
-        && type->tp_vectorcall_offset + (Py_ssize_t)sizeof(vectorcallfunc) == type->tp_basicsize)
-        *(vectorcallfunc *)((char *)self + type->tp_vectorcall_offset) = quick_call;
+    if (!PyArg_ParseTuple(args, "OO", &self, &variable)) return NULL;
+    PyObject *before = threads, *reader = reader_of(variable);
+    if (!reader) return NULL;
+    threads = reader;
+    Py_XDECREF(before);
+    PyObject *type = (PyObject *)Py_TYPE(self);
+    if (PyType_GetFlags((PyTypeObject *)type) & Py_TPFLAGS_HAVE_VECTORCALL) {
+        PyObject *offset = PyObject_GetAttrString(type, QUICK_AT);
+        Py_ssize_t at = offset ? PyLong_AsSsize_t(offset) : -1;
+        Py_XDECREF(offset);
+        PyErr_Clear(); /* of another class that has vectorcall */
+        if (at > 0 && at + (Py_ssize_t)sizeof(vectorcallfunc) == instance_bytes(type))
+            *(vectorcallfunc *)((char *)self + at) = quick_call;
+    }
     Py_RETURN_NONE;
 }
 
@@ -796,7 +846,7 @@ static PyObject *new_entry(PyObject *module, PyObject *args) {
             Py_RETURN_NONE;
     }
     PyTypeObject *type = (PyTypeObject *)entry_type;
-    Entry *self = (Entry *)type->tp_alloc(type, m + n);
+    Entry *self = (Entry *)PyType_GenericAlloc(type, m + n);
     if (!self) return NULL;
     self->vectorcall = entry_call;
     self->address = (void *)(uintptr_t)address;
