@@ -281,10 +281,10 @@ def timing(before: Text, after: Text, budget: float = 1.0) -> Timing:
     inputs = arguments(after.record)
     pair = [Called(t.record, inputs) for t in (before, after)]
     old, new = in_turns(pair, budget)
-    return Timing(after.name, old, new, _difference(pair[0].outputs, pair[1].outputs))
+    return Timing(after.name, old, new, difference(pair[0].outputs, pair[1].outputs))
 
 
-def _difference(a: Sequence[NDArray[Any]], b: Sequence[NDArray[Any]]) -> float:
+def difference(a: Sequence[NDArray[Any]], b: Sequence[NDArray[Any]]) -> float:
     """The largest, relative to the largest element."""
     worst = 0.0
     for x, y in zip(a, b, strict=True):

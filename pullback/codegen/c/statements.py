@@ -141,7 +141,7 @@ class Writer:
             case Comment():
                 self.comment((s.text,))
             case Call():
-                self._call(s)
+                self.call(s)
             case Parallel():
                 self._parallel(s)
             case _:
@@ -197,7 +197,8 @@ class Writer:
         guard = f"if ({target} != {source}) " if s.maybe_same else ""
         self.line(f"{guard}memcpy({target}, {source}, {size});")
 
-    def _call(self, s: Call) -> None:
+    def call(self, s: Call) -> None:
+        """Add a call of a kernel, or its statements where it is printed inside its caller."""
         if self.unit.inlined(s.kernel) and self._first_time(s.kernel):
             e = self.expressions
             for param, view in zip(s.kernel.params, s.arguments, strict=True):
