@@ -17,6 +17,7 @@ from pullback.ir.program import Program
 from pullback.ir.settings import MODES, MemoryMode, Settings
 from pullback.ir.traverse import specialise
 from pullback.ir.verify import Verified, verify, verifying
+from pullback.passes.again import compute_again
 from pullback.passes.commute import commute
 from pullback.passes.extremes import read_extremes
 from pullback.passes.facts import IN_ORDER, NEEDED, NO_CALLS, NO_RULES, NORMAL, SORTED_ARRAYS, STORED, Fact, check_fact
@@ -30,9 +31,10 @@ from pullback.passes.order import order_arrays
 from pullback.passes.pad import pad_operands
 from pullback.passes.radix import sum_blocks
 from pullback.passes.recompute import recompute_rows
-from pullback.passes.rows import recompute_cheap_rows
+from pullback.passes.rows import recompute_cheap_rows, recompute_function_rows
 from pullback.passes.shifts import shift_products
 from pullback.passes.speculate import speculate_guards
+from pullback.passes.starts import separate_starts
 from pullback.passes.steps import join_steps
 from pullback.passes.stretches import separate_stretches
 from pullback.passes.strips import strip_for_caches, strip_mine
@@ -98,6 +100,8 @@ PASSES: Final = (
          gives=SORTED_ARRAYS),
     Pass("rows", "rows of a loop that follow from its others are computed again", recompute_cheap_rows,
          after=("common", "dead")),
+    Pass("functions", "so are rows that are functions of others, where memory is to be small", recompute_function_rows,
+         after=("rows",), modes=("less", "least")),
     Pass("fuse", "statements go into their readers where that pays", fuse, after=("common", "dead")),
     Pass("checkpoints", "nothing merges any more: what is computed again stays so", inline_checkpoints,
          after=("common", "rows", "fuse"), gives=NO_CALLS),
@@ -114,6 +118,10 @@ PASSES: Final = (
     Pass("operands", "guarded operands of contractions are arrays of their own", separate_operands,
          after=("fuse", "speculate"), exact=False),
     Pass("shared", "operands that are equal are computed once", eliminate_common, after=("operands",)),
+    Pass("starts", "a constant array that a loop begins with is made for this loop alone", separate_starts,
+         after=("shared",)),
+    Pass("again", "what is elementwise of arrays that wait for the same statements is computed again", compute_again,
+         after=("shared",), modes=("least",)),
     Pass("windows", "sums over whole axes of which conditions leave a few steps are over these", narrow_windows,
          after=("fuse",)),
     Pass("shifts", "products of which a shifted axis' conditions leave a part come before the shifts", shift_products,

@@ -7,12 +7,14 @@ After     s, states = fold t < T (u = u0) { k = x * u;  a = u + h k;  ..  yield 
 
 What a derivative keeps of the stages of a method shrinks to the state they begin with. That pays where the rows are
 too many for a cache near the processor and a row is a few elementwise operations on others, which the reader may then
-take in; what has a sum or a transcendental stays stored. Numbers do not change.
+take in; what has a sum or a transcendental stays stored. Where memory is to be small, transcendentals are computed
+again, too: of the gates of an LSTM the tangent of its cell, which follows from the others. Numbers do not change.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 from pullback.ir import expr
@@ -32,13 +34,18 @@ MORE = 20  # operations for a row, what others need as well not counted
 
 def recompute_cheap_rows(program: Program) -> Program:
     """The program with rows computed again where that is cheap."""
-    return each_block(program, _block)
+    return each_block(program, partial(_block, functions=False))
 
 
-def _block(block: Block) -> Block:
+def recompute_function_rows(program: Program) -> Program:
+    """The program with rows computed again where that takes transcendental functions at most."""
+    return each_block(program, partial(_block, functions=True))
+
+
+def _block(block: Block, functions: bool) -> Block:
     changed: dict[Statement, Statement] = {}
     for pair in pairs(block):
-        work = _Rows(pair)
+        work = _Rows(pair, functions)
         if work.dropped:
             fired("rows.again")
             changed |= {pair.forward: work.forward(), pair.backward: work.backward()}
@@ -54,11 +61,12 @@ class _Rows:
         again: what the backward body computes for these.
     """
 
-    def __init__(self, pair: Pair) -> None:
+    def __init__(self, pair: Pair, functions: bool) -> None:
+        """With `functions` rows that take transcendental functions are computed again too."""
         self.pair = pair
         f = pair.forward
         self.own = {*f.states, *(o for s in f.body.statements for o in s.outs)}
-        self.made = {s.outs[0]: s for s in f.body.statements if isinstance(s, Build) and _is_cheap(s)}
+        self.made = {s.outs[0]: s for s in f.body.statements if isinstance(s, Build) and _is_cheap(s, functions)}
         place = {o: k for k, s in enumerate(f.body.statements) for o in s.outs}
         held = {f.body.results[k]: f.outs[k] for k in pair.rows}
         self.kept = {r: out for r, out in held.items() if r not in self.made}
@@ -110,7 +118,8 @@ class _Rows:
         return replace(g, body=body)
 
 
-def _is_cheap(s: Build) -> bool:
+def _is_cheap(s: Build, functions: bool) -> bool:
     value = s.values[0]
-    return (len(s.outs) == 1 and operations(value) <= CHEAP
-            and not (has_reduction(value) or has_transcendental(value) or has_data_index(value)))
+    if len(s.outs) != 1 or has_reduction(value) or has_data_index(value):
+        return False
+    return functions if has_transcendental(value) else operations(value) <= CHEAP

@@ -82,7 +82,12 @@ OWN: Final = (
           "C rows at a time, T = B C + R", "passes/recompute.py", condition="the steps are computed once more"),
     _rule("rows.again", "rows that follow from others", "r(t) = f(u(t)), u(t) kept as rows: r(t) is not kept, what "
           "reads it computes f(u(t))", "passes/rows.py",
-          condition="f is a few elementwise operations, and the rows are large"),
+          condition="f is a few elementwise operations, for less memory a transcendental, and the rows are large"),
+    _rule("again.elementwise", "what waits beside its operands", "y = I ⇒ f(x); … y … x …; u = … y …; v = … x … = "
+          "y = I ⇒ f(x); … y … x …; y′ = I ⇒ f(x); u = … y′ …; v = … x …", "passes/again.py; for least memory alone",
+          condition="f has no sum; between the readers of y arrays of several times its size are made"),
+    _rule("starts.own", "constants that loops begin with", "z = I ⇒ c; fold (s = z) …; fold (r = z) … = "
+          "z = I ⇒ c; fold (s = z) …; z′ = I ⇒ c; fold (r = z′) …", "passes/starts.py"),
     _rule("order.values", "values in order", "p = order x: x[p[r]] = sort x", "passes/order.py"),
     _rule("extremes.read", "extremes at their positions", "y = maxᵢ s(i), p = argmaxᵢ s(i): y = s(p)",
           "passes/extremes.py"),

@@ -1,0 +1,51 @@
+"""A constant array that a loop begins with is made for this loop alone.
+
+Before    z = build n < N { 0 }  a = fold t < T (s = z) { .. }  b = fold t < T (r = z) { .. }
+After     z = build n < N { 0 }  a = fold t < T (s = z) { .. }  z' = build n < N { 0 }  b = fold t < T (r = z') { .. }
+
+Equal arrays are computed once, and a state is changed in the place of what it begins with where nobody reads that any
+more. The two do not go together: what several loops begin with is copied for each but the last, and stays alive from
+the first of them on. The derivatives of the layers of a recurrent network begin with one array of zeros as large as
+what all steps of a layer are given. To fill an array costs no more than to copy one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pullback.ir.expr import Ref
+from pullback.ir.program import Block, Build, Fold, Program, Statement
+from pullback.ir.traverse import Substitution
+from pullback.ir.walks import each_block
+from pullback.rewrite.fired import fired
+
+
+def separate_starts(program: Program) -> Program:
+    """The program with a constant array of its own for each state that begins with one."""
+    return each_block(program, _block)
+
+
+def _block(block: Block) -> Block:
+    constant = {s.outs[0]: s for s in block.statements if isinstance(s, Build) and len(s.outs) == 1 and _is_constant(s)}
+    taken: set[Ref] = set(block.results)
+    out: list[Statement] = []
+    for s in block.statements:
+        if not isinstance(s, Fold):
+            out.append(s)
+            continue
+        inits: list[Ref] = []
+        for r in s.inits:
+            if r in constant and r in taken:
+                fired("starts.own")
+                again = Substitution().statement(constant[r])
+                out.append(again)
+                inits.append(again.outs[0])
+            else:
+                inits.append(r)
+                taken.add(r)
+        out.append(replace(s, inits=tuple(inits)))
+    return replace(block, statements=tuple(out))
+
+
+def _is_constant(s: Build) -> bool:
+    return not s.values[0].refs and bool(s.vars)
