@@ -28,13 +28,17 @@ def run(options: argparse.Namespace) -> int:
     """Print the section of a code, or all codes."""
     found = sections()
     if options.code is None:
-        print("\n".join(f"{code}  {text.splitlines()[0]}" for code, text in found.items()))
+        print("\n".join(f"{code}  {_first_sentence(text)}" for code, text in found.items()))
         return 0
     code = options.code.upper()
     if code not in found:
         raise UsageError("E609", f"there is no error {options.code}", remedy="`pullback explain-error` lists the codes")
     print(f"{code}: {found[code]}")
     return 0
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=\.) ", " ".join(text.partition("\n\n")[0].split()), maxsplit=1)[0]
 
 
 def sections() -> dict[str, str]:
