@@ -1,4 +1,4 @@
-"""The site: `sphinx-build -W -c docs . out/site` makes it, from the pages that are read in the repository too.
+"""The site: `sphinx-build -E -W -c docs . out/site` makes it, from the pages that are read in the repository too.
 
 The pages are Markdown as any reader shows it, so the repository itself is the source: links to examples, results and
 the README hold in both places. Menus are made here, of what lies in a folder, those that its index links to first.
@@ -58,7 +58,6 @@ def add_menu(app: Sphinx, page: str, source: list[str]) -> None:
     """Give an index the menu of its folder."""
     pages = TOP if page == root_doc else pages_of(page) if page in FOLDERS else []
     if pages:
-        app.env.note_reread()  # there may be new pages next time
         source[0] += "\n".join(["\n```{toctree}", ":hidden:", *(f"/{name}" for name in pages), "```\n"])
 
 
