@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -16,11 +17,10 @@ from pullback.api.annotated import result_spec
 from pullback.api.call import apart, inline
 from pullback.api.carried import Recipe, reduced
 from pullback.api.execute import Runner, prepare
-from pullback.api.explain import Explanation, Format, derive, explain
 from pullback.api.fast import Shortcut, arrangement, collect
 from pullback.api.mistakes import out_of_memory, present, public
 from pullback.api.recent import Recent
-from pullback.api.shown import function_html
+from pullback.api.shown import about, function_html
 from pullback.api.signature import Parameter, Signature, bind, name_of, parameters_of, signature_of
 from pullback.api.traced import Traced, trace
 from pullback.api.typetext import TypeText, program_type
@@ -53,8 +53,10 @@ from pullback.turns import turn
 if TYPE_CHECKING:
     from pullback.api.profile import Profile
     from pullback.derivation.render import Derivation
+    from pullback.explanation import Explanation, Format
     from pullback.loops.memory.size_table import SizeTable
     from pullback.loops.memory.table import Build, MemoryTable
+    from pullback.pictures import Picture
 
 T = TypeVar("T")
 ENTRIES = 4  # compiled calls that a function tries before it looks closely at its arguments
@@ -697,15 +699,24 @@ class Function:
 
         return export(*self.for_dims(dims), directory, arena, float_only)
 
-    def explain(self, *, format: Format = "text", plain: bool = False, **dims: int) -> Explanation:
+    def explain(
+        self,
+        *,
+        format: Format = "text",
+        plain: bool = False,
+        html: str | os.PathLike[str] | None = None,
+        **dims: int,
+    ) -> Explanation:
         """Every stage from the program to C, and the rules that fired; for a derivative, first how it was found.
 
         Args:
             format: how the result prints: "text", or "markdown" with formulas in LaTeX.
             plain: whether the C is without vectors, as `c_source` gives it.
-            dims: the dims, for the C to be shown too.
+            html: a file to write a page to, with the stages side by side and lines of C linked to those of your file.
+            dims: the dims, for kernels, memory and C to be shown too.
         Raises:
             ValueError: there is no such format.
+            UsageError: [E607] the file cannot be written.
 
         >>> from jaxtyping import Float64
         >>> from pullback import Array
@@ -716,12 +727,29 @@ class Function:
         >>> found.stages[0].name, found.stages[-1].name
         ('elaborated', 'C')
         """
+        from pullback.explanation import explanation_of, save_page
+
         if format not in ("text", "markdown"):
             raise ValueError(f'format={format!r}: "text" or "markdown"')
         program = self._determined().program
         complete = bool(dims) or not determined_dims(program)
-        found = self._dims(program, dims) if complete else None
-        return explain(program, found, self.derivation(), format, plain)
+        sizes = self._dims(program, dims) if complete else None
+        found = explanation_of(program, sizes, about(self), self.derivation(), format, plain, self.drawn)
+        if html is not None:
+            save_page(found, html)
+        return found
+
+    def drawn(self) -> Picture | None:
+        """The graph of the function, or of what it is a derivative of: arrays, and on edges the operators between them.
+
+        None where it has no floating-point arguments, or more than a thousand arrays.
+        """
+        from pullback.api.drawing import graph_of
+
+        base: Any = self
+        while base.is_derivative and isinstance(getattr(base, "base", None), Function):
+            base = base.base
+        return graph_of(base.determined()[1].program)
 
     def derivation(self, check: bool | None = None) -> Derivation | None:
         """How this derivative was found, step by step, with the rules of the papers; None for what is no derivative.
@@ -743,6 +771,8 @@ class Function:
         """
         if not self.is_derivative:
             return None
+        from pullback.explanation import derive
+
         signature = self._signature_of(self._determined())
         return derive(lambda: self._trace(signature).program, verifying() if check is None else check)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from pullback.api.drawing import drawn, one_vertex_each, total
 from pullback.api.execute import prepare
 from pullback.api.mistakes import public
 from pullback.api.modes import as_function
@@ -15,8 +16,9 @@ from pullback.api.signature import bind, signature_of
 from pullback.operators.blocks import BlockMatrix
 from pullback.operators.derivatives import Linearised
 from pullback.operators.graph import strictly_lower
-from pullback.operators.operator import ZERO, I, Operator
+from pullback.operators.operator import ZERO, I
 from pullback.operators.triangular import solve
+from pullback.pictures import Picture
 
 NDArray = np.ndarray[Any, Any]
 
@@ -31,6 +33,7 @@ class ComputationGraph:
         sources: how many of them are arguments.
         outputs: the positions of the function's results.
         L: strictly lower triangular; element (i, j) is the derivative of node i by node j as an operator.
+        name: that of the function.
     """
 
     nodes: tuple[str, ...]
@@ -38,6 +41,7 @@ class ComputationGraph:
     sources: int
     outputs: tuple[int, ...]
     L: BlockMatrix
+    name: str = "the function"
 
     @property
     def M(self) -> BlockMatrix:
@@ -79,6 +83,15 @@ class ComputationGraph:
 
     def __repr__(self) -> str:
         return f"<graph of {len(self.nodes)} nodes and {len(self.L.entries)} edges>"
+
+    def plot(self) -> Picture:
+        """The graph with the operators on its edges, as a picture that notebooks show and `save` writes."""
+        shapes = [str(list(value.shape)) if value.ndim else "number" for value in self.values]
+        edges = [(j, i, str(op)) for i in range(len(self.nodes)) for j, op in self.L.rows[i]]
+        return drawn(self.name, self.nodes, shapes, edges, self.sources, self.outputs)
+
+    def _repr_html_(self) -> str:
+        return self.plot().svg
 
 
 @public
@@ -124,8 +137,6 @@ def graph(f: Callable[..., Any], *args: Any, **keywords: Any) -> ComputationGrap
     from pullback.ir.names import Names
     from pullback.ir.program import Block
     from pullback.ir.traverse import specialise
-    from pullback.rewrite.cse import eliminate_common, eliminate_dead
-    from pullback.rewrite.normal_form import normalise
 
     base = as_function(f)
     signature, flat = signature_of(base.parameters, bind(base.name, base.parameters, args, keywords))
@@ -133,7 +144,7 @@ def graph(f: Callable[..., Any], *args: Any, **keywords: Any) -> ComputationGrap
     arrays, sizes = prepare(signature.flat, flat)
     arrays += traced.captured
     dims = solve_dims(traced.program, [a.shape for a in arrays], sizes)
-    program = eliminate_dead(eliminate_common(normalise(specialise(traced.program, dims))))
+    program = one_vertex_each(specialise(traced.program, dims))
     wrt = [k for k, r in enumerate(program.inputs) if r.dtype.is_floating]
     made = Graph(program, wrt)
     nodes = (*made.sources, *made.vertices)
@@ -147,7 +158,7 @@ def graph(f: Callable[..., Any], *args: Any, **keywords: Any) -> ComputationGrap
     body = Block((*made.statements, *wanted.statements), (*nodes, *wanted.refs))
     values = interpret(replace(program, body=body, output_names=()), arrays)
     numbers = values[len(nodes) :]
-    weights = [(j, i, _total([make(numbers) for make in terms])) for j, i, terms in edges]
+    weights = [(j, i, total([make(numbers) for make in terms])) for j, i, terms in edges]
     outputs = tuple(position[r] for r in program.outputs if r in position)
     names = Names()
     return ComputationGraph(
@@ -156,11 +167,5 @@ def graph(f: Callable[..., Any], *args: Any, **keywords: Any) -> ComputationGrap
         len(wrt),
         outputs,
         strictly_lower(len(nodes), weights),
+        base.name,
     )
-
-
-def _total(terms: Sequence[Operator]) -> Operator:
-    total = terms[0]
-    for t in terms[1:]:
-        total = total + t
-    return total

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pullback.api.signature import Parameter
 from pullback.api.typetext import TypeText
 from pullback.lang.annotations import MISSING
+from pullback.source import is_ours
 from pullback.tables import html_note, html_table
+
+if TYPE_CHECKING:
+    from pullback.explanation.stages import About
 
 EMPTY = inspect.Parameter.empty
 KINDS = {
@@ -86,6 +90,23 @@ class ShownSignature:
             annotation = written[p.name].annotation if p.name in written else EMPTY
             found.append(inspect.Parameter(p.name, kind, default=default, annotation=annotation))
         return inspect.Signature(found)
+
+
+def about(f: Shown) -> About:
+    """What a page says of a function above its stages."""
+    from pullback.explanation.stages import About
+
+    try:
+        written, first = inspect.getsourcelines(f.python)
+        file = inspect.getsourcefile(f.python) or ""
+        place = ("", (0, 0)) if is_ours(file) else (file, (first, first + len(written) - 1))
+    except (OSError, TypeError):  # made of text, or by another function
+        place = ("", (0, 0))
+    try:
+        said = str(f.type)
+    except Exception:  # nothing is known before it is called
+        said = ""
+    return About(f.name, said, inspect.getdoc(f) or "", *place)
 
 
 def function_html(f: Shown) -> str:

@@ -28,6 +28,8 @@ def register(commands: Any) -> None:
     command.add_argument("--grad", metavar="PARAMETER", help="explain the gradient by this parameter")
     command.add_argument("--format", choices=("text", "markdown"), default="text", help="plain text, or with LaTeX")
     command.add_argument("--plain", action="store_true", help="show the C without vectors")
+    command.add_argument("--html", metavar="FILE", help="write a page with the stages side by side instead")
+    command.add_argument("--graph", metavar="FILE", help="write the graph of local derivatives instead, as SVG")
     command.add_argument("--rules", action="store_true", help="list the rules instead")
     command.add_argument("--passes", action="store_true", help="list the passes instead")
     command.add_argument("--time", action="store_true",
@@ -51,6 +53,8 @@ def run(options: argparse.Namespace) -> int:
     if options.time:
         return _time(options)
     function = _function(options)
+    if options.html or options.graph:
+        return _files(options, function)
     explanation = function.explain(format=options.format, plain=options.plain, **dims_of(options))
     print(explanation)
     if options.json:
@@ -58,6 +62,27 @@ def run(options: argparse.Namespace) -> int:
         derivation = explanation.derivation
         steps = [] if derivation is None else derivation.described()
         print_json({"stages": stages, "derivation": steps})
+    return 0
+
+
+def _files(options: argparse.Namespace, function: Any) -> int:
+    """Write the page, the graph, or both."""
+    if options.graph:
+        picture = function.drawn()
+        if picture is None:
+            raise UsageError(
+                "E612",
+                f"{function.name} has no graph to draw",
+                facts=["it has no floating-point arguments, or more arrays than a picture can show"],
+                remedy="--html, whose derivation says the same in formulas",
+            )
+        picture.save(options.graph)
+    if options.html:
+        function.explain(html=options.html, plain=options.plain, **dims_of(options))
+    files = [file for file in (options.graph, options.html) if file]
+    print("\n".join(files))
+    if options.json:
+        print_json({"files": files})
     return 0
 
 
@@ -73,8 +98,8 @@ def _function(options: argparse.Namespace) -> Any:
 
 def _time(options: argparse.Namespace) -> int:
     """A table of the time that each stage takes, from the definition to machine code."""
-    from pullback.api.explain import compile_times
     from pullback.clock import record_time
+    from pullback.explanation import compile_times
     from pullback.runtime.shim import extension
 
     extension()  # made once for an interpreter, not for a function

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Protocol
 
+from pullback.codegen.marks import Place
 from pullback.ir.foreign import Foreign
 from pullback.ir.primitive import Primitive
 from pullback.ir.types import DType
@@ -71,11 +72,13 @@ class Printing:
             numbered ones with kernels named after what they are, in units by which they are found again.
         comments: whether to print the header and the mathematics of each kernel.
         lines: whether each line of a kernel says which line of the user's file it comes from, for debuggers.
+        places: whether `Source.places` is found; the text stays as it is.
     """
 
     names: Style | Literal["content"] = "user"
     comments: bool = True
     lines: bool = False
+    places: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,7 @@ class Source:
         needs: of text for all sizes, what the dims must fulfil.
         worker_bytes: what the arena must have more for each worker but the first.
         threaded: whether the function takes a pool.
+        places: which of its lines come from where in the user's files.
     """
 
     whole: Callable[[], str]
@@ -109,6 +113,7 @@ class Source:
     threaded: bool = False
     units: tuple[str, ...] = ()
     straight: bool = False
+    places: tuple[Place, ...] = ()
 
     @cached_property
     def text(self) -> str:

@@ -220,10 +220,10 @@ def _too_large(name: str, limit: int, best: Lowered) -> CompilerError:
 
 
 def print_lowered(lowered: Lowered, *, names: Style | Literal["content"] = "user", comments: bool = True,
-                  lines: bool = False, target: Target = C) -> Source:
+                  lines: bool = False, places: bool = False, target: Target = C) -> Source:
     """The text of a program that was lowered for a target; other arguments as for `Printing`."""
     with deep_recursion(), uncollected(), stage("print C"):
-        return target.source(lowered.function, lowered.memory, Printing(names, comments, lines))
+        return target.source(lowered.function, lowered.memory, Printing(names, comments, lines, places))
 
 
 def emit_c(program: Program, dims: Mapping[str, int], *, names: Style = "user", comments: bool = True,
@@ -287,6 +287,12 @@ def memory(program: Program, dims: Mapping[str, int], mode: MemoryMode | None = 
 
     found = lowered(mode or asked_mode(program), program.settings.memory_limit)
     return size_table(found.function, found.memory) if found.function.dims else table(found)
+
+
+def exported_memory(lowered: Lowered) -> MemoryTable | SizeTable:
+    """What exported C needs, in the mode that it was made for."""
+    f, plan = lowered.function, lowered.memory
+    return size_table(f, plan) if f.dims else memory_table(f, plan, lowered.mode, build="export")
 
 
 def with_mode(program: Program, mode: MemoryMode) -> Program:

@@ -13,6 +13,7 @@ from pullback.codegen.c.tasks import TaskText
 from pullback.codegen.c.text import line_of, marked, wrap, written_line
 from pullback.codegen.c.types import c_type
 from pullback.codegen.c.words import PlainWords
+from pullback.codegen.marks import Marks
 from pullback.codegen.target import Printing, Style
 from pullback.ir.foreign import Foreign
 from pullback.loops.analysis.work import is_little
@@ -35,6 +36,7 @@ class Unit:
     def __init__(self, function: Function, plan: MemoryPlan, printing: Printing, dialect: Dialect) -> None:
         self.function = function
         self.lines = printing.lines
+        self.marks = Marks() if printing.places else None
         self.plan = plan
         self.by_content = printing.names == "content"
         self.style: Style = "canonical" if printing.names == "content" else printing.names
@@ -119,7 +121,11 @@ class Unit:
             text = head + wrap(f"static {result} {name}", resolved)
             if self.lines:
                 text = marked(text, k.position)
+            if self.marks is not None:
+                text = self.marks.around(name, text)
             self.kernel_texts[name] = text
+        if self.marks is not None:
+            self.marks.add(name, k.positions)
         self._by_kernel[k] = name
         return name
 

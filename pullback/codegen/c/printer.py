@@ -23,6 +23,7 @@ from pullback.codegen.c.kernels import Dialect, Unit
 from pullback.codegen.c.tasks import POOL
 from pullback.codegen.c.text import WIDTH, count_text, fit, folded, own_line, shape_text, thousands
 from pullback.codegen.c.units import split
+from pullback.codegen.marks import Place
 from pullback.codegen.target import Printing, Source
 from pullback.loops.memory.plan import MemoryPlan
 from pullback.loops.program.nodes import Function
@@ -48,9 +49,14 @@ def print_c(function: Function, plan: MemoryPlan, printing: Printing, dialect: D
         here = own_line(unit.name) * unit.lines + definition
         return fit("\n".join([*(p for p in parts if p), entry_comment(unit) * unit.comments + here]))
 
-    return Source(text, unit.name, declaration, tuple(unit.sites), plan.bytes, len(unit.kernel_texts),
+    places: tuple[Place, ...] = ()
+    whole = text
+    if unit.marks is not None:
+        unmarked, places = unit.marks.taken_from(text())
+        whole = lambda: unmarked
+    return Source(whole, unit.name, declaration, tuple(unit.sites), plan.bytes, len(unit.kernel_texts),
                   tuple(d.name for d in f.dims), arena_declaration, tuple(map(str, f.needs)), plan.worker_bytes,
-                  bool(pool), units, len(units) > 1 and only_calls(unit))
+                  bool(pool), units, len(units) > 1 and only_calls(unit), places)
 
 
 def _units(unit: Unit, before: str, after: str) -> tuple[str, ...]:

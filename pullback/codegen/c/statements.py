@@ -199,6 +199,14 @@ class Writer:
 
     def call(self, s: Call) -> None:
         """Add a call of a kernel, or its statements where it is printed inside its caller."""
+        marks = self.unit.marks if s.kernel.positions else None
+        if marks is not None:
+            self.lines.append(marks.begin(s.kernel, s.kernel.positions))
+        self._called(s)
+        if marks is not None:
+            self.lines.append(marks.end)
+
+    def _called(self, s: Call) -> None:
         if self.unit.inlined(s.kernel) and self._first_time(s.kernel):
             e = self.expressions
             for param, view in zip(s.kernel.params, s.arguments, strict=True):

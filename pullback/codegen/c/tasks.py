@@ -8,6 +8,7 @@ from pullback.codegen.c.expressions import Expressions
 from pullback.codegen.c.names import unique
 from pullback.codegen.c.types import c_type
 from pullback.codegen.c.words import PlainWords
+from pullback.codegen.marks import Marks
 from pullback.codegen.target import Style
 from pullback.loops.memory.plan import MemoryPlan
 from pullback.loops.program.nodes import Kernel, Parallel, Site, Task
@@ -41,6 +42,7 @@ class Printed(Protocol):
     style: Style
     comments: bool
     lines: bool
+    marks: Marks | None
 
     def site(self, site: Site) -> int:
         """The return code of a check."""

@@ -5,51 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pullback.loops.memory.plan import Lifetimes, MemoryPlan, accesses
+from pullback.loops.memory.rows import BufferRow, StatementRow
 from pullback.loops.memory.swap import SwapPlan, swap_plan
 from pullback.loops.program.nodes import Buffer, Call, Comment, Copy, Fill, For, Function, If, Loop, Parallel, Stmt
 from pullback.tables import html_note, html_table, text_table
 
+if TYPE_CHECKING:
+    from pullback.pictures import Picture
+
 Build = Literal["call", "export"]
 NAME, MATHEMATICS = 28, 44  # characters that are shown of a statement's name and of its mathematics
-
-
-@dataclass(frozen=True)
-class BufferRow:
-    """One array: its name, its shape and size, and for those of the arena where it is and when it lives."""
-
-    name: str
-    dims: str
-    bytes: int
-    offset: int | None = None
-    first: int = 0
-    last: int = 0
-
-
-@dataclass(frozen=True)
-class StatementRow:
-    """One statement.
-
-    Attributes:
-        name, mathematics: what it is called, and the head of its text.
-        depth: how many loops and branches it is in.
-        dims: of what it writes.
-        workspace: bytes that it needs for itself: packed operands, partial sums.
-        allocated: bytes of the arrays that begin to live with it.
-        live: bytes alive while it runs.
-        total: bytes of the arena that have been used by then.
-    """
-
-    name: str
-    mathematics: str
-    depth: int
-    dims: str
-    workspace: int
-    allocated: int
-    live: int
-    total: int
 
 
 @dataclass(frozen=True)
@@ -106,6 +74,24 @@ class MemoryTable:
         """
         assert self.find_swaps is not None
         return self.find_swaps(limit)
+
+    def plot(self) -> Picture:
+        """Memory over time: a box for each array of the arena, as long as it lives, and a curve of what is alive.
+
+        A notebook shows the picture, and its `save` writes SVG.
+
+        >>> import pullback as pb
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def loss(x: Float64[Array, "N N"]):
+        ...     return pb.sum(pb.tanh(x @ x) @ x)
+        >>> pb.grad(loss).memory(N=40).plot().title
+        'Memory of loss_grad over time: 37.5 KiB in the arena at most, 5 arrays, 5 statements'
+        """
+        from pullback.loops.memory.picture import picture  # with words of HTML, for who looks at it
+
+        return picture(self.program, self.peak_bytes, self.buffers, self.statements)
 
     @property
     def arena_bytes(self) -> int:
@@ -233,7 +219,7 @@ def _rows(function: Function, memory: MemoryPlan) -> Iterator[StatementRow]:
         name = _head(name, NAME)
         headline = ""
         yield StatementRow(name, mathematics, depth, written, workspace,
-                           sum(b.bytes for b in begun if b not in scratch), live, total)
+                           sum(b.bytes for b in begun if b not in scratch), live, total, now)
 
 
 def _scratch(s: Stmt) -> set[Buffer]:

@@ -175,9 +175,8 @@ class KernelBuilder:
         pairs = sorted(zip(self.params.values(), self.arguments, strict=True), key=lambda p: p[0].written)
         self.arguments = [view for _, view in pairs]
         params = tuple(b for b, _ in pairs)
-        positions = self.statement.positions
         return Kernel(self.outs[0].name, params, used, body, self.comment, portable,
-                      tuple(self.scratches), self._fresh(), positions[0] if positions else None)
+                      tuple(self.scratches), self._fresh(), self.statement.positions)
 
     def _fresh(self) -> frozenset[Buffer]:
         """What the statement writes and does not read; of one of a group that is not known."""

@@ -92,8 +92,8 @@ class Traps:
             If(odd, (*found, Break())),
         ))  # fmt: skip
         body: tuple[Stmt, ...] = (Store(flags, own, Literal(True, BOOL)), loop)
-        position = s.positions[0] if s is not None and s.positions else None
-        kernel = Kernel(f"finite_{r.name}", (array, flags), (), body, (), position=position)
+        positions = s.positions if s is not None else ()
+        kernel = Kernel(f"finite_{r.name}", (array, flags), (), body, (), positions=positions)
         return Call(kernel, (view, View(self.flags)))
 
 

@@ -485,7 +485,7 @@ class Kernel:
             None where `body` is that already.
         scratch: those of its params that hold nothing before and after a call.
         fresh: those that it overwrites without need of what they held before.
-        position: where its statement was written.
+        positions: where its statement was written, and those that have become part of it; the first is its own.
         apart: whether it is better compiled without regard to the numbers it is called with.
         choice: which of the candidates for its statement it is.
     """
@@ -498,9 +498,14 @@ class Kernel:
     portable: tuple[Stmt, ...] | None = None
     scratch: tuple[Buffer, ...] = ()
     fresh: frozenset[Buffer] = frozenset()
-    position: Position | None = None
+    positions: tuple[Position, ...] = ()
     apart: bool = False
     choice: Chosen | None = None
+
+    @property
+    def position(self) -> Position | None:
+        """Where its statement was written."""
+        return self.positions[0] if self.positions else None
 
     @cached_property
     def checks(self) -> bool:

@@ -1,0 +1,69 @@
+r"""Which lines of C come from where: marks that are printed as lines of their own, and taken out at the end.
+
+    "\x03k"   what follows, up to the line that is "\x03" alone, comes from the k-th of the places
+
+A kernel that several statements share comes from all of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pullback.source import Position
+
+__all__ = ["Marks", "Place"]
+
+_MARK: Final = "\x03"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Lines of C, counted from 1, the last one included, and where in the user's files they come from."""
+
+    first: int
+    last: int
+    positions: tuple[Position, ...]
+
+
+class Marks:
+    """The marks of one text."""
+
+    end: Final = _MARK
+
+    def __init__(self) -> None:
+        self._positions: list[dict[Position, None]] = []
+        self._numbers: dict[Hashable, int] = {}
+
+    def add(self, key: Hashable, positions: Iterable[object]) -> int:
+        """The number of what a key stands for, which comes from these places too."""
+        number = self._numbers.setdefault(key, len(self._positions))
+        if number == len(self._positions):
+            self._positions.append({})
+        self._positions[number].update((p, None) for p in positions if isinstance(p, Position))
+        return number
+
+    def begin(self, key: Hashable, positions: Iterable[object]) -> str:
+        """The mark before what comes from these places."""
+        return f"{_MARK}{self.add(key, positions)}"
+
+    def around(self, key: Hashable, text: str) -> str:
+        """Whole lines with their marks."""
+        return f"{self.begin(key, ())}\n{text}{_MARK}\n"
+
+    def taken_from(self, text: str) -> tuple[str, tuple[Place, ...]]:
+        """The text without its marks, and the places of its lines in order, those inside others behind them."""
+        lines: list[str] = []
+        open_: list[tuple[int, int]] = []
+        found: list[Place] = []
+        for line in text.split("\n"):
+            if not line.startswith(_MARK):
+                lines.append(line)
+            elif line == _MARK:
+                first, number = open_.pop()
+                if self._positions[number] and len(lines) >= first:
+                    found.append(Place(first, len(lines), tuple(self._positions[number])))
+            else:
+                open_.append((len(lines) + 1, int(line[1:])))
+        return "\n".join(lines), tuple(sorted(found, key=lambda p: (p.first, -p.last)))

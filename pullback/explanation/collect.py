@@ -1,0 +1,97 @@
+"""Finding the stages of a function, the steps of its derivation, and the time that compiling it takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from pullback.explanation.stages import About, Backend, Explained, Explanation, Format, KernelRow
+from pullback.ir.printer import print_program
+from pullback.ir.program import Known, Program
+from pullback.pictures import Picture
+from pullback.rewrite.fired import record_steps
+from pullback.source import Position
+
+if TYPE_CHECKING:
+    from pullback.derivation.render import Derivation
+
+__all__ = ["compile_times", "derive", "explanation_of"]
+
+
+def explanation_of(
+    program: Program,
+    dims: Mapping[str, int] | None,
+    about: About,
+    derivation: Derivation | None = None,
+    format: Format = "text",
+    plain: bool = False,
+    find_graph: Callable[[], Picture | None] = lambda: None,
+) -> Explanation:
+    """The stages from the program as traced to C; without dims they stay symbolic and the C is left out."""
+    from pullback.passes.pipeline import stages
+
+    found = [Explained(s.name, s.purpose, print_program(s.program), s.rules) for s in stages(program, dims or {})]
+    if dims is None:
+        return Explanation(tuple(found), derivation, format, about, None, find_graph)
+    backend, text = _backend(program, dims, plain)
+    chosen = "\n".join(f"{k.name}: {k.chosen.described}" for k in backend.kernels)
+    found.append(Explained("kernels", "what is chosen for each statement here, by estimated cycles", chosen, {}))
+    found.append(Explained("C", "what the compiler is given", text, {}))
+    return Explanation(tuple(found), derivation, format, about, backend, find_graph)
+
+
+def _backend(program: Program, dims: Mapping[str, int], plain: bool) -> tuple[Backend, str]:
+    """Kernels for the processor here, memory, and the C for any processor."""
+    from pullback.codegen.targets import PLAIN_C, C
+    from pullback.loops.program.nodes import kernels_of
+    from pullback.machine import GENERIC, native
+    from pullback.runtime.emit import exported_memory, lower_program, print_lowered, with_constants
+
+    machine = native()
+    made = kernels_of(lower_program(program, dims, False, machine).function.body)
+    rows = tuple(KernelRow(k.name, k.choice, tuple(p for p in k.positions if _is_python(p)))
+                 for k in made if k.choice is not None)  # fmt: skip
+    target = PLAIN_C if plain else C
+    lowered = with_constants(lower_program(program, dims, machine=target.machine(GENERIC)), program)
+    source = print_lowered(lowered, places=True, target=target)
+    return Backend(machine.name, rows, exported_memory(lowered), source.places), source.text
+
+
+def _is_python(place: object) -> bool:
+    """Whether a place is a line of a file, and not one of another language's text."""
+    return isinstance(place, Position)
+
+
+def compile_times(program: Known, dims: Mapping[str, int]) -> tuple[float, bool]:
+    """Compile a program as if no cache had it, for `clock.record_time` to see.
+
+    Returns:
+        The seconds that it takes from the cache then, and whether the user's cache has it.
+    Raises:
+        CompilerError: [E410] there is no compiler.
+    """
+    from pullback.clock import record_time
+    from pullback.runtime.cache import another_cache
+    from pullback.runtime.executor import compile_program
+    from pullback.runtime.record import find_record, record_key
+
+    with record_time():
+        cached = find_record(record_key(program, dims)) is not None
+    with another_cache():
+        compile_program(program, dims)
+        start = time.perf_counter()
+        with record_time():
+            compile_program(program, dims)
+        return time.perf_counter() - start, cached
+
+
+def derive(make: Callable[[], Program], check: bool = False) -> Derivation:
+    """The derivation of what `make` gives, recorded while it runs; with `check` its steps are checked by numbers."""
+    from pullback.derivation.check import check as check_steps
+    from pullback.derivation.render import Derivation
+
+    with record_steps() as steps:
+        program = make()
+    checked = check_steps(program, steps) if check else None
+    return Derivation(program, tuple(steps), checked)

@@ -1,0 +1,93 @@
+"""Pictures for people: SVG as text, which notebooks show and pages hold, without a library or a script.
+
+Colours are variables of the page around a picture (`--ink`, `--line`, `--tint-0` to `--tint-7`), each with a value for
+where there is none, so that a picture reads on light and on dark backgrounds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pullback.errors import UsageError
+from pullback.files import put_file
+
+__all__ = ["TINTS", "Picture", "element", "text"]
+
+INK: Final = "var(--ink, currentColor)"
+TINTS: Final = ("#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#76b7b2", "#e15759", "#9c755f", "#edc948")
+STYLE: Final = """\
+text { font: 12px ui-sans-serif, system-ui, sans-serif; fill: var(--ink, currentColor) }
+.small { font-size: 11px } .faint { fill: var(--faint, #777) } .code { font-family: ui-monospace, monospace }
+.axis { stroke: var(--line, #8888); fill: none } .curve { stroke: var(--ink, currentColor); fill: none }"""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture: its title for who cannot see it, its size in pixels, and its elements as SVG.
+
+    A notebook shows it; `save` writes it as an SVG file.
+    """
+
+    title: str
+    width: float
+    height: float
+    elements: Sequence[str]
+
+    @property
+    def svg(self) -> str:
+        """The picture as one element, which scales down to the width there is."""
+        size = f'width="{self.width:.0f}" height="{self.height:.0f}" viewBox="0 0 {self.width:.0f} {self.height:.0f}"'
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" style="max-width: 100%; height: auto">'
+        return "\n".join([head, f"<title>{_escaped(self.title)}</title>", f"<style>{STYLE}</style>", *self.elements,
+                          "</svg>"])  # fmt: skip
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a file, whole or not at all.
+
+        Raises:
+            UsageError: [E607] the file cannot be written.
+        """
+        try:
+            put_file(Path(path), f"{self.svg}\n".encode())
+        except OSError as error:
+            raise UsageError("E607", f"{path}: cannot be written: {error.strerror or error}",
+                             remedy="a folder you may write to") from error  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        return self.svg
+
+    def __repr__(self) -> str:
+        return f"<picture {self.title!r}, {self.width:.0f} × {self.height:.0f}>"
+
+
+def element(name: str, inside: str = "", /, **attributes: str | float) -> str:
+    """An element of SVG; `inside` is SVG already, attributes are escaped, `class_` stands for `class`.
+
+    >>> element("rect", x=1.0, class_="a<b")
+    '<rect x="1" class="a&lt;b"/>'
+    """
+    written = "".join(f' {key.rstrip("_").replace("_", "-")}="{_value(v)}"' for key, v in attributes.items())
+    return f"<{name}{written}>{inside}</{name}>" if inside else f"<{name}{written}/>"
+
+
+def text(x: float, y: float, words: str, /, **attributes: str | float) -> str:
+    """Words at a place.
+
+    >>> text(1.0, 2.0, "a < b")
+    '<text x="1" y="2">a &lt; b</text>'
+    """
+    return element("text", _escaped(words), x=x, y=y, **attributes)
+
+
+def _value(v: str | float) -> str:
+    return _escaped(v) if isinstance(v, str) else f"{v:.2f}".rstrip("0").rstrip(".")
+
+
+def _escaped(words: str) -> str:
+    from html import escape
+
+    return escape(words)
