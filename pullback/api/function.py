@@ -699,6 +699,25 @@ class Function:
 
         return export(*self.for_dims(dims), directory, arena, float_only)
 
+    def export_wasm(self, directory: str | os.PathLike[str], **dims: int) -> Any:
+        """Write the function as a module for browsers and Node: one file of JavaScript that holds it, and its C.
+
+        `const wasm = await NAME.load()` gives a function of typed arrays by name, flat and row by row, and its results
+        likewise: `wasm.NAME({x: new Float32Array(...)}).out`.
+
+        Args:
+            directory: made where it does not exist; files of the same names are replaced.
+            dims: all dims.
+        Returns:
+            `files`, and `wasm_bytes`, the size of the module.
+        Raises:
+            CompilerError: [E415] there is no compiler for wasm.
+            TraceError: [E531] a size is open, or elements have 16 bits.
+        """
+        from pullback.wasm import export
+
+        return export(*self.for_dims(dims), directory)
+
     def explain(
         self,
         *,

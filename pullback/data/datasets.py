@@ -75,6 +75,19 @@ def load_digits() -> Splits:
     Raises:
         DataError: [E506] scikit-learn is not installed.
     """
+    levels, labels = bundled_digits()
+    images = resize(levels / 16.0, SIDE).astype(np.float32)
+    cut = DIGITS_TRAIN
+    train, test = (Dataset(images[part], labels[part], "digits") for part in (slice(cut), slice(cut, None)))
+    return Splits("digits", train, test)
+
+
+def bundled_digits() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Scikit-learn's handwritten digits as they are: images (1797, 8, 8) of levels from 0 to 16, and labels (1797).
+
+    Raises:
+        DataError: [E506] scikit-learn is not installed.
+    """
     try:
         from sklearn.datasets import load_digits as bundled
     except ImportError as error:
@@ -85,11 +98,7 @@ def load_digits() -> Splits:
             remedy="pip install 'pullback[demo]', or a folder of idx files",
         ) from error
     source = bundled()
-    images = resize(source.images / 16.0, SIDE).astype(np.float32)
-    labels = source.target.astype(np.uint8)
-    cut = DIGITS_TRAIN
-    train, test = (Dataset(images[part], labels[part], "digits") for part in (slice(cut), slice(cut, None)))
-    return Splits("digits", train, test)
+    return source.images.astype(np.uint8), source.target.astype(np.uint8)
 
 
 def resize(images: NDArray[np.float64], side: int) -> NDArray[np.float64]:

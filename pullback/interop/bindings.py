@@ -11,23 +11,19 @@ Each has an example that reads the arguments from one file of plain numbers and 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
 from pathlib import Path
 from typing import Any, Final
 
 import pullback as pb
 from pullback.codegen.c.types import c_type
 from pullback.errors import TraceError, UsageError
-from pullback.ir.types import DType
-from pullback.runtime.buffer import extents
-from pullback.runtime.export import Exported, library, put_files
+from pullback.runtime.export import Exported, Passed, library, put_files
 from pullback.source import user_position
 
 __all__ = ["LANGUAGES", "bind", "build"]
@@ -56,26 +52,11 @@ BEST: Final = ("-O2", "-march=native", "-ffp-contract=fast", "-fno-math-errno", 
 
 
 @dataclass(frozen=True)
-class Array:
-    """An argument or a result: its name, element type, extents, and whether it is written."""
-
-    name: str
-    dtype: DType
-    shape: tuple[int, ...]
-    out: bool
-
-    @property
-    def count(self) -> int:
-        """How many elements it has."""
-        return prod(self.shape)
-
-
-@dataclass(frozen=True)
 class Binding:
     """What the texts say of a function."""
 
     made: Exported
-    arrays: tuple[Array, ...]
+    arrays: tuple[Passed, ...]
 
     @property
     def name(self) -> str:
@@ -119,14 +100,11 @@ def bind(f: pb.Function, language: str, directory: str | os.PathLike[str], **dim
     if write is None:
         raise UsageError("E611", f"there is no binding for {language}", remedy=", ".join(LANGUAGES))
     made = library(*f.for_dims(dims))
-    function = made.lowered.function
-    names = _apart(re.findall(r"(\w+)[,)]", made.source.declaration), {f.name, made.name})
-    given = [(b, False) for b in function.inputs if b not in function.constants]
-    buffers = [*given, *((b, True) for b in function.outputs)]
-    if made.source.dims or any(b.dtype.name not in RUST for b, _ in buffers):
+    names = _apart([a.name for a in made.arrays], {f.name, made.name})
+    if made.source.dims or any(a.dtype.name not in RUST for a in made.arrays):
         raise TraceError("E531", f"{f.name}: a binding is for fixed sizes, and elements that other languages have",
                          position=user_position(), facts=[str(f.type)], remedy="a number for each dim")  # fmt: skip
-    arrays = tuple(Array(n, b.dtype, extents(b), out) for n, (b, out) in zip(names, buffers))
+    arrays = tuple(replace(a, name=n) for n, a in zip(names, made.arrays))
     texts = write(Binding(made, arrays))
     for file in texts:
         (Path(directory) / file).parent.mkdir(parents=True, exist_ok=True)
@@ -338,12 +316,12 @@ fn main() {{
     return {**b.made.files, "Cargo.toml": manifest, "build.rs": script, "src/lib.rs": lib, "src/main.rs": main}
 
 
-def _read(a: Array) -> str:
+def _read(a: Passed) -> str:
     taken = "taken(&mut data)"
     return f"{taken} == [1u8]" if a.dtype.is_bool else f"{RUST[a.dtype.name]}::from_ne_bytes({taken})"
 
 
-def _written(a: Array) -> str:
+def _written(a: Passed) -> str:
     return "[*x as u8]" if a.dtype.is_bool else "x.to_ne_bytes()"
 
 

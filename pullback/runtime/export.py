@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,6 +49,36 @@ HOW: Final = """\
    One line builds the example:  cc -std=c99 -O2 -Wno-psabi {name}.c main.c -o example -lm
    The best code comes from:     cc -std=gnu99 -O3 -march=native -ffp-contract=fast -fno-math-errno -fno-trapping-math\
 """
+
+
+@dataclass(frozen=True)
+class Passed:
+    """An array that a call passes: its name in C, element type, and whether it is written.
+
+    `dims` are its extents as text, where sizes may be open; `shape` are numbers.
+    """
+
+    name: str
+    dtype: DType
+    out: bool
+    buffer: Buffer
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Its extents as text."""
+        return tuple(map(str, self.buffer.shape))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its extents, which must be known."""
+        return extents(self.buffer)
+
+    @property
+    def count(self) -> int:
+        """How many elements it has."""
+        return prod(self.shape)
+
+
 Reference = Callable[[Program, Sequence[NDArray]], tuple[list[NDArray], list[NDArray]]]
 
 
@@ -64,6 +95,19 @@ class Exported:
     def name(self) -> str:
         """The function's name in C, and that of its files."""
         return self.source.name
+
+    @property
+    def arrays(self) -> tuple[Passed, ...]:
+        """The arrays of the prototype, arguments before results."""
+        f = self.lowered.function
+        names = re.findall(r"(\w+)[,)]", self.source.declaration)
+        buffers = [*((b, False) for b in f.given), *((b, True) for b in f.outputs)]
+        return tuple(Passed(n, b.dtype, out, b) for n, (b, out) in zip(names, buffers))
+
+    @property
+    def failures(self) -> list[str]:
+        """What each number that it returns stands for, from 1."""
+        return [_failure(site) for site in self.source.sites]
 
     @property
     def files(self) -> dict[str, str]:

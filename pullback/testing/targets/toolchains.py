@@ -7,12 +7,8 @@ that `PULLBACK_ZIG` names, so that a suite of tests need not have it).
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import re
-import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from pullback.errors import UsageError
+from pullback.wasm import found, zig
 
 HERE: Final = Path(__file__).parent
 WARNINGS: Final = ("-Wall", "-Wextra", "-Werror", "-Wunused-function", "-Wundef", "-Wshadow", "-Wvla")
@@ -93,24 +90,6 @@ class Toolchain:
             words = [*self.words, "-x", "c", "-", "-o", str(Path(folder, "line")), *self.link]
             done = subprocess.run(words, input=text, text=True, capture_output=True, check=False)
         return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no message"])[0]
-
-
-@cache
-def found(name: str) -> str | None:
-    """A program of that name, or with the number of a version behind it as Debian has them."""
-    numbered = (f"{name}-{version}" for version in range(22, 13, -1))
-    return next(filter(None, map(shutil.which, (name, *numbered))), None)
-
-
-@cache
-def zig() -> tuple[str, ...]:
-    """How zig is called; nothing where it is not here."""
-    python = os.environ.get("PULLBACK_ZIG")
-    if python:
-        return python, "-m", "ziglang"
-    if shutil.which("zig"):
-        return ("zig",)
-    return (sys.executable, "-m", "ziglang") if importlib.util.find_spec("ziglang") else ()
 
 
 @cache

@@ -1,0 +1,118 @@
+"""Making the page: functions as one module, digits and the start of the parameters as text, and templates around them.
+
+    page.html    what is seen      page.css, page.js    how it looks, and what it does
+
+All that is computed is traced here: sizes of images, training, recognition. The page draws and passes arrays.
+The digits are scikit-learn's copy of E. Alpaydin, C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine
+Learning Repository (1998), licence CC BY 4.0, which the page says too.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import zlib
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from jaxtyping import Float32
+
+import pullback as pb
+from pullback import Array
+from pullback.data.datasets import DIGITS_TRAIN, SIDE, bundled_digits, resize
+from pullback.nn.models import zhang
+from pullback.runtime.export import Exported, library
+from pullback.wasm import loader
+
+__all__ = ["export_page"]
+
+HERE: Final = Path(__file__).parent
+TOGETHER: Final = 16  # images of one call of training
+TESTED: Final = 100
+CELLS: Final = 8  # of a bundled digit, in each direction
+
+
+def export_page(directory: str | os.PathLike[str]) -> dict[str, Any]:
+    """Write the page: one file, which needs no server and no network.
+
+    Args:
+        directory: made where it does not exist.
+    Returns:
+        `files`, and `wasm_bytes`, the size of the module in it.
+    Raises:
+        CompilerError: [E415] there is no compiler for wasm.
+        DataError: [E506] scikit-learn, which has the digits, is not installed.
+    """
+    from pullback.runtime.export import put_files
+
+    digits, labels = bundled_digits()
+    module, size = loader(_functions(), "network", "Zhang's network: training and recognition")
+    pixels = zlib.compress(labels.astype(np.uint8).tobytes() + digits.astype(np.uint8).tobytes(), 9)
+    start = np.concatenate([np.ravel(p) for p in zhang.start(seed=0)]).astype("<f4")
+    parts = {
+        "style": _text("page.css"),
+        "module": module,
+        "script": _text("page.js"),
+        "digits": base64.b64encode(pixels).decode(),
+        "start": base64.b64encode(start.tobytes()).decode(),
+        "count": str(len(labels)),
+        "train": str(DIGITS_TRAIN),
+        "tested": str(TESTED),
+        "together": str(TOGETHER),
+    }
+    page = re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m[1]], _text("page.html"))
+    return {"files": put_files(directory, {"index.html": page}), "wasm_bytes": size}
+
+
+def _text(name: str) -> str:
+    return (HERE / name).read_text(encoding="utf-8")
+
+
+@cache
+def _functions() -> tuple[Exported, ...]:
+    """The functions of the module as C, for these sizes."""
+    parameters = zhang.start(seed=0)
+    kind: Any = zhang.Training
+    state, rate, labels = kind(parameters, np.float32(0)), np.float32(0), np.zeros(TOGETHER, np.uint8)
+    several, tested = (np.zeros((n, SIDE, SIDE), np.float32) for n in (TOGETHER, TESTED))
+    return (
+        _library(zhang.train, state, several, labels, rate, N=TOGETHER),
+        _library(zhang.layers, parameters, several[0]),
+        _library(zhang.recognise, parameters, tested, N=TESTED),
+        _library(_enlarge()),
+        _library(_coarse()),
+    )
+
+
+def _library(f: pb.Function, *arguments: Any, **dims: int) -> Exported:
+    """The function as C, for the types of some arguments."""
+    own = pb.function(f.python)  # the other may be in use with types of its own
+    own.program(*arguments)
+    return library(*own.for_dims(dims))
+
+
+def _enlarge() -> pb.Function:
+    """Digits as they are bundled, with levels from 0 to 16, as images for the network."""
+    rows = resize(np.eye(CELLS)[:, :, None] * np.ones(CELLS), SIDE)  # what becomes of each row of ones
+    weights = np.ascontiguousarray(rows[:, :, 0].T, dtype=np.float32)
+    weights.setflags(write=False)
+
+    @pb.function
+    def enlarge(levels: Float32[Array, "8 8"]) -> Any:
+        w = pb.asarray(weights)
+        return w @ levels @ w.T / 16
+
+    return enlarge
+
+
+def _coarse() -> pb.Function:
+    """How much ink there is in each of 8 × 8 cells of a drawing, from 0 to 16: as the bundled digits were made."""
+
+    @pb.function
+    def coarse(ink: Float32[Array, "32 32"]) -> Any:
+        return pb.build((CELLS, CELLS), lambda n, m: pb.sum_over((4, 4), lambda i, j: ink[4 * n + i, 4 * m + j]))
+
+    return coarse
