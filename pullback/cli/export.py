@@ -20,10 +20,13 @@ def register(commands: Any) -> None:
         help="write a function as a C project",
         description="Write a function as a C project that needs nothing but libc and libm.",
     )
-    command.add_argument("function", metavar="FILE.py:FUNCTION | MODEL.onnx")
+    command.add_argument("function", metavar="FILE.py:FUNCTION | MODEL.onnx", nargs="?")
     add_dims(command)
     command.add_argument("--batch", type=at_least(1), metavar="N", help="of an ONNX file, the first extent of inputs")
-    command.add_argument("--out", required=True, metavar="DIR", help="folder to write; created if need be")
+    command.add_argument("--out", metavar="DIR", help="folder to write; created if need be")
+    command.add_argument(
+        "--wasm", metavar="DIR", help="a module for browsers instead; without a function, a page that learns digits"
+    )
     command.add_argument(
         "--microcontroller", action="store_true", help="one header and one source without vectors, for small machines"
     )
@@ -40,7 +43,13 @@ def register(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Export and list the files."""
+    directory = options.wasm or options.out
+    if directory is None or (options.function is None and options.wasm is None):
+        missing = "--out DIR or --wasm DIR" if directory is None else "FILE.py:FUNCTION, MODEL.onnx or --wasm DIR"
+        raise UsageError("E601", f"pullback export: {missing} is missing", remedy="pullback export --help")
     try:
+        if options.wasm:
+            return _wasm(options)
         if options.function.endswith(".onnx"):
             return _network(options)
         function = find_function(options.function)
@@ -53,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         project = function.export(options.out, **dims_of(options))
     except OSError as error:
         raise UsageError(
-            "E607", f"{options.out}: cannot be written: {error.strerror or error}", remedy="a folder you may write to"
+            "E607", f"{directory}: cannot be written: {error.strerror or error}", remedy="a folder you may write to"
         ) from error
     files, peak_bytes = sorted(project["files"]), project["peak_bytes"]
     for file in files:
@@ -62,6 +71,21 @@ def run(options: argparse.Namespace) -> int:
     print(f"peak memory beside inputs and outputs: {size} bytes")
     if options.json:
         print_json({"files": files, "peak_bytes": peak_bytes})
+    return 0
+
+
+def _wasm(options: argparse.Namespace) -> int:
+    """Write a module for browsers, or the page that learns digits."""
+    if options.function is None:
+        from pullback.nn.digits_page import export_page
+
+        made = export_page(options.wasm)
+    else:
+        made = find_function(options.function).export_wasm(options.wasm, **dims_of(options))
+    print("\n".join(made["files"]))
+    print(f"wasm: {made['wasm_bytes']:,} bytes")
+    if options.json:
+        print_json(made)
     return 0
 
 

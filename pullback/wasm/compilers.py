@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +26,7 @@ SOUND: Final = "#include <math.h>\nfloat sound(float x) { return expf(x); }\n"
 TIMEOUT: Final = 600
 
 
-@cache
+@lru_cache(maxsize=64)
 def found(name: str) -> str | None:
     """A program of that name, or with the number of a version behind it as Debian has them."""
     numbered = (f"{name}-{version}" for version in range(22, 13, -1))
