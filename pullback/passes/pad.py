@@ -5,9 +5,9 @@ After     p = build t < Q + V - 1 { [t - V + 1 >= 0, ...] g[t - V + 1] }
           y = build q < Q { sum v < V { p[q - v + V - 1] * w[v] } }
 
 A condition that depends on a vectorised or tiled variable would be tested for each term; a zero border costs one
-copy of the operand. Done where the copy is small beside the contraction, at typical sizes where dims are symbols. It is
-inexact in one way: where the other factor is not finite, 0 * inf enters a sum that the condition would have kept it
-out of.
+copy of the operand. Done where the copy is small beside the contraction, at typical sizes where dims are symbols;
+whether a border is wide, as for windows as large as an image, is then asked when the program runs. It is inexact in
+one way: where the other factor is not finite, 0 * inf enters a sum that the condition would have kept it out of.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ from __future__ import annotations
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, prove_nonnegative
-from pullback.ir.program import Build, Program
-from pullback.passes.conditions import Changed, atom_interval, bounds, each_conditional_sum, interval
+from pullback.ir.program import Block, Build, Choose, Program, Statement
+from pullback.ir.types import bool_
+from pullback.ir.walks import each_build, taken_out
+from pullback.passes.conditions import Changed, atom_interval, bounds, interval
 from pullback.passes.cost import is_inside, typical_size
+from pullback.passes.speculate import fresh
 from pullback.rewrite.fired import fired
 
 KEEP = 0.75  # a border is worth it on an axis when at least this share of the terms is inside
@@ -27,11 +30,35 @@ WORTH = 4  # a copy must be this many times smaller than the number of terms
 
 def pad_operands(program: Program) -> Program:
     """The program with borders instead of conditions where that pays."""
-    return each_conditional_sum(program, _bordered)
+    return each_build(program, _build)
 
 
-def _bordered(r: Reduce, b: Bracket, s: Build) -> Changed | None:
-    """The padded copies of a sum's operands, and the sum that reads them; None where no border pays."""
+def _build(s: Build) -> list[Statement]:
+    """A build with borders; where these may be wide for some sizes, one with and one without, chosen by the sizes."""
+    narrow: dict[Cond, None] = {}
+
+    def changed(e: Scalar) -> Changed | None:
+        is_conditional = isinstance(e, Reduce) and e.op == "sum" and isinstance(e.arg, Bracket)
+        return _bordered(e, e.arg, s, narrow) if is_conditional else None  # type: ignore[attr-defined, arg-type]
+
+    out = taken_out(s, changed)
+    if not narrow:
+        return out
+    *copies, bordered = out
+    assert isinstance(bordered, Build)
+    chosen = Ref("narrow", bool_, ())
+    test = Build((chosen,), (), (expr.bracket(tuple(narrow), expr.const(True, bool_)),), s.positions)
+    plain, careful = fresh(bordered), fresh(s)
+    choice = Choose(s.outs, chosen, Block((plain,), plain.outs), Block((careful,), careful.outs), s.positions)
+    return [*copies, test, choice]
+
+
+def _bordered(r: Reduce, b: Bracket, s: Build, narrow: dict[Cond, None]) -> Changed | None:
+    """The padded copies of a sum's operands, and the sum that reads them; None where no border pays.
+
+    Args:
+        narrow: grows by what must hold of the dims for borders not to be wide.
+    """
     if not isinstance(b.arg, Mul) or not all(isinstance(f, Get | Const) for f in b.arg.args):
         return None
     copies: list[Build] = []
@@ -54,7 +81,11 @@ def _bordered(r: Reduce, b: Bracket, s: Build) -> Changed | None:
         others = [o for j, o in enumerate(factors) if j != k]
         if any(is_inside(o, conds) and not is_inside(o, left) for o in others) or not is_inside(element, left):
             continue  # the conditions keep another operand, or another axis of this one, in its range
+        grown = [cond(">=", WIDE * d + ROOM - copy.outs[0].shape[a]) for a, d in enumerate(f.ref.shape) if a in axes]
+        if False in grown:
+            continue
         fired("pad.border")
+        narrow |= {c: None for c in grown if isinstance(c, Cond)}
         copies.append(copy)
         factors[k] = element
         conds = left

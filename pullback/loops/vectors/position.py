@@ -18,10 +18,11 @@ from typing import Final
 
 from pullback.ir import expr
 from pullback.ir.expr import Reduce, Ref
-from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
+from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide
 from pullback.ir.program import Build
 from pullback.ir.types import DType, bool_, i64
 from pullback.loops.program import nodes
+from pullback.loops.program.cover import is_open, typical
 from pullback.loops.program.nodes import (
     Across,
     Assign,
@@ -31,6 +32,7 @@ from pullback.loops.program.nodes import (
     Choice,
     Convert,
     For,
+    Holds,
     If,
     IndexValue,
     Let,
@@ -79,7 +81,7 @@ def find_position(s: Build, address: Address, machine: Machine) -> Position | No
     (r,) = nest.reductions
     (axis,) = r.vars
     lanes = machine.vector_bytes // dtype.size
-    if (axis.extent.constant or 0) < max(2 * lanes, 8) or isinstance(r.arg, expr.Bracket):
+    if typical(axis) < max(2 * lanes, 8) or isinstance(r.arg, expr.Bracket):
         return None
     if any(stride(i, axis) not in (0, 1) for i in nest.gets_indices()):
         return None
@@ -107,11 +109,16 @@ class Position:
             out: where positions go.   scratch: gives working memory for so many numbers.
         """
         offset, variables = self.nest.outs[0][1], self.nest.variables
-        if self.lanes > 1 and (self.axis.extent.constant or 0) <= SHORT:
+        if self.lanes > 1 and typical(self.axis) <= SHORT:
             body = self.short(out, offset)
         else:
             count = self.blocks if prod(v.extent.constant or FEW for v in variables) < FEW else 0
             body = self.element(out, offset, scratch(self.dtype, count) if count else None)
+        if self.lanes > 1 and is_open(self.axis):
+            tests = cond(">=", self.axis.extent - self.lanes), cond(">=", SHORT - self.axis.extent)
+            if all(isinstance(c, Cond) for c in tests):
+                near = Holds(tuple(c for c in tests if isinstance(c, Cond)))
+                body = [If(near, tuple(self.short(out, offset)), tuple(body))]
         for v in reversed(variables):
             body = [For(v, ZERO_INDEX, v.extent, tuple(body))]
         return body
@@ -137,32 +144,35 @@ class Position:
             out, offset: where the position goes.
             extremes: where those of blocks are written down; None where each is compared at once.
         """
-        extent = self.axis.extent.constant or 1
+        extent, done = self.axis.extent, ZERO_INDEX
         worst = -float("inf") if self.op == "max" else float("inf")
         body: list[Stmt] = [] if extremes is None else [self._written(extremes)]
         body += [
             Let(self.best, Literal(worst, self.best.type), mutable=True),
             Let(self.start, Literal(0, self.start.type), mutable=True),
         ]
-        done = 0
         if extremes is not None:
             body.append(self._compared(extremes))
-            done = self.blocks * self.size
-        whole = extent - extent % BLOCK
-        if whole > done:
-            n = Var(self.axis.name, self.axis.extent)
-            body.append(For(n, as_index(done), as_index(whole), tuple(self._checked(as_index(n), BLOCK)), BLOCK))
-        rest = (extent - whole) // (self.lanes * self.ways) * (self.lanes * self.ways)
-        if rest:
-            n = Var(self.axis.name, self.axis.extent)
-            body.append(For(n, as_index(whole), as_index(whole + rest), tuple(self._checked(as_index(n), rest)), rest))
-        if extent > whole + rest:
-            n = Var(self.axis.name, self.axis.extent)
+            done = as_index(self.blocks * self.size)
+        for size in (BLOCK, self._rest()):
+            stop = done if not size else floor_divide(extent - done, as_index(size)) * size + done
+            if stop is not done:
+                n = Var(self.axis.name, extent)
+                body.append(For(n, done, stop, tuple(self._checked(as_index(n), size)), size))
+            done = stop
+        if extent is not done:
+            n = Var(self.axis.name, extent)
             steps: list[Stmt] = []
             value = self._value(as_index(n), 1, steps)
             steps.append(self._better(value, as_index(n)))
-            body.append(For(n, as_index(whole + rest), as_index(extent), tuple(steps)))
+            body.append(For(n, done, extent, tuple(steps)))
         return [*body, *self._search(extent, out, offset)]
+
+    def _rest(self) -> int:
+        """Elements that vectors go through at once behind whole blocks: all that they can, where that is known."""
+        step = self.lanes * self.ways
+        extent = self.axis.extent.constant
+        return step if extent is None else extent % BLOCK // step * step
 
     def _written(self, extremes: Buffer) -> For:
         """The extreme of each block, written down."""
@@ -181,7 +191,7 @@ class Position:
 
     def short(self, out: Buffer, offset: Index) -> list[Stmt]:
         """One position: the best of each lane, the last vector over the one before it; then the first best lane."""
-        extent = self.axis.extent.constant or 1
+        extent = self.axis.extent
         wide = Type(self.dtype, self.lanes)
         steps = Steps(1, wide)
         body: list[Stmt] = []
@@ -199,16 +209,16 @@ class Position:
             chosen = [Assign(t, Choice(Read(better), v, Read(t), wide)) for t, v in ((best, x), (at, here))]
             return [*out, Let(better, test), *chosen]
 
-        whole = extent - extent % self.lanes
+        whole = floor_divide(extent, as_index(self.lanes)) * self.lanes
         n = Var(self.axis.name, self.axis.extent)
-        body.append(For(n, as_index(self.lanes), as_index(whole), tuple(improve(as_index(n))), self.lanes, "vector"))
-        if extent > whole:
-            body += improve(as_index(extent - self.lanes))
+        body.append(For(n, as_index(self.lanes), whole, tuple(improve(as_index(n))), self.lanes, "vector"))
+        if extent is not whole:
+            body += improve(extent - self.lanes)
         found, old = Temp("found", Type(self.dtype)), Read(best)
         body.append(Let(found, Across("max" if self.op == "max" else "min", old)))
         same = Binary("==", old, widened(Read(found), self.lanes), mask)
         same = Binary("|", same, Binary("!=", old, old, mask), mask)
-        where = Choice(same, Read(at), Literal(float(extent), wide), wide)
+        where = Choice(same, Read(at), Literal(float(extent.constant or SHORT), wide), wide)
         first = Temp("first", Type(self.dtype))
         return [*body, Let(first, Across("min", where)), Store(out, offset, Convert(Read(first), Type(out.dtype)))]
 
@@ -257,9 +267,9 @@ class Position:
         test = Binary("||", better, Binary("&&", unordered, ordered, truth), truth)
         return If(test, (Assign(self.best, value), Assign(self.start, IndexValue(start, Type(i64)))))
 
-    def _search(self, extent: int, out: Buffer, offset: Index) -> list[Stmt]:
+    def _search(self, extent: Index, out: Buffer, offset: Index) -> list[Stmt]:
         """The first element that is the best, or NaN, from the start of its block on."""
-        first = nodes.loaded_index("first", as_index(extent))
+        first = nodes.loaded_index("first", extent)
         n = Var(self.axis.name, self.axis.extent)
         steps: list[Stmt] = []
         value = self._value(as_index(n), 1, steps)
@@ -272,6 +282,6 @@ class Position:
             start = Convert(start, Type(out.dtype))
         return [
             LetIndex(first, Read(self.start)),
-            For(n, as_index(first), as_index(extent), (*steps, found)),
+            For(n, as_index(first), extent, (*steps, found)),
             Store(out, offset, start),
         ]

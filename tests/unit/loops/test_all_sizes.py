@@ -16,7 +16,7 @@ from pullback.runtime.executor import compile_general
 
 FUNCTIONS = {c.name: c.function for c in CASES}
 PRODUCT = [(1, 1, 1), (2, 7, 15), (8, 8, 16), (9, 17, 33), (40, 129, 31), (53, 61, 67), (33, 513, 32), (129, 3, 521)]
-LAYER = [(1, 1, 1, 1, 1), (2, 1, 5, 3, 3), (1, 3, 7, 2, 3), (3, 2, 16, 9, 1), (1, 5, 17, 8, 2), (2, 3, 31, 33, 5)]
+LAYER = [(1, 1, 1, 1, 1), (2, 1, 5, 3, 3), (1, 2, 1, 3, 19), (1, 3, 7, 2, 3), (3, 2, 16, 9, 1), (2, 3, 31, 33, 5)]
 ROWS = [(1, 1), (2, 2), (3, 15), (5, 16), (12, 17), (13, 10), (31, 127), (2, 523)]
 
 # what a function takes, in terms of a tuple of sizes

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from pullback.ir.parser import parse_program
+from pullback.loops.program.nodes import Call, walk
 from pullback.passes.pipeline import optimise
-from pullback.runtime.executor import compile_program
+from pullback.runtime.emit import lower_program
+from pullback.runtime.executor import compile_general, compile_program
 
 pytestmark = pytest.mark.skipif(not any(shutil.which(n) for n in ("cc", "gcc", "clang")), reason="no C compiler")
 Array = np.ndarray[Any, Any]
@@ -46,6 +48,25 @@ def test_first_of_the_extremes_of_many_blocks(n: int) -> None:
         assert position(x, "max") == int(np.argmax(x))
         assert position(x, "min") == int(np.argmin(x))
     assert position(np.full(n, -np.inf), "max") == 0
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("op", ["max", "min"])
+def test_first_of_the_extremes_of_any_number(dtype: str, op: str) -> None:
+    text = f"where(x: {dtype}[M, N]) {{ p = build m < M {{ arg{op} n < N {{ x[m, n] }} }}  return p }}"
+    program = parse_program(text)
+    assert any(isinstance(s, Call) and s.kernel.choice and s.kernel.choice.name == "position"
+               for s in walk(lower_program(program, {}).function.body))
+    general = compile_general(program)
+    for n in (1, 2, 7, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 257, 320, 521, 20_037):
+        rng = np.random.default_rng(n)
+        x = rng.integers(-3, 4, (6, n)).astype(dtype.replace("f", "float"))
+        x[1], x[2] = -np.inf, np.nan
+        x[3, rng.integers(n, size=2)] = np.nan
+        x[4, rng.integers(n, size=2)] = -np.inf
+        x[5, rng.integers(n, size=2)] = np.inf
+        (found,) = general.at({"M": 6, "N": n}).run([x])
+        np.testing.assert_array_equal(found, (np.argmax if op == "max" else np.argmin)(x, axis=1))
 
 
 def test_nothing_but_the_worst() -> None:
