@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import sys
+import sysconfig
 import threading
 import weakref
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +17,7 @@ from jaxtyping import Float64, Int64
 import pullback as pb
 from pullback import Array
 from pullback.ir.parser import parse_program
+from pullback.runtime import shim
 from pullback.runtime.executor import Executable, compile_program
 from pullback.runtime.shim import extension, fast_entry
 
@@ -252,3 +255,11 @@ def test_every_number_of_arrays(count: int) -> None:
     if entry is not None:
         arrays = [np.arange(3.0) + k for k in range(count)]
         np.testing.assert_allclose(entry(*arrays), sum((k + 1) * a for k, a in enumerate(arrays)))
+
+
+def test_what_a_wheel_brought_and_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shim, "__file__", str(tmp_path / "shim.py"))
+    assert shim._prebuilt() is None
+    for abi in ("abi3", sysconfig.get_config_var("SOABI")):
+        (tmp_path / f"call.{abi}.so").write_bytes(b"no library")
+    assert shim._prebuilt() is None
