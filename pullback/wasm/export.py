@@ -1,6 +1,6 @@
 """A function as a WebAssembly module: its C, and one file of JavaScript that holds the module and calls it.
 
-NAME.js      the module, in text, and a function of typed arrays; for <script>, `import` and `require`
+NAME.js      the module, in text, and a function of typed arrays; for script elements and `require`
 NAME.c, .h   what it was compiled from
 """
 
@@ -51,7 +51,7 @@ def loader(functions: Sequence[Exported], name: str, title: str) -> tuple[str, i
         "name": identifier(name),
         "first": functions[0].name,
         "example": example,
-        "functions": json.dumps(described),
+        "functions": json.dumps(described).replace("</", r"<\/"),  # which would end a script element
         "module": base64.b64encode(module).decode(),
     }
     template = Path(__file__).with_name("loader.js").read_text(encoding="utf-8")
@@ -83,4 +83,5 @@ def _described(made: Exported) -> dict[str, Any]:
 
 
 def _first_line(doc: str | None) -> str:
-    return (doc or "").strip().partition("\n")[0].replace("\\", "")
+    """The first line of a documentation, for a comment inside a script element."""
+    return (doc or "").strip().partition("\n")[0].replace("</", "< /")

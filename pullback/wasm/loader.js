@@ -4,7 +4,7 @@
 //   const results = wasm.{{first}}({{{example}}});
 //
 // Arguments and results are flat arrays, row by row; what has several axes is one array of all elements.
-// Made by Pullback. It works from a <script>, from `import` and from `require`, and needs no other file.
+// Made by Pullback. It works in a script element and from `require`, and needs no other file.
 var {{name}} = (() => {
   "use strict";
   const kinds = {
