@@ -51,7 +51,8 @@ def sparse_jacobian(program: Program, wrt: Sequence[int], mode: Mode = "auto") -
     Args:
         program: any program.
         wrt: positions of floating inputs.
-        mode: "auto" takes forward, and reverse for a pair of output and input whose pattern forward does not see.
+        mode: "auto" takes forward, and reverse for a pair of output and input whose pattern forward does not see, or
+            sees along more axes.
 
     Raises:
         DerivativeError: [E204] the pattern is dense: an output depends on every element of an input.
@@ -74,7 +75,7 @@ def sparse_jacobian(program: Program, wrt: Sequence[int], mode: Mode = "auto") -
 
 
 class _Sweeps:
-    """The Jacobian by one input, in forward mode and, where that hides a pattern, in reverse."""
+    """The Jacobian by one input, in forward mode and, where that hides a pattern or a part of it, in reverse."""
 
     def __init__(self, program: Program, wrt: int, mode: Mode) -> None:
         self.program, self.wrt = program, wrt
@@ -92,16 +93,21 @@ class _Sweeps:
         """The arrays of each term of one output, which are added to the statements."""
         source = self.program.inputs[self.wrt]
         r = [r for r in self.program.outputs if r.dtype.is_floating][position]
+        best: list[list[Build]] | None = None
         for at in range(len(self.modes)):
             full = self._full(at)
             out = full.outputs[position]
             s = next(s for s in full.body.statements if out in s.outs)
             found = _terms(s, r, source) if isinstance(s, Build) else None
-            if found is not None:
-                for four in found:
-                    statements += four
-                yield from found
-                return
+            if found is not None and (best is None or _axes(found) < _axes(best)):
+                best = found
+            if best is not None and _axes(best) <= r.rank:
+                break  # an entry or a few for each element of the output
+        if best is not None:
+            for four in best:
+                statements += four
+            yield from best
+            return
         raise DerivativeError(
             "E204",
             f"the Jacobian of {self.program.name} with respect to {source.name} is dense: "
@@ -109,6 +115,11 @@ class _Sweeps:
             position=s.positions[0] if s.positions else None,
             remedy="leave out `sparse=True`",
         )
+
+
+def _axes(terms: list[list[Build]]) -> int:
+    """The axes along which there are entries, of the term that has most."""
+    return max(len(four[0].vars) for four in terms)
 
 
 def _terms(s: Build, r: Ref, source: Ref) -> list[list[Build]] | None:
