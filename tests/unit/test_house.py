@@ -94,3 +94,36 @@ def test_proofs_keep_a_bounded_number_of_indices() -> None:
     assert all(0 < (f.cache_info().maxsize or 0) <= 1 << 16 for f in known)
     proofs.prove_nonnegative(as_index(Var("i", 3)) * 2 - ONE_INDEX)
     assert proofs.prove_nonnegative.cache_info().currsize <= 1 << 16
+
+
+LOOPS_LINES = 13600
+"""Lines of `loops/`: a bound that only goes down; 10,000 is what it is to be."""
+
+LONG_FILES = {"loops/analysis/footprint.py", "loops/plain/lower.py", "loops/program/nodes.py"}
+"""Files of `loops/` with more than 600 lines: to be made empty, never longer."""
+
+LONG_FUNCTIONS: set[str] = set()
+"""Functions of `loops/` with more than 60 lines."""
+
+MANY_PARAMETERS = {"blocking._tile_cycles", "packed._across", "sweep._sweep"}
+"""Functions of `loops/` with more than 7 parameters, `self` aside: to be made empty, never longer."""
+
+
+def test_loops_become_no_larger() -> None:
+    """The sizes of `loops/`, where nothing is to be added to what stands above the bars."""
+    texts = {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8") for p in sorted((ROOT / "loops").rglob("*.py"))}
+    lines = {name: text.count("\n") for name, text in texts.items()}
+    assert sum(lines.values()) <= LOOPS_LINES
+    assert {name for name, n in lines.items() if n > 600} <= LONG_FILES
+    long, wide = set(), set()
+    for name, text in texts.items():
+        for f in ast.walk(ast.parse(text)):
+            if isinstance(f, ast.FunctionDef):
+                called = f"{Path(name).stem}.{f.name}"
+                names = [a.arg for a in (*f.args.posonlyargs, *f.args.args, *f.args.kwonlyargs)]
+                if (f.end_lineno or 0) - f.lineno >= 60:
+                    long.add(called)
+                if len([n for n in names if n != "self"]) > 7:
+                    wide.add(called)
+    assert long <= LONG_FUNCTIONS
+    assert wide <= MANY_PARAMETERS

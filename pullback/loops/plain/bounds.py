@@ -27,6 +27,29 @@ class IndexLowering(Protocol):
         """The same for conditions."""
 
 
+class AsWritten:
+    """What loads no data: indices and conditions are as they are."""
+
+    @staticmethod
+    def index(i: Index, scope: Scope) -> Index:
+        """The index."""
+        return i
+
+    @staticmethod
+    def conditions(conds: Iterable[Cond], scope: Scope) -> tuple[Cond, ...]:
+        """The conditions."""
+        return tuple(conds)
+
+
+def by_level(variables: Sequence[Var], conds: Iterable[Cond]) -> list[list[Cond]]:
+    """The conditions about none of the variables, then those of each, the innermost that they are about."""
+    position = {v: k for k, v in enumerate(variables)}
+    levels: list[list[Cond]] = [[] for _ in range(len(variables) + 1)]
+    for c in conds:
+        levels[max((position[v] for v in c.free if v in position), default=-1) + 1].append(c)
+    return levels
+
+
 class LoopNest:
     """Loops over variables with conditions made into bounds; `close` writes them into the scope they began in.
 
@@ -40,13 +63,10 @@ class LoopNest:
         self.lowering = lowering
         self.kind = kind
         self.frames: list[tuple[Scope, Callable[[Scope], Stmt]]] = []  # parent, and what wraps a finished body
-        position = {v: k for k, v in enumerate(variables)}
-        levels: list[list[Cond]] = [[] for _ in range(len(variables) + 1)]
-        for c in conds:
-            levels[max((position[v] for v in c.free if v in position), default=-1) + 1].append(c)
+        first, *levels = by_level(variables, conds)
         self.scope = scope
-        self._guard(levels[0])
-        for v, own in zip(variables, levels[1:], strict=True):
+        self._guard(first)
+        for v, own in zip(variables, levels, strict=True):
             self._loop(v, own)
 
     @property

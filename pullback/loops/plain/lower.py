@@ -38,7 +38,7 @@ from pullback.loops.analysis.estimates import points_cycles, statement_cycles
 from pullback.loops.analysis.joined import elements, is_renaming
 from pullback.loops.analysis.operations import count_operations
 from pullback.loops.analysis.triangles import Axes, triangles
-from pullback.loops.plain.bounds import LoopNest, narrowed
+from pullback.loops.plain.bounds import LoopNest, by_level, narrowed
 from pullback.loops.plain.builder import KernelBuilder, Work, free_variables
 from pullback.loops.plain.candidates import Candidate, Chooser, Declined, Strategies
 from pullback.loops.plain.external import check_names, external_kernel
@@ -418,10 +418,7 @@ class _Bracketed:
         self.arg: Scalar = value.arg
         self.out = out
         self.lowering = lowering
-        position = {v: k for k, v in enumerate(s.vars)}
-        self.levels: list[list[Cond]] = [[] for _ in range(len(s.vars) + 1)]
-        for c in value.conds:
-            self.levels[max((position[v] for v in c.free if v in position), default=-1) + 1].append(c)
+        self.levels = by_level(s.vars, value.conds)
 
     def level(self, depth: int, scope: Scope, guards: list[Cond] | None = None) -> None:
         """Write the loops from `depth` on into the scope."""

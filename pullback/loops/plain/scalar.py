@@ -118,14 +118,15 @@ class ScalarLowering:
         target = self._target(e, scope)
         value = self._build(e, target)
         depth = self._depths[value] = 1 + max((self._depths.get(v, 1) for v in nodes.operands(value)), default=0)
-        named = target is not scope or self.uses.get(e, 0) > 1 or depth > TALL
-        if named and not isinstance(value, Read | Literal):
-            temp = Temp(hint(e), nodes.scalar(e.dtype))
-            target.statements.append(Let(temp, value))
-            value = Read(temp)
+        if target is not scope or self.uses.get(e, 0) > 1 or depth > TALL or self.always_named(value):
+            value = named(value, hint(e), target)
         if isinstance(value, Read):
             target.temps[e] = value
         return value
+
+    def always_named(self, value: Value) -> bool:
+        """Whether a value has a name however little it is."""
+        return False
 
     def _find(self, e: Scalar, scope: Scope) -> Value | None:
         s: Scope | None = scope
@@ -147,7 +148,7 @@ class ScalarLowering:
             if not s.certain and not self.total(e, s.parent.known):
                 break
             left, s = s, s.parent
-            if left.loop or shared:
+            if left.loop or shared or left.mask is not s.mask:
                 best = s
         return best
 
@@ -196,7 +197,7 @@ class ScalarLowering:
         args = self._hoisted_front(e, scope, expr.add)
         total = self.value(args[0], scope)
         for term in args[1:]:
-            rest = _negated(term)
+            rest = negated(term)
             if rest is not None and self._find(term, scope) is None:
                 total = Binary("-", total, self.value(rest, scope), type_)
             else:
@@ -205,7 +206,7 @@ class ScalarLowering:
 
     def _product(self, e: Mul, scope: Scope) -> Value:
         type_ = nodes.scalar(e.dtype)
-        rest = _negated(e)
+        rest = negated(e)
         if rest is not None:
             return nodes.Unary("-", self.value(rest, scope), type_)
         args = self._hoisted_front(e, scope, expr.mul)
@@ -260,8 +261,7 @@ class ScalarLowering:
         nest = LoopNest(self, scope, e.vars, conds)
         inner = nest.innermost
         value = self.value(arg, inner)
-        op: nodes.BinaryOp = _OPERATORS[e.op]
-        inner.statements.append(Assign(total, Binary(op, Read(total), value, type_)))
+        inner.statements.append(Assign(total, Binary(nodes.OPERATORS[e.op], Read(total), value, type_)))
         nest.close()
         return Read(total)
 
@@ -392,6 +392,15 @@ class ScalarLowering:
         return all(self.total(c, known) for c in children(e))
 
 
+def named(value: Value, name: str, scope: Scope) -> Value:
+    """The value as a temporary, unless it is one or a number."""
+    if isinstance(value, Read | Literal):
+        return value
+    temp = Temp(name, value.type)
+    scope.statements.append(Let(temp, value))
+    return Read(temp)
+
+
 def _never() -> Cond:
     """A condition that fails."""
     from pullback.ir.intern import intern
@@ -403,7 +412,7 @@ def _is_division(e: Scalar) -> TypeGuard[Apply]:
     return isinstance(e, Apply) and e.primitive.name == "divide" and e.dtype.is_floating
 
 
-def _negated(e: Scalar) -> Scalar | None:
+def negated(e: Scalar) -> Scalar | None:
     """X where e is -1 * x."""
     if isinstance(e, Mul) and isinstance(e.args[0], Const) and e.args[0].value == -1 and not e.dtype.is_bool:
         return expr.mul(*e.args[1:]) if len(e.args) > 2 else e.args[1]
@@ -415,9 +424,6 @@ def _nought(dtype: DType) -> bool | int | float:
 
 
 _REDUCED = {"sum": "sum", "prod": "product", "max": "largest", "min": "smallest", "any": "any", "all": "all"}
-_OPERATORS: dict[str, nodes.BinaryOp] = {
-    "sum": "+", "prod": "*", "max": "max", "min": "min", "any": "||", "all": "&&",
-}
 
 
 def hint(e: Scalar) -> str:

@@ -27,8 +27,10 @@ from pullback.ir.program import Build
 from pullback.ir.traverse import walk
 from pullback.loops.product.turn import square
 from pullback.loops.program import schedule
+from pullback.loops.program.cover import narrower
 from pullback.loops.program.nodes import Buffer
-from pullback.loops.vectors.nest import Address, narrower, stride, wait, widths
+from pullback.loops.vectors.axes import Address
+from pullback.loops.vectors.nest import stride, wait, widths
 from pullback.machine import Machine
 from pullback.passes.cost import TYPICAL, is_inside
 

@@ -39,7 +39,7 @@ from pullback.loops.product.packing import Packer, PanelBlock, Panels, around, b
 from pullback.loops.product.residues import Part, parts
 from pullback.loops.product.sweep import find_sweep, sweep
 from pullback.loops.product.turn import square, store_across
-from pullback.loops.program.cover import is_open
+from pullback.loops.program.cover import is_open, narrower
 from pullback.loops.program.nodes import (
     Buffer,
     Call,
@@ -54,7 +54,7 @@ from pullback.loops.program.nodes import (
     View,
 )
 from pullback.loops.program.schedule import PLAIN, Numbered, Schedule, Vector
-from pullback.loops.vectors.nest import map_reductions, narrower
+from pullback.loops.vectors.nest import map_reductions
 from pullback.loops.vectors.tile import Tiling, plan_tile
 from pullback.machine import Machine
 

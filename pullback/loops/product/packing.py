@@ -23,6 +23,7 @@ from pullback.loops.plain.builder import KernelBuilder
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.product.blocking import SHORT, FlatAxis, MemoryLoop, Operand, form, runs
 from pullback.loops.product.turn import NARROWEST_TURN, WIDEST_TURN, turn
+from pullback.loops.program.cover import narrower
 from pullback.loops.program.nodes import (
     Buffer,
     Call,
@@ -40,7 +41,7 @@ from pullback.loops.program.nodes import (
     View,
 )
 from pullback.loops.program.scope import Scope
-from pullback.loops.vectors.nest import narrower, stride
+from pullback.loops.vectors.nest import stride
 from pullback.loops.vectors.tile import tile
 from pullback.machine import Machine
 

@@ -31,7 +31,8 @@ from pullback.loops.plain.builder import Places
 from pullback.loops.plain.lower import flat_position
 from pullback.loops.product.digits import in_digits
 from pullback.loops.program.nodes import Buffer
-from pullback.loops.vectors.nest import Address, map_reductions
+from pullback.loops.vectors.axes import Address
+from pullback.loops.vectors.nest import map_reductions
 
 MOST = 16  # parts of a statement
 FEW = 4  # numbers that a variable may be for each to be a part

@@ -1,12 +1,12 @@
-"""Loops over an extent that is known when the program runs, in steps of several elements.
+"""Loops over an extent in steps of several elements: whole vectors, then the rest.
 
-By `cover` each element is met once: in steps of 8 as far as they go, then one by one. By `overlap` the last step
+By `cover` each element is met once: in steps of 8 as far as they go, then of 4, of 2, of 1. By `overlap` the last step
 begins at min(n, N - 8), so that it lies over the one before it; there must be room for one step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, floor_divide
 from pullback.loops.program import nodes
@@ -26,17 +26,53 @@ def is_open(v: Var) -> bool:
 
 
 def cover(
-    v: Var, steps: Sequence[int], make: Callable[[Index, int], Sequence[Stmt]], kind: nodes.Kind = "serial"
+    v: Var,
+    steps: Sequence[int],
+    make: Callable[[Index, int], Sequence[Stmt]],
+    kind: nodes.Kind = "serial",
+    counted: bool = False,
+    begin: int = 0,
 ) -> list[Stmt]:
-    """Loops that take the elements of v by the first step as far as it goes, then by the next.
+    """The elements of v, each once: by the first step as far as it goes, then by the next; one step alone is no loop.
 
     Args:
-        steps: each a multiple of the next, the last 1.
+        steps: none where they are 0; of an extent without a number each a multiple of the next, the last 1.
         make: the statements for so many elements from an index on.
+        counted: whether loops count steps, so that quotients and remainders are known in each.
+        begin: the first element.
     """
+    extent = v.extent.constant
+    if extent is None:
+        return _cover_open(v, steps, make, kind, counted)
+    out: list[Stmt] = []
+    for step in filter(None, dict.fromkeys(steps)):
+        trips, end = divmod(extent - begin, step)
+        end = extent - end
+        if trips == 1:
+            out += make(as_index(begin), step)
+        elif trips > 1 and counted:
+            loop = Var(v.name, trips)
+            body = tuple(make(as_index(loop) * step + begin, step))
+            out.append(For(loop, ZERO_INDEX, as_index(trips), body, kind=kind))
+        elif trips > 1:
+            loop = Var(v.name, end - step + 1)
+            out.append(For(loop, as_index(begin), as_index(end), tuple(make(as_index(loop), step)), step, kind))
+        begin = end
+    return out
+
+
+def _cover_open(
+    v: Var, steps: Sequence[int], make: Callable[[Index, int], Sequence[Stmt]], kind: nodes.Kind, counted: bool
+) -> list[Stmt]:
     out: list[Stmt] = []
     done = ZERO_INDEX
-    for step in steps:
+    for step in dict.fromkeys(steps):
+        if counted:
+            loop = Var(v.name, floor_divide(v.extent - done, as_index(step)))
+            body = tuple(make(done + as_index(loop) * step, step))
+            out.append(For(loop, ZERO_INDEX, loop.extent, body, kind=kind))
+            done = floor_divide(v.extent, as_index(step)) * step
+            continue
         loop = Var(v.name, v.extent)
         out.append(For(loop, done, v.extent - (step - 1), tuple(make(as_index(loop), step)), step, kind))
         done = floor_divide(v.extent, as_index(step)) * step
@@ -50,8 +86,18 @@ def overlap(v: Var, step: int, make: Callable[[Index], Sequence[Stmt]], kind: no
     return [For(loop, ZERO_INDEX, v.extent, (begin, *make(as_index(first))), step, kind)]
 
 
-def halves(lanes: int, least: int = 4) -> tuple[int, ...]:
-    """Lanes, then halves of them down to `least`, then 1."""
+def narrower(rest: int, lanes: int) -> Iterator[int]:
+    """Lanes of the vectors that cover `rest` elements: halves, down to single elements."""
+    while rest:
+        while lanes > rest:
+            lanes //= 2
+        yield lanes
+        rest -= lanes
+
+
+def halves(lanes: int, v: Var) -> tuple[int, ...]:
+    """Steps for vectors along a variable: so many lanes, halves of them, 1; none of 2 where each is a loop."""
+    least = 4 if is_open(v) else 1
     out = [lanes]
     while out[-1] // 2 >= least:
         out.append(out[-1] // 2)

@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, wraps
+from typing import Final, TypeVar
 from typing import Literal as Lit
-from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from pullback.ir.expr import Get, Ref, get
@@ -40,6 +40,10 @@ Space = Lit["input", "output", "parameter", "arena", "worker", "stack"]
 Kind = Lit["serial", "vector", "unrolled", "parallel"]
 BinaryOp = Lit["+", "-", "*", "/", "max", "min", "&&", "||", "==", "!=", "<", ">", "<=", ">=", "&", "|", "^", ">>"]
 UnaryOp = Lit["-", "!"]
+
+OPERATORS: Final[Mapping[str, BinaryOp]] = {
+    "sum": "+", "prod": "*", "max": "max", "min": "min", "any": "||", "all": "&&",
+}  # of reductions; what they begin with is in `ir.reduction`
 
 STACK_LIMIT = 4096
 

@@ -31,7 +31,9 @@ class Scope:
         introduced: index variables bound by this scope itself.
         known: all index conditions that hold here.
         certain: whether the scope runs whenever its parent does (a loop of at least one trip).
-        loop: whether it is a loop body (else a guard, or the root).
+        loop: whether it is a loop body, or lanes (else a guard, or the root).
+        lane: the variable that differs from lane to lane of a vector; None where there are no vectors.
+        mask: the lanes that are wanted; None where all are.
     """
 
     parent: Scope | None = None
@@ -39,17 +41,39 @@ class Scope:
     known: tuple[Cond, ...] = ()
     certain: bool = True
     loop: bool = False
+    lane: Var | None = None
+    mask: Value | None = None
     statements: list[Stmt] = field(default_factory=list)
     temps: dict[Scalar, Value] = field(default_factory=dict)
     data: dict[Data, Data] = field(default_factory=dict)
+    wide: dict[Var, Scope] = field(default_factory=dict)
 
     def guard(self, conds: Iterable[Cond] = ()) -> Scope:
         """A scope inside this one that runs only sometimes."""
-        return Scope(self, known=(*self.known, *conds), certain=False)
+        return Scope(self, known=(*self.known, *conds), certain=False, lane=self.lane, mask=self.mask)
 
     def inside(self, var: Var, certain: bool, conds: Iterable[Cond] = ()) -> Scope:
         """The body of a loop over `var`."""
-        return Scope(self, frozenset((var,)), (*self.known, *conds), certain, loop=True)
+        return Scope(self, frozenset((var,)), (*self.known, *conds), certain, True, self.lane, self.mask)
+
+    def step(self, start: Index, certain: bool = True) -> Scope:
+        """One step of a loop in this scope, from an index on that has the loop's variable alone."""
+        return Scope(self, start.free, self.known, certain, bool(start.free))
+
+    def vectors(self, lane: Var) -> Scope:
+        """Vectors in this scope: what has the lane's variable is one, the rest is as outside."""
+        if lane not in self.wide:
+            inside = Scope(self, frozenset((lane,)), self.known, True, True, lane, statements=self.statements)
+            self.wide[lane] = inside
+        return self.wide[lane]
+
+    def after(self, total: Scalar, value: Value) -> Scope:
+        """What follows in this scope once a value is there, for an expression with a variable of its own."""
+        return Scope(self, total.free, self.known, statements=self.statements, temps={total: value})
+
+    def masked(self, mask: Value) -> Scope:
+        """Some lanes of this scope's vectors."""
+        return Scope(self, known=self.known, certain=False, lane=self.lane, mask=mask, statements=self.statements)
 
 
 def replace_atoms(i: Index, mapping: dict[Data, Index]) -> Index:

@@ -9,21 +9,24 @@ variable. `passes/pad.py` makes these of the images of convolutions. Others are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import prod
 from typing import Final
 
 from pullback.ir.expr import Bracket, Get
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index
 from pullback.ir.program import Build
+from pullback.loops.plain.bounds import AsWritten, narrowed
 from pullback.loops.plain.builder import KernelBuilder, Work
 from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.lower import bring_plain, flat_position, without_units
-from pullback.loops.program.cover import typical
+from pullback.loops.program.cover import cover, halves, narrower, typical
 from pullback.loops.program.nodes import Buffer, Fill, For, Holds, If, Kernel, Load, Stmt, Store, Type
 from pullback.loops.program.schedule import Row, Schedule, Vector
-from pullback.loops.vectors.nest import narrower, stride
+from pullback.loops.program.scope import Scope
+from pullback.loops.vectors.nest import stride
 from pullback.machine import Machine
 
 ROW: Final = 4.0  # cycles that a row costs beside its elements
@@ -101,18 +104,19 @@ class _Border:
             body = [For(v, ZERO_INDEX, v.extent, tuple(body))]
         return body
 
-    def _copy(self, to: Index, start: Index, lanes: int) -> Iterator[Stmt]:
-        """The elements of a row in vectors, the last of them narrower."""
+    def _copy(self, to: Index, start: Index, lanes: int) -> list[Stmt]:
+        """The elements of a row in vectors, the last of them narrower; those of a short row one by one."""
         count = self.stop - self.first
-        done = count // lanes * lanes if count > TOGETHER * lanes else 0
-        if done:
-            x = Var("x", done)
-            at = as_index(x)
-            load = Load(self.source, start + at, Type(self.out.dtype, lanes))
-            yield For(x, ZERO_INDEX, as_index(done), (Store(self.out, to + at, load),), lanes)
-        for n in narrower(count - done, lanes):
-            yield Store(self.out, to + done, Load(self.source, start + done, Type(self.out.dtype, n)))
-            done += n
+        x = Var("x", count)
+        if count > TOGETHER * lanes:
+            return cover(x, halves(lanes, x), lambda at, n: self._vectors(to + at, start + at, (n,)))
+        return self._vectors(to, start, tuple(narrower(count, lanes)))
+
+    def _vectors(self, to: Index, start: Index, lanes: Sequence[int]) -> list[Stmt]:
+        """Vectors of so many lanes, one behind the other."""
+        at = (0, *accumulate(lanes))
+        loads = (Load(self.source, start + k, Type(self.out.dtype, n)) for k, n in zip(at, lanes, strict=False))
+        return [Store(self.out, to + k, load) for k, load in zip(at, loads, strict=False)]
 
 
 def _zeros(out: Buffer, at: Index, count: int) -> list[Stmt]:
@@ -121,15 +125,6 @@ def _zeros(out: Buffer, at: Index, count: int) -> list[Stmt]:
 
 def _span(v: Var, conds: tuple[Cond, ...]) -> tuple[int, int] | None:
     """From where until where the conditions about a variable hold; None where they are about others too."""
-    first, stop = 0, v.extent.constant or 0
-    for c in conds:
-        if v not in c.free:
-            continue
-        step, rest = c.index.coefficient(v), c.index.offset
-        if c.op != ">=" or c.free != {v} or step is None or step.constant not in (1, -1):
-            return None
-        if step.constant == 1:
-            first = max(first, -rest)
-        else:
-            stop = min(stop, rest + 1)
-    return (first, stop) if first < stop else None
+    lower, upper, rest = narrowed(AsWritten(), Scope(), v, [c for c in conds if v in c.free])
+    first, stop = (b.constant if isinstance(b, Index) else None for b in (lower, upper))
+    return None if rest or first is None or stop is None or first >= stop else (first, stop)

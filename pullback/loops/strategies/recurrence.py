@@ -15,7 +15,7 @@ are; such rows must stay in the second cache together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -23,11 +23,12 @@ from pullback.ir import expr
 from pullback.ir.expr import Apply, Get, Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.program import Build, Fold
-from pullback.ir.traverse import Substitution, rewrite, walk
+from pullback.ir.traverse import Substitution, count_uses, rewrite, walk
 from pullback.loops.analysis.joined import elements
 from pullback.loops.plain.builder import KernelBuilder, Work
 from pullback.loops.plain.candidates import Candidate
-from pullback.loops.program.cover import typical
+from pullback.loops.plain.scalar import named
+from pullback.loops.program.cover import cover, halves, typical
 from pullback.loops.program.nodes import (
     Across,
     Assign,
@@ -46,13 +47,14 @@ from pullback.loops.program.nodes import (
     Value,
 )
 from pullback.loops.program.schedule import Exchange, Schedule
+from pullback.loops.program.scope import Scope
 from pullback.loops.vectors.fused import nest_cycles, nest_schedule
-from pullback.loops.vectors.fused_values import Place, PlaceWriter, PointRow
 from pullback.loops.vectors.group import Group, groups_of_all
 from pullback.loops.vectors.group_nest import GroupNest, Out
 from pullback.loops.vectors.lanes import chain, widened
-from pullback.loops.vectors.nest import narrower, stride
+from pullback.loops.vectors.nest import stride
 from pullback.loops.vectors.reciprocals import Reciprocals
+from pullback.loops.vectors.writer import Writer
 from pullback.machine import Machine
 
 LEAST = 3  # steps that make up for the other order
@@ -231,14 +233,6 @@ class _Sums:
         return self.buffer
 
 
-class _Writer(PlaceWriter):
-    """Writes values of a step; what is the same at all points once for all vectors."""
-
-    def common(self, e: Scalar) -> bool:
-        """Whether e does not differ from point to point."""
-        return self.axis not in e.free
-
-
 class _RecurrenceWriter:
     def __init__(self, nest: _Nest, sums: _Sums, machine: Machine) -> None:
         self.nest = nest
@@ -246,15 +240,14 @@ class _RecurrenceWriter:
         self.step = nest.fold.var
         self.axis = nest.group.axis
         self.widest = machine.lanes(nest.group.dtype.size)
-        self.writer = _Writer(nest.group, (*nest.group.order, self.step))
-        made = [*(x.new for x in nest.states), *(o.value for o in (*nest.rows, *nest.sums))]
-        self.writer.count_uses([*made, *self.group.definitions.values()])
+        self.made = [*(o.value for o in nest.rows), *(o.value for o in nest.sums), *(x.new for x in nest.states)]
+        self.writer = Writer.of_group(self.group, self.made)
         self.sums = sums.place(nest.states[0].buffer, len(nest.sums)) if nest.sums else None
         self.ways = self._ways(machine)
 
     def _ways(self, machine: Machine) -> int:
         """Vectors of points that are taken together: as many as registers hold, one where a step is long already."""
-        work = sum(10 if isinstance(n, Apply) and n.primitive.transcendental else 1 for n in self.writer.uses)
+        work = sum(10 if isinstance(n, Apply) and n.primitive.transcendental else 1 for n in self._nodes())
         if work > MANY:
             return 1
         fixed = [g for g in self.group.gets() if self.axis in g.free and self.step not in g.free]
@@ -263,9 +256,15 @@ class _RecurrenceWriter:
         most = (self.axis.extent.constant or 1) // self.widest
         return next((w for w in WAYS if w * held <= room and w <= most), 1)
 
+    def _nodes(self) -> Iterable[Scalar]:
+        """All that a step computes at a point, each once."""
+        return count_uses((*self.made, *self.group.definitions.values()))
+
     def statements(self) -> list[Stmt]:
         """All of it."""
-        loops = self._level(0, PointRow({}))
+        root = Scope()
+        self._level(0, {}, root)
+        loops = root.statements
         if self.sums is None:
             return loops
         return [Fill(self.sums, ZERO_INDEX, self.sums.elements), *loops, *self._totals(self.sums)]
@@ -282,98 +281,91 @@ class _RecurrenceWriter:
     def _sum_at(self, k: int) -> Index:
         return (as_index(self.step) * len(self.nest.sums) + k) * self.widest
 
-    def _level(self, depth: int, row: PointRow) -> list[Stmt]:
+    def _level(self, depth: int, at: dict[Var, Index], scope: Scope) -> None:
         """Everything inside the first `depth` loops over points."""
-        place = Place(depth, 1, row.at, [])
-        row.places.append(place)
         outer = self.group.order[:-1]
         if depth == len(outer):
-            loops = self._blocks(row)
-        else:
-            loop = Var(outer[depth].name, outer[depth].extent)
-            body = self._level(depth + 1, row.at_row({**row.at, outer[depth]: as_index(loop)}))
-            loops = [For(loop, ZERO_INDEX, loop.extent, tuple(body))]
-        return place.out + loops
+            return self._blocks(at, scope)
+        v = outer[depth]
 
-    def _blocks(self, row: PointRow) -> list[Stmt]:
+        def point(start: Index, count: int) -> list[Stmt]:
+            inside = scope.step(start)
+            self._level(depth + 1, {**at, v: start}, inside)
+            return inside.statements
+
+        scope.statements += cover(v, (1,), point)
+        return None
+
+    def _blocks(self, at: dict[Var, Index], scope: Scope) -> None:
         """The loop over blocks of vectors, the vectors that are left, and narrower ones."""
-        extent = self.axis.extent.constant or 1
         size = self.ways * self.widest
-        whole = extent - extent % size
-        out: list[Stmt] = []
-        if whole > size:
-            loop = Var(self.axis.name, self.axis.extent)
-            body = self._block(row, as_index(loop), self.ways, self.widest)
-            out.append(For(loop, ZERO_INDEX, as_index(whole), tuple(body), size, "vector"))
-        elif whole:
-            out += self._block(row, ZERO_INDEX, self.ways, self.widest)
-        rest = (extent - whole) // self.widest
-        if rest:
-            out += self._block(row, as_index(whole), rest, self.widest)
-        done = whole + rest * self.widest
-        for lanes in narrower(extent - done, self.widest):
-            out += self._block(row, as_index(done), 1, lanes)
-            done += lanes
-        return out
+        left = typical(self.axis) % size // self.widest * self.widest
 
-    def _block(self, row: PointRow, start: Index, ways: int, lanes: int) -> list[Stmt]:
-        """All steps of a block of points: states are loaded, go through the steps, and are stored."""
-        before: list[Stmt] = []
-        body: list[Stmt] = []
-        after: list[Stmt] = []
+        def block(start: Index, count: int) -> list[Stmt]:
+            inside = scope.step(start)
+            lanes = min(count, self.widest)
+            self._block([{**at, self.axis: start + n} for n in range(0, count, lanes)], lanes, inside)
+            return inside.statements
+
+        scope.statements += cover(self.axis, (size, left, *halves(self.widest, self.axis)), block, "vector")
+
+    def _block(self, points: Sequence[Mapping[Var, Index]], lanes: int, scope: Scope) -> None:
+        """All steps of vectors of points: states are loaded, go through the steps, are stored."""
+        outside, _ = self.writer.inside(scope, ZERO_INDEX, lanes)
+        inside = outside.inside(self.step, True)
         news: list[Stmt] = []
+        after: list[Stmt] = []
         terms: list[list[Value]] = [[] for _ in self.nest.sums]
-        common: dict[Scalar, Value] = {}
-        for way in range(ways):
-            at = {**row.at, self.axis: start + way * lanes}
-            here = row.at_row(at)
-            outside = Place(len(row.places), lanes, at, before)
-            inside = Place(len(row.places) + 1, lanes, {**at, self.step: as_index(self.step)}, body, shared=common)
-            here.places += [outside, inside]
-            temps = self._begin(outside, inside, after)
-            self._rows(inside, here)
-            for o, found in zip(self.nest.sums, terms, strict=True):
-                found.append(widened(self.writer.value(o.value, inside, here), lanes))
-            values = [widened(self.writer.value(x.new, inside, here), lanes) for x in self.nest.states]
-            if len(values) > 1:  # they take the place of the old ones together
-                values = [self._apart(v, temps, body) for v in values]
-            news += map(Assign, temps, values)
+        for at in points:
+            _, here = self.writer.inside(scope, at[self.axis], lanes)
+            m = Substitution(variables={**at, self.axis: here})
+            temps = self._begin(m, lanes, outside, inside, after)
+            values = [m.scalar(e) for e in self.made]
+            self.writer.count(values)
+            found = iter(values)
+            rows = [widened(self.writer.value(next(found), inside), lanes) for _ in self.nest.rows]
+            for o, value in zip(self.nest.rows, rows, strict=True):
+                inside.statements.append(self._store(o.buffer, o.offset, m, value))
+            for term in terms:
+                term.append(widened(self.writer.value(next(found), inside), lanes))
+            states = [widened(self.writer.value(e, inside), lanes) for e in found]
+            if len(states) > 1:  # they take the place of the old ones together
+                states = [self._apart(v, temps, inside) for v in states]
+            news += map(Assign, temps, states)
             if not terms:
-                body += news
+                inside.statements += news
                 news.clear()
         if self.sums is not None:
-            body += [Store(self.sums, self._sum_at(k), chain("+", t), accumulate=True) for k, t in enumerate(terms)]
-        return [*before, For(self.step, ZERO_INDEX, self.step.extent, (*body, *news)), *after]
+            sums = self.sums
+            adds = [Store(sums, self._sum_at(k), chain("+", t), accumulate=True) for k, t in enumerate(terms)]
+            inside.statements += adds
+        scope.statements.append(For(self.step, ZERO_INDEX, self.step.extent, (*inside.statements, *news)))
+        scope.statements += after
 
-    def _apart(self, value: Value, states: list[Temp], body: list[Stmt]) -> Value:
+    def _apart(self, value: Value, states: list[Temp], scope: Scope) -> Value:
         """The value as it is now, whatever is assigned to the states: an old state is no name for a new one."""
         if isinstance(value, Read) and value.temp in states:
             kept = Temp("new", value.type)
-            body.append(Let(kept, value))
+            scope.statements.append(Let(kept, value))
             return Read(kept)
-        return self.writer.named(value, "new", body)
+        return named(value, "new", scope)
 
-    def _begin(self, outside: Place, inside: Place, after: list[Stmt]) -> list[Temp]:
+    def _begin(self, m: Substitution, lanes: int, outside: Scope, inside: Scope, after: list[Stmt]) -> list[Temp]:
         """A register for each element of a state, loaded before all steps and stored after them."""
         temps = []
         for x in self.nest.states:
-            t = Temp(x.buffer.name, Type(self.group.dtype, outside.lanes))
-            outside.out.append(Let(t, self.writer.element(x.first, x.offset, outside), mutable=True))
-            inside.memo[x.old] = Read(t)
-            after.append(self._store(x.buffer, x.offset, outside, Read(t)))
+            t = Temp(x.buffer.name, Type(self.group.dtype, lanes))
+            loaded = self.writer.elements(x.first, m.index(x.offset), t.type)
+            outside.statements.append(Let(t, loaded, mutable=True))
+            inside.temps[m.scalar(x.old)] = Read(t)
+            after.append(self._store(x.buffer, x.offset, m, Read(t)))
             temps.append(t)
         return temps
 
-    def _rows(self, inside: Place, here: PointRow) -> None:
-        """What the step stores at its points."""
-        values = [widened(self.writer.value(o.value, inside, here), inside.lanes) for o in self.nest.rows]
-        for o, value in zip(self.nest.rows, values, strict=True):
-            inside.out.append(self._store(o.buffer, o.offset, inside, value))
-
-    def _store(self, buffer: Buffer, offset: Index, place: Place, value: Value) -> Stmt:
+    def _store(self, buffer: Buffer, offset: Index, m: Substitution, value: Value) -> Stmt:
         """A vector of points to where they lie."""
-        here, step = Substitution(variables=place.at).index(offset), stride(offset, self.axis)
-        if place.lanes == 1 or step == 1:
+        here, step = self.writer.first(m.index(offset), value.type.lanes), stride(offset, self.axis)
+        if value.type.lanes == 1 or step == 1:
             return Store(buffer, here, value)
         assert step is not None
         return StoreRows(buffer, here, step, (value,))

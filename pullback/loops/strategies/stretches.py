@@ -34,7 +34,7 @@ from pullback.loops.program.cover import typical
 from pullback.loops.program.nodes import Buffer, For, Kernel, Stmt, Store
 from pullback.loops.program.schedule import Schedule, Split
 from pullback.loops.program.scope import Scope
-from pullback.loops.vectors.nest import Address
+from pullback.loops.vectors.axes import Address
 from pullback.loops.vectors.tile import Tiling, plan_tile
 from pullback.machine import Machine
 from pullback.passes.cost import cuts_by_axis

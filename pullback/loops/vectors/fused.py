@@ -14,22 +14,24 @@ elements of one point together, the vectors transposed in registers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from pullback.ir import expr
 from pullback.ir.expr import Apply, Get, Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
-from pullback.ir.traverse import Substitution, rewrite, walk
+from pullback.ir.traverse import Substitution, count_uses, rewrite, walk
 from pullback.loops.analysis.estimates import points_cycles
-from pullback.loops.plain.scalar import hint
-from pullback.loops.program.cover import cover, halves, is_open, typical
-from pullback.loops.program.nodes import Assign, Binary, Buffer, Fill, For, Read, Stmt, Store, StoreRows, Value
+from pullback.loops.plain.scalar import hint, named
+from pullback.loops.program.cover import cover, halves, is_open, narrower, typical
+from pullback.loops.program.nodes import Buffer, Fill, Stmt, Store, StoreRows, Value
 from pullback.loops.program.schedule import Exchange, Schedule, Vector
-from pullback.loops.vectors.fused_values import OPERATOR, Place, PlaceWriter, PointRow, Sum
+from pullback.loops.program.scope import Scope
+from pullback.loops.vectors.accumulators import Accumulators
 from pullback.loops.vectors.group_nest import GroupNest, Out
 from pullback.loops.vectors.lanes import chain, widened
-from pullback.loops.vectors.nest import narrower, stride
+from pullback.loops.vectors.nest import stride
 from pullback.loops.vectors.reciprocals import Reciprocals
+from pullback.loops.vectors.writer import Writer
 from pullback.machine import Machine
 
 Scratch = Callable[[int, str, Index], Buffer]
@@ -62,6 +64,18 @@ def nest_schedule(nest: GroupNest, machine: Machine) -> Schedule:
     return Schedule((*exchanged, Vector(axis.name, lanes, rest=rest)))
 
 
+@dataclass
+class Row:
+    """One value of each outer variable so far, and the sums over inner ones."""
+
+    at: dict[Var, Index]
+    sums: dict[Out, Accumulators] = field(default_factory=dict)
+
+    def further(self, v: Var, value: Index) -> Row:
+        """The row one loop further in."""
+        return Row({**self.at, v: value}, dict(self.sums))
+
+
 class _GroupWriter:
     def __init__(self, nest: GroupNest, machine: Machine) -> None:
         self.nest = nest
@@ -70,7 +84,6 @@ class _GroupWriter:
         self.order = nest.order
         self.axis = nest.axis
         self.widest = machine.lanes(nest.dtype.size)
-        self.writer = PlaceWriter(nest)
 
     def statements(self, scratch: Scratch) -> list[Stmt]:
         """All of it."""
@@ -78,10 +91,17 @@ class _GroupWriter:
         self.nest.map(reciprocals.scalar)
         self.nest.definitions |= reciprocals.made
         rows = self._tables(scratch)
-        self.writer.count_uses(self.nest.values())
         fills: dict[Buffer, None] = {o.buffer: None for o in self.nest.outs if self.nest.gathered(o)}
         start: list[Stmt] = [Fill(b, ZERO_INDEX, b.elements) for b in fills]
-        return rows + start + self._level(0, [PointRow({})])
+        return [*rows, *start, *self.loops()]
+
+    def loops(self) -> list[Stmt]:
+        """The loops over all points."""
+        self.writer = Writer.of_group(self.nest)
+        self.nodes = count_uses(self.nest.values())
+        root = Scope()
+        self._level(0, [Row({})], root)
+        return root.statements
 
     def _tables(self, scratch: Scratch) -> list[Stmt]:
         """Loops that fill a row with each costly value that depends on the vector variable alone, before all others."""
@@ -92,15 +112,14 @@ class _GroupWriter:
         for value in self.nest.values():
             for n in walk(value):
                 costly = isinstance(n, Apply) and (n.primitive.name == "divide" or n.primitive.transcendental)
-                if costly and self.writer.own(n) == {self.axis} and n not in tables and not self._reads_written(n):
+                own = n.free & frozenset(self.order)
+                if costly and own == {self.axis} and n not in tables and not self._reads_written(n):
                     name = hint(n)
                     ref = Ref(name, self.dtype, (self.axis.extent,))
                     buffer = scratch(len(tables), name, self.axis.extent)
                     outs = [Out(buffer, as_index(self.axis), n)]
                     nest = replace(self.nest, space=(self.axis,), order=(self.axis,), outs=outs)
-                    row = _GroupWriter(nest, self.machine)
-                    row.writer.count_uses(row.nest.values())
-                    out += row._level(0, [PointRow({})])
+                    out += _GroupWriter(nest, self.machine).loops()
                     tables[n] = expr.get(ref, self.axis)
                     self.nest.buffers = {**self.nest.buffers, ref: buffer}
         self.nest.map(lambda v: rewrite(v, tables.get))
@@ -112,114 +131,89 @@ class _GroupWriter:
         gets = [n.ref for n in walk(e) if isinstance(n, Get)]
         return any(r in self.nest.definitions or self.nest.buffers[r] in written for r in gets)
 
-    def _level(self, depth: int, rows: list[PointRow]) -> list[Stmt]:
-        """Everything inside the first `depth` loops: values known there, accumulators, the next loop, results."""
-        for row in rows:
-            row.places.append(Place(depth, 1, row.at, []))
+    def _level(self, depth: int, rows: list[Row], scope: Scope) -> None:
+        """Everything inside the first `depth` loops: accumulators, the next loop, results."""
         mine = [o for o in self.nest.outs if o.over and not self.nest.gathered(o) and self.nest.first(o) == depth]
         sums = [(row, o) for row in rows for o in mine]
         for row, o in sums:
-            row.sums[o] = Sum(o, self.dtype)
-        loops = self._vectors(rows) if depth == len(self.order) - 1 else self._outer(depth, rows[0])
-        begin = [s for row, o in sums for s in row.sums[o].start()]
-        end = [s for row, o in sums for s in self._finish(o, row)]
-        return [s for row in rows for s in row.places.pop().out] + begin + loops + end
+            row.sums[o] = Accumulators(o.op, self.dtype)
+        mark = len(scope.statements)
+        if depth == len(self.order) - 1:
+            self._vectors(rows, scope)
+        else:
+            self._outer(depth, rows[0], scope)
+        scope.statements[mark:mark] = [s for row, o in sums for s in row.sums[o].start()]
+        for row, o in sums:
+            self._finish(o, row, scope)
 
-    def _outer(self, depth: int, row: PointRow) -> list[Stmt]:
+    def _outer(self, depth: int, row: Row, scope: Scope) -> None:
         """The loop over an outer variable; several of its rows together where the innermost loop adds to an output."""
         v = self.order[depth]
-        extent = typical(v)
         together = 1
-        if depth == len(self.order) - 2 and extent >= 2 * ROWS and any(self.nest.gathered(o) for o in self.nest.outs):
-            together = ROWS if len(self.writer.uses) <= MANY else 1
+        if depth == len(self.order) - 2 and typical(v) >= 2 * ROWS and any(map(self.nest.gathered, self.nest.outs)):
+            together = ROWS if len(self.nodes) <= MANY else 1
 
         def several(start: Index, count: int) -> list[Stmt]:
-            return self._level(depth + 1, [row.at_row({**row.at, v: start + k}) for k in range(count)])
+            inside = scope.step(start, not is_open(v))
+            self._level(depth + 1, [row.further(v, start + k) for k in range(count)], inside)
+            return inside.statements
 
-        if is_open(v):
-            return cover(v, tuple(dict.fromkeys((together, 1))), several)
-        out: list[Stmt] = []
-        done = 0
-        for count in dict.fromkeys((together, 1)):
-            trips = (extent - done) // count
-            if trips:
-                loop = Var(v.name, v.extent)
-                end = done + trips * count
-                out.append(For(loop, as_index(done), as_index(end), tuple(several(as_index(loop), count)), count))
-                done = end
-        return out
+        scope.statements += cover(v, (together, 1), several)
 
-    def _finish(self, o: Out, row: PointRow) -> list[Stmt]:
+    def _finish(self, o: Out, row: Row, scope: Scope) -> None:
         """The result of a reduction, what is done with it, and its store."""
         assert o.whole is not None
         assert o.total is not None
-        out: list[Stmt] = []
-        place = Place(len(row.at), 1, row.at, out, {o.total: row.sums[o].total(out)})
-        value = self.writer.value(o.whole, place, row)
-        return [*out, Store(o.buffer, Substitution(variables=row.at).index(o.offset), value)]
+        m = Substitution(variables=row.at)
+        after = scope.after(o.total, row.sums[o].total(scope.statements))
+        value = self.writer.value(m.scalar(o.whole), after)
+        scope.statements.append(Store(o.buffer, m.index(o.offset), value))
 
-    def _vectors(self, rows: list[PointRow]) -> list[Stmt]:
+    def _vectors(self, rows: list[Row], scope: Scope) -> None:
         """The loop over the vector variable: several vectors at a time, one at a time, then narrower ones."""
-        extent = typical(self.axis)
-        ways = self._ways(extent) if len(rows) == 1 else 1
-        if is_open(self.axis):
+        ways = self._ways(typical(self.axis)) if len(rows) == 1 else 1
 
-            def points(start: Index, size: int) -> list[Stmt]:
-                return self._points(rows, start, max(size // self.widest, 1), min(size, self.widest))
+        def points(start: Index, size: int) -> list[Stmt]:
+            inside = scope.step(start, not is_open(self.axis))
+            self._points(rows, start, (max(size // self.widest, 1), min(size, self.widest)), inside)
+            return inside.statements
 
-            return cover(self.axis, tuple(dict.fromkeys((ways * self.widest, *halves(self.widest)))), points, "vector")
-        out: list[Stmt] = []
-        done = 0
-        for together in dict.fromkeys((ways, 1)):
-            step = together * self.widest
-            trips = (extent - done) // step
-            if trips > 1:
-                loop = Var(self.axis.name, self.axis.extent)
-                body = self._points(rows, as_index(loop), together, self.widest)
-                out.append(For(loop, as_index(done), as_index(done + trips * step), tuple(body), step, "vector"))
-            elif trips:
-                out += self._points(rows, as_index(done), together, self.widest)
-            done += trips * step
-        for lanes in narrower(extent - done, self.widest):
-            out += self._points(rows, as_index(done), 1, lanes)
-            done += lanes
-        return out
+        scope.statements += cover(self.axis, (ways * self.widest, *halves(self.widest, self.axis)), points, "vector")
 
     def _ways(self, extent: int) -> int:
         """Vectors taken together."""
         summed = any(self.axis in o.over for o in self.nest.outs)
-        work = sum(10 if isinstance(n, Apply) and n.primitive.transcendental else 1 for n in self.writer.uses)
+        work = sum(10 if isinstance(n, Apply) and n.primitive.transcendental else 1 for n in self.nodes)
         ways = self.machine.chains
         return ways if summed and work <= LIGHT and extent >= 2 * ways * self.widest else 1
 
-    def _points(self, rows: list[PointRow], start: Index, together: int, lanes: int) -> list[Stmt]:
-        """One step: the values of `together` vectors of each row, then their stores."""
-        out: list[Stmt] = []
-        stores = [] if self._overwrites() else out  # what is overwritten is read first
+    def _points(self, rows: list[Row], start: Index, vectors: tuple[int, int], scope: Scope) -> None:
+        """One step: the values of some vectors of so many lanes for each row, then their stores."""
+        together, lanes = vectors
+        stores = [] if self._overwrites() else scope.statements  # what is overwritten is read first
         for way in range(together):
-            here = start + way * lanes
-            shared: dict[Scalar, Value] = {}  # what is the same for all rows
+            inside, here = self.writer.inside(scope, start + way * lanes, lanes)
+            places = [Substitution(variables={**row.at, self.axis: here}) for row in rows]
+            values = [[m.scalar(o.value) for o in self.nest.outs] for m in places]
+            self.writer.count(v for row in values for v in row)
             added: dict[tuple[Buffer, Index], list[Value]] = {}
-            for row in rows:
-                place = Place(len(self.order), lanes, {**row.at, self.axis: here}, out, shared=shared)
-                m = Substitution(variables=place.at)
+            for row, m, of_row in zip(rows, places, values, strict=True):
                 strided: list[tuple[Out, Index, Value]] = []
-                for o in self.nest.outs:
-                    value = widened(self.writer.value(o.value, place, row), lanes)
+                for o, e in zip(self.nest.outs, of_row, strict=True):
+                    value = widened(self.writer.value(e, inside), lanes)
+                    offset = self.writer.first(m.index(o.offset), lanes)
                     if o.over and not self.nest.gathered(o):
-                        t = row.sums[o].temp(lanes, way)
-                        out.append(Assign(t, Binary(OPERATOR[o.op], Read(t), value, t.type)))
-                        continue
-                    offset = m.index(o.offset)
-                    if o.over:
+                        scope.statements.append(row.sums[o].add(value, lanes, way))
+                    elif o.over:
                         added.setdefault((o.buffer, offset), []).append(value)
                     elif lanes == 1 or stride(o.offset, self.axis) == 1:
-                        stores.append(Store(o.buffer, offset, self.writer.named(value, "value", out)))
+                        stores.append(Store(o.buffer, offset, named(value, "value", inside)))
                     else:
-                        strided.append((o, offset, self.writer.named(value, "value", out)))
+                        strided.append((o, offset, named(value, "value", inside)))
                 stores += self._rows(strided, lanes)
             stores += [Store(b, i, chain("+", values), accumulate=True) for (b, i), values in added.items()]
-        return out + stores if stores is not out else out
+        if stores is not scope.statements:
+            scope.statements += stores
 
     def _overwrites(self) -> bool:
         """Whether something is both read and written."""

@@ -24,7 +24,7 @@ from itertools import product
 from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Add, Apply, Cast, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Select, Zero
+from pullback.ir.expr import Add, Apply, Cast, Const, FromIndex, Get, Mul, Reduce, ReduceOp, Ref, Scalar, Select, Zero
 from pullback.ir.index import Index, Var, as_index, prove_nonnegative
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution, indices_of, rewrite, walk
@@ -54,7 +54,7 @@ class Item:
     out: Ref
     indices: tuple[Index, ...]
     value: Scalar
-    op: str = ""
+    op: ReduceOp = "sum"
     over: frozenset[Var] = frozenset()
     total: Scalar | None = None
     whole: Scalar | None = None
@@ -271,7 +271,7 @@ def _items(group: Group, s: Build, shape: _Shape, onto: dict[Var, Var]) -> list[
             r = shape.reduce
             over = frozenset(onto[v] for v in r.vars)
             term = m.scalar(r.arg)
-            total = expr.get(Ref("total", o.dtype, ()))
+            total = expr.get(Ref("total", o.dtype, (2,)), Var("end", 2))  # its variable is there after the loop alone
             by: dict[Scalar, Scalar] = {r: total}
             whole = Substitution(variables={v: at[v] for v in s.vars}).scalar(rewrite(value, by.get))
             out.append(Item(o, indices, term, r.op, over, total, whole))

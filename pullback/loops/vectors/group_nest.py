@@ -6,17 +6,18 @@ most addresses step along, and `possible` says whether outputs can be written wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pullback.ir import expr
-from pullback.ir.expr import Get, Ref, Scalar
-from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
+from pullback.ir.expr import Get, ReduceOp, Ref, Scalar
+from pullback.ir.index import Index, Var
 from pullback.ir.traverse import Substitution, children, walk
 from pullback.ir.types import DType
 from pullback.loops.program.nodes import Buffer
+from pullback.loops.vectors.axes import Address, Flat, mergeable
 from pullback.loops.vectors.group import Group
-from pullback.loops.vectors.nest import Address, stride
+from pullback.loops.vectors.nest import stride
 
 
 @dataclass(eq=False)
@@ -27,7 +28,7 @@ class Out:
     offset: Index
     value: Scalar
     over: frozenset[Var] = frozenset()
-    op: str = ""
+    op: ReduceOp = "sum"
     total: Scalar | None = None
     whole: Scalar | None = None
 
@@ -53,24 +54,15 @@ class GroupNest:
     @staticmethod
     def of(group: Group, address: Address, stored: frozenset[Ref]) -> GroupNest | None:
         """The nest of a group, axes merged; None where its outputs cannot be written while it runs."""
-        flat: dict[Buffer, Ref] = {}
-        buffers: dict[Ref, Buffer] = {}
-
-        def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
-            buffer, offset = address(ref, indices)
-            if buffer not in flat:
-                flat[buffer] = Ref(buffer.name, ref.dtype.computed, (buffer.elements,))  # a load converts
-                buffers[flat[buffer]] = buffer
-            return expr.get(flat[buffer], offset)
-
+        flat = Flat(address)
         shared = _shared(group, stored)
         definitions: dict[Ref, Scalar] = {}
 
         def known(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
             if ref in totals:
-                return expr.get(ref)
+                return expr.get(ref, *indices)
             if ref not in group.definitions:
-                return element(ref, indices)
+                return flat.element(ref, indices)
             value = m.scalar(group.definitions[ref])
             if ref not in shared:
                 return value
@@ -85,7 +77,7 @@ class GroupNest:
                 buffer, offset = address(i.out, i.indices)
                 whole = None if i.whole is None else m.scalar(i.whole)
                 outs.append(Out(buffer, offset, m.scalar(i.value), i.over, i.op, i.total, whole))
-        nest = GroupNest(group.space, group.dtype, outs, definitions, buffers)
+        nest = GroupNest(group.space, group.dtype, outs, definitions, flat.buffers)
         nest.merge()
         return nest if nest.possible() else None
 
@@ -110,34 +102,24 @@ class GroupNest:
 
     def merge(self) -> None:
         """Make one variable of two neighbours that every address sees as one."""
-        while True:
-            pairs = zip(self.space, self.space[1:], strict=False)
-            found = next(((a, b) for a, b in pairs if self._mergeable(a, b)), None)
-            if found is None:
-                break
-            outer, inner = found
-            joint = Var(inner.name, outer.extent * inner.extent)
-            m = Substitution(variables={outer: ZERO_INDEX, inner: as_index(joint)})
+        while (merge := mergeable(self._alike(), self._addresses())) is not None:
+            m = merge.substitution
             for o in self.outs:
                 o.offset, o.value = m.index(o.offset), m.scalar(o.value)
-                if inner in o.over:
-                    o.over = (o.over - {outer, inner}) | {joint}
+                o.over = frozenset(merge.variables(o.over))
                 if o.whole is not None:
                     o.whole = m.scalar(o.whole)
             self.definitions = {r: m.scalar(v) for r, v in self.definitions.items()}
-            self.space = tuple(joint if v is inner else v for v in self.space if v is not outer)
+            self.space = merge.variables(self.space)
         axis = self._axis()
         self.order = (*(v for v in self.space if v is not axis), axis)
 
-    def _mergeable(self, outer: Var, inner: Var) -> bool:
-        for o in self.outs:
-            if (outer in o.over) != (inner in o.over):
-                return False
-        for i in self._addresses():
-            a, b = i.coefficient(outer), i.coefficient(inner)
-            if a is None or b is None or a is not b * inner.extent:
-                return False
-        return True
+    def _alike(self) -> Iterable[Sequence[Var]]:
+        """The variables by which outputs they are summed in."""
+        out: dict[tuple[bool, ...], list[Var]] = {}
+        for v in self.space:
+            out.setdefault(tuple(v in o.over for o in self.outs), []).append(v)
+        return out.values()
 
     def _axis(self) -> Var:
         """The variable along the lanes: the one that most addresses step along by one."""

@@ -7,9 +7,11 @@ same for all lanes becomes one by its negative.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Final
 
 from pullback.ir.expr import Apply
+from pullback.ir.index import Atom, Data, Floor, Index, Mod, Var
 from pullback.ir.types import DType, dtype_named
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Binary, BinaryOp, Broadcast, Literal, Type, Value
@@ -125,3 +127,34 @@ def logic(name: str, masks: Sequence[Value], mask: Type) -> Value:
     if name == "logical_not":
         return Binary("==", masks[0], Literal(0, mask), mask)
     return Binary(LOGIC[name], masks[0], masks[1], mask)
+
+
+def is_small(i: Index, dtype: DType) -> bool:
+    """Whether an index is known to fit lanes of a type, with what it is made of."""
+    most = _largest(i)
+    return most is not None and most < 2 ** (dtype.bits - 2)
+
+
+def _largest(i: Index) -> int | None:
+    """A number that the size of an index does not exceed; None where that is not known."""
+    total = 0
+    for monomial, c in i.terms:
+        sizes = [_size(a) for a in monomial]
+        if any(s is None for s in sizes):
+            return None
+        total += abs(c) * prod(s or 0 for s in sizes)
+    return total
+
+
+def _size(a: Atom) -> int | None:
+    match a:
+        case Var():
+            return a.extent.constant
+        case Data():
+            return None if a.checked or a.extent is None else a.extent.constant
+        case Mod():
+            return None if _largest(a.numerator) is None else a.denominator.constant
+        case Floor():
+            return _largest(a.numerator)
+        case _:
+            return None

@@ -18,16 +18,15 @@ from pullback.ir.index import ZERO_INDEX, Floor, Index, Mod, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, indices_of, walk
 from pullback.ir.types import DType
-from pullback.loops.program.cover import is_open, typical
+from pullback.loops.program.cover import is_open, narrower, typical
 from pullback.loops.program.nodes import Buffer
 from pullback.loops.program.schedule import Schedule, Tile, Vector
+from pullback.loops.vectors.axes import Address, Flat, Merge, mergeable
 from pullback.loops.vectors.lanes import VECTOR_FUNCTIONS
 from pullback.machine import Machine
 from pullback.passes.cost import TYPICAL
 
 REDUCTIONS = ("sum", "max", "min")
-
-Address = Callable[[Ref, tuple[Index, ...]], tuple[Buffer, Index]]
 
 
 @dataclass(frozen=True)
@@ -85,18 +84,9 @@ class Nest:
         """The nest of a build, axes merged; None where it has what vectors cannot do."""
         if not all(_is_plain(v, s.vars) for v in s.vars):
             return None
-        buffers: dict[Ref, Buffer] = {}
-        flat: dict[Buffer, Ref] = {}
-
-        def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
-            buffer, offset = address(ref, indices)
-            if buffer not in flat:
-                flat[buffer] = Ref(buffer.name, ref.dtype.computed, (buffer.elements,))  # a load converts
-                buffers[flat[buffer]] = buffer
-            return expr.get(flat[buffer], offset)
-
+        flat = Flat(address)
         single = {v: ZERO_INDEX for v in s.vars if v.extent.constant == 1}
-        m = Substitution(variables=single, get=element)
+        m = Substitution(variables=single, get=flat.element)
         values = tuple(m.scalar(v) for v in s.values)
         indices = tuple(single.get(v, as_index(v)) for v in s.vars)
         outs = tuple(address(o, indices) for o in s.outs)
@@ -104,7 +94,7 @@ class Nest:
         if len(dtypes) != 1 or not (dtype := dtypes.pop()).is_floating:
             return None
         reductions = tuple(dict.fromkeys(n for v in values for n in walk(v) if isinstance(n, Reduce)))
-        nest = Nest(dtype, tuple(v for v in s.vars if v not in single), outs, values, buffers, reductions)
+        nest = Nest(dtype, tuple(v for v in s.vars if v not in single), outs, values, flat.buffers, reductions)
         if not nest.possible():
             return None
         nest.merge()
@@ -145,28 +135,19 @@ class Nest:
 
     def merge(self) -> None:
         """Merge axes that every address sees as one: a step of the outer is a full run of the inner."""
-        while (pair := self._mergeable()) is not None:
-            outer, inner = pair
-            joint = Var(inner.name, outer.extent * inner.extent)
-            m = Substitution(variables={outer: ZERO_INDEX, inner: as_index(joint)})
+        while (merge := self._mergeable()) is not None:
+            m = merge.substitution
             self.outs = tuple((b, m.index(i)) for b, i in self.outs)
-            if inner in self.variables:
-                self.variables = tuple(joint if v is inner else v for v in self.variables if v is not outer)
+            if merge.inner in self.variables:
+                self.variables = merge.variables(self.variables)
                 self.values = tuple(m.scalar(v) for v in self.values)
             else:
-                self.values = tuple(_merge_reduction(v, outer, inner, joint) for v in self.values)
+                self.values = tuple(_merge_reduction(v, merge) for v in self.values)
             self.reductions = tuple(dict.fromkeys(n for v in self.values for n in walk(v) if isinstance(n, Reduce)))
 
-    def _mergeable(self) -> tuple[Var, Var] | None:
+    def _mergeable(self) -> Merge | None:
         addresses = [*(i for _, i in self.outs), *self.gets_indices()]
-        fixed = self._fixed()
-        groups = [self.variables, *(r.vars for r in self.reductions)]
-        for group in groups:
-            for a, b in combinations([v for v in group if v not in fixed], 2):
-                for outer, inner in ((a, b), (b, a)):
-                    if all(_spans(i, outer, inner) for i in addresses):
-                        return outer, inner
-        return None
+        return mergeable([self.variables, *(r.vars for r in self.reductions)], addresses, self._fixed())
 
     def _fixed(self) -> set[Var]:
         """Variables seen by more than addresses: in conditions, as numbers, under div and mod."""
@@ -246,7 +227,12 @@ class Nest:
         return {v for e in self.values for n in walk(e) if isinstance(n, Bracket) for c in n.conds for v in c.free}
 
     def _score(
-        self, axis: Var, lanes: int, reduced: bool, phases: tuple[Phase, ...], tiles: tuple[tuple[Var, int], ...],
+        self,
+        axis: Var,
+        lanes: int,
+        reduced: bool,
+        phases: tuple[Phase, ...],
+        tiles: tuple[tuple[Var, int], ...],
         machine: Machine,
     ) -> Plan:
         blocks = 1.0
@@ -408,13 +394,7 @@ def _tilings(others: list[Var], vectors: int, there: int) -> list[tuple[tuple[Va
     room = 3 * there // 4 // vectors
     out: list[tuple[tuple[Var, int], ...]] = [()]
     sizes = {
-        v: [
-            t
-            for t in range(2, 13)
-            if t <= typical(v)
-            and (typical(v) % t == 0 or typical(v) >= 4 * t)
-        ]
-        for v in others
+        v: [t for t in range(2, 13) if t <= typical(v) and (typical(v) % t == 0 or typical(v) >= 4 * t)] for v in others
     }
     # one tiled axis: its rows share a row of vectors, which stays in registers beside the sums and one factor
     rows = (there - 1 - vectors) // vectors
@@ -424,12 +404,11 @@ def _tilings(others: list[Var], vectors: int, there: int) -> list[tuple[tuple[Va
     return out
 
 
-def _merge_reduction(e: Scalar, outer: Var, inner: Var, joint: Var) -> Scalar:
+def _merge_reduction(e: Scalar, merge: Merge) -> Scalar:
     def merged(r: Reduce) -> Scalar:
-        if inner not in r.vars:
+        if merge.inner not in r.vars:
             return r
-        m = Substitution(variables={outer: ZERO_INDEX, inner: as_index(joint)})
-        return expr.reduce(r.op, [joint if v is inner else v for v in r.vars if v is not outer], m.scalar(r.arg))
+        return expr.reduce(r.op, merge.variables(r.vars), merge.substitution.scalar(r.arg))
 
     return map_reductions(e, merged)
 
@@ -458,11 +437,6 @@ def map_reductions(e: Scalar, rule: Callable[[Reduce], Scalar]) -> Scalar:
     return memo[e]
 
 
-def _spans(i: Index, outer: Var, inner: Var) -> bool:
-    a, b = i.coefficient(outer), i.coefficient(inner)
-    return a is not None and b is not None and a is b * inner.extent
-
-
 def stride(i: Index, v: Var) -> int | None:
     """The constant step of an address in v; None where it has none."""
     c = i.coefficient(v)
@@ -488,12 +462,3 @@ def _patterned(i: Index, v: Var) -> bool:
         for a in i.atoms
         if v in a.free and a is not v
     )
-
-
-def narrower(rest: int, lanes: int) -> Iterator[int]:
-    """Lanes of the vectors that cover `rest` elements: halves, down to single elements."""
-    while rest:
-        while lanes > rest:
-            lanes //= 2
-        yield lanes
-        rest -= lanes

@@ -15,12 +15,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 from typing import Final
+from typing import Literal as Lit
 
 from pullback.ir import expr
 from pullback.ir.expr import Reduce, Ref
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide
 from pullback.ir.program import Build
+from pullback.ir.reduction import neutral
+from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType, bool_, i64
+from pullback.loops.plain.scalar import named
 from pullback.loops.program import nodes
 from pullback.loops.program.cover import is_open, typical
 from pullback.loops.program.nodes import (
@@ -47,9 +51,11 @@ from pullback.loops.program.nodes import (
     Type,
     Value,
 )
+from pullback.loops.program.scope import Scope
+from pullback.loops.vectors.axes import Address
 from pullback.loops.vectors.lanes import mask_of, widened
-from pullback.loops.vectors.nest import Address, Nest, stride
-from pullback.loops.vectors.values import Element, ValueWriter
+from pullback.loops.vectors.nest import Nest, stride
+from pullback.loops.vectors.writer import Writer
 from pullback.machine import Machine
 
 BLOCK: Final = 256  # elements: a search through them costs less than the first pass over a thousand
@@ -94,7 +100,7 @@ class Position:
     def __init__(self, nest: Nest, r: Reduce, axis: Var, lanes: int, ways: int) -> None:
         self.nest = nest
         self.arg = r.arg
-        self.op: nodes.BinaryOp = "max" if r.op == "max" else "min"
+        self.op: Lit["max", "min"] = "max" if r.op == "max" else "min"
         self.axis = axis
         self.lanes = lanes
         self.ways = ways  # accumulators
@@ -145,7 +151,7 @@ class Position:
             extremes: where those of blocks are written down; None where each is compared at once.
         """
         extent, done = self.axis.extent, ZERO_INDEX
-        worst = -float("inf") if self.op == "max" else float("inf")
+        worst = neutral(self.op, self.dtype)
         body: list[Stmt] = [] if extremes is None else [self._written(extremes)]
         body += [
             Let(self.best, Literal(worst, self.best.type), mutable=True),
@@ -215,7 +221,7 @@ class Position:
         if extent is not whole:
             body += improve(extent - self.lanes)
         found, old = Temp("found", Type(self.dtype)), Read(best)
-        body.append(Let(found, Across("max" if self.op == "max" else "min", old)))
+        body.append(Let(found, Across(self.op, old)))
         same = Binary("==", old, widened(Read(found), self.lanes), mask)
         same = Binary("|", same, Binary("!=", old, old, mask), mask)
         where = Choice(same, Read(at), Literal(float(extent.constant or SHORT), wide), wide)
@@ -223,13 +229,10 @@ class Position:
         return [*body, Let(first, Across("min", where)), Store(out, offset, Convert(Read(first), Type(out.dtype)))]
 
     def _value(self, at: Index, lanes: int, out: list[Stmt]) -> Value:
-        writer = ValueWriter(self.nest, self.axis)
-        value = widened(writer.value(self.arg, Element({self.axis: at}, lanes), {}, out), lanes)
-        if isinstance(value, Read):
-            return value
-        t = Temp("value", value.type)
-        out.append(Let(t, value))
-        return Read(t)
+        writer, scope = Writer.of(self.nest.buffers, self.dtype), Scope(statements=out)
+        scope, at = writer.inside(scope, at, lanes)
+        value = writer.value(Substitution(variables={self.axis: at}).scalar(self.arg), scope)
+        return named(widened(value, lanes), "value", scope)
 
     def _checked(self, start: Index, size: int) -> list[Stmt]:
         """The extreme of a block, and whether it is better than all before."""
@@ -255,7 +258,7 @@ class Position:
         for t in temps[1:]:
             both = Binary(self.op, both, Read(t), t.type)
         found = Temp("found", Type(self.dtype))
-        out.append(Let(found, Across("max" if self.op == "max" else "min", both)))
+        out.append(Let(found, Across(self.op, both)))
         return Read(found)
 
     def _better(self, value: Value, start: Index) -> Stmt:

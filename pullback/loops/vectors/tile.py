@@ -16,62 +16,50 @@ that depend on the vector axis, data-dependent indices, functions without a vect
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Final
-from typing import Literal as Lit
 
 from pullback.ir.expr import Bracket, Reduce, Scalar
-from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide
+from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
 from pullback.loops.analysis.estimates import points_cycles
+from pullback.loops.plain.bounds import LoopNest
 from pullback.loops.plain.builder import KernelBuilder, Work
 from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.lower import bring_plain
+from pullback.loops.plain.scalar import named
 from pullback.loops.program.cover import cover, halves, is_open, overlap, typical
 from pullback.loops.program.nodes import (
-    Across,
-    Assign,
-    Binary,
-    Bound,
     Buffer,
-    For,
     Holds,
     If,
     Kernel,
     Let,
-    Literal,
     Load,
     Read,
     Stmt,
     Store,
     Temp,
-    Type,
     Value,
-    largest,
-    smallest,
     values_of,
     walk_value,
 )
 from pullback.loops.program.schedule import Fuse, Schedule, Vector
+from pullback.loops.program.scope import Scope
+from pullback.loops.vectors.accumulators import Accumulators
+from pullback.loops.vectors.axes import Address
 from pullback.loops.vectors.fused import nest_cycles, nest_loops, nest_schedule
 from pullback.loops.vectors.group import find_group
 from pullback.loops.vectors.group_nest import GroupNest
 from pullback.loops.vectors.lanes import widened
-from pullback.loops.vectors.nest import Address, Nest, Phase, Plan, best_plan, cache_cycles, narrower
+from pullback.loops.vectors.nest import Nest, Phase, Plan, best_plan, cache_cycles
 from pullback.loops.vectors.position import find_position
-from pullback.loops.vectors.values import Element, ValueWriter
+from pullback.loops.vectors.writer import Writer
 from pullback.machine import Machine
 
-Op = Lit["+", "max", "min"]
-_FOLD: Final[Mapping[str, tuple[Op, float]]] = {
-    "sum": ("+", 0.0),
-    "max": ("max", -float("inf")),
-    "min": ("min", float("inf")),
-}
 SMALL = 8  # element evaluations below which plain code does
 NARROW = 4  # lanes below which single elements do
 
@@ -97,7 +85,7 @@ class Tiling:
 
     def statements(self) -> tuple[Stmt, ...]:
         """The loops."""
-        return tuple(_TileWriter(self.nest, self.plan, self.machine).outer(self.low))
+        return tuple(_TileWriter(self.nest, self.plan, self.machine).statements(self.low))
 
 
 def plan_tile(s: Build, address: Address, machine: Machine) -> Tiling | None:
@@ -128,40 +116,60 @@ Sizes = dict[Var, tuple[Index, int]]
 Chunks = Sequence[tuple[Index, int]]  # where a vector starts on the axis, and its lanes
 
 
+@dataclass(frozen=True, eq=False)
+class Element:
+    """One element of a tile: what its variables are, with the lane's along the axis, and its lanes."""
+
+    at: Substitution
+    lanes: int
+
+
 class _TileWriter:
-    """Writes the loops of a nest under a plan."""
+    """Writes the loops of a nest under a plan, into the scope that they are given."""
 
     def __init__(self, nest: Nest, plan: Plan, machine: Machine) -> None:
         self.nest = nest
         self.plan = plan
         self.machine = machine
+        self.writer = Writer.of(nest.buffers, nest.dtype)
 
-    def outer(self, low: Plan) -> list[Stmt]:
+    def statements(self, low: Plan) -> list[Stmt]:
         """Loops over output axes, outermost first; tiled axes step, with a narrower tile for what is left.
 
         Args:
             low: the plan where extents that are no numbers have no room for a tile.
         """
-        return self._where(self.plan.open_tiles, self._by_room(), low)
+        root = Scope()
+        self._where(self.plan.open_tiles, low, root, self._by_room)
+        return root.statements
 
-    def _by_room(self) -> list[Stmt]:
+    def _by_room(self, scope: Scope) -> None:
         """The loops for the room there is along the vector axis: several vectors, one, and narrower ones."""
         order = [v for v in self.nest.variables if v is not self.plan.axis or self.plan.reduced]
-        loops = self._loops(order, {})
         if self.plan.reduced or not is_open(self.plan.axis):
-            return loops
+            return self._loops(order, {}, scope)
         lanes, step = self.plan.phases[0].lanes, self.plan.phases[0].step
-        less = lanes[:1] if len(lanes) > 1 else (step // 2 if step > NARROW else 1,)
-        return self._where([(self.plan.axis, step)], loops, replace(self.plan, phases=(Phase(0, 1, less),)))
+        less = replace(
+            self.plan, phases=(Phase(0, 1, lanes[:1] if len(lanes) > 1 else (step // 2 if step > NARROW else 1,)),)
+        )
+        return self._where([(self.plan.axis, step)], less, scope, lambda inside: self._loops(order, {}, inside))
 
-    def _where(self, least: Sequence[tuple[Var, int]], loops: list[Stmt], other: Plan) -> list[Stmt]:
+    def _where(
+        self, least: Sequence[tuple[Var, int]], other: Plan, scope: Scope, make: Callable[[Scope], None]
+    ) -> None:
         """The loops where extents have so much room, those of a plan without this need elsewhere."""
         tests = [cond(">=", v.extent - n) for v, n in least if n > 1]
-        room = [c for c in tests if isinstance(c, Cond)]
+        room = tuple(c for c in tests if isinstance(c, Cond))
+        less = _TileWriter(self.nest, other, self.machine)
         if self.disjoint or all(c is True for c in tests):
-            return loops
-        less = _TileWriter(self.nest, other, self.machine)._by_room()
-        return less if False in tests else [If(Holds(tuple(room)), tuple(loops), tuple(less))]
+            make(scope)
+        elif False in tests:
+            less._by_room(scope)
+        else:
+            then, otherwise = scope.guard(room), scope.guard()
+            make(then)
+            less._by_room(otherwise)
+            scope.statements.append(If(Holds(room), tuple(then.statements), tuple(otherwise.statements)))
 
     @property
     def disjoint(self) -> bool:
@@ -169,72 +177,45 @@ class _TileWriter:
         read = {self.nest.buffers[g.ref] for g in self.nest.gets()}
         return not self.nest.reductions or any(b in read for b, _ in self.nest.outs)
 
-    def _loops(self, order: list[Var], sizes: Sizes) -> list[Stmt]:
+    def _loops(self, order: list[Var], sizes: Sizes, scope: Scope) -> None:
+        """The loops over axes by tiles, a narrower one for what is left, then those over vectors."""
         if not order:
-            return self._block(sizes, ()) if self.plan.reduced else self._vector_loops(sizes)
+            return self._block(sizes, (), scope) if self.plan.reduced else self._vectors(sizes, scope)
         v, *rest = order
         t = dict(self.plan.tiles).get(v, 1)
-        if is_open(v):
-            return self._open_loop(v, t, rest, sizes)
-        extent = v.extent.constant or 1
-        full = extent - extent % t
-        out: list[Stmt] = []
-        if full == t:
-            out += self._loops(rest, {**sizes, v: (ZERO_INDEX, t)})
-        elif full:
-            loop = Var(v.name, v.extent)
-            body = self._loops(rest, {**sizes, v: (as_index(loop), t)})
-            out.append(For(loop, ZERO_INDEX, as_index(full), tuple(body), t))
-        if extent > full:
-            out += self._loops(rest, {**sizes, v: (as_index(full), extent - full)})
-        return out
-
-    def _open_loop(self, v: Var, t: int, rest: list[Var], sizes: Sizes) -> list[Stmt]:
-        """The loop over an axis whose extent is no number."""
 
         def tile(start: Index, size: int) -> list[Stmt]:
-            return self._loops(rest, {**sizes, v: (start, size)})
+            inside = scope.step(start, not is_open(v))
+            self._loops(rest, {**sizes, v: (start, size)}, inside)
+            return inside.statements
 
-        if t == 1 or self.disjoint:
-            return cover(v, (t, 1) if t > 1 else (1,), tile)
-        return overlap(v, t, lambda start: tile(start, t))
+        if t == 1 or self.disjoint or not is_open(v):
+            scope.statements += cover(v, (t, 1 if is_open(v) else typical(v) % t), tile)
+        else:
+            scope.statements += overlap(v, t, lambda start: tile(start, t))
+        return None
 
-    def _open_vector_loops(self, sizes: Sizes) -> list[Stmt]:
-        """The loop over a vector axis whose extent is no number."""
-        phase = self.plan.phases[0]
-        if not self.disjoint and phase.step > 1:
-            return overlap(self.plan.axis, phase.step, lambda i: self._block(sizes, _chunks(i, phase)), "vector")
+    def _vectors(self, sizes: Sizes, scope: Scope) -> None:
+        """The loop over the vector axis: the phases of the plan, of an open extent the first and halves of it."""
+        axis, phases = self.plan.axis, {p.step: p for p in self.plan.phases}
+        first = self.plan.phases[0]
 
         def block(start: Index, size: int) -> list[Stmt]:
-            whole = phase if size == phase.step else Phase(0, 1, (size,))
-            return self._block(sizes, _chunks(start, whole))
+            inside = scope.step(start, not is_open(axis))
+            phase = phases.get(size, Phase(0, 1, (size,)))
+            chunks = [(start + sum(phase.lanes[:k]), n) for k, n in enumerate(phase.lanes)]
+            self._block(sizes, chunks, inside)
+            return inside.statements
 
-        steps = halves(phase.lanes[0])
-        return cover(self.plan.axis, steps if len(phase.lanes) == 1 else (phase.step, *steps), block, "vector")
-
-    def _vector_loops(self, sizes: Sizes) -> list[Stmt]:
-        if is_open(self.plan.axis):
-            return self._open_vector_loops(sizes)
-        out: list[Stmt] = []
-        for phase in self.plan.phases:
-            if phase.trips == 1:
-                out += self._block(sizes, _chunks(as_index(phase.start), phase))
-                continue
-            axis = self.plan.axis
-            end = phase.start + phase.trips * phase.step
-            if self._patterned():  # div and mod of the axis: count vectors, so that lanes have known remainders
-                loop = Var(axis.name, phase.trips)
-                start = as_index(loop) * phase.step + phase.start
-                low, high, by = 0, phase.trips, 1
-            else:
-                loop = Var(axis.name, axis.extent)
-                start = as_index(loop)
-                low, high, by = phase.start, end, phase.step
-            body = tuple(self._block(sizes, _chunks(start, phase)))
-            out.append(For(loop, as_index(low), as_index(high), body, by, "vector"))
-        return out
+        if not is_open(axis):
+            scope.statements += cover(axis, tuple(phases), block, "vector", self._patterned())
+        elif not self.disjoint and first.step > 1:
+            scope.statements += overlap(axis, first.step, lambda start: block(start, first.step), "vector")
+        else:
+            scope.statements += cover(axis, (first.step, *halves(first.lanes[0], axis)), block, "vector")
 
     def _patterned(self) -> bool:
+        """Whether there are quotients or remainders of the axis."""
         axis = self.plan.axis
         return any(a is not axis for i in self.nest.gets_indices() for a in i.atoms if axis in a.free)
 
@@ -245,86 +226,68 @@ class _TileWriter:
         for offsets in product(*(range(size) for _, (_, size) in order)):
             at = {v: start + k for (v, (start, _)), k in zip(order, offsets, strict=True)}
             if self.plan.reduced:
-                out.append(Element(at, 1))
-            out += [Element({**at, self.plan.axis: start}, lanes) for start, lanes in chunks]
+                out.append(Element(Substitution(variables=at), 1))
+            out += [self._along_axis(at, start, lanes) for start, lanes in chunks]
         return out
 
-    def _block(self, sizes: Sizes, chunks: Chunks) -> list[Stmt]:
+    def _along_axis(self, at: Mapping[Var, Index], start: Index, lanes: int) -> Element:
+        """A vector along the axis."""
+        _, place = self.writer.inside(Scope(), start, lanes)
+        return Element(Substitution(variables={**at, self.plan.axis: place}), lanes)
+
+    def _inside(self, scope: Scope, lanes: int) -> Scope:
+        return self.writer.inside(scope, ZERO_INDEX, lanes)[0]
+
+    def _block(self, sizes: Sizes, chunks: Chunks, scope: Scope) -> None:
         """One tile: accumulators, the loops of each reduction, then values and stores."""
         elements = self._elements(sizes, chunks)
-        out: list[Stmt] = []
-        results: list[dict[Scalar, Value]] = [{} for _ in elements]
         for r in self.nest.reductions:
             reduce = self._across if self.plan.reduced else self._along
-            for k, value in enumerate(reduce(r, elements, out)):
-                results[k][r] = value
-        writer = ValueWriter(self.nest, self.plan.axis)
-        stores: list[Stmt] = []
-        for e, known in zip(elements, results, strict=True):
-            place = Substitution(variables=e.at)
+            for e, total in zip(elements, reduce(r, elements, scope), strict=True):
+                self._inside(scope, e.lanes).temps[e.at.scalar(r)] = total
+        values = [[e.at.scalar(v) for v in self.nest.values] for e in elements]
+        self.writer.count(v for row in values for v in row)
+        for e, row in zip(elements, values, strict=True):
+            inside = self._inside(scope, e.lanes)
             # All values before any store: a result may lie where what another one reads was.
-            values = [widened(writer.value(v, e, known, stores), e.lanes) for v in self.nest.values]
-            for (buffer, offset), value in zip(self.nest.outs, values, strict=True):
-                stores.append(Store(buffer, place.index(offset), value))
-        return out + stores
+            found = [widened(self.writer.value(v, inside), e.lanes) for v in row]
+            if len(found) > 1:
+                found = [named(v, "value", inside) for v in found]
+            for (buffer, offset), value in zip(self.nest.outs, found, strict=True):
+                scope.statements.append(Store(buffer, self.writer.first(e.at.index(offset), e.lanes), value))
 
-    def _accumulators(self, r: Reduce, lanes: Sequence[int], out: list[Stmt]) -> list[Temp]:
-        """A temporary for each element, with the neutral value."""
-        temps = [Temp(r.op, Type(self.nest.dtype, n)) for n in lanes]
-        out += [Let(t, Literal(_FOLD[r.op][1], t.type), mutable=True) for t in temps]
-        return temps
-
-    def _along(self, r: Reduce, elements: list[Element], out: list[Stmt]) -> list[Value]:
+    def _along(self, r: Reduce, elements: list[Element], scope: Scope) -> list[Value]:
         """The reduction for vectors of elements: a loop over all its variables."""
-        temps = self._accumulators(r, [e.lanes for e in elements], out)
+        sums = [Accumulators(r.op, self.nest.dtype) for _ in elements]
         conds, body = _conditions(r, elements[0])
-        step = self._accumulate(r, body, elements, temps)
-        out += _nest(r.vars, conds, step)
-        return [Read(t) for t in temps]
+        mark = len(scope.statements)
+        nest = LoopNest(self.writer, scope, r.vars, conds)
+        self._accumulate(body, elements, sums, nest.innermost)
+        scope.statements[mark:mark] = _started(sums)
+        nest.close()
+        return [Read(t) for s in sums for t in s.temps.values()]
 
-    def _across(self, r: Reduce, elements: list[Element], out: list[Stmt]) -> list[Value]:
+    def _across(self, r: Reduce, elements: list[Element], scope: Scope) -> list[Value]:
         """The reduction with one of its variables along the lanes, which are combined at the end."""
         axis, widest = self.plan.axis, self.plan.lanes
-        extent = typical(axis)
-        ways = self._ways(extent // widest, len(elements))
+        ways = self._ways(typical(axis) // widest, len(elements))
         conds, body = _conditions(r, elements[0])
-        temps: dict[tuple[int, int], list[Temp]] = {}  # (lanes, way) -> one for each element
-        inner: list[Stmt] = []
+        sums = [Accumulators(r.op, self.nest.dtype) for _ in elements]
+        mark = len(scope.statements)
+        nest = LoopNest(self.writer, scope, [v for v in r.vars if v is not axis], conds)
+        inner = nest.innermost
 
-        def step(start: Index, lanes: int, way: int) -> list[Stmt]:
-            if (lanes, way) not in temps:
-                temps[lanes, way] = self._accumulators(r, [lanes] * len(elements), out)
-            wide = [Element({**e.at, axis: start}, lanes) for e in elements]
-            return self._accumulate(r, body, wide, temps[lanes, way])
+        def step(start: Index, size: int) -> list[Stmt]:
+            inside, lanes = inner.step(start, not is_open(axis)), min(size, widest)
+            for way in range(size // lanes):
+                wide = [self._along_axis(e.at.variables, start + way * widest, lanes) for e in elements]
+                self._accumulate(body, wide, sums, inside, way)
+            return inside.statements
 
-        if is_open(axis):
-
-            def several(start: Index, size: int) -> list[Stmt]:
-                if size <= widest:
-                    return step(start, size, 0)
-                return [s for k in range(size // widest) for s in step(start + k * widest, widest, k)]
-
-            wide = (ways * widest,) if ways > 1 else ()
-            inner += cover(axis, (*wide, *halves(widest)), several, "vector")
-            extent = 0
-        done = 0
-        for together in dict.fromkeys((ways, 1)):
-            stride_ = together * widest
-            trips = (extent - done) // stride_
-            if trips > 1:
-                loop = Var(axis.name, axis.extent)
-                steps = [step(as_index(loop) + k * widest, widest, k) for k in range(together)]
-                end = as_index(done + trips * stride_)
-                inner.append(For(loop, as_index(done), end, tuple(s for row in steps for s in row), stride_, "vector"))
-            elif trips:
-                for k in range(together):
-                    inner += step(as_index(done + k * widest), widest, k)
-            done += trips * stride_
-        for lanes in narrower(extent - done, widest):
-            inner += step(as_index(done), lanes, 0)
-            done += lanes
-        out += _nest([v for v in r.vars if v is not axis], conds, inner)
-        return [self._combine(r, [row[k] for row in temps.values()], out) for k in range(len(elements))]
+        inner.statements += cover(axis, (ways * widest, *halves(widest, axis)), step, "vector")
+        scope.statements[mark:mark] = _started(sums)
+        nest.close()
+        return [s.total(scope.statements) for s in sums]
 
     def _ways(self, vectors: int, elements: int) -> int:
         """Accumulators for each element, so that a chain of additions does not wait for itself."""
@@ -333,31 +296,21 @@ class _TileWriter:
             ways //= 2
         return ways
 
-    def _combine(self, r: Reduce, parts: list[Temp], out: list[Stmt]) -> Value:
-        """The accumulators of one element as one number: equal widths first, then across the lanes."""
-        op = _FOLD[r.op][0]
-        by_type: dict[Type, Value] = {}
-        for t in parts:
-            before = by_type.get(t.type)
-            by_type[t.type] = Read(t) if before is None else Binary(op, before, Read(t), t.type)
-        total: Value | None = None
-        for type_, wide in by_type.items():
-            value = wide if type_.lanes == 1 else Across(op, wide)
-            total = value if total is None else Binary(op, total, value, value.type)
-        assert total is not None
-        result = Temp("total", total.type)
-        out.append(Let(result, total))
-        return Read(result)
+    def _accumulate(
+        self, body: Scalar, elements: list[Element], sums: Sequence[Accumulators], scope: Scope, way: int = 0
+    ) -> None:
+        """The term of each element goes into its sum."""
+        terms = [e.at.scalar(body) for e in elements]
+        self.writer.count(terms)
+        for e, term, s in zip(elements, terms, sums, strict=True):
+            value = self.writer.value(term, self._inside(scope, e.lanes))
+            scope.statements.append(s.add(value, e.lanes, way))
+        scope.statements[:] = _held(scope.statements, self.machine.narrowest)
 
-    def _accumulate(self, r: Reduce, body: Scalar, elements: list[Element], temps: list[Temp]) -> list[Stmt]:
-        """Acc = acc op body, for each element."""
-        op = _FOLD[r.op][0]
-        writer = ValueWriter(self.nest, self.plan.axis)
-        out: list[Stmt] = []
-        for e, t in zip(elements, temps, strict=True):
-            value = widened(writer.value(body, e, {}, out), e.lanes)
-            out.append(Assign(t, Binary(op, Read(t), value, t.type)))
-        return _held(out, self.machine.narrowest)
+
+def _started(sums: Sequence[Accumulators]) -> list[Stmt]:
+    """All accumulators with what their reduction ignores, those of a kind together."""
+    return [s for same in zip(*(t.start() for t in sums), strict=True) for s in same]
 
 
 def _held(statements: list[Stmt], narrowest: int) -> list[Stmt]:
@@ -380,42 +333,13 @@ def _held(statements: list[Stmt], narrowest: int) -> list[Stmt]:
     ]
 
 
-def _chunks(start: Index, phase: Phase) -> Chunks:
-    return [(start + sum(phase.lanes[:k]), n) for k, n in enumerate(phase.lanes)]
-
-
 def _conditions(r: Reduce, element: Element) -> tuple[list[Cond], Scalar]:
     """The conditions around a sum's term, which hold for a whole tile or not at all, and the term."""
     if not isinstance(r.arg, Bracket):
         return [], r.arg
-    m = Substitution(variables=element.at)
-    conds = [m.condition(c) for c in r.arg.conds]
+    conds = [element.at.condition(c) for c in r.arg.conds]
     assert False not in conds, "a term that is never there"
     return [c for c in conds if isinstance(c, Cond)], r.arg.arg
-
-
-def _nest(loops: Sequence[Var], conds: list[Cond], body: list[Stmt]) -> list[Stmt]:
-    """Loops around the body, each condition a bound of the innermost loop it is about where it can be."""
-    if not loops:
-        return [If(Holds(tuple(conds)), tuple(body))] if conds else body
-    *outer, v = loops
-    lowers, uppers, rest = [ZERO_INDEX], [v.extent], []
-    for c in conds:
-        factor = c.index.coefficient(v)
-        if v in c.free and c.op == ">=" and factor is not None and factor.constant:
-            bound, n = c.index - factor * as_index(v), factor.constant
-            if n > 0:
-                lowers.append(floor_divide(-bound + (n - 1), as_index(n)))
-            else:
-                uppers.append(floor_divide(bound, as_index(-n)) + 1)
-        else:
-            rest.append(c)
-    tested = [c for c in rest if v in c.free]
-    if tested:
-        body = [If(Holds(tuple(tested)), tuple(body))]
-    low: Bound = largest(*lowers)
-    high: Bound = smallest(*uppers)
-    return _nest(outer, [c for c in rest if v not in c.free], [For(v, low, high, tuple(body))])
 
 
 def tiles(work: Work, machine: Machine) -> Iterator[Candidate]:

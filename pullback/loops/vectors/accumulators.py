@@ -1,0 +1,43 @@
+"""Accumulators of a reduction: one for each width of vectors, and several where a chain would wait for itself."""
+
+from __future__ import annotations
+
+from pullback.ir.expr import ReduceOp
+from pullback.ir.reduction import neutral
+from pullback.ir.types import DType
+from pullback.loops.program.nodes import OPERATORS, Across, Assign, Binary, Let, Literal, Read, Stmt, Temp, Type, Value
+from pullback.loops.vectors.lanes import widened
+
+
+class Accumulators:
+    """The accumulators of one result, made as they are needed."""
+
+    def __init__(self, op: ReduceOp, dtype: DType) -> None:
+        self.op = op
+        self.dtype = dtype
+        self.temps: dict[tuple[int, int], Temp] = {}
+
+    def add(self, value: Value, lanes: int = 1, way: int = 0) -> Assign:
+        """A term goes into the accumulator of its width, one of several for vectors that are taken together."""
+        t = self.temps.setdefault((lanes, way), Temp(self.op, Type(self.dtype, lanes)))
+        return Assign(t, Binary(OPERATORS[self.op], Read(t), widened(value, lanes), t.type))
+
+    def start(self) -> list[Stmt]:
+        """All of them with the element that the reduction ignores."""
+        first = neutral(self.op, self.dtype)
+        return [Let(t, Literal(first, t.type), mutable=True) for t in self.temps.values()]
+
+    def total(self, out: list[Stmt]) -> Value:
+        """All of them as one number: equal widths first, then across the lanes."""
+        op = OPERATORS[self.op]
+        wide: dict[Type, Value] = {}
+        for t in self.temps.values():
+            wide[t.type] = Binary(op, wide[t.type], Read(t), t.type) if t.type in wide else Read(t)
+        total: Value | None = None
+        for type_, both in wide.items():
+            value = both if type_.lanes == 1 else Across(op, both)  # type: ignore[arg-type]
+            total = value if total is None else Binary(op, total, value, value.type)
+        assert total is not None
+        result = Temp("total", total.type)
+        out.append(Let(result, total))
+        return Read(result)

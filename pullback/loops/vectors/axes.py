@@ -1,0 +1,70 @@
+"""Axes that every address sees as one: a step of the outer is a full run of the inner, so they are one loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import combinations, permutations
+from typing import NamedTuple
+
+from pullback.ir import expr
+from pullback.ir.expr import Ref, Scalar
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
+from pullback.ir.traverse import Substitution
+from pullback.loops.program.nodes import Buffer
+
+Address = Callable[[Ref, tuple[Index, ...]], tuple[Buffer, Index]]
+
+
+class Merge(NamedTuple):
+    """Two axes and the one that takes their place."""
+
+    outer: Var
+    inner: Var
+    joint: Var
+
+    @property
+    def substitution(self) -> Substitution:
+        """What makes expressions of both expressions of the one."""
+        return Substitution(variables={self.outer: ZERO_INDEX, self.inner: as_index(self.joint)})
+
+    def variables(self, before: Iterable[Var]) -> tuple[Var, ...]:
+        """Variables with the one in the place of the inner."""
+        return tuple(self.joint if v is self.inner else v for v in before if v is not self.outer)
+
+
+def mergeable(
+    groups: Iterable[Sequence[Var]], addresses: Collection[Index], fixed: Collection[Var] = ()
+) -> Merge | None:
+    """Two axes of one group that are one in all addresses, none of them fixed; None where there are none."""
+    for group in groups:
+        for pair in combinations([v for v in group if v not in fixed], 2):
+            for outer, inner in permutations(pair):
+                if all(_spans(i, outer, inner) for i in addresses):
+                    return Merge(outer, inner, Var(inner.name, outer.extent * inner.extent))
+    return None
+
+
+def _spans(i: Index, outer: Var, inner: Var) -> bool:
+    a, b = i.coefficient(outer), i.coefficient(inner)
+    return a is not None and b is not None and a is b * inner.extent
+
+
+class Flat:
+    """Arrays as runs of elements: what is read of them, by flat index.
+
+    Attributes:
+        buffers: where each flat array lies.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.buffers: dict[Ref, Buffer] = {}
+        self._refs: dict[Buffer, Ref] = {}
+
+    def element(self, ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+        """An element by its place in memory."""
+        buffer, offset = self.address(ref, indices)
+        if buffer not in self._refs:
+            flat = self._refs[buffer] = Ref(buffer.name, ref.dtype.computed, (buffer.elements,))  # a load converts
+            self.buffers[flat] = buffer
+        return expr.get(self._refs[buffer], offset)

@@ -1,0 +1,580 @@
+"""Values of expressions for one lane or many: scalars as in plain loops, and what has a lane's variable as a vector.
+
+A vector of n elements along an axis is the expression with the axis replaced by `start + lane`, where `lane` is a
+variable of extent n that the scope introduces (`Scope.vectors`). So what elements of a tile have in common is one
+expression, and what does not differ between lanes leaves them as it leaves a loop.
+
+    x[i, j] * w[j], of lanes along i    -->  t = w[j];  x[i .. i + n - 1, j] * (t in all lanes)
+
+A bool is a mask: integers with all bits set or none. An index is a vector of integers, a datum in it included. A guard
+is a scope with a mask: what may not be evaluated without it stays inside, where a load takes the lanes of the mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from math import prod
+from typing import Final
+
+from pullback.ir import expr
+from pullback.ir.expr import (
+    POSITIONS,
+    Add,
+    Apply,
+    Bracket,
+    Cast,
+    Const,
+    FromIndex,
+    Get,
+    Mul,
+    Reduce,
+    Ref,
+    Scalar,
+    Select,
+    read_by,
+)
+from pullback.ir.index import (
+    ONE_INDEX,
+    ZERO_INDEX,
+    Atom,
+    Cond,
+    Data,
+    Floor,
+    Index,
+    Mod,
+    Var,
+    as_index,
+    floor_divide,
+    polynomial,
+    prove_nonnegative,
+)
+from pullback.ir.reduction import neutral
+from pullback.ir.traverse import Substitution, count_uses, walk
+from pullback.ir.types import DType, dtype_named, i32, i64
+from pullback.loops.plain.bounds import LoopNest
+from pullback.loops.plain.builder import flat_index
+from pullback.loops.plain.candidates import Declined
+from pullback.loops.plain.scalar import ScalarLowering, named, negated
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import (
+    OPERATORS,
+    Assign,
+    Binary,
+    Broadcast,
+    Buffer,
+    Choice,
+    Convert,
+    Gather,
+    Holds,
+    IndexValue,
+    Let,
+    LetIndex,
+    Literal,
+    Load,
+    Read,
+    Site,
+    Steps,
+    Temp,
+    Type,
+    Value,
+    largest,
+    smallest,
+)
+from pullback.loops.program.scope import Scope
+from pullback.loops.vectors.group_nest import GroupNest
+from pullback.loops.vectors.lanes import (
+    CLASSES,
+    COMPARISONS,
+    LOGIC,
+    VECTOR_FUNCTIONS,
+    chain,
+    compared,
+    function,
+    is_small,
+    logic,
+    mask_from,
+    mask_of,
+    widened,
+)
+from pullback.loops.vectors.nest import stride
+
+__all__ = ["WINDOW", "Writer", "count_terms", "is_window", "makes_indices"]
+
+WINDOW: Final = 64  # the most terms of a reduction whose condition varies along the lanes
+BITS: Final = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "maximum": "max", "minimum": "min"}
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A value under a name: what stands in the places of an element's indices, and the value there."""
+
+    indices: tuple[Index, ...]
+    value: Scalar
+
+    def at(self, indices: Sequence[Index]) -> Scalar:
+        """The value of the element at other indices."""
+        pairs = zip(self.indices, indices, strict=True)
+        return Substitution(variables={v: i for own, i in pairs if isinstance(v := own.single, Var)}).scalar(self.value)
+
+
+class Writer(ScalarLowering):
+    """Writes the values of one kernel.
+
+    Args:
+        place: gives the parameter buffer that holds an array.
+        site: describes the statement, for range checks.
+        integer: what indices are in lanes.
+        near: the longest step between lanes that are gathered; None for any.
+
+    Attributes:
+        definitions: values that stay whole, under the names that stand for them.
+        everywhere: whether all that is read is there at every point.
+    """
+
+    def __init__(
+        self,
+        place: Callable[[Ref], Buffer],
+        site: Callable[[str, int | None], Site],
+        integer: DType = i32,
+        near: int | None = None,
+    ) -> None:
+        super().__init__(place, site)
+        self.integer = integer
+        self.near = near
+        self.definitions: Mapping[Ref, Definition] = {}
+        self.everywhere = False
+        self._lane: dict[int, Var] = {}
+
+    @staticmethod
+    def of(buffers: Mapping[Ref, Buffer], dtype: DType) -> Writer:
+        """A writer of values over flat arrays that all have one element type."""
+        return Writer(buffers.__getitem__, lambda array, axis: Site(array, axis, ""), i64 if dtype.bits == 64 else i32)
+
+    @staticmethod
+    def of_group(nest: GroupNest, values: Sequence[Scalar] = ()) -> Writer:
+        """A writer of a group's values, and of others."""
+        out = Writer.of(nest.buffers, nest.dtype)
+        gets = {n.ref: n for v in (*nest.values(), *values) for n in walk(v) if isinstance(n, Get)}
+        out.definitions = {r: Definition(gets[r].indices, v) for r, v in nest.definitions.items() if r in gets}
+        out.everywhere = True
+        return out
+
+    def inside(self, scope: Scope, start: Index, lanes: int) -> tuple[Scope, Index]:
+        """The scope of so many lanes, and where they are."""
+        lane = self.lane(lanes)
+        return (scope, start) if lanes == 1 else (scope.vectors(lane), start + as_index(lane))
+
+    def first(self, i: Index, lanes: int) -> Index:
+        """An index in the first of so many lanes."""
+        return i.without(self.lane(lanes))
+
+    def lane_in(self, i: Index) -> Var | None:
+        """The lanes' variable in an index."""
+        return next((v for v in self._lane.values() if v in i.free), None)
+
+    def lane(self, lanes: int) -> Var:
+        """The variable of vectors of so many lanes."""
+        if lanes not in self._lane:
+            self._lane[lanes] = Var("lane", lanes)
+        return self._lane[lanes]
+
+    def count(self, values: Iterable[Scalar]) -> None:
+        """Note how often parts of values are used that are to be written: what is used again gets a name."""
+        for e, times in count_uses(tuple(values)).items():
+            self.uses[e] = self.uses.get(e, 0) + times
+            if (rest := negated(e)) is not None:  # which is subtracted wherever it is a term
+                self.uses[rest] = self.uses.get(rest, 0) + times - 1
+
+    def always_named(self, value: Value) -> bool:
+        """Loads and functions of vectors have names."""
+        return value.type.lanes > 1 and isinstance(value, Load | Gather | nodes.Apply)
+
+    def total(self, e: Scalar, known: tuple[Cond, ...]) -> bool:
+        """Whether `e` may be evaluated wherever conditions hold."""
+        return self.everywhere or super().total(e, known)
+
+    def stored(self, e: Scalar, scope: Scope) -> Value:
+        """The value as it lies in memory, in all lanes."""
+        value = self.value(e, scope)
+        if e.dtype.is_bool and scope.lane is not None:
+            kind = self._kind(scope)
+            one = Binary("&", self.mask(value, kind.dtype, scope), Literal(1, kind), kind)
+            return Convert(one, Type(dtype_named("u8"), kind.lanes))
+        return widened(value, _lanes(scope))
+
+    def _build(self, e: Scalar, scope: Scope) -> Value:
+        """The value: a vector where it differs from lane to lane."""
+        if isinstance(e, Get) and e.ref in self.definitions:
+            value = self.definitions[e.ref].at(e.indices)
+            self.count([value])
+            return named(self.value(value, scope), e.ref.name, scope)
+        if scope.lane is None or scope.lane not in e.free:
+            if scope.mask is not None and not self.total(e, scope.known):
+                raise Declined
+            return super()._build(e, scope)
+        match e:
+            case Get():
+                return self._load(e, scope)
+            case FromIndex() | Reduce() if makes_indices(e):
+                return self._converted(self._count(e, scope), e.dtype)
+            case Reduce():
+                return self._reduce_lanes(e, scope)
+            case Add() | Mul() if not e.dtype.is_bool:
+                return chain("+" if isinstance(e, Add) else "*", [self._operand(a, scope) for a in _parts(e, scope)])
+            case Cast():
+                return self._cast(e, scope)
+            case Bracket():
+                holds = self._all_hold(e.conds, scope)
+                always = isinstance(e.arg, Const) and e.arg.value is True
+                return holds if always else self._where(holds, e.arg, scope)
+            case Select():
+                return self._select(e, scope)
+            case Apply():
+                return self._function(e, scope)
+            case _:
+                raise Declined
+
+    def _operand(self, e: Scalar, scope: Scope) -> Value:
+        """The value of a term or factor; one with the factor -1 has no name, as it is subtracted."""
+        rest = negated(e)
+        if rest is None:
+            return self.value(e, scope)
+        value = self.value(rest, scope)
+        return Binary("*", Literal(-1.0 if e.dtype.is_floating else -1, value.type), value, value.type)
+
+    def _count(self, e: Scalar, scope: Scope) -> Value:
+        """A number made from indices, as index integers."""
+        return self._lane_index(e.index, scope) if isinstance(e, FromIndex) else self._position(e, scope)
+
+    def _function(self, e: Apply, scope: Scope) -> Value:
+        name, dtype, kind = e.primitive.name, e.args[0].dtype, self._kind(scope)
+        args = [self.value(a, scope) for a in e.args]
+        if name in LOGIC or name == "logical_not" or (dtype.is_bool and name in ("equal", "not_equal")):
+            sides = [self.mask(a, kind.dtype, scope) for a in args]
+            if dtype.is_bool and name == "equal":
+                return Binary("==", sides[0], sides[1], kind)
+            return logic({"not_equal": "logical_xor"}.get(name, name), sides, kind)
+        if name in COMPARISONS:
+            return compared(name, args, dtype)
+        if name in CLASSES:
+            return compared(name, [named(args[0], "x", scope)], dtype)
+        if e.dtype.is_floating and (name in ("divide", "maximum", "minimum") or name in VECTOR_FUNCTIONS):
+            return function(e, args, dtype)
+        if e.dtype.is_integer and name in BITS:
+            return chain(BITS[name], args)
+        if name == "bitwise_right_shift" and isinstance(e.args[1], Const) and 0 <= e.args[1].value < dtype.bits:
+            return Binary(">>", args[0], args[1], args[0].type)
+        raise Declined
+
+    def _cast(self, e: Cast, scope: Scope) -> Value:
+        source, target = e.arg.dtype, e.dtype
+        if makes_indices(e.arg) and not target.is_bool:
+            return self._converted(self._count(e.arg, scope), target)
+        value = self.value(e.arg, scope)
+        if source.is_bool:
+            kind = mask_of(target, _lanes(scope))
+            return self._converted(Binary("&", self.mask(value, kind.dtype, scope), Literal(1, kind), kind), target)
+        if target.is_bool:
+            return compared("not_equal", [value, Literal(0, Type(source))], source)
+        if source.is_floating and (target.is_integer or (target.is_half and source.bits == 64)):
+            raise Declined
+        return self._converted(value, target)
+
+    @staticmethod
+    def _converted(value: Value, dtype: DType) -> Value:
+        return value if value.type.dtype is dtype else Convert(value, Type(dtype, value.type.lanes))
+
+    # Conditions -----------------------------------------------------------------------------------------------------
+
+    def _kind(self, scope: Scope) -> Type:
+        """The type of indices in lanes, and of masks."""
+        return Type(self.integer, _lanes(scope))
+
+    def mask(self, test: Value, dtype: DType, scope: Scope) -> Value:
+        """A test as a mask for elements of a type."""
+        kind = mask_of(dtype, _lanes(scope))
+        if test.type.lanes == 1:
+            return widened(mask_from(test, dtype), kind.lanes)
+        return self._converted(test, kind.dtype)
+
+    def _all_hold(self, conds: Iterable[Cond], scope: Scope) -> Value:
+        """Where all index conditions hold."""
+        masks: list[Value] = []
+        kind = self._kind(scope)
+        for c in conds:
+            if scope.lane in c.free:
+                masks.append(self._condition(c, scope))
+            else:
+                masks.append(self.mask(Holds(self.conditions((c,), scope)), kind.dtype, scope))
+        return named(chain("&", masks), "holds", scope)
+
+    def _condition(self, c: Cond, scope: Scope) -> Value:
+        """Where a condition about the lane holds; one of any size by the number of the lane from or up to which."""
+        kind, lane = self._kind(scope), scope.lane
+        step = None if lane is None or is_small(c.index, kind.dtype) else stride(c.index, lane)
+        if lane is None or step is None or (c.op != ">=" and abs(step) != 1):
+            return Binary(c.op, self._lane_index(c.index, scope), Literal(0, kind), kind)
+        first = self.index(c.index.without(lane), scope)
+        if c.op == ">=":  # step * lane + first >= 0
+            n = floor_divide(first, as_index(-step)) + 1 if step < 0 else floor_divide(step - 1 - first, as_index(step))
+            return Binary("<" if step < 0 else ">=", Steps(1, kind), self._lane_number(n, scope), kind)
+        places = Binary("+", Steps(1, kind), Literal(1, kind), kind)
+        return Binary(c.op, places, self._lane_number(1 - first * step, scope), kind)
+
+    def _lane_number(self, n: Index, scope: Scope) -> Value:
+        """A number from 0 to one more than there are lanes in place of any number, beyond which none differ."""
+        lanes = _lanes(scope)
+        least, near = Var("least", lanes + 2), Var("near", lanes + 2)
+        scope.statements.append(LetIndex(least, largest(ZERO_INDEX, n)))
+        scope.statements.append(LetIndex(near, smallest(as_index(lanes + 1), as_index(least))))
+        return widened(IndexValue(as_index(near), Type(self.integer)), lanes)
+
+    def _narrowed(self, scope: Scope, mask: Value) -> Scope:
+        """The lanes of a scope where a mask holds too."""
+        if scope.mask is None:
+            return scope.masked(mask)
+        kind = self._kind(scope)
+        both = Binary("&", self.mask(scope.mask, kind.dtype, scope), self.mask(mask, kind.dtype, scope), kind)
+        return scope.masked(named(both, "wanted", scope))
+
+    def _where(self, holds: Value, e: Scalar, scope: Scope) -> Value:
+        """The value of e where a mask holds, else zero, as the lanes that a load leaves out are anyway."""
+        value = self.value(e, self._narrowed(scope, holds))
+        if isinstance(e, Get) and e.dtype.is_floating and scope.lane in e.free and not self.total(e, scope.known):
+            return value
+        return self._choice(holds, value, Literal(0, Type(e.dtype)), scope)
+
+    def _select(self, e: Select, scope: Scope) -> Value:
+        kind = self._kind(scope)
+        holds = named(self.mask(self.value(e.test, scope), kind.dtype, scope), "holds", scope)
+        a = self.value(e.then, self._narrowed(scope, holds))
+        if self.total(e.otherwise, scope.known):
+            return self._choice(holds, a, self.value(e.otherwise, scope), scope)
+        fails = named(Binary("==", holds, Literal(0, kind), kind), "fails", scope)
+        return self._choice(holds, a, self.value(e.otherwise, self._narrowed(scope, fails)), scope)
+
+    def _choice(self, test: Value, a: Value, b: Value, scope: Scope) -> Value:
+        """A where the mask is set, else b."""
+        dtype, kind = a.type.dtype, self._kind(scope)
+        if dtype.is_bool or b.type.dtype.is_bool:
+            m = self.mask(test, kind.dtype, scope)
+            yes = Binary("&", m, self.mask(a, kind.dtype, scope), kind)
+            if isinstance(b, Literal) and not b.value:
+                return yes
+            no = Binary("==", m, Literal(0, kind), kind)
+            return Binary("|", yes, Binary("&", no, self.mask(b, kind.dtype, scope), kind), kind)
+        lanes = _lanes(scope)
+        return Choice(self.mask(test, dtype, scope), widened(a, lanes), widened(b, lanes), Type(dtype, lanes))
+
+    # Indices --------------------------------------------------------------------------------------------------------
+
+    def _lane_index(self, i: Index, scope: Scope) -> Value:
+        """An index in the lanes: a number for the first, the same step to each next one, and other atoms."""
+        lane, kind = scope.lane, self._kind(scope)
+        if lane not in i.free:
+            return widened(self._same_index(i, scope), kind.lanes)
+        if not is_small(i, kind.dtype):
+            raise Declined
+        base, steps, parts = ZERO_INDEX, 0, []
+        for monomial, c in i.terms:
+            varying = [a for a in monomial if lane in a.free]
+            factor = polynomial({tuple(a for a in monomial if lane not in a.free): c})
+            if not varying:
+                base = base + factor
+            elif varying == [lane] and factor.constant is not None:
+                steps += factor.constant
+            elif len(varying) == 1:
+                atom = self._atom(varying[0], scope)
+                parts.append(atom if factor.constant == 1 else chain("*", [self._same_index(factor, scope), atom]))
+            else:
+                raise Declined
+        if base.terms or not (steps or parts):
+            parts.append(widened(self._same_index(base, scope), kind.lanes))
+        if steps:
+            parts.append(Steps(steps, kind))
+        return chain("+", parts)
+
+    def _same_index(self, i: Index, scope: Scope) -> Value:
+        """An index that is the same in all lanes."""
+        kind = Type(self.integer)
+        return Literal(i.constant, kind) if i.constant is not None else IndexValue(self.index(i, scope), kind)
+
+    def _atom(self, a: Atom, scope: Scope) -> Value:
+        """What is not linear in the lane: the lane itself, quotients, remainders, data."""
+        kind = self._kind(scope)
+        match a:
+            case Var():
+                return Steps(1, kind)
+            case Data():
+                return self._converted(widened(self.value(read_by(a), scope), kind.lanes), kind.dtype)
+            case Floor() | Mod():
+                return self._quotient(a, scope)
+            case _:
+                raise Declined
+
+    def _quotient(self, a: Floor | Mod, scope: Scope) -> Value:
+        d, kind = a.denominator.constant, self._kind(scope)
+        n = named(self._lane_index(a.numerator, scope), "index", scope)
+        if d is None:
+            raise Declined
+        if d & (d - 1) == 0:  # a power of two: shifts and masks round down for negative numbers too
+            if isinstance(a, Mod):
+                return Binary("&", n, Literal(d - 1, kind), kind)
+            return Binary(">>", n, Literal(d.bit_length() - 1, kind), kind)
+        if not prove_nonnegative(a.numerator):
+            raise Declined
+        quotient = Binary("/", n, Literal(d, kind), kind)
+        if isinstance(a, Floor):
+            return quotient
+        return Binary("-", n, Binary("*", quotient, Literal(d, kind), kind), kind)
+
+    # Memory ---------------------------------------------------------------------------------------------------------
+
+    def _load(self, e: Get, scope: Scope) -> Value:
+        """Neighbouring elements, only those of the mask where others may not exist; or some apart, lane by lane."""
+        lane = scope.lane
+        assert lane is not None
+        if any(lane in d.free for i in e.indices for d in i.data):
+            raise Declined
+        everywhere = scope.mask is None or self.total(e, scope.known)
+        mask = None if everywhere or scope.mask is None else self.mask(scope.mask, e.dtype, scope)
+        type_ = Type(dtype_named("u8") if e.dtype.is_bool else e.dtype, _lanes(scope))
+        value = self.elements(self.place(e.ref), self.flat(e.ref, e.indices, scope), type_, mask)
+        kind = self._kind(scope)
+        return value if not e.dtype.is_bool else Binary("!=", Convert(value, kind), Literal(0, kind), kind)
+
+    def elements(self, buffer: Buffer, flat: Index, type_: Type, mask: Value | None = None) -> Value:
+        """What lies at a place in each lane; with a mask in some."""
+        lane = self.lane_in(flat)
+        if type_.lanes == 1 or lane is None:
+            return Load(buffer, flat, type_)
+        if flat.coefficient(lane) is ONE_INDEX:
+            return Load(buffer, flat.without(lane), type_, mask)
+        places = [Substitution(variables={lane: as_index(k)}).index(flat) for k in range(type_.lanes)]
+        steps = {(b - a).constant for a, b in pairwise(places)}
+        if mask is not None or (self.near is not None and any(s is None or abs(s) > self.near for s in steps)):
+            raise Declined
+        if steps == {1}:
+            return Load(buffer, places[0], type_)
+        if steps == {0}:
+            return Broadcast(Load(buffer, places[0], Type(type_.dtype)), type_)
+        return Gather(buffer, tuple(places), type_)
+
+    # Reductions -----------------------------------------------------------------------------------------------------
+
+    def _over(self, e: Reduce, conds: Iterable[Cond], scope: Scope) -> tuple[LoopNest, Scope]:
+        """The loops of a reduction, and the scope of the lanes that take part."""
+        lane = scope.lane
+        varying = [c for c in conds if lane in c.free]
+        reached = [_in_some_lane(c, lane) for c in varying if any(v in c.free for v in e.vars)]
+        if None in reached and count_terms(e) > WINDOW:
+            raise Declined  # most of what is computed might be left out
+        bounds = [*(c for c in conds if lane not in c.free), *(c for c in reached if isinstance(c, Cond))]
+        nest = LoopNest(self, scope, e.vars, bounds)
+        inner = nest.innermost
+        return nest, self._narrowed(inner, self._all_hold(varying, inner)) if varying else inner
+
+    def _reduce_lanes(self, e: Reduce, scope: Scope) -> Value:
+        """A sum or extreme for each lane."""
+        if e.op not in ("sum", "max", "min") or not e.dtype.is_floating:
+            raise Declined
+        inside = e.op == "sum" and isinstance(e.arg, Bracket)
+        arg, conds = (e.arg.arg, e.arg.conds) if inside and isinstance(e.arg, Bracket) else (e.arg, ())
+        if scope.mask is None and scope.lane is not None and is_window(e, scope.lane):
+            return self._unrolled(e, arg, conds, scope)
+        total = Temp(e.op, Type(e.dtype, _lanes(scope)))
+        scope.statements.append(Let(total, Literal(neutral(e.op, e.dtype), total.type), mutable=True))
+        nest, wanted = self._over(e, conds, scope)
+        value = widened(self.value(arg, wanted), total.type.lanes)
+        if wanted is not nest.innermost and wanted.mask is not None:
+            test = self.mask(wanted.mask, e.dtype, wanted)
+            value = Choice(test, value, Literal(0.0, total.type), total.type)
+        wanted.statements.append(Assign(total, Binary(OPERATORS[e.op], Read(total), value, total.type)))
+        nest.close()
+        return Read(total)
+
+    def _unrolled(self, e: Reduce, arg: Scalar, conds: Sequence[Cond], scope: Scope) -> Value:
+        """A sum over a window, term by term: which lanes have one is known."""
+        terms: list[Value] = []
+        lane, lanes = scope.lane, _lanes(scope)
+        assert lane is not None
+        for point in product(*(range(v.extent.constant or 0) for v in e.vars)):
+            at = dict(zip(e.vars, map(as_index, point), strict=True))
+            m = Substitution(variables=at)
+            places = [Substitution(variables={**at, lane: as_index(k)}) for k in range(lanes)]
+            holding = [[here.condition(c) is True for here in places] for c in conds]
+            if not any(map(all, zip(*holding, strict=True))):
+                continue
+            some = [m.condition(c) for c, each in zip(conds, holding, strict=True) if not all(each)]
+            tests = [c for c in some if isinstance(c, Cond)]
+            term = m.scalar(arg)
+            value = self._where(self._all_hold(tests, scope), term, scope) if tests else self.value(term, scope)
+            terms.append(named(widened(value, lanes), "term", scope))
+        return chain("+", terms) if terms else Literal(0.0, Type(e.dtype, lanes))
+
+    def _position(self, e: Scalar, scope: Scope) -> Value:
+        """The flat position of the first extreme of each lane, or of its first NaN."""
+        assert isinstance(e, Reduce)
+        dtype, kind = e.arg.dtype, self._kind(scope)
+        if not dtype.is_floating:
+            raise Declined
+        best, where = Temp("best", Type(dtype, kind.lanes)), Temp("position", kind)
+        scope.statements.append(Let(best, Literal(neutral(e.op, dtype), best.type), mutable=True))
+        scope.statements.append(Let(where, Literal(0, where.type), mutable=True))
+        nest, inner = self._over(e, (), scope)
+        value = named(widened(self.value(e.arg, inner), kind.lanes), "value", inner)
+        test = mask_of(dtype, kind.lanes)
+        better: Value = Binary(">" if e.op == "argmax" else "<", value, Read(best), test)
+        first = Binary("&", Binary("!=", value, value, test), Binary("==", Read(best), Read(best), test), test)
+        better = named(Binary("|", better, first, test), "better", inner)
+        flat = flat_index(Ref("", dtype, tuple(v.extent for v in e.vars)), tuple(map(as_index, e.vars)))
+        here = widened(self._same_index(flat, inner), kind.lanes)
+        inner.statements += [
+            Assign(best, Choice(better, value, Read(best), best.type)),
+            Assign(where, Choice(self._converted(better, kind.dtype), here, Read(where), kind)),
+        ]
+        nest.close()
+        return Read(where)
+
+
+def _lanes(scope: Scope) -> int:
+    return 1 if scope.lane is None else scope.lane.extent.constant or 1
+
+
+def _parts(e: Add | Mul, scope: Scope) -> Iterator[Scalar]:
+    """The operands, those that are the same wherever the scope's own variables are joined: they leave it together."""
+    outer = [a for a in e.args if scope.introduced.isdisjoint(a.free)]
+    if len(outer) < 2 or not scope.loop:
+        return iter(e.args)
+    joined = (expr.add if isinstance(e, Add) else expr.mul)(*outer)
+    return iter((joined, *(a for a in e.args if not scope.introduced.isdisjoint(a.free))))
+
+
+def _in_some_lane(c: Cond, lane: Var | None) -> Cond | bool | None:
+    """What holds wherever a condition does in one of the lanes, without the lane; None where it is not found."""
+    step = c.index.coefficient(lane) if lane is not None and c.op == ">=" else None
+    if lane is None or step is None or step.constant is None:
+        return None
+    best = lane.extent - 1 if step.constant > 0 else ZERO_INDEX
+    return Substitution(variables={lane: best}).condition(c)
+
+
+def is_window(r: Reduce, axis: Var) -> bool:
+    """Whether a sum leaves out terms before and after a place on an axis, and for nothing else."""
+    if r.op != "sum" or not isinstance(r.arg, Bracket) or count_terms(r) > WINDOW:
+        return False
+    conds = r.arg.conds
+    places = frozenset(a for c in conds for a in c.index.atoms)
+    return axis in places and places <= {axis, *r.vars} and all(c.op == ">=" for c in conds)
+
+
+def count_terms(r: Reduce) -> int:
+    """How many terms a reduction has; where that is no number, more than a window."""
+    return prod(v.extent.constant or WINDOW + 1 for v in r.vars)
+
+
+def makes_indices(e: Scalar) -> bool:
+    """Whether a number is made from indices, in integers of any size that will do."""
+    return isinstance(e, FromIndex) or (isinstance(e, Reduce) and e.op in POSITIONS)
