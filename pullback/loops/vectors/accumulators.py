@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from pullback.ir.expr import ReduceOp
 from pullback.ir.reduction import neutral
-from pullback.ir.types import DType
-from pullback.loops.program.nodes import OPERATORS, Across, Assign, Binary, Let, Literal, Read, Stmt, Temp, Type, Value
+from pullback.ir.types import DType, dtype_named
+from pullback.loops.program.nodes import (
+    OPERATORS,
+    Across,
+    Assign,
+    Binary,
+    BinaryOp,
+    Convert,
+    Let,
+    Literal,
+    Read,
+    Stmt,
+    Temp,
+    Type,
+    Value,
+)
 from pullback.loops.vectors.lanes import widened
 
 
@@ -35,9 +49,18 @@ class Accumulators:
             wide[t.type] = Binary(op, wide[t.type], Read(t), t.type) if t.type in wide else Read(t)
         total: Value | None = None
         for type_, both in wide.items():
-            value = both if type_.lanes == 1 else Across(op, both)  # type: ignore[arg-type]
+            value = both if type_.lanes == 1 else _across(op, both)
             total = value if total is None else Binary(op, total, value, value.type)
         assert total is not None
         result = Temp("total", total.type)
         out.append(Let(result, total))
         return Read(result)
+
+
+def _across(op: BinaryOp, value: Value) -> Value:
+    """The lanes of a vector combined; integers wrap, as those without a sign do."""
+    dtype = value.type.dtype
+    if not dtype.is_integer or op in ("max", "min"):
+        return Across(op, value)  # type: ignore[arg-type]
+    wide = Convert(value, Type(dtype_named(f"u{dtype.bits}"), value.type.lanes))
+    return Convert(Across(op, wide), Type(dtype))  # type: ignore[arg-type]

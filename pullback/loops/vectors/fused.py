@@ -65,15 +65,15 @@ def nest_schedule(nest: GroupNest, machine: Machine) -> Schedule:
 
 
 @dataclass
-class Row:
+class PointRow:
     """One value of each outer variable so far, and the sums over inner ones."""
 
     at: dict[Var, Index]
     sums: dict[Out, Accumulators] = field(default_factory=dict)
 
-    def further(self, v: Var, value: Index) -> Row:
+    def further(self, v: Var, value: Index) -> PointRow:
         """The row one loop further in."""
-        return Row({**self.at, v: value}, dict(self.sums))
+        return PointRow({**self.at, v: value}, dict(self.sums))
 
 
 class _GroupWriter:
@@ -100,7 +100,7 @@ class _GroupWriter:
         self.writer = Writer.of_group(self.nest)
         self.nodes = count_uses(self.nest.values())
         root = Scope()
-        self._level(0, [Row({})], root)
+        self._level(0, [PointRow({})], root)
         return root.statements
 
     def _tables(self, scratch: Scratch) -> list[Stmt]:
@@ -131,7 +131,7 @@ class _GroupWriter:
         gets = [n.ref for n in walk(e) if isinstance(n, Get)]
         return any(r in self.nest.definitions or self.nest.buffers[r] in written for r in gets)
 
-    def _level(self, depth: int, rows: list[Row], scope: Scope) -> None:
+    def _level(self, depth: int, rows: list[PointRow], scope: Scope) -> None:
         """Everything inside the first `depth` loops: accumulators, the next loop, results."""
         mine = [o for o in self.nest.outs if o.over and not self.nest.gathered(o) and self.nest.first(o) == depth]
         sums = [(row, o) for row in rows for o in mine]
@@ -146,7 +146,7 @@ class _GroupWriter:
         for row, o in sums:
             self._finish(o, row, scope)
 
-    def _outer(self, depth: int, row: Row, scope: Scope) -> None:
+    def _outer(self, depth: int, row: PointRow, scope: Scope) -> None:
         """The loop over an outer variable; several of its rows together where the innermost loop adds to an output."""
         v = self.order[depth]
         together = 1
@@ -160,7 +160,7 @@ class _GroupWriter:
 
         scope.statements += cover(v, (together, 1), several)
 
-    def _finish(self, o: Out, row: Row, scope: Scope) -> None:
+    def _finish(self, o: Out, row: PointRow, scope: Scope) -> None:
         """The result of a reduction, what is done with it, and its store."""
         assert o.whole is not None
         assert o.total is not None
@@ -169,7 +169,7 @@ class _GroupWriter:
         value = self.writer.value(m.scalar(o.whole), after)
         scope.statements.append(Store(o.buffer, m.index(o.offset), value))
 
-    def _vectors(self, rows: list[Row], scope: Scope) -> None:
+    def _vectors(self, rows: list[PointRow], scope: Scope) -> None:
         """The loop over the vector variable: several vectors at a time, one at a time, then narrower ones."""
         ways = self._ways(typical(self.axis)) if len(rows) == 1 else 1
 
@@ -187,7 +187,7 @@ class _GroupWriter:
         ways = self.machine.chains
         return ways if summed and work <= LIGHT and extent >= 2 * ways * self.widest else 1
 
-    def _points(self, rows: list[Row], start: Index, vectors: tuple[int, int], scope: Scope) -> None:
+    def _points(self, rows: list[PointRow], start: Index, vectors: tuple[int, int], scope: Scope) -> None:
         """One step: the values of some vectors of so many lanes for each row, then their stores."""
         together, lanes = vectors
         stores = [] if self._overwrites() else scope.statements  # what is overwritten is read first

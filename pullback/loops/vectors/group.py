@@ -31,13 +31,12 @@ from pullback.ir.traverse import Substitution, indices_of, rewrite, walk
 from pullback.ir.types import DType, bool_
 from pullback.loops.analysis.extents import POINTS, SMALL
 from pullback.loops.program.cover import typical
-from pullback.loops.vectors.lanes import CLASSES, COMPARISONS, LOGIC, VECTOR_FUNCTIONS
+from pullback.loops.vectors.lanes import CLASSES, COMPARISONS, FLOATING, LOGIC
 
 TERMS = 4  # most terms of a small sum that is unrolled: longer ones are contractions
 COPIES = 48  # most elements of a member at one point of the space
 SUMS = 4  # most elements of a member that is reduced
 NODES = 1500  # most nodes of all expressions of a group
-ARITHMETIC = ("divide", "maximum", "minimum", *VECTOR_FUNCTIONS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,7 +322,7 @@ def possible(e: Scalar, dtype: DType, space: tuple[Var, ...]) -> bool:
                 continue
             case Apply() if n.primitive.name in (*LOGIC, "logical_not"):
                 continue
-            case Apply() if n.dtype is dtype and (n.primitive.name in ARITHMETIC or not n.free):
+            case Apply() if n.dtype is dtype and (n.primitive.name in FLOATING or not n.free):
                 continue
             case FromIndex() if n.free.isdisjoint(space):
                 continue

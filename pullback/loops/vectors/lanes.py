@@ -22,6 +22,11 @@ VECTOR_FUNCTIONS: Final = (
 )  # fmt: skip
 """Primitives of f32 and f64 of which a target with vectors has a form for any number of lanes."""
 
+BITS: Final = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "maximum": "max", "minimum": "min"}
+"""Primitives of integers that are operators of vectors."""
+FLOATING: Final = (*VECTOR_FUNCTIONS, "divide", "maximum", "minimum")
+"""Primitives of floating-point numbers that have a form for vectors."""
+
 
 def mask_of(dtype: DType, lanes: int) -> Type:
     """What a comparison of vectors gives: integers as large as the elements are in memory."""

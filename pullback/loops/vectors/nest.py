@@ -13,7 +13,7 @@ from itertools import combinations
 from math import ceil, inf, prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Add, Bracket, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Zero
+from pullback.ir.expr import Add, Bracket, Cast, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Zero
 from pullback.ir.index import ZERO_INDEX, Floor, Index, Mod, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, indices_of, walk
@@ -22,7 +22,7 @@ from pullback.loops.program.cover import is_open, narrower, typical
 from pullback.loops.program.nodes import Buffer
 from pullback.loops.program.schedule import Schedule, Tile, Vector
 from pullback.loops.vectors.axes import Address, Flat, Merge, mergeable
-from pullback.loops.vectors.lanes import VECTOR_FUNCTIONS
+from pullback.loops.vectors.lanes import BITS, FLOATING
 from pullback.machine import Machine
 from pullback.passes.cost import TYPICAL
 
@@ -91,7 +91,7 @@ class Nest:
         indices = tuple(single.get(v, as_index(v)) for v in s.vars)
         outs = tuple(address(o, indices) for o in s.outs)
         dtypes = {o.dtype for o in s.outs}
-        if len(dtypes) != 1 or not (dtype := dtypes.pop()).is_floating:
+        if len(dtypes) != 1 or (not (dtype := dtypes.pop()).is_floating and not dtype.is_integer):
             return None
         reductions = tuple(dict.fromkeys(n for v in values for n in walk(v) if isinstance(n, Reduce)))
         nest = Nest(dtype, tuple(v for v in s.vars if v not in single), outs, values, flat.buffers, reductions)
@@ -104,11 +104,16 @@ class Nest:
         """Whether all nodes have a vector form and all sizes are known."""
         if any(isinstance(n, Bracket) for e in self._beside_tests() for n in walk(e)):
             return False
+        converted = {n.arg for v in self.values for n in walk(v) if isinstance(n, Cast)}
         for v in self.values:
             for n in walk(v):
                 for i in indices_of(n):
                     if i.data:
                         return False
+                if n in converted:
+                    if not isinstance(n, Get) or not _converts(n.dtype, self.dtype):
+                        return False
+                    continue
                 match n:
                     case Reduce():
                         if n.op not in REDUCTIONS or not all(_is_plain(w, (*self.variables, *n.vars)) for w in n.vars):
@@ -116,9 +121,9 @@ class Nest:
                         if any(isinstance(x, Reduce) for x in walk(n.arg)):
                             return False
                     case expr.Apply():
-                        if n.primitive.name not in (*VECTOR_FUNCTIONS, "divide", "maximum", "minimum"):
+                        if n.primitive.name not in (BITS if self.dtype.is_integer else FLOATING):
                             return False
-                    case Bracket() | Get() | Const() | Zero() | Add() | Mul() | FromIndex():
+                    case Cast() | Bracket() | Get() | Const() | Zero() | Add() | Mul() | FromIndex():
                         pass
                     case _:
                         return False
@@ -441,6 +446,11 @@ def stride(i: Index, v: Var) -> int | None:
     """The constant step of an address in v; None where it has none."""
     c = i.coefficient(v)
     return None if c is None else c.constant
+
+
+def _converts(source: DType, target: DType) -> bool:
+    """Whether vectors of elements as they lie in memory become vectors of a type that is as large."""
+    return source.size <= target.size and (source.is_integer or (source.is_floating and target.is_floating))
 
 
 def _is_plain(v: Var, mine: Collection[Var]) -> bool:

@@ -354,7 +354,7 @@ def tiles(work: Work, machine: Machine) -> Iterator[Candidate]:
         builder.take(found.nest.buffers.values())
         return bring_plain(s, found.statements(), builder, machine)
 
-    yield Candidate("tile", found.cycles, build, found.schedule)
+    yield Candidate("tile", found.cycles, build, found.schedule, exact=found.nest.dtype.is_integer)
 
 
 def positions(work: Work, machine: Machine) -> Iterator[Candidate]:

@@ -85,10 +85,11 @@ from pullback.loops.program.nodes import (
 from pullback.loops.program.scope import Scope
 from pullback.loops.vectors.group_nest import GroupNest
 from pullback.loops.vectors.lanes import (
+    BITS,
     CLASSES,
     COMPARISONS,
+    FLOATING,
     LOGIC,
-    VECTOR_FUNCTIONS,
     chain,
     compared,
     function,
@@ -103,7 +104,6 @@ from pullback.loops.vectors.nest import stride
 __all__ = ["WINDOW", "Writer", "count_terms", "is_window", "makes_indices"]
 
 WINDOW: Final = 64  # the most terms of a reduction whose condition varies along the lanes
-BITS: Final = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "maximum": "max", "minimum": "min"}
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ class Writer(ScalarLowering):
             return compared(name, args, dtype)
         if name in CLASSES:
             return compared(name, [named(args[0], "x", scope)], dtype)
-        if e.dtype.is_floating and (name in ("divide", "maximum", "minimum") or name in VECTOR_FUNCTIONS):
+        if e.dtype.is_floating and name in FLOATING:
             return function(e, args, dtype)
         if e.dtype.is_integer and name in BITS:
             return chain(BITS[name], args)
@@ -478,7 +478,7 @@ class Writer(ScalarLowering):
 
     def _reduce_lanes(self, e: Reduce, scope: Scope) -> Value:
         """A sum or extreme for each lane."""
-        if e.op not in ("sum", "max", "min") or not e.dtype.is_floating:
+        if e.op not in ("sum", "prod", "max", "min") or e.dtype.is_bool:
             raise Declined
         inside = e.op == "sum" and isinstance(e.arg, Bracket)
         arg, conds = (e.arg.arg, e.arg.conds) if inside and isinstance(e.arg, Bracket) else (e.arg, ())
@@ -490,7 +490,7 @@ class Writer(ScalarLowering):
         value = widened(self.value(arg, wanted), total.type.lanes)
         if wanted is not nest.innermost and wanted.mask is not None:
             test = self.mask(wanted.mask, e.dtype, wanted)
-            value = Choice(test, value, Literal(0.0, total.type), total.type)
+            value = Choice(test, value, Literal(neutral(e.op, e.dtype), total.type), total.type)
         wanted.statements.append(Assign(total, Binary(OPERATORS[e.op], Read(total), value, total.type)))
         nest.close()
         return Read(total)
@@ -512,7 +512,7 @@ class Writer(ScalarLowering):
             term = m.scalar(arg)
             value = self._where(self._all_hold(tests, scope), term, scope) if tests else self.value(term, scope)
             terms.append(named(widened(value, lanes), "term", scope))
-        return chain("+", terms) if terms else Literal(0.0, Type(e.dtype, lanes))
+        return chain("+", terms) if terms else Literal(neutral(e.op, e.dtype), Type(e.dtype, lanes))
 
     def _position(self, e: Scalar, scope: Scope) -> Value:
         """The flat position of the first extreme of each lane, or of its first NaN."""
