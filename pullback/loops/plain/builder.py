@@ -99,6 +99,14 @@ def flat_index(ref: Ref, indices: tuple[Index, ...]) -> Index:
     return flat
 
 
+def flat_position(variables: tuple[Var, ...]) -> Index:
+    """The row-major position of the element at the variables."""
+    out = ZERO_INDEX
+    for v in variables:
+        out = out * v.extent + as_index(v)
+    return out
+
+
 class KernelBuilder:
     """What is needed to write one kernel: parameters for views, those it writes marked and last."""
 

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pullback.ir import expr
 from pullback.ir.alpha import Key, alpha_key
 from pullback.ir.dims import determined_dims
-from pullback.ir.expr import Add, Bracket, Const, Get, Ref, Scalar, Zero
+from pullback.ir.expr import Bracket, Const, Get, Ref, Scalar, Zero
 from pullback.ir.index import ZERO_INDEX, Cond, DimSymbol, Index, Var, as_index, prove_nonnegative
 from pullback.ir.program import (
     Block,
@@ -32,20 +31,21 @@ from pullback.ir.program import (
     statement_reads,
     walk_statements,
 )
-from pullback.ir.traverse import Substitution, walk
+from pullback.ir.traverse import Substitution
 from pullback.ir.types import bool_
-from pullback.loops.analysis.estimates import points_cycles, statement_cycles
+from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.analysis.joined import elements, is_renaming
 from pullback.loops.analysis.operations import count_operations
 from pullback.loops.analysis.triangles import Axes, triangles
 from pullback.loops.plain.bounds import LoopNest, by_level, narrowed
-from pullback.loops.plain.builder import KernelBuilder, Work, free_variables
+from pullback.loops.plain.builder import KernelBuilder, Work, flat_position, free_variables
 from pullback.loops.plain.candidates import Candidate, Chooser, Declined, Strategies
 from pullback.loops.plain.external import check_names, external_kernel
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.plain.sorting import sort_kernel
 from pullback.loops.plain.storage import Storage, assign_storage
 from pullback.loops.plain.traps import Traps
+from pullback.loops.plain.updates import changes_apart, part_cycles, update_loops, update_of, updates
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
     Bound,
@@ -249,7 +249,7 @@ class Lowering:
     def _kernels(self, s: Build | Scatter) -> list[Stmt]:
         """The same, for a statement of a form not met before."""
         work = Work.of(s, self.views, self.exact, self.triangles)
-        if isinstance(s, Build) and _slices(s, work) is None and (parts := changes_apart(s, work)) is not None:
+        if isinstance(s, Build) and update_of(s, work) is None and (parts := changes_apart(s, work)) is not None:
             return self._changed(s, *parts)
         call = self._chosen(work, self.comment(s))
         assert call is not None, "plain loops do whatever it is"
@@ -399,14 +399,6 @@ def _store_all(s: Build, builder: KernelBuilder, lowering: ScalarLowering, scope
         scope.statements.append(Store(builder.parameter(out), position, v))
 
 
-def flat_position(variables: tuple[Var, ...]) -> Index:
-    """The row-major position of the element at the variables."""
-    out = ZERO_INDEX
-    for v in variables:
-        out = out * v.extent + as_index(v)
-    return out
-
-
 SHORT = 8  # elements of a row with one that is no zero that are tested: zeros before and after it would cost more
 
 
@@ -486,119 +478,6 @@ def _at_least(bound: Bound, limit: Bound, known: tuple[Cond, ...]) -> Bound:
     if isinstance(limit, Index) and all(prove_nonnegative(i - limit, known) for i in bound_indices(bound)):
         return bound
     return largest(bound, limit)
-
-
-# Updates of a part ------------------------------------------------------------------------------------------------
-
-
-def updates(work: Work, machine: Machine) -> Iterator[Candidate]:
-    """The strategy for arrays that are overwritten in place: loops over the part that changes.
-
-    a[i, j] + [i == t] g[j]                 -->  for j: a[t, j] += g[j]
-    [i == t] g[j] + [i != t] a[i, j]        -->  for j: a[t, j] = g[j]
-    """
-    s = work.statement
-    found = _slices(s, work) if isinstance(s, Build) else None
-    if found is None:
-        return
-    changes, added = found
-
-    def build(builder: KernelBuilder) -> Kernel:
-        assert isinstance(s, Build)
-        return builder.kernel(update_loops(s, changes, builder, added))
-
-    assert isinstance(s, Build)
-    yield Candidate("update", part_cycles(s, changes, machine), build, exact=True)
-
-
-def part_cycles(s: Build, changes: Sequence[Bracket], machine: Machine) -> float:
-    """Of loops over the elements where conditions hold; an equation leaves one element of an axis."""
-    total = 0.0
-    for c in changes:
-        fixed = {v for e in c.conds if e.op == "==" for v in e.free}
-        total += points_cycles((c.arg,), [v for v in s.vars if v not in fixed], machine)
-    return total
-
-
-def _slices(s: Build, work: Work) -> tuple[list[Bracket], bool] | None:
-    """What changes in an array that keeps its place, and whether that is added; None where all of it changes."""
-    if len(s.outs) != 1 or not isinstance(s.values[0], Add):
-        return None
-    here = tuple(as_index(v) for v in s.vars)
-
-    def is_old(e: Scalar) -> bool:
-        return isinstance(e, Get) and e.indices == here and work.holds(e.ref, s.outs[0])
-
-    terms = s.values[0].args
-    olds = [t for t in terms if is_old(t)]
-    changes = [t for t in terms if isinstance(t, Bracket) and not is_old(t.arg)]
-    kept = [t for t in terms if isinstance(t, Bracket) and is_old(t.arg)]
-    added = len(olds) == 1 and len(changes) == len(terms) - 1
-    replaced = (len(terms) == 2 and len(changes) == 1 and len(kept) == 1 and len(kept[0].conds) == 1
-                and len(changes[0].conds) == 1 and changes[0].conds[0].negate() is kept[0].conds[0])
-    if not (added or replaced):
-        return None
-    if any(is_old(node) for c in changes for node in walk(c)) and len(changes) > 1:
-        return None
-    return changes, added
-
-
-def update_loops(s: Build, changes: Sequence[Bracket], builder: KernelBuilder, added: bool) -> tuple[Stmt, ...]:
-    """Loops over the elements where conditions hold, which are set or added to there."""
-    root = Scope()
-    out = builder.parameter(s.outs[0])
-    for change in changes:
-        lowering = ScalarLowering(builder.parameter, builder.site, (change.arg,))
-        nest = LoopNest(lowering, root, s.vars, change.conds)
-        inner = nest.innermost
-        inner.statements.append(Store(out, flat_position(s.vars), lowering.value(change.arg, inner), added))
-        nest.close()
-    return tuple(root.statements)
-
-
-FEW = 8  # a condition that leaves one in so many elements is worth a loop of its own
-
-
-def changes_apart(s: Build, work: Work) -> tuple[Scalar, list[Bracket]] | None:
-    """What a build gives almost everywhere, and terms that hold on a lower-dimensional part; None without such terms.
-
-    [i == j] g[i]           -->  zeros, then for i: y[i, i] = g[i]
-    a[i] * s + [i == t] g   -->  for i: y[i] = a[i] * s, then y[t] += g
-    """
-    if len(s.outs) != 1 or s.outs[0].dtype.is_bool:
-        return None
-    value = s.values[0]
-    terms = value.args if isinstance(value, Add) else (value,)
-    changes = [t for t in terms if isinstance(t, Bracket) and _is_thin(t, s.vars)]
-    rest = [t for t in terms if t not in changes]
-    if not changes:
-        return None
-    changes = _joined(changes)
-    if len(changes) > FEW:
-        return None
-    if any(isinstance(g, Get) and work.holds(g.ref, s.outs[0]) for c in changes for g in walk(c)):
-        return None  # overwritten by then
-    return (expr.add(*rest) if rest else expr.zero(s.outs[0].dtype)), changes
-
-
-def _joined(changes: list[Bracket]) -> list[Bracket]:
-    """Terms under a common condition as one: [c, d] x + [c] y  -->  [c] ([d] x + y)."""
-    common = [c for c in changes[0].conds if all(c in b.conds for b in changes)]
-    if len(changes) < 2 or not any(c.op == "==" for c in common):
-        return changes
-    inner = expr.add(*(expr.bracket([c for c in b.conds if c not in common], b.arg) for b in changes))
-    joint = expr.bracket(common, inner)
-    return [joint] if isinstance(joint, Bracket) else changes
-
-
-def _is_thin(b: Bracket, variables: tuple[Var, ...]) -> bool:
-    """Whether an equation fixes a variable of many values."""
-    return any(
-        c.op == "==" and (v.extent.constant or 0) >= FEW and bool((f := c.index.coefficient(v)) and f.constant)
-        for c in b.conds
-        for v in variables
-        if v in c.free
-    )
 
 
 PLAIN: Final = Chooser(SCALAR, Strategies(single=(updates, plain_loops)))

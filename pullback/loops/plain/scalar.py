@@ -54,6 +54,7 @@ from pullback.ir.reduction import neutral
 from pullback.ir.traverse import children, count_uses, indices_of, walk
 from pullback.ir.types import DType, bool_, i64
 from pullback.loops.plain.bounds import LoopNest
+from pullback.loops.plain.builder import flat_position
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
     Assign,
@@ -304,10 +305,7 @@ class ScalarLowering:
             unordered = Binary("!=", value, value, truth)
             ordered = Binary("==", Read(best), Read(best), truth)
             better = Binary("||", better, Binary("&&", unordered, ordered, truth), truth)
-        flat = ZERO_INDEX
-        for v in e.vars:
-            flat = flat * v.extent + as_index(v)
-        found = IndexValue(flat, nodes.scalar(i64))
+        found = IndexValue(flat_position(e.vars), nodes.scalar(i64))
         inner.statements.append(If(better, (Assign(best, value), Assign(where, found))))
         nest.close()
         return Read(where)

@@ -27,9 +27,9 @@ from pullback.ir.program import Build, statement_reads
 from pullback.ir.traverse import Substitution
 from pullback.loops.memory.plan import mentioned
 from pullback.loops.plain.bounds import LoopNest
-from pullback.loops.plain.builder import KernelBuilder, Work, free_variables
+from pullback.loops.plain.builder import KernelBuilder, Work, flat_position, free_variables
 from pullback.loops.plain.candidates import Candidate, Declined
-from pullback.loops.plain.lower import bring_plain, flat_position
+from pullback.loops.plain.lower import bring_plain
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.product import blocking
 from pullback.loops.product.blocking import Blocks, Contraction, Operand, RegisterTile, contractions

@@ -26,9 +26,9 @@ from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
 from pullback.ir.program import Build, statement_reads
 from pullback.ir.traverse import Substitution, walk
 from pullback.loops.analysis.estimates import statement_cycles
-from pullback.loops.plain.builder import KernelBuilder, Work
+from pullback.loops.plain.builder import KernelBuilder, Work, flat_position
 from pullback.loops.plain.candidates import Candidate
-from pullback.loops.plain.lower import bring_plain, flat_position, without_units
+from pullback.loops.plain.lower import bring_plain, without_units
 from pullback.loops.product import blocking
 from pullback.loops.product.blocking import Contraction, PackedPlan, best_packed_plan, size
 from pullback.loops.product.finish import finish, scalar_loops

@@ -27,8 +27,7 @@ from pullback.ir.expr import Add, Bracket, Reduce, Scalar
 from pullback.ir.index import ZERO_INDEX, Atom, Floor, Index, Mod, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, indices_of, walk
-from pullback.loops.plain.builder import Places
-from pullback.loops.plain.lower import flat_position
+from pullback.loops.plain.builder import Places, flat_position
 from pullback.loops.product.digits import in_digits
 from pullback.loops.program.nodes import Buffer
 from pullback.loops.vectors.axes import Address

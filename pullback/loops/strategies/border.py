@@ -19,9 +19,9 @@ from pullback.ir.expr import Bracket, Get
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index
 from pullback.ir.program import Build
 from pullback.loops.plain.bounds import AsWritten, narrowed
-from pullback.loops.plain.builder import KernelBuilder, Work
+from pullback.loops.plain.builder import KernelBuilder, Work, flat_position
 from pullback.loops.plain.candidates import Candidate
-from pullback.loops.plain.lower import bring_plain, flat_position, without_units
+from pullback.loops.plain.lower import bring_plain, without_units
 from pullback.loops.program.cover import cover, halves, narrower, typical
 from pullback.loops.program.nodes import Buffer, Fill, For, Holds, If, Kernel, Load, Stmt, Store, Type
 from pullback.loops.program.schedule import Row, Schedule, Vector

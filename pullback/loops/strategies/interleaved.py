@@ -18,9 +18,9 @@ from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution
 from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.analysis.extents import SMALL
-from pullback.loops.plain.builder import KernelBuilder, Work
+from pullback.loops.plain.builder import KernelBuilder, Work, flat_position
 from pullback.loops.plain.candidates import Candidate
-from pullback.loops.plain.lower import bring_plain, flat_position, without_units
+from pullback.loops.plain.lower import bring_plain, without_units
 from pullback.loops.product.finish import scalar_loops
 from pullback.loops.product.residues import Part, period
 from pullback.loops.program.nodes import Kernel

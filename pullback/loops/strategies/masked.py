@@ -28,9 +28,9 @@ from pullback.ir.traverse import Substitution, walk
 from pullback.ir.types import i32, i64
 from pullback.loops.analysis.estimates import points_cycles
 from pullback.loops.plain.bounds import LoopNest
-from pullback.loops.plain.builder import KernelBuilder, Work
+from pullback.loops.plain.builder import KernelBuilder, Work, flat_position
 from pullback.loops.plain.candidates import Candidate
-from pullback.loops.plain.lower import bring_plain, flat_position, without_units
+from pullback.loops.plain.lower import bring_plain, without_units
 from pullback.loops.program.cover import cover, halves, is_open, narrower, typical
 from pullback.loops.program.nodes import Kernel, Stmt, Store
 from pullback.loops.program.schedule import Mask, Schedule, Vector

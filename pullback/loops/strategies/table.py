@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from pullback.loops.plain.candidates import Chooser, Strategies
-from pullback.loops.plain.lower import PLAIN, plain_loops, updates
+from pullback.loops.plain.lower import PLAIN, plain_loops
+from pullback.loops.plain.updates import updates
 from pullback.loops.product.packed import products
 from pullback.loops.strategies.border import borders
 from pullback.loops.strategies.interleaved import periods

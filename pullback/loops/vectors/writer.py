@@ -54,7 +54,7 @@ from pullback.ir.reduction import neutral
 from pullback.ir.traverse import Substitution, count_uses, walk
 from pullback.ir.types import DType, dtype_named, i32, i64
 from pullback.loops.plain.bounds import LoopNest
-from pullback.loops.plain.builder import flat_index
+from pullback.loops.plain.builder import flat_position
 from pullback.loops.plain.candidates import Declined
 from pullback.loops.plain.scalar import ScalarLowering, named, negated
 from pullback.loops.program import nodes
@@ -529,8 +529,7 @@ class Writer(ScalarLowering):
         better: Value = Binary(">" if e.op == "argmax" else "<", value, Read(best), test)
         first = Binary("&", Binary("!=", value, value, test), Binary("==", Read(best), Read(best), test), test)
         better = named(Binary("|", better, first, test), "better", inner)
-        flat = flat_index(Ref("", dtype, tuple(v.extent for v in e.vars)), tuple(map(as_index, e.vars)))
-        here = widened(self._same_index(flat, inner), kind.lanes)
+        here = widened(self._same_index(flat_position(e.vars), inner), kind.lanes)
         inner.statements += [
             Assign(best, Choice(better, value, Read(best), best.type)),
             Assign(where, Choice(self._converted(better, kind.dtype), here, Read(where), kind)),

@@ -1,0 +1,133 @@
+"""Arrays of which a part changes: loops over that part alone.
+
+a[i, j] + [i == t] g[j]                 -->  for j: a[t, j] += g[j]           where a keeps its place
+[i == j] g[i]                           -->  zeros, then for i: y[i, i] = g[i]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pullback.ir import expr
+from pullback.ir.expr import Add, Bracket, Get, Scalar
+from pullback.ir.index import Var, as_index
+from pullback.ir.program import Build
+from pullback.ir.traverse import walk
+from pullback.loops.analysis.estimates import points_cycles
+from pullback.loops.plain.bounds import LoopNest
+from pullback.loops.plain.builder import KernelBuilder, Work, flat_position
+from pullback.loops.plain.candidates import Candidate
+from pullback.loops.plain.scalar import ScalarLowering
+from pullback.loops.program.nodes import Kernel, Stmt, Store
+from pullback.loops.program.scope import Scope
+from pullback.machine import Machine
+
+
+def updates(work: Work, machine: Machine) -> Iterator[Candidate]:
+    """The strategy for arrays that are overwritten in place: loops over the part that changes.
+
+    a[i, j] + [i == t] g[j]                 -->  for j: a[t, j] += g[j]
+    [i == t] g[j] + [i != t] a[i, j]        -->  for j: a[t, j] = g[j]
+    """
+    s = work.statement
+    found = update_of(s, work) if isinstance(s, Build) else None
+    if found is None:
+        return
+    changes, added = found
+
+    def build(builder: KernelBuilder) -> Kernel:
+        assert isinstance(s, Build)
+        return builder.kernel(update_loops(s, changes, builder, added))
+
+    assert isinstance(s, Build)
+    yield Candidate("update", part_cycles(s, changes, machine), build, exact=True)
+
+
+def part_cycles(s: Build, changes: Sequence[Bracket], machine: Machine) -> float:
+    """Of loops over the elements where conditions hold; an equation leaves one element of an axis."""
+    total = 0.0
+    for c in changes:
+        fixed = {v for e in c.conds if e.op == "==" for v in e.free}
+        total += points_cycles((c.arg,), [v for v in s.vars if v not in fixed], machine)
+    return total
+
+
+def update_of(s: Build, work: Work) -> tuple[list[Bracket], bool] | None:
+    """What changes in an array that keeps its place, and whether that is added; None where all of it changes."""
+    if len(s.outs) != 1 or not isinstance(s.values[0], Add):
+        return None
+    here = tuple(as_index(v) for v in s.vars)
+
+    def is_old(e: Scalar) -> bool:
+        return isinstance(e, Get) and e.indices == here and work.holds(e.ref, s.outs[0])
+
+    terms = s.values[0].args
+    olds = [t for t in terms if is_old(t)]
+    changes = [t for t in terms if isinstance(t, Bracket) and not is_old(t.arg)]
+    kept = [t for t in terms if isinstance(t, Bracket) and is_old(t.arg)]
+    added = len(olds) == 1 and len(changes) == len(terms) - 1
+    replaced = (len(terms) == 2 and len(changes) == 1 and len(kept) == 1 and len(kept[0].conds) == 1
+                and len(changes[0].conds) == 1 and changes[0].conds[0].negate() is kept[0].conds[0])
+    if not (added or replaced):
+        return None
+    if any(is_old(node) for c in changes for node in walk(c)) and len(changes) > 1:
+        return None
+    return changes, added
+
+
+def update_loops(s: Build, changes: Sequence[Bracket], builder: KernelBuilder, added: bool) -> tuple[Stmt, ...]:
+    """Loops over the elements where conditions hold, which are set or added to there."""
+    root = Scope()
+    out = builder.parameter(s.outs[0])
+    for change in changes:
+        lowering = ScalarLowering(builder.parameter, builder.site, (change.arg,))
+        nest = LoopNest(lowering, root, s.vars, change.conds)
+        inner = nest.innermost
+        inner.statements.append(Store(out, flat_position(s.vars), lowering.value(change.arg, inner), added))
+        nest.close()
+    return tuple(root.statements)
+
+
+FEW = 8  # a condition that leaves one in so many elements is worth a loop of its own
+
+
+def changes_apart(s: Build, work: Work) -> tuple[Scalar, list[Bracket]] | None:
+    """What a build gives almost everywhere, and terms that hold on a lower-dimensional part; None without such terms.
+
+    [i == j] g[i]           -->  zeros, then for i: y[i, i] = g[i]
+    a[i] * s + [i == t] g   -->  for i: y[i] = a[i] * s, then y[t] += g
+    """
+    if len(s.outs) != 1 or s.outs[0].dtype.is_bool:
+        return None
+    value = s.values[0]
+    terms = value.args if isinstance(value, Add) else (value,)
+    changes = [t for t in terms if isinstance(t, Bracket) and _is_thin(t, s.vars)]
+    rest = [t for t in terms if t not in changes]
+    if not changes:
+        return None
+    changes = _joined(changes)
+    if len(changes) > FEW:
+        return None
+    if any(isinstance(g, Get) and work.holds(g.ref, s.outs[0]) for c in changes for g in walk(c)):
+        return None  # overwritten by then
+    return (expr.add(*rest) if rest else expr.zero(s.outs[0].dtype)), changes
+
+
+def _joined(changes: list[Bracket]) -> list[Bracket]:
+    """Terms under a common condition as one: [c, d] x + [c] y  -->  [c] ([d] x + y)."""
+    common = [c for c in changes[0].conds if all(c in b.conds for b in changes)]
+    if len(changes) < 2 or not any(c.op == "==" for c in common):
+        return changes
+    inner = expr.add(*(expr.bracket([c for c in b.conds if c not in common], b.arg) for b in changes))
+    joint = expr.bracket(common, inner)
+    return [joint] if isinstance(joint, Bracket) else changes
+
+
+def _is_thin(b: Bracket, variables: tuple[Var, ...]) -> bool:
+    """Whether an equation fixes a variable of many values."""
+    return any(
+        c.op == "==" and (v.extent.constant or 0) >= FEW and bool((f := c.index.coefficient(v)) and f.constant)
+        for c in b.conds
+        for v in variables
+        if v in c.free
+    )
