@@ -61,6 +61,7 @@ int dense(const float *restrict x, const float *restrict w, const float *restric
 
     /* y = build n < 5, k < 3 { exp(sum m < 7 { x[n, m] * w[k, m] } + b[k]) } */
 #ifdef PB_VECTORS
+    const float b2 = b[2];
     pb_f32x2 sum = (pb_f32x2){0};
     float sum2 = 0.0f;
     pb_f32x2 sum3 = (pb_f32x2){0};
@@ -90,28 +91,22 @@ int dense(const float *restrict x, const float *restrict w, const float *restric
         sum9 += x6 * w2;
         sum10 += x6 * w3;
     }
-    const pb_f32x2 b2 = *(const pb_f32x2u *)(b);
-    const pb_f32x2 exp_ = pb_exp_f32x2(sum + b2);
+    const pb_f32x2 b3 = *(const pb_f32x2u *)(b);
+    const pb_f32x2 exp_ = pb_exp_f32x2(sum + b3);
     *(pb_f32x2u *)(y) = exp_;
-    const float b3 = b[2];
-    const float exp_2 = expf(sum2 + b3);
-    y[2] = exp_2;
-    const pb_f32x2 exp_3 = pb_exp_f32x2(sum3 + b2);
-    *(pb_f32x2u *)(y + 3) = exp_3;
-    const float exp_4 = expf(sum4 + b3);
-    y[5] = exp_4;
-    const pb_f32x2 exp_5 = pb_exp_f32x2(sum5 + b2);
-    *(pb_f32x2u *)(y + 6) = exp_5;
-    const float exp_6 = expf(sum6 + b3);
-    y[8] = exp_6;
-    const pb_f32x2 exp_7 = pb_exp_f32x2(sum7 + b2);
-    *(pb_f32x2u *)(y + 9) = exp_7;
-    const float exp_8 = expf(sum8 + b3);
-    y[11] = exp_8;
-    const pb_f32x2 exp_9 = pb_exp_f32x2(sum9 + b2);
-    *(pb_f32x2u *)(y + 12) = exp_9;
-    const float exp_10 = expf(sum10 + b3);
-    y[14] = exp_10;
+    y[2] = expf(sum2 + b2);
+    const pb_f32x2 exp_2 = pb_exp_f32x2(sum3 + b3);
+    *(pb_f32x2u *)(y + 3) = exp_2;
+    y[5] = expf(sum4 + b2);
+    const pb_f32x2 exp_3 = pb_exp_f32x2(sum5 + b3);
+    *(pb_f32x2u *)(y + 6) = exp_3;
+    y[8] = expf(sum6 + b2);
+    const pb_f32x2 exp_4 = pb_exp_f32x2(sum7 + b3);
+    *(pb_f32x2u *)(y + 9) = exp_4;
+    y[11] = expf(sum8 + b2);
+    const pb_f32x2 exp_5 = pb_exp_f32x2(sum9 + b3);
+    *(pb_f32x2u *)(y + 12) = exp_5;
+    y[14] = expf(sum10 + b2);
 #else
     for (int64_t n = 0; n < 5; ++n) {
         for (int64_t k = 0; k < 3; ++k) {

@@ -27,10 +27,6 @@ typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias))
 typedef int64_t pb_i64x4 __attribute__((vector_size(32)));
 typedef int64_t pb_i64x4u __attribute__((vector_size(32), aligned(8), may_alias));
 
-PB_INLINE pb_f64x4 pb_splat_f64x4(double x) {
-    return (pb_f64x4){x, x, x, x};
-}
-
 #ifdef __has_builtin
 #define PB_HAS(builtin) __has_builtin(builtin)
 #else
@@ -43,6 +39,10 @@ PB_INLINE pb_f64x4 pb_choose_f64x4(pb_i64x4 mask, pb_f64x4 a, pb_f64x4 b) {
 #else
     return (pb_f64x4)((mask & (pb_i64x4)a) | (~mask & (pb_i64x4)b));
 #endif
+}
+
+PB_INLINE pb_f64x4 pb_splat_f64x4(double x) {
+    return (pb_f64x4){x, x, x, x};
 }
 
 PB_INLINE pb_i64x4 pb_splat_i64x4(int64_t x) {
@@ -63,30 +63,27 @@ static void guarded_y(const double *restrict x, double *restrict y) {
 static void guarded_z(const double *restrict x, const double *restrict y, double *restrict z) {
 #ifdef PB_VECTORS
     const pb_f64x4 x2 = *(const pb_f64x4u *)(x);
-    const pb_i64x4 greater = x2 > (pb_f64x4){0};
+    const pb_i64x4 holds = x2 > (pb_f64x4){0};
     pb_f64x4 sum = (pb_f64x4){0};
+    const pb_f64x4 y2 = *(const pb_f64x4u *)(y);
     for (int64_t m = 0; m < 7; ++m) {
-        const pb_f64x4 y2 = *(const pb_f64x4u *)(y);
-        const pb_f64x4 product = x[m] * y2;
-        sum += product;
+        sum += x[m] * y2;
     }
-    const pb_f64x4 product = pb_splat_f64x4(2.0) * x2;
-    const pb_f64x4 chosen = pb_choose_f64x4(greater, sum, product);
-    *(pb_f64x4u *)(z) = chosen;
+    *(pb_f64x4u *)(z) = pb_choose_f64x4(holds, sum, pb_splat_f64x4(2.0) * x2);
     for (int64_t n = 0; n < 3; ++n) {
         const double x3 = x[n + 4];
-        double chosen2 = 0.0;
+        double chosen = 0.0;
         if (x3 > 0.0) {
             double sum2 = 0.0;
-            const double y2 = y[n + 4];
+            const double y3 = y[n + 4];
             for (int64_t m = 0; m < 7; ++m) {
-                sum2 += x[m] * y2;
+                sum2 += x[m] * y3;
             }
-            chosen2 = sum2;
+            chosen = sum2;
         } else {
-            chosen2 = 2.0 * x3;
+            chosen = 2.0 * x3;
         }
-        z[n + 4] = chosen2;
+        z[n + 4] = chosen;
     }
 #else
     for (int64_t n = 0; n < 7; ++n) {
@@ -112,16 +109,13 @@ static void guarded_z(const double *restrict x, const double *restrict y, double
 static void guarded_u(const double *restrict x, const double *restrict y, double *restrict u) {
 #ifdef PB_VECTORS
     for (int64_t n = 0; n < 7; ++n) {
-        const double x2 = x[n];
         const pb_i64x4 holds = n - 1 + (pb_i64x4){0, -1, -2, -3} >= (pb_i64x4){0};
-        const pb_f64x4 x3 = pb_choose_f64x4(holds, pb_splat_f64x4(x2), (pb_f64x4){0});
+        const double x2 = x[n];
         const pb_i64x4 holds2 = -n - 1 + (pb_i64x4){0, 1, 2, 3} >= (pb_i64x4){0};
         const pb_f64x4 y2 = *(const pb_f64x4u *)(y);
-        const pb_f64x4 y3 = pb_choose_f64x4(holds2, y2, (pb_f64x4){0});
         const pb_i64x4 holds3 = -n + (pb_i64x4){0, 1, 2, 3} == (pb_i64x4){0};
-        const pb_f64x4 number = pb_choose_f64x4(holds3, pb_splat_f64x4(1.0), (pb_f64x4){0});
-        const pb_f64x4 sum = x3 + y3 + number;
-        *(pb_f64x4u *)(u + n * 7) = sum;
+        *(pb_f64x4u *)(u + n * 7) = pb_choose_f64x4(holds, pb_splat_f64x4(x2), (pb_f64x4){0}) + pb_choose_f64x4(holds2,
+            y2, (pb_f64x4){0}) + pb_choose_f64x4(holds3, pb_splat_f64x4(1.0), (pb_f64x4){0});
     }
     for (int64_t n = 0; n < 7; ++n) {
         const double x2 = x[n];
@@ -155,20 +149,20 @@ static void guarded_v(const double *restrict x, double *restrict v) {
 static void guarded_w(const double *restrict x, const double *restrict y, double *restrict w) {
 #ifdef PB_VECTORS
     pb_f64x4 sum = (pb_f64x4){0};
+    const pb_f64x4 y2 = *(const pb_f64x4u *)(y);
     for (int64_t m = 0; m < 7; ++m) {
         const pb_i64x4 index = m + (pb_i64x4){0, 1, 2, 3};
         const pb_i64x4 holds = (index & pb_splat_i64x4(1)) == (pb_i64x4){0};
-        const pb_f64x4 y2 = *(const pb_f64x4u *)(y);
         const pb_f64x4 product = x[m] * y2;
         sum += pb_choose_f64x4(holds, product, (pb_f64x4){0});
     }
     *(pb_f64x4u *)(w) = sum;
     for (int64_t n = 0; n < 3; ++n) {
         double sum2 = 0.0;
-        const double y2 = y[n + 4];
+        const double y3 = y[n + 4];
         for (int64_t m = 0; m < 7; ++m) {
             if ((m + n) % 2 == 0) {
-                sum2 += x[m] * y2;
+                sum2 += x[m] * y3;
             }
         }
         w[n + 4] = sum2;

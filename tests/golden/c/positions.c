@@ -174,8 +174,7 @@ static void positions_c(const double *restrict x, double *restrict c) {
     for (int64_t n = 0; n < 6; ++n) {
         const pb_f64x4 x2 = *(const pb_f64x4u *)(x + n * 5);
         max = pb_max_f64x4(max, x2);
-        const double x3 = x[n * 5 + 4];
-        max2 = pb_maximum_f64(max2, x3);
+        max2 = pb_maximum_f64(max2, x[n * 5 + 4]);
     }
     *(pb_f64x4u *)(c) = max;
     c[4] = max2;
@@ -200,9 +199,7 @@ static void positions_d(const double *restrict x, double *restrict d) {
         const pb_f64x4 x2 = *(const pb_f64x4u *)(x + n * 5);
         const pb_f64x4 abs_ = pb_abs_f64x4(x2);
         min = pb_min_f64x4(min, abs_);
-        const double x3 = x[n * 5 + 4];
-        const double abs_2 = fabs(x3);
-        min2 = pb_minimum_f64(min2, abs_2);
+        min2 = pb_minimum_f64(min2, fabs(x[n * 5 + 4]));
     }
     *(pb_f64x4u *)(d) = min;
     d[4] = min2;

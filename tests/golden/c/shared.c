@@ -48,17 +48,16 @@ static void shared_b_sin(const double *restrict x, double *restrict b_sin) {
 static void shared_b(const double *restrict x, const double *restrict y, const double *restrict a,
                      const double *restrict b_sin, double *restrict b) {
 #ifdef PB_VECTORS
+    const double a2 = a[4];
     for (int64_t n = 0; n < 5; ++n) {
         const double x2 = x[n];
         const double y2 = y[n];
-        const pb_f64x4 a2 = *(const pb_f64x4u *)(a);
         const double b_sin2 = b_sin[n];
-        *(pb_f64x4u *)(b + n * 5) = b_sin2 + x2 * y2 * a2;
-        const double x3 = x[n];
-        const double y3 = y[n];
-        const double a3 = a[4];
+        const double product = x[n] * y[n];
+        const pb_f64x4 a3 = *(const pb_f64x4u *)(a);
         const double b_sin3 = b_sin[n];
-        b[n * 5 + 4] = x3 * y3 * a3 + b_sin3;
+        *(pb_f64x4u *)(b + n * 5) = b_sin3 + product * a3;
+        b[n * 5 + 4] = x2 * y2 * a2 + b_sin2;
     }
 #else
     for (int64_t n = 0; n < 5; ++n) {

@@ -86,8 +86,7 @@ static void triangular_d(const double *restrict a, double *restrict d) {
         const pb_i64x4 holds = (i * 2 + 3 + (pb_i64x4){0, -3, -6, -9} >= (pb_i64x4){0}) & (-i + (pb_i64x4){0, 2, 4,
             6} >= (pb_i64x4){0});
         const pb_f64x4 a2 = *(const pb_f64x4u *)(a + i * 6);
-        const pb_f64x4 a3 = pb_choose_f64x4(holds, a2, (pb_f64x4){0});
-        *(pb_f64x4u *)(d + i * 6) = a3;
+        *(pb_f64x4u *)(d + i * 6) = pb_choose_f64x4(holds, a2, (pb_f64x4){0});
     }
     for (int64_t i = 0; i < 6; ++i) {
         for (int64_t j = 0; j < 2; ++j) {
