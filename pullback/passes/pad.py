@@ -156,5 +156,9 @@ def _padded(g: Get, axes: set[int], s: Build) -> tuple[Build, Scalar] | None:
 
 
 def _larger(a: Index, b: Index) -> Index | None:
-    """The larger of two indices; None where that depends on the dims."""
-    return a if prove_nonnegative(a - b) else b if prove_nonnegative(b - a) else None
+    """The larger of two indices, or a little more where it depends on the dims which that is; None where unknown."""
+    for more in range(ROOM):
+        for x, y in ((a, b), (b, a)):
+            if prove_nonnegative(x + more - y):
+                return x + more
+    return None
