@@ -60,7 +60,7 @@ def large(program: Program, dims: Mapping[str, int], folder: Path, ran: bool) ->
     outputs = []
     for target in TARGETS:
         lowered = lower_program(program, dims, False, target.machine(GENERIC))
-        source = print_lowered(lowered, comments=False, target=target)
+        source = print_lowered(lowered, names="canonical", comments=False, target=target)  # `step` is libc's, too
         record = Record.of(lowered.function, source)
         if ran:
             called = Called(replace(record, units=(source.text,), straight=False), arguments(record))
