@@ -91,13 +91,24 @@ def cotangent_term(e: Edge, element: Scalar) -> Scalar:
     return expr.mul(expr.cast(element, e.weight.dtype), e.weight)
 
 
-def matrix(e: Edge, columns: Sequence[Var]) -> Scalar:
+def matrix(e: Edge, columns: Sequence[Var | Index]) -> Scalar:
     """The element of the edge's Jacobian at its target and `columns`."""
     found = _solved(e, _summed(e), columns, e.weight)
     if found is not None:
         return simplify(expr.reduce("sum", found.variables, found.term))
     agree = [cond("==", as_index(m) - s) for m, s in zip(columns, e.source, strict=True)]
     return expr.reduce("sum", _summed(e), expr.bracket(agree, e.weight))
+
+
+def onto(rows: Sequence[Var], e: Edge) -> Edge:
+    """The edge with these variables for the axes of its target."""
+    targets = _targets(e)
+    if targets == tuple(rows):
+        return e
+    m = Substitution(variables=dict(zip(targets, map(as_index, rows), strict=True)))
+    variables = (*rows, *(v for v in e.variables if v not in targets))
+    source, target = tuple(map(m.index, e.source)), tuple(map(as_index, rows))
+    return replace(e, source=source, target=target, variables=variables, weight=m.scalar(e.weight))
 
 
 def compose(later: Edge, earlier: Edge) -> Edge:
@@ -171,11 +182,11 @@ def normalised(e: Edge) -> Edge:
         inside = [g for g in guards if not g.free.isdisjoint(free)]
         weight = simplify(expr.reduce("sum", free, under_guards(core, inside)))
         weight = under_guards(weight, [g for g in guards if g not in inside])
-        e = replace(e, variables=tuple(v for v in e.variables if v not in free), weight=_in_range(weight, e))
+        e = replace(e, variables=tuple(v for v in e.variables if v not in free), weight=in_range(weight, e))
     return e
 
 
-def _in_range(weight: Scalar, e: Edge) -> Scalar:
+def in_range(weight: Scalar, e: Edge) -> Scalar:
     """The weight under the conditions that the edge's source is in range, where its own guards no longer say so."""
     needed = []
     for s, d in zip(e.source, e.operand.shape, strict=True):
@@ -242,5 +253,5 @@ def _summed(e: Edge) -> tuple[Var, ...]:
     return tuple(v for v in e.variables if v not in own)
 
 
-def _solved(e: Edge, unknown: tuple[Var, ...], columns: Sequence[Var], term: Scalar) -> Solution | None:
+def _solved(e: Edge, unknown: tuple[Var, ...], columns: Sequence[Var | Index], term: Scalar) -> Solution | None:
     return solve(unknown, [as_index(m) - i for m, i in zip(columns, e.source, strict=True)], term)

@@ -12,12 +12,12 @@ from dataclasses import replace
 
 from pullback.ad.algebra import apply, axes, cotangent_term, transpose
 from pullback.ad.cotangents import Cotangents, Part
-from pullback.ad.edges import Edge, edges_of, unsolved
+from pullback.ad.edges import Edge, Edges, edges_of, unsolved
 from pullback.ad.guards import EVERYWHERE, Ways, both, certain, exist, test_of, ways_of, without
 from pullback.ad.linear import LinearMap, Tangents
 from pullback.ir import expr
 from pullback.ir.expr import Apply, Const, Get, Ref, Scalar, Select, Zero
-from pullback.ir.index import Cond, Var, as_index
+from pullback.ir.index import Cond, Var, as_index, cond
 from pullback.ir.program import Build, Scatter, Statement
 from pullback.ir.traverse import Substitution, rewrite, walk
 from pullback.rewrite.brackets import Solution
@@ -70,6 +70,30 @@ class ElementMap(LinearMap[Build | Scatter]):
                 e = replace(e, weight=rewrite(e.weight, lambda x: _known(x, cotangents)))
                 _Through(e, given[e.result], s, cotangents).give()
         return found.instead or (s,)
+
+    def matrix(self) -> Edges | None:
+        """Its edges; those of a scatter where each of its variables is a place of its own."""
+        found = edges_of(self.s, self.active)
+        if isinstance(self.s, Build):
+            return found
+        rows = axes(self.s.out)
+        if not all(_is_placed(e) for e in found.edges):
+            return None
+        return replace(found, edges=tuple(_placed(e, rows) for e in found.edges))
+
+
+def _is_placed(e: Edge) -> bool:
+    """Whether each variable of a scatter's edge is an index of its source."""
+    return {i.single for i in e.source} >= set(e.variables)
+
+
+def _placed(e: Edge, rows: tuple[Var, ...]) -> Edge:
+    """An edge to any place as one over the axes of the result: zero but where the place agrees."""
+    m = Substitution(variables={v: as_index(Var(v.name, v.extent)) for v in e.variables})
+    there = [cond("==", as_index(r) - m.index(i)) for r, i in zip(rows, e.target, strict=True)]
+    variables = (*rows, *(m.index(as_index(v)).single for v in e.variables))
+    weight = expr.bracket(there, m.scalar(e.weight))
+    return Edge(e.operand, tuple(map(m.index, e.source)), e.result, tuple(map(as_index, rows)), variables, weight)  # type: ignore[arg-type]
 
 
 class _Through:

@@ -1,29 +1,27 @@
-"""Elimination: Jacobians by taking the vertices of a program's graph away one by one, in any order.
+"""Mixed mode: Jacobians by taking the vertices of a program's graph away one by one, in any order.
 
-The vertices are the arrays that depend on the inputs of interest, the edges are those of `ad.edges`; of a statement
-that is no build (fold, while, cond, scatter, call) the Jacobian by itself is the edge, dense. Eliminating a vertex
-composes each edge into it with each edge out of it and adds what is parallel:
-
-    L[z, x]  <-  L[z, x] + L[z, v] L[v, x]                for all x before and z after v
-
-which is a step of Gaussian elimination on I - L (eq. 2 and section 3.1.3 of Edelman, Akyürek, Wang 2023; Griewank and
-Walther, chapter 9). What is left between inputs and outputs is the Jacobian, whatever the order: in program order that
-is forward mode, from the back reverse mode, all others are mixed. The cheapest next is taken by default (Markowitz),
-measured by the multiplications and additions its products take; a size that is not known counts as 64, so that
+The vertices are the arrays that depend on the inputs of interest, the edges are the matrices of the statements' linear
+maps; where a statement has none (cond, call, a scatter that adds up) sweeps give a dense one. `operators.elimination`
+takes vertices away: what is left between inputs and outputs is the Jacobian, whatever the order. The cheapest next is
+taken, measured by the multiplications and additions its products take; a size that is not known counts as 64, so that
 whatever holds for all sizes decides alike.
+
+Loops stay closed while what is around them is eliminated. Each is opened (`ad.chains`) once: forwards with columns for
+the narrowest cut before it, or backwards with rows for the narrowest one behind it, whichever costs less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from heapq import heapify, heappop, heappush
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
 from pullback.ad import algebra
-from pullback.ad.edges import Edge, edges_of
+from pullback.ad.chains import Ends, Reduced, backwards, forwards
+from pullback.ad.edges import Edge
 from pullback.ad.linear import active_in, zeros
+from pullback.ad.maps import linear_map
 from pullback.ad.sweeps import sweep
 from pullback.ir import expr
 from pullback.ir.dims import evaluate
@@ -32,6 +30,7 @@ from pullback.ir.index import Index, Var, as_index
 from pullback.ir.program import (
     Block,
     Build,
+    Fold,
     Program,
     Scatter,
     Statement,
@@ -40,6 +39,7 @@ from pullback.ir.program import (
     walk_statements,
 )
 from pullback.ir.traverse import instantiate
+from pullback.operators.elimination import Elimination, Weights, narrowest_cut
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
 from pullback.rewrite.kronecker import eliminate_deltas, solve_deltas
 from pullback.rewrite.normal_form import normalise
@@ -48,6 +48,8 @@ Order = Literal["forward", "reverse", "cheapest"] | Sequence[int]
 
 UNKNOWN = 64
 """What a dim without a number counts as when costs are compared."""
+FEW = 3
+"""Up to so many vertices all orders are tried."""
 MANY = 16
 """Edges between two arrays that are kept apart; more become one dense array."""
 
@@ -61,7 +63,8 @@ def eliminate(
         program: any program; it is brought to normal form first.
         wrt: positions of floating inputs.
         order: a permutation of the positions of `vertices(program, wrt)`; "forward" is their order, "reverse" its
-            opposite, "cheapest" takes at each step a vertex that costs least.
+            opposite, "cheapest" takes at each step a vertex that costs least, and loops by their edges. In the others
+            a loop is one step, with a dense edge.
         dims: numbers for dims, for the costs.
     Returns:
         A program with the same inputs; for each input of `wrt`, one output for each floating output, shaped
@@ -69,24 +72,28 @@ def eliminate(
     Cost:
         A statement of the result for each product; time linear in them but for a logarithm.
     """
-    graph = Graph(_prepared(program), wrt)
+    program = _prepared(program)
+    graph = graph_of(program, wrt, dims, closed=order == "cheapest")
     if order == "cheapest":
-        graph.eliminate_cheapest(dims or {})
+        graph = graph.reduced()
     else:
-        count = len(graph.vertices)
-        named = {"forward": range(count), "reverse": range(count - 1, -1, -1)}
+        inner = _inner(program, graph.active)
+        named = {"forward": range(len(inner)), "reverse": range(len(inner) - 1, -1, -1)}
         positions = named[order] if isinstance(order, str) else order
-        assert sorted(positions) == list(range(count)), "an order names each vertex once"
+        assert sorted(positions) == list(range(len(inner))), "an order names each vertex once"
         for k in positions:
-            graph.eliminate(graph.vertices[k])
-    return eliminate_dead(eliminate_common(normalise(eliminate_dead(graph.jacobians()))))
+            graph.edges.eliminate(inner[k])
+    return eliminate_dead(eliminate_common(normalise(eliminate_dead(_jacobians(program, wrt, graph)))))
 
 
 def vertices(program: Program, wrt: Sequence[int]) -> tuple[Ref, ...]:
     """The arrays that elimination takes away: those that depend on the inputs of `wrt`, in program order."""
-    body = _prepared(program).body
-    active = active_in(body, {program.inputs[k] for k in wrt})
-    return tuple(o for s in body.statements for o in s.outs if o in active)
+    program = _prepared(program)
+    return _inner(program, active_in(program.body, {program.inputs[k] for k in wrt}))
+
+
+def _inner(program: Program, active: set[Ref]) -> tuple[Ref, ...]:
+    return tuple(o for s in program.body.statements for o in s.outs if o in active)
 
 
 def _prepared(program: Program) -> Program:
@@ -94,55 +101,97 @@ def _prepared(program: Program) -> Program:
     return eliminate_dead(eliminate_common(normalise(solve_deltas(program))))
 
 
-class Graph:
-    """The edges of a program in normal form, those out of some inputs and on.
+def graph_of(
+    program: Program, wrt: Sequence[int], dims: Mapping[str, int] | None = None, closed: bool = False
+) -> Graph:
+    """The edges of a program in normal form, from inputs to copies of its floating outputs."""
+    sources = [program.inputs[k] for k in wrt]
+    outputs = [r for r in program.outputs if r.dtype.is_floating]
+    sinks = [Ref(r.name, r.dtype, r.shape) for r in outputs]
+    graph = Graph(active_in(program.body, set(sources)), sources, sinks, dims or {})
+    graph.add_all(program.body.statements, closed)
+    graph.insert(algebra.identity(r, sink) for r, sink in zip(outputs, sinks, strict=True) if r in graph.active)
+    return graph
 
-    Attributes:
-        sources: the inputs.
-        sinks: a copy of each floating output, at which no edge starts.
-        vertices: what lies between, in program order.
-        into: edges by their result, then by their operand; parallel ones have different sources.
+
+@dataclass(frozen=True)
+class _Closed:
+    """A loop whose matrix is not known yet: what stands for the arrays it reads, and for those it gives.
+
+    These are the ends of its edges, as the arrays themselves may be eliminated before.
     """
 
-    def __init__(self, program: Program, wrt: Sequence[int]) -> None:
-        self.program = program
-        self.sources = [program.inputs[k] for k in wrt]
+    s: Fold | While
+    ports: Mapping[Ref, Ref]
+    gives: Mapping[Ref, Ref]
+
+
+class Graph:
+    """The edges of some statements in normal form.
+
+    Attributes:
+        active: the arrays that depend on what the derivatives are by.
+        sources, sinks: where edges are to lead from and to in the end; no edge leads into or out of them.
+        statements: the statements, and those that the edges' weights need, in no order.
+        edges: with lists of edges for weights; those of one list have different sources.
+        rows: for each array that an edge leads to, the variables of its axes.
+        loops: those that are closed still.
+    """
+
+    def __init__(self, active: set[Ref], sources: Sequence[Ref], sinks: Sequence[Ref], dims: Mapping[str, int]) -> None:
+        self.active, self.sources, self.sinks, self.dims = active, sources, sinks, dims
         self.statements: list[Statement] = []
-        self.into: dict[Ref, dict[Ref, list[Edge]]] = {}
-        self.readers: dict[Ref, dict[Ref, None]] = {}
-        active = active_in(program.body, set(self.sources))
-        found: list[Ref] = []
-        for s in program.body.statements:
-            outs = [o for o in s.outs if o in active]
-            found += outs
-            if outs:
-                self._insert(self._local(s, outs, active))
-            else:
-                self.statements.append(s)
-        self.vertices = tuple(found)
-        self.sinks = [Ref(r.name, r.dtype, r.shape) for r in program.outputs if r.dtype.is_floating]
-        outputs = [r for r in program.outputs if r.dtype.is_floating]
-        self._insert(algebra.identity(r, sink) for r, sink in zip(outputs, self.sinks, strict=True) if r in active)
+        self.loops: list[_Closed] = []
+        self.rows: dict[Ref, tuple[Var, ...]] = {}
+        self.edges: Elimination[Ref, list[Edge]] = Elimination(self._weights())
 
-    def _insert(self, edges: Iterator[Edge]) -> None:
+    def _weights(self) -> Weights[list[Edge]]:
+        def merged(edges: Iterable[Edge]) -> list[Edge] | None:
+            found = algebra.add(list(edges))
+            return ([algebra.dense(found, self.statements)] if len(found) > MANY else found) or None
+
+        return Weights(
+            product=lambda later, earlier: merged(algebra.compose(f, e) for f in later for e in earlier),
+            total=lambda some, more: merged([*some, *more]),
+            cost=lambda later, earlier: sum(_product_cost(f, e, self.dims) for f in later for e in earlier),
+            settled=lambda edges: [algebra.settled(e, self.statements) for e in edges],
+        )
+
+    def copy(self) -> Graph:
+        """The same graph, to try something on."""
+        other = Graph(self.active, self.sources, self.sinks, self.dims)
+        other.statements, other.loops, other.rows = list(self.statements), list(self.loops), dict(self.rows)
+        other.edges = self.edges.copy(other._weights())
+        return other
+
+    def insert(self, edges: Iterable[Edge]) -> None:
+        """Add edges, over the variables that others have for the axes of their targets."""
         for e in edges:
-            e = algebra.normalised(e)
-            self.into.setdefault(e.result, {}).setdefault(e.operand, []).append(e)
-            self.readers.setdefault(e.operand, {})[e.result] = None
+            rows = self.rows.setdefault(e.result, tuple(t.single for t in e.target))  # type: ignore[misc]
+            self.edges.insert(e.operand, e.result, [algebra.normalised(algebra.onto(rows, e))])
 
-    def _local(self, s: Statement, outs: Sequence[Ref], active: set[Ref]) -> Iterator[Edge]:
-        """The edges of one statement; what their weights need becomes statements."""
-        if isinstance(s, Build):
-            found = edges_of(s, active)
-            self.statements += (*(found.instead or (s,)), *found.helpers)
-            yield from found.edges
-            return
+    def add_all(self, statements: Iterable[Statement], closed: bool) -> None:
+        """Add the edges of statements; loops as they are, where they are to stay closed."""
+        for s in statements:
+            if not any(o in self.active for o in s.outs):
+                self.statements.append(s)
+            elif (found := linear_map(s, self.active).matrix()) is not None:
+                self.statements += (*(found.instead or (s,)), *found.helpers)
+                self.insert(found.edges)
+            elif isinstance(s, Fold | While) and closed:
+                self._close(s)
+            else:
+                self._sweep(s)
+
+    def _sweep(self, s: Statement) -> None:
+        """Dense edges from each operand to each array of a statement, by the mode with fewer sweeps."""
         self.statements.append(s)
+        outs = [o for o in s.outs if o in self.active]
         reads = list(statement_reads(s))
         rows = {o: algebra.axes(o) for o in outs}
         alone = Program("local", tuple(reads), Block((s,), tuple(outs)), tuple(o.name for o in outs))
         for k, r in enumerate(reads):
-            if r not in active:
+            if r not in self.active:
                 continue
             swept = sweep(alone, k, "forward" if _only_forward(s) or _size([r]) <= _size(outs) else "reverse")
             swept = eliminate_deltas(swept)
@@ -152,75 +201,155 @@ class Graph:
                 columns = algebra.axes(r)
                 weight = expr.cast(expr.get(local, *rows[o], *columns), r.dtype)
                 source, target = tuple(map(as_index, columns)), tuple(map(as_index, rows[o]))
-                yield Edge(r, source, o, target, (*rows[o], *columns), weight)
+                self.insert([Edge(r, source, o, target, (*rows[o], *columns), weight)])
 
     # Elimination --------------------------------------------------------------------------------------------
 
-    def eliminate(self, v: Ref) -> list[Ref]:
-        """Take a vertex away; what its edges led to or came from."""
-        into = self.into.pop(v, {})
-        readers = list(self.readers.pop(v, {}))
-        for x in into:
-            del self.readers[x][v]
-        if into and readers:
-            earlier = {x: [algebra.settled(e, self.statements) for e in edges] for x, edges in into.items()}
-            for z in readers:
-                later = [algebra.settled(e, self.statements) for e in self.into[z].pop(v)]
-                for x, edges in earlier.items():
-                    products = [algebra.compose(f, e) for f in later for e in edges]
-                    both = algebra.add([*self.into[z].get(x, ()), *products])
-                    if len(both) > MANY:
-                        both = [algebra.dense(both, self.statements)]
-                    if both:
-                        self.into[z][x] = both
-                        self.readers[x][z] = None
+    def reduced(self) -> Graph:
+        """The graph with all loops opened and all inner vertices gone."""
+        self._prune()
+        graph = self
+        while graph.loops:
+            graph = graph._with_a_loop_opened()
+        graph._eliminate(graph.rows)
+        return graph
+
+    def _prune(self) -> None:
+        """Take away what no path from a source goes through, or none to a sink."""
+        into, readers = self.edges.into, self.edges.readers
+        starts = {*self.sources, *(r for x in self.loops for r in x.gives.values())}
+        ends = {*self.sinks, *(r for x in self.loops for r in x.ports.values())}
+        reached = _reached(readers, starts)
+        needed = _reached(into, ends)
+        for v in [*self.sources, *self.rows]:
+            if not (v in starts or v in ends) and not (v in reached and v in needed):
+                for x in list(into.get(v, ())):
+                    self.edges.remove(x, v)
+                for z in list(readers.get(v, ())):
+                    self.edges.remove(v, z)
+
+    def _eliminate(self, among: Iterable[Ref]) -> None:
+        into, readers = self.edges.into, self.edges.readers
+        inner = [v for v in among if into.get(v) and readers.get(v)]
+        for v in self.copy().edges.cheapest_order(inner, exact=FEW)[1]:
+            self.edges.eliminate(v)
+
+    # Loops --------------------------------------------------------------------------------------------------
+
+    def _close(self, s: Fold | While) -> None:
+        """Keep a loop as it is: edges lead to its ports, and from what it gives."""
+        self.statements.append(s)
+        ports = {r: Ref(r.name, r.dtype, r.shape) for r in statement_reads(s) if r in self.active}
+        gives = {o: Ref(o.name, o.dtype, o.shape) for o in s.outs if o in self.active}
+        self.loops.append(_Closed(s, ports, gives))
+        self.insert(algebra.identity(r, port) for r, port in ports.items())
+        self.insert(algebra.identity(give, o) for o, give in gives.items())
+
+    def _with_a_loop_opened(self) -> Graph:
+        """The loop with the narrowest cut before or behind it opened, in the way that costs less."""
+        sizes = {v: _size([v], self.dims) for v in {**self.edges.readers, **self.rows}}
+        gives = [r for x in self.loops for r in x.gives.values()]
+        ports = [r for x in self.loops for r in x.ports.values()]
+        readers, into = self.edges.readers, self.edges.into
+        cuts: list[tuple[int, int, bool, list[Ref]]] = []
+        for k, loop in enumerate(self.loops):
+            cut = narrowest_cut(readers, [*self.sources, *gives], list(loop.ports.values()), sizes)
+            cuts.append((sum(map(sizes.__getitem__, cut)), k, True, cut))
+            if isinstance(loop.s, Fold):
+                cut = narrowest_cut(into, [*self.sinks, *ports], list(loop.gives.values()), sizes)
+                cuts.append((sum(map(sizes.__getitem__, cut)), k, False, cut))
+        chosen = min(cuts)[1]
+        tried: list[tuple[int, int, Graph]] = []
+        for _, k, ahead, cut in cuts:
+            if k == chosen:
+                graph = self.copy()
+                graph._open(graph.loops.pop(k), cut, ahead)
+                last = graph if graph.loops else graph.reduced()
+                tried.append((last.edges.cost, len(tried), last))
+        return min(tried)[2]
+
+    def _open(self, loop: _Closed, cut: Sequence[Ref], ahead: bool) -> None:
+        """Open a loop, for columns that belong to a cut before it, or rows that belong to one behind it."""
+        into, readers = self.edges.into, self.edges.readers
+        ends = loop.ports if ahead else loop.gives
+        between = _reached(into if ahead else readers, ends.values(), cut)
+        self._eliminate(v for v in self.rows if v in between)
+        if ahead:
+            given = [replace(e, result=r) for r, p in ends.items() for f in into.get(p, {}).values() for e in f]
         else:
-            for z in readers:
-                del self.into[z][v]
-        return [*into, *readers]
+            given = [replace(e, operand=o) for o, g in ends.items() for z in readers.get(g, ()) for e in into[z][g]]
+        for r in ends.values():
+            for v in list((into if ahead else readers).get(r, ())):
+                self.edges.remove(*((v, r) if ahead else (r, v)))
+        if given:
+            self._take(loop, given, ahead)
 
-    def eliminate_cheapest(self, dims: Mapping[str, int]) -> None:
-        """Take all vertices away, at each step one that costs least; of these the last of the program."""
-        position = {v: k for k, v in enumerate(self.vertices)}
-        cost = {v: self.cost(v, dims) for v in self.vertices}
-        heap = [(c, -position[v]) for v, c in cost.items()]
-        heapify(heap)
-        while heap:
-            c, k = heappop(heap)
-            v = self.vertices[-k]
-            if cost.get(v) != c:
-                continue
-            del cost[v]
-            for neighbour in self.eliminate(v):
-                if neighbour in cost:
-                    cost[neighbour] = self.cost(neighbour, dims)
-                    heappush(heap, (cost[neighbour], -position[neighbour]))
+    def _take(self, loop: _Closed, given: Sequence[Edge], ahead: bool) -> None:
+        """Put an open loop in the place of a closed one."""
+        s = loop.s
+        if ahead:
+            opened = forwards(s, self.active, given, self._reduce)
+            self.insert(replace(e, result=loop.gives[e.result]) for e in opened.edges if e.result in loop.gives)
+        else:
+            assert isinstance(s, Fold)
+            opened = backwards(s, self.active, given, self._reduce)
+            self.insert(replace(e, operand=loop.ports[e.operand]) for e in opened.edges)
+        self.statements.remove(s)
+        self.statements += opened.statements
+        trips = s.var.extent if isinstance(s, Fold) else s.max_trips
+        self.edges.cost += opened.cost * (UNKNOWN if trips is None else _number(trips, self.dims))
 
-    def cost(self, v: Ref, dims: Mapping[str, int]) -> int:
-        """The scalar operations that eliminating a vertex takes."""
-        earlier = [e for edges in self.into.get(v, {}).values() for e in edges]
-        later = [e for z in self.readers.get(v, ()) for e in self.into[z][v]]
-        return sum(_product_cost(f, e, dims) for f in later for e in earlier)
+    def _reduce(self, block: Block, active: set[Ref], given: Sequence[Edge], ends: Ends) -> Reduced:
+        """The edges of a loop's body between its ends."""
+        graph = Graph(active, *ends, self.dims)
+        graph.insert(e for e in given if e.operand in graph.sources)
+        graph.add_all(block.statements, True)
+        graph.insert(e for e in given if e.operand not in graph.sources)
+        graph = graph.reduced()
+        return Reduced(in_order(graph.statements), graph.edges.into, graph.edges.cost)
 
-    # Results ------------------------------------------------------------------------------------------------
 
-    def jacobians(self) -> Program:
-        """The program of what is left: for each source the derivative of each sink."""
-        p = self.program
-        results: list[Ref] = []
-        for x in self.sources:
-            for z in self.sinks:
-                edges = self.into.get(z, {}).get(x, [])
-                made = _jacobian(z, x, edges)
-                self.statements.append(made)
-                results.append(made.outs[0])
-        outputs = [r for r in p.outputs if r.dtype.is_floating]
-        names = [n for n, r in zip(p.output_names or [r.name for r in p.outputs], p.outputs) if r.dtype.is_floating]
-        assert len(names) == len(outputs)
-        several = len(self.sources) > 1
-        kept = [f"{n}_by_{x.name}" if several else f"{n}_jacobian" for x in self.sources for n in names]
-        body = Block(tuple(self.statements), tuple(results))
-        return replace(p, name=f"{p.name}_jacobian", body=body, output_names=tuple(kept))
+def _reached(steps: Mapping[Ref, Iterable[Ref]], start: Iterable[Ref], barred: Collection[Ref] = ()) -> set[Ref]:
+    """What can be reached from some vertices, these included, without those that bar the way."""
+    found = set(start)
+    pending = list(found)
+    while pending:
+        more = [v for v in steps.get(pending.pop(), ()) if v not in found and v not in barred]
+        found.update(more)
+        pending += more
+    return found
+
+
+def in_order(statements: Sequence[Statement]) -> list[Statement]:
+    """The statements, each after those whose arrays it reads, else as they are."""
+    maker = {o: s for s in statements for o in s.outs}
+    out: dict[Statement, None] = {}
+    for first in statements:
+        pending = [first]
+        while pending:
+            s = pending[-1]
+            missing = [m for r in statement_reads(s) if (m := maker.get(r)) is not None and m not in out and m is not s]
+            if s in out or not missing:
+                out[pending.pop()] = None
+            else:
+                pending += reversed(missing)
+    return list(out)
+
+
+def _jacobians(program: Program, wrt: Sequence[int], graph: Graph) -> Program:
+    """The program of what is left: for each source the derivative of each sink."""
+    statements = in_order(graph.statements)
+    sources = [program.inputs[k] for k in wrt]
+    results: list[Ref] = []
+    for x in sources:
+        for z in graph.sinks:
+            statements.append(_jacobian(z, x, graph.edges.into.get(z, {}).get(x, [])))
+            results += statements[-1].outs
+    outputs = zip(program.output_names or [r.name for r in program.outputs], program.outputs, strict=True)
+    names = [n for n, r in outputs if r.dtype.is_floating]
+    kept = [f"{n}_by_{x.name}" if len(sources) > 1 else f"{n}_jacobian" for x in sources for n in names]
+    body = Block(tuple(statements), tuple(results))
+    return replace(program, name=f"{program.name}_jacobian", body=body, output_names=tuple(kept))
 
 
 def _jacobian(z: Ref, x: Ref, edges: Sequence[Edge]) -> Build:
@@ -257,8 +386,8 @@ def _number(extent: Index, dims: Mapping[str, int]) -> int:
     return evaluate(extent, {s.name: dims.get(s.name, UNKNOWN) for s in extent.symbols})
 
 
-def _size(refs: Sequence[Ref]) -> int:
-    return sum(prod(_number(d, {}) for d in r.shape) for r in refs)
+def _size(refs: Sequence[Ref], dims: Mapping[str, int] | None = None) -> int:
+    return sum(prod(_number(d, dims or {}) for d in r.shape) for r in refs)
 
 
 def _only_forward(s: Statement) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -33,12 +33,14 @@ def jacobian(program: Program, wrt: int, mode: Mode = "auto") -> Program:
     return eliminate_dead(eliminate_common(normalise(eliminate_dead(elaborated(program, wrt, mode)))))
 
 
-def jacobians(program: Program, wrt: Sequence[int], mode: Mode = "auto") -> list[Program]:
+def jacobians(
+    program: Program, wrt: Sequence[int], mode: Mode = "auto", dims: Mapping[str, int] | None = None
+) -> list[Program]:
     """The Jacobians with respect to several inputs, as programs whose outputs follow one another input by input.
 
     Elimination takes all inputs at once, as their paths share what lies after them; sweeps are one program for each.
     """
-    return [eliminate(program, wrt)] if mode == "mixed" else [jacobian(program, k, mode) for k in wrt]
+    return [eliminate(program, wrt, dims=dims)] if mode == "mixed" else [jacobian(program, k, mode) for k in wrt]
 
 
 def elaborated(program: Program, wrt: int, mode: Mode = "auto", sums: bool = False) -> Program:

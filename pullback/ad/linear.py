@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from typing import Generic, Protocol, TypeVar
 
 from pullback.ad.cotangents import Cotangents, Vjp
+from pullback.ad.edges import Edges
 from pullback.ir import expr
 from pullback.ir.expr import Ref
 from pullback.ir.index import Var
@@ -52,6 +53,10 @@ class LinearMap(ABC, Generic[S]):
     @abstractmethod
     def transpose(self, cotangents: Cotangents) -> tuple[Statement, ...]:
         """Give its operands their parts of their cotangents; what takes the statement's place in the primal program."""
+
+    def matrix(self) -> Edges | None:
+        """The edges from what it reads to what it gives; None where only sweeps, or the steps of a loop, tell them."""
+        return None
 
 
 def active_in(block: Block, sources: set[Ref]) -> set[Ref]:

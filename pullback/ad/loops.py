@@ -17,7 +17,7 @@ loop with a bound on its trips is the fold that stops changing its states.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -99,22 +99,25 @@ class LoopMap(LinearMap[Fold | While]):
         return (forward,)
 
 
-class _Backward:
-    """The backward fold of a fold while it is put together; `before` are the statements up to it and what reads it.
+class Step:
+    """One step of a fold as what goes backwards sees it: arrays that it reads in rows are rows of it.
 
-    `wheres` say where cotangents are not zero by structure. Where one is, or where a step gives one to a state, the
-    backward fold carries such an array for each state.
+    Attributes:
+        moving: which states change with active arrays.
+        rows: what stands for a row that the step reads.
+        shared: other active arrays that it reads.
+        body: its block, over the rows.
+        var, now: the variable of the fold that goes backwards, and the step that it is at then.
     """
 
-    def __init__(self, s: Fold, given: Mapping[Ref, Ref], wheres: Mapping[Ref, Ref], cotangents: Cotangents) -> None:
-        self.s, self.given, self.wheres = s, given, wheres
-        self.active = cotangents.active
+    def __init__(self, s: Fold, active: set[Ref]) -> None:
+        self.s, self.active = s, active
         self.count = len(s.states)
         self.trips = s.var.extent
         self.var = Var(f"{s.var.name}_back", self.trips)
         self.now = self.trips - 1 - as_index(self.var)
-        inside = loop_active(s, self.active)
-        captured = [r for r in block_reads(s.body) if r in self.active and r not in s.states]
+        inside = loop_active(s, active)
+        captured = [r for r in block_reads(s.body) if r in active and r not in s.states]
         slices = {r: firsts for r in captured if (firsts := _rows_read(s, r))}
         self.shared = [r for r in captured if r not in slices]
         self.moving = [k for k in range(self.count) if s.states[k] in inside]
@@ -122,23 +125,59 @@ class _Backward:
             (r, at): Ref(f"{r.name}_row", r.dtype, r.shape[1:]) for r, firsts in slices.items() for at in firsts
         }
         self.body = self._over_rows(set(slices)) if self.rows else s.body
-        self.wrt = [*(s.states[k] for k in self.moving), *self.rows.values(), *self.shared]
-        self._derive(cotangents)
-        self.before: list[Statement] = []
-        self.inner: list[Statement] = []
-        self.states: list[Ref] = []
-        self.inits: list[Ref] = []
+        self.inner: list[Statement] = []  # of the fold that goes backwards
 
     def _over_rows(self, sliced: set[Ref]) -> Block:
-        """The body with what it reads in rows as arrays of their own."""
-
         def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
             return expr.get(self.rows[ref, indices[0]], *indices[1:]) if ref in sliced else expr.get(ref, *indices)
 
         return Substitution(get=element).block(self.s.body)
 
+    def stacked(self, refs: dict[Ref, Ref], parts: Parts, results: Sequence[Ref]) -> Fold:
+        """The fold with incoming states stacked, and what of a step's parts the backward one would compute again.
+
+        `refs` are told where that one finds what was stacked, and the rows that the step read.
+        """
+        s = self.s
+        own = dict(zip(results[self.count :], s.outs[self.count :], strict=True))  # rows that are there
+        stacks = {
+            r: own.get(r) or Ref(f"{r.name}_steps", r.dtype, (self.trips, *r.shape), r.bounds)
+            for r in (*s.states, *parts.stored)
+        }
+        more = [r for r in stacks if r not in own]
+        source = {row: place for place, row in self.rows.items()}
+
+        def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+            r, *first = source.get(ref, (ref,))
+            return _in_row(r, (*first, *indices)) if first else expr.get(ref, *indices)
+
+        block = Substitution(get=element).block(Block(tuple(parts.ahead), (*results, *more)))
+        for r, stack in stacks.items():
+            refs[r] = emit(self.inner, element_copy(r.name, stack, (self.now,)))
+        at_now = Substitution(variables={s.var: self.now})
+        for (r, at), row in self.rows.items():
+            refs[row] = emit(self.inner, element_copy(row.name, r, (at_now.index(at),)))
+        return replace(s, outs=(*s.outs, *(stacks[r] for r in more)), body=block)
+
+
+class _Backward(Step):
+    """The backward fold of a fold while it is put together; `before` are the statements up to it and what reads it.
+
+    `wheres` say where cotangents are not zero by structure. Where one is, or where a step gives one to a state, the
+    backward fold carries such an array for each state.
+    """
+
+    def __init__(self, s: Fold, given: Mapping[Ref, Ref], wheres: Mapping[Ref, Ref], cotangents: Cotangents) -> None:
+        super().__init__(s, cotangents.active)
+        self.given, self.wheres = given, wheres
+        self.wrt = [*(s.states[k] for k in self.moving), *self.rows.values(), *self.shared]
+        self._derive(cotangents)
+        self.before: list[Statement] = []
+        self.states: list[Ref] = []
+        self.inits: list[Ref] = []
+
     def _derive(self, cotangents: Cotangents) -> None:
-        """One step in reverse; what of it depends on no cotangent is `ahead`, and of that some is `stored`."""
+        """One step in reverse, and its parts: what depends on no cotangent, and what does."""
         s, body = self.s, self.body
         inputs = (*s.states, *self.rows.values(), *self.shared)
         one = Program("step", inputs, body, tuple(r.name for r in body.results))
@@ -156,13 +195,12 @@ class _Backward:
         parted = len(given_in) - len(guarded)
         self.derived, self.told, self.guarded = derived, told, guarded
         self.seeds, self.tests = given_in[:parted], given_in[parted:]
-        self.ahead, self.behind = _independent(derived.body.statements, set(given_in))
-        self.stored = _stored(self.ahead, self.behind, derived.outputs)
+        self.parts = Parts(derived.body.statements, set(given_in), derived.outputs)
 
     def run(self) -> tuple[Fold, list[tuple[Ref, Ref, Test | None]]]:
         """The forward fold, and the cotangents of what the fold read."""
         refs = {r: r for r in self.shared}
-        forward = self._forward(refs)
+        forward = self.stacked(refs, self.parts, self.derived.outputs[: len(self.body.results)])
         self._carry_cotangents()
         carried, gathered = self._carry_tests()
         for k, r in zip(self.guarded, self.tests, strict=True):
@@ -183,29 +221,6 @@ class _Backward:
         parts = self._parts_of_states(after, carried, gathered)
         wheres = dict(zip(told_rows, outs[count:], strict=True))
         return forward, parts + self._parts_of_rows(outs[len(states) : count], wheres)
-
-    def _forward(self, refs: dict[Ref, Ref]) -> Fold:
-        """The fold with incoming states stacked, and what of the body the backward one would compute again."""
-        s, results = self.s, self.derived.outputs[: len(self.body.results)]
-        own = dict(zip(results[self.count :], s.outs[self.count :], strict=True))  # rows that are there
-        stacks = {
-            r: own.get(r) or Ref(f"{r.name}_steps", r.dtype, (self.trips, *r.shape), r.bounds)
-            for r in (*s.states, *self.stored)
-        }
-        more = [r for r in stacks if r not in own]
-        source = {row: place for place, row in self.rows.items()}
-
-        def element(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
-            r, *first = source.get(ref, (ref,))
-            return _in_row(r, (*first, *indices)) if first else expr.get(ref, *indices)
-
-        block = Substitution(get=element).block(Block(tuple(self.ahead), (*results, *more)))
-        for r, stack in stacks.items():
-            refs[r] = emit(self.inner, element_copy(r.name, stack, (self.now,)))
-        at_now = Substitution(variables={s.var: self.now})
-        for (r, at), row in self.rows.items():
-            refs[row] = emit(self.inner, element_copy(row.name, r, (at_now.index(at),)))
-        return replace(s, outs=(*s.outs, *(stacks[r] for r in more)), body=block)
 
     def _state(self, state: Ref, init: Ref) -> None:
         self.states.append(state)
@@ -253,8 +268,7 @@ class _Backward:
     def _one_step(self, refs: dict[Ref, Ref]) -> tuple[dict[Ref, Ref], dict[Ref, Ref]]:
         """The step's part that depends on cotangents: what it gives, and where that is not zero."""
         results = self.derived.outputs[len(self.body.results) :]
-        again = _needed(self.ahead, {*results, *_reads(self.behind)}, self.stored)
-        rest = Block((*again, *self.behind), results)
+        rest = Block(self.parts.behind_alone(results), results)
         block = Substitution(variables={self.s.var: self.now}, refs=refs).block(rest)
         self.inner += block.statements
         said = iter(block.results[len(self.wrt) :])
@@ -327,52 +341,53 @@ def _combined(name: Literal["add", "logical_or"], a: Ref, b: Ref) -> Build:
     return Build((Ref(a.name, a.dtype, a.shape),), variables, (value,))
 
 
-def _independent(statements: Sequence[Statement], seeds: set[Ref]) -> tuple[list[Statement], list[Statement]]:
-    """The statements that do not depend on the seeds, and those that do."""
-    dependent = set(seeds)
-    ahead: list[Statement] = []
-    behind: list[Statement] = []
-    for s in statements:
-        if dependent.isdisjoint(statement_reads(s)):
-            ahead.append(s)
-        else:
-            behind.append(s)
-            dependent.update(s.outs)
-    return ahead, behind
+class Parts:
+    """The statements of a step: `ahead` those that depend on no seed, `behind` those that do.
 
-
-def _reads(statements: Sequence[Statement]) -> set[Ref]:
-    return {r for s in statements for r in statement_reads(s)}
-
-
-def _needed(ahead: Sequence[Statement], wanted: set[Ref], stored: Collection[Ref]) -> list[Statement]:
-    """The statements that compute what is wanted and not stored."""
-    wanted = set(wanted)
-    out: list[Statement] = []
-    for s in reversed(ahead):
-        if not wanted.isdisjoint(s.outs) and not all(o in stored for o in s.outs if o in wanted):
-            out.append(s)
-            wanted.update(statement_reads(s))
-    return out[::-1]
-
-
-def _stored(ahead: Sequence[Statement], behind: Sequence[Statement], results: Sequence[Ref]) -> list[Ref]:
-    """The arrays of `ahead` that are kept for `behind`: those that cost more to compute again than to load.
-
-    What takes an operation or none is computed again, where that needs no array that is not kept anyway.
+    Attributes:
+        stored: the arrays of `ahead` that are kept for `behind`, and as results: those that cost more to compute again
+            than to load. What takes an operation or none is computed again, where that needs no array that is not kept
+            anyway.
     """
-    made = {o for s in ahead for o in s.outs}
-    wanted = (_reads(behind) | set(results)) & made
-    out: list[Ref] = []
-    for s in reversed(ahead):
-        here = [o for o in s.outs if o in wanted]
-        if not here:
-            continue
-        parts = made & statement_reads(s).keys()
-        if isinstance(s, Build) and all(map(_is_cheap, s.values)) and parts <= wanted:
-            continue
-        out += here
-    return out[::-1]
+
+    def __init__(self, statements: Sequence[Statement], seeds: set[Ref], results: Sequence[Ref]) -> None:
+        dependent = set(seeds)
+        self.ahead: list[Statement] = []
+        self.behind: list[Statement] = []
+        for s in statements:
+            if dependent.isdisjoint(statement_reads(s)):
+                self.ahead.append(s)
+            else:
+                self.behind.append(s)
+                dependent.update(s.outs)
+        self.stored = self._stored(results)
+
+    def _stored(self, results: Sequence[Ref]) -> list[Ref]:
+        made = {o for s in self.ahead for o in s.outs}
+        wanted = (self._reads() | set(results)) & made
+        out: list[Ref] = []
+        for s in reversed(self.ahead):
+            here = [o for o in s.outs if o in wanted]
+            if not here:
+                continue
+            parts = made & statement_reads(s).keys()
+            if isinstance(s, Build) and all(map(_is_cheap, s.values)) and parts <= wanted:
+                continue
+            out += here
+        return out[::-1]
+
+    def _reads(self) -> set[Ref]:
+        return {r for s in self.behind for r in statement_reads(s)}
+
+    def behind_alone(self, results: Sequence[Ref]) -> tuple[Statement, ...]:
+        """The part behind with the statements that compute what it wants and is not stored."""
+        wanted = {*results, *self._reads()}
+        out: list[Statement] = []
+        for s in reversed(self.ahead):
+            if not wanted.isdisjoint(s.outs) and not all(o in self.stored for o in s.outs if o in wanted):
+                out.append(s)
+                wanted.update(statement_reads(s))
+        return (*out[::-1], *self.behind)
 
 
 def _is_cheap(e: Scalar) -> bool:

@@ -130,7 +130,7 @@ def graph(f: Callable[..., Any], *args: Any, **keywords: Any) -> ComputationGrap
     >>> solve((I - found.L).T, [ZERO, ZERO, ZERO, ZERO, 1.0])[1].tolist()
     [0.0, 0.0, 0.0]
     """
-    from pullback.ad.eliminate import Graph
+    from pullback.ad.eliminate import graph_of
     from pullback.api.edge_operators import Wanted, operator_of
     from pullback.ir.dims import solve_dims
     from pullback.ir.interpret import interpret
@@ -146,14 +146,15 @@ def graph(f: Callable[..., Any], *args: Any, **keywords: Any) -> ComputationGrap
     dims = solve_dims(traced.program, [a.shape for a in arrays], sizes)
     program = one_vertex_each(specialise(traced.program, dims))
     wrt = [k for k, r in enumerate(program.inputs) if r.dtype.is_floating]
-    made = Graph(program, wrt)
-    nodes = (*made.sources, *made.vertices)
+    made = graph_of(program, wrt)
+    inner = [o for s in program.body.statements for o in s.outs if o in made.active]
+    nodes = (*made.sources, *inner)
     position = {r: k for k, r in enumerate(nodes)}
     wanted = Wanted()
     edges = [
         (position[x], position[v], [operator_of(e, wanted) for e in found])
-        for v in made.vertices
-        for x, found in made.into.get(v, {}).items()
+        for v in inner
+        for x, found in made.edges.into.get(v, {}).items()
     ]
     body = Block((*made.statements, *wanted.statements), (*nodes, *wanted.refs))
     values = interpret(replace(program, body=body, output_names=()), arrays)

@@ -35,11 +35,14 @@ MODES = get_args(Mode)
 class Jacobian(Derived):
     """All derivatives of all results, axes of the result first."""
 
-    def __init__(self, base: Function, wrt: Wrt | None, mode: Mode, position: Position | None) -> None:
+    def __init__(
+        self, base: Function, wrt: Wrt | None, mode: Mode, position: Position | None, dims: dict[str, int] | None = None
+    ) -> None:
         about = "The Jacobian of {f} with respect to {x}: axes of the result, then of {x}."
         super().__init__(base, "jacobian", position, about, wrt)
         self.wrt = wrt
         self.mode = mode
+        self.dims = dims or {}  # numbers by which orders of elimination are compared
 
     def _trace(self, signature: Signature) -> Traced:
         if self.mode not in MODES:
@@ -64,7 +67,7 @@ class Jacobian(Derived):
             statements: list[Statement] = []
             columns: list[Sequence[Ref]] = []
             count = len(floating)
-            for made in jacobians(program, positions, self.mode):
+            for made in jacobians(program, positions, self.mode, self.dims):
                 block = instantiate(made, dict(zip(made.inputs, program.inputs, strict=True)))
                 statements += block.statements
                 columns += [block.results[at : at + count] for at in range(0, len(block.results), count)]
@@ -78,12 +81,12 @@ class Jacobian(Derived):
             outputs += [Ref(out.name, out.dtype, (*out.shape, *r.shape)) for r in sources]
             names += [f"{name}_{suffix}" for suffix in suffixes]
         structure = direction.with_leaves(base.structure, [wanted if s.is_floating else NONE for s in slots])
-        return self._in_outline(base, body, outputs, names, structure, (positions, self.mode))
+        return self._in_outline(base, body, outputs, names, structure, (positions, self.mode, *self.dims.items()))
 
     def _specialised(self, traced: Traced, dims: dict[str, int]) -> Traced:
-        """For mode "auto" the mode whose program takes the fewest operations for these dims; known in outline too."""
+        """The mode, of "auto", and the order, of "mixed", with the fewest operations for these dims; in outline too."""
         known = traced.known
-        if self.mode != "auto":
+        if self.mode not in ("auto", "mixed"):
             return traced
         signature = self._signature_of(traced)
         if not isinstance(known, Outline):
@@ -96,10 +99,13 @@ class Jacobian(Derived):
         """The mode whose program takes the fewest operations for these dims."""
         from pullback.passes.operations import operation_count
 
+        mixed = Jacobian(self.base, self.wrt, "mixed", self.position, dims)
+        if self.mode == "mixed":
+            return mixed.traced(signature)
         best, least = traced, operation_count(traced.program, dims)
         for mode in self._worth_trying(signature, dims):
             try:
-                other = jacobian(self.base, self.wrt, mode).traced(signature)
+                other = (mixed if mode == "mixed" else jacobian(self.base, self.wrt, mode)).traced(signature)
             except DerivativeError:  # a mode that cannot go through a loop
                 continue
             count = operation_count(other.program, dims)
@@ -146,7 +152,8 @@ def jacobian(
         wrt: name or position of the parameter to differentiate by, or a tuple or list of these; the first by default.
         mode: "forward" sweeps once for each element of the parameter, "reverse" once for each of the result; all sweeps
             run together, and those of structural zeros not at all. "mixed" eliminates the arrays between them one by
-            one, the cheapest next: it wins where the program is narrow inside. "auto" takes what needs the fewest
+            one, in a cheap order, and goes through loops by their edges: it wins where the program is narrow inside,
+            and where parts of a loop's states know nothing of each other. "auto" takes what needs the fewest
             operations for the dims of a call; for `.ir` and inside other functions, where these are not known, forward
             unless the result is smaller for all sizes.
         sparse: give a `SparseMatrix` of the entries that the index structure admits, values, rows and columns, in the

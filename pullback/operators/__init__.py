@@ -16,10 +16,15 @@ from pullback.operators.blocks import BlockMatrix, blocks, column, diagonal, ide
 from pullback.operators.chains import Bracketing, bracketings, catalan, cheapest_bracketing
 from pullback.operators.derivatives import AdjointSolution, Linearised, adjoint_method, newton
 from pullback.operators.graph import (
+    EliminationOrder,
     add_sink,
+    cheapest_order,
     elementary_factors,
+    eliminate,
     eliminate_edge,
     eliminate_vertex,
+    elimination_cost,
+    inner_vertices,
     path_weights,
     strictly_lower,
 )
@@ -34,13 +39,6 @@ from pullback.operators.maps import (
     RightMultiply,
 )
 from pullback.operators.operator import ZERO, I, Operator
-from pullback.operators.order import (
-    EliminationOrder,
-    cheapest_order,
-    eliminate,
-    elimination_cost,
-    inner_vertices,
-)
 from pullback.operators.tensors import Dense, Indexed
 from pullback.operators.triangular import solve
 

@@ -1,8 +1,14 @@
-"""Elimination orders: forward, reverse and mixed are found where they are cheapest."""
+"""Elimination: forward, reverse and mixed orders are found where they are cheapest; cuts are the narrowest."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import combinations
+
+import numpy as np
+
 from pullback.operators import cheapest_order, elimination_cost, inner_vertices, strictly_lower
+from pullback.operators.elimination import narrowest_cut
 
 
 def chain(n: int) -> dict[tuple[int, int], int]:
@@ -35,3 +41,27 @@ def test_long_chains_are_ordered_greedily() -> None:
     best = cheapest_order(graph)
     assert sorted(best.vertices) == list(range(1, 39))
     assert best.cost == 38
+
+
+def test_the_narrowest_cut_is_the_smallest_set_that_bars_the_way() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        n = int(rng.integers(3, 8))
+        readers = {i: [j for j in range(i + 1, n) if rng.random() < 0.4] for i in range(n)}
+        size = {i: int(rng.integers(1, 6)) for i in range(n)}
+        start, end = [0, 1], [n - 1]
+        cut = narrowest_cut(readers, start, end, size)
+        sets = [some for count in range(n + 1) for some in combinations(range(n), count)]
+        least = min(sum(size[v] for v in some) for some in sets if not reaches(readers, start, end, some))
+        assert not reaches(readers, start, end, cut) and sum(size[v] for v in cut) == least
+
+
+def reaches(readers: dict[int, list[int]], start: list[int], end: list[int], barred: Iterable[int]) -> bool:
+    found, pending = set(barred), [v for v in start if v not in set(barred)]
+    while pending:
+        v = pending.pop()
+        if v in end:
+            return True
+        found.add(v)
+        pending += [z for z in readers[v] if z not in found]
+    return False

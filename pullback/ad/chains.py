@@ -1,0 +1,298 @@
+"""The matrix of a loop, times what is before it or behind it: a loop that carries weights of edges.
+
+Each step has a matrix of edges, A_t between states and B_t from what else it reads. Of their product, a chain as long
+as the loop, only what it does to some columns or rows is wanted:
+
+    forwards     S_{t+1} = A_t S_t + B_t U       from edges U of some arrays u to what the loop reads:    u -> outs
+    backwards    Z_t = Z_{t+1} A_t               from edges Z of the outs to some arrays z:     what it reads -> z
+
+In a step the body is a graph with u (or z) at one end, and eliminated in its own cheapest order: that decides whether
+A_t is made or not. S and Z are states of a loop, as arrays of the weights of edges of one pattern, `Carried`: an axis
+of the source that equals an axis of the target in every step is not carried. Which do is found as a fixed point, from
+those of the edges that are given. Forwards, the loop itself carries S; backwards, it stacks its states for another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pullback.ad import algebra
+from pullback.ad.edges import Edge
+from pullback.ad.linear import active_in, emit, loop_active
+from pullback.ad.loops import Parts, Step
+from pullback.ir import expr
+from pullback.ir.expr import Ref
+from pullback.ir.index import Index, Var, as_index, cond
+from pullback.ir.program import Block, Build, Fold, Statement, While, block_reads
+from pullback.ir.traverse import Substitution
+
+Same = tuple[int | None, ...]
+"""For each axis of an edge's source the axis of its target that it equals, if any."""
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """A block whose inner vertices are gone: edges by target and source, what they need, and the operations."""
+
+    statements: list[Statement]
+    into: Mapping[Ref, Mapping[Ref, list[Edge]]]
+    cost: int
+
+
+Ends = tuple[Sequence[Ref], Sequence[Ref]]  # where edges are to lead from, and where to
+Reduce = Callable[[Block, set[Ref], Sequence[Edge], Ends], Reduced]
+"""How a block's active arrays are eliminated, with more edges at its ends."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What takes the place of a loop, the edges that are now there, and the operations of one step."""
+
+    statements: list[Statement]
+    edges: list[Edge]
+    cost: int
+
+
+class Carried:
+    """The edges from one array to another as one array, over the target's axes and those of the source that are free.
+
+    The axes of the end that stays, `ahead` the source, stand first: a step is then the same for each of its elements.
+
+    Attributes:
+        rows, columns: the variables of both.
+        variables: both, in the order of the array's axes.
+        source: where an edge reads.
+    """
+
+    def __init__(self, operand: Ref, result: Ref, same: Same, ahead: bool) -> None:
+        self.operand, self.result, self.same, self.ahead = operand, result, same, ahead
+        rows = algebra.axes(result)
+        extents = zip(operand.shape, same, strict=True)
+        every = [Var(f"m{k}", d) if at is None else rows[at] for k, (d, at) in enumerate(extents)]
+        self.rows, self.columns = rows, tuple(v for v in every if v not in rows)
+        self.variables = (*self.columns, *rows) if ahead else (*rows, *self.columns)
+        self.source = tuple(map(as_index, every))
+
+    def ref(self, lead: Sequence[Index] = ()) -> Ref:
+        """An array that holds the weights."""
+        shape = (*lead, *(v.extent for v in self.variables))
+        return Ref(f"{self.result.name}_by_{self.operand.name}", self.operand.dtype, shape)
+
+    def edge(self, weights: Ref) -> Edge:
+        """The edge with these weights."""
+        rows = tuple(map(as_index, self.rows))
+        weight = expr.get(weights, *self.variables)
+        return Edge(self.operand, self.source, self.result, rows, (*self.rows, *self.columns), weight)
+
+    def of(self, edges: Sequence[Edge], more: Ref | None = None) -> Build:
+        """The array of the weights of edges, which have this pattern, added to what another one holds."""
+        own = Carried(
+            self.operand, self.result, self.same, self.ahead
+        )  # over variables that are not those of the edges
+        terms = [expr.cast(algebra.matrix(algebra.onto(own.rows, e), own.source), own.operand.dtype) for e in edges]
+        terms += [] if more is None else [expr.get(more, *own.variables)]
+        return Build((own.ref(),), own.variables, (expr.add(expr.zero(own.operand.dtype), *terms),))
+
+
+def same_axes(edges: Iterable[Edge], known: Same | None = None) -> Same | None:
+    """The axes that are equal in all of some edges, and in what is known; None of no edges."""
+    for e in edges:
+        targets = [t.single for t in e.target]
+        singles = zip((s.single for s in e.source), e.operand.shape, strict=True)
+        found = tuple(
+            targets.index(v) if isinstance(v, Var) and v in targets and v.extent is d else None for v, d in singles
+        )
+        known = found if known is None else tuple(a if a == b else None for a, b in zip(known, found, strict=True))
+    return known
+
+
+def forwards(s: Fold | While, active: set[Ref], given: Sequence[Edge], reduce: Reduce) -> Opened:
+    """The edges from some arrays to what a loop gives, from those to what it reads."""
+    return _Forwards(s, active, given, reduce).opened()
+
+
+class _Forwards:
+    """`ends` are stand-ins in the body for the arrays that the columns belong to."""
+
+    def __init__(self, s: Fold | While, active: set[Ref], given: Sequence[Edge], reduce: Reduce) -> None:
+        self.s, self.reduce = s, reduce
+        self.count = len(s.states)
+        self.inside = loop_active(s, active)
+        self.ends = {u: Ref(u.name, u.dtype, u.shape) for u in dict.fromkeys(e.operand for e in given)}
+        given = [replace(e, operand=self.ends[e.operand]) for e in given]
+        reads = block_reads(s.body)
+        self.captured = [e for e in given if e.result in reads]
+        self.inits = {
+            (u, k): [replace(e, result=state) for e in given if e.operand is u and e.result is init]
+            for u in self.ends.values()
+            for k, (state, init) in enumerate(zip(s.states, s.inits, strict=True))
+            if state in self.inside
+        }
+        self.sinks = {k: Ref(r.name, r.dtype, r.shape) for k, r in enumerate(s.body.results) if r in self.inside}
+        self.copies = [algebra.identity(s.body.results[k], sink) for k, sink in self.sinks.items()]
+
+    def opened(self) -> Opened:
+        """The loop with S as further states."""
+        s = self.s
+        carried, arrays, step = self._step()
+        before: list[Statement] = [c.of(self.inits[key]) for key, c in carried.items()]
+        inits = [t.outs[0] for t in before]
+        body = list(step.statements)
+        new = [
+            emit(body, c.of(step.into[self.sinks[k]].get(u, []) if k in self.sinks else []))
+            for (u, k), c in carried.items()
+        ]
+        rows, stacks, edges = self._rows(step, body)
+        outs = [c.ref() for c in carried.values()]
+        back = {end: u for u, end in self.ends.items()}
+        for ((u, k), c), out in zip(carried.items(), outs, strict=True):
+            edges.append(replace(c.edge(out), operand=back[u], result=s.outs[k]))
+        loop = replace(
+            s, states=(*s.states, *arrays), inits=(*s.inits, *inits),
+            outs=(*s.outs[: self.count], *outs, *s.outs[self.count :], *stacks),
+            body=Block(tuple(body), (*s.body.results[: self.count], *new, *s.body.results[self.count :], *rows)),
+        )  # fmt: skip
+        return Opened([*before, loop], edges, step.cost)
+
+    def _step(self) -> tuple[dict[tuple[Ref, int], Carried], list[Ref], Reduced]:
+        """What is carried, its arrays in the body, and the body's edges then."""
+        kept = {key: same for key, edges in self.inits.items() if (same := same_axes(edges)) is not None}
+        ends = list(self.ends.values()), list(self.sinks.values())
+        while True:
+            carried = {(u, k): Carried(u, self.s.states[k], same, True) for (u, k), same in kept.items()}
+            arrays = [c.ref() for c in carried.values()]
+            seeds = [c.edge(a) for c, a in zip(carried.values(), arrays, strict=True)]
+            step = self.reduce(self.s.body, self.inside, [*seeds, *self.captured, *self.copies], ends)
+            found = dict(kept)
+            for u, k in self.inits:
+                edges = step.into.get(self.sinks[k], {}).get(u, []) if k in self.sinks else []
+                same = same_axes(edges, kept.get((u, k)))
+                if same is not None:
+                    found[u, k] = same
+            if found == kept:
+                return carried, arrays, step
+            kept = found
+
+    def _rows(self, step: Reduced, body: list[Statement]) -> tuple[list[Ref], list[Ref], list[Edge]]:
+        """Edges to the rows that each step gives: what it computes for them, and the arrays of all steps."""
+        rows, stacks, edges = [], [], []
+        for k, sink in self.sinks.items():
+            if k < self.count:
+                continue
+            assert isinstance(self.s, Fold)
+            t = Var("t", self.s.var.extent)
+            for u, end in self.ends.items():
+                found = step.into.get(sink, {}).get(end, [])
+                same = same_axes(found)
+                if same is None:
+                    continue
+                c = Carried(end, sink, same, True)
+                rows.append(emit(body, c.of(found)))
+                stacks.append(c.ref((t.extent,)))
+                one, weight = c.edge(rows[-1]), expr.get(stacks[-1], t, *c.variables)
+                target, variables = (as_index(t), *one.target), (t, *one.variables)
+                edges.append(Edge(u, one.source, self.s.outs[k], target, variables, weight))
+        return rows, stacks, edges
+
+
+def backwards(s: Fold, active: set[Ref], given: Sequence[Edge], reduce: Reduce) -> Opened:
+    """The edges from what a fold reads to some arrays, from those of what it gives."""
+    return _Backwards(s, active, given, reduce).opened()
+
+
+class _Backwards(Step):
+    """`ends` are stand-ins in the body for the arrays that the rows belong to."""
+
+    def __init__(self, s: Fold, active: set[Ref], given: Sequence[Edge], reduce: Reduce) -> None:
+        super().__init__(s, active)
+        self.reduce = reduce
+        self.ends = {z: Ref(z.name, z.dtype, z.shape) for z in dict.fromkeys(e.result for e in given)}
+        given = [replace(e, result=self.ends[e.result]) for e in given]
+        place = {o: k for k, o in enumerate(s.outs)}
+        finals = [(place[e.operand], e) for e in given if place[e.operand] < self.count]
+        self.finals = {
+            (z, k): [replace(e, operand=s.states[k]) for at, e in finals if at == k and e.result is z]
+            for z in self.ends.values()
+            for k in self.moving
+        }
+        self.ofrows = [self._of_row(e, place[e.operand]) for e in given if place[e.operand] >= self.count]
+
+    def _of_row(self, e: Edge, k: int) -> Edge:
+        """What step t adds of an edge from the rows of all steps."""
+        here = cond("==", e.source[0] - as_index(self.s.var))
+        weight = expr.bracket((here,), e.weight)
+        return replace(e, operand=self.body.results[k], source=e.source[1:], weight=weight)
+
+    def opened(self) -> Opened:
+        """The fold with its states stacked, and the one that carries Z back."""
+        s = self.s
+        carried, arrays, step = self._step()
+        before: list[Statement] = [c.of(self.finals[key]) for key, c in carried.items()]
+        inits = [t.outs[0] for t in before]
+        body = list(step.statements)
+        new = [emit(body, c.of(step.into[z].get(s.states[k], []))) for (z, k), c in carried.items()]
+        states, edges = list(arrays), []
+        for z, end in self.ends.items():
+            for r in self.shared:
+                found = step.into.get(end, {}).get(r, [])
+                if (same := same_axes(found)) is not None:
+                    c = Carried(r, end, same, False)
+                    states.append(c.ref())
+                    inits.append(emit(before, c.of([])))
+                    new.append(emit(body, c.of(found, states[-1])))
+                    edges.append((z, c))
+        rows, stacks, ofrows = self._rows(step, body)
+        outs = [Ref(r.name, r.dtype, r.shape) for r in states]
+        refs: dict[Ref, Ref] = {}
+        parts = Parts(body, set(states), (*new, *rows))
+        forward = self.stacked(refs, parts, self.body.results)
+        rest = Block(parts.behind_alone((*new, *rows)), (*new, *rows))
+        block = Substitution(variables={s.var: self.now}, refs=refs).block(rest)
+        block = replace(block, statements=(*self.inner, *block.statements))
+        loop = Fold((*outs, *stacks), self.var, tuple(states), tuple(inits), block, s.positions)
+        back = {end: z for z, end in self.ends.items()}
+        made = [replace(c.edge(out), result=z) for (z, c), out in zip(edges, outs[len(arrays) :], strict=True)]
+        for ((end, k), c), out in zip(carried.items(), outs, strict=False):
+            if s.inits[k] in self.active:
+                made.append(replace(c.edge(out), operand=s.inits[k], result=back[end]))
+        return Opened([forward, *before, loop], [*made, *ofrows], step.cost)
+
+    def _step(self) -> tuple[dict[tuple[Ref, int], Carried], list[Ref], Reduced]:
+        """What is carried, its arrays in the body, and the body's edges then."""
+        kept = {key: same for key, edges in self.finals.items() if (same := same_axes(edges)) is not None}
+        sources = [*(self.s.states[k] for k in self.moving), *self.rows.values(), *self.shared]
+        active, ends = active_in(self.body, set(sources)), (sources, list(self.ends.values()))
+        while True:
+            carried = {(z, k): Carried(self.s.states[k], z, same, False) for (z, k), same in kept.items()}
+            arrays = [c.ref() for c in carried.values()]
+            results = [self.body.results[k] for _, k in carried]
+            seeds = [replace(c.edge(a), operand=r) for c, a, r in zip(carried.values(), arrays, results, strict=True)]
+            step = self.reduce(self.body, active, [*seeds, *self.ofrows], ends)
+            found = dict(kept)
+            for z, k in self.finals:
+                same = same_axes(step.into.get(z, {}).get(self.s.states[k], []), kept.get((z, k)))
+                if same is not None:
+                    found[z, k] = same
+            if found == kept:
+                return carried, arrays, step
+            kept = found
+
+    def _rows(self, step: Reduced, body: list[Statement]) -> tuple[list[Ref], list[Ref], list[Edge]]:
+        """Edges from the rows that each step reads: what it computes for them, and the arrays of all steps."""
+        rows, stacks, edges = [], [], []
+        for (r, at), row in self.rows.items():
+            for z, end in self.ends.items():
+                found = step.into.get(end, {}).get(row, [])
+                same = same_axes(found)
+                if same is None:
+                    continue
+                c = Carried(row, end, same, False)
+                rows.append(emit(body, c.of(found)))
+                stacks.append(c.ref((self.trips,)))
+                t = Var(self.s.var.name, self.trips)
+                there = Substitution(variables={self.s.var: as_index(t)}).index(at)
+                one, weight = c.edge(rows[-1]), expr.get(stacks[-1], self.trips - 1 - as_index(t), *c.variables)
+                e = Edge(r, (there, *one.source), z, one.target, (*c.rows, t, *c.columns), weight)
+                edges.append(replace(e, weight=algebra.in_range(weight, e)))
+        return rows, stacks, edges
