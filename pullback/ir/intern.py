@@ -76,12 +76,11 @@ class _Entry(ref[Any]):
     key: tuple[Hashable, ...]
 
 
-def _forget(entry: ref[Any]) -> None:
-    assert isinstance(entry, _Entry)
-    _remove_dead_weakref(_TABLE, entry.key)
-
-
 _TABLE: dict[tuple[Hashable, ...], _Entry] = {}  # a WeakValueDictionary, at half its cost per look-up
+
+
+def _forget(entry: Any, remove: Any = _remove_dead_weakref, table: Any = _TABLE) -> None:  # globals end before nodes do
+    remove(table, entry.key)
 
 
 def known(key: tuple[Hashable, ...]) -> Any:

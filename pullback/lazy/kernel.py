@@ -6,6 +6,7 @@ interpreted, and from its second call on stands in the queue of the thread that 
 
 from __future__ import annotations
 
+import atexit
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -131,7 +132,7 @@ class _Compiler:
     """The thread that compiles, started when there is something to do."""
 
     def __init__(self) -> None:
-        self._queue: queue.Queue[Kernel] = queue.Queue()
+        self._queue: queue.Queue[Kernel | None] = queue.Queue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
@@ -143,6 +144,18 @@ class _Compiler:
                 self._thread = threading.Thread(target=self._work, name="pullback lazy compiler", daemon=True)
                 self._thread.start()
 
+    def stop(self) -> None:
+        """Let it end behind the kernel under way: at exit, it would otherwise be stopped where it may hold a lock."""
+        if self._thread is None:
+            return
+        try:
+            while True:
+                self._queue.get_nowait()
+                self._queue.task_done()
+        except queue.Empty:
+            self._queue.put(None)
+        self._thread.join()
+
     def wait(self) -> None:
         """Until nothing is left to compile."""
         self._queue.join()
@@ -151,6 +164,8 @@ class _Compiler:
         while True:
             kernel = self._queue.get()
             try:
+                if kernel is None:
+                    return
                 kernel.compile()
             except Exception as error:  # the interpreter goes on with it
                 policy.warn_without_compiler(f"a piece of a lazy program was not compiled: {error}")
@@ -159,6 +174,7 @@ class _Compiler:
 
 
 _COMPILER: Final = _Compiler()
+atexit.register(_COMPILER.stop)
 
 
 def finish_compiling() -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pullback import DerivativeError, ShapeError, lazy
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_nothing_runs_until_a_value_is_wanted() -> None:
@@ -141,3 +147,27 @@ def test_an_expert_with_weights_of_its_own_gets_its_delta() -> None:
     expert = Expert()
     lazy.backward(lazy.sum(expert(np.array([1.0, 2.0])) * 5.0))
     assert expert.seen.tolist() == [5.0, 10.0]
+
+
+LEAVING = """
+import threading
+import numpy as np
+from pullback import lazy
+
+x = np.ones(8)
+for n in range(4):
+    for _ in range(3):
+        y = lazy.asarray(x)
+        for _ in range(n + 1):
+            y = lazy.sin(y) * y
+        np.asarray(y)
+print([t.name for t in threading.enumerate() if t.daemon])
+"""
+
+
+def test_a_program_ends_while_kernels_are_compiled(tmp_path: Path) -> None:
+    """The thread that compiles is not left where it may hold a lock that the end of the process needs."""
+    environment = {**os.environ, "PULLBACK_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "error", "-c", LEAVING]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "['pullback lazy compiler']\n", "")
