@@ -71,11 +71,12 @@ def _block(block: Block, strips: Callable[[Block, _Axis], _Strips | None]) -> Bl
 
 @dataclass(frozen=True)
 class _Axis:
-    """Axes of arrays, and variables of statements, that run together."""
+    """Axes of arrays, and variables of statements, that run together; and what each statement of the block reads."""
 
     extent: int
     of_array: Mapping[Ref, int]
     variables: frozenset[tuple[int, Var]]
+    reads: Sequence[Mapping[Ref, None]]
 
 
 def _axes(block: Block) -> Iterator[_Axis]:
@@ -99,6 +100,7 @@ def _axes(block: Block) -> Iterator[_Axis]:
                 for axis, i in enumerate(g.indices):
                     if isinstance(i.single, Var):
                         parent[root((g.ref, axis))] = root((k, i.single))
+    reads = [statement_reads(s) for s in block.statements] if parent else []
     joined: dict[Place, list[Place]] = {}
     for p in parent:
         joined.setdefault(root(p), []).append(p)
@@ -108,7 +110,8 @@ def _axes(block: Block) -> Iterator[_Axis]:
             arrays.setdefault(p[0], p[1])  # type: ignore[arg-type]
         extents = {r.shape[axis].constant for r, axis in arrays.items()}
         if len(extents) == 1 and (extent := extents.pop()) is not None and extent >= 2 * LEAST:
-            yield _Axis(extent, arrays, frozenset(p for p in places if isinstance(p[0], int)))  # type: ignore[misc]
+            here = frozenset(p for p in places if isinstance(p[0], int))
+            yield _Axis(extent, arrays, here, reads)  # type: ignore[arg-type]
 
 
 def _gets(s: Build) -> list[Get]:
@@ -154,7 +157,7 @@ class _Strips:
         self.levels: dict[int, int] = {}
         self.whole: set[Ref] = set()
         self.rows = 0
-        self.reads = [statement_reads(s) for s in block.statements]
+        self.reads = axis.reads
         for k in sorted({k for k, _ in axis.variables}):
             role = self._role(k, block.statements[k])
             if role is not None:

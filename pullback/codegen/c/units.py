@@ -41,9 +41,10 @@ def split(kernels: Mapping[str, str], rest: str, preamble: Callable[[str], str])
 
     def text_of(own: Sequence[str], after: str, used: Iterable[str]) -> str:
         """Kernels and what comes after them, behind what they use: copies of what is inlined, and prototypes."""
+        mine = set(own)
         used = set(used).union(*(uses[n] for n in own))
-        away = "".join(_prototype(kernels[n]) for n in kernels if n in used and n not in own and n in homes)
-        here = [n for n in kernels if n in own or (n in used and n not in homes)]
+        away = "".join(_prototype(kernels[n]) for n in kernels if n in used and n not in mine and n in homes)
+        here = [n for n in kernels if n in mine or (n in used and n not in homes)]
         return _unit([away, *(_shown(kernels[n]) if homes.get(n) == n else kernels[n] for n in here), after], preamble)
 
     first = text_of((), rest, called)
