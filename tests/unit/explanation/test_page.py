@@ -11,7 +11,7 @@ import pytest
 from jaxtyping import Float32
 
 import pullback as pb
-from pullback import Array
+from pullback import Array, nn
 from pullback.cli.main import main
 from pullback.errors import UsageError
 from pullback.explanation import page as page_of
@@ -212,4 +212,20 @@ def test_in_a_browser(tmp_path: Path) -> None:
         wide = "return [document.documentElement.scrollWidth, innerWidth]"
         across, there = window.run(wide)
         assert across <= there
+        assert window.complaints() == []
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_a_large_training_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ResNet-18, its gradient by all parameters: the page is open within 3 s and has less than 20 MB."""
+    monkeypatch.setenv("PULLBACK_VERIFY", "0")  # other tests do, and here it takes ten times as long as all else
+    net = nn.models.resnet18().named("resnet18").on("N 3 224 224")
+    page = tmp_path / "page.html"
+    net.describe(batch=8).training.explain(html=page)
+    assert 1_000_000 < page.stat().st_size < 20_000_000
+    with browser(tmp_path) as window:
+        window.show(1600, 900)
+        assert window.open(page) < 3
+        assert window.run("return document.querySelectorAll('main > section').length") == len(STAGES)
         assert window.complaints() == []
