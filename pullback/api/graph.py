@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.api.drawing import drawn, one_vertex_each, total
+from pullback.api.drawing import drawn, local_derivatives, one_vertex_each, total
 from pullback.api.execute import prepare
 from pullback.api.mistakes import public
 from pullback.api.modes import as_function
@@ -130,8 +130,6 @@ def graph(f: Callable[..., Any], *args: Any, **keywords: Any) -> ComputationGrap
     >>> solve((I - found.L).T, [ZERO, ZERO, ZERO, ZERO, 1.0])[1].tolist()
     [0.0, 0.0, 0.0]
     """
-    from pullback.ad.eliminate import graph_of
-    from pullback.api.edge_operators import Wanted, operator_of
     from pullback.ir.dims import solve_dims
     from pullback.ir.interpret import interpret
     from pullback.ir.names import Names
@@ -145,28 +143,17 @@ def graph(f: Callable[..., Any], *args: Any, **keywords: Any) -> ComputationGrap
     arrays += traced.captured
     dims = solve_dims(traced.program, [a.shape for a in arrays], sizes)
     program = one_vertex_each(specialise(traced.program, dims))
-    wrt = [k for k, r in enumerate(program.inputs) if r.dtype.is_floating]
-    made = graph_of(program, wrt)
-    inner = [o for s in program.body.statements for o in s.outs if o in made.active]
-    nodes = (*made.sources, *inner)
-    position = {r: k for k, r in enumerate(nodes)}
-    wanted = Wanted()
-    edges = [
-        (position[x], position[v], [operator_of(e, wanted) for e in found])
-        for v in inner
-        for x, found in made.edges.into.get(v, {}).items()
-    ]
-    body = Block((*made.statements, *wanted.statements), (*nodes, *wanted.refs))
+    local = local_derivatives(program)
+    body = Block((*local.statements, *local.wanted.statements), (*local.nodes, *local.wanted.refs))
     values = interpret(replace(program, body=body, output_names=()), arrays)
-    numbers = values[len(nodes) :]
-    weights = [(j, i, total([make(numbers) for make in terms])) for j, i, terms in edges]
-    outputs = tuple(position[r] for r in program.outputs if r in position)
+    numbers = values[len(local.nodes) :]
+    weights = [(j, i, total([make(numbers) for make in terms])) for j, i, terms in local.edges]
     names = Names()
     return ComputationGraph(
-        tuple(names.fresh(r.name) for r in nodes),
-        tuple(values[: len(nodes)]),
-        len(wrt),
-        outputs,
-        strictly_lower(len(nodes), weights),
+        tuple(names.fresh(r.name) for r in local.nodes),
+        tuple(values[: len(local.nodes)]),
+        local.sources,
+        local.outputs,
+        strictly_lower(len(local.nodes), weights),
         base.name,
     )
