@@ -22,6 +22,7 @@ LETTER: Final = 7.2
 HIGH, DOWN, APART, MARGIN = 40.0, 62.0, 26.0, 16.0  # a node, between layers, between nodes, around all
 SWEEPS: Final = 12
 MOST_LETTERS: Final = 26
+LABEL: Final = 22  # letters of an edge's
 
 
 @dataclass(frozen=True)
@@ -124,14 +125,16 @@ def _layers(count: int, arrows: Sequence[Arrow]) -> list[int]:
 def draw(title: str, nodes: Sequence[Node], arrows: Sequence[Arrow]) -> Picture:
     """The picture of a graph whose edges all lead from a node to one of higher number."""
     layout = _Layout(nodes, arrows)
-    left = min((x - w / 2 for x, w in zip(layout.x, layout.widths, strict=True)), default=0.0) - MARGIN
-    right = max((x + w / 2 for x, w in zip(layout.x, layout.widths, strict=True)), default=0.0) + MARGIN
+    turns = _turns(arrows)
+    middles = [_spot((layout.x[v], 0.0), (layout.x[w], 0.0), turn)[0] for (*_, v, w), turn in zip(layout.paths, turns)]
+    spans = [*zip(layout.x, layout.widths), *zip(middles, (LETTER * len(_short(a.label, LABEL)) for a in arrows))]
+    left = min((x - w / 2 for x, w in spans), default=0.0) - MARGIN
+    right = max((x + w / 2 for x, w in spans), default=0.0) + MARGIN
     places = [(x - left, MARGIN + k * (HIGH + DOWN)) for x, k in zip(layout.x, layout.layer, strict=True)]
     height = 2 * MARGIN + len(layout.rows) * (HIGH + DOWN) - DOWN
     lines = [_line([places[v] for v in path]) for path in layout.paths]
-    turns = _turns(arrows)
-    labels = [_label(a, nodes, [places[v] for v in path], turn)
-              for a, path, turn in zip(arrows, layout.paths, turns, strict=True)]  # fmt: skip
+    labels = [_label(a, nodes, _spot(places[v], places[w], turn))
+              for a, (*_, v, w), turn in zip(arrows, layout.paths, turns, strict=True)]  # fmt: skip
     boxes = [_box(n, *places[k]) for k, n in enumerate(nodes)]
     return Picture(title, right - left, height, [*lines, *boxes, *labels])
 
@@ -162,14 +165,19 @@ def _turns(arrows: Sequence[Arrow]) -> list[int]:
     return out
 
 
-def _label(a: Arrow, nodes: Sequence[Node], points: Sequence[tuple[float, float]], turn: int) -> str:
-    """The operator of an edge, right above the node that it leads to."""
-    (x, y), (to, row) = points[-2:]
+def _spot(above: tuple[float, float], below: tuple[float, float], turn: int) -> tuple[float, float]:
+    """The middle of an edge's label: on its last curve, towards the node that it leads to."""
+    (x, y), (to, row) = above, below
     y += HIGH
     share = 0.64 - 0.24 * (turn % 2)  # beside each other they would overlap
     bend = share * share * (3 - 2 * share)  # where the curve is, which is a cubic
+    return x + (to - x) * bend, y + (row - y) * share + 4
+
+
+def _label(a: Arrow, nodes: Sequence[Node], spot: tuple[float, float]) -> str:
+    """The operator of an edge."""
     about = f"<title>{escape(f'd{nodes[a.target].name} = … + {a.label} d{nodes[a.source].name}')}</title>"
-    words = text(x + (to - x) * bend, y + (row - y) * share + 4, _short(a.label, 22), class_="small code",
+    words = text(*spot, _short(a.label, LABEL), class_="small code",
                  text_anchor="middle", stroke="var(--paper, #fff)", stroke_width=4, paint_order="stroke",
                  style="fill: var(--accent, #2563eb)")  # fmt: skip
     return element("g", about + words)

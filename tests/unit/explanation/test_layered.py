@@ -33,6 +33,14 @@ def test_an_argument_stands_above_its_reader() -> None:
     assert _Layout(nodes, arrows).layer == [0, 2, 1, 2, 3]
 
 
+def test_labels_lie_inside_the_picture() -> None:
+    nodes = [Node(n, "") for n in ("x", "w", "y")]
+    found = draw("a graph", nodes, [Arrow(0, 2, "G[y/x] + H[w] + G[y/x]"), Arrow(1, 2, "I" * 22)])
+    for e in ET.fromstring(found.svg).iter("{http://www.w3.org/2000/svg}text"):
+        x, half = float(e.attrib["x"]), 3.0 * len(e.text or "")  # half the width of small letters
+        assert half <= x <= found.width - half
+
+
 def test_names_are_escaped() -> None:
     svg = draw("a < b & c", [Node("x<y>", "&"), Node('"', "", "result")], [Arrow(0, 1, "<script>")]).svg
     root = ET.fromstring(svg)
