@@ -224,6 +224,13 @@ class _Backwards(Step):
         weight = expr.bracket((here,), e.weight)
         return replace(e, operand=self.body.results[k], source=e.source[1:], weight=weight)
 
+    def _later(self) -> set[Ref]:
+        """What only the edges from rows read: it may come after the fold, which is not to wait for it."""
+        found: set[Ref] = set()
+        for e in self.ofrows:
+            found.update(e.weight.refs, *(expr.index_refs(i) for i in e.source))
+        return found.difference(block_reads(self.s.body), self.body.results, *(s.outs for s in self.body.statements))
+
     def opened(self) -> Opened:
         """The fold with its states stacked, and the one that carries Z back."""
         s = self.s
@@ -245,7 +252,7 @@ class _Backwards(Step):
         rows, stacks, ofrows = self._rows(step, body)
         outs = [Ref(r.name, r.dtype, r.shape) for r in states]
         refs: dict[Ref, Ref] = {}
-        parts = Parts(body, set(states), (*new, *rows))
+        parts = Parts(body, {*states, *self._later()}, (*new, *rows))
         forward = self.stacked(refs, parts, self.body.results)
         rest = Block(parts.behind_alone((*new, *rows)), (*new, *rows))
         block = Substitution(variables={s.var: self.now}, refs=refs).block(rest)

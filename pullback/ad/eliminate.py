@@ -324,6 +324,7 @@ def in_order(statements: Sequence[Statement]) -> list[Statement]:
     """The statements, each after those whose arrays it reads, else as they are."""
     maker = {o: s for s in statements for o in s.outs}
     out: dict[Statement, None] = {}
+    entered: set[Statement] = set()
     for first in statements:
         pending = [first]
         while pending:
@@ -332,6 +333,8 @@ def in_order(statements: Sequence[Statement]) -> list[Statement]:
             if s in out or not missing:
                 out[pending.pop()] = None
             else:
+                assert s not in entered, f"{s.outs[0].name} waits for itself"
+                entered.add(s)
                 pending += reversed(missing)
     return list(out)
 
