@@ -243,8 +243,10 @@ class _TileWriter:
         elements = self._elements(sizes, chunks)
         for r in self.nest.reductions:
             reduce = self._across if self.plan.reduced else self._along
-            for e, total in zip(elements, reduce(r, elements, scope), strict=True):
-                self._inside(scope, e.lanes).temps[e.at.scalar(r)] = total
+            different = {(e.at.scalar(r), e.lanes): e for e in elements}
+            totals = reduce(r, list(different.values()), scope)
+            for (one, lanes), total in zip(different, totals, strict=True):
+                self._inside(scope, lanes).temps[one] = total
         values = [[e.at.scalar(v) for v in self.nest.values] for e in elements]
         self.writer.count(v for row in values for v in row)
         for e, row in zip(elements, values, strict=True):
