@@ -545,7 +545,7 @@ def _lanes(scope: Scope) -> int:
 def _parts(e: Add | Mul, scope: Scope) -> Iterator[Scalar]:
     """The operands, those that are the same wherever the scope's own variables are joined: they leave it together."""
     outer = [a for a in e.args if scope.introduced.isdisjoint(a.free)]
-    if len(outer) < 2 or not scope.loop:
+    if not 2 <= len(outer) < len(e.args) or not scope.loop:
         return iter(e.args)
     joined = (expr.add if isinstance(e, Add) else expr.mul)(*outer)
     return iter((joined, *(a for a in e.args if not scope.introduced.isdisjoint(a.free))))
