@@ -79,8 +79,8 @@ def test_there_is_no_other_build() -> None:
         smooth.memory(None, "import", N=3)  # type: ignore[arg-type]
 
 
-def test_what_modes_share_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table that shows all peaks plans three forms, of which two have their passes in common."""
+def test_each_mode_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that shows all peaks plans three forms; each mode has passes of its own."""
     program, dims = softmax.program(), {"N": 300, "K": 200}
     alone = {mode: emit.memory(program, dims, mode) for mode in MODES}
     made: Counter[str] = Counter()
@@ -96,4 +96,4 @@ def test_what_modes_share_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(emit, name, counted(name, getattr(emit, name)))
     table = emit.memory(program, dims, "fastest")
     assert {m: t.arena_bytes for m, t in table.modes.items()} == {m: t.arena_bytes for m, t in alone.items()}
-    assert made == {"optimise": 2, "lower": 3}
+    assert made == {"optimise": 3, "lower": 3}
