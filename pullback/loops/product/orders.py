@@ -26,9 +26,9 @@ def orders(part: Part, address: Address) -> Iterator[Part]:
     yield part
     s = part.build
     sums = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, Reduce))
-    if len(sums) != 1:
+    total = next(iter(sums), None)
+    if total is None or len(sums) > 1 or total.op != "sum":
         return
-    (total,) = sums
     flat = [address(g.ref, g.indices)[1] for g in walk(total.arg) if isinstance(g, Get)]
     near = [v for v in (*s.vars, *total.vars) if any(stride(i, v) == 1 for i in flat)]
     own, summed = [s.vars], [total.vars]
@@ -39,7 +39,7 @@ def orders(part: Part, address: Address) -> Iterator[Part]:
     for variables in own:
         for order in summed:
             if (variables, order) != (s.vars, total.vars):
-                by: dict[Scalar, Scalar] = {total: expr.reduce("sum", order, total.arg)}
+                by: dict[Scalar, Scalar] = {total: expr.reduce(total.op, order, total.arg)}
                 values = tuple(rewrite(v, by.get) for v in s.values)
                 yield Part(replace(s, vars=variables, values=values), part.position)
 
