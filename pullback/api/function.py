@@ -713,6 +713,16 @@ class Function:
         Raises:
             CompilerError: [E415] there is no compiler for wasm.
             TraceError: [E531] a size is open, or elements have 16 bits.
+        Cost:
+            One compilation, some seconds; the module is some kilobytes.
+
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def twice(x: Float64[Array, "N"]):
+        ...     return 2 * x
+        >>> def example():  # needs zig, or clang with wasi-libc
+        ...     return twice.export_wasm("out", N=3).files
         """
         from pullback.wasm import export
 
@@ -761,7 +771,18 @@ class Function:
     def drawn(self) -> Picture | None:
         """The graph of the function, or of what it is a derivative of: arrays, and on edges the operators between them.
 
-        None where it has no floating-point arguments, or more than a thousand arrays.
+        None where it has no floating-point arguments, or more than a thousand arrays. `save` writes the picture as SVG.
+
+        Cost:
+            That of the derivation, without any numbers.
+
+        >>> from jaxtyping import Float64
+        >>> from pullback import Array
+        >>> @pb.function
+        ... def energy(x: Float64[Array, "N"]):
+        ...     return pb.sum(x * x)
+        >>> energy.drawn().title
+        'Graph of energy: how each array changes with those before it'
         """
         from pullback.api.drawing import graph_of
 

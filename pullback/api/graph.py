@@ -85,7 +85,12 @@ class ComputationGraph:
         return f"<graph of {len(self.nodes)} nodes and {len(self.L.entries)} edges>"
 
     def plot(self) -> Picture:
-        """The graph with the operators on its edges, as a picture that notebooks show and `save` writes."""
+        """The graph with the operators on its edges, as a picture that notebooks show and `save` writes.
+
+        >>> import pullback as pb
+        >>> pb.graph(lambda x: pb.sum(x * x), np.ones(3)).plot().svg.startswith("<svg")
+        True
+        """
         shapes = [str(list(value.shape)) if value.ndim else "number" for value in self.values]
         edges = [(j, i, str(op)) for i in range(len(self.nodes)) for j, op in self.L.rows[i]]
         return drawn(self.name, self.nodes, shapes, edges, self.sources, self.outputs)
