@@ -7,13 +7,16 @@ are taken, fused or not. Run in f64, it gives values and bounds:
     values, bounds = interpret_with_bounds(program, inputs)
     |result - values| <= 2 * bounds       floating outputs, where the bound is finite; all others are equal
 
-Rules, with u the unit roundoff of the dtype and b(x) the bound of x:
+Rules, with u the unit roundoff of the dtype, t its smallest number above 0 and b(x) the bound of x:
 
     x1 + ... + xn      Σ b + n u Σ (|x| + b); the same for sum and scatter
-    x1 * ... * xn      Π (|x| + b) - Π |x| + 4 n u Π (|x| + b); the same for prod
-    f(x)               the largest change of f over x ± 4 b, which has room for rounding x itself, + 8 u |f(x)|
+    x1 * ... * xn      Π (|x| + b) - Π |x| + 4 n u Π (|x| + b) + 4 n t Π max(1, |x| + b); the same for prod
+    f(x)               the largest change of f over x ± 4 b, which has room for rounding x itself, + 8 u |f(x)| + 8 t
     max, min           the largest b
-    casts              b + u |x|
+    casts              b + u |x| + t
+
+A part of a product that falls below the normal numbers is off by up to t, which the factors after it multiply; sums are
+exact there.
 
 What is compared, rounded to an integer or used as an index is taken as exact; `random_program` sees to that.
 """
@@ -55,6 +58,7 @@ from pullback.rewrite.calls import inline_checkpoints
 NDArray = np.ndarray[Any, Any]
 
 _UNIT: Final = {"f32": 2.0**-24, "f64": 2.0**-53}
+_TINY: Final = {"f32": 2.0**-149, "f64": 2.0**-1074}
 _LARGEST: Final = {"f32": float(np.finfo(np.float32).max), "f64": float(np.finfo(np.float64).max)}
 
 
@@ -210,7 +214,8 @@ class _Bounds:
             case Mul():
                 wide = expr.mul(*(_size(a) + self.known[a] for a in e.args))
                 exact = expr.mul(*map(_size, e.args))
-                return _finite(e, _excess(wide, exact, as_index(len(e.args))))
+                grown = expr.mul(*(_at_least_one(_size(a) + self.known[a]) for a in e.args))
+                return _finite(e, _excess(wide, exact, grown, as_index(len(e.args))))
             case Apply():
                 return _finite(e, self.apply(e))
             case Bracket():
@@ -227,7 +232,7 @@ class _Bounds:
         inner = self.known[e.arg]
         error = expr.cast(inner, e.dtype) if e.arg.dtype.is_floating else expr.zero(e.dtype)
         narrower = not e.arg.dtype.is_floating or e.arg.dtype.bits > e.dtype.bits
-        return _finite(e, error + _size(e) * _UNIT[e.dtype.name]) if narrower else error
+        return _finite(e, error + _rounding(e, 1)) if narrower else error
 
     def apply(self, e: Apply) -> Scalar:
         """The change of a primitive over the operands' bounds, and its own rounding."""
@@ -238,7 +243,7 @@ class _Bounds:
             return errors[0]
         if row.name in ("maximum", "minimum"):
             return fold_left(_larger, errors)
-        out = _size(e) * (8 * _UNIT[e.dtype.name])
+        out = _rounding(e, 8)
         if all(isinstance(b, Zero) for b in errors):
             return out
         change: Scalar = expr.zero(e.dtype)
@@ -254,15 +259,27 @@ class _Bounds:
         if e.op == "sum":
             return expr.reduce("sum", e.vars, self.term(e.arg, error, count))
         if e.op == "prod":
-            wide = expr.reduce("prod", e.vars, _size(e.arg) + error)
-            return _excess(wide, expr.reduce("prod", e.vars, _size(e.arg)), count)
+            wide = _size(e.arg) + error
+            factors = (wide, _size(e.arg), _at_least_one(wide))
+            wide, exact, grown = (expr.reduce("prod", e.vars, f) for f in factors)
+            return _excess(wide, exact, grown, count)
         return error if isinstance(error, Zero) else expr.reduce("max", e.vars, error)
 
 
-def _excess(wide: Scalar, exact: Scalar, count: Index) -> Scalar:
-    """Π (|x| + b) - Π |x| + 4 n u Π (|x| + b); the last term covers the cancellation in the first two as well."""
-    rounding = expr.from_index(count, wide.dtype) * (4 * _UNIT[wide.dtype.name]) * wide
+def _excess(wide: Scalar, exact: Scalar, grown: Scalar, count: Index) -> Scalar:
+    """Π (|x| + b) - Π |x| + 4 n (u Π (|x| + b) + t Π max(1, |x| + b)); the last covers the first two's cancellation."""
+    name = wide.dtype.name
+    rounding = expr.from_index(count, wide.dtype) * 4 * (wide * _UNIT[name] + grown * _TINY[name])
     return rounding if wide is exact else (wide - exact) + rounding
+
+
+def _rounding(e: Scalar, times: int) -> Scalar:
+    """What rounding a value so many times may change."""
+    return _size(e) * (times * _UNIT[e.dtype.name]) + expr.const(times * _TINY[e.dtype.name], e.dtype)
+
+
+def _at_least_one(e: Scalar) -> Scalar:
+    return expr.apply("maximum", e, expr.const(1.0, e.dtype))
 
 
 def _size(e: Scalar) -> Scalar:

@@ -48,3 +48,15 @@ def test_there_is_none_of_a_function_of_what_overflows():
     p = parse_program("f(x: f32[N]) { y = build i < N { 1.0 / (1.0 + x[i] * x[i] * x[i] * x[i]) } return y }")
     _, (bound,) = interpret_with_bounds(p, [np.array([1e30, 1e3], np.float32)])
     assert bound[0] == np.inf and bound[1] < 1e-5
+
+
+def test_what_falls_below_the_normal_numbers_is_off_by_a_step_that_later_factors_multiply():
+    p = parse_program("f(x: f32[N]) { a = build n < N { x[n] * x[n] * 1000.0 } b = build n < N { exp(x[n] * -3.2e24) } "
+                      "return a, b }")
+    x = np.array([3e-23, 1e-23], np.float32)
+    values, bounds = interpret_with_bounds(p, [x])
+    owns = (x * x * np.float32(1000), np.exp(x * np.float32(-3.2e24)))
+    for value, bound, own in zip(values, bounds, owns, strict=True):
+        assert np.isfinite(bound).all()
+        assert (np.abs(own - value) <= 2 * bound).all()
+    assert 1e-42 < bounds[0][0] < 1e-40
