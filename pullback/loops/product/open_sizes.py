@@ -239,7 +239,7 @@ class _OpenProductWriter:
             a_first = not p.lies and bool(self._others("b"))
             return self._sides(("a", "b") if a_first else ("b", "a"), block, shared, {})
 
-        loops = around(shared, around(outer, blocked(p.cut, self.steps, "steps", deep)))
+        loops = around(shared, around(outer, blocked(p.cut, self.steps, "steps", deep)), independent=True)
         return [*loops, *self._rest()]
 
     def _others(self, side: str) -> list[Var]:
@@ -263,7 +263,8 @@ class _OpenProductWriter:
             inner = self._sides(tuple(rest), depth, {**at, **own}, {**done, side: b})
             return [*self._pack(side, b, depth, {**at, **own}), *inner]
 
-        return around(own, blocked(v, most, "rows" if side == "a" else "columns", block))
+        loops = blocked(v, most, "rows" if side == "a" else "columns", block, independent=True)
+        return around(own, loops, independent=True)
 
     # Tiles ----------------------------------------------------------------------------------------------------------
 
@@ -297,8 +298,8 @@ class _OpenProductWriter:
         tests = (_at_least(a.count - as_index(i), t.rows), _at_least(b.count - as_index(j), t.columns))
         full = [c for c in tests if isinstance(c, Cond)]
         one = [If(Holds(tuple(full)), (whole,), tuple(edge))] if full else [whole]
-        inner = For(i, ZERO_INDEX, a.count, tuple(edge if False in tests else one), t.rows)
-        return [For(j, ZERO_INDEX, b.count, (inner,), t.columns)]
+        inner = For(i, ZERO_INDEX, a.count, tuple(edge if False in tests else one), t.rows, independent=True)
+        return [For(j, ZERO_INDEX, b.count, (inner,), t.columns, independent=True)]
 
     def _left(self, row: Index, i: Var, depth: _Depth, at: dict[Var, Index]) -> tuple[View, Index | int]:
         """Where a panel of A begins, and the distance of its rows where it is not packed."""

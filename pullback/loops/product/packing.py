@@ -149,12 +149,12 @@ def blocks(g: FlatAxis, make: Callable[[PanelBlock], list[Stmt]]) -> list[Stmt]:
     return around(outer, body)
 
 
-def around(loops: dict[Var, Index], body: list[Stmt]) -> list[Stmt]:
+def around(loops: dict[Var, Index], body: list[Stmt], independent: bool = False) -> list[Stmt]:
     """Loops over whole variables around a body, which knows them by the indices given."""
     for v, i in reversed(loops.items()):
         loop = i.single
         assert isinstance(loop, Var)
-        body = [For(loop, ZERO_INDEX, v.extent, tuple(body))]
+        body = [For(loop, ZERO_INDEX, v.extent, tuple(body), independent=independent)]
     return body
 
 

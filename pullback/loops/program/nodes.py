@@ -37,7 +37,7 @@ from pullback.machine import GENERIC, Machine
 from pullback.source import Position
 
 Space = Lit["input", "output", "parameter", "arena", "worker", "stack"]
-Kind = Lit["serial", "vector", "unrolled", "parallel"]
+Kind = Lit["serial", "vector", "unrolled"]
 BinaryOp = Lit["+", "-", "*", "/", "max", "min", "&&", "||", "==", "!=", "<", ">", "<=", ">=", "&", "|", "^", ">>"]
 UnaryOp = Lit["-", "!"]
 
@@ -311,7 +311,11 @@ def _extreme(op: Lit["max", "min"], args: tuple[Bound, ...]) -> Bound:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class For:
-    """for (var = lower; var < upper; var += step) body."""
+    """for (var = lower; var < upper; var += step) body.
+
+    Of an `independent` loop no iteration reads what another writes or adds to what another adds to, but for working
+    memory, of which each fills what it reads. Whoever writes a loop says so; of others it is found out (`separate`).
+    """
 
     var: Var
     lower: Bound
@@ -319,6 +323,7 @@ class For:
     body: tuple[Stmt, ...]
     step: int = 1
     kind: Kind = "serial"
+    independent: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)
