@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from pullback.api.profile import Profile
     from pullback.derivation.render import Derivation
     from pullback.explanation import Explanation, Format
-    from pullback.loops.memory.size_table import SizeTable
-    from pullback.loops.memory.table import Build, MemoryTable
+    from pullback.memory.size_table import SizeTable
+    from pullback.memory.table import Build, MemoryTable
     from pullback.pictures import Picture
 
 T = TypeVar("T")

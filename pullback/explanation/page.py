@@ -19,7 +19,7 @@ from pullback.explanation.sources import Sources
 from pullback.explanation.stages import Backend, Explained, Explanation
 from pullback.explanation.text_of_c import c_blocks
 from pullback.files import put_file
-from pullback.loops.memory.table import MemoryTable
+from pullback.memory.table import MemoryTable
 
 __all__ = ["filled", "page", "save_page"]
 

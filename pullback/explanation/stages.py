@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from pullback.codegen.marks import Place
-from pullback.loops.memory.size_table import SizeTable
-from pullback.loops.memory.table import MemoryTable
 from pullback.loops.program.schedule import Chosen
+from pullback.memory.size_table import SizeTable
+from pullback.memory.table import MemoryTable
 from pullback.pictures import Picture
 from pullback.source import Position
 

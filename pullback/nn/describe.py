@@ -16,8 +16,8 @@ from pullback.errors import ShapeError
 from pullback.ir.program import Block, Program
 from pullback.ir.settings import MODES
 from pullback.lang import tree
-from pullback.loops.memory.swap import SwapPlan
-from pullback.loops.memory.table import MemoryTable
+from pullback.memory.swap import SwapPlan
+from pullback.memory.table import MemoryTable
 from pullback.nn.types import Network, function_types
 from pullback.passes.operations import operation_count
 from pullback.source import user_position

@@ -25,8 +25,6 @@ from pullback.ir.traverse import specialise
 from pullback.ir.verify import verifying
 from pullback.loops.memory.ordering import schedule
 from pullback.loops.memory.plan import MemoryPlan, plan
-from pullback.loops.memory.size_table import SizeTable, size_table
-from pullback.loops.memory.table import Build, MemoryTable, memory_table
 from pullback.loops.memory.verify import verify_function
 from pullback.loops.plain.lower import Templates, lower
 from pullback.loops.plain.unroll import unroll_copies
@@ -34,6 +32,8 @@ from pullback.loops.program.nodes import Function
 from pullback.loops.strategies.table import chooser
 from pullback.loops.threads.parallel import Known, parallelise
 from pullback.machine import GENERIC, Machine, native
+from pullback.memory.size_table import SizeTable, size_table
+from pullback.memory.table import Build, MemoryTable, memory_table
 from pullback.passes.pipeline import DEBUG_PASSES, Pass, chosen, optimise
 from pullback.runtime.buffer import NDArray
 from pullback.runtime.stamps import stamped

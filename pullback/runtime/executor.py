@@ -39,9 +39,9 @@ from pullback.runtime.shim import Form, fast_entry, interruptible
 from pullback.source import user_position
 
 if TYPE_CHECKING:  # the compiler itself is imported when a program is not in the cache
-    from pullback.loops.memory.size_table import SizeTable
-    from pullback.loops.memory.table import MemoryTable
     from pullback.loops.program.nodes import Site
+    from pullback.memory.size_table import SizeTable
+    from pullback.memory.table import MemoryTable
     from pullback.runtime.emit import Lowered
 
 NO_SIZE = ctypes.c_size_t(-1).value
@@ -113,8 +113,8 @@ class Executable:
     @property
     def memory(self) -> MemoryTable | SizeTable:
         """The memory table."""
-        from pullback.loops.memory.size_table import size_table
-        from pullback.loops.memory.table import memory_table
+        from pullback.memory.size_table import size_table
+        from pullback.memory.table import memory_table
 
         if self.lowered.function.dims:
             return size_table(self.lowered.function, self.lowered.memory)

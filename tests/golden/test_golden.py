@@ -8,7 +8,7 @@ import pytest
 
 from pullback.ir.parser import parse_program
 from pullback.ir.settings import MODES, MemoryMode
-from pullback.loops.memory.table import memory_table
+from pullback.memory.table import memory_table
 from pullback.nn.models import zhang
 from pullback.runtime.emit import c_source, lower_program, with_mode
 from tests.unit.runtime.programs import CASES

@@ -19,7 +19,7 @@ from pullback.ir.settings import MODES, MemoryMode
 from pullback.ir.traverse import specialise
 from pullback.loops.memory.ordering import block_bytes, schedule, steps
 from pullback.loops.memory.plan import Lifetimes, mentioned
-from pullback.loops.memory.table import memory_table
+from pullback.memory.table import memory_table
 from pullback.nn.models import lenet_by_hand
 from pullback.runtime.emit import Lowered, lower_program, memory, with_mode
 from pullback.runtime.executor import compile_program

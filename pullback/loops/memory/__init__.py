@@ -1,1 +1,1 @@
-"""The arena: orders of statements, lifetimes, offsets, tables of what is needed, and the verifier of a plan."""
+"""The arena: orders of statements, lifetimes, offsets, and the verifier of a plan."""

@@ -12,7 +12,7 @@ from jaxtyping import Float64
 import pullback as pb
 from pullback import Array
 from pullback.ir.program import Fold, Program, walk_statements
-from pullback.loops.memory.table import MemoryTable
+from pullback.memory.table import MemoryTable
 from pullback.rewrite.normal_form import normalise
 
 N = 37

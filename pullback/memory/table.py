@@ -8,9 +8,9 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
 from pullback.loops.memory.plan import Lifetimes, MemoryPlan, accesses
-from pullback.loops.memory.rows import BufferRow, StatementRow
-from pullback.loops.memory.swap import SwapPlan, swap_plan
 from pullback.loops.program.nodes import Buffer, Call, Comment, Copy, Fill, For, Function, If, Loop, Parallel, Stmt
+from pullback.memory.rows import BufferRow, StatementRow
+from pullback.memory.swap import SwapPlan, swap_plan
 from pullback.tables import html_note, html_table, text_table
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class MemoryTable:
         >>> pb.grad(loss).memory(N=40).plot().title
         'Memory of loss_grad over time: 37.5 KiB in the arena at most, 5 arrays, 5 statements'
         """
-        from pullback.loops.memory.picture import picture  # with words of HTML, for who looks at it
+        from pullback.memory.picture import picture  # with words of HTML, for who looks at it
 
         return picture(self.program, self.peak_bytes, self.buffers, self.statements)
 

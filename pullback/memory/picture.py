@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Final
 
-from pullback.loops.memory.rows import BufferRow, StatementRow
+from pullback.memory.rows import BufferRow, StatementRow
 from pullback.pictures import TINTS, Picture, element, text
 
 __all__ = ["picture"]
