@@ -1,10 +1,7 @@
-"""Contractions: which variable plays which part, how the parts are cut into blocks, and what that costs.
+"""Plans of packed products: how M, N and K are cut into blocks, the register tile, and what that costs.
 
-    out[.., m, n] = f(sum k { A(.., m, k) * B(.., n, k) })
-
-The factors of the sum's term are dealt to two operands. A variable of the output in both is a loop around everything,
-one in A alone belongs to M, one in B alone to N, the sum's own are K. Adjacent variables of M, N or K are one flat
-axis (`FlatAxis`), which is cut along one of them: those before it are loops, those after it are whole in every block.
+Adjacent variables of M, N or K are one flat axis (`FlatAxis`), which is cut along one of them: those before it are
+loops, those after it are whole in every block. Which one that is, the program finds where sizes are open.
 
 Vectors run along N. A register tile has `rows` of M times `vectors` of N. Blocks follow Goto and van de Geijn
 (Anatomy of high-performance matrix multiplication, 2008): a block of A, M block × K block, stays in the second cache, a
@@ -16,23 +13,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import product
-from math import ceil, inf, isfinite, prod
+from math import ceil, inf, isfinite
 from typing import Literal
 
-from pullback.ir import expr
-from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Scalar
-from pullback.ir.index import Cond, DimSymbol, Index, Var, as_index
+from pullback.ir.index import ONE_INDEX, Index, Var, as_index
 from pullback.ir.program import Build
-from pullback.ir.traverse import walk
+from pullback.loops.product.contraction import Contraction, Operand, contractions, size
 from pullback.loops.product.turn import square
 from pullback.loops.program import schedule
-from pullback.loops.program.cover import narrower
-from pullback.loops.program.nodes import Buffer
+from pullback.loops.program.cover import is_open, narrower
 from pullback.loops.vectors.axes import Address
-from pullback.loops.vectors.nest import stride, wait, widths
+from pullback.loops.vectors.nest import wait, widths
 from pullback.machine import Machine
-from pullback.passes.cost import TYPICAL, is_inside
+from pullback.passes.cost import TYPICAL
 
 
 @dataclass(frozen=True)
@@ -66,17 +59,22 @@ SHORT = 4  # elements of a run below which single elements are copied
 LEAST_WORK = 16 * 1024  # multiply-adds below which packing is not considered
 ASIDE = (3, 8)  # cycles to move a partial sum from working memory to the output, as it lies or turned
 ACROSS = (0.3, 1.5)  # cycles to store an element of a tile across, in squares or by itself
-MOST_FACTORS = 4
+OPEN_COLUMNS = 512  # of a block of B whose size is open
 
 
 @dataclass(frozen=True)
 class FlatAxis:
-    """Adjacent variables as one flat axis: loops over `outer`, blocks of `chunk` steps of `cut`, `inner` whole."""
+    """Adjacent variables as one flat axis: loops over `outer`, blocks of `chunk` steps of `cut`, `inner` whole.
+
+    An axis of open size is cut when the program runs, into blocks of `most` elements at most: which of its variables
+    is the one that is cut is known only then, so that all of them are in `inner` or are `cut`.
+    """
 
     outer: tuple[Var, ...]
     cut: Var
     chunk: int
     inner: tuple[Var, ...]
+    most: int = 0
 
     @property
     def variables(self) -> tuple[Var, ...]:
@@ -91,44 +89,12 @@ class FlatAxis:
     @property
     def block(self) -> int:
         """Elements of a full block."""
-        return self.chunk * self.run
-
-
-@dataclass(frozen=True)
-class Operand:
-    """One side of a product: its term, and where that is a plain element at an affine address, the address."""
-
-    term: Scalar
-    plain: tuple[Buffer, Index] | None
+        return self.most or self.chunk * self.run
 
     @property
-    def elements(self) -> int:
-        """Of the array that a plain element is in; what is typical where that is no number."""
-        return TYPICAL if self.plain is None else self.plain[0].elements.constant or TYPICAL
-
-
-@dataclass(frozen=True)
-class Contraction:
-    """A statement as a product of two operands.
-
-    Attributes:
-        total: the sum.
-        a, b: its operands; b is the one whose variables vectors run along.
-        shared: variables of the output that both operands have, in order.
-        rows, columns: the runs of adjacent variables that become M and N.
-        only_a, only_b: the other variables of the output in one operand alone.
-        depth: the variables of the sum.
-    """
-
-    total: Reduce
-    a: Operand
-    b: Operand
-    shared: tuple[Var, ...]
-    rows: tuple[Var, ...]
-    columns: tuple[Var, ...]
-    only_a: tuple[Var, ...]
-    only_b: tuple[Var, ...]
-    depth: tuple[Var, ...]
+    def levels(self) -> list[tuple[Var, Index]]:
+        """The variables that vary in a block, with their trips; of an open axis those where all of it is one block."""
+        return [(self.cut, self.cut.extent if self.most else as_index(self.chunk)), *whole_levels(self.inner)]
 
 
 @dataclass(frozen=True)
@@ -187,104 +153,6 @@ class PackedPlan:
         return self.storing != "aside"
 
 
-def size(variables: Sequence[Var]) -> int:
-    """Number of combinations of the variables; what is typical where extents are no numbers."""
-    return prod(TYPICAL if v.extent.constant is None else v.extent.constant for v in variables)
-
-
-# Parts ----------------------------------------------------------------------------------------------------------
-
-
-def contractions(s: Build, address: Address) -> Iterator[Contraction]:
-    """The ways to see a build as a product of two operands."""
-    total = _only_sum(s)
-    if total is None:
-        return
-    conds, factors = _factors(total)
-    numbers = [f for f in factors if isinstance(f, Const)]
-    others = [f for f in factors if not isinstance(f, Const)]
-    if not 2 <= len(others) <= MOST_FACTORS:
-        return
-    for sides in product((0, 1), repeat=len(others)):
-        left = [f for f, side in zip(others, sides, strict=True) if side == 0]
-        right = [f for f, side in zip(others, sides, strict=True) if side == 1]
-        if left and right:
-            made = _contraction(s, total, (*numbers, *left), tuple(right), conds, address)
-            if made is not None:
-                yield made
-
-
-def _only_sum(s: Build) -> Reduce | None:
-    """The one sum of a statement that vectors could do."""
-    found = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, Reduce))
-    if len(found) != 1:
-        return None
-    total = next(iter(found))
-    some = all(v.extent.constant != 0 for v in (*s.vars, *total.vars))
-    return total if total.op == "sum" and total.dtype.is_floating and some else None
-
-
-def _factors(total: Reduce) -> tuple[tuple[Cond, ...], tuple[Scalar, ...]]:
-    """Conditions and factors of the sum's term."""
-    conds = total.arg.conds if isinstance(total.arg, Bracket) else ()
-    term = total.arg.arg if isinstance(total.arg, Bracket) else total.arg
-    return conds, term.args if isinstance(term, Mul) else (term,)
-
-
-def _contraction(
-    s: Build,
-    total: Reduce,
-    left: tuple[Scalar, ...],
-    right: tuple[Scalar, ...],
-    conds: tuple[Cond, ...],
-    address: Address,
-) -> Contraction | None:
-    in_a = frozenset[Var]().union(*(f.free for f in left))
-    in_b = frozenset[Var]().union(*(f.free for f in right))
-    shared = in_a & in_b | (frozenset(s.vars) - in_a - in_b)
-    rows, columns = (_longest_run(s.vars, side - shared) for side in (in_a, in_b))
-    if not rows or not columns:
-        return None
-    mine = [c for c in conds if not (c.free & in_b) - shared]
-    others = [c for c in conds if c not in mine]
-    if any((c.free & in_a) - shared for c in others):
-        return None  # about both
-    if not all(is_inside(f, others) for f in right):  # conditions about the sum's variables keep both in their ranges
-        others = [c for c in conds if not (c.free & in_a) - shared]
-    return Contraction(
-        total,
-        _operand(mine, left, address),
-        _operand(others, right, address),
-        tuple(v for v in s.vars if v in shared),
-        rows,
-        columns,
-        tuple(v for v in s.vars if v in in_a - shared and v not in rows),
-        tuple(v for v in s.vars if v in in_b - shared and v not in columns),
-        total.vars,
-    )
-
-
-def _longest_run(variables: tuple[Var, ...], wanted: frozenset[Var]) -> tuple[Var, ...]:
-    """The adjacent variables among those wanted that have the most elements; of equal ones the last."""
-    runs: list[list[Var]] = [[]]
-    for v in variables:
-        if v in wanted:
-            runs[-1].append(v)
-        elif runs[-1]:
-            runs.append([])
-    return tuple(max(reversed(runs), key=lambda r: size(tuple(r)))) if any(runs) else ()
-
-
-def _operand(conds: Sequence[Cond], factors: tuple[Scalar, ...], address: Address) -> Operand:
-    term = expr.bracket(conds, expr.mul(*factors) if len(factors) > 1 else factors[0])
-    if not isinstance(term, Get):
-        return Operand(term, None)
-    buffer, flat = address(term.ref, term.indices)
-    affine = all(all(isinstance(a, Var | DimSymbol) for a in m) for m, _ in flat.terms) and all(
-        sum(isinstance(a, Var) for a in m) <= 1 for m, _ in flat.terms)  # fmt: skip
-    return Operand(term, (buffer, flat) if affine else None)
-
-
 # Runs of memory -------------------------------------------------------------------------------------------------
 
 
@@ -293,12 +161,25 @@ class MemoryLoop:
     """A loop over part of a block: its trips, the step in memory, and the step along the flat axis."""
 
     trips: Index
-    step: int
-    weight: int
+    step: Index
+    weight: Index
+
+    @property
+    def distance(self) -> int:
+        """The step for estimates: what is typical where it is no number."""
+        return TYPICAL if self.step.constant is None else self.step.constant
+
+    @property
+    def length(self) -> int:
+        """The trips for estimates."""
+        return TYPICAL if self.trips.constant is None else self.trips.constant
 
 
 def runs(levels: Sequence[tuple[Var, Index]], address: Index) -> list[MemoryLoop]:
-    """The loops over a block at an affine address, outermost first; levels that memory sees as one are one."""
+    """The loops over a block at an affine address, outermost first; levels that memory sees as one are one.
+
+    Where a block has several steps of a variable, it has all those of the variables after it.
+    """
     return list(_runs(tuple(levels), address))
 
 
@@ -306,17 +187,17 @@ def runs(levels: Sequence[tuple[Var, Index]], address: Index) -> list[MemoryLoop
 def _runs(levels: tuple[tuple[Var, Index], ...], address: Index) -> tuple[MemoryLoop, ...]:
     """Them, found once: plans for other tiles ask the same."""
     out: list[MemoryLoop] = []
-    weight = 1
+    weight, reached = ONE_INDEX, None
     for v, trips in reversed(levels):
-        step = stride(address, v)
+        step = address.coefficient(v)
         assert step is not None
-        if trips.constant != 1:
-            last = out[-1] if out else None
-            if last is not None and last.trips.constant is not None and step == last.step * last.trips.constant:
-                out[-1] = MemoryLoop(trips * last.trips, last.step, last.weight)
+        if trips is not ONE_INDEX:
+            if out and step is reached:
+                out[-1] = MemoryLoop(trips * out[-1].trips, out[-1].step, out[-1].weight)
             else:
                 out.append(MemoryLoop(trips, step, weight))
-        weight *= trips.constant or 0  # only the outermost may be unknown
+            reached = step * v.extent
+        weight = weight * trips
     return tuple(reversed(out))
 
 
@@ -326,6 +207,14 @@ def whole_levels(variables: Sequence[Var]) -> list[tuple[Var, Index]]:
 
 
 # Plans ----------------------------------------------------------------------------------------------------------
+
+
+def tiles_of(c: Contraction, machine: Machine) -> list[RegisterTile]:
+    """The register tiles to try for a contraction: one where the rest beside tiles is not known."""
+    element = c.total.dtype.size
+    if any(map(is_open, (*c.rows, *c.columns))):
+        return [RegisterTile(min(8, (machine.vector_registers - 3) // 2), 2, machine.lanes(element))]
+    return tiles(machine, element, size(c.columns))
 
 
 @lru_cache(maxsize=256)
@@ -356,9 +245,12 @@ def packed_plans(
     if work < LEAST_WORK or machine.lanes(element) < 2:
         return
     storing = _storing(c, position) if holds(c) else "aside"
+    inside = (*c.rows, *c.columns, *(() if storing == "across" else (*c.only_a, *c.only_b)))
+    if storing != "along" and any(map(is_open, inside)):  # nothing else is as large
+        return
     readings = (False,) if c.a.plain is None else (False, True)
     ways = [_TiledWay(s, c, machine, position, storing, in_place) for in_place in readings]
-    bounds = [(way.least(t), way, t) for t in tiles(machine, element, size(c.columns)) for way in ways]
+    bounds = [(way.least(t), way, t) for t in tiles_of(c, machine) for way in ways]
     for least, way, t in sorted(bounds, key=lambda b: b[0]):
         if least >= most:
             return
@@ -371,9 +263,9 @@ def packed_plans(
 def _storing(c: Contraction, position: Index) -> Storing:
     """How the output can take the tiles."""
     across, down = (runs(whole_levels(g), position) for g in (c.columns, c.rows))
-    if len(across) > 1:
+    if len(across) > 1 or any(r.step.constant is None for r in across):
         return "aside"
-    return "along" if across[0].step == 1 and len(down) <= 1 else "across"
+    return "along" if across[0].step is ONE_INDEX and len(down) <= 1 else "across"
 
 
 class _TiledWay:
@@ -390,6 +282,7 @@ class _TiledWay:
             seen.append(position)
         self.around, self.tail = _even(c.rows, seen)
         self.run, self.m, self.n, self.k = size(self.tail), size(c.rows), size(c.columns), size(c.depth)
+        self.open_rows = any(map(is_open, self.tail))
         self.walked = in_place and is_walked(c)
         self.a_packs = size(c.shared) * size(c.only_a) * self.m * self.k
         self.b_packs = size(c.shared) * size(c.only_b) * self.n * self.k
@@ -407,7 +300,8 @@ class _TiledWay:
 
     def _may_be_lone(self, t: RegisterTile) -> bool:
         """Whether a column is left that may be summed along its lanes."""
-        return self.in_place and self.storing != "across" and self.n % t.columns == 1
+        known = not any(map(is_open, self.contraction.columns))
+        return known and self.in_place and self.storing != "across" and self.n % t.columns == 1
 
     def plan(self, t: RegisterTile) -> PackedPlan | None:
         """The plan with this tile; None where A is not so regular that it can be read in place."""
@@ -416,13 +310,15 @@ class _TiledWay:
         depth = self._depth(t)
         kc = depth.block
         blocks = ceil(k / kc)
-        a_first = size(c.only_b) > 1 and self.m * kc * element <= largest.third // 4
+        outside = largest.third // 4 // (kc * element)  # rows of all of A, packed once
+        a_first = size(c.only_b) > 1 and (self.m <= outside or (self.open_rows and not self.in_place))
         high = (largest.shared if self.walked else largest.second) // (kc * element)
-        high = self.run if a_first else max(high, t.rows)
+        high = (min(self.run, outside) if self.open_rows else self.run) if a_first else max(high, t.rows)
         rows = cut(self.tail, high, t.rows)
         rows = replace(rows, outer=(*self.around, *rows.outer))
         single = rows.block == self.m and size(c.only_a) == 1
         wide = (largest.shared if single else largest.third) // (kc * element)
+        wide = min(wide, OPEN_COLUMNS) if any(map(is_open, c.columns)) else wide
         columns = cut(c.columns, max(wide, t.columns), t.columns)
         found = in_place_runs(c.a, rows, depth) if self._may_be_lone(t) else None
         lone = found is not None and is_run(found[1])
@@ -443,7 +339,7 @@ class _TiledWay:
             cycles += ASIDE[self.turned] * self.batch * self.m * n
         elif storing == "across":
             apart = runs(whole_levels(self.tail), self.position)
-            singly = bool(apart) and square(c.total.dtype, t.rows, apart[0].step, t.lanes) == 1
+            singly = bool(apart) and square(c.total.dtype, t.rows, apart[0].distance, t.lanes) == 1
             cycles += ACROSS[singly] * blocks * self.batch * self.m * n
         if not isfinite(cycles):
             return None
@@ -456,11 +352,12 @@ class _TiledWay:
             panel = max(t.columns, 2 * t.lanes) * self.element
             deep = max(deep, self.blocks.second // panel)  # a panel of B alone stays in the second cache
         if deep not in self._depths:  # a second block for a little more does not pay
-            self._depths[deep] = cut(self.contraction.depth, self.k if self.k <= deep + deep // 4 else deep, 1)
+            whole = self.k <= deep + deep // 4 and not any(map(is_open, self.contraction.depth))
+            self._depths[deep] = cut(self.contraction.depth, self.k if whole else deep, 1)
         return self._depths[deep]
 
     def _tiles(self, t: RegisterTile, blocks: int, lone: bool) -> float:
-        own = _tile_cycles(self.run, self.n, self.k, blocks, t, self.element, lone, self.machine)
+        own = _tile_cycles((self.run, self.n, self.k), blocks, t, self.element, lone, self.machine)
         return self.batch * (self.m // self.run) * own
 
 
@@ -479,6 +376,8 @@ def waiting(o: Operand, variables: Iterable[Var], machine: Machine) -> float:
 
 def cut(variables: tuple[Var, ...], target: int, multiple: int) -> FlatAxis:
     """The group cut into equal blocks of at most about `target` elements, each a multiple where that can be."""
+    if any(map(is_open, variables)):
+        return FlatAxis((), variables[0], 1, variables[1:], ceil(target / multiple) * multiple)
     position = 0
     while position < len(variables) - 1 and size(variables[position + 1 :]) > target:
         position += 1
@@ -493,9 +392,10 @@ def cut(variables: tuple[Var, ...], target: int, multiple: int) -> FlatAxis:
 
 
 def _tile_cycles(
-    m: int, n: int, k: int, blocks: int, t: RegisterTile, element: int, lone: bool, machine: Machine
+    extents: tuple[int, int, int], blocks: int, t: RegisterTile, element: int, lone: bool, machine: Machine
 ) -> float:
-    """Cycles of the register tiles of an m × n × k product."""
+    """Cycles of the register tiles of an m × n × k product whose sum is cut into so many blocks."""
+    m, n, k = extents
     total, weight = 0.0, machine.operation(t.lanes * element)
     last = 0 if lone else ceil(n % t.columns / t.lanes)
     if lone:
@@ -516,8 +416,13 @@ def _in_place_cost(o: Operand, rows: FlatAxis, depth: FlatAxis, tile: int, machi
         return float("inf")
     down, along = found
     element, line, page = o.term.dtype.size, machine.line, machine.page
-    row = down.step * element if down else 0
-    steps = [r.step * element for r in along]
+    numbers = [r.step.constant for r in (*((down,) if down else ()), *along)]
+    if not is_run(along) and (None in numbers or rows.most):  # a walk knows its distances
+        return inf
+    if rows.most and rows.outer:  # tiles at an end begin at rows before theirs
+        return inf
+    row = down.distance * element if down else 0
+    steps = [r.distance * element for r in along]
     stream = 0.45 / tile  # B comes anew for each tile
     if is_run(along):
         crowded = bool(row) and row % page == 0  # rows meet in one set of the first cache
@@ -536,14 +441,14 @@ def is_walked(c: Contraction) -> bool:
 
 def is_run(along: Sequence[MemoryLoop]) -> bool:
     """Whether the steps of a sum are neighbours."""
-    return not along or (len(along) == 1 and along[0].step == 1)
+    return not along or (len(along) == 1 and along[0].step is ONE_INDEX)
 
 
 def in_place_runs(o: Operand, rows: FlatAxis, depth: FlatAxis) -> tuple[MemoryLoop | None, list[MemoryLoop]] | None:
     """The rows of a block of A and the loops over its steps where it lies; None where its rows are not regular."""
     if o.plain is None:
         return None
-    down, along = (runs([(g.cut, as_index(g.chunk)), *whole_levels(g.inner)], o.plain[1]) for g in (rows, depth))
+    down, along = (runs(g.levels, o.plain[1]) for g in (rows, depth))
     return None if len(down) > 1 else (down[0] if down else None, along)
 
 
@@ -557,20 +462,20 @@ def _pack_cycles(o: Operand, lanes: tuple[Var, ...], depth: tuple[Var, ...], wid
         case "rows":
             return vectors
         case "lines":
-            return vectors + 4 / most if across[-1].step == 1 else 1.2
+            return vectors + 4 / most if across[-1].step is ONE_INDEX else 1.2
         case "turned":
-            return 0.9 if across and abs(across[-1].step) * o.term.dtype.size >= page else 0.62  # many pages at a time
+            return 0.9 if across and abs(across[-1].distance) * o.term.dtype.size >= page else 0.62  # many pages
         case _:
             return 1.5
 
 
 def form(across: Sequence[MemoryLoop], along: Sequence[MemoryLoop]) -> str:
     """How elements are copied whose lanes and steps of the sum lie like this in memory."""
-    if len(across) == 1 and across[0].step == 1:
+    if len(across) == 1 and across[0].step is ONE_INDEX:
         return "rows"
-    if along and along[-1].step == 1 and (along[-1].trips.constant or 0) >= 2 * SHORT:
+    if along and along[-1].step is ONE_INDEX and along[-1].length >= 2 * SHORT:
         return "turned"
-    if across and (across[-1].trips.constant or 0) >= SHORT:
+    if across and across[-1].length >= SHORT:
         return "lines"
     return "elements"
 

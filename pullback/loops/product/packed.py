@@ -22,24 +22,27 @@ from math import prod
 
 from pullback.ir import expr
 from pullback.ir.expr import Add, Const, Get, Mul, Reduce, Ref
-from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
+from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Var, as_index, cond
 from pullback.ir.program import Build, statement_reads
 from pullback.ir.traverse import Substitution, walk
 from pullback.loops.analysis.estimates import statement_cycles
-from pullback.loops.plain.builder import KernelBuilder, Work, flat_position
+from pullback.loops.analysis.joined import elements
+from pullback.loops.memory.plan import mentioned
+from pullback.loops.plain.builder import KernelBuilder, Work, flat_position, free_variables
 from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.lower import bring_plain, without_units
 from pullback.loops.product import blocking
-from pullback.loops.product.blocking import Contraction, PackedPlan, best_packed_plan, size
+from pullback.loops.product.blocking import FlatAxis, PackedPlan, best_packed_plan, form, runs, whole_levels
+from pullback.loops.product.contraction import Contraction, size
 from pullback.loops.product.finish import finish, scalar_loops
 from pullback.loops.product.multiply import Walk, dots, multiply
-from pullback.loops.product.open_sizes import open_products
 from pullback.loops.product.orders import orders
-from pullback.loops.product.packing import Packer, PanelBlock, Panels, around, blocks, over_panels
+from pullback.loops.product.packing import Packer, PanelBlock, Panels, around, blocks, over_panels, pieces
 from pullback.loops.product.residues import Part, parts
 from pullback.loops.product.sweep import find_sweep, sweep
 from pullback.loops.product.turn import square, store_across
-from pullback.loops.program.cover import is_open, narrower
+from pullback.loops.program import nodes
+from pullback.loops.program.cover import is_open
 from pullback.loops.program.nodes import (
     Buffer,
     Call,
@@ -47,17 +50,21 @@ from pullback.loops.program.nodes import (
     Holds,
     If,
     Kernel,
+    LetIndex,
     Load,
     Stmt,
     Store,
     Type,
     View,
+    largest,
 )
 from pullback.loops.program.schedule import PLAIN, Numbered, Schedule, Vector
 from pullback.loops.vectors.nest import map_reductions
 from pullback.loops.vectors.tile import Tiling, plan_tile
 from pullback.machine import Machine
 
+PACKED = 1 << 14  # elements of B from which on panels pay, where vectors could read it as it lies and sizes are open
+SHALLOW = 8  # steps of an open sum below which panels do not pay
 WORTH = 0.98  # of a product's cycles that it takes in another order of its variables, for that to be taken
 
 
@@ -70,10 +77,8 @@ def products(work: Work, machine: Machine) -> Iterator[Candidate]:
     reads = _apart(whole, work)
     if not reads:
         return
-    if any(is_open(v) for v in _variables(whole)):
-        yield from open_products(whole, s, reads, work, machine)
-        return
-    found = parts(whole)
+    opened = any(map(is_open, _variables(whole)))
+    found = [Part(whole, flat_position(whole.vars))] if opened else parts(whole)
     several = len(found) > 1 or found[0].build is not whole
     if several and _work(whole) < blocking.LEAST_WORK:
         return
@@ -85,7 +90,11 @@ def products(work: Work, machine: Machine) -> Iterator[Candidate]:
         assert isinstance(s, Build)
         for r in reads:
             builder.parameter(r)
-        return bring_plain(s, [x for way in ways for x in way.statements(builder)], builder, machine)
+        body = [x for way in ways for x in way.statements(builder)]
+        room = tuple(c for way in ways for c in way.room)
+        if room:
+            body = [If(Holds(room), tuple(body), (_small(s, builder, machine),))]
+        return bring_plain(s, body, builder, machine)
 
     numbered = [(Numbered(k + 1, len(ways)),) if several else () for k in range(len(ways))]
     steps = [step for n, way in zip(numbered, ways, strict=True) for step in (*n, *way.schedule.steps)]
@@ -94,12 +103,13 @@ def products(work: Work, machine: Machine) -> Iterator[Candidate]:
 
 @dataclass(frozen=True)
 class _OrderedWay:
-    """How one part is computed: its kind, estimate and schedule, and what writes it."""
+    """How one part is computed: its kind, estimate and schedule, what writes it, and when open sizes are enough."""
 
     name: str
     cycles: float
     schedule: Schedule
     statements: Callable[[KernelBuilder], list[Stmt]]
+    room: tuple[Cond, ...] = ()
 
 
 def _way(part: Part, work: Work, machine: Machine, alone: bool) -> _OrderedWay | None:
@@ -124,7 +134,7 @@ def _way(part: Part, work: Work, machine: Machine, alone: bool) -> _OrderedWay |
     if best is not None and (tiling is None or best[1].cycles <= tiling.cycles):
         own, packing = best
         return _OrderedWay("packed", packing.cycles, packing.schedule,
-                    lambda builder: _PackedWriter(own, packing, builder, machine).body())
+                    lambda builder: _PackedWriter(own, packing, builder, machine).body(), tuple(_room(packing)))
     if tiling is not None:
         return _OrderedWay("tiles", tiling.cycles, tiling.schedule, partial(_taken, tiling))
     if not alone:
@@ -132,6 +142,32 @@ def _way(part: Part, work: Work, machine: Machine, alone: bool) -> _OrderedWay |
     cycles = statement_cycles(part.build, machine)
     return _OrderedWay("loops", cycles, PLAIN, lambda builder: scalar_loops(
         part.build, part.build.vars, part.build.values, part.position, builder, builder.parameter))
+
+
+def _room(plan: PackedPlan) -> Iterator[Cond]:
+    """When open sizes are such that packing pays, and that there is room for a tile where it reads A as it lies."""
+    c, t = plan.contraction, plan.tile
+    m, n, k = (elements(v.extent for v in vs) for vs in (plan.rows.variables, c.columns, c.depth))
+    least = [(m, t.rows), (n, t.lanes), (k, SHALLOW)]
+    if c.b.plain is not None and form(*(runs(whole_levels(vs), c.b.plain[1]) for vs in (c.columns, c.depth))) == "rows":
+        least = [(m, 4 * t.rows), (n, t.columns), (n * k, PACKED)]
+    for extent, enough in least:
+        test = cond(">=", extent - enough)
+        if extent.constant is None and isinstance(test, Cond):
+            yield test
+
+
+def _small(s: Build, builder: KernelBuilder, machine: Machine) -> Call:
+    """The statement for small sizes, as a kernel of its own: beside others in one function it would share registers."""
+    tiling = plan_tile(s, builder.work.address, machine)
+    whole = without_units(s)
+    body = scalar_loops(whole, whole.vars, whole.values, flat_position(whole.vars), builder, builder.parameter)
+    if tiling is not None:
+        body = _taken(tiling, builder)
+    used = {b for x in nodes.walk(tuple(body)) for b in mentioned(x)}
+    params = tuple(b for b in builder.params.values() if b in used)
+    kernel = Kernel(f"{s.outs[0].name}_tiles", params, free_variables(tuple(body)), tuple(body), builder.comment)
+    return Call(kernel, tuple(map(View, params)))
 
 
 def _taken(tiling: Tiling, builder: KernelBuilder) -> list[Stmt]:
@@ -222,8 +258,19 @@ class _Lying:
     numbers: dict[str, Index]
 
 
-_MakeTile = Callable[[Index, int, Index, int, int], list[Stmt]]
-"""The statements of a tile: its first row and how many, its first column, its width and how many columns exist."""
+@dataclass(frozen=True)
+class _TileLine:
+    """A tile in working memory: its width, the rows from the first that exists to behind the last, and the columns."""
+
+    buffer: Buffer
+    width: int
+    first: Index
+    end: Index
+    used: Index
+
+
+_MakeTile = Callable[[Index, int, Index, Index, int, Index], list[Stmt]]
+"""The statements of a tile: its first row, its height and how many rows exist; the same of its columns."""
 
 
 class _PackedWriter:
@@ -237,24 +284,23 @@ class _PackedWriter:
         self.machine = machine
         c = self.contraction = plan.contraction
         self.out = builder.parameter(s.outs[0])
-        kc = plan.depth.block
-        lanes = plan.tile.lanes
-        self.a = (
-            None
-            if plan.in_place
-            else self._scratch("panels_a", Panels.of(plan.rows.block, plan.tile.rows, 1).packed * kc)
-        )
-        columns = (plan.columns.block, size(c.columns) % plan.columns.block)  # of full blocks, and of the last
-        self.b = self._scratch("panels_b", max(self._panels("b", n).packed for n in columns) * kc)
-        self.packer = Packer(builder, lanes, self._line, machine)
+        self.a = None if plan.in_place else self._panel_memory("a", plan.rows)
+        self.b = self._panel_memory("b", plan.columns)
+        self.packer = Packer(builder, plan.tile.lanes, self._line, machine)
         self._lines: dict[str, Buffer] = {}
-        self.whole = size(c.depth)
+        self.whole = elements(v.extent for v in c.depth)
         self.inside = (*c.only_a, *c.rows, *c.only_b, *c.columns)  # axes of the partial sums
         update = _update(part, builder.work) if plan.direct else None
         self.update = update or _Update(1.0, None)
         self.adds = update is not None
         self.partial = self.out if plan.direct else self._scratch("partial", size(self.inside))
-        self.partial_ref = Ref("partial", c.total.dtype, (as_index(size(self.inside)),))
+        self.partial_ref = Ref("partial", c.total.dtype, (elements(v.extent for v in self.inside),))
+
+    def _panel_memory(self, side: str, g: FlatAxis) -> Buffer:
+        """Working memory for the panels of a block; where the last is smaller it may have wider panels."""
+        sizes = (g.block,) if g.most else (g.block, size(g.variables) % g.block)
+        lanes = max(self._panels(side, as_index(n)).packed.constant or 0 for n in sizes)
+        return self._scratch(f"panels_{side}", lanes * self.plan.depth.block)
 
     def _scratch(self, name: str, count: int) -> Buffer:
         dtype = self.contraction.total.dtype
@@ -276,7 +322,7 @@ class _PackedWriter:
             sides = ("a", "b") if self.plan.a_first else ("b", "a")
             return self._sides(sides, depth, shared, {})
 
-        return around(shared, blocks(self.plan.depth, deep))
+        return around(shared, blocks(self.plan.depth, deep, independent=False))
 
     def _sides(
         self, sides: tuple[str, ...], depth: PanelBlock, at: dict[Var, Index], done: dict[str, PanelBlock]
@@ -294,16 +340,17 @@ class _PackedWriter:
             into = self.a if side == "a" else self.b
             if into is None:
                 return inner
-            panels = self._panels(side, b.elements)
+            panels = self._panels(side, b.size)
             return [*self.packer.pack(operand, b, depth, panels, into, {**at, **own}), *inner]
 
         return around(own, blocks(group, block))
 
-    def _panels(self, side: str, elements: int) -> Panels:
+    def _panels(self, side: str, count: Index) -> Panels:
         t = self.plan.tile
         if side == "a":
-            return Panels.of(elements, t.rows, 1)
-        return Panels.of(elements, t.columns, 1 if self.plan.lone and elements % t.columns == 1 else t.lanes)
+            return Panels.of(count, t.rows, 1)
+        alone = self.plan.lone and count.constant is not None and count.constant % t.columns == 1
+        return Panels.of(count, t.columns, 1 if alone else t.lanes)
 
     def _product(self, rows: PanelBlock, columns: PanelBlock, depth: PanelBlock, at: dict[Var, Index]) -> list[Stmt]:
         """All register tiles of two packed blocks, and the rest of the statement after the last block of the sum."""
@@ -319,48 +366,53 @@ class _PackedWriter:
     def _tiles(self, rows: PanelBlock, columns: PanelBlock, depth: PanelBlock, at: dict[Var, Index]) -> list[Stmt]:
         """The loops over the tiles of two packed blocks."""
         one = self._tile(rows, columns, depth, at)
-        across, down = self._panels("b", columns.elements), self._panels("a", rows.elements)
-        near = blocking.Blocks.of(self.machine).inner
-        if columns.elements * depth.elements * self.contraction.total.dtype.size <= near:
+        across, down = self._panels("b", columns.size), self._panels("a", rows.size)
+        steps, width = (b.size.constant or b.group.block for b in (depth, columns))
+        if steps * width * self.contraction.total.dtype.size <= blocking.Blocks.of(self.machine).inner:
             return over_panels(
-                down,
-                "row",
-                lambda i, height, _: over_panels(across, "column", lambda j, w, u: one(i, height, j, w, u)),
+                down, "row", lambda i, h, r: over_panels(across, "column", lambda j, w, u: one(i, h, r, j, w, u))
             )
         return over_panels(
-            across, "column", lambda j, w, u: over_panels(down, "row", lambda i, height, _: one(i, height, j, w, u))
+            across, "column", lambda j, w, u: over_panels(down, "row", lambda i, h, r: one(i, h, r, j, w, u))
         )
 
     def _tile(self, rows: PanelBlock, columns: PanelBlock, depth: PanelBlock, at: dict[Var, Index]) -> _MakeTile:
         """What makes the tile at a row and a column of two blocks."""
-        t, dtype = self.plan.tile, self.contraction.total.dtype
+        c, t, dtype = self.contraction, self.plan.tile, self.contraction.total.dtype
         base, row_step, column_step = self._place({**at, **rows.at, **columns.at})
         lying = self._lying(rows, depth, at)
         by = self.update
         scale = () if by.scale is None else (View(self.builder.parameter(by.scale)),)
         begun = as_index(1) if self.adds else depth.start
 
-        def one(i: Index, height: int, j: Index, width: int, used: int) -> list[Stmt]:
+        def one(i: Index, height: int, present: Index, j: Index, width: int, used: Index) -> list[Stmt]:
+            skip: list[Stmt] = []
+            whole = present.constant == height
+            if not whole and self.plan.in_place:  # rows before those of the tile, where none are behind them
+                back = Var("back", height)
+                over = rows.start + i + height - elements(v.extent for v in c.rows)
+                skip = [LetIndex(back, largest(ZERO_INDEX, over))]
+            before = as_index(back) if skip else ZERO_INDEX
             if width == 1:
                 tile = dots(dtype, t.lanes, height, by.factor, bool(scale))
             else:
                 tile = multiply(dtype, t.lanes, height, width // t.lanes, lying.form(height), by.factor, bool(scale))
-            left = View(lying.buffer, lying.first + i * lying.row)
+            left = View(lying.buffer, lying.first + (i - before) * lying.row)
             operands = (left, View(self.b, j * depth.size), *scale)
             steps = depth.size
             if "steps0" not in lying.numbers:  # the sum is one loop
                 steps = self._steps(depth, rows.start + i + height, columns.start + j + used)
             numbers: dict[str, Index | int] = {**lying.numbers, "steps": steps}
             at_c = base + i * row_step + j * column_step
-            if used == width and self.plan.storing != "across":
-                numbers |= {"stride": as_index(row_step), "begun": begun}
+            if whole and used.constant == width and self.plan.storing != "across":
+                numbers |= {"stride": row_step, "begun": begun}
                 return [Call.by_name(tile, (*operands, View(self.partial, at_c)), numbers)]
-            line = self._line(height * width)
+            line = _TileLine(self._line(height * width), width, before, before + present, used)
             numbers |= {"stride": as_index(width), "begun": ZERO_INDEX}
-            made: list[Stmt] = [Call.by_name(tile, (*operands, View(line)), numbers)]
+            made: list[Stmt] = [*skip, Call.by_name(tile, (*operands, View(line.buffer)), numbers)]
             if self.plan.storing == "across":
-                return [*made, *self._across(line, width, height, used, at_c, row_step, column_step, begun)]
-            return [*made, *self._part(line, width, height, used, at_c, row_step, begun)]
+                return [*made, *self._across(line, at_c, row_step, column_step, begun)]
+            return [*made, *self._part(line, at_c - before * row_step, row_step, begun)]
 
         return one
 
@@ -374,7 +426,7 @@ class _PackedWriter:
             if not isinstance(g, Get) or g.ref not in self.builder.work.triangles or len(mine) != 1:
                 continue
             p, q = self.builder.work.triangles[g.ref]
-            whole = depth.size.constant == c.depth[0].extent.constant
+            whole = depth.size is c.depth[0].extent
             if g.indices[p].single is mine[0] and g.indices[q].single is c.depth[0] and whole:
                 return end
         return depth.size
@@ -387,62 +439,60 @@ class _PackedWriter:
         plain = self.contraction.a.plain
         assert plain is not None
         buffer, address = plain
-        down, along = (blocking.runs(b.levels, address) for b in (rows, depth))
+        down, along = (runs(b.levels, address) for b in (rows, depth))
         base = Substitution(variables={**at, **rows.at, **depth.at}).index(address)
-        row = down[0].step if down else 0
+        row = down[0].step if down else ZERO_INDEX
         if blocking.is_run(along):
-            return _Lying(buffer, base, as_index(row), lambda _: True, {"row": as_index(row)})
+            return _Lying(buffer, base, row, lambda _: True, {"row": row})
         numbers: dict[str, Index] = {}
         for n, r in enumerate(reversed(along)):
-            numbers |= {f"steps{n}": r.trips, f"step{n}": as_index(r.step)}
-        loops = len(along)
-        return _Lying(buffer, base, as_index(row), lambda n: Walk(tuple(row * i for i in range(n)), loops), numbers)
+            numbers |= {f"steps{n}": r.trips, f"step{n}": r.step}
+        apart, loops = row.constant, len(along)
+        assert apart is not None
+        return _Lying(buffer, base, row, lambda n: Walk(tuple(apart * i for i in range(n)), loops), numbers)
 
-    def _across(
-        self, line: Buffer, width: int, height: int, used: int, at: Index, apart: int, stride: int, begun: Index
-    ) -> list[Stmt]:
+    def _across(self, line: _TileLine, at: Index, apart: Index, stride: Index, begun: Index) -> list[Stmt]:
         """The columns of a tile that exist, written across or added to what is there."""
         out: list[Stmt] = []
-        done = 0
+        done, used, height = 0, line.used.constant, line.end.constant
+        assert used is not None and height is not None and apart.constant is not None
         for lanes in (self.plan.tile.lanes, 1):
-            n = square(line.dtype, height, apart, lanes)
+            n = square(line.buffer.dtype, height, apart.constant, lanes)
             if count := (used - done) // n * n:
                 numbers: dict[str, Index | int] = {
-                    "columns": count, "width": width, "stride": stride, "begun": begun
+                    "columns": count, "width": line.width, "stride": stride, "begun": begun
                 }
-                views = (View(line, as_index(done)), View(self.partial, at + done * stride))
-                out.append(Call.by_name(store_across(line.dtype, height, apart, lanes), views, numbers))
+                views = (View(line.buffer, as_index(done)), View(self.partial, at + stride * done))
+                kernel = store_across(line.buffer.dtype, height, apart.constant, lanes)
+                out.append(Call.by_name(kernel, views, numbers))
             done += count
         return out
 
-    def _part(
-        self, line: Buffer, width: int, height: int, used: int, at: Index, stride: int, begun: Index
-    ) -> list[Stmt]:
-        """The columns of a tile that exist, added to what is there once the sum has begun."""
+    def _part(self, line: _TileLine, at: Index, stride: Index, begun: Index) -> list[Stmt]:
+        """The part of a tile that exists, added to what is there once the sum has begun."""
 
         def stores(accumulate: bool) -> tuple[Stmt, ...]:
-            i = Var("i", height)
-            body: list[Stmt] = []
-            done = 0
-            for n in narrower(used, self.plan.tile.lanes):
-                value = Load(line, as_index(i) * width + done, Type(line.dtype, n))
-                body.append(Store(self.partial, at + as_index(i) * stride + done, value, accumulate))
-                done += n
-            return (For(i, ZERO_INDEX, as_index(height), tuple(body)),)
+            i = Var("i", line.end)
+
+            def piece(done: Index, n: int) -> list[Stmt]:
+                value = Load(line.buffer, as_index(i) * line.width + done, Type(line.buffer.dtype, n))
+                return [Store(self.partial, at + as_index(i) * stride + done, value, accumulate)]
+
+            return (For(i, line.first, line.end, tuple(pieces(line.used, self.plan.tile.lanes, piece))),)
 
         more = cond(">=", begun - 1)
         if isinstance(more, bool):
             return list(stores(more))
         return [If(Holds((more,)), stores(True), stores(False))]
 
-    def _place(self, at: dict[Var, Index]) -> tuple[Index, int, int]:
+    def _place(self, at: dict[Var, Index]) -> tuple[Index, Index, Index]:
         """Where the partial sum at these variables lies, and the distances of two rows of a tile and of two columns."""
         flat = self.position if self.plan.direct else flat_position(self.inside)
         rows = self.plan.rows
         steps = [
-            blocking.runs(blocking.whole_levels(g), flat) for g in ((rows.cut, *rows.inner), self.contraction.columns)
+            runs(whole_levels(g), flat) for g in ((rows.cut, *rows.inner), self.contraction.columns)
         ]
-        down, across = (s[0].step if s else 0 for s in steps)
+        down, across = (s[0].step if s else ZERO_INDEX for s in steps)
         return Substitution(variables=at).index(flat), down, across
 
     # The rest of the statement ------------------------------------------------------------------------------------
@@ -453,7 +503,7 @@ class _PackedWriter:
             return []
         where = {**at, **rows.at, **columns.at}
         trips = {v: n for b in (rows, columns) for v, n in b.levels}
-        local = [Var(v.name, trips.get(v, 1)) for v in self.s.vars]
+        local = [Var(v.name, trips.get(v, ONE_INDEX)) for v in self.s.vars]
         for v, own in zip(self.s.vars, local, strict=True):
             if v in trips:
                 where[v] = where[v] + as_index(own)

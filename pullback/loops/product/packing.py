@@ -12,19 +12,21 @@ conditions and gathers element by element.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pullback.ir.expr import Bracket, Get, Ref, Scalar, Select
-from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond, floor_divide, modulo
+from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide, modulo
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, walk
 from pullback.loops.plain.bounds import LoopNest
 from pullback.loops.plain.builder import KernelBuilder
 from pullback.loops.plain.scalar import ScalarLowering
-from pullback.loops.product.blocking import SHORT, FlatAxis, MemoryLoop, Operand, form, runs
+from pullback.loops.product.blocking import SHORT, FlatAxis, MemoryLoop, form, runs, whole_levels
+from pullback.loops.product.contraction import Operand
 from pullback.loops.product.turn import NARROWEST_TURN, WIDEST_TURN, turn
-from pullback.loops.program.cover import narrower
+from pullback.loops.program.cover import cover, narrower
 from pullback.loops.program.nodes import (
+    Bound,
     Buffer,
     Call,
     Fill,
@@ -39,6 +41,7 @@ from pullback.loops.program.nodes import (
     Type,
     Value,
     View,
+    smallest,
 )
 from pullback.loops.program.scope import Scope
 from pullback.loops.vectors.nest import stride
@@ -50,53 +53,48 @@ TOGETHER = 32  # vectors of a line that are written out statement by statement
 
 @dataclass(frozen=True)
 class PanelBlock:
-    """A block of a group: where its loops stand, and its levels with their trips, the outermost perhaps not a number.
+    """A block of a group: where its loops stand, and the variables that vary in it with their trips, outermost first.
 
     Attributes:
         at: the group's variables at the block's first element.
         start: that element's place on the flat axis.
+        size: elements of the block.
     """
 
     group: FlatAxis
     at: dict[Var, Index]
     start: Index
-    count: Index
-
-    @property
-    def levels(self) -> list[tuple[Var, Index]]:
-        """The variables that vary in the block, outermost first."""
-        return [(self.group.cut, self.count), *((v, v.extent) for v in self.group.inner)]
-
-    @property
-    def size(self) -> Index:
-        """Elements of the block."""
-        return self.count * self.group.run
-
-    @property
-    def elements(self) -> int:
-        """Elements of a block of known size."""
-        n = self.size.constant
-        assert n is not None
-        return n
+    levels: list[tuple[Var, Index]]
+    size: Index
 
 
 @dataclass(frozen=True)
 class Panels:
-    """How a block lies in its packing buffer: full panels of `width`, one of `last` lanes, `used` of them in use."""
+    """How a block lies in its packing buffer: full panels of `width`, one of `last` lanes, `used` of them in use.
+
+    Where the size of the block is open, the last panel is as wide as the others, and perhaps none of it is in use.
+    """
 
     width: int
-    full: int
+    full: Index
     last: int
-    used: int
+    used: Index
 
     @staticmethod
-    def of(elements: int, width: int, lanes: int) -> Panels:
+    def of(elements: Index | int, width: int, lanes: int) -> Panels:
         """Panels for a block; the last is rounded up to whole vectors."""
-        used = elements % width
-        return Panels(width, elements // width, -(-used // lanes) * lanes, used)
+        elements = as_index(elements)
+        full = floor_divide(elements, as_index(width))
+        used = elements - full * width
+        return Panels(width, full, width if used.constant is None else -(-used.constant // lanes) * lanes, used)
 
     @property
-    def packed(self) -> int:
+    def is_open(self) -> bool:
+        """Whether the size of the block is known only when the program runs."""
+        return self.used.constant is None
+
+    @property
+    def packed(self) -> Index:
         """Elements of all panels for one step of the sum."""
         return self.full * self.width + self.last
 
@@ -122,11 +120,13 @@ class _Panel:
     start: Index
     first: Index
     width: int
-    used: int
+    used: Index
 
 
-def blocks(g: FlatAxis, make: Callable[[PanelBlock], list[Stmt]]) -> list[Stmt]:
-    """Loops over the blocks of a group; a last block that is smaller is written out."""
+def blocks(g: FlatAxis, make: Callable[[PanelBlock], list[Stmt]], independent: bool = True) -> list[Stmt]:
+    """Loops over the blocks of a group; a last block that is smaller is written out where sizes are numbers."""
+    if g.most:
+        return _open_blocks(g, make, independent)
     outer = {v: as_index(Var(v.name, v.extent)) for v in g.outer}
     extent = g.cut.extent.constant or 1
     full = extent - extent % g.chunk
@@ -136,20 +136,63 @@ def blocks(g: FlatAxis, make: Callable[[PanelBlock], list[Stmt]]) -> list[Stmt]:
 
     def one(first: Index, count: int) -> list[Stmt]:
         at = {**outer, g.cut: first, **dict.fromkeys(g.inner, ZERO_INDEX)}
-        return make(PanelBlock(g, at, (place * g.cut.extent + first) * g.run, as_index(count)))
+        levels = [(g.cut, as_index(count)), *whole_levels(g.inner)]
+        return make(PanelBlock(g, at, (place * g.cut.extent + first) * g.run, levels, as_index(count * g.run)))
 
     body: list[Stmt] = []
     if full == g.chunk:
         body += one(ZERO_INDEX, g.chunk)
     elif full:
         loop = Var(g.cut.name, g.cut.extent)
-        body.append(For(loop, ZERO_INDEX, as_index(full), tuple(one(as_index(loop), g.chunk)), g.chunk))
+        block = tuple(one(as_index(loop), g.chunk))
+        body.append(For(loop, ZERO_INDEX, as_index(full), block, g.chunk, independent=independent))
     if extent > full:
         body += one(as_index(full), extent - full)
-    return around(outer, body)
+    return around(outer, body, independent)
 
 
-def around(loops: dict[Var, Index], body: list[Stmt], independent: bool = False) -> list[Stmt]:
+def _open_blocks(g: FlatAxis, make: Callable[[PanelBlock], list[Stmt]], independent: bool) -> list[Stmt]:
+    """Loops over the blocks of a group of open size: of each variable as many steps as those after it leave room for.
+
+        most_j = min(J, most)              first_i = most_i * i        count_i = min(most_i, I - first_i)
+        most_i = min(I, most / most_j)     ..
+
+    A block has several steps of a variable only where it has all of those after it, so that it is a run of the axis.
+    """
+    outer = {v: as_index(Var(v.name, v.extent)) for v in g.outer}
+    lets: list[Stmt] = []
+
+    def let(name: str, end: Index | int, value: Bound) -> Index:
+        if isinstance(value, Index) and (value.constant is not None or value.single is not None):
+            return value
+        v = Var(name, end)
+        lets.append(LetIndex(v, value))
+        return as_index(v)
+
+    own = (g.cut, *g.inner)
+    room = as_index(g.most)
+    most: dict[Var, Index] = {}
+    for v in reversed(own):
+        most[v] = let(f"{v.name}_most", g.most + 1, smallest(room, v.extent))
+        room = floor_divide(room, most[v])
+    head, lets = lets, []
+    loops = {v: Var(v.name, floor_divide(v.extent + most[v] - 1, most[v])) for v in own if most[v] is not v.extent}
+    first = dict.fromkeys(own, ZERO_INDEX)
+    first |= {v: let(f"{v.name}_first", v.extent, as_index(loop) * most[v]) for v, loop in loops.items()}
+    count = {v: let(f"{v.name}_count", g.most + 1, smallest(most[v], v.extent - first[v])) for v in own}
+    start, size = ZERO_INDEX, ONE_INDEX
+    for v, i in {**outer, **first}.items():
+        start = start * v.extent + i
+    for n in count.values():
+        size = size * n
+    size = let("size", g.most + 1, size)
+    body = [*lets, *make(PanelBlock(g, {**outer, **first}, start, list(count.items()), size))]
+    for loop in reversed(loops.values()):
+        body = [For(loop, ZERO_INDEX, loop.extent, tuple(body), independent=independent)]
+    return around(outer, [*head, *body], independent)
+
+
+def around(loops: dict[Var, Index], body: list[Stmt], independent: bool = True) -> list[Stmt]:
     """Loops over whole variables around a body, which knows them by the indices given."""
     for v, i in reversed(loops.items()):
         loop = i.single
@@ -183,6 +226,8 @@ class Packer:
         match form(across, along):
             case "rows":
                 return self._rows(copy)
+            case _ if panels.is_open and along:
+                return self._turned(copy)
             case "lines":
                 return self._lines(copy)
             case "turned":
@@ -192,11 +237,11 @@ class Packer:
 
     def _rows(self, c: _Copy) -> list[Stmt]:
         """The lanes are neighbours in memory: vectors, panel by panel."""
-        def panel(first: Index, width: int, used: int) -> list[Stmt]:
+        def panel(first: Index, width: int, used: Index) -> list[Stmt]:
             def step(offset: Index, k: Index) -> list[Stmt]:
                 to = first * c.depth.size + k * width
                 copied = self._copy(c.buffer, c.base + first + offset, c.into, to, used)
-                return [*copied, *self._zeros(c.into, to, used, width)]
+                return [*copied, *(() if used.constant is None else self._zeros(c.into, to, used.constant, width))]
 
             return _loops(c.along, "k", step)
 
@@ -207,35 +252,37 @@ class Packer:
         *outer, last = c.across
         length = last.trips.constant
         assert length is not None
-        used = c.panels.full * c.panels.width + c.panels.used
-        line = self.line(c.panels.packed)
+        used, packed = ((c.panels.full * c.panels.width + n).constant for n in (c.panels.used, c.panels.last))
+        assert used is not None and packed is not None
+        line = self.line(packed)
 
         def step(offset: Index, k: Index) -> list[Stmt]:
             def run(there: Index, here: Index) -> list[Stmt]:
-                if last.step == 1:
+                if last.step is ONE_INDEX:
                     return self._long_copy(c.buffer, c.base + offset + there, line, here, length)
                 x = Var("x", length)
                 one = Load(c.buffer, c.base + offset + there + as_index(x) * last.step, Type(c.into.dtype))
                 return [For(x, ZERO_INDEX, as_index(length), (Store(line, here + as_index(x), one),))]
 
-            def panel(first: Index, width: int, _: int) -> list[Stmt]:
-                return self._copy(line, first, c.into, first * c.depth.size + k * width, width)
+            def panel(first: Index, width: int, _: Index) -> list[Stmt]:
+                return self._copy(line, first, c.into, first * c.depth.size + k * width, as_index(width))
 
             return [*_loops(outer, "run", run), *over_panels(c.panels, "panel", panel)]
 
-        return [*self._zeros(line, ZERO_INDEX, used, c.panels.packed), *_loops(c.along, "k", step)]
+        return [*self._zeros(line, ZERO_INDEX, used, packed), *_loops(c.along, "k", step)]
 
     def _turned(self, c: _Copy) -> list[Stmt]:
         """Memory runs along the sum: square blocks of lanes and steps are read as rows and written as columns."""
         across = c.across
         *outer, last = c.along
-        near = bool(outer and across) and abs(outer[-1].step) > abs(across[0].step)  # lanes lie nearer than steps do
-        outside, inside = (outer, [last]) if near else ([], c.along)
+        near = bool(outer and across) and abs(outer[-1].distance) > abs(across[0].distance)  # lanes lie nearer
+        outside, inside = (outer, [last]) if near and not c.panels.is_open else ([], c.along)
 
         def panels_at(offset: Index, k: Index) -> list[Stmt]:
-            def panel(first: Index, width: int, used: int) -> list[Stmt]:
+            def panel(first: Index, width: int, used: Index) -> list[Stmt]:
+                source = c.buffer, c.base + offset
                 panel = _Panel(c.into, first * c.depth.size + k * width, first, width, used)
-                return self._groups((c.buffer, c.base + offset), across, inside, panel)
+                return self._near_or(source, across, inside, panel, self._groups(source, across, inside, panel))
 
             return over_panels(c.panels, "panel", panel)
 
@@ -244,10 +291,9 @@ class Packer:
     def _groups(
         self, source: tuple[Buffer, Index], across: Sequence[MemoryLoop], along: Sequence[MemoryLoop], panel: _Panel
     ) -> list[Stmt]:
-        """The lanes of a panel in groups as wide as a square."""
+        """The lanes of a panel in groups as wide as a square, those that turn out to be neighbours as vectors."""
         buffer, base = source
-        *outer, last = along
-        length, size = last.trips.constant or 0, panel.into.dtype.size
+        size = panel.into.dtype.size
         widest = min(self.lanes, WIDEST_TURN // size)
 
         def group(at: Index, count: int) -> list[Stmt]:
@@ -256,40 +302,55 @@ class Packer:
 
             def step(offset: Index, k: Index) -> list[Stmt]:
                 to = panel.start + k * panel.width + at
-                return self._turned_run((buffer, base + offset), lanes, length, (panel.into, to), panel.width)
+                return self._turned_run((buffer, base + offset), lanes, along[-1], (panel.into, to), panel.width)
 
-            return [*places, *_loops(outer, "k", step)]
+            turned = [*places, *_loops(along[:-1], "k", step)]
+            mine = replace(panel, start=panel.start + at, first=panel.first + at, used=as_index(count))
+            return turned if count == 1 else self._near_or(source, across, along, mine, turned)
 
-        out: list[Stmt] = []
-        done, used = 0, panel.used
-        for n in (widest, widest // 2):
-            if n * size >= NARROWEST_TURN and used - done >= n:
-                g = Var("group", used)
-                stop = done + (used - done) // n * n
-                out.append(For(g, as_index(done), as_index(stop), tuple(group(as_index(g), n)), n))
-                done = stop
-        if done < used:
-            g = Var("group", used)
-            out.append(For(g, as_index(done), as_index(used), tuple(group(as_index(g), 1))))
-        return out
+        lanes = Var("group", panel.used)
+        steps = [n for n in (widest, widest // 2) if n * size >= NARROWEST_TURN]
+        return cover(lanes, (*steps, 1), group)
+
+    def _near_or(
+        self, source: tuple[Buffer, Index], across: Sequence[MemoryLoop], along: Sequence[MemoryLoop], lanes: _Panel,
+        otherwise: list[Stmt],
+    ) -> list[Stmt]:
+        """Vectors where lanes turn out to be neighbours, which sizes say that are open; else the other statements."""
+        if lanes.used.constant is None or across[-1].step is not ONE_INDEX or not _is_open(across):
+            return otherwise
+        count = lanes.used.constant
+        first, last = Var("first", 1 << 40), Var("last", 1 << 40)
+        ends = [_offset(across, lanes.first + k) for k in (0, count - 1)]
+        rows = [[floor_divide(lanes.first + k, r.weight) for k in (0, count - 1)] for r in across[:-2]]
+        tests = [cond("==", as_index(last) - as_index(first) - (count - 1)), *(cond("==", b - a) for a, b in rows)]
+
+        def step(offset: Index, k: Index) -> list[Stmt]:
+            to = lanes.start + k * lanes.width
+            return self._copy(source[0], source[1] + as_index(first) + offset, lanes.into, to, lanes.used)
+
+        lets = [LetIndex(v, i) for v, i in zip((first, last), ends, strict=True)]
+        near = tuple(_loops(along, "k", step))
+        return [*lets, If(Holds(tuple(t for t in tests if isinstance(t, Cond))), near, tuple(otherwise))]
 
     @staticmethod
     def _turned_run(
-        source: tuple[Buffer, Index], lanes: list[Var], length: int, target: tuple[Buffer, Index], width: int
+        source: tuple[Buffer, Index], lanes: list[Var], run: MemoryLoop, target: tuple[Buffer, Index], width: int
     ) -> list[Stmt]:
         """One run of memory for each lane, written across."""
         (buffer, base), (into, to) = source, target
         out: list[Stmt] = []
-        count = len(lanes)
-        done = length // count * count if count * into.dtype.size >= NARROWEST_TURN else 0
-        if done:
+        count, length = len(lanes), run.trips
+        square = count * into.dtype.size >= NARROWEST_TURN and run.step is ONE_INDEX
+        done = floor_divide(length, as_index(count)) * count if square else ZERO_INDEX
+        if done is not ZERO_INDEX:
             views = (View(buffer, base), View(into, to))
-            out.append(Call(turn(into.dtype, count), views, (*map(as_index, lanes), as_index(done), as_index(width))))
-        if done < length:
+            out.append(Call(turn(into.dtype, count), views, (*map(as_index, lanes), done, as_index(width))))
+        if done is not length:
             t = Var("k", length)
-            loads = [Load(buffer, base + as_index(v) + as_index(t), Type(into.dtype)) for v in lanes]
+            loads = [Load(buffer, base + as_index(v) + as_index(t) * run.step, Type(into.dtype)) for v in lanes]
             stores = [Store(into, to + as_index(t) * width + j, v) for j, v in enumerate(loads)]
-            out.append(For(t, as_index(done), as_index(length), tuple(stores)))
+            out.append(For(t, done, length, tuple(stores)))
         return out
 
     def _elements(self, c: _Copy) -> list[Stmt]:
@@ -318,7 +379,7 @@ class Packer:
         lanes, deep, term = _local(o, block, depth, at)
         long = [v for v in lanes if v.extent.constant != 1]
         steps = depth.size.constant
-        if self.lanes < 2 or steps is None or len(long) != 1:
+        if self.lanes < 2 or steps is None or panels.is_open or len(long) != 1:
             return None
         if any(isinstance(n, Bracket | Select) for n in walk(term)):
             return None
@@ -326,10 +387,10 @@ class Packer:
         there, along = (sum(stride(i, v) == 1 for i in gets) for v in (long[0], deep[-1]))
         if there < along and (deep[-1].extent.constant or 0) < 2 * SHORT:
             return None
-        run = MemoryLoop(depth.size, 1, 1)
+        run = MemoryLoop(depth.size, ONE_INDEX, ONE_INDEX)
         possible = True
 
-        def panel(first: Index, width: int, used: int) -> list[Stmt]:
+        def panel(first: Index, width: int, used: Index) -> list[Stmt]:
             nonlocal possible
             lane = Var(long[0].name, used)
             here = dict.fromkeys(lanes, ZERO_INDEX) | {long[0]: first + as_index(lane)}
@@ -342,7 +403,7 @@ class Packer:
             beside = self.line(width * steps)
             body = self._vectors(value, [lane, *deep], beside, as_index(lane) * steps + _flat(deep))
             possible &= body is not None
-            across = [MemoryLoop(as_index(used), steps, 1)]
+            across = [MemoryLoop(used, as_index(steps), ONE_INDEX)]
             panel = _Panel(into, start, ZERO_INDEX, width, used)
             return [*(body or ()), *self._groups((beside, ZERO_INDEX), across, [run], panel)]
 
@@ -381,27 +442,25 @@ class Packer:
 
     def _padding(self, depth: PanelBlock, panels: Panels, into: Buffer) -> list[Stmt]:
         """Zeros in the last panel where some of its lanes have no element."""
-        if panels.last == panels.used:
+        if panels.is_open or panels.used.constant == panels.last:
             return []
         return [Fill(into, depth.size * (panels.full * panels.width), depth.size * panels.last)]
 
-    def _copy(self, source: Buffer, start: Index, into: Buffer, to: Index, count: int) -> list[Stmt]:
+    def _copy(self, source: Buffer, start: Index, into: Buffer, to: Index, count: Index) -> list[Stmt]:
         """Vectors, then narrower ones, from one place to another."""
-        out: list[Stmt] = []
-        done = 0
-        for n in narrower(count, self.lanes):
-            out.append(Store(into, to + done, Load(source, start + done, Type(into.dtype, n))))
-            done += n
-        return out
+        def piece(done: Index, n: int) -> list[Stmt]:
+            return [Store(into, to + done, Load(source, start + done, Type(into.dtype, n)))]
+
+        return pieces(count, self.lanes, piece)
 
     def _long_copy(self, source: Buffer, start: Index, into: Buffer, to: Index, count: int) -> list[Stmt]:
         """As `_copy`, with a loop where there are many vectors."""
         whole = count - count % self.lanes
         if whole <= self.lanes * TOGETHER:
-            return self._copy(source, start, into, to, count)
+            return self._copy(source, start, into, to, as_index(count))
         x = Var("x", whole)
-        one = self._copy(source, start + as_index(x), into, to + as_index(x), self.lanes)
-        rest = self._copy(source, start + whole, into, to + whole, count - whole)
+        one = self._copy(source, start + as_index(x), into, to + as_index(x), as_index(self.lanes))
+        rest = self._copy(source, start + whole, into, to + whole, as_index(count - whole))
         return [For(x, ZERO_INDEX, as_index(whole), tuple(one), self.lanes), *rest]
 
     @staticmethod
@@ -422,25 +481,44 @@ def _local(
     return lanes, deep, Substitution(variables=where).scalar(o.term)
 
 
-def over_panels(panels: Panels, name: str, make: Callable[[Index, int, int], list[Stmt]]) -> list[Stmt]:
+def pieces(count: Index, lanes: int, make: Callable[[Index, int], list[Stmt]]) -> list[Stmt]:
+    """Neighbours in vectors, then in narrower ones; an open number of them in vectors, then one by one."""
+    if count.constant is None:
+        return cover(Var("w", count), (lanes, 1), make)
+    out: list[Stmt] = []
+    done = 0
+    for n in narrower(count.constant, lanes):
+        out += make(as_index(done), n)
+        done += n
+    return out
+
+
+def over_panels(panels: Panels, name: str, make: Callable[[Index, int, Index], list[Stmt]]) -> list[Stmt]:
     """A loop over the full panels, and the last; `make` gets the first lane, the width and how many lanes count."""
     out: list[Stmt] = []
-    if panels.full == 1:
-        out += make(ZERO_INDEX, panels.width, panels.width)
-    elif panels.full:
-        first = Var(name, panels.full * panels.width)
-        body = make(as_index(first), panels.width, panels.width)
-        out.append(For(first, ZERO_INDEX, first.extent, tuple(body), panels.width))
-    if panels.last:
-        out += make(as_index(panels.full * panels.width), panels.last, panels.used)
+    end, whole = panels.full * panels.width, as_index(panels.width)
+    if panels.full is ONE_INDEX:
+        out += make(ZERO_INDEX, panels.width, whole)
+    elif panels.full is not ZERO_INDEX:
+        first = Var(name, end)
+        body = tuple(make(as_index(first), panels.width, whole))
+        out.append(For(first, ZERO_INDEX, end, body, panels.width, independent=True))
+    if panels.is_open:
+        used = Var("used", panels.width)
+        some = cond(">=", as_index(used) - 1)
+        assert not isinstance(some, bool)
+        last = make(end, panels.width, as_index(used))
+        out += [LetIndex(used, panels.used), If(Holds((some,)), tuple(last))]
+    elif panels.last:
+        out += make(end, panels.last, panels.used)
     return out
 
 
 def _by_panel(panels: Panels, place: Index, make: Callable[[Index, Index, int], list[Stmt]]) -> list[Stmt]:
     """Statements for the lane at `place`: `make` gets the first lane of its panel, the place within, and the width."""
     full = panels.full * panels.width
-    last = make(as_index(full), place - full, panels.last) if panels.last else []
-    if not full:
+    last = make(full, place - full, panels.last) if panels.last and not panels.is_open else []
+    if full is ZERO_INDEX:
         return last
     first = floor_divide(place, as_index(panels.width)) * panels.width
     inside = make(first, modulo(place, as_index(panels.width)), panels.width)
@@ -462,6 +540,10 @@ def _loops(levels: Sequence[MemoryLoop], name: str, make: Callable[[Index, Index
     for v, r in zip(reversed(variables), reversed(levels), strict=True):
         body = [For(v, ZERO_INDEX, r.trips, tuple(body))]
     return body
+
+
+def _is_open(levels: Sequence[MemoryLoop]) -> bool:
+    return any(r.trips.constant is None for r in levels)
 
 
 def _offset(across: Sequence[MemoryLoop], lane: Index) -> Index:

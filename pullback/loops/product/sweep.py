@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from pullback.ir.expr import Bracket, Get, Mul, Reduce
-from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
+from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index, cond
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
 from pullback.loops.plain.builder import KernelBuilder, Places, free_variables
-from pullback.loops.product.blocking import MemoryLoop, runs, size, whole_levels
+from pullback.loops.product.blocking import MemoryLoop, runs, whole_levels
+from pullback.loops.product.contraction import size
 from pullback.loops.product.residues import Part
 from pullback.loops.program.nodes import (
     Assign,
@@ -73,17 +74,18 @@ def find_sweep(part: Part, places: Places, machine: Machine) -> Sweep | None:
             columns = tuple(v for v in s.vars if v in y.free)
             rows = tuple(v for v in s.vars if v in x.free)
             if set(columns).isdisjoint(rows) and len(columns) + len(rows) == len(s.vars) and len(rows) <= 1:
-                found = _sweep(part, places, total, x, y, rows[0] if rows else None, columns, machine)
+                found = _sweep(part, places, (x, y), rows[0] if rows else None, columns, machine)
                 if found is not None:
                     return found
     return None
 
 
 def _sweep(
-    part: Part, places: Places, total: Reduce, x: Get, y: Get, row: Var | None, columns: tuple[Var, ...],
-    machine: Machine,
+    part: Part, places: Places, factors: tuple[Get, Get], row: Var | None, columns: tuple[Var, ...], machine: Machine
 ) -> Sweep | None:
-    left, right = places.address(x.ref, x.indices), places.address(y.ref, y.indices)
+    total = part.build.values[0]
+    assert isinstance(total, Reduce)
+    left, right = (places.address(f.ref, f.indices) for f in factors)
     if any(len(m) > 1 or any(not isinstance(a, Var) for a in m) for _, i in (left, right) for m, _ in i.terms):
         return None
     if row is not None and (row.extent.constant or 0) > FEW:
@@ -91,10 +93,10 @@ def _sweep(
     across, there = runs(whole_levels(columns), right[1]), runs(whole_levels(columns), part.position)
     deep, along = runs(whole_levels(total.vars), right[1]), runs(whole_levels(total.vars), left[1])
     single = all(len(r) == 1 for r in (across, there, deep, along))
-    if not single or across[0].step != 1 or there[0].step != 1:
+    if not single or across[0].step is not ONE_INDEX or there[0].step is not ONE_INDEX:
         return None
     element = total.dtype.size
-    if deep[0].step * element < machine.page // 4:  # neighbours in a column may share something
+    if deep[0].distance * element < machine.page // 4:  # neighbours in a column may share something
         return None
     if size((*columns, *total.vars)) * element < machine.caches[1] // 4:  # it stays in the second cache
         return None

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 import pytest
 
 from pullback.ir.dims import evaluate
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
+from pullback.ir.program import Program
 from pullback.loops.memory.verify import verify_function
+from pullback.loops.product import blocking, packed
 from pullback.loops.program.nodes import Call, walk
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.emit import lower_program
 from pullback.runtime.executor import compile_general
+from tests.packing import pack_all
 
 PRODUCTS = {
     "rows": "x: f64[N, M], w: f64[M, K]) { y = build n < N, k < K { sum m < M { x[n, m] * w[m, k] } }",
@@ -38,24 +43,28 @@ SIZES = [(1, 1, 1), (8, 8, 8), (9, 17, 33), (6, 600, 8), (33, 300, 17), (300, 9,
 @pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products(name: str) -> None:
-    rng = np.random.default_rng(1)
     program = parse_program(f"product({PRODUCTS[name]} return y }}")
+    sizes = [{"N": n, "M": m, "K": k} for n, m, k in SIZES if name != "two sums" or m * k <= 6000]
+    assert_right(program, sizes)
+
+
+def assert_right(program: Program, sizes: Sequence[dict[str, int]]) -> None:
+    """Its C for all sizes gives what the interpreter does, in the memory that it says it needs."""
+    rng = np.random.default_rng(1)
     general = compile_general(program)
     verify_function(general.lowered.function, general.lowered.memory)
     assert not general.record.straight, "a unit with loops would not be optimised"
-    for n, m, k in SIZES:
-        dims = {"N": n, "M": m, "K": k}
-        if name == "two sums" and m * k > 6000:
-            continue
+    for dims in sizes:
         shapes = [[evaluate(d, dims) for d in r.shape] for r in program.inputs]
         inputs = [rng.standard_normal(s).astype(r.dtype.numpy) for s, r in zip(shapes, program.inputs, strict=True)]
-        (wanted,) = interpret(program, inputs)
+        wanted = interpret(program, inputs)
         executable = general.at(dims)
         outputs, peak, stray = executable.run_poisoned(inputs)
         assert peak <= executable.arena_bytes
         assert not stray
-        tolerance = 1e-3 if wanted.dtype == np.float32 else 1e-9
-        np.testing.assert_allclose(outputs[0], wanted, rtol=tolerance, atol=tolerance, err_msg=f"{dims}")
+        for found, right in zip(outputs, wanted, strict=True):
+            tolerance = 1e-3 if right.dtype == np.float32 else 1e-9
+            np.testing.assert_allclose(found, right, rtol=tolerance, atol=tolerance, err_msg=f"{dims}")
 
 
 @pytest.mark.parametrize("name", ["rows", "turned", "both", "rest", "chosen", "batch"])
@@ -63,3 +72,90 @@ def test_products_are_packed(name: str) -> None:
     function = lower_program(parse_program(f"product({PRODUCTS[name]} return y }}"), {}).function
     kernels = [s.kernel for s in walk(function.body) if isinstance(s, Call)]
     assert any(isinstance(s, Call) and s.kernel.name.startswith("multiply") for k in kernels for s in walk(k.body))
+
+
+LEFT = {
+    "rows": ("[M, K, L]", "x[m, k, l]"),
+    "turned": ("[K, L, M]", "x[k, l, m]"),
+    "apart": ("[K, M, L]", "x[k, m, l]"),
+    "strided": ("[M, 2 * K, L]", "x[m, 2 * k, l]"),
+    "evaluated": ("[M, K, L]", "x[m, k, l] * s[k]"),
+    "guarded": ("[M, K, L]", "[m >= k] x[m, k, l]"),
+}
+"""How the left operand lies: its array, and its element for m and steps k, l of the sum."""
+
+RIGHT = {
+    "rows": ("[K, L, I, J]", "w[k, l, i, j]"),
+    "turned": ("[I, J, K, L]", "w[i, j, k, l]"),
+    "elements": ("[J, K, I, L]", "w[j, k, i, l]"),
+    "every second": ("[K, L, I, 2 * J]", "w[k, l, i, 2 * j]"),
+    "every second row": ("[K, L, 2 * I, J]", "w[k, l, 2 * i, j]"),
+    "window": ("[K, I + L, J]", "w[k, i + l, j]"),
+    "image": ("[I + K, J + L]", "w[i + k, j + l]"),
+}
+"""How the right operand lies: its array, and its element for columns i, j and steps k, l of the sum."""
+
+RESTS = {
+    "sum": "{}",
+    "rest": "tanh({} + v[j])",
+    "chosen": "v[j] >= 0.0 ? {} : {{}}",
+    "update": "z[m, i, j] - 0.5 * {}",
+}
+"""What a statement makes of its sum."""
+
+BATCHES = {"none": ("", ""), "left": ("b", ""), "right": ("", "b"), "both": ("b", "b")}
+"""Which operands have a variable more, that of a batch."""
+
+OPEN_SIZES = [(1, 1, 1, 1, 1), (8, 2, 16, 4, 8), (9, 5, 7, 5, 3), (33, 5, 13, 3, 11), (40, 1, 40, 40, 1),
+              (32, 2, 33, 33, 2), (35, 40, 3, 3, 40)]  # fmt: skip
+"""M, I, J, K and L below, at and above the edges of tiles of 8 rows and of blocks of 32 steps, 16 rows, 64 columns."""
+
+
+@pytest.fixture
+def always_packed(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Packing whatever the estimates say, with blocks so small that modest sizes cross their edges."""
+    pack_all(monkeypatch, blocking.Blocks(32, 4096, 512 * 1024, 16 * 1024, 16384))
+    monkeypatch.setattr(packed, "PACKED", 1)
+    monkeypatch.setenv("PULLBACK_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+    yield
+
+
+def assert_packed(text: str, sizes: Sequence[tuple[int, ...]], names: str) -> None:
+    """All of the statements are packed, and right."""
+    program = parse_program(text)
+    function = lower_program(program, {}).function
+    calls = [s.kernel for s in walk(function.body) if isinstance(s, Call)]
+    kernels = [k for k in calls if any(b.name == "panels_b" for b in k.scratch)]
+    assert len(kernels) == len(program.body.statements)
+    assert_right(program, [dict(zip(names, s, strict=True)) for s in sizes])
+
+
+@pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
+@pytest.mark.parametrize("right", RIGHT)
+@pytest.mark.parametrize("left", LEFT)
+@pytest.mark.usefixtures("always_packed")
+def test_operands_however_they_lie(left: str, right: str) -> None:
+    (x, a), (w, b) = LEFT[left], RIGHT[right]
+    text = f"product(x: f64{x}, w: f64{w}, s: f64[K]) " + "{" + (
+        f" y = build m < M, i < I, j < J {{ sum k < K, l < L {{ {a} * {b} }} }} return y }}")
+    assert_packed(text, OPEN_SIZES, "MIJKL")
+
+
+@pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.usefixtures("always_packed")
+def test_whatever_is_made_of_the_sum(batch: str) -> None:
+    of_x, of_w = BATCHES[batch]
+    own, axis, outer = ("b, ", "B, ", "b < B, ") if batch != "none" else ("", "", "")
+    statements, results = [], []
+    for rest in RESTS.values():
+        x, w = (f"{o}, " if o else "" for o in (of_x, of_w))
+        total = f"sum k < K {{ x[{x}m, k] * w[{w}i, j, k] }}"
+        value = rest.format(total).replace("z[", f"z[{own}")
+        statements.append(f"y{len(results)} = build {outer}m < M, i < I, j < J {{ {value} }}")
+        results.append(f"y{len(results)}")
+    x, w = ("B, " if o else "" for o in (of_x, of_w))
+    text = f"product(x: f64[{x}M, K], w: f64[{w}I, J, K], v: f64[J], z: f64[{axis}M, I, J]) " + "{ " + (
+        " ".join(statements) + f" return {', '.join(results)} }}")
+    sizes = [(3, *s[:4]) for s in OPEN_SIZES]
+    assert_packed(text, sizes if batch != "none" else [s[1:] for s in sizes], "BMIJK" if batch != "none" else "MIJK")

@@ -1,0 +1,157 @@
+"""Contractions: which variable plays which part in a product of two operands.
+
+    out[.., m, n] = f(sum k { A(.., m, k) * B(.., n, k) })
+
+The factors of the sum's term are dealt to two operands. A variable of the output in both is a loop around everything,
+one in A alone belongs to M, one in B alone to N, the sum's own are K.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from pullback.ir import expr
+from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Scalar
+from pullback.ir.index import Cond, DimSymbol, Index, Var
+from pullback.ir.program import Build
+from pullback.ir.traverse import walk
+from pullback.loops.program.nodes import Buffer
+from pullback.loops.vectors.axes import Address
+from pullback.passes.cost import TYPICAL, is_inside
+
+MOST_FACTORS = 4
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One side of a product: its term, and where that is a plain element at an affine address, the address."""
+
+    term: Scalar
+    plain: tuple[Buffer, Index] | None
+
+    @property
+    def elements(self) -> int:
+        """Of the array that a plain element is in; what is typical where that is no number."""
+        return TYPICAL if self.plain is None else self.plain[0].elements.constant or TYPICAL
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A statement as a product of two operands.
+
+    Attributes:
+        total: the sum.
+        a, b: its operands; b is the one whose variables vectors run along.
+        shared: variables of the output that both operands have, in order.
+        rows, columns: the runs of adjacent variables that become M and N.
+        only_a, only_b: the other variables of the output in one operand alone.
+        depth: the variables of the sum.
+    """
+
+    total: Reduce
+    a: Operand
+    b: Operand
+    shared: tuple[Var, ...]
+    rows: tuple[Var, ...]
+    columns: tuple[Var, ...]
+    only_a: tuple[Var, ...]
+    only_b: tuple[Var, ...]
+    depth: tuple[Var, ...]
+
+
+def size(variables: Sequence[Var]) -> int:
+    """Number of combinations of the variables; what is typical where extents are no numbers."""
+    return prod(TYPICAL if v.extent.constant is None else v.extent.constant for v in variables)
+
+
+def contractions(s: Build, address: Address) -> Iterator[Contraction]:
+    """The ways to see a build as a product of two operands."""
+    total = _only_sum(s)
+    if total is None:
+        return
+    conds, factors = _factors(total)
+    numbers = [f for f in factors if isinstance(f, Const)]
+    others = [f for f in factors if not isinstance(f, Const)]
+    if not 2 <= len(others) <= MOST_FACTORS:
+        return
+    for sides in product((0, 1), repeat=len(others)):
+        left = [f for f, side in zip(others, sides, strict=True) if side == 0]
+        right = [f for f, side in zip(others, sides, strict=True) if side == 1]
+        if left and right:
+            made = _contraction(s, total, (*numbers, *left), tuple(right), conds, address)
+            if made is not None:
+                yield made
+
+
+def _only_sum(s: Build) -> Reduce | None:
+    """The one sum of a statement that vectors could do."""
+    found = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, Reduce))
+    if len(found) != 1:
+        return None
+    total = next(iter(found))
+    some = all(v.extent.constant != 0 for v in (*s.vars, *total.vars))
+    return total if total.op == "sum" and total.dtype.is_floating and some else None
+
+
+def _factors(total: Reduce) -> tuple[tuple[Cond, ...], tuple[Scalar, ...]]:
+    """Conditions and factors of the sum's term."""
+    conds = total.arg.conds if isinstance(total.arg, Bracket) else ()
+    term = total.arg.arg if isinstance(total.arg, Bracket) else total.arg
+    return conds, term.args if isinstance(term, Mul) else (term,)
+
+
+def _contraction(
+    s: Build,
+    total: Reduce,
+    left: tuple[Scalar, ...],
+    right: tuple[Scalar, ...],
+    conds: tuple[Cond, ...],
+    address: Address,
+) -> Contraction | None:
+    in_a = frozenset[Var]().union(*(f.free for f in left))
+    in_b = frozenset[Var]().union(*(f.free for f in right))
+    shared = in_a & in_b | (frozenset(s.vars) - in_a - in_b)
+    rows, columns = (_longest_run(s.vars, side - shared) for side in (in_a, in_b))
+    if not rows or not columns:
+        return None
+    mine = [c for c in conds if not (c.free & in_b) - shared]
+    others = [c for c in conds if c not in mine]
+    if any((c.free & in_a) - shared for c in others):
+        return None  # about both
+    if not all(is_inside(f, others) for f in right):  # conditions about the sum's variables keep both in their ranges
+        others = [c for c in conds if not (c.free & in_a) - shared]
+    return Contraction(
+        total,
+        _operand(mine, left, address),
+        _operand(others, right, address),
+        tuple(v for v in s.vars if v in shared),
+        rows,
+        columns,
+        tuple(v for v in s.vars if v in in_a - shared and v not in rows),
+        tuple(v for v in s.vars if v in in_b - shared and v not in columns),
+        total.vars,
+    )
+
+
+def _longest_run(variables: tuple[Var, ...], wanted: frozenset[Var]) -> tuple[Var, ...]:
+    """The adjacent variables among those wanted that have the most elements; of equal ones the last."""
+    runs: list[list[Var]] = [[]]
+    for v in variables:
+        if v in wanted:
+            runs[-1].append(v)
+        elif runs[-1]:
+            runs.append([])
+    return tuple(max(reversed(runs), key=lambda r: size(tuple(r)))) if any(runs) else ()
+
+
+def _operand(conds: Sequence[Cond], factors: tuple[Scalar, ...], address: Address) -> Operand:
+    term = expr.bracket(conds, expr.mul(*factors) if len(factors) > 1 else factors[0])
+    if not isinstance(term, Get):
+        return Operand(term, None)
+    buffer, flat = address(term.ref, term.indices)
+    affine = all(all(isinstance(a, Var | DimSymbol) for a in m) for m, _ in flat.terms) and all(
+        sum(isinstance(a, Var) for a in m) <= 1 for m, _ in flat.terms)  # fmt: skip
+    return Operand(term, (buffer, flat) if affine else None)
