@@ -96,7 +96,7 @@ def test_proofs_keep_a_bounded_number_of_indices() -> None:
     assert proofs.prove_nonnegative.cache_info().currsize <= 1 << 16
 
 
-LOOPS_LINES = 13150
+LOOPS_LINES = 12850
 """Lines of `loops/`: a bound that only goes down; 10,000 is what it is to be."""
 
 LONG_FILES = {"loops/analysis/footprint.py", "loops/program/nodes.py"}
@@ -105,7 +105,7 @@ LONG_FILES = {"loops/analysis/footprint.py", "loops/program/nodes.py"}
 LONG_FUNCTIONS: set[str] = set()
 """Functions of `loops/` with more than 60 lines."""
 
-MANY_PARAMETERS = {"blocking._tile_cycles", "packed._across", "sweep._sweep"}
+MANY_PARAMETERS: set[str] = set()
 """Functions of `loops/` with more than 7 parameters, `self` aside: to be made empty, never longer."""
 
 

@@ -20,6 +20,7 @@ from pullback.loops.plain.builder import KernelBuilder, Places, free_variables
 from pullback.loops.product.blocking import MemoryLoop, runs, whole_levels
 from pullback.loops.product.contraction import size
 from pullback.loops.product.residues import Part
+from pullback.loops.program.cover import is_open
 from pullback.loops.program.nodes import (
     Assign,
     Binary,
@@ -88,7 +89,7 @@ def _sweep(
     left, right = (places.address(f.ref, f.indices) for f in factors)
     if any(len(m) > 1 or any(not isinstance(a, Var) for a in m) for _, i in (left, right) for m, _ in i.terms):
         return None
-    if row is not None and (row.extent.constant or 0) > FEW:
+    if any(map(is_open, (*part.build.vars, *total.vars))) or (row is not None and (row.extent.constant or 0) > FEW):
         return None
     across, there = runs(whole_levels(columns), right[1]), runs(whole_levels(columns), part.position)
     deep, along = runs(whole_levels(total.vars), right[1]), runs(whole_levels(total.vars), left[1])
