@@ -29,9 +29,11 @@ def explanation_of(
     find_graph: Callable[[], Picture | None] = lambda: None,
 ) -> Explanation:
     """The stages from the program as traced to C; without dims they stay symbolic and the C is left out."""
+    from pullback.machine import native
     from pullback.passes.pipeline import stages
 
-    found = [Explained(s.name, s.purpose, print_program(s.program), s.rules) for s in stages(program, dims or {})]
+    made = stages(program, dims or {}, native())
+    found = [Explained(s.name, s.purpose, print_program(s.program), s.rules) for s in made]
     if dims is None:
         return Explanation(tuple(found), derivation, format, about, None, find_graph)
     backend, text = _backend(program, dims, plain)

@@ -17,6 +17,7 @@ from pullback.ir.program import Program
 from pullback.ir.settings import MODES, MemoryMode, Settings
 from pullback.ir.traverse import specialise
 from pullback.ir.verify import Verified, verify, verifying
+from pullback.machine import GENERIC, Machine
 from pullback.passes.again import compute_again
 from pullback.passes.commute import commute
 from pullback.passes.extremes import read_extremes
@@ -55,20 +56,26 @@ class Pass:
 
     Attributes:
         name, purpose: what it is called, and what it is for, in one line.
-        run: the function from program to program.
+        run: the function from program to program; of the machine, too, where `asks` says so.
         after: passes that must have run, if they run at all, because it builds on what they do.
         gives: what holds of the program from then on; `Fact.lasting` says for how long.
         exact: whether programs that are to be exact go through it.
         modes: the memory modes in which programs do.
+        asks: whether it needs to know the machine.
     """
 
     name: str
     purpose: str
-    run: Callable[[Program], Program]
+    run: Callable[..., Program]
     after: tuple[str, ...] = ()
     gives: Fact | None = None
     exact: bool = True
     modes: tuple[MemoryMode, ...] = MODES
+    asks: bool = False
+
+    def __call__(self, program: Program, machine: Machine) -> Program:
+        """The program after the pass."""
+        return self.run(program, machine) if self.asks else self.run(program)
 
 
 @dataclass(frozen=True)
@@ -110,7 +117,7 @@ PASSES: Final = (
     Pass("strips", "long axes a stretch at a time, so that less is alive at once", strip_mine,
          after=("fuse", "checkpoints"), exact=False, modes=("least",)),
     Pass("near", "arrays that would wait for memory, a stretch at a time in the cache", strip_for_caches,
-         after=("fuse", "checkpoints", "strips"), exact=False),
+         after=("fuse", "checkpoints", "strips"), exact=False, asks=True),
     Pass("extremes", "a maximum whose position is known is read there", read_extremes, after=("fuse",)),
     Pass("radix", "sums over all elements of blocks of which a datum names one are over blocks", sum_blocks,
          after=("fuse",), exact=False),
@@ -146,19 +153,21 @@ def chosen(settings: Settings, mode: MemoryMode) -> tuple[Pass, ...]:
     return tuple(p for p in PASSES if mode in p.modes and (p.exact or not settings.exact))
 
 
-def optimise(program: Program, dims: Mapping[str, int], levels: int = 1, mode: MemoryMode = "fastest") -> Program:
+def optimise(program: Program, dims: Mapping[str, int], levels: int = 1, mode: MemoryMode = "fastest",
+             machine: Machine = GENERIC) -> Program:
     """The program for the given dims after every pass. Time is linear in its size.
 
     Args:
         levels: how many levels of blocks keep the rows that loops store for loops that run backwards; 1 stores all.
         mode: the memory mode that it is made for.
+        machine: the processor that it is made for.
     """
     with stage("specialise"):
         program = recompute_rows(specialise(program, dims), levels)
     checked = _Checked()
     for p in chosen(program.settings, mode):
         with stage(f"pass {p.name}"):
-            program = p.run(program)
+            program = p(program, machine)
         if verifying():
             checked.after(p, program)
     return program
@@ -184,7 +193,7 @@ class _Checked:
             raise
 
 
-def stages(program: Program, dims: Mapping[str, int]) -> list[Stage]:
+def stages(program: Program, dims: Mapping[str, int], machine: Machine = GENERIC) -> list[Stage]:
     """The program as written, specialised, and after each pass."""
     out = [Stage("elaborated", "as traced and checked", program, {})]
     if dims:
@@ -192,7 +201,7 @@ def stages(program: Program, dims: Mapping[str, int]) -> list[Stage]:
         out.append(Stage("specialised", "dims given are numbers", program, {}))
     for p in chosen(program.settings, program.settings.memory):
         with record_rules() as rules:
-            program = p.run(program)
+            program = p(program, machine)
         out.append(Stage(p.name, p.purpose, program, dict(rules)))
     return out
 

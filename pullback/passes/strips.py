@@ -29,6 +29,7 @@ from pullback.ir.index import Cond, Index, Var, as_index, cond
 from pullback.ir.program import Block, Build, Fold, Program, Statement, statement_reads
 from pullback.ir.traverse import Substitution, rewrite, walk
 from pullback.ir.walks import each_block
+from pullback.machine import Machine
 from pullback.passes.cost import has_data_index, has_reduction
 from pullback.rewrite.fired import fired
 
@@ -36,8 +37,8 @@ SMALL = 256 * 1024  # bytes below which arrays along an axis are not worth a loo
 SHARE = 8  # a strip needs about one part in so many of what the whole axis would
 LEAST = 4  # rows of a strip, at least
 WHOLE = 16  # rows of which a strip has a multiple where none divides the axis: whole vectors
-LEAVING = 2 * 1024 * 1024  # bytes of arrays that do not stay in the second cache
-STAYING = 512 * 1024  # bytes that do
+LEAVING = 2  # times the second cache: bytes of arrays that do not stay there
+STAYING = 2  # of how many parts of the second cache one holds arrays that do
 ENOUGH = 32  # rows of a strip for which kernels are as quick as for all rows
 LIGHT = 8  # operations for each byte of an array, below which memory is waited for
 
@@ -49,9 +50,9 @@ def strip_mine(program: Program) -> Program:
     return each_block(program, partial(_block, strips=_Strips.of))
 
 
-def strip_for_caches(program: Program) -> Program:
+def strip_for_caches(program: Program, machine: Machine) -> Program:
     """The program with strips where they save waiting for memory."""
-    return each_block(program, partial(_block, strips=_Strips.near))
+    return each_block(program, partial(_block, strips=partial(_Strips.near, cache=machine.caches[1])))
 
 
 def _block(block: Block, strips: Callable[[Block, _Axis], _Strips | None]) -> Block:
@@ -180,15 +181,15 @@ class _Strips:
         return made._in_rows(LEAST, max(SMALL, axis.extent * row // SHARE) // max(row, 1))
 
     @staticmethod
-    def near(block: Block, axis: _Axis) -> _Strips | None:
-        """Strips whose arrays stay in the second cache; None where they would not leave it, or are worth the time."""
-        if sum(map(_bytes, axis.of_array)) < LEAVING:
+    def near(block: Block, axis: _Axis, cache: int) -> _Strips | None:
+        """Strips whose arrays stay in a cache of so many bytes; None where they would anyway, or are worth the time."""
+        if sum(map(_bytes, axis.of_array)) < LEAVING * cache:
             return None
         made = _Strips(block, axis)
         stored = sum(map(_bytes, made._stored()))
-        if stored < LEAVING or made._work() > LIGHT * stored:
+        if stored < LEAVING * cache or made._work() > LIGHT * stored:
             return None
-        return made._in_rows(ENOUGH, STAYING // max(made._row_bytes(), 1))
+        return made._in_rows(ENOUGH, cache // STAYING // max(made._row_bytes(), 1))
 
     def _in_rows(self, least: int, most: int) -> _Strips | None:
         """Strips of at most so many rows; None where so many are too few. A number that divides the axis is best."""

@@ -180,7 +180,7 @@ class _Forms:
         """The program as it is lowered, but for the order of its statements."""
         key = form.levels, chosen(self.program.settings, form.mode)
         if key not in self._prepared:
-            found = optimise(self.program, self.dims, form.levels, form.mode)
+            found = optimise(self.program, self.dims, form.levels, form.mode, self.settings.machine)
             self._prepared[key] = unroll_copies(renewed(found) if self.settings.canonical else found)
         return self._prepared[key]
 
@@ -198,7 +198,7 @@ def lower_debug(program: Program, dims: Mapping[str, int]) -> Lowered:
     with deep_recursion(), in_order(program.settings.exact):
         prepared = specialise(program, dims)
         for p in DEBUG_PASSES:
-            prepared = p.run(prepared)
+            prepared = p(prepared, GENERIC)
         with stage("lower"):
             function = lower(prepared, mathematics, trapping=True)
         return _planned(prepared, function)

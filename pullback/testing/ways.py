@@ -87,7 +87,7 @@ class Way:
         if all(dims.values()):
             program = with_mode(program, self.mode)
             levels = 2 if self.mode == "least" else 1
-            program = optimise(program, {} if self.all_sizes else dims, levels, self.mode)
+            program = optimise(program, {} if self.all_sizes else dims, levels, self.mode, self.machine)
             sizes = {name: n for name, n in dims.items() if name in program.sizes}
         return interpret(program, inputs, sizes)
 

@@ -17,6 +17,7 @@ from pullback.ir.settings import Settings
 from pullback.ir.traverse import specialise
 from pullback.ir.verify import verify
 from pullback.loops.program.nodes import Copy, walk
+from pullback.machine import GENERIC
 from pullback.passes import strips
 from pullback.passes.strips import strip_for_caches, strip_mine
 from pullback.runtime.emit import with_mode
@@ -144,16 +145,28 @@ NEAREST = """nearest(c: f64[K, D], p: f64[N, D]) {
     ],
 )
 def test_arrays_that_leave_the_cache_for_little_work_are_in_strips(sizes: dict[str, int], folds: int) -> None:
-    made = strip_for_caches(specialise(parse_program(NEAREST), sizes))
+    made = strip_for_caches(specialise(parse_program(NEAREST), sizes), GENERIC)
     verify(made)
     assert sum(isinstance(s, Fold) for s in made.body.statements) == folds
+
+
+def test_the_machine_says_how_much_stays_in_its_cache() -> None:
+    program = specialise(parse_program(NEAREST), {"N": 10_000, "K": 100, "D": 16})
+    rows = []
+    for second in (1 << 19, 1 << 20, 1 << 21):
+        made = strip_for_caches(program, replace(GENERIC, caches=(1 << 15, second, 1 << 25)))
+        (loop,) = (s for s in made.body.statements if isinstance(s, Fold))
+        rows.append(10_000 // (loop.var.extent.constant or 1))
+    assert rows[0] < rows[1] < rows[2]
+    huge = replace(GENERIC, caches=(1 << 15, 1 << 23, 1 << 25))
+    assert not any(isinstance(s, Fold) for s in strip_for_caches(program, huge).body.statements)
 
 
 def test_strips_for_the_cache_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strips, "LEAVING", 0)
     monkeypatch.setattr(strips, "ENOUGH", 2)
     program = specialise(parse_program(NEAREST), {"N": 12, "K": 5, "D": 3})
-    made = strip_for_caches(program)
+    made = strip_for_caches(program, GENERIC)
     assert any(isinstance(s, Fold) for s in made.body.statements)
     assert_same(program, made)
 
@@ -179,7 +192,7 @@ def test_gathered_rows_stay_in_the_cache_and_results_are_written_where_they_are_
     program, dims = parse_program(GATHER), {"N": 50, "D": 11, "P": 50_021}
     executable = compile_program(program, dims)
     lowered = executable.lowered
-    assert lowered.memory.bytes < 2 * strips.STAYING
+    assert lowered.memory.bytes < 2 * GENERIC.caches[1] // strips.STAYING
     assert not any(isinstance(s, Copy) for s in walk(lowered.function.body))
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal((50, 11)), rng.integers(0, 50, 50_021), rng.standard_normal(50_021)]
