@@ -23,7 +23,7 @@ from pullback.loops.product.turn import square
 from pullback.loops.program import schedule
 from pullback.loops.program.cover import is_open, narrower
 from pullback.loops.vectors.axes import Address
-from pullback.loops.vectors.nest import wait, widths
+from pullback.loops.vectors.plans import wait, widths
 from pullback.machine import Machine
 from pullback.passes.cost import TYPICAL
 

@@ -26,7 +26,7 @@ from pullback.loops.product.residues import Part, period
 from pullback.loops.program.nodes import Kernel
 from pullback.loops.vectors.fused import nest_cycles, nest_loops, nest_schedule
 from pullback.loops.vectors.group import groups_of_all
-from pullback.loops.vectors.group_nest import GroupNest
+from pullback.loops.vectors.nest import Nest
 from pullback.machine import Machine
 
 
@@ -55,10 +55,10 @@ def periods(work: Work, machine: Machine) -> Iterator[Candidate]:
     yield Candidate("interleaved", cycles, build, nest_schedule(nest, machine))
 
 
-def _nests(part: Part, work: Work) -> Iterator[GroupNest]:
+def _nests(part: Part, work: Work) -> Iterator[Nest]:
     """The loop nests of whole periods that vectors can do."""
     for group in groups_of_all([part.build]):
-        nest = GroupNest.of(group, part.address(work), frozenset(part.build.outs))
+        nest = Nest.of_group(group, part.address(work), frozenset(part.build.outs))
         if nest is not None:
             yield nest
 

@@ -16,7 +16,7 @@ are; such rows must stay in the second cache together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from pullback.ir import expr
@@ -50,10 +50,9 @@ from pullback.loops.program.schedule import Exchange, Schedule
 from pullback.loops.program.scope import Scope
 from pullback.loops.vectors.fused import nest_cycles, nest_schedule
 from pullback.loops.vectors.group import Group, groups_of_all
-from pullback.loops.vectors.group_nest import GroupNest, Out
 from pullback.loops.vectors.lanes import chain, widened
-from pullback.loops.vectors.nest import stride
-from pullback.loops.vectors.reciprocals import Reciprocals
+from pullback.loops.vectors.nest import Nest, Out, stride
+from pullback.loops.vectors.reciprocals import with_reciprocals
 from pullback.loops.vectors.writer import Writer
 from pullback.machine import Machine
 
@@ -145,7 +144,7 @@ class _Nest:
     """
 
     fold: Fold
-    group: GroupNest
+    group: Nest
     states: list[_State]
     rows: list[Out]
     sums: list[Out]
@@ -165,7 +164,7 @@ class _Nest:
                 flat = flat * extent + i
             return stand_in[ref], flat
 
-        nest = GroupNest.of(group, address, frozenset(s.body.results))
+        nest = Nest.of_group(group, address, frozenset(s.body.results))
         if nest is None:
             return None
         step = as_index(s.var)
@@ -174,13 +173,10 @@ class _Nest:
         def old(buffer: Buffer, offset: Index) -> Scalar:
             return expr.get(marks[buffer], *([ZERO_INDEX] * (marks[buffer].rank - 2)), offset, step)
 
-        reads = [(g, nest.buffers[g.ref]) for g in nest.gets()]
+        reads = [(g, nest.buffers[g.ref]) for g in nest.gets]
         seen: dict[Scalar, Scalar] = {g: old(b, g.indices[0]) for g, b in reads if b in marks}
-        _rename(nest, seen, s.var)
-        nest.buffers = {r: b for r, b in nest.buffers.items() if b not in marks}
-        reciprocals = Reciprocals((*nest.order, s.var), nest.values(), nest.definitions)
-        nest.map(reciprocals.scalar)
-        nest.definitions |= reciprocals.made
+        nest = replace(_renamed(nest, seen, s.var), buffers={r: b for r, b in nest.buffers.items() if b not in marks})
+        nest = with_reciprocals(nest, (*nest.order, s.var))
         made = _Nest(s, nest, [], [], [])
         kept_in = dict(zip(s.body.results[count:], s.outs[count:], strict=True))
         for state, out, result in zip(s.states, s.outs, s.body.results, strict=False):
@@ -200,11 +196,11 @@ class _Nest:
         return made
 
 
-def _rename(nest: GroupNest, seen: Mapping[Scalar, Scalar], step: Var) -> None:
-    """Say of states, and of definitions that depend on the step, that they do."""
+def _renamed(nest: Nest, seen: Mapping[Scalar, Scalar], step: Var) -> Nest:
+    """The nest in which states, and definitions that depend on the step, say that they do."""
     renamed: dict[Scalar, Scalar] = dict(seen)
     definitions: dict[Ref, Scalar] = {}
-    used = {g.ref: g for v in nest.values() for g in walk(v) if isinstance(g, Get) and g.ref in nest.definitions}
+    used = {g.ref: g for v in nest.values for g in walk(v) if isinstance(g, Get) and g.ref in nest.definitions}
     for ref, value in nest.definitions.items():
         value = rewrite(value, renamed.get)
         if step in value.free and ref in used:
@@ -212,9 +208,8 @@ def _rename(nest: GroupNest, seen: Mapping[Scalar, Scalar], step: Var) -> None:
             renamed[used[ref]] = expr.get(new, *used[ref].indices, as_index(step))
             ref = new
         definitions[ref] = value
-    for o in nest.outs:
-        o.value = rewrite(o.value, renamed.get)
-    nest.definitions = definitions
+    outs = tuple(o.map(lambda v: rewrite(v, renamed.get)) for o in nest.outs)
+    return replace(nest, outs=outs, definitions=definitions)
 
 
 class _Sums:
@@ -250,7 +245,7 @@ class _RecurrenceWriter:
         work = sum(10 if isinstance(n, Apply) and n.primitive.transcendental else 1 for n in self._nodes())
         if work > MANY:
             return 1
-        fixed = [g for g in self.group.gets() if self.axis in g.free and self.step not in g.free]
+        fixed = [g for g in self.group.gets if self.axis in g.free and self.step not in g.free]
         held = len(self.nest.states) + len(fixed)
         room = 3 * machine.vector_registers // 4 if machine.vector_bytes else HELD_PLAIN  # beside what a step needs
         most = (self.axis.extent.constant or 1) // self.widest

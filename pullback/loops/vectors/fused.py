@@ -27,10 +27,9 @@ from pullback.loops.program.nodes import Buffer, Fill, Stmt, Store, StoreRows, V
 from pullback.loops.program.schedule import Exchange, Schedule, Vector
 from pullback.loops.program.scope import Scope
 from pullback.loops.vectors.accumulators import Accumulators
-from pullback.loops.vectors.group_nest import GroupNest, Out
 from pullback.loops.vectors.lanes import chain, widened
-from pullback.loops.vectors.nest import stride
-from pullback.loops.vectors.reciprocals import Reciprocals
+from pullback.loops.vectors.nest import Nest, Out, stride
+from pullback.loops.vectors.reciprocals import with_reciprocals
 from pullback.loops.vectors.writer import Writer
 from pullback.machine import Machine
 
@@ -40,8 +39,8 @@ MANY = 100  # nodes at a point above which rows are not taken together
 LIGHT = 16  # operations of a point below which that is so
 
 
-def nest_loops(nest: GroupNest, machine: Machine, scratch: Scratch) -> tuple[Stmt, ...]:
-    """The loops of a nest, which is used up by it.
+def nest_loops(nest: Nest, machine: Machine, scratch: Scratch) -> tuple[Stmt, ...]:
+    """The loops of a nest.
 
     Args:
         machine: what they are for; one without vectors for plain loops.
@@ -50,16 +49,16 @@ def nest_loops(nest: GroupNest, machine: Machine, scratch: Scratch) -> tuple[Stm
     return tuple(_GroupWriter(nest, machine).statements(scratch))
 
 
-def nest_cycles(nest: GroupNest, machine: Machine) -> float:
+def nest_cycles(nest: Nest, machine: Machine) -> float:
     """What the loops are estimated to take."""
-    return points_cycles(nest.values(), nest.space, machine, machine.lanes(nest.dtype.size), nest.axis)
+    return points_cycles(nest.values, nest.variables, machine, machine.lanes(nest.dtype.size), nest.axis)
 
 
-def nest_schedule(nest: GroupNest, machine: Machine) -> Schedule:
+def nest_schedule(nest: Nest, machine: Machine) -> Schedule:
     """What the loops do."""
     lanes, axis = machine.lanes(nest.dtype.size), nest.axis
-    moved = axis is not nest.space[-1]
-    exchanged = (Exchange(nest.space[-1].name, axis.name),) if moved else ()
+    moved = axis is not nest.variables[-1]
+    exchanged = (Exchange(nest.variables[-1].name, axis.name),) if moved else ()
     rest = tuple(narrower(typical(axis) % lanes, lanes)) if not is_open(axis) else ()
     return Schedule((*exchanged, Vector(axis.name, lanes, rest=rest)))
 
@@ -77,7 +76,7 @@ class PointRow:
 
 
 class _GroupWriter:
-    def __init__(self, nest: GroupNest, machine: Machine) -> None:
+    def __init__(self, nest: Nest, machine: Machine) -> None:
         self.nest = nest
         self.machine = machine
         self.dtype = nest.dtype
@@ -87,9 +86,7 @@ class _GroupWriter:
 
     def statements(self, scratch: Scratch) -> list[Stmt]:
         """All of it."""
-        reciprocals = Reciprocals(self.order, self.nest.values(), self.nest.definitions)
-        self.nest.map(reciprocals.scalar)
-        self.nest.definitions |= reciprocals.made
+        self.nest = with_reciprocals(self.nest, self.order)
         rows = self._tables(scratch)
         fills: dict[Buffer, None] = {o.buffer: None for o in self.nest.outs if self.nest.gathered(o)}
         start: list[Stmt] = [Fill(b, ZERO_INDEX, b.elements) for b in fills]
@@ -98,7 +95,7 @@ class _GroupWriter:
     def loops(self) -> list[Stmt]:
         """The loops over all points."""
         self.writer = Writer.of_group(self.nest)
-        self.nodes = count_uses(self.nest.values())
+        self.nodes = count_uses(self.nest.values)
         root = Scope()
         self._level(0, [PointRow({})], root)
         return root.statements
@@ -108,8 +105,9 @@ class _GroupWriter:
         if len(self.order) < 2:
             return []
         tables: dict[Scalar, Scalar] = {}
+        buffers = dict(self.nest.buffers)
         out: list[Stmt] = []
-        for value in self.nest.values():
+        for value in self.nest.values:
             for n in walk(value):
                 costly = isinstance(n, Apply) and (n.primitive.name == "divide" or n.primitive.transcendental)
                 own = n.free & frozenset(self.order)
@@ -117,12 +115,11 @@ class _GroupWriter:
                     name = hint(n)
                     ref = Ref(name, self.dtype, (self.axis.extent,))
                     buffer = scratch(len(tables), name, self.axis.extent)
-                    outs = [Out(buffer, as_index(self.axis), n)]
-                    nest = replace(self.nest, space=(self.axis,), order=(self.axis,), outs=outs)
-                    out += _GroupWriter(nest, self.machine).loops()
+                    row = (Out(buffer, as_index(self.axis), n),)
+                    out += _GroupWriter(replace(self.nest, variables=(self.axis,), outs=row), self.machine).loops()
                     tables[n] = expr.get(ref, self.axis)
-                    self.nest.buffers = {**self.nest.buffers, ref: buffer}
-        self.nest.map(lambda v: rewrite(v, tables.get))
+                    buffers[ref] = buffer
+        self.nest = replace(self.nest.map(lambda v: rewrite(v, tables.get)), buffers=buffers)
         return out
 
     def _reads_written(self, e: Scalar) -> bool:
@@ -217,7 +214,7 @@ class _GroupWriter:
 
     def _overwrites(self) -> bool:
         """Whether something is both read and written."""
-        return not {o.buffer for o in self.nest.outs}.isdisjoint(self.nest.buffers[g.ref] for g in self.nest.gets())
+        return not {o.buffer for o in self.nest.outs}.isdisjoint(self.nest.buffers[g.ref] for g in self.nest.gets)
 
     def _rows(self, rows: list[tuple[Out, Index, Value]], lanes: int) -> list[Stmt]:
         """Stores with a stride: neighbouring elements of a point together where there are enough of them."""

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Final
 
-from pullback.ir.expr import Apply
+from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, FromIndex, Get, Mul, Reduce, Scalar, Select, Zero
 from pullback.ir.index import Atom, Data, Floor, Index, Mod, Var
+from pullback.ir.traverse import indices_of, walk
 from pullback.ir.types import DType, dtype_named
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Binary, BinaryOp, Broadcast, Literal, Type, Value
@@ -163,3 +164,31 @@ def _size(a: Atom) -> int | None:
             return _largest(a.numerator)
         case _:
             return None
+
+
+def has_vector_form(e: Scalar, dtype: DType) -> bool:
+    """Whether vectors of one element type have a form for all parts of an expression, its reductions aside."""
+    loaded = {n.arg for n in walk(e) if isinstance(n, Cast) and isinstance(n.arg, Get) and converts(n.arg.dtype, dtype)}
+    return all((n in loaded or _has_form(n, dtype)) and not any(i.data for i in indices_of(n)) for n in walk(e))
+
+
+def _has_form(n: Scalar, dtype: DType) -> bool:
+    match n:
+        case Apply():
+            name = n.primitive.name
+            if name in (*LOGIC, "logical_not"):
+                return True
+            if name in COMPARISONS or name in CLASSES:
+                return n.args[0].dtype is dtype
+            return n.dtype is dtype and (name in (BITS if dtype.is_integer else FLOATING) or not n.free)
+        case Get():
+            return n.dtype.computed is dtype
+        case Const() | Zero() | Add() | Mul() | Select() | Cast() | FromIndex() | Bracket() | Reduce():
+            return n.dtype is dtype
+        case _:
+            return False
+
+
+def converts(source: DType, target: DType) -> bool:
+    """Whether vectors of elements as they lie in memory become vectors of a type that is as large."""
+    return source.size <= target.size and (source.is_integer or (source.is_floating and target.is_floating))

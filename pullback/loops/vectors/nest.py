@@ -1,185 +1,188 @@
-"""The loop nest of a build over flat addresses, and the choice of how to vectorise and tile it.
+"""A nest: values at the points of a space, over flat addresses, to be loops of vectors.
 
-A nest has its axes merged where every address sees two as one. A plan names the vector axis, how its extent is cut
-into vectors, and the tiled axes; `best_plan` tries all of them and takes the cheapest by an estimate of cycles:
-loads and multiply-adds on two ports each, the latency of a chain of sums, functions and stores.
+What a build gives is a nest, and what a group of statements gives (`vectors.group`): each output is stored at its
+points, or added up over some of the axes. Axes that every address sees as one are merged: a step of the outer is a full
+run of the inner. `plans` chooses how a build is tiled; a group has its vector variable from here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
-from itertools import combinations
-from math import ceil, inf, prod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import Final
 
 from pullback.ir import expr
-from pullback.ir.expr import Add, Bracket, Cast, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Zero
+from pullback.ir.expr import Bracket, FromIndex, Get, Reduce, ReduceOp, Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Floor, Index, Mod, Var, as_index
 from pullback.ir.program import Build
-from pullback.ir.traverse import Substitution, indices_of, walk
+from pullback.ir.traverse import Substitution, children, indices_of, rewrite, walk
 from pullback.ir.types import DType
-from pullback.loops.program.cover import is_open, narrower, typical
+from pullback.loops.program.cover import typical
 from pullback.loops.program.nodes import Buffer
-from pullback.loops.program.schedule import Schedule, Tile, Vector
 from pullback.loops.vectors.axes import Address, Flat, Merge, mergeable
-from pullback.loops.vectors.lanes import BITS, FLOATING
-from pullback.machine import Machine
-from pullback.passes.cost import TYPICAL
+from pullback.loops.vectors.group import Group
+from pullback.loops.vectors.lanes import has_vector_form
 
-REDUCTIONS = ("sum", "max", "min")
-
-
-@dataclass(frozen=True)
-class Phase:
-    """A stretch of the vector axis: `trips` steps from `start`, each of vectors with these lanes side by side."""
-
-    start: int
-    trips: int
-    lanes: tuple[int, ...]
-
-    @property
-    def step(self) -> int:
-        """Elements one step covers."""
-        return sum(self.lanes)
+REDUCTIONS: Final = ("sum", "max", "min")
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A choice: the vector axis and its widest lanes, whether it is one of the sum's, its phases, and tile sizes."""
+@dataclass(frozen=True, eq=False)
+class Out:
+    """One element of an output at a point of the space, or what is added up in it.
 
-    axis: Var
-    lanes: int
-    reduced: bool
-    phases: tuple[Phase, ...]
-    tiles: tuple[tuple[Var, int], ...]
-    cycles: float
+    Attributes:
+        buffer, offset: where it lies.
+        value: of what is stored its value, of what is added up its term.
+        over, op: over which variables it is added up, and how.
+        total, whole: a name for the result of that, and the value in which it stands.
+    """
 
-    @property
-    def schedule(self) -> Schedule:
-        """What it does with the loops."""
-        together = max((sum(n == self.lanes for n in p.lanes) for p in self.phases), default=1)
-        rest = tuple(n for p in self.phases if p.trips == 1 for n in p.lanes if n != self.lanes)
-        tile = (Tile(tuple((v.name, n) for v, n in self.tiles)),) if self.tiles else ()
-        return Schedule((*tile, Vector(self.axis.name, self.lanes, max(together, 1), rest)))
+    buffer: Buffer
+    offset: Index
+    value: Scalar
+    over: frozenset[Var] = frozenset()
+    op: ReduceOp = "sum"
+    total: Scalar | None = None
+    whole: Scalar | None = None
 
-    @property
-    def open_tiles(self) -> list[tuple[Var, int]]:
-        """Tiles along axes whose extents are no numbers."""
-        return [(v, t) for v, t in self.tiles if is_open(v)]
+    def map(self, f: Callable[[Scalar], Scalar]) -> Out:
+        """Another value at the same place."""
+        return replace(self, value=f(self.value))
+
+    def merged(self, merge: Merge) -> Out:
+        """The same with one axis in the place of two."""
+        m = merge.substitution
+        whole = None if self.whole is None else m.scalar(self.whole)
+        value, over = _merged(self.value, merge), frozenset(merge.variables(self.over))
+        return replace(self, offset=m.index(self.offset), value=value, over=over, whole=whole)
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Nest:
-    """A build over flat addresses."""
+    """Values at the points of a space.
+
+    Attributes:
+        dtype: of all that is stored.
+        variables: the axes, outermost first.
+        outs: what is stored at a point or added up.
+        buffers: the arrays that are read, under the names of their flat forms.
+        definitions: values that are used more than once, under the names that stand for them.
+        along: the variable along the lanes, where that is settled.
+    """
 
     dtype: DType
     variables: tuple[Var, ...]
-    outs: tuple[tuple[Buffer, Index], ...]
-    values: tuple[Scalar, ...]
-    buffers: dict[Ref, Buffer]
-    reductions: tuple[Reduce, ...]
+    outs: tuple[Out, ...]
+    buffers: Mapping[Ref, Buffer]
+    definitions: Mapping[Ref, Scalar] = field(default_factory=dict)
+    along: Var | None = None
 
     @staticmethod
     def of(s: Build, address: Address) -> Nest | None:
         """The nest of a build, axes merged; None where it has what vectors cannot do."""
-        if not all(_is_plain(v, s.vars) for v in s.vars):
+        if not all(is_plain(v, s.vars) for v in s.vars):
             return None
         flat = Flat(address)
         single = {v: ZERO_INDEX for v in s.vars if v.extent.constant == 1}
         m = Substitution(variables=single, get=flat.element)
-        values = tuple(m.scalar(v) for v in s.values)
+        values = [m.scalar(v) for v in s.values]
         indices = tuple(single.get(v, as_index(v)) for v in s.vars)
-        outs = tuple(address(o, indices) for o in s.outs)
         dtypes = {o.dtype for o in s.outs}
         if len(dtypes) != 1 or (not (dtype := dtypes.pop()).is_floating and not dtype.is_integer):
             return None
-        reductions = tuple(dict.fromkeys(n for v in values for n in walk(v) if isinstance(n, Reduce)))
-        nest = Nest(dtype, tuple(v for v in s.vars if v not in single), outs, values, flat.buffers, reductions)
-        if not nest.possible():
-            return None
-        nest.merge()
-        return nest
+        outs = tuple(Out(*address(o, indices), v) for o, v in zip(s.outs, values, strict=True))
+        nest = Nest(dtype, tuple(v for v in s.vars if v not in single), outs, flat.buffers)
+        return nest.merged() if _possible(nest) else None
 
-    def possible(self) -> bool:
-        """Whether all nodes have a vector form and all sizes are known."""
-        if any(isinstance(n, Bracket) for e in self._beside_tests() for n in walk(e)):
-            return False
-        converted = {n.arg for v in self.values for n in walk(v) if isinstance(n, Cast)}
-        for v in self.values:
-            for n in walk(v):
-                for i in indices_of(n):
-                    if i.data:
-                        return False
-                if n in converted:
-                    if not isinstance(n, Get) or not _converts(n.dtype, self.dtype):
-                        return False
-                    continue
-                match n:
-                    case Reduce():
-                        if n.op not in REDUCTIONS or not all(_is_plain(w, (*self.variables, *n.vars)) for w in n.vars):
-                            return False
-                        if any(isinstance(x, Reduce) for x in walk(n.arg)):
-                            return False
-                    case expr.Apply():
-                        if n.primitive.name not in (BITS if self.dtype.is_integer else FLOATING):
-                            return False
-                    case Cast() | Bracket() | Get() | Const() | Zero() | Add() | Mul() | FromIndex():
-                        pass
-                    case _:
-                        return False
-                if n.dtype is not self.dtype:
-                    return False
-        return True
+    @staticmethod
+    def of_group(group: Group, address: Address, stored: frozenset[Ref]) -> Nest | None:
+        """The nest of a group, axes merged; None where its outputs cannot be written while it runs."""
+        flat = Flat(address)
+        shared = _shared(group, stored)
+        definitions: dict[Ref, Scalar] = {}
 
-    def _beside_tests(self) -> Iterator[Scalar]:
-        """The expressions but for conditions around the whole argument of a sum, which are tests around its step."""
-        for v in self.values:
-            yield map_reductions(v, lambda r: expr.const(1, r.dtype))
-        for r in self.reductions:
-            yield r.arg.arg if r.op == "sum" and isinstance(r.arg, Bracket) else r.arg
+        def known(ref: Ref, indices: tuple[Index, ...]) -> Scalar:
+            if ref in totals:
+                return expr.get(ref, *indices)
+            if ref not in group.definitions:
+                return flat.element(ref, indices)
+            value = m.scalar(group.definitions[ref])
+            if ref not in shared:
+                return value
+            definitions[ref] = value
+            return expr.get(ref, *indices)
 
-    def merge(self) -> None:
-        """Merge axes that every address sees as one: a step of the outer is a full run of the inner."""
-        while (merge := self._mergeable()) is not None:
-            m = merge.substitution
-            self.outs = tuple((b, m.index(i)) for b, i in self.outs)
-            if merge.inner in self.variables:
-                self.variables = merge.variables(self.variables)
-                self.values = tuple(m.scalar(v) for v in self.values)
-            else:
-                self.values = tuple(_merge_reduction(v, merge) for v in self.values)
-            self.reductions = tuple(dict.fromkeys(n for v in self.values for n in walk(v) if isinstance(n, Reduce)))
+        totals = {i.total.ref for i in group.items if isinstance(i.total, Get)}
+        m = Substitution(get=known)
+        outs = []
+        for i in group.items:
+            if i.out in stored:
+                whole = None if i.whole is None else m.scalar(i.whole)
+                outs.append(Out(*address(i.out, i.indices), m.scalar(i.value), i.over, i.op, i.total, whole))
+        nest = Nest(group.dtype, group.space, tuple(outs), flat.buffers, definitions).merged()
+        nest = replace(nest, along=nest._most_steps())
+        return nest if nest._on_the_way() else None
 
-    def _mergeable(self) -> Merge | None:
-        addresses = [*(i for _, i in self.outs), *self.gets_indices()]
-        return mergeable([self.variables, *(r.vars for r in self.reductions)], addresses, self._fixed())
+    @cached_property
+    def values(self) -> list[Scalar]:
+        """All that is computed at a point."""
+        return [*(o.value for o in self.outs), *self.definitions.values()]
 
-    def _fixed(self) -> set[Var]:
-        """Variables seen by more than addresses: in conditions, as numbers, under div and mod."""
-        out: set[Var] = set()
-        for v in self.values:
-            for n in walk(v):
-                if isinstance(n, Bracket | FromIndex):
-                    for i in indices_of(n):
-                        out |= i.free
-        for i in self.gets_indices():
-            for a in i.atoms:
-                if isinstance(a, Floor | Mod):
-                    out |= a.free
-        return out
+    def map(self, f: Callable[[Scalar], Scalar]) -> Nest:
+        """The nest with other values at a point."""
+        outs = tuple(o.map(f) for o in self.outs)
+        return replace(self, outs=outs, definitions={r: f(v) for r, v in self.definitions.items()})
 
-    def gets(self) -> Iterator[Get]:
-        """The elements the values read, each once."""
-        seen: set[Get] = set()
-        for v in self.values:
-            for n in walk(v):
-                if isinstance(n, Get) and n not in seen:
-                    seen.add(n)
-                    yield n
+    @cached_property
+    def reductions(self) -> tuple[Reduce, ...]:
+        """The reductions within values, each once."""
+        return tuple(dict.fromkeys(n for v in self.values for n in walk(v) if isinstance(n, Reduce)))
+
+    @cached_property
+    def gets(self) -> list[Get]:
+        """The elements that are loaded, each once."""
+        wholes = [o.whole for o in self.outs if o.whole is not None]
+        found = dict.fromkeys(n for v in (*self.values, *wholes) for n in walk(v) if isinstance(n, Get))
+        return [g for g in found if g.ref in self.buffers]
 
     def gets_indices(self) -> list[Index]:
         """The flat addresses that are read."""
-        return [g.indices[0] for g in self.gets()]
+        return [g.indices[0] for g in self.gets]
+
+    def addresses(self) -> list[Index]:
+        """The flat addresses that are written and read."""
+        return [*(o.offset for o in self.outs), *self.gets_indices()]
+
+    # Axes -----------------------------------------------------------------------------------------------------------
+
+    def merged(self) -> Nest:
+        """The nest with one axis for each two that every address sees as one."""
+        fixed = self.inside(Bracket, FromIndex) | self._divided()
+        merge = mergeable(self._alike(), self.addresses(), fixed)
+        if merge is None:
+            return self
+        outs = tuple(o.merged(merge) for o in self.outs)
+        definitions = {r: _merged(v, merge) for r, v in self.definitions.items()}
+        return replace(self, variables=merge.variables(self.variables), outs=outs, definitions=definitions).merged()
+
+    def _alike(self) -> list[Sequence[Var]]:
+        """The variables by which outputs they are summed in, then those of each reduction."""
+        out: dict[tuple[bool, ...], list[Var]] = {}
+        for v in self.variables:
+            out.setdefault(tuple(v in o.over for o in self.outs), []).append(v)
+        return [*out.values(), *(r.vars for r in self.reductions)]
+
+    def inside(self, *kinds: type[Scalar]) -> set[Var]:
+        """Variables in the indices of some kinds of expressions."""
+        found = (n for v in self.values for n in walk(v) if isinstance(n, kinds))
+        return {v for n in found for i in indices_of(n) for v in i.free}
+
+    def _divided(self) -> set[Var]:
+        """Variables under div and mod."""
+        atoms = (a for i in self.addresses() for a in i.atoms if isinstance(a, Floor | Mod))
+        return {v for a in atoms for v in a.free}
 
     @property
     def elements(self) -> int:
@@ -191,255 +194,83 @@ class Nest:
         """Terms of the longest reduction."""
         return max((prod(typical(v) for v in r.vars) for r in self.reductions), default=1)
 
-    def vector_axes(self, widest: int) -> list[tuple[Var, bool]]:
-        """Axes that may be the vector axis: (variable, whether it is one of the sum's)."""
-        tested: set[Var] = set()
-        for v in self.values:
-            for n in walk(v):
-                if isinstance(n, Bracket | FromIndex):
-                    for i in indices_of(n):
-                        tested |= i.free
-        out = [
-            (v, False)
-            for v in self.variables
-            if v not in tested
-            and all(stride(i, v) == 1 for _, i in self.outs)
-            and all(_reachable(i, v) for i in self.gets_indices())
-        ]
-        if len(self.reductions) == 1:
-            r = self.reductions[0]
-            out += [
-                (v, True)
-                for v in r.vars
-                if v not in tested and all(stride(i, v) in (0, 1) for i in self.gets_indices())
-            ]
-        return [(v, reduced) for v, reduced in out if typical(v) >= 2 and widest > 1]
+    # Of a group -----------------------------------------------------------------------------------------------------
 
-    def plans(self, choice: tuple[Var, bool], machine: Machine) -> Iterator[Plan]:
-        """Tilings for a vector axis, each with its estimated cycles for the whole nest."""
-        axis, reduced = choice
-        extent = typical(axis)
-        tested = self.tested()
-        others = [v for v in self.variables if v is not axis and v not in tested]
-        for lanes in widths(machine, self.dtype.size, extent):
-            for phases in [()] if reduced else _phases(extent, lanes, bool(self.reductions)):
-                block = 1 + (extent % lanes > 0) if reduced else max(len(p.lanes) for p in phases)
-                for tiles in _tilings(others, block, machine.vector_registers) if self.reductions else [()]:
-                    yield self._score(axis, lanes, reduced, phases, tiles, machine)
+    def _most_steps(self) -> Var:
+        """The variable for the lanes: the one that most addresses step along by one."""
 
-    def tested(self) -> set[Var]:
-        """Variables that a condition is about."""
-        return {v for e in self.values for n in walk(e) if isinstance(n, Bracket) for c in n.conds for v in c.free}
+        def score(v: Var) -> tuple[int, int]:
+            steps = [stride(i, v) for i in self.addresses() if v in i.free]
+            return sum(1 if s == 1 else -1 for s in steps), self.variables.index(v)
 
-    def _score(
-        self,
-        axis: Var,
-        lanes: int,
-        reduced: bool,
-        phases: tuple[Phase, ...],
-        tiles: tuple[tuple[Var, int], ...],
-        machine: Machine,
-    ) -> Plan:
-        blocks = 1.0
-        for v in self.variables:
-            if reduced or v is not axis:
-                blocks *= typical(v) / dict(tiles).get(v, 1)
-        if reduced:
-            cycles = self._block_cycles(axis, (lanes,), True, tiles, machine)
-        else:
-            cycles = sum(p.trips * self._block_cycles(axis, p.lanes, False, tiles, machine) for p in phases)
-        return Plan(axis, lanes, reduced, phases, tiles, blocks * cycles)
+        return max(self.variables, key=score)
 
-    def _block_cycles(
-        self, axis: Var, pieces: tuple[int, ...], reduced: bool, tiles: tuple[tuple[Var, int], ...], machine: Machine
-    ) -> float:
-        """Cycles of one tile of vectors with these lanes: the sum's loops, then values and stores."""
-        lanes, vectors, size = max(pieces), len(pieces), self.dtype.size
-        count = vectors * prod(t for _, t in tiles)
-        extent = typical(axis)
-        rest = list(narrower(extent % lanes, lanes)) if reduced else []
-        weight = sum(machine.operation(n * size) for n in pieces) / vectors
-        cycles = 4.0
-        for r in self.reductions:
-            trips = float(prod(typical(v) for v in r.vars))
-            if reduced:
-                trips = trips / extent * (extent // lanes + len(rest) / weight)
-            loads = 0.0
-            gets = dict.fromkeys(n for n in walk(r.arg) if isinstance(n, Get))
-            for g in gets:
-                i = g.indices[0]
-                distinct = prod(t for v, t in tiles if v in i.free) * (vectors if axis in i.free else 1)
-                match stride(i, axis):
-                    case 0:
-                        loads += distinct
-                    case 1:
-                        loads += distinct * (machine.split if lanes * size == machine.line else 1.0)
-                    case _:
-                        loads += distinct * 1.5 * lanes
-            multiplies = count * max(1, len(gets) - 1)
-            busy = max(loads, weight * multiplies) / machine.ports
-            cycles += trips * max(busy, machine.latency if not reduced or trips > 1 else 0.0)
-        epilogue = sum(1.0 if reduced or stride(g.indices[0], axis) in (0, 1) else 1.5 * lanes for g in self.gets())
-        epilogue += 2.0 + sum(
-            machine.function * (2 if reduced else 1)
-            for v in self.values
-            for n in walk(v)
-            if isinstance(n, expr.Apply) and n.primitive.transcendental
-        )
-        return cycles + (epilogue + machine.across * (reduced + len(set(rest)))) * count
+    @property
+    def axis(self) -> Var:
+        """The variable along the lanes."""
+        assert self.along is not None
+        return self.along
+
+    @cached_property
+    def order(self) -> tuple[Var, ...]:
+        """The variables as loops: that along the lanes is the innermost."""
+        return (*(v for v in self.variables if v is not self.along), self.axis)
+
+    def _on_the_way(self) -> bool:
+        """Whether each output can be written as soon as it is known, without harm to what is read."""
+        written: dict[Buffer, list[Out]] = {}
+        for o in self.outs:
+            written.setdefault(o.buffer, []).append(o)
+        for g in self.gets:
+            mine = written.get(self.buffers[g.ref])
+            if mine and (any(self.gathered(o) for o in mine) or all(o.offset is not g.indices[0] for o in mine)):
+                return False
+        for o in self.outs:
+            if o.offset.coefficient(self.axis) is None or (not o.over and stride(o.offset, self.axis) is None):
+                return False
+            if self.gathered(o) and (o.op != "sum" or o.whole is not o.total or self.axis in o.over):
+                return False
+            if self.gathered(o) and stride(o.offset, self.axis) != 1:
+                return False  # vectors are added to it as they are
+        return all(i.coefficient(v) is not None for i in self.addresses() for v in i.free)
+
+    def first(self, o: Out) -> int:
+        """How many loops are around the sum of a reduction."""
+        return min(self.order.index(v) for v in o.over)
+
+    def gathered(self, o: Out) -> bool:
+        """Whether a reduction adds up in its output: a loop over an element of the output is inside one over terms."""
+        return bool(o.over) and any(v not in o.over for v in self.order[self.first(o) :])
 
 
-def cache_cycles(nest: Nest, plan: Plan, machine: Machine) -> float:
-    """Cycles that a plan waits for the second and third cache: tiles read their part of each operand again.
-
-    Not so the tiles of the innermost loops whose variables an operand does not have, where its part stays in the
-    first cache.
-    """
-    tiles, vectors = dict(plan.tiles), max((len(p.lanes) for p in plan.phases), default=1)
-    trips = {}
-    for v in nest.variables:
-        whole = vectors * plan.lanes if v is plan.axis and not plan.reduced else tiles.get(v, 1)
-        trips[v] = ceil(typical(v) / whole)
-    order = [v for v in nest.variables if v is not plan.axis or plan.reduced]  # as loops, the vectors' own is innermost
-    order += [plan.axis] * (len(order) < len(nest.variables))
-    waits = 0.0
-    for r in nest.reductions:
-        for g in dict.fromkeys(n for n in walk(r.arg) if isinstance(n, Get)):
-            i = g.indices[0]
-            one = wait(nest.buffers[g.ref], i, (*nest.variables, *r.vars), machine)
-            if not one:
-                continue
-            elements = prod(t for v, t in tiles.items() if v in i.free)
-            elements *= prod(typical(v) for v in r.vars if v in i.free)
-            dense = plan.axis in i.free or any(stride(i, v) == 1 for v in r.vars)
-            elements *= vectors * plan.lanes if plan.axis in i.free and not plan.reduced else 1
-            lines = elements * (r.dtype.size / machine.line if dense else 1.0)
-            stays = machine.line * lines <= machine.caches[0] / 2
-            again = list(order)
-            while again and stays and again[-1] not in i.free:
-                again.pop()
-            waits += prod(trips[v] for v in again) * lines * one
-    return waits
+def _shared(group: Group, stored: frozenset[Ref]) -> set[Ref]:
+    """The definitions that are used more than once."""
+    counts: dict[Ref, int] = {}
+    pending = [i.value for i in group.items if i.out in stored]
+    for v in pending:  # grows: a definition is looked into when it is first met
+        uses = [v] if isinstance(v, Get) else [c for n in walk(v) for c in children(n)]
+        for c in uses:
+            if isinstance(c, Get) and c.ref in group.definitions:
+                counts[c.ref] = counts.get(c.ref, 0) + 1
+                if counts[c.ref] == 1:
+                    pending.append(group.definitions[c.ref])
+    return {r for r, n in counts.items() if n > 1}
 
 
-def wait(b: Buffer, address: Index, variables: Iterable[Var], machine: Machine) -> float:
-    """Cycles to wait for a line of what is read of a buffer: none where it stays in the first cache.
+def _merged(e: Scalar, merge: Merge) -> Scalar:
+    """The expression with one axis in the place of two: variables of its own, or of a reduction within."""
 
-    Variables of loops around a statement are not among `variables`: it reads one image of a batch, say, at a time.
-    """
-    footprint = min(_typical_bytes(b), b.dtype.size * _span(address, variables))
-    first, second, _ = machine.caches
-    if footprint <= first:
-        return 0.0
-    return machine.waits[footprint > second // 4]  # it shares the second with others
-
-
-def _span(address: Index, variables: Iterable[Var]) -> float:
-    """Elements from the first to the last at the address, for all values of the variables; infinite if not known."""
-    total = 1.0
-    for v in set(variables) & address.free:
-        total += abs(stride(address, v) or inf) * (typical(v) - 1)
-    return total
-
-
-def _typical_bytes(b: Buffer) -> int:
-    """The size of a buffer, or what stands for it in estimates."""
-    total: int = sum(c * TYPICAL ** len(m) for m, c in b.elements.terms)
-    return max(total, 1) * b.dtype.size
-
-
-def best_plan(nest: Nest, machine: Machine, room: bool = True) -> Plan | None:
-    """The cheapest plan; None where no axis can be vectorised.
-
-    Args:
-        room: whether tiles may need room along axes whose extents are no numbers; that is worth a tenth.
-    """
-    plans = (p for axis in nest.vector_axes(machine.lanes(nest.dtype.size)) for p in nest.plans(axis, machine))
-    fitting = plans if room else (p for p in plans if not p.open_tiles)
-    return min(fitting, key=lambda p: p.cycles * (1.1 if p.open_tiles else 1), default=None)
-
-
-def _phases(extent: int, lanes: int, several: bool) -> list[tuple[Phase, ...]]:
-    """Ways to cover an extent: one, two, three or four full vectors at a time, or all of it in one block."""
-    whole = extent // lanes
-    out = []
-    for vectors in (1, 2, 3, 4) if several else (1,):
-        if vectors > max(whole, 1):
-            break
-        phases = []
-        done = 0
-        for count in dict.fromkeys((vectors, 1)):
-            trips = (extent - done) // (lanes * count)
-            if trips:
-                phases.append(Phase(done, trips, (lanes,) * count))
-                done += trips * lanes * count
-        for narrow in narrower(extent - done, lanes):
-            phases.append(Phase(done, 1, (narrow,)))
-            done += narrow
-        out.append(tuple(phases))
-    pieces = (lanes,) * whole + tuple(narrower(extent - whole * lanes, lanes))
-    if several and 1 < len(pieces) <= 4 and len(set(pieces)) > 1:
-        out.append((Phase(0, 1, pieces),))
-    return out
-
-
-def widths(machine: Machine, size: int, extent: int) -> Iterator[int]:
-    """Lanes of vectors worth trying along an axis of this extent: the most that fit, and half of a whole line."""
-    lanes = machine.lanes(size)
-    while lanes > extent:
-        lanes //= 2
-    if lanes >= 2:
-        yield lanes
-        if lanes * size == machine.line and extent % lanes:
-            yield lanes // 2
-
-
-def _tilings(others: list[Var], vectors: int, there: int) -> list[tuple[tuple[Var, int], ...]]:
-    """Choices of at most two tiled axes and their sizes; of the registers there are three quarters are for sums."""
-    room = 3 * there // 4 // vectors
-    out: list[tuple[tuple[Var, int], ...]] = [()]
-    sizes = {
-        v: [t for t in range(2, 13) if t <= typical(v) and (typical(v) % t == 0 or typical(v) >= 4 * t)] for v in others
-    }
-    # one tiled axis: its rows share a row of vectors, which stays in registers beside the sums and one factor
-    rows = (there - 1 - vectors) // vectors
-    out += [((v, t),) for v in others for t in sizes[v] if t <= min(room, rows)]
-    pairs = [(a, b) for a, b in combinations(others, 2) if not (is_open(a) and is_open(b))]  # one test of room
-    out += [((a, s), (b, t)) for a, b in pairs for s in sizes[a] for t in sizes[b] if s * t <= room]
-    return out
-
-
-def _merge_reduction(e: Scalar, merge: Merge) -> Scalar:
-    def merged(r: Reduce) -> Scalar:
+    def reduction(r: Reduce) -> Scalar:
         if merge.inner not in r.vars:
             return r
         return expr.reduce(r.op, merge.variables(r.vars), merge.substitution.scalar(r.arg))
 
-    return map_reductions(e, merged)
+    return merge.substitution.scalar(map_reductions(e, reduction))
 
 
 def map_reductions(e: Scalar, rule: Callable[[Reduce], Scalar]) -> Scalar:
     """E with each reduction replaced; reductions are not nested."""
-    memo: dict[Scalar, Scalar] = {}
-    for n in walk(e, into_indices=False):
-        match n:
-            case Reduce():
-                memo[n] = rule(n)
-            case Add():
-                memo[n] = expr.add(*(memo.get(a, a) for a in n.args))
-            case Mul():
-                memo[n] = expr.mul(*(memo.get(a, a) for a in n.args))
-            case expr.Apply():
-                memo[n] = expr.apply(n.primitive, *(memo.get(a, a) for a in n.args))
-            case Bracket():
-                memo[n] = expr.bracket(n.conds, memo.get(n.arg, n.arg))
-            case expr.Select():
-                memo[n] = expr.select(*(memo.get(a, a) for a in (n.test, n.then, n.otherwise)))
-            case expr.Cast():
-                memo[n] = expr.cast(memo.get(n.arg, n.arg), n.dtype)
-            case _:
-                memo[n] = n
-    return memo[e]
+    return rewrite(e, lambda n: rule(n) if isinstance(n, Reduce) else None)
 
 
 def stride(i: Index, v: Var) -> int | None:
@@ -448,27 +279,23 @@ def stride(i: Index, v: Var) -> int | None:
     return None if c is None else c.constant
 
 
-def _converts(source: DType, target: DType) -> bool:
-    """Whether vectors of elements as they lie in memory become vectors of a type that is as large."""
-    return source.size <= target.size and (source.is_integer or (source.is_floating and target.is_floating))
-
-
-def _is_plain(v: Var, mine: Collection[Var]) -> bool:
+def is_plain(v: Var, mine: Collection[Var]) -> bool:
     """Whether the extent of a variable is the same for all values of the others."""
     return v.extent.constant is not None or (v.extent.free.isdisjoint(mine) and not v.extent.data)
 
 
-def _reachable(i: Index, v: Var) -> bool:
-    """Whether the lanes of a vector along v have addresses that can be written down."""
-    if is_open(v):
-        return i.coefficient(v) is not None
-    return stride(i, v) is not None or _patterned(i, v)
+def _possible(nest: Nest) -> bool:
+    """Whether all values of a build have a vector form, conditions aside: those around the argument of a sum are tests.
 
-
-def _patterned(i: Index, v: Var) -> bool:
-    """Whether v occurs under div and mod by numbers only, so that lanes of a full vector have known offsets."""
-    return all(
-        isinstance(a, Floor | Mod) and a.denominator.constant is not None and v in a.free
-        for a in i.atoms
-        if v in a.free and a is not v
-    )
+    Reductions are not nested, and have as many terms at every point.
+    """
+    plain = all(is_plain(w, (*nest.variables, *r.vars)) for r in nest.reductions for w in r.vars)
+    if not plain or any(r.op not in REDUCTIONS for r in nest.reductions):
+        return False
+    terms = [r.arg.arg if r.op == "sum" and isinstance(r.arg, Bracket) else r.arg for r in nest.reductions]
+    around = [map_reductions(v, lambda r: expr.const(1, r.dtype)) for v in nest.values]
+    if any(isinstance(n, Reduce) for e in terms for n in walk(e)):
+        return False
+    if any(isinstance(n, Bracket) for e in (*terms, *around) for n in walk(e)):
+        return False
+    return all(has_vector_form(v, nest.dtype) for v in nest.values)

@@ -114,7 +114,7 @@ class Position:
         Args:
             out: where positions go.   scratch: gives working memory for so many numbers.
         """
-        offset, variables = self.nest.outs[0][1], self.nest.variables
+        offset, variables = self.nest.outs[0].offset, self.nest.variables
         if self.lanes > 1 and typical(self.axis) <= SHORT:
             body = self.short(out, offset)
         else:

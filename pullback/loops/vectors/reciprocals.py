@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pullback.ir import expr
 from pullback.ir.expr import Apply, Get, Mul, Ref, Scalar
 from pullback.ir.index import Var
 from pullback.ir.traverse import rebuilt, walk
+from pullback.loops.vectors.nest import Nest
+
+
+def with_reciprocals(nest: Nest, order: tuple[Var, ...]) -> Nest:
+    """The nest with divisions as products; `order` is that of the loops around its points."""
+    reciprocals = Reciprocals(order, nest.values, nest.definitions)
+    made = nest.map(reciprocals.scalar)
+    return replace(made, definitions={**made.definitions, **reciprocals.made})
 
 
 class Reciprocals:

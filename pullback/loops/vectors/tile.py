@@ -53,9 +53,9 @@ from pullback.loops.vectors.accumulators import Accumulators
 from pullback.loops.vectors.axes import Address
 from pullback.loops.vectors.fused import nest_cycles, nest_loops, nest_schedule
 from pullback.loops.vectors.group import find_group
-from pullback.loops.vectors.group_nest import GroupNest
 from pullback.loops.vectors.lanes import widened
-from pullback.loops.vectors.nest import Nest, Phase, Plan, best_plan, cache_cycles
+from pullback.loops.vectors.nest import Nest
+from pullback.loops.vectors.plans import Phase, Plan, best_plan, cache_cycles
 from pullback.loops.vectors.position import find_position
 from pullback.loops.vectors.writer import Writer
 from pullback.machine import Machine
@@ -174,8 +174,8 @@ class _TileWriter:
     @property
     def disjoint(self) -> bool:
         """Whether each element is computed once: without sums nothing is gained by more, over inputs it is wrong."""
-        read = {self.nest.buffers[g.ref] for g in self.nest.gets()}
-        return not self.nest.reductions or any(b in read for b, _ in self.nest.outs)
+        read = {self.nest.buffers[g.ref] for g in self.nest.gets}
+        return not self.nest.reductions or any(o.buffer in read for o in self.nest.outs)
 
     def _loops(self, order: list[Var], sizes: Sizes, scope: Scope) -> None:
         """The loops over axes by tiles, a narrower one for what is left, then those over vectors."""
@@ -255,8 +255,8 @@ class _TileWriter:
             found = [widened(self.writer.value(v, inside), e.lanes) for v in row]
             if len(found) > 1:
                 found = [named(v, "value", inside) for v in found]
-            for (buffer, offset), value in zip(self.nest.outs, found, strict=True):
-                scope.statements.append(Store(buffer, self.writer.first(e.at.index(offset), e.lanes), value))
+            for o, value in zip(self.nest.outs, found, strict=True):
+                scope.statements.append(Store(o.buffer, self.writer.first(e.at.index(o.offset), e.lanes), value))
 
     def _along(self, r: Reduce, elements: list[Element], scope: Scope) -> list[Value]:
         """The reduction for vectors of elements: a loop over all its variables."""
@@ -388,16 +388,15 @@ def group_size(statements: Sequence[Statement]) -> int:
 def groups(work: Work, machine: Machine) -> Iterator[Candidate]:
     """The strategy for neighbouring statements as one loop nest."""
     group, stored = find_group(work.statements), frozenset(work.outs)
-    nest = None if group is None else GroupNest.of(group, work.address, stored)
+    nest = None if group is None else Nest.of_group(group, work.address, stored)
     if group is None or nest is None or len(group.members) < len(work.statements):
         return
 
     def build(builder: KernelBuilder) -> Kernel:
         builder.take(nest.buffers.values())
         scratch = builder.rows()
-        body = nest_loops(nest, machine, scratch)
-        again = GroupNest.of(group, builder.address, stored) if machine.portable else None
-        return builder.kernel(body, None if again is None else nest_loops(again, machine.plain, scratch))
+        plain = nest_loops(nest, machine.plain, scratch) if machine.portable else None
+        return builder.kernel(nest_loops(nest, machine, scratch), plain)
 
     schedule = Schedule((Fuse(len(group.members)),)) + nest_schedule(nest, machine)
     yield Candidate("group", nest_cycles(nest, machine), build, schedule)

@@ -83,7 +83,6 @@ from pullback.loops.program.nodes import (
     smallest,
 )
 from pullback.loops.program.scope import Scope
-from pullback.loops.vectors.group_nest import GroupNest
 from pullback.loops.vectors.lanes import (
     BITS,
     CLASSES,
@@ -99,7 +98,7 @@ from pullback.loops.vectors.lanes import (
     mask_of,
     widened,
 )
-from pullback.loops.vectors.nest import stride
+from pullback.loops.vectors.nest import Nest, stride
 
 __all__ = ["WINDOW", "Writer", "count_terms", "is_window", "makes_indices"]
 
@@ -153,10 +152,10 @@ class Writer(ScalarLowering):
         return Writer(buffers.__getitem__, lambda array, axis: Site(array, axis, ""), i64 if dtype.bits == 64 else i32)
 
     @staticmethod
-    def of_group(nest: GroupNest, values: Sequence[Scalar] = ()) -> Writer:
+    def of_group(nest: Nest, values: Sequence[Scalar] = ()) -> Writer:
         """A writer of a group's values, and of others."""
         out = Writer.of(nest.buffers, nest.dtype)
-        gets = {n.ref: n for v in (*nest.values(), *values) for n in walk(v) if isinstance(n, Get)}
+        gets = {n.ref: n for v in (*nest.values, *values) for n in walk(v) if isinstance(n, Get)}
         out.definitions = {r: Definition(gets[r].indices, v) for r, v in nest.definitions.items() if r in gets}
         out.everywhere = True
         return out

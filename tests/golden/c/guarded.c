@@ -24,6 +24,9 @@
 typedef double pb_f64x4 __attribute__((vector_size(32)));
 typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias));
 
+typedef double pb_f64x2 __attribute__((vector_size(16)));
+typedef double pb_f64x2u __attribute__((vector_size(16), aligned(8), may_alias));
+
 typedef int64_t pb_i64x4 __attribute__((vector_size(32)));
 typedef int64_t pb_i64x4u __attribute__((vector_size(32), aligned(8), may_alias));
 
@@ -45,6 +48,21 @@ PB_INLINE pb_f64x4 pb_splat_f64x4(double x) {
     return (pb_f64x4){x, x, x, x};
 }
 
+typedef int64_t pb_i64x2 __attribute__((vector_size(16)));
+typedef int64_t pb_i64x2u __attribute__((vector_size(16), aligned(8), may_alias));
+
+PB_INLINE pb_f64x2 pb_choose_f64x2(pb_i64x2 mask, pb_f64x2 a, pb_f64x2 b) {
+#if defined(__SSE4_1__) && PB_HAS(__builtin_ia32_blendvpd)
+    return __builtin_ia32_blendvpd(b, a, (pb_f64x2)mask);
+#else
+    return (pb_f64x2)((mask & (pb_i64x2)a) | (~mask & (pb_i64x2)b));
+#endif
+}
+
+PB_INLINE pb_f64x2 pb_splat_f64x2(double x) {
+    return (pb_f64x2){x, x};
+}
+
 PB_INLINE pb_i64x4 pb_splat_i64x4(int64_t x) {
     return (pb_i64x4){x, x, x, x};
 }
@@ -59,32 +77,29 @@ static void guarded_y(const double *restrict x, double *restrict y) {
 }
 
 /* z = build n < 7 { x[n] > 0.0 ? sum m < 7 { x[m] * y[n] } : 2.0 * x[n] } */
-/* masked: mask n | vector n 4 rest 1 */
+/* tile: vector n 4 rest 2 1 */
 static void guarded_z(const double *restrict x, const double *restrict y, double *restrict z) {
 #ifdef PB_VECTORS
-    const pb_f64x4 x2 = *(const pb_f64x4u *)(x);
-    const pb_i64x4 holds = x2 > (pb_f64x4){0};
+    const double x2 = x[6];
     pb_f64x4 sum = (pb_f64x4){0};
-    const pb_f64x4 y2 = *(const pb_f64x4u *)(y);
+    pb_f64x2 sum2 = (pb_f64x2){0};
+    double sum3 = 0.0;
+    const double y2 = y[6];
     for (int64_t m = 0; m < 7; ++m) {
-        sum += x[m] * y2;
+        const double x3 = x[m];
+        const pb_f64x4 y3 = *(const pb_f64x4u *)(y);
+        sum += x3 * y3;
+        const pb_f64x2 y4 = *(const pb_f64x2u *)(y + 4);
+        sum2 += x3 * y4;
+        sum3 += x3 * y2;
     }
-    *(pb_f64x4u *)(z) = pb_choose_f64x4(holds, sum, pb_splat_f64x4(2.0) * x2);
-    for (int64_t n = 0; n < 3; ++n) {
-        const double x3 = x[n + 4];
-        double chosen = 0.0;
-        if (x3 > 0.0) {
-            double sum2 = 0.0;
-            const double y3 = y[n + 4];
-            for (int64_t m = 0; m < 7; ++m) {
-                sum2 += x[m] * y3;
-            }
-            chosen = sum2;
-        } else {
-            chosen = 2.0 * x3;
-        }
-        z[n + 4] = chosen;
-    }
+    const pb_f64x4 x3 = *(const pb_f64x4u *)(x);
+    const pb_i64x4 holds = x3 > (pb_f64x4){0};
+    *(pb_f64x4u *)(z) = pb_choose_f64x4(holds, sum, pb_splat_f64x4(2.0) * x3);
+    const pb_f64x2 x4 = *(const pb_f64x2u *)(x + 4);
+    const pb_i64x2 holds2 = x4 > (pb_f64x2){0};
+    *(pb_f64x2u *)(z + 4) = pb_choose_f64x2(holds2, sum2, pb_splat_f64x2(2.0) * x4);
+    z[6] = x2 > 0.0 ? sum3 : 2.0 * x2;
 #else
     for (int64_t n = 0; n < 7; ++n) {
         const double x2 = x[n];

@@ -1,0 +1,288 @@
+"""The choice of how the nest of a build is vectorised and tiled.
+
+A plan names the vector axis, how its extent is cut
+into vectors, and the tiled axes; `best_plan` tries all of them and takes the cheapest by an estimate of cycles:
+loads and multiply-adds on two ports each, the latency of a chain of sums, functions and stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from math import ceil, inf, prod
+
+from pullback.ir import expr
+from pullback.ir.expr import Bracket, FromIndex, Get
+from pullback.ir.index import Floor, Index, Mod, Var
+from pullback.ir.traverse import walk
+from pullback.loops.program.cover import is_open, narrower, typical
+from pullback.loops.program.nodes import Buffer
+from pullback.loops.program.schedule import Schedule, Tile, Vector
+from pullback.loops.vectors.nest import Nest, stride
+from pullback.machine import Machine
+from pullback.passes.cost import TYPICAL
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of the vector axis: `trips` steps from `start`, each of vectors with these lanes side by side."""
+
+    start: int
+    trips: int
+    lanes: tuple[int, ...]
+
+    @property
+    def step(self) -> int:
+        """Elements one step covers."""
+        return sum(self.lanes)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A choice: the vector axis and its widest lanes, whether it is one of the sum's, its phases, and tile sizes."""
+
+    axis: Var
+    lanes: int
+    reduced: bool
+    phases: tuple[Phase, ...]
+    tiles: tuple[tuple[Var, int], ...]
+    cycles: float
+
+    @property
+    def schedule(self) -> Schedule:
+        """What it does with the loops."""
+        together = max((sum(n == self.lanes for n in p.lanes) for p in self.phases), default=1)
+        rest = tuple(n for p in self.phases if p.trips == 1 for n in p.lanes if n != self.lanes)
+        tile = (Tile(tuple((v.name, n) for v, n in self.tiles)),) if self.tiles else ()
+        return Schedule((*tile, Vector(self.axis.name, self.lanes, max(together, 1), rest)))
+
+    @property
+    def open_tiles(self) -> list[tuple[Var, int]]:
+        """Tiles along axes whose extents are no numbers."""
+        return [(v, t) for v, t in self.tiles if is_open(v)]
+
+
+def vector_axes(nest: Nest, widest: int) -> list[tuple[Var, bool]]:
+    """Axes that may be the vector axis: (variable, whether it is one of the sum's)."""
+    tested = nest.inside(Bracket, FromIndex)
+    out = [
+        (v, False)
+        for v in nest.variables
+        if v not in tested
+        and all(stride(o.offset, v) == 1 for o in nest.outs)
+        and all(_reachable(i, v) for i in nest.gets_indices())
+    ]
+    if len(nest.reductions) == 1:
+        r = nest.reductions[0]
+        near = [v for v in r.vars if all(stride(i, v) in (0, 1) for i in nest.gets_indices())]
+        out += [(v, True) for v in near if v not in tested]
+    return [(v, reduced) for v, reduced in out if typical(v) >= 2 and widest > 1]
+
+
+def plans(nest: Nest, choice: tuple[Var, bool], machine: Machine) -> Iterator[Plan]:
+    """Tilings for a vector axis, each with its estimated cycles for the whole nest."""
+    axis, reduced = choice
+    extent = typical(axis)
+    tested = nest.inside(Bracket)
+    others = [v for v in nest.variables if v is not axis and v not in tested]
+    for lanes in widths(machine, nest.dtype.size, extent):
+        for phases in [()] if reduced else _phases(extent, lanes, bool(nest.reductions)):
+            block = 1 + (extent % lanes > 0) if reduced else max(len(p.lanes) for p in phases)
+            for tiles in _tilings(others, block, machine.vector_registers) if nest.reductions else [()]:
+                yield _score(nest, axis, lanes, reduced, phases, tiles, machine)
+
+
+def _score(
+    nest: Nest,
+    axis: Var,
+    lanes: int,
+    reduced: bool,
+    phases: tuple[Phase, ...],
+    tiles: tuple[tuple[Var, int], ...],
+    machine: Machine,
+) -> Plan:
+    blocks = 1.0
+    for v in nest.variables:
+        if reduced or v is not axis:
+            blocks *= typical(v) / dict(tiles).get(v, 1)
+    if reduced:
+        cycles = _block_cycles(nest, axis, (lanes,), True, tiles, machine)
+    else:
+        cycles = sum(p.trips * _block_cycles(nest, axis, p.lanes, False, tiles, machine) for p in phases)
+    return Plan(axis, lanes, reduced, phases, tiles, blocks * cycles)
+
+
+def _block_cycles(
+    nest: Nest, axis: Var, pieces: tuple[int, ...], reduced: bool, tiles: tuple[tuple[Var, int], ...], machine: Machine
+) -> float:
+    """Cycles of one tile of vectors with these lanes: the sum's loops, then values and stores."""
+    lanes, vectors, size = max(pieces), len(pieces), nest.dtype.size
+    count = vectors * prod(t for _, t in tiles)
+    extent = typical(axis)
+    rest = list(narrower(extent % lanes, lanes)) if reduced else []
+    weight = sum(machine.operation(n * size) for n in pieces) / vectors
+    cycles = 4.0
+    for r in nest.reductions:
+        trips = float(prod(typical(v) for v in r.vars))
+        if reduced:
+            trips = trips / extent * (extent // lanes + len(rest) / weight)
+        loads = 0.0
+        gets = dict.fromkeys(n for n in walk(r.arg) if isinstance(n, Get))
+        for g in gets:
+            i = g.indices[0]
+            distinct = prod(t for v, t in tiles if v in i.free) * (vectors if axis in i.free else 1)
+            match stride(i, axis):
+                case 0:
+                    loads += distinct
+                case 1:
+                    loads += distinct * (machine.split if lanes * size == machine.line else 1.0)
+                case _:
+                    loads += distinct * 1.5 * lanes
+        multiplies = count * max(1, len(gets) - 1)
+        busy = max(loads, weight * multiplies) / machine.ports
+        cycles += trips * max(busy, machine.latency if not reduced or trips > 1 else 0.0)
+    epilogue = sum(1.0 if reduced or stride(g.indices[0], axis) in (0, 1) else 1.5 * lanes for g in nest.gets)
+    epilogue += 2.0 + sum(
+        machine.function * (2 if reduced else 1)
+        for v in nest.values
+        for n in walk(v)
+        if isinstance(n, expr.Apply) and n.primitive.transcendental
+    )
+    return cycles + (epilogue + machine.across * (reduced + len(set(rest)))) * count
+
+
+def cache_cycles(nest: Nest, plan: Plan, machine: Machine) -> float:
+    """Cycles that a plan waits for the second and third cache: tiles read their part of each operand again.
+
+    Not so the tiles of the innermost loops whose variables an operand does not have, where its part stays in the
+    first cache.
+    """
+    tiles, vectors = dict(plan.tiles), max((len(p.lanes) for p in plan.phases), default=1)
+    trips = {}
+    for v in nest.variables:
+        whole = vectors * plan.lanes if v is plan.axis and not plan.reduced else tiles.get(v, 1)
+        trips[v] = ceil(typical(v) / whole)
+    order = [v for v in nest.variables if v is not plan.axis or plan.reduced]  # as loops, the vectors' own is innermost
+    order += [plan.axis] * (len(order) < len(nest.variables))
+    waits = 0.0
+    for r in nest.reductions:
+        for g in dict.fromkeys(n for n in walk(r.arg) if isinstance(n, Get)):
+            i = g.indices[0]
+            one = wait(nest.buffers[g.ref], i, (*nest.variables, *r.vars), machine)
+            if not one:
+                continue
+            elements = prod(t for v, t in tiles.items() if v in i.free)
+            elements *= prod(typical(v) for v in r.vars if v in i.free)
+            dense = plan.axis in i.free or any(stride(i, v) == 1 for v in r.vars)
+            elements *= vectors * plan.lanes if plan.axis in i.free and not plan.reduced else 1
+            lines = elements * (r.dtype.size / machine.line if dense else 1.0)
+            stays = machine.line * lines <= machine.caches[0] / 2
+            again = list(order)
+            while again and stays and again[-1] not in i.free:
+                again.pop()
+            waits += prod(trips[v] for v in again) * lines * one
+    return waits
+
+
+def wait(b: Buffer, address: Index, variables: Iterable[Var], machine: Machine) -> float:
+    """Cycles to wait for a line of what is read of a buffer: none where it stays in the first cache.
+
+    Variables of loops around a statement are not among `variables`: it reads one image of a batch, say, at a time.
+    """
+    footprint = min(_typical_bytes(b), b.dtype.size * _span(address, variables))
+    first, second, _ = machine.caches
+    if footprint <= first:
+        return 0.0
+    return machine.waits[footprint > second // 4]  # it shares the second with others
+
+
+def _span(address: Index, variables: Iterable[Var]) -> float:
+    """Elements from the first to the last at the address, for all values of the variables; infinite if not known."""
+    total = 1.0
+    for v in set(variables) & address.free:
+        total += abs(stride(address, v) or inf) * (typical(v) - 1)
+    return total
+
+
+def _typical_bytes(b: Buffer) -> int:
+    """The size of a buffer, or what stands for it in estimates."""
+    total: int = sum(c * TYPICAL ** len(m) for m, c in b.elements.terms)
+    return max(total, 1) * b.dtype.size
+
+
+def best_plan(nest: Nest, machine: Machine, room: bool = True) -> Plan | None:
+    """The cheapest plan; None where no axis can be vectorised.
+
+    Args:
+        room: whether tiles may need room along axes whose extents are no numbers; that is worth a tenth.
+    """
+    found = (p for axis in vector_axes(nest, machine.lanes(nest.dtype.size)) for p in plans(nest, axis, machine))
+    fitting = found if room else (p for p in found if not p.open_tiles)
+    return min(fitting, key=lambda p: p.cycles * (1.1 if p.open_tiles else 1), default=None)
+
+
+def _phases(extent: int, lanes: int, several: bool) -> list[tuple[Phase, ...]]:
+    """Ways to cover an extent: one, two, three or four full vectors at a time, or all of it in one block."""
+    whole = extent // lanes
+    out = []
+    for vectors in (1, 2, 3, 4) if several else (1,):
+        if vectors > max(whole, 1):
+            break
+        phases = []
+        done = 0
+        for count in dict.fromkeys((vectors, 1)):
+            trips = (extent - done) // (lanes * count)
+            if trips:
+                phases.append(Phase(done, trips, (lanes,) * count))
+                done += trips * lanes * count
+        for narrow in narrower(extent - done, lanes):
+            phases.append(Phase(done, 1, (narrow,)))
+            done += narrow
+        out.append(tuple(phases))
+    pieces = (lanes,) * whole + tuple(narrower(extent - whole * lanes, lanes))
+    if several and 1 < len(pieces) <= 4 and len(set(pieces)) > 1:
+        out.append((Phase(0, 1, pieces),))
+    return out
+
+
+def widths(machine: Machine, size: int, extent: int) -> Iterator[int]:
+    """Lanes of vectors worth trying along an axis of this extent: the most that fit, and half of a whole line."""
+    lanes = machine.lanes(size)
+    while lanes > extent:
+        lanes //= 2
+    if lanes >= 2:
+        yield lanes
+        if lanes * size == machine.line and extent % lanes:
+            yield lanes // 2
+
+
+def _tilings(others: list[Var], vectors: int, there: int) -> list[tuple[tuple[Var, int], ...]]:
+    """Choices of at most two tiled axes and their sizes; of the registers there are three quarters are for sums."""
+    room = 3 * there // 4 // vectors
+    out: list[tuple[tuple[Var, int], ...]] = [()]
+    sizes = {
+        v: [t for t in range(2, 13) if t <= typical(v) and (typical(v) % t == 0 or typical(v) >= 4 * t)] for v in others
+    }
+    # one tiled axis: its rows share a row of vectors, which stays in registers beside the sums and one factor
+    rows = (there - 1 - vectors) // vectors
+    out += [((v, t),) for v in others for t in sizes[v] if t <= min(room, rows)]
+    pairs = [(a, b) for a, b in combinations(others, 2) if not (is_open(a) and is_open(b))]  # one test of room
+    out += [((a, s), (b, t)) for a, b in pairs for s in sizes[a] for t in sizes[b] if s * t <= room]
+    return out
+
+
+def _reachable(i: Index, v: Var) -> bool:
+    """Whether the lanes of a vector along v have addresses that can be written down."""
+    if is_open(v):
+        return i.coefficient(v) is not None
+    return stride(i, v) is not None or _patterned(i, v)
+
+
+def _patterned(i: Index, v: Var) -> bool:
+    """Whether v occurs under div and mod by numbers only, so that lanes of a full vector have known offsets."""
+    return all(
+        isinstance(a, Floor | Mod) and a.denominator.constant is not None and v in a.free
+        for a in i.atoms
+        if v in a.free and a is not v
+    )
