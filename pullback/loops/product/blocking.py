@@ -141,7 +141,8 @@ class PackedPlan:
     def schedule(self) -> schedule.Schedule:
         """What it does with the loops."""
         t, groups = self.tile, (self.depth, self.columns, self.rows)
-        cuts = (schedule.Block(g.cut.name, g.chunk) for g in groups if g.block < size(g.variables))
+        cuts = [schedule.Block(g.variables[-1].name if g.most else g.cut.name, g.most or g.chunk)
+                for g in groups if g.block < size(g.variables)]  # fmt: skip
         packs = [schedule.Pack("B")] if self.in_place else [schedule.Pack(o) for o in ("AB" if self.a_first else "BA")]
         tile = schedule.Tile(((self.rows.variables[-1].name, t.rows),))
         vector = schedule.Vector(self.columns.variables[-1].name, t.lanes, t.vectors)
@@ -310,6 +311,8 @@ class _TiledWay:
         depth = self._depth(t)
         kc = depth.block
         blocks = ceil(k / kc)
+        if self.open_rows and not self.in_place and lies(c):  # sizes would say which pays; this costs little for any
+            return None
         outside = largest.third // 4 // (kc * element)  # rows of all of A, packed once
         a_first = size(c.only_b) > 1 and (self.m <= outside or (self.open_rows and not self.in_place))
         high = (largest.shared if self.walked else largest.second) // (kc * element)
@@ -437,6 +440,14 @@ def _in_place_cost(o: Operand, rows: FlatAxis, depth: FlatAxis, tile: int, machi
 def is_walked(c: Contraction) -> bool:
     """Whether reading A in place takes several loops, or one whose steps are no neighbours."""
     return c.a.plain is not None and not is_run(runs(whole_levels(c.depth), c.a.plain[1]))
+
+
+def lies(c: Contraction) -> bool:
+    """Whether A can be read in place, however its axes are cut: rows at one distance, whose steps are neighbours."""
+    if c.a.plain is None:
+        return False
+    down, along = (runs(whole_levels(vs), c.a.plain[1]) for vs in (c.rows, c.depth))
+    return len(down) == 1 and is_run(along)
 
 
 def is_run(along: Sequence[MemoryLoop]) -> bool:
