@@ -10,6 +10,7 @@ FLAGS: Final = ("-std=gnu99", "-O2", "-march=native", "-ffp-contract=fast", "-fn
 GCC_FLAGS: Final = (
     "-ftree-vectorize", "-fvect-cost-model=dynamic",  # what clang's -O2 does by itself
     "-fno-inline-functions-called-once", "-fno-inline-small-functions",  # a kernel has the registers to itself
+    "--param=avoid-fma-max-bits=0",  # for some processors it rounds a lone sum's products, and no others
 )
 ZIG_FLAGS: Final = ("-fno-sanitize=undefined",)  # it adds one where nothing is optimised, without its library
 EXACT_FLAGS: Final = ("-ffp-contract=off",)

@@ -111,10 +111,9 @@ class Writer:
             case Let():
                 value = e.value(s.value)
                 c, name = self.unit.words.type(s.temp.type), self.names(s.temp, s.temp.name)
-                held = self.unit.words.hold(s.temp.type) if s.held else ""
+                held = self._held(s)
                 self.line(f"{'' if s.mutable or held else 'const '}{c} {name} = {value};")
-                if held:
-                    self.line(f"{held}({name});")
+                self.lines += held
             case LetIndex():
                 value = e.bound(s.value) if isinstance(s.value, Index | Extreme) else e.value(s.value)
                 if not isinstance(s.value, Index | Extreme) and s.value.type.dtype.name != "i64":
@@ -123,6 +122,7 @@ class Writer:
                 self.line(f"const int64_t {self.names(s.var, wish)} = {value};")
             case Assign():
                 self.line(self._assign(s) + ";")
+                self.lines += self._held(s)
             case Store():
                 self.store(s)
             case StoreRows():
@@ -146,6 +146,11 @@ class Writer:
                 self._parallel(s)
             case _:
                 assert_never(s)
+
+    def _held(self, s: Let | Assign) -> list[str]:
+        """The line that keeps a temporary in a register, if there is to be one."""
+        word = self.unit.words.hold(s.temp.type) if s.held else ""
+        return ["    " * self.depth + f"{word}({self.names(s.temp, s.temp.name)});"] if word else []
 
     def _assign(self, s: Assign) -> str:
         name = self.names(s.temp, s.temp.name)

@@ -33,6 +33,7 @@ from pullback.ir.expr import (
     Get,
     Mul,
     Reduce,
+    ReduceOp,
     Ref,
     Scalar,
     Select,
@@ -81,6 +82,12 @@ from pullback.loops.program.scope import Scope, replace_atoms
 TALL = 12  # what nests deeper than this gets a name
 
 
+def added(total: Temp, op: ReduceOp, value: Value, beside: bool = True) -> Assign:
+    """A term goes into a reduction; one number beside vectors is held, so that its products are rounded as theirs."""
+    held = beside and total.type.lanes == 1 and op == "sum" and total.type.dtype.is_floating
+    return Assign(total, Binary(nodes.OPERATORS[op], Read(total), value, total.type), held)
+
+
 class ScalarLowering:
     """Lowers the expressions of one statement.
 
@@ -89,12 +96,14 @@ class ScalarLowering:
         site: describes the statement, for range checks.
         roots: the expressions, where what they have in common is to be named.
         exact: whether each division is one.
+        beside: whether vectors compute other elements of the statement, whose sums are rounded as these then are.
     """
 
     def __init__(self, place: Callable[[Ref], Buffer], site: Callable[[str, int | None], Site],
-                 roots: Sequence[Scalar] = (), exact: bool = True) -> None:
+                 roots: Sequence[Scalar] = (), exact: bool = True, beside: bool = False) -> None:
         self.place = place
         self.site = site
+        self.beside = beside
         self.uses = count_uses(roots)
         self._depths: dict[Value, int] = {}
         self._total: dict[tuple[Scalar, tuple[Cond, ...]], bool] = {}
@@ -262,7 +271,7 @@ class ScalarLowering:
         nest = LoopNest(self, scope, e.vars, conds)
         inner = nest.innermost
         value = self.value(arg, inner)
-        inner.statements.append(Assign(total, Binary(nodes.OPERATORS[e.op], Read(total), value, type_)))
+        inner.statements.append(added(total, e.op, value, self.beside))
         nest.close()
         return Read(total)
 

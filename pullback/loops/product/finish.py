@@ -57,7 +57,7 @@ def scalar_loops(
 ) -> list[Stmt]:
     """Plain loops that store the values of a statement at a flat index of its outputs."""
     root = Scope()
-    lowering = ScalarLowering(place, builder.site, values)
+    lowering = ScalarLowering(place, builder.site, values, beside=True)
     single = {v: ZERO_INDEX for v in variables if v.extent.constant == 1}
     m = Substitution(variables=single)
     nest = LoopNest(lowering, root, [v for v in variables if v not in single], ())

@@ -349,10 +349,15 @@ class LetIndex:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Assign:
-    """temp = value."""
+    """temp = value.
+
+    A `held` number is in a register by itself after it: compilers may otherwise take numbers that are summed side by
+    side together as vectors, with products that are rounded before they are added.
+    """
 
     temp: Temp
     value: Value
+    held: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)

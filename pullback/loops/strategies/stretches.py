@@ -123,7 +123,7 @@ class StretchPlace:
 def plain_part(part: Build, place: StretchPlace, builder: KernelBuilder) -> list[Stmt]:
     """Plain loops over a stretch."""
     loops = without_units(part)
-    lowering = ScalarLowering(builder.parameter, builder.site, loops.values)
+    lowering = ScalarLowering(builder.parameter, builder.site, loops.values, beside=True)
     root = Scope()
     nest = LoopNest(lowering, root, loops.vars, ())
     kept = {v: as_index(v) for v in loops.vars}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pullback.ir.expr import ReduceOp
 from pullback.ir.reduction import neutral
 from pullback.ir.types import DType, dtype_named
+from pullback.loops.plain.scalar import added
 from pullback.loops.program.nodes import (
     OPERATORS,
     Across,
@@ -34,7 +35,7 @@ class Accumulators:
     def add(self, value: Value, lanes: int = 1, way: int = 0) -> Assign:
         """A term goes into the accumulator of its width, one of several for vectors that are taken together."""
         t = self.temps.setdefault((lanes, way), Temp(self.op, Type(self.dtype, lanes)))
-        return Assign(t, Binary(OPERATORS[self.op], Read(t), widened(value, lanes), t.type))
+        return added(t, self.op, widened(value, lanes))
 
     def start(self) -> list[Stmt]:
         """All of them with the element that the reduction ignores."""

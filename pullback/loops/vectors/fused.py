@@ -146,9 +146,7 @@ class _GroupWriter:
     def _outer(self, depth: int, row: PointRow, scope: Scope) -> None:
         """The loop over an outer variable; several of its rows together where the innermost loop adds to an output."""
         v = self.order[depth]
-        together = 1
-        if depth == len(self.order) - 2 and typical(v) >= 2 * ROWS and any(map(self.nest.gathered, self.nest.outs)):
-            together = ROWS if len(self.nodes) <= MANY else 1
+        together = self._together if depth == len(self.order) - 2 else 1
 
         def several(start: Index, count: int) -> list[Stmt]:
             inside = scope.step(start, not is_open(v))
@@ -156,6 +154,13 @@ class _GroupWriter:
             return inside.statements
 
         scope.statements += cover(v, (together, 1), several)
+
+    @property
+    def _together(self) -> int:
+        """Rows of the variable around the vectors that are taken together."""
+        if len(self.order) < 2 or typical(self.order[-2]) < 2 * ROWS or len(self.nodes) > MANY:
+            return 1
+        return ROWS if any(map(self.nest.gathered, self.nest.outs)) else 1
 
     def _finish(self, o: Out, row: PointRow, scope: Scope) -> None:
         """The result of a reduction, what is done with it, and its store."""
@@ -168,7 +173,7 @@ class _GroupWriter:
 
     def _vectors(self, rows: list[PointRow], scope: Scope) -> None:
         """The loop over the vector variable: several vectors at a time, one at a time, then narrower ones."""
-        ways = self._ways(typical(self.axis)) if len(rows) == 1 else 1
+        ways = self._ways(typical(self.axis)) if self._together == 1 else 1  # in single rows as in those together
 
         def points(start: Index, size: int) -> list[Stmt]:
             inside = scope.step(start, not is_open(self.axis))

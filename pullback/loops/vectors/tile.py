@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 
 from pullback.ir.expr import Bracket, Reduce, Scalar
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond
@@ -272,7 +273,7 @@ class _TileWriter:
     def _across(self, r: Reduce, elements: list[Element], scope: Scope) -> list[Value]:
         """The reduction with one of its variables along the lanes, which are combined at the end."""
         axis, widest = self.plan.axis, self.plan.lanes
-        ways = self._ways(typical(axis) // widest, len(elements))
+        ways = self._ways(r, typical(axis) // widest)
         conds, body = _conditions(r, elements[0])
         sums = [Accumulators(r.op, self.nest.dtype) for _ in elements]
         mark = len(scope.statements)
@@ -291,9 +292,12 @@ class _TileWriter:
         nest.close()
         return [s.total(scope.statements) for s in sums]
 
-    def _ways(self, vectors: int, elements: int) -> int:
-        """Accumulators for each element, so that a chain of additions does not wait for itself."""
-        ways = self.machine.chains
+    def _ways(self, r: Reduce, vectors: int) -> int:
+        """Accumulators for each element, so that a chain of additions does not wait for itself.
+
+        As many in what is left of an axis as in full tiles: every element is summed in the same order.
+        """
+        ways, elements = self.machine.chains, prod(t for v, t in self.plan.tiles if v in r.free)
         while ways > 1 and (ways * elements > 8 or vectors < 2 * ways):
             ways //= 2
         return ways

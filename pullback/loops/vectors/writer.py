@@ -56,10 +56,9 @@ from pullback.ir.types import DType, dtype_named, i32, i64
 from pullback.loops.plain.bounds import LoopNest
 from pullback.loops.plain.builder import flat_position
 from pullback.loops.plain.candidates import Declined
-from pullback.loops.plain.scalar import ScalarLowering, named, negated
+from pullback.loops.plain.scalar import ScalarLowering, added, named, negated
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
-    OPERATORS,
     Assign,
     Binary,
     Broadcast,
@@ -139,7 +138,7 @@ class Writer(ScalarLowering):
         integer: DType = i32,
         near: int | None = None,
     ) -> None:
-        super().__init__(place, site)
+        super().__init__(place, site, beside=True)
         self.integer = integer
         self.near = near
         self.definitions: Mapping[Ref, Definition] = {}
@@ -490,7 +489,7 @@ class Writer(ScalarLowering):
         if wanted is not nest.innermost and wanted.mask is not None:
             test = self.mask(wanted.mask, e.dtype, wanted)
             value = Choice(test, value, Literal(neutral(e.op, e.dtype), total.type), total.type)
-        wanted.statements.append(Assign(total, Binary(OPERATORS[e.op], Read(total), value, total.type)))
+        wanted.statements.append(added(total, e.op, value))
         nest.close()
         return Read(total)
 

@@ -21,6 +21,12 @@
 #ifdef PB_VECTORS
 #define PB_INLINE static inline __attribute__((always_inline, unused)) /* which are used depends on the processor */
 
+#if defined(PB_VECTORS) && defined(__SSE__)
+#define PB_HOLD_4(v) __asm__("" : "+x"(v))
+#else
+#define PB_HOLD_4(v) (void)0
+#endif
+
 typedef float pb_f32x2 __attribute__((vector_size(8)));
 typedef float pb_f32x2u __attribute__((vector_size(8), aligned(4), may_alias));
 
@@ -78,18 +84,23 @@ int dense(const float *restrict x, const float *restrict w, const float *restric
         sum += x2 * w2;
         const float w3 = w[m + 14];
         sum2 += x2 * w3;
+        PB_HOLD_4(sum2);
         const float x3 = x[m + 7];
         sum3 += x3 * w2;
         sum4 += x3 * w3;
+        PB_HOLD_4(sum4);
         const float x4 = x[m + 14];
         sum5 += x4 * w2;
         sum6 += x4 * w3;
+        PB_HOLD_4(sum6);
         const float x5 = x[m + 21];
         sum7 += x5 * w2;
         sum8 += x5 * w3;
+        PB_HOLD_4(sum8);
         const float x6 = x[m + 28];
         sum9 += x6 * w2;
         sum10 += x6 * w3;
+        PB_HOLD_4(sum10);
     }
     const pb_f32x2 b3 = *(const pb_f32x2u *)(b);
     const pb_f32x2 exp_ = pb_exp_f32x2(sum + b3);

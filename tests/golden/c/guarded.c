@@ -21,6 +21,12 @@
 #ifdef PB_VECTORS
 #define PB_INLINE static inline __attribute__((always_inline, unused)) /* which are used depends on the processor */
 
+#if defined(PB_VECTORS) && defined(__SSE2__)
+#define PB_HOLD_8(v) __asm__("" : "+x"(v))
+#else
+#define PB_HOLD_8(v) (void)0
+#endif
+
 typedef double pb_f64x4 __attribute__((vector_size(32)));
 typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias));
 
@@ -92,6 +98,7 @@ static void guarded_z(const double *restrict x, const double *restrict y, double
         const pb_f64x2 y4 = *(const pb_f64x2u *)(y + 4);
         sum2 += x3 * y4;
         sum3 += x3 * y2;
+        PB_HOLD_8(sum3);
     }
     const pb_f64x4 x3 = *(const pb_f64x4u *)(x);
     const pb_i64x4 holds = x3 > (pb_f64x4){0};
@@ -178,6 +185,7 @@ static void guarded_w(const double *restrict x, const double *restrict y, double
         for (int64_t m = 0; m < 7; ++m) {
             if ((m + n) % 2 == 0) {
                 sum2 += x[m] * y3;
+                PB_HOLD_8(sum2);
             }
         }
         w[n + 4] = sum2;

@@ -21,6 +21,12 @@
 #ifdef PB_VECTORS
 #define PB_INLINE static inline __attribute__((always_inline, unused)) /* which are used depends on the processor */
 
+#if defined(PB_VECTORS) && defined(__SSE2__)
+#define PB_HOLD_8(v) __asm__("" : "+x"(v))
+#else
+#define PB_HOLD_8(v) (void)0
+#endif
+
 typedef double pb_f64x4 __attribute__((vector_size(32)));
 typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias));
 
@@ -61,6 +67,7 @@ static void triangular_c(const double *restrict a, const double *restrict b, dou
             double sum = 0.0;
             for (int64_t k = j + 4; k < i + 1; ++k) {
                 sum += a[i * 6 + k] * b[k * 6 + j + 4];
+                PB_HOLD_8(sum);
             }
             c[i * 6 + j + 4] = sum;
         }
