@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from pullback.ir import expr, types
+from pullback.ir.dims import evaluate
 from pullback.ir.expr import Ref, Scalar
-from pullback.ir.index import Index, Var, as_index, cond
+from pullback.ir.index import Index, Var, as_index, cond, symbol
 from pullback.ir.program import Block, Build, Program
 from pullback.loops.memory.verify import verify_function
-from pullback.loops.product import blocking
+from pullback.loops.product import blocking, packed
 from pullback.runtime.compile import compiler_command
-from pullback.runtime.executor import compile_program
+from pullback.runtime.executor import compile_general, compile_program
 from pullback.testing.bounds import interpret_with_bounds
 from tests.packing import pack_all
 
@@ -23,14 +24,13 @@ pytestmark = pytest.mark.skipif(compiler_command() is None, reason="no C compile
 SEEDS = range(40)
 
 
-def least(i: Index) -> int:
-    """The least value of an affine index."""
-    return i.offset + sum(min(0, c * ((m[0].extent.constant or 1) - 1)) for m, c in i.terms if m)
-
-
-def greatest(i: Index) -> int:
-    """The greatest value of an affine index."""
-    return i.offset + sum(max(0, c * ((m[0].extent.constant or 1) - 1)) for m, c in i.terms if m)
+def ends(i: Index) -> tuple[Index, Index]:
+    """The least and the greatest value of an affine index of variables."""
+    ways = [(v.extent - 1) * int(i.coefficient(v).constant or 0) for v in i.free]
+    signs = [int(i.coefficient(v).constant or 0) > 0 for v in i.free]
+    zero = as_index(0)
+    return (sum((w for w, up in zip(ways, signs, strict=True) if not up), zero),
+            sum((w for w, up in zip(ways, signs, strict=True) if up), zero))
 
 
 def operand(name: str, variables: list[Var], dtype: Any, random: np.random.Generator) -> tuple[Ref, Scalar]:
@@ -41,26 +41,31 @@ def operand(name: str, variables: list[Var], dtype: Any, random: np.random.Gener
         i = as_index(rest.pop()) * int(random.choice([1, 1, 1, 2, -1]))
         if rest and random.random() < 0.3:
             i = i + as_index(rest.pop()) * int(random.choice([1, 2]))
-        axes.append(i - least(i))
+        axes.append(i)
     conds = []
     shape = []
     for k, i in enumerate(axes):
-        if random.random() < 0.15:  # a border of zeros
-            axes[k] = i - 1
-            shape.append(max(1, greatest(i) - 1))
-            conds += [cond(">=", axes[k]), cond(">=", shape[-1] - 1 - axes[k])]
-        else:
-            shape.append(greatest(i) + 1)
-    ref = Ref(name, dtype, [as_index(n) for n in shape])
+        low, high = ends(i)
+        axes[k] = i - low
+        shape.append(high - low + 1)
+        long = (shape[k].constant or 3) >= 3
+        if long and random.random() < 0.15:  # a border of zeros
+            axes[k] = axes[k] - 1
+            shape[k] = shape[k] - 2 if shape[k].constant else shape[k]
+            conds += [cond(">=", axes[k]), cond(">=", shape[k] - 1 - axes[k])]
+    ref = Ref(name, dtype, shape)
     return ref, expr.bracket(conds, expr.get(ref, *axes))
 
 
-def contraction(random: np.random.Generator) -> Program:
-    """A sum of products with a rest around it."""
+def contraction(random: np.random.Generator, open_share: float = 0.0) -> Program:
+    """A sum of products with a rest around it; so many of the extents, by and large, are dims."""
     dtype = types.f32 if random.random() < 0.7 else types.f64
 
     def some(name: str, low: int, high: int, most: int) -> list[Var]:
-        return [Var(f"{name}{k}", int(random.integers(low, high))) for k in range(int(random.integers(1, most + 1)))]
+        extents = [int(random.integers(low, high)) for _ in range(int(random.integers(1, most + 1)))]
+        opened = random.random(len(extents)) < open_share if open_share else [False] * len(extents)
+        return [Var(f"{name}{k}", symbol(f"{name}{k}".upper()) if is_open or (open_share and name == "n") else n)
+                for k, (n, is_open) in enumerate(zip(extents, opened, strict=True))]
 
     rows, columns, depth = some("m", 2, 20, 2), some("n", 3, 40, 2), some("k", 2, 60, 2)
     shared = some("b", 2, 4, 1) if random.random() < 0.3 else []
@@ -79,7 +84,9 @@ def contraction(random: np.random.Generator) -> Program:
     choices = [total, expr.add(total, bias), expr.apply("maximum", expr.add(total, bias), expr.zero(dtype))]
     value = choices[int(random.integers(len(choices)))]
     y = Ref("y", dtype, [v.extent for v in outs])
-    return Program("contraction", (a, b, c), Block((Build((y,), tuple(outs), (value,)),), (y,)), ("y",))
+    body = Block((Build((y,), tuple(outs), (value,)),), (y,))
+    dims = tuple(sorted({d.name for v in (*outs, *depth) for d in v.extent.symbols}))
+    return Program("contraction", (a, b, c), body, ("y",), sizes=dims)
 
 
 @pytest.fixture(autouse=True)
@@ -110,3 +117,24 @@ def test_random_contractions(seed: int) -> None:
     assert (peak, stray) == (executable.lowered.memory.peak, 0)
     for out, value, bound in zip(outs, values, bounds, strict=True):
         assert (np.abs(out - value) <= 2 * bound).all()
+
+
+@pytest.mark.parametrize("seed", range(1000, 1020))
+def test_random_contractions_of_open_sizes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One C for all sizes, at sizes below and above those of tiles and of blocks."""
+    monkeypatch.setattr(packed, "PACKED", 1)
+    random = np.random.default_rng(seed)
+    program = contraction(random, 0.6)
+    general = compile_general(program)
+    verify_function(general.lowered.function, general.lowered.memory)
+    for most in (1, 9, 40):
+        dims = {d: int(random.integers(1, most + 1)) for d in program.sizes}
+        shapes = [[evaluate(n, dims) for n in r.shape] for r in program.inputs]
+        inputs = [random.normal(size=s).astype(r.dtype.numpy) for s, r in zip(shapes, program.inputs, strict=True)]
+        values, bounds = interpret_with_bounds(program, inputs, dims)
+        executable = general.at(dims)
+        outs, peak, stray = executable.run_poisoned([surrounded(a) for a in inputs])
+        assert peak <= executable.arena_bytes
+        assert not stray
+        for out, value, bound in zip(outs, values, bounds, strict=True):
+            assert (np.abs(out - value) <= 2 * bound).all(), dims
