@@ -59,7 +59,7 @@ SHORT = 4  # elements of a run below which single elements are copied
 LEAST_WORK = 16 * 1024  # multiply-adds below which packing is not considered
 ASIDE = (3, 8)  # cycles to move a partial sum from working memory to the output, as it lies or turned
 ACROSS = (0.3, 1.5)  # cycles to store an element of a tile across, in squares or by itself
-OPEN_COLUMNS = 512  # of a block of B whose size is open
+OPEN_ROWS, OPEN_COLUMNS = 8, 512  # at most, of a tile and of a block of B, where their numbers are open
 
 
 @dataclass(frozen=True)
@@ -209,11 +209,13 @@ def whole_levels(variables: Sequence[Var]) -> list[tuple[Var, Index]]:
 
 
 def tiles_of(c: Contraction, machine: Machine) -> list[RegisterTile]:
-    """The register tiles to try for a contraction: one where the rest beside tiles is not known."""
-    element = c.total.dtype.size
-    if any(map(is_open, (*c.rows, *c.columns))):
-        return [RegisterTile(min(8, (machine.vector_registers - 3) // 2), 2, machine.lanes(element))]
-    return tiles(machine, element, size(c.columns))
+    """The register tiles to try for a contraction: of usual height or width where what is beside them is not known."""
+    found = tiles(machine, c.total.dtype.size, size(c.columns))
+    if any(map(is_open, c.rows)):
+        found = [t for t in found if t.rows <= OPEN_ROWS]
+    if any(map(is_open, c.columns)):
+        found = [t for t in found if t.vectors == 2 and t.lanes == machine.lanes(c.total.dtype.size)]
+    return found
 
 
 @lru_cache(maxsize=256)

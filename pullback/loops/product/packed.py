@@ -148,9 +148,9 @@ def _room(plan: PackedPlan) -> Iterator[Cond]:
     """When open sizes are such that packing pays, and that there is room for a tile where it reads A as it lies."""
     c, t = plan.contraction, plan.tile
     m, n, k = (elements(v.extent for v in vs) for vs in (plan.rows.variables, c.columns, c.depth))
-    least = [(m, t.rows), (n, t.lanes), (k, SHALLOW)]
+    least = [(m, t.rows), (n, t.lanes // 2), (k, SHALLOW)]
     if c.b.plain is not None and form(*(runs(whole_levels(vs), c.b.plain[1]) for vs in (c.columns, c.depth))) == "rows":
-        least = [(m, 4 * t.rows), (n, t.columns), (n * k, PACKED)]
+        least = [(m, 4 * t.rows), (n, t.lanes // 2), (n * k, PACKED)]
     for extent, enough in least:
         test = cond(">=", extent - enough)
         if extent.constant is None and isinstance(test, Cond):

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from pullback.ir.dims import evaluate
+from pullback.ir.index import Index
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
 from pullback.loops.memory.verify import verify_function
 from pullback.loops.product import blocking, packed
-from pullback.loops.program.nodes import Call, walk
+from pullback.loops.program.nodes import Call, For, walk
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.emit import lower_program
 from pullback.runtime.executor import compile_general
@@ -54,6 +55,10 @@ def assert_right(program: Program, sizes: Sequence[dict[str, int]]) -> None:
     general = compile_general(program)
     verify_function(general.lowered.function, general.lowered.memory)
     assert not general.record.straight, "a unit with loops would not be optimised"
+    kernels = [s.kernel for s in walk(general.lowered.function.body) if isinstance(s, Call)]
+    loops = [s for k in kernels for s in walk(k.body) if isinstance(s, For)]
+    trips = [s.upper - s.lower for s in loops if isinstance(s.upper, Index) and isinstance(s.lower, Index)]
+    assert all(n.constant is None or n.constant > 0 for n in trips), "a loop of no trips"
     for dims in sizes:
         shapes = [[evaluate(d, dims) for d in r.shape] for r in program.inputs]
         inputs = [rng.standard_normal(s).astype(r.dtype.numpy) for s, r in zip(shapes, program.inputs, strict=True)]
