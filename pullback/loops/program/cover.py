@@ -102,15 +102,3 @@ def halves(lanes: int, v: Var) -> tuple[int, ...]:
     while out[-1] // 2 >= least:
         out.append(out[-1] // 2)
     return (*out, 1) if out[-1] > 1 else tuple(out)
-
-
-def blocked(
-    v: Var, most: int, name: str, make: Callable[[Index, Index], Sequence[Stmt]], independent: bool = False
-) -> list[Stmt]:
-    """A loop over blocks of at most so many elements; `make` gets where each begins and how many it has."""
-    if v.extent.constant is not None and v.extent.constant <= most:
-        return list(make(ZERO_INDEX, v.extent))
-    loop, count = Var(v.name, v.extent), Var(name, most + 1)
-    have = LetIndex(count, smallest(as_index(most), v.extent - as_index(loop)))
-    body = (have, *make(as_index(loop), as_index(count)))
-    return [For(loop, ZERO_INDEX, v.extent, body, most, independent=independent)]
