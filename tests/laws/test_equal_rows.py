@@ -2,7 +2,9 @@
 
 In tiles and in what is left beside them, at the edges of packed blocks and of borders, in any vectors, for sizes that
 are known and for all, with threads and without, each element of a statement is summed in the same order. So classes
-of a network that tie by their weights tie by their values.
+of a network that tie by their weights tie by their values. One thing is left out: a single column beside whole
+vectors of a packed product may be a dot product along the sum, which is a quarter faster for 7 x 7 pixels; it is the
+same in all rows.
 """
 
 from __future__ import annotations
@@ -72,6 +74,7 @@ ROWS = Case(
       return p, q, r, s }}""",
     ((1,), (0,), (0,)), ((0,), (), (0,), (0,)),
 )  # fmt: skip
+LONE = replace(PRODUCTS, same=((0,),) * 3 + ((1,),) + ((0,),) * 2)
 COLUMNS = Case(ROWS.text, ((0,), (0,), (0,)), ((), (0,), (), ()))
 WINDOWS = Case(
     """windows(x: {t}[B, C, H, W], w: {t}[O, C, 3, 3]) {{
@@ -90,9 +93,10 @@ PADDED = Case(
     ((1,), (1, 2, 3)), ((0, 1, 2, 3),), (slice(None), slice(None), slice(1, -1), slice(1, -1)),
 )  # fmt: skip
 EDGES = replace(PADDED, same=((0, 1),), inner=())
-MATRICES = (PRODUCTS, ROWS, COLUMNS)
-SIZES = [(5, 17, 40), (13, 33, 131), (37, 50, 300), (49, 129, 301), (100, 31, 67)]
-IMAGES = [(2, 3, 12, 13, 5), (1, 16, 9, 9, 33), (1, 8, 30, 31, 3), (2, 40, 9, 11, 13)]
+MATRICES = (PRODUCTS, LONE, ROWS, COLUMNS)
+SIZES = [(5, 18, 40), (13, 35, 131), (37, 50, 300), (51, 131, 301), (100, 31, 67)]
+SINGLE = [(5, 17, 40), (49, 129, 301), (97, 49, 513)]
+IMAGES = [(2, 3, 12, 13, 5), (1, 16, 9, 10, 33), (1, 8, 30, 31, 3), (2, 40, 9, 11, 13)]
 
 
 def dims_of(case: Case, sizes: Sequence[int]) -> dict[str, int]:
@@ -110,7 +114,8 @@ def made(case: Case, dtype: str, dims: dict[str, int]) -> tuple[Program, list[ND
     return program, inputs
 
 
-ALL: list[tuple[Case, Sequence[int]]] = [(case, sizes) for case in MATRICES for sizes in SIZES]
+ALL: list[tuple[Case, Sequence[int]]] = [(case, sizes) for case in MATRICES
+                                         for sizes in (SINGLE if case is LONE else SIZES)]
 ALL += [(case, sizes) for case in (WINDOWS, PADDED, EDGES) for sizes in IMAGES]
 NAMED = [pytest.param(*c, id="-".join([c[0].text.partition("(")[0], *map(str, c[1])])) for c in ALL]
 

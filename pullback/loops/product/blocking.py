@@ -123,6 +123,7 @@ class PackedPlan:
         a_first: whether blocks of A are outside of those of B.
         in_place: whether A is read where it lies.
         storing: where partial sums go.
+        lone: whether a single column beside whole tiles is a dot product along the sum, where A's steps are neighbours.
     """
 
     contraction: Contraction
@@ -133,6 +134,7 @@ class PackedPlan:
     a_first: bool
     in_place: bool
     storing: Storing
+    lone: bool
     cycles: float
 
     @property
@@ -296,7 +298,13 @@ class _TiledWay:
     def least(self, t: RegisterTile) -> float:
         """The cycles of the tiles alone, to which a plan only adds."""
         blocks = ceil(self.k / self._depth(t).block)
-        return self._tiles(t, blocks)
+        cycles = self._tiles(t, blocks, lone=False)
+        return min(cycles, self._tiles(t, blocks, lone=True)) if self._may_be_lone(t) else cycles
+
+    def _may_be_lone(self, t: RegisterTile) -> bool:
+        """Whether a column is left that may be summed along its lanes."""
+        known = not any(map(is_open, self.contraction.columns))
+        return known and self.in_place and self.storing != "across" and self.n % t.columns == 1
 
     def plan(self, t: RegisterTile) -> PackedPlan | None:
         """The plan with this tile; None where A is not so regular that it can be read in place."""
@@ -317,7 +325,9 @@ class _TiledWay:
         wide = (largest.shared if single else largest.third) // (kc * element)
         wide = min(wide, OPEN_COLUMNS) if any(map(is_open, c.columns)) else wide
         columns = cut(c.columns, max(wide, t.columns), t.columns)
-        cycles = self._tiles(t, blocks)
+        found = in_place_runs(c.a, rows, depth) if self._may_be_lone(t) else None
+        lone = found is not None and is_run(found[1])
+        cycles = self._tiles(t, blocks, lone)
         a_packs, b_packs = self.a_packs, self.b_packs
         if a_first:
             b_packs *= ceil(self.m / rows.block) * size(c.only_a)
@@ -338,7 +348,7 @@ class _TiledWay:
             cycles += ACROSS[singly] * blocks * self.batch * self.m * n
         if not isfinite(cycles):
             return None
-        return PackedPlan(c, t, rows, columns, depth, a_first, self.in_place, storing, cycles)
+        return PackedPlan(c, t, rows, columns, depth, a_first, self.in_place, storing, lone, cycles)
 
     def _depth(self, t: RegisterTile) -> FlatAxis:
         """How the sum is cut, where a panel of B is as wide as a tile."""
@@ -351,8 +361,8 @@ class _TiledWay:
             self._depths[deep] = cut(self.contraction.depth, self.k if whole else deep, 1)
         return self._depths[deep]
 
-    def _tiles(self, t: RegisterTile, blocks: int) -> float:
-        own = _tile_cycles(self.run, self.n, self.k, blocks, t, self.element, self.machine)
+    def _tiles(self, t: RegisterTile, blocks: int, lone: bool) -> float:
+        own = _tile_cycles((self.run, self.n, self.k), blocks, t, self.element, lone, self.machine)
         return self.batch * (self.m // self.run) * own
 
 
@@ -386,10 +396,15 @@ def cut(variables: tuple[Var, ...], target: int, multiple: int) -> FlatAxis:
     return FlatAxis(variables[:position], v, chunk, inner)
 
 
-def _tile_cycles(m: int, n: int, k: int, blocks: int, t: RegisterTile, element: int, machine: Machine) -> float:
+def _tile_cycles(
+    extents: tuple[int, int, int], blocks: int, t: RegisterTile, element: int, lone: bool, machine: Machine
+) -> float:
     """Cycles of the register tiles of an m × n × k product whose sum is cut into so many blocks."""
+    m, n, k = extents
     total, weight = 0.0, machine.operation(t.lanes * element)
-    last = ceil(n % t.columns / t.lanes)
+    last = 0 if lone else ceil(n % t.columns / t.lanes)
+    if lone:
+        total += m * (k / t.lanes * 1.2 * weight + blocks * 8)  # loads, and sums of lanes
     for rows, many in ((t.rows, m // t.rows), (m % t.rows, 1)):
         for vectors, more, ragged in ((t.vectors, n // t.columns, 0), (last, 1, n % t.lanes)):
             if rows and vectors:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond, floor_divide
 from pullback.ir.types import DType
 from pullback.loops.plain.builder import free_variables
 from pullback.loops.program.nodes import (
+    Across,
     Assign,
     Binary,
     Broadcast,
@@ -91,6 +92,40 @@ def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool |
     lying = "_walked" if walked else "_in_place" * bool(in_place)
     name = f"multiply_{dtype.name}_{rows}x{columns}{lying}" + "_scaled" * bool(head)
     return Kernel(name, (a, b, *scale, c), free_variables(body), body, comment, apart=walked)
+
+
+@lru_cache(maxsize=64)
+def dots(dtype: DType, lanes: int, rows: int, factor: float = 1.0, scaled: bool = False) -> Kernel:
+    """One column: c[i] (+)= sum over k of a[i, k] * b[k], with lanes along the sum. Parameters as for `multiply`."""
+    steps, stride, begun, row = (Var(name, 1 << 40) for name in ("steps", "stride", "begun", "row"))
+    a, b, c = (
+        Buffer(name, dtype, (n,), "parameter", n, name == "c")
+        for name, n in (("a", steps.extent * rows), ("b", steps.extent), ("c", stride.extent * rows))
+    )
+    k, rest = Var("k", steps.extent), Var("k", steps.extent)
+    wide, one = Type(dtype, lanes), Type(dtype)
+    sums = [Temp(f"v{i}", wide) for i in range(rows)]
+    totals = [Temp(f"c{i}", one) for i in range(rows)]
+    right = Temp("b0", wide)
+    step: list[Stmt] = [Let(right, Load(b, as_index(k), wide), held=True)]
+    last: list[Stmt] = []
+    for i, (v, t) in enumerate(zip(sums, totals, strict=True)):
+        product = Binary("*", Load(a, as_index(row) * i + as_index(k), wide), Read(right), wide)
+        step.append(Assign(v, Binary("+", Read(v), product, wide)))
+        single = Binary("*", Load(a, as_index(row) * i + as_index(rest), one), Load(b, as_index(rest), one), one)
+        last.append(Assign(t, Binary("+", Read(t), single, one)))
+    whole = floor_divide(as_index(steps), as_index(lanes)) * lanes
+    body: tuple[Stmt, ...] = (
+        *(Let(v, Literal(0.0, wide), mutable=True) for v in sums),
+        For(k, ZERO_INDEX, whole, tuple(step), lanes),
+        *(Let(t, Across("+", Read(v)), mutable=True) for v, t in zip(sums, totals, strict=True)),
+        For(rest, whole, as_index(steps), tuple(last)),
+    )
+    scale, finish, head = _finish(c, [(as_index(stride) * i, t) for i, t in enumerate(totals)], begun, factor, scaled)
+    body += finish
+    comment = (f"c[i] (+)= {head}sum over k of a[i, k] * b[k] for i < {rows}",)
+    name = f"dots_{dtype.name}_{rows}" + "_scaled" * bool(head)
+    return Kernel(name, (a, b, *scale, c), free_variables(body), body, comment)
 
 
 def _finish(

@@ -35,7 +35,7 @@ from pullback.loops.product import blocking
 from pullback.loops.product.blocking import FlatAxis, PackedPlan, best_packed_plan, form, runs, whole_levels
 from pullback.loops.product.contraction import Contraction, size
 from pullback.loops.product.finish import finish, scalar_loops
-from pullback.loops.product.multiply import Walk, multiply
+from pullback.loops.product.multiply import Walk, dots, multiply
 from pullback.loops.product.orders import orders
 from pullback.loops.product.packing import Packer, PanelBlock, Panels, around, blocks, over_panels, pieces
 from pullback.loops.product.residues import Part, parts
@@ -349,7 +349,8 @@ class _PackedWriter:
         t = self.plan.tile
         if side == "a":
             return Panels.of(count, t.rows, 1)
-        return Panels.of(count, t.columns, t.lanes)
+        alone = self.plan.lone and count.constant is not None and count.constant % t.columns == 1
+        return Panels.of(count, t.columns, 1 if alone else t.lanes)
 
     def _product(self, rows: PanelBlock, columns: PanelBlock, depth: PanelBlock, at: dict[Var, Index]) -> list[Stmt]:
         """All register tiles of two packed blocks, and the rest of the statement after the last block of the sum."""
@@ -392,7 +393,10 @@ class _PackedWriter:
                 over = rows.start + i + height - elements(v.extent for v in c.rows)
                 skip = [LetIndex(back, largest(ZERO_INDEX, over))]
             before = as_index(back) if skip else ZERO_INDEX
-            tile = multiply(dtype, t.lanes, height, width // t.lanes, lying.form(height), by.factor, bool(scale))
+            if width == 1:
+                tile = dots(dtype, t.lanes, height, by.factor, bool(scale))
+            else:
+                tile = multiply(dtype, t.lanes, height, width // t.lanes, lying.form(height), by.factor, bool(scale))
             left = View(lying.buffer, lying.first + (i - before) * lying.row)
             operands = (left, View(self.b, j * depth.size), *scale)
             steps = depth.size

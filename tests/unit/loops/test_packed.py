@@ -198,6 +198,20 @@ def test_tiles_read_in_place_and_stored_across(
 
 
 @needs_compiler
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("text", [PLAIN, EPILOGUE, STEP])
+@pytest.mark.parametrize("depth", [31, 75])
+def test_a_single_column_beside_tiles_is_a_dot_product(
+    text: str, depth: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_plans(monkeypatch, lambda p: p.lone)
+    program, dims = parse_program(text.format(t=dtype)), {"M": 19, "N": 33, "K": depth}
+    called = {s.kernel.name for k in kernels(program, dims) for s in walk(k.body) if isinstance(s, Call)}
+    assert any(name.startswith("dots_") for name in called)
+    assert_packed_and_right(program, dims)
+
+
+@needs_compiler
 @pytest.mark.parametrize("stride", [2, 3, 4])
 @pytest.mark.parametrize("window", [1, 3, 5])
 def test_strided_convolutions_have_gradients_without_tests(stride: int, window: int) -> None:
