@@ -18,6 +18,7 @@ from pullback.loops.program.nodes import Call, For, walk
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.emit import lower_program
 from pullback.runtime.executor import compile_general
+from tests.guarded import guarded
 from tests.packing import pack_all
 
 PRODUCTS = {
@@ -50,7 +51,7 @@ def test_products(name: str) -> None:
 
 
 def assert_right(program: Program, sizes: Sequence[dict[str, int]]) -> None:
-    """Its C for all sizes gives what the interpreter does, in the memory that it says it needs."""
+    """Its C for all sizes gives what the interpreter does, in the memory that it says it needs, and reads no other."""
     rng = np.random.default_rng(1)
     general = compile_general(program)
     verify_function(general.lowered.function, general.lowered.memory)
@@ -61,7 +62,8 @@ def assert_right(program: Program, sizes: Sequence[dict[str, int]]) -> None:
     assert all(n.constant is None or n.constant > 0 for n in trips), "a loop of no trips"
     for dims in sizes:
         shapes = [[evaluate(d, dims) for d in r.shape] for r in program.inputs]
-        inputs = [rng.standard_normal(s).astype(r.dtype.numpy) for s, r in zip(shapes, program.inputs, strict=True)]
+        drawn = [rng.standard_normal(s).astype(r.dtype.numpy) for s, r in zip(shapes, program.inputs, strict=True)]
+        inputs = [guarded(x) for x in drawn]
         wanted = interpret(program, inputs)
         executable = general.at(dims)
         outputs, peak, stray = executable.run_poisoned(inputs)
