@@ -146,10 +146,11 @@ def _model(onnx: Any, source: Any) -> tuple[Any, Path, str]:
         raise DataError(
             "E520", f"{title} is no ONNX file, or damaged", facts=(str(error),), remedy="copy it again"
         ) from None
-    if not model.HasField("graph") or not model.opset_import:
+    if not model.HasField("graph") or not model.graph.output or not model.opset_import:
         raise DataError(
-            "E520", f"{title} is no ONNX file: it has no graph, or no set of operators", remedy="copy it again"
-        )
+            "E520", f"{title} is no ONNX file: it has no graph with a result, or no set of operators",
+            remedy="copy it again",
+        )  # fmt: skip
     return model, folder, title
 
 

@@ -23,7 +23,7 @@ def test_no_onnx_file(message: Callable[[str], str]) -> None:
     assert (
         message("from pullback import onnx\nonnx.load(b'')")
         == """\
-DataError [E520] the model is no ONNX file: it has no graph, or no set of operators
+DataError [E520] the model is no ONNX file: it has no graph with a result, or no set of operators
   try: copy it again      See `pullback explain-error E520`
 """
     )

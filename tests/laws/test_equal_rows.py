@@ -151,7 +151,6 @@ def test_with_threads(case: Case, sizes: Sequence[int], monkeypatch: pytest.Monk
     eager = replace(native(), meeting=1, chunk=1, waking=1)
     monkeypatch.setattr(executor, "native", lambda: eager)
     monkeypatch.setattr(splitting, "CHEAP", 0)
-    monkeypatch.setattr(splitting, "accumulators", lambda *_: None)  # sums in parts are a known gap
     dims = dims_of(case, sizes)
     program, inputs = made(case, "f32", dims)
     case.check(compile_program(program, dims, 3).run(inputs), "three threads")

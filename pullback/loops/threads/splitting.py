@@ -86,9 +86,10 @@ class Splitting:
     def __init__(self, call: Call, root: Places, sums: bool, machine: Machine) -> None:
         self.call = call
         self.machine = machine
-        self.sums = sums
+        self.sums = self.cutting = sums  # of buffers, and of elements
         self.around = 1  # iterations of the independent loops around what is looked at, where they do nothing else
         self.added: dict[Buffer, View] = {}  # parameters for partial sums
+        self.cut: dict[Stmt, tuple[int, tuple[Stmt, ...]]] = {}  # loops that add up chunks: how many, what comes after
         self.kernel = call.kernel
         self.places = {p: View(root[a.buffer].buffer if a.buffer in root else a.buffer, a.offset)
                        for p, a in zip(call.kernel.params, call.arguments, strict=True)}  # fmt: skip
@@ -121,8 +122,12 @@ class Splitting:
         """The statements that do what the call does."""
         while True:
             self.added.clear()
+            self.cut.clear()
             parts = self._parts(self.kernel.body, {}, ())
             pieces = list(all_pieces(parts))
+            if self._uneven(pieces):
+                self.cutting = False
+                continue
             if not any(p.chunk for p in pieces):
                 return [self.call]
             private = {b for p in pieces for b in p.private}
@@ -134,6 +139,16 @@ class Splitting:
             buffer = self.places[b].buffer
             self.copies[b] = Buffer(buffer.name, buffer.dtype, buffer.shape, "worker", buffer.elements)
         return self._emit(parts)
+
+    def _uneven(self, pieces: Sequence[Piece]) -> bool:
+        """Whether elements of one array would be summed in different orders: in chunks, in others, or in none."""
+        chosen = [self.cut[s] for p in pieces for s in nodes.walk(p.body) if s in self.cut]
+        chunks = {s: n for n, after in chosen for s in nodes.walk(after)}
+        counts: dict[Buffer, set[int]] = {}
+        for s in nodes.walk(self.kernel.body) if chosen else ():
+            if isinstance(s, nodes.Store):
+                counts.setdefault(s.buffer, set()).add(chunks.get(s, 0))
+        return any(len(n) > 1 for n in counts.values())
 
     # What can be shared out ---------------------------------------------------------------------------------------
 
@@ -190,7 +205,7 @@ class Splitting:
         plain: list[Part] = [Piece(needed(cluster, before), cluster)]
         k = next((k for k, s in enumerate(cluster) if not isinstance(s, Let)), 0)
         loop, lets = cluster[k], [s for s in cluster[:k] if isinstance(s, Let)]
-        if not self.sums or not isinstance(loop, For) or not self._worth(loop, ranges):
+        if not self.cutting or not isinstance(loop, For) or not self._worth(loop, ranges):
             return plain
         ops = accumulators(loop, lets)
         others = {s.temp for s in lets} - (ops or {}).keys()
@@ -208,6 +223,7 @@ class Splitting:
         made = temporary_sums(ops, chunk, buffers)
         body = needed((*made.start, own, *made.keep), before)
         first = Piece(body, (loop, *made.keep), chunk, private or frozenset())
+        self.cut[made.add] = chunk.extent.constant or 0, cluster[k + 1 :]
         rest = (*lets, made.add, *cluster[k + 1 :])
         return [Region((first,)), Piece(needed(rest, before), rest)]
 
