@@ -157,7 +157,7 @@ class _Forms:
             function = lower(optimised, mathematics if self.settings.comments else None, choose, needs,
                              known=self._kernels)
             function = replace(function, machine=machine)
-            if self.settings.threaded and not self.symbolic:
+            if self.settings.threaded:
                 function = parallelise(function, not self.exact, self._shared_out)
         return _planned(optimised, function, form.mode)
 

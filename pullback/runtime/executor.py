@@ -375,8 +375,11 @@ def _warn(what: str) -> None:
 class GeneralExecutable:
     """A compiled program for all sizes of its dims, or of those that were not given."""
 
-    def __init__(self, program: Known, record: Record, library: Library, lowered: Callable[[], Lowered]) -> None:
+    def __init__(
+        self, program: Known, record: Record, library: Library, lowered: Callable[[], Lowered], threads: int = 1
+    ) -> None:
         self.program = program
+        self.threads = threads
         self.record = record
         self._lowered = lowered
         arrays = len(record.inputs) + len(record.outputs)
@@ -409,7 +412,7 @@ class GeneralExecutable:
             for ps, rs in ((self.record.inputs, self.program.inputs), (self.record.outputs, self.program.outputs))
         )
         record = replace(self.record, inputs=inputs, outputs=outputs, arena_bytes=count)
-        return Executable(record, self._entry, lambda: self.lowered, numbers)
+        return Executable(record, self._entry, lambda: self.lowered, numbers, self.threads)
 
 
 def compile_general(program: Known, given: Mapping[str, int] | None = None, threads: int = 1) -> GeneralExecutable:
@@ -417,9 +420,9 @@ def compile_general(program: Known, given: Mapping[str, int] | None = None, thre
 
     Args:
         given: dims that are numbers all the same.
-        threads: how many threads a call may use; one, as C for all sizes is not shared out.
+        threads: how many threads a call may use.
 
     Raises:
         CompilerError: [E262] it has a memory limit. [E410] no compiler. [E411] it failed.
     """
-    return GeneralExecutable(program, *_compiled(program, given or {}))
+    return GeneralExecutable(program, *_compiled(program, given or {}), threads)

@@ -83,11 +83,9 @@ def _declare(unit: Unit, writer: Writer, text: str) -> None:
     if not plan.offsets and not plan.slots:
         writer.line("(void)arena;")
     for b, offset in plan.offsets.items():
-        token = names(b, b.name)
-        if token in text:
+        if b.space != "worker" or not plan.slots:
             place = "arena" if offset == 0 else f"((char *)arena + {offset})"
-            shape = f" /* {shape_text(b)} */" if unit.comments else ""
-            writer.line(f"{c_type(b.dtype)} *const {token} = ({c_type(b.dtype)} *){place};{shape}")
+            sizes.place_buffer(unit, writer, b, place, text)
     for b in plan.local:
         token = names(b, b.name)
         if token in text:
@@ -133,7 +131,7 @@ def entry_comment(unit: Unit) -> str:
 def only_calls(unit: Unit) -> bool:
     """Whether its statements do their work in functions, so that nothing is gained by optimising what calls them."""
     body = unit.function.body
-    return LOST * _written_out(unit, body) <= cycles(body, {}, unit.function.machine)
+    return LOST * _written_out(unit, body) <= float(cycles(body, {}, unit.function.machine))
 
 
 def _written_out(unit: Unit, body: Iterable[Stmt]) -> float:
@@ -151,10 +149,10 @@ def _written_out(unit: Unit, body: Iterable[Stmt]) -> float:
             case If():
                 total += _written_out(unit, (*s.then, *s.otherwise))
             case Call():
-                total += cycles((s,), {}, unit.function.machine) if unit.inline(s.kernel) else 0.0
+                total += float(cycles((s,), {}, unit.function.machine)) if unit.inline(s.kernel) else 0.0
                 total += _written_out(unit, s.kernel.body) if unit.inlined(s.kernel) else 0.0
             case Parallel() | Copy() | Fill() | Procedure():
                 pass
             case _:
-                total += cycles((s,), {}, unit.function.machine)
+                total += float(cycles((s,), {}, unit.function.machine))
     return total

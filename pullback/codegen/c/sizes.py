@@ -13,6 +13,7 @@ from pullback.codegen.c.types import c_type
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, polynomial
 from pullback.loops.memory.plan import MemoryPlan
 from pullback.loops.memory.slots import ALIGNMENT
+from pullback.loops.program.nodes import Buffer
 
 WRONG_DIMS: Final = -1  # what a function returns for dims that it does not take
 TOO_LARGE: Final = -2  # and for those whose arena has no size
@@ -71,18 +72,27 @@ def check_dims(unit: Unit, writer: Writer, text: str) -> None:
 
 def place_slots(unit: Unit, writer: Writer, text: str) -> None:
     """Where each slot begins, and what is in it."""
-    before = f"(char *)arena + {unit.plan.bytes}" if unit.plan.bytes else "(char *)arena"
+    before = f"(char *)arena + {unit.plan.shared_bytes}" if unit.plan.shared_bytes else "(char *)arena"
+    own = [b for b in unit.plan.offsets if b.space == "worker"]
     last = len(unit.plan.slots) - 1
     bytes_of = slot_sizes(unit.plan, writer.expressions)
     for k, (slot, size) in enumerate(zip(unit.plan.slots, bytes_of, strict=True)):
         name = writer.names(slot, f"memory{k}")
         writer.line(f"char *const {name} = {before};")
-        before = f"{name} + {size}" if k < last else ""
+        before = f"{name} + {size}" if k < last or own else ""
         for b in slot.buffers:
-            token = writer.names(b, b.name)
-            if token in text:
-                shape = f" /* {shape_text(b)} */" if unit.comments else ""
-                writer.line(f"{c_type(b.dtype)} *const {token} = ({c_type(b.dtype)} *){name};{shape}")
+            place_buffer(unit, writer, b, name, text)
+    for b in own if unit.plan.slots else ():
+        offset = unit.plan.offsets[b] - unit.plan.shared_bytes
+        place_buffer(unit, writer, b, f"({before}" + f" + {offset}" * bool(offset) + ")", text)
+
+
+def place_buffer(unit: Unit, writer: Writer, b: Buffer, place: str, text: str) -> None:
+    """A name for where a buffer is, if the text uses it."""
+    token = writer.names(b, b.name)
+    if token in text:
+        shape = f" /* {shape_text(b)} */" if unit.comments else ""
+        writer.line(f"{c_type(b.dtype)} *const {token} = ({c_type(b.dtype)} *){place};{shape}")
 
 
 def arena_function(unit: Unit) -> tuple[str, str]:

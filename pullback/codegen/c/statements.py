@@ -242,10 +242,11 @@ class Writer:
         self.depth += 1
         values = ", ".join(f".{f} = {v}" for f, v in tasks.values.items())
         self.line(f"struct {name} shared = {{{values}}};")
-        self.line(f"pb_run(pool, {name}_run, &shared, {tasks.chunks});")
+        chunks = self.expressions.index(tasks.chunks)
+        self.line(f"pb_run(pool, {name}_run, &shared, {chunks});")
         if tasks.fails:
             self.fails = True
-            self.line(f"for (int64_t chunk = 0; chunk < {tasks.chunks}; ++chunk) {{")
+            self.line(f"for (int64_t chunk = 0; chunk < {chunks}; ++chunk) {{")
             self.line("    if (shared.status[chunk]) {")
             self.line("        if (fault) fault[0] = shared.fault[chunk][0], fault[1] = shared.fault[chunk][1];")
             self.line("        return shared.status[chunk];")

@@ -10,6 +10,7 @@ from pullback.codegen.c.types import c_type
 from pullback.codegen.c.words import PlainWords
 from pullback.codegen.marks import Marks
 from pullback.codegen.target import Style
+from pullback.ir.index import ZERO_INDEX
 from pullback.loops.memory.plan import MemoryPlan
 from pullback.loops.program.nodes import Kernel, Parallel, Site, Task
 
@@ -62,7 +63,7 @@ class TaskText:
 
     Attributes:
         fields: declarations by name.   values: what the caller puts there.   calls: first chunk and C of each task.
-        chunks: of all tasks.   fails: whether one has a range check.
+        chunks: of all tasks.   most: how many these are at most.   fails: whether one has a range check.
     """
 
     def __init__(self, unit: Printed, expressions: Expressions, s: Parallel) -> None:
@@ -70,8 +71,9 @@ class TaskText:
         self.expressions = expressions
         self.fields: dict[str, str] = {}
         self.values: dict[str, str] = {}
-        self.calls: list[tuple[int, str]] = []
-        self.chunks = 0
+        self.calls: list[tuple[str, str]] = []
+        self.chunks = ZERO_INDEX
+        self.most = 0
         self.fails = any(t.call.kernel.checks for t in s.tasks)
         self.wish = unit.kernel(s.tasks[0].call.kernel)
         for t in s.tasks:
@@ -80,6 +82,9 @@ class TaskText:
     def _task(self, t: Task) -> None:
         k, e = t.call.kernel, self.expressions
         arguments = []
+        first = e.index(self.chunks)
+        if self.chunks.constant is None:
+            first = "shared->" + self._field("first", "int64_t ", first)
         for p, view in zip(k.params, t.call.arguments, strict=True):
             const = "" if p.written else "const "
             field = self._field(p.name, f"{const}{c_type(p.dtype)} *", e.pointer(view.buffer, view.offset))
@@ -87,14 +92,15 @@ class TaskText:
             arguments.append(f"shared->{field}" + own * (view.buffer.space == "worker"))
         for v, i in zip(k.indices, t.call.index_values, strict=True):
             if v is t.chunk:
-                arguments.append("chunk" + f" - {self.chunks}" * (self.chunks > 0))
+                arguments.append("chunk" + f" - {first}" * bool(self.calls))
             else:
                 arguments.append("shared->" + self._field(v.name, "int64_t ", e.index(i)))
         if k.checks:
             arguments.append("shared->fault[chunk]")
         text = f"{self.unit.kernel(k)}({', '.join(arguments)});"
-        self.calls.append((self.chunks, f"shared->status[chunk] = {text}" if k.checks else text))
+        self.calls.append((first, f"shared->status[chunk] = {text}" if k.checks else text))
         self.chunks += t.chunks
+        self.most += t.most
 
     def _field(self, wish: str, declared: str, value: str) -> str:
         """The name of the field with this value."""
@@ -110,12 +116,12 @@ class TaskText:
         """The struct and the function that runs a chunk."""
         fields = [f"{declared}{f};" for f, declared in self.fields.items()]
         if self.fails:
-            fields += [f"int status[{self.chunks}];", f"int64_t fault[{self.chunks}][2];"]
+            fields += [f"int status[{self.most}];", f"int64_t fault[{self.most}][2];"]
         lines = [f"struct {name} {{", *(f"    {f}" for f in fields), "};", "",
                  f"static void {name}_run(void *context, int64_t chunk, int64_t worker) {{",
                  f"    struct {name} *const shared = context;", "    (void)worker;"]
         for start, call in reversed(self.calls[1:]):
             lines += [f"    if (chunk >= {start}) {{", f"        {call}", "        return;", "    }"]
-        if self.chunks == 1:
+        if self.most == 1:
             lines.append("    (void)chunk;")
         return "\n".join([*lines, f"    {self.calls[0][1]}", "}", ""])

@@ -17,10 +17,18 @@ from typing import NamedTuple
 
 from pullback.ir.index import ZERO_INDEX, Atom, Data, Floor, Index, Mod, Term, Var, as_index, some_terms
 from pullback.ir.traverse import Substitution
+from pullback.loops.analysis.intervals import (
+    ENDLESS,
+    Interval,
+    atom_range,
+    bound_range,
+    interval,
+    interval_of,
+    trip_range,
+)
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
     Assign,
-    Bound,
     Break,
     Buffer,
     Call,
@@ -44,10 +52,8 @@ from pullback.loops.program.nodes import (
     View,
 )
 
-Interval = tuple[int, int]
 Places = Mapping[Buffer, View]
 Rows = tuple[int, tuple[Interval, ...]]
-ENDLESS = 1 << 60
 EVERYWHERE: Interval = (-ENDLESS, ENDLESS)
 MANY = 64  # runs or periods above which nothing is proven
 
@@ -127,7 +133,7 @@ class Footprint:
                 case Parallel():
                     for t in s.tasks:
                         own = Var(t.chunk.name, t.chunk.extent)
-                        self.ranges[own] = (0, t.chunks - 1)
+                        self.ranges[own] = (0, t.most - 1)
                         self._call(t.call, places, Substitution(variables={**known, t.chunk: as_index(own)}))
                 case _:
                     pass
@@ -196,7 +202,7 @@ class Footprint:
             self.accesses.setdefault(here, {}).update(found)
 
     def _reads(self, s: Stmt, places: Places, m: Substitution) -> None:
-        for buffer, offset, more in _loads(s):
+        for buffer, offset, more in loads(s):
             self._add(buffer, offset, more, places, m, False)
 
     def _add(self, buffer: Buffer, offset: Index, more: Index | int, places: Places, m: Substitution,
@@ -248,7 +254,7 @@ class Footprint:
     def ends(self, i: Index) -> tuple[Index, Interval | None]:
         """The part of an index that does not vary, and the range of the rest."""
         fixed, moving = self._split(i)
-        return fixed, _interval(moving, self.ranges)
+        return fixed, interval_of(moving, self.ranges)
 
     def runs(self, a: Accessed, runs: Iterable[Interval]) -> Iterator[tuple[Index, Interval]]:
         """Runs of elements, each from the least to the greatest, at places that may lie further apart."""
@@ -256,7 +262,7 @@ class Footprint:
         start, stop = (t[0][1] if t and not t[0][0] else 0 for t in (moving, end))  # terms begin with the number
         near = moving[1:] if start else moving
         if fixed is not also or near != (end[1:] if stop else end):
-            first, last = _interval(moving, self.ranges), _interval(end, self.ranges)
+            first, last = interval_of(moving, self.ranges), interval_of(end, self.ranges)
             for low, high in runs:
                 sure = fixed is also and first is not None and last is not None
                 yield fixed, (first[0] + low, last[1] + high) if sure and first and last else EVERYWHERE
@@ -272,13 +278,13 @@ class Footprint:
             near = sorted(terms, key=lambda term: -abs(term[1]))
             while near:
                 m, c = near[0]
-                values = _interval(near[1:], self.ranges)
+                values = interval_of(near[1:], self.ranges)
                 single = len(m) == 1 and isinstance(m[0], Var)
                 if not single or values is None or abs(c) <= values[1] - values[0] + width + 1:
                     break
                 del near[0]
             far = some_terms(tuple([term for term in terms if term not in near]))
-            known = self._aparts[terms, width] = far, _interval(near, self.ranges)
+            known = self._aparts[terms, width] = far, interval_of(near, self.ranges)
         return known
 
     def rows(
@@ -303,7 +309,7 @@ class Footprint:
 
     def _values(self, terms: tuple[Term, ...]) -> int:
         """How many values a sum of variables takes at most."""
-        ends = [_atom_range(a, self.ranges) for a in {a: None for m, _ in terms for a in m}]
+        ends = [atom_range(a, self.ranges) for a in {a: None for m, _ in terms for a in m}]
         return prod(ENDLESS if found is None else found[1] - found[0] + 1 for found in ends)
 
     def _split(self, i: Index) -> tuple[Index, tuple[Term, ...]]:
@@ -328,35 +334,29 @@ class Footprint:
             case _:
                 return False
 
-    def apart(self, buffer: Buffer, v: Var, values: Interval, step: int) -> bool:
-        """Whether iterations over v, which takes every step-th of the values, touch different elements."""
+    def apart(self, buffer: Buffer, v: Var, step: int) -> bool:
+        """Whether iterations over v, in such steps, touch different elements."""
         rest: Index | None = None
-        runs: list[Interval] = []
-        factor = large = 0
+        low, high, factor = ENDLESS, -ENDLESS, 0
         for x, mine in self.accesses.items():
             if x.buffer is not buffer:
                 continue
-            ends = 0, 0
-            for index in (x.first,) if x.last is x.first else (x.first, x.last):
+            for index, end in ((x.first, 0), (x.last, 1)):
                 c = index.coefficient(v)
                 if c is None or not c.constant or (factor and c.constant != factor):
                     return False
                 factor = c.constant
-                fixed, moving = self._split(index.without(v))
-                beyond = abs(factor) * step
-                far = [n for m, n in moving if len(m) == 1 and abs(n) >= beyond]
-                near = _interval([(m, n) for m, n in moving if len(m) != 1 or abs(n) < beyond], self.ranges)
+                fixed, near = self.ends(index.without(v))
                 if near is None or (rest is not None and fixed is not rest):
                     return False
                 rest = fixed
-                large = gcd(large, *far)
-                ends = near if index is x.first else (ends[0], near[1])
-            runs += [(ends[0] + low, ends[1] + high) for low, high in mine]
-        return _no_common(_merged(runs), abs(factor) * step, (values[1] - values[0]) // step, large)
+                low = min(low, *(near[0] + run[0] for run in mine)) if not end else low
+                high = max(high, *(near[1] + run[1] for run in mine)) if end else high
+        return high - low < abs(factor) * step
 
 
 @lru_cache(maxsize=1 << 14)
-def _loads(s: Stmt) -> tuple[tuple[Buffer, Index, int], ...]:
+def loads(s: Stmt) -> tuple[tuple[Buffer, Index, int], ...]:
     """The runs of elements that the values of a statement read: from where, and how many after the first."""
     out: list[tuple[Buffer, Index, int]] = []
     for value in nodes.values_of(s):
@@ -410,25 +410,6 @@ def _merged(runs: list[Interval]) -> list[Interval]:
     return out if len(out) <= MANY else [(out[0][0], out[-1][1])]
 
 
-def _no_common(runs: list[Interval], step: int, most: int, period: int) -> bool:
-    """Whether the runs, moved by 1 to `most` steps and by any number of periods, have no element in common."""
-    for low, high in runs:
-        for other_low, other_high in runs:
-            least, greatest = low - other_high, high - other_low  # what moves an element of one onto the other
-            if period == 0:
-                shifts = range(1)
-            else:
-                shifts = range(-((most * step + greatest) // period), (most * step - least) // period + 1)
-                if len(shifts) > MANY:
-                    return False
-            for z in shifts:
-                first = -(-max(least + z * period, -most * step) // step)
-                last = min(greatest + z * period, most * step) // step
-                if first <= last and (first, last) != (0, 0):
-                    return False
-    return True
-
-
 def located(a: View, places: Places, m: Substitution) -> View:
     """Where a view is in the outermost buffers."""
     offset = m.index(a.offset)
@@ -461,74 +442,6 @@ def _written_parameters(k: Kernel) -> frozenset[Buffer]:
     return written(k.body, {})
 
 
-def interval(i: Index, ranges: Mapping[Atom, Interval]) -> Interval | None:
-    """The values an index takes; None where they are not known."""
-    return _interval(i.terms, ranges)
-
-
-def _interval(terms: Iterable[Term], ranges: Mapping[Atom, Interval]) -> Interval | None:
-    low = high = 0
-    for m, c in terms:
-        if len(m) == 1:  # nearly all
-            values = _atom_range(m[0], ranges)
-            if values is None:
-                return None
-            least, most = c * values[0], c * values[1]
-            low, high = (low + least, high + most) if least <= most else (low + most, high + least)
-            continue
-        least = most = c
-        for a in m:
-            found = _atom_range(a, ranges)
-            if found is None:
-                return None
-            ends = [x * y for x in (least, most) for y in found]
-            least, most = min(ends), max(ends)
-        low, high = low + least, high + most
-    return low, high
-
-
-def _atom_range(a: Atom, ranges: Mapping[Atom, Interval]) -> Interval | None:
-    if a in ranges:
-        return ranges[a]
-    match a:
-        case Var():
-            n = a.extent.constant
-            return None if n is None else (0, n - 1)
-        case Data():
-            n = None if a.extent is None else a.extent.constant
-            return None if n is None else (0, n - 1)
-        case Floor() | Mod():
-            d, inner = a.denominator.constant, interval(a.numerator, ranges)
-            if not d or inner is None:
-                return None
-            quotients = inner[0] // d, inner[1] // d
-            if isinstance(a, Floor):
-                return quotients
-            return (inner[0] % d, inner[1] % d) if quotients[0] == quotients[1] else (0, d - 1)
-        case _:
-            return None
-
-
-def bound_range(b: Bound, ranges: Mapping[Atom, Interval], m: Substitution | None = None) -> Interval:
-    """The values a bound takes, its variables replaced as `m` says."""
-    if isinstance(b, Index):
-        return interval(b if m is None else m.index(b), ranges) or (-ENDLESS, ENDLESS)
-    lows, highs = zip(*(bound_range(a, ranges, m) for a in b.args), strict=True)
-    choose = max if b.op == "max" else min
-    return choose(lows), choose(highs)
-
-
-def trip_range(s: For, ranges: Mapping[Atom, Interval], m: Substitution | None = None) -> Interval:
-    """The values the variable of a loop takes."""
-    low, high = bound_range(s.lower, ranges, m), bound_range(s.upper, ranges, m)
-    if low[0] <= -ENDLESS:
-        low = (0, ENDLESS)
-    last = min(high[1], s.var.extent.constant or ENDLESS) - 1
-    if low[0] == low[1] and last >= low[0]:
-        last = low[0] + (last - low[0]) // s.step * s.step
-    return low[0], max(low[0], last)
-
-
 def iteration(loop: For, places: Places, ranges: Mapping[Atom, Interval]) -> Footprint:
     """What one iteration of a loop touches."""
     return Footprint(loop.body, places, {**ranges, loop.var: trip_range(loop, ranges)}, every=True)
@@ -548,10 +461,9 @@ def independent(
     for s in nodes.walk(loop.body):
         if isinstance(s, Break) or (isinstance(s, Assign) and s.temp not in declared and s.temp not in sums):
             return None
-    values = trip_range(loop, ranges)
     one = one or iteration(loop, places, ranges)
     changed = {a.buffer for a in one.accesses if a.write}
-    return frozenset(b for b in changed if not one.apart(b, loop.var, values, loop.step))
+    return frozenset(b for b in changed if not one.apart(b, loop.var, loop.step))
 
 
 @dataclass(frozen=True)
@@ -641,101 +553,3 @@ def _aside(a: Rows, b: Rows) -> bool:
         return False
     return not any((low - other) % distance <= last - other or (other - low) % distance <= high - low
                    for low, high in a[1] for other, last in b[1])
-
-
-def first_reads(body: Iterable[Stmt], places: Places) -> frozenset[Buffer]:
-    """Buffers of which the first use may be a read; `+=` reads.
-
-    Loops are looked at in their first trip, where tests of indices are known: a sum that begins there is not read.
-    """
-    return frozenset(_Uses(places, {}).of(body, set()))
-
-
-class _Uses:
-    def __init__(self, places: Places, known: Mapping[Var, Index]) -> None:
-        self.places = places
-        self.known = dict(known)
-
-    def _home(self, b: Buffer) -> Buffer:
-        return self.places[b].buffer if b in self.places else b
-
-    def of(self, body: Iterable[Stmt], before: set[Buffer]) -> Iterator[Buffer]:
-        """The buffers read before they are written; `before` grows by those written."""
-        for s in body:
-            yield from (b for b in map(self._home, self._read(s)) if b not in before)
-            match s:
-                case For():
-                    if isinstance(s.lower, Index):
-                        self.known[s.var] = self._index(s.lower)
-                    yield from self.of(s.body, before)
-                case Loop():
-                    yield from self.of(s.body, before)
-                case If():
-                    yield from self._branches(s, before)
-                case LetIndex(var=Var() as v, value=Index() as value):
-                    self.known[v] = self._index(value)
-                case Store() | StoreRows() | Fill():
-                    before.add(self._home(s.buffer))
-                case Copy():
-                    before.add(self._home(s.target.buffer))
-                case Procedure():
-                    before.update(self._home(run.buffer) for run in s.writes)
-                case Call():
-                    yield from self._call(s, before)
-                case Parallel():
-                    for t in s.tasks:
-                        yield from self._call(t.call, before)
-                case _:
-                    pass
-
-    @staticmethod
-    def _read(s: Stmt) -> Iterator[Buffer]:
-        """What a statement itself reads."""
-        yield from (buffer for buffer, _, _ in _loads(s))
-        if isinstance(s, Store) and s.accumulate:
-            yield s.buffer
-        if isinstance(s, Copy):
-            yield s.source.buffer
-        if isinstance(s, Procedure):
-            yield from (run.buffer for run in s.reads)
-
-    def _branches(self, s: If, before: set[Buffer]) -> Iterator[Buffer]:
-        m = Substitution(variables=self.known)
-        tests = [m.condition(c) for c in s.test.conds] if isinstance(s.test, Holds) else [None]
-        if all(t is True for t in tests):
-            yield from self.of(s.then, before)
-        elif any(t is False for t in tests):
-            yield from self.of(s.otherwise, before)
-        else:
-            then, otherwise = set(before), set(before)
-            yield from self.of(s.then, then)
-            yield from self.of(s.otherwise, otherwise)
-            before |= then & otherwise
-
-    def _call(self, s: Call, before: set[Buffer]) -> Iterator[Buffer]:
-        k = s.kernel
-        homes = [self._home(a.buffer) for a in s.arguments]
-        values = tuple([self._index(i) for i in s.index_values])
-        form = tuple([homes.index(h) for h in homes]), values
-        found = _uses_of(k).get(form)
-        if found is None:
-            places = {p: View(k.params[n]) for p, n in zip(k.params, form[0], strict=True)}
-            known = {v: i for v, i in zip(k.indices, values, strict=True) if isinstance(v, Var)}
-            writes: set[Buffer] = set()
-            reads = tuple(_Uses(places, known).of(k.body, writes))
-            found = _uses_of(k)[form] = reads, writes
-        home = dict(zip(k.params, homes, strict=True))
-        yield from (b for b in (home.get(r, r) for r in found[0]) if b not in before)
-        before.update(home.get(w, w) for w in found[1])
-
-    def _index(self, i: Index) -> Index:
-        return i if i.free.isdisjoint(self.known) else Substitution(variables=self.known).index(i)
-
-
-_Form = tuple[tuple[int, ...], tuple[Index, ...]]  # which parameters are in one buffer, and the values of its indices
-
-
-@nodes.once_for_each
-def _uses_of(_: Kernel) -> dict[_Form, tuple[tuple[Buffer, ...], set[Buffer]]]:
-    """The buffers that a kernel reads before it writes them, and those it writes, in each form of a call so far."""
-    return {}

@@ -1,21 +1,29 @@
 """Cycles that statements take, estimated: enough to tell what is worth sharing out among threads.
 
 Operations are counted as if all operands were near; what is moved to and from far caches counts where that is more.
+Cycles of loops whose ends are known when the program runs are a `Cost`: a number for choices that are made before, and
+a polynomial of the dims for those that are made then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import inf
+from math import inf, prod
 
-from pullback.ir.index import Atom, Index, Var
-from pullback.loops.analysis.footprint import Interval, Touched, bound_range, interval, trip_range
+from pullback.ir.dims import evaluate
+from pullback.ir.index import ZERO_INDEX, Atom, Floor, Index, Mod, Var
+from pullback.ir.traverse import Substitution
+from pullback.loops.analysis.footprint import Touched
+from pullback.loops.analysis.intervals import Interval, bound_range, interval, trip_range
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
     Across,
     Apply,
     Binary,
+    Bound,
+    Buffer,
     Call,
     Copy,
     Fill,
@@ -33,10 +41,67 @@ from pullback.loops.program.nodes import (
     Value,
 )
 from pullback.machine import Machine
+from pullback.passes.cost import TYPICAL
 
+SIZES = 1 << 40  # extents of what has none, as of parameters of inner loops
 SORTED = 30.0  # how many times longer than copying it takes to put elements in order
 LITTLE = 100  # operations of a kernel that a call would cost as much as, or that fit in what is around it
 NEAR = 20.0  # how many times slower than computing moving may be
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How many steps a loop has: an index of dims over the step, at most so many where that is known.
+
+    In choices that are made before these are known it counts as the `usual` number.
+    """
+
+    index: Index
+    usual: float
+    step: int = 1
+    most: int | None = None
+
+
+Terms = dict[tuple[Measure, ...], float]  # a polynomial: products of measures with their factors
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Cycles that depend on dims; as a number, what they usually are."""
+
+    terms: Terms
+
+    def __float__(self) -> float:
+        return sum(map(self.usual, self.terms), 0.0)
+
+    def usual(self, measures: tuple[Measure, ...]) -> float:
+        """What one of its terms usually is."""
+        return self.terms[measures] * prod(m.usual for m in measures)
+
+    def __add__(self, other: Cycles) -> Cost:
+        more = _terms(other)
+        return Cost({m: self.terms.get(m, 0) + more.get(m, 0) for m in (*self.terms, *more)})
+
+    __radd__ = __add__
+
+    def __mul__(self, other: Cycles) -> Cost:
+        out: Terms = {}
+        for m, x in self.terms.items():
+            for n, y in _terms(other).items():
+                both = tuple(sorted((*m, *n), key=str))
+                out[both] = out.get(both, 0) + x * y
+        return Cost(out)
+
+    __rmul__ = __mul__
+
+
+Cycles = float | Cost
+_Ranges = tuple[tuple[Atom, Interval], ...]
+_Values = tuple[tuple[Var, Index], ...]
+
+
+def _terms(c: Cycles) -> Terms:
+    return c.terms if isinstance(c, Cost) else {(): c}
 
 
 def is_little(body: Iterable[Stmt]) -> bool:
@@ -75,10 +140,74 @@ def moving(touched: Touched, machine: Machine) -> float:
     return sum(n * b.dtype.size for b, n in touched.elements.items()) / machine.fetched
 
 
-def cycles(body: Iterable[Stmt], ranges: Mapping[Atom, Interval], machine: Machine) -> float:
-    """The cycles of statements whose index variables have these ranges."""
-    known = dict(ranges)
-    return sum(_statement(s, known, machine) for s in body)
+def moving_whole(buffers: Iterable[Buffer], machine: Machine) -> Cycles:
+    """The cycles it takes to move all of these, in terms of dims."""
+    total: Cycles = 0.0
+    for b in buffers:
+        total += _moved(b.elements, b.dtype.size, {}, replace(machine, copied=machine.fetched))
+    return total
+
+
+def cycles(
+    body: Iterable[Stmt], ranges: Mapping[Atom, Interval], machine: Machine, values: Mapping[Var, Index] | None = None
+) -> Cycles:
+    """The cycles of statements whose index variables have these ranges, or are these indices of others."""
+    known, indices = dict(ranges), dict(values or {})
+    return sum((_statement(s, known, indices, machine) for s in body), 0.0)
+
+
+def steps(s: For, ranges: Mapping[Atom, Interval], values: Mapping[Var, Index] | None = None) -> Cycles:
+    """How many steps a loop has."""
+    low, high = trip_range(s, ranges)
+    most = None if is_endless(high) else (high - low) // s.step + 1
+    if most is not None and s.var.extent.constant is not None and not values:
+        return most
+    least, end = (_end(b, values or {}) for b in (s.lower, s.upper))
+    i = _reached(end) - _reached(least)
+    if not i.symbols:
+        return 1.0 if most is None else most
+    usual = TYPICAL / s.step
+    if any(isinstance(a, Floor | Mod) for a in i.atoms):
+        usual = max(1, evaluate(i, {d.name: TYPICAL for d in i.symbols})) / s.step
+    return Cost({(Measure(i, usual if most is None else min(usual, most), s.step, most),): 1.0})
+
+
+def definitions(body: tuple[Stmt, ...]) -> dict[Var, Index]:
+    """The index variables of statements that stand for something in terms of dims."""
+    out: dict[Var, Index] = {}
+    for s in nodes.walk(body):
+        if isinstance(s, LetIndex):
+            _define(s, out)
+    return out
+
+
+def _define(s: LetIndex, values: dict[Var, Index]) -> None:
+    if isinstance(s.value, Index | nodes.Extreme) and isinstance(s.var, Var):
+        found = _end(s.value, values)
+        if found.symbols or isinstance(s.value, nodes.Extreme):
+            values[s.var] = found
+
+
+def is_endless(last: int) -> bool:
+    """Whether the last value of a variable is not known."""
+    return last >= SIZES // 2
+
+
+def _end(b: Bound, values: Mapping[Var, Index]) -> Index:
+    """The index that stands for a bound: a block is as large as it may be, and what is left in it in terms of dims."""
+    if isinstance(b, Index):
+        return Substitution(variables=values).index(b) if values else b
+    found = [_end(a, values) for a in b.args]
+    whole = not any(i.free for i in found)
+    return next((i for i in found if (i.constant is not None if whole else i.symbols)), found[0])
+
+
+def _reached(i: Index) -> Index:
+    """An index where the variables that add to it are at their ends and others at 0, so that only dims are left."""
+    while i.free:
+        adds = {v: (c := i.coefficient(v)) is not None and (c.constant or 0) > 0 for v in i.free}
+        i = Substitution(variables={v: v.extent - 1 if more else ZERO_INDEX for v, more in adds.items()}).index(i)
+    return i
 
 
 @lru_cache(maxsize=1 << 14)
@@ -87,20 +216,20 @@ def _values(s: Stmt, machine: Machine) -> float:
     return sum([_value(v, machine) for top in nodes.values_of(s) for v in nodes.walk_value(top)])
 
 
-def _statement(s: Stmt, ranges: dict[Atom, Interval], machine: Machine) -> float:
+def _statement(s: Stmt, ranges: dict[Atom, Interval], values: dict[Var, Index], machine: Machine) -> Cycles:
     own = _values(s, machine)
     match s:
         case For():
-            low, high = trip_range(s, ranges)
-            trips = (high - low) // s.step + 1
-            return trips * (1 + cycles(s.body, {**ranges, s.var: (low, high)}, machine))
+            inside = {**ranges, s.var: trip_range(s, ranges)}
+            return steps(s, ranges, values) * (1 + cycles(s.body, inside, machine, values))
         case Loop():
-            return cycles(s.body, ranges, machine)
+            return cycles(s.body, ranges, machine, values)
         case If():
-            return own + max(cycles(s.then, ranges, machine), cycles(s.otherwise, ranges, machine))
+            return own + max((cycles(b, ranges, machine, values) for b in (s.then, s.otherwise)), key=float)
         case LetIndex():
             if isinstance(s.value, Index | nodes.Extreme) and isinstance(s.var, Var):
                 ranges[s.var] = bound_range(s.value, ranges)
+                _define(s, values)
             return own + 1
         case Store():
             return own + 1 / machine.ports
@@ -113,31 +242,37 @@ def _statement(s: Stmt, ranges: dict[Atom, Interval], machine: Machine) -> float
         case Copy():
             return _moved(s.count, s.target.buffer.dtype.size, ranges, machine)
         case Call():
-            return _call(s, ranges, machine)
+            return _call(s, ranges, values, machine)
         case Parallel():
-            return sum(t.chunks * _call(t.call, {**ranges, t.chunk: (0, 0)}, machine) for t in s.tasks)
+            return sum((t.most * _call(t.call, {**ranges, t.chunk: (0, 0)}, values, machine) for t in s.tasks), 0.0)
         case _:
             return own
 
 
-def _call(s: Call, ranges: Mapping[Atom, Interval], machine: Machine) -> float:
-    pairs = zip(s.kernel.indices, s.index_values, strict=True)
+def _call(s: Call, ranges: Mapping[Atom, Interval], values: Mapping[Var, Index], machine: Machine) -> Cycles:
+    m = Substitution(variables=values)
+    pairs = [(v, m.index(i) if values else i) for v, i in zip(s.kernel.indices, s.index_values, strict=True)]
     known = tuple((v, found) for v, i in pairs if (found := interval(i, ranges)) is not None)
+    rest = tuple((v, i) for v, i in pairs if isinstance(v, Var) and i.symbols)
     costs = _costs(s.kernel)
-    if (known, machine) not in costs:
-        costs[known, machine] = 5 + cycles(s.kernel.body, dict(known), machine)
-    return costs[known, machine]
+    key = known, rest, machine
+    if key not in costs:
+        costs[key] = 5 + cycles(s.kernel.body, dict(known), machine, dict(rest))
+    return costs[key]
 
 
 @nodes.once_for_each
-def _costs(_: Kernel) -> dict[tuple[tuple[tuple[Atom, Interval], ...], Machine], float]:
-    """The cycles of a kernel for each of the ranges that its indices had so far."""
+def _costs(_: Kernel) -> dict[tuple[_Ranges, _Values, Machine], Cycles]:
+    """The cycles of a kernel for each of the ranges that its indices had so far, or the indices that they were."""
     return {}
 
 
-def _moved(count: Index, size: int, ranges: Mapping[Atom, Interval], machine: Machine) -> float:
+def _moved(count: Index, size: int, ranges: Mapping[Atom, Interval], machine: Machine) -> Cycles:
     found = interval(count, ranges)
-    return 5.0 if found is None else 5.0 + max(found[1], 0) * size / machine.copied
+    if found is None or is_endless(found[1]):
+        i = _reached(count)
+        return 5.0 + Cost({(Measure(i, TYPICAL),) if i.symbols else (): size / machine.copied})
+    return 5.0 + max(found[1], 0) * size / machine.copied
 
 
 def _value(v: Value, machine: Machine) -> float:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from pullback.ir.index import as_index
 from pullback.ir.types import i8, u8
-from pullback.loops.analysis.footprint import first_reads
+from pullback.loops.analysis.first_reads import first_reads
 from pullback.loops.memory.slots import ALIGNMENT, Slot, share_slots
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
@@ -49,8 +49,8 @@ class MemoryPlan:
     """Offsets of arena buffers and the size of the arena; `lives` are first and last moment of each.
 
     The last `worker_bytes` of the `bytes` are one worker's own; each further one needs as much again behind them.
-    Buffers whose sizes are known when the program runs are in `slots`, behind the `bytes` of all others; those in
-    `local` are arrays of the function and take nothing of the arena.
+    Buffers whose sizes are known when the program runs are in `slots`, between the bytes of all others and those of
+    workers; those in `local` are arrays of the function and take nothing of the arena.
     """
 
     offsets: dict[Buffer, int]
@@ -60,6 +60,11 @@ class MemoryPlan:
     slots: tuple[Slot, ...] = ()
     worker_bytes: int = 0
     local: tuple[Buffer, ...] = ()
+
+    @property
+    def shared_bytes(self) -> int:
+        """The bytes that have offsets and are no worker's own: slots begin behind them."""
+        return self.bytes - self.worker_bytes
 
     def bytes_at(self, dims: Mapping[str, int]) -> int:
         """The size of the arena for these dims."""

@@ -583,17 +583,27 @@ class Call:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Task:
-    """A call for each value of `chunk`, an index variable of the kernel whose extent is a number."""
+    """A call for each value of `chunk`, an index variable of the kernel: its extent is a number, or a variable."""
 
     call: Call
     chunk: Var
 
     @property
-    def chunks(self) -> int:
+    def chunks(self) -> Index:
         """How many calls it is."""
-        n = self.chunk.extent.constant
-        assert n is not None
-        return n
+        return self.chunk.extent
+
+    @property
+    def most(self) -> int:
+        """How many they are at most."""
+        return most_chunks(self.chunk)
+
+
+def most_chunks(chunk: Var) -> int:
+    """How many chunks there are at most, where this is the number of one."""
+    counted = chunk.extent.single
+    n = counted.extent.constant if isinstance(counted, Var) else None
+    return (chunk.extent.constant or 0) if n is None else n - 1
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -18,12 +18,14 @@ from dataclasses import replace
 
 from pullback.ir.index import Index, Var
 from pullback.ir.traverse import Substitution
-from pullback.loops.analysis.footprint import Places, Touched, collide, located, touched, trip_range
-from pullback.loops.analysis.work import NEAR, cycles
-from pullback.loops.program.nodes import Call, For, Function, If, Kernel, Loop, Parallel, Stmt, Task, View
+from pullback.loops.analysis.footprint import Places, Touched, collide, located, touched
+from pullback.loops.analysis.work import NEAR, Cycles, cycles, steps
+from pullback.loops.program.nodes import Call, For, Function, If, Kernel, Loop, Parallel, Stmt, Task, View, walk
+from pullback.loops.threads.chunks import counted, total_work
 from pullback.loops.threads.splitting import Form, Splitting
 from pullback.machine import Machine
 
+Works = dict[Var, Cycles]  # all cycles of chunks that are counted when the program runs
 Known = dict[Form, tuple[Splitting, list[Stmt]]]  # calls that were taken apart
 
 
@@ -37,24 +39,33 @@ def parallelise(function: Function, sums: bool = True, known: Known | None = Non
     root = {o: View(o) for o in (*function.inputs, *function.outputs)}
     for o, i in function.in_place:
         root[function.outputs[o]] = View(function.inputs[i])
-    body = _Sharing(root, sums, function.machine, {} if known is None else known).body(function.body)
-    return replace(function, body=body) if _gain(body, function.machine) >= function.machine.waking else function
+    sharing = _Sharing(root, sums, function.machine, {} if known is None else known)
+    body = sharing.body(function.body)
+    gain = _gain(body, function.machine, sharing.works)
+    works = {t.chunk: sharing.works[t.chunk] for s in walk(body) if isinstance(s, Parallel) for t in s.tasks
+             if t.chunk in sharing.works}  # fmt: skip
+    if works:
+        counts = [x for chunk, work in works.items() for x in counted(chunk, work, function.machine)]
+        body = (total_work(gain), *counts, *body)
+    elif float(gain) < function.machine.waking:
+        return function
+    return replace(function, body=body)
 
 
-def _gain(body: tuple[Stmt, ...], machine: Machine) -> float:
+def _gain(body: tuple[Stmt, ...], machine: Machine, works: Works) -> Cycles:
     """The cycles of statements that are shared out."""
-    total = 0.0
+    total: Cycles = 0.0
     for s in body:
         match s:
             case Parallel():
-                total += cycles((s,), {}, machine)
+                for t in s.tasks:
+                    total += works[t.chunk] if t.chunk in works else cycles((Parallel((t,)),), {}, machine)
             case For():
-                low, high = trip_range(s, {})
-                total += ((high - low) // s.step + 1) * _gain(s.body, machine)
+                total += steps(s, {}) * _gain(s.body, machine, works)
             case Loop():
-                total += _gain(s.body, machine)
+                total += _gain(s.body, machine, works)
             case If():
-                total += max(_gain(s.then, machine), _gain(s.otherwise, machine))
+                total += max((_gain(b, machine, works) for b in (s.then, s.otherwise)), key=float)
             case _:
                 pass
     return total
@@ -70,6 +81,7 @@ class _Sharing:
         self._known = known
         self._within: dict[tuple[Kernel, Var, tuple[Index, ...] | None], Touched] = {}
         self.sums = sums
+        self.works: Works = {}
 
     def body(self, statements: Iterable[Stmt]) -> tuple[Stmt, ...]:
         """The statements with their calls shared out, and neighbours together."""
@@ -89,7 +101,7 @@ class _Sharing:
     def _work(self, s: Call) -> float:
         found = self._cycles.get(s.kernel)
         if found is None:
-            found = self._cycles[s.kernel] = cycles((s,), {}, self.machine)
+            found = self._cycles[s.kernel] = float(cycles((s,), {}, self.machine))
         return found
 
     def _split(self, s: Call) -> list[Stmt]:
@@ -98,8 +110,10 @@ class _Sharing:
         form = call.form
         known = self._known.get(form)
         if known is not None:
+            self.works |= known[0].works
             return known[0].again(known[1], s)
         made = call.statements()
+        self.works |= call.works
         self._known[form] = call, made
         return made
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pullback.ir.index import ZERO_INDEX, Atom, Var, as_index
-from pullback.loops.analysis.footprint import Footprint, Interval, Places
+from pullback.loops.analysis.footprint import Footprint, Places
+from pullback.loops.analysis.intervals import Interval
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
     Assign,

@@ -30,11 +30,12 @@ class Region:
 
 @dataclass(frozen=True)
 class Around:
-    """A loop or a test around parts."""
+    """A loop or a test around parts; `lets` define what its bounds need."""
 
     outside: For | If
     inside: tuple[Part, ...]
     otherwise: tuple[Part, ...] = ()
+    lets: tuple[Stmt, ...] = ()
 
 
 Part = Piece | Region | Around

@@ -9,24 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 
-from pullback.ir.index import ZERO_INDEX, Atom, Data, Index, Var, as_index, floor_divide, modulo
+from pullback.ir.index import ZERO_INDEX, Atom, Data, DimSymbol, Index, Var, as_index, floor_divide, modulo
 from pullback.ir.types import DType
+from pullback.loops.analysis.first_reads import first_reads
 from pullback.loops.analysis.footprint import (
-    ENDLESS,
     Footprint,
-    Interval,
     Places,
     Touched,
     all_touched,
     collide,
-    first_reads,
     independent,
     iteration,
     touched,
-    trip_range,
     written,
 )
-from pullback.loops.analysis.work import NEAR, cycles, moving
+from pullback.loops.analysis.intervals import Interval, bound_range, trip_range
+from pullback.loops.analysis.separate import separate
+from pullback.loops.analysis.work import NEAR, Cost, Cycles, cycles, definitions, moving, moving_whole, steps
 from pullback.loops.plain.builder import free_variables
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
@@ -45,8 +44,10 @@ from pullback.loops.program.nodes import (
     Task,
     Temp,
     View,
+    most_chunks,
     smallest,
 )
+from pullback.loops.threads.chunks import Cut, open_cut
 from pullback.loops.threads.partial_sums import (
     CHEAP,
     MOST_SUMS,
@@ -94,10 +95,13 @@ class Splitting:
         self.places = {p: View(root[a.buffer].buffer if a.buffer in root else a.buffer, a.offset)
                        for p, a in zip(call.kernel.params, call.arguments, strict=True)}  # fmt: skip
         self.written = written(self.kernel.body, {})
-        scratch = frozenset(self.kernel.scratch)
+        scratch = frozenset(b for b in self.kernel.scratch if b.elements.constant is not None)
         self.own = {self.places[b].buffer: b for b in scratch}  # what may be the worker's own
         self.copies: dict[Buffer, Buffer] = {}
-        self._cycles: dict[Stmt, float] = {}
+        self.open = any(isinstance(d, DimSymbol) for d in call.kernel.indices)
+        self.values = definitions(call.kernel.body) if self.open else {}
+        self.works: dict[Var, Cycles] = {}  # of chunks that are counted when the program runs, all their cycles
+        self._cycles: dict[Stmt, Cycles] = {}
         self._footprints: dict[Stmt, Touched] = {}
         self._iterations: dict[For, Footprint] = {}
         self._independent: dict[For, frozenset[Buffer] | None] = {}
@@ -165,6 +169,8 @@ class Splitting:
             s = cluster[0]
             if isinstance(s, Let | LetIndex):
                 before = (*before, s)
+                if self.open and isinstance(s, LetIndex) and isinstance(s.value, Index | nodes.Extreme):
+                    ranges[s.var] = bound_range(s.value, ranges)
             elif not isinstance(s, Comment):
                 out += self._part(s, ranges, before)
         return self._joined(out, ranges)
@@ -215,13 +221,13 @@ class Splitting:
         cut = None if private is None else self._cut(loop, ranges, MOST_SUMS)
         if cut is None:
             return plain
-        chunk, own = cut
+        chunk, own = cut.chunk, cut.body
         buffers = {}
         for name, width in temporaries(ops).items():
             dtype = next(t.type.dtype for t in ops if t.type.dtype.name == name)
-            buffers[name] = self._partial("partial", dtype, chunk.extent * width)
+            buffers[name] = self._partial("partial", dtype, as_index(most_chunks(chunk) * width))
         made = temporary_sums(ops, chunk, buffers)
-        body = needed((*made.start, own, *made.keep), before)
+        body = needed((*made.start, *own, *made.keep), before)
         first = Piece(body, (loop, *made.keep), chunk, private or frozenset())
         self.cut[made.add] = chunk.extent.constant or 0, cluster[k + 1 :]
         rest = (*lets, made.add, *cluster[k + 1 :])
@@ -238,7 +244,7 @@ class Splitting:
         """The loop with partial sums of the buffers that it only adds to; nothing where that is no gain."""
         common = self._common(s, ranges)
         cut = None if common is None else self._cut(s, ranges, MOST_SUMS)
-        if common is None or cut is None:
+        if common is None or cut is None or cut.chunk in self.works:
             return []
         mine = frozenset(b for b in common & self.own.keys() if self._anew(s, self.own[b], ranges))
         private = frozenset(self.own[b] for b in mine)
@@ -246,14 +252,14 @@ class Splitting:
         home = {self.places[p].buffer: p for p in self.kernel.params}
         if not found:
             return []
-        chunk, own = cut
+        chunk, own = cut.chunk, cut.body
         chunks = chunk.extent.constant or 0
         room = sum(home[b].elements.constant or self.machine.caches[1] for b in found) * chunks
         bytes_ = sum(home[b].bytes for b in found if home[b].elements.constant is not None) * chunks
-        much = room * CHEAP > cycles((s,), ranges, self.machine) or bytes_ > self.machine.caches[1]
+        much = room * CHEAP > self._usual((s,), ranges) or bytes_ > self.machine.caches[1]
         if much or not self._alone(s, found):
             return []
-        body: tuple[Stmt, ...] = (own,)
+        body = own
         start: list[Stmt] = []
         after: list[For] = []
         for b, begins in found.items():
@@ -274,41 +280,53 @@ class Splitting:
         top = [x for x in self.kernel.body if mine & buffers_in((x,))]
         return not begun or (top == [s] and len(views) == len(begun))
 
-    def _cut(self, s: For, ranges: Mapping[Atom, Interval], most: int) -> tuple[Var, For] | None:
-        """A chunk's number and its loop; None where the loop cannot be cut."""
-        low, high = trip_range(s, ranges)
-        trips = (high - low) // s.step + 1
-        if high >= ENDLESS or trips < 2 or not isinstance(s.lower, Index):
+    def _cut(self, s: For, ranges: Mapping[Atom, Interval], most: int) -> Cut | None:
+        """The loop in chunks; None where it cannot be cut."""
+        trips = self._trips(s, ranges)
+        if trips is None or not isinstance(s.lower, Index):
             return None
         total = self._work(s, ranges, self.machine.chunk * most)
-        size = -(-trips // max(2, min(most, int(total / self.machine.chunk))))
-        chunk = Var("chunk", -(-trips // size))
+        if self.open or isinstance(trips, Cost):
+            made = open_cut(s, most)
+            self.works[made.chunk] = total
+            return made
+        size = int(-(-trips // max(2, min(most, int(float(total) / self.machine.chunk)))))
+        chunk = Var("chunk", int(-(-trips // size)))
         begin = as_index(chunk) * (size * s.step) + s.lower
         end = begin + size * s.step
         even = trips % size == 0 and _constant(s)
-        return chunk, replace(s, lower=begin, upper=end if even else smallest(end, s.upper))
+        return Cut(chunk, (replace(s, lower=begin, upper=end if even else smallest(end, s.upper)),))
+
+    def _trips(self, s: For, ranges: Mapping[Atom, Interval]) -> Cycles | None:
+        """How many steps a loop has; None where these are too few, or come from data."""
+        trips = steps(s, ranges, self.values)
+        if isinstance(trips, Cost):
+            return trips if any(trips.terms) else None
+        return trips if trips >= 2 else None
 
     def _part(self, s: Stmt, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...]) -> list[Part]:
         plain = Piece(needed((s,), before), (s,))
         if not self._worth(s, ranges) or any(isinstance(x, Break) for x in nodes.walk((s,))):
             return [plain]
-        if isinstance(s, If) and isinstance(s.test, Holds) and self._visible(s):
+        lets = self._seen(s, before) if isinstance(s, For | If) else None
+        if isinstance(s, If) and isinstance(s.test, Holds) and lets is not None:
             then, otherwise = (self._parts(b, ranges, before) for b in (s.then, s.otherwise))
-            return [Around(s, then, otherwise) if any(p.chunk for p in all_pieces((*then, *otherwise))) else plain]
+            both = all_pieces((*then, *otherwise))
+            return [Around(s, then, otherwise, lets) if any(p.chunk for p in both) else plain]
         if not isinstance(s, For):
             return [plain]
         private = self._private(s, ranges)
         if private is not None:
             return [self._shared_out(s, ranges, before, private) or plain]
         inside: tuple[Part, ...] = ()
-        if self._visible(s):
-            low, high = values = trip_range(s, ranges)
-            inside = self._parts(s.body, {**ranges, s.var: values}, before)
-            shared = ((high - low) // s.step + 1) * self._shared(inside, {**ranges, s.var: values}, self.machine.often)
-            if shared > HALF * cycles((s,), ranges, self.machine):
-                return [Around(s, inside)]
+        if lets is not None:
+            within = {**ranges, s.var: trip_range(s, ranges)}
+            inside = self._parts(s.body, within, before)
+            shared = float(steps(s, ranges, self.values)) * self._shared(inside, within, self.machine.often)
+            if shared > HALF * self._usual((s,), ranges):
+                return [Around(s, inside, lets=lets)]
         added = self._added(s, ranges, before) if self.sums else []
-        return added or [Around(s, inside) if any(p.chunk for p in all_pieces(inside)) else plain]
+        return added or [Around(s, inside, lets=lets or ()) if any(p.chunk for p in all_pieces(inside)) else plain]
 
     def _private(
         self, s: For, ranges: Mapping[Atom, Interval], sums: Container[Temp] = ()
@@ -333,22 +351,34 @@ class Splitting:
 
     def _worth(self, s: Stmt, ranges: Mapping[Atom, Interval]) -> bool:
         """Whether a statement makes up for threads waiting for each other."""
-        return self._work(s, ranges, self.machine.meeting) >= self.machine.meeting
+        return float(self._work(s, ranges, self.machine.meeting)) >= self.machine.meeting
 
-    def _work(self, s: Stmt, ranges: Mapping[Atom, Interval], least: float) -> float:
+    def _work(self, s: Stmt, ranges: Mapping[Atom, Interval], least: float) -> Cycles:
         """The cycles of a statement, what it moves considered where that may bring it to `least`."""
         computed = self._cycles.get(s)
         if computed is None:
-            computed = self._cycles[s] = cycles((s,), ranges, self.machine)
+            computed = self._cycles[s] = cycles((s,), ranges, self.machine, self.values)
+        if isinstance(computed, Cost):
+            moved = computed if ranges else moving_whole(buffers_in((s,)), self.machine)
+            return max(computed, moved, key=float)
         near = computed >= least or computed < least / NEAR
         return computed if near else max(computed, moving(self._touched(s, ranges), self.machine))
+
+    def _usual(self, body: Sequence[Stmt], ranges: Mapping[Atom, Interval]) -> float:
+        """The cycles of statements, for choices that are made before the program runs."""
+        return float(cycles(body, ranges, self.machine, self.values))
 
     def _common(
         self, s: For, ranges: Mapping[Atom, Interval], sums: Container[Temp] = ()
     ) -> frozenset[Buffer] | None:
         """What iterations touch in common, as `independent` has it."""
         if s not in self._independent:
-            self._independent[s] = independent(s, self.places, ranges, sums, self._iteration(s, ranges))
+            found = separate(s, self.places, sums)
+            if found is not None and s.independent:
+                found &= self.own.keys()
+            if found is None or found - self.own.keys():
+                found = independent(s, self.places, ranges, sums, self._iteration(s, ranges))
+            self._independent[s] = found
         return self._independent[s]
 
     def _iteration(self, s: For, ranges: Mapping[Atom, Interval]) -> Footprint:
@@ -362,6 +392,8 @@ class Splitting:
         """Whether every iteration writes what it reads of a buffer."""
         if b in first_reads(s.body, {}):
             return False
+        if s.independent:
+            return True
         home = self.places[b].buffer
         one = self._iteration(s, ranges)
         reads, writes = (one.spans(writes).get(home, (ZERO_INDEX, (0, 0))) for writes in (False, True))
@@ -369,10 +401,16 @@ class Splitting:
             return False
         return writes[1][0] <= reads[1][0] and reads[1][1] <= writes[1][1]
 
-    def _visible(self, s: For | If) -> bool:
-        """Whether the caller knows the indices in a loop's bounds or a test."""
+    def _seen(self, s: For | If, before: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
+        """What the caller must define to know a loop's bounds or a test; None where it cannot."""
+        shell: Stmt = replace(s, body=()) if isinstance(s, For) else replace(s, then=(), otherwise=())
+        lets = needed((shell,), before)[:-1] if self.open else ()
+        pure = all(isinstance(x, LetIndex) and isinstance(x.value, Index | nodes.Extreme) for x in lets)
         bound = {x.var for x in nodes.walk(self.kernel.body) if isinstance(x, LetIndex)}
-        return not any(a in bound for i in nodes.statement_indices(s) for a in (*i.every_atom, *i.free))
+        bound -= {x.var for x in lets if isinstance(x, LetIndex)}
+        indices = [i for x in (shell, *lets) for i in nodes.statement_indices(x)]
+        unknown = any(a in bound for i in indices for a in (*i.every_atom, *i.free))
+        return None if unknown or not pure else lets
 
     def _shared(self, parts: Sequence[Part], ranges: Mapping[Atom, Interval], least: float) -> float:
         """The cycles of parts that are shared out in regions large enough to wait for each other."""
@@ -380,12 +418,11 @@ class Splitting:
         for p in parts:
             match p:
                 case Region():
-                    work = cycles([x for piece in p.pieces for x in piece.whole], ranges, self.machine)
+                    work = self._usual([x for piece in p.pieces for x in piece.whole], ranges)
                     total += work if work >= least else 0
                 case Around(outside=For() as loop):
-                    low, high = values = trip_range(loop, ranges)
-                    trips = (high - low) // loop.step + 1
-                    total += trips * self._shared(p.inside, {**ranges, loop.var: values}, least)
+                    within = {**ranges, loop.var: trip_range(loop, ranges)}
+                    total += float(steps(loop, ranges, self.values)) * self._shared(p.inside, within, least)
                 case _:
                     pass
         return total
@@ -394,26 +431,27 @@ class Splitting:
         self, s: For, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...], private: frozenset[Buffer]
     ) -> Part | None:
         """The loop in chunks, or around parts that are better cut; None where neither can be."""
-        low, high = values = trip_range(s, ranges)
-        trips = (high - low) // s.step + 1
-        if high >= ENDLESS or trips < 2 or not isinstance(s.lower, Index):
+        trips = self._trips(s, ranges)
+        if trips is None or not isinstance(s.lower, Index):
             return None
-        total = self._work(s, ranges, self.machine.chunk * MOST)
+        total = float(self._work(s, ranges, self.machine.chunk * MOST))
         wanted = max(2, min(MOST, int(total / self.machine.chunk)))
-        if trips * self.around < min(FEW, wanted):
-            self.around *= trips if _is_nest(s) else 1
-            inner = self._parts(s.body, {**ranges, s.var: values}, before)
-            self.around //= trips if _is_nest(s) else 1
-            if len(inner) == 1 and isinstance(inner[0], Region):
-                return Region(tuple(self._outer(s, trips, p, before, private) for p in inner[0].pieces))
-            shared = self._shared(inner, {**ranges, s.var: values}, 2 * self.machine.meeting)
-            if self._visible(s) and shared > MOSTLY * total / trips:
-                return Around(s, inner)
+        if float(trips) * self.around < min(FEW, wanted):
+            within, before_it = {**ranges, s.var: trip_range(s, ranges)}, self.around
+            self.around *= max(1, int(float(trips))) if _is_nest(s) else 1
+            inner = self._parts(s.body, within, before)
+            self.around = before_it
+            if len(inner) == 1 and isinstance(inner[0], Region) and not isinstance(trips, Cost):
+                if not any(p.chunk in self.works for p in inner[0].pieces):
+                    return Region(tuple(self._outer(s, int(trips), p, before, private) for p in inner[0].pieces))
+            shared = self._shared(inner, within, 2 * self.machine.meeting)
+            lets = self._seen(s, before)
+            if lets is not None and shared > MOSTLY * total / float(trips):
+                return Around(s, inner, lets=lets)
         cut = self._cut(s, ranges, MOST)
         if cut is None:
             return None
-        chunk, own = cut
-        return Region((Piece(needed((own,), before), (s,), chunk, private),))
+        return Region((Piece(needed(cut.body, before), (s,), cut.chunk, private),))
 
     def _outer(self, s: For, trips: int, inner: Piece, before: tuple[Stmt, ...], private: frozenset[Buffer]) -> Piece:
         """A piece of the loop's body for each of its iterations too."""
@@ -465,10 +503,10 @@ class Splitting:
                     tasks = [Task(self._task(x), x.chunk or Var("chunk", 1)) for x in p.pieces]
                     out.append(Parallel(tuple(tasks)))
                 case Around(outside=For() as loop):
-                    out.append(replace(loop, body=tuple(self._emit(p.inside))))
+                    out += _scoped(p.lets, replace(loop, body=tuple(self._emit(p.inside))))
                 case Around(outside=If() as test):
                     then, otherwise = self._emit(p.inside), self._emit(p.otherwise)
-                    out.append(replace(test, then=tuple(then), otherwise=tuple(otherwise)))
+                    out += _scoped(p.lets, replace(test, then=tuple(then), otherwise=tuple(otherwise)))
         return out
 
     def _task(self, p: Piece) -> Call:
@@ -486,9 +524,16 @@ class Splitting:
         return View(self.copies[b]) if b in self.copies else a
 
 
+def _scoped(lets: tuple[Stmt, ...], s: Stmt) -> list[Stmt]:
+    """A statement in a block of its own with what it needs: beside it the same may be defined again."""
+    return [For(Var("block", 1), ZERO_INDEX, as_index(1), (*lets, s))] if lets else [s]
+
+
 def _elsewhere(s: Stmt, view: Callable[[View], View]) -> Stmt:
     """A statement of a call that was shared out, for other arrays."""
     match s:
+        case LetIndex():
+            return s
         case Call():
             return _call_elsewhere(s, view)
         case Parallel():

@@ -1,0 +1,126 @@
+"""Buffers that statements read before they write them, which loops then hand from one trip to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from pullback.ir.index import Index, Var
+from pullback.ir.traverse import Substitution
+from pullback.loops.analysis.footprint import Places, loads
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import (
+    Buffer,
+    Call,
+    Copy,
+    Fill,
+    For,
+    Holds,
+    If,
+    Kernel,
+    LetIndex,
+    Loop,
+    Parallel,
+    Procedure,
+    Stmt,
+    Store,
+    StoreRows,
+    View,
+)
+
+
+def first_reads(body: Iterable[Stmt], places: Places) -> frozenset[Buffer]:
+    """Buffers of which the first use may be a read; `+=` reads.
+
+    Loops are looked at in their first trip, where tests of indices are known: a sum that begins there is not read.
+    """
+    return frozenset(_Uses(places, {}).of(body, set()))
+
+
+class _Uses:
+    def __init__(self, places: Places, known: Mapping[Var, Index]) -> None:
+        self.places = places
+        self.known = dict(known)
+
+    def _home(self, b: Buffer) -> Buffer:
+        return self.places[b].buffer if b in self.places else b
+
+    def of(self, body: Iterable[Stmt], before: set[Buffer]) -> Iterator[Buffer]:
+        """The buffers read before they are written; `before` grows by those written."""
+        for s in body:
+            yield from (b for b in map(self._home, self._read(s)) if b not in before)
+            match s:
+                case For():
+                    if isinstance(s.lower, Index):
+                        self.known[s.var] = self._index(s.lower)
+                    yield from self.of(s.body, before)
+                case Loop():
+                    yield from self.of(s.body, before)
+                case If():
+                    yield from self._branches(s, before)
+                case LetIndex(var=Var() as v, value=Index() as value):
+                    self.known[v] = self._index(value)
+                case Store() | StoreRows() | Fill():
+                    before.add(self._home(s.buffer))
+                case Copy():
+                    before.add(self._home(s.target.buffer))
+                case Procedure():
+                    before.update(self._home(run.buffer) for run in s.writes)
+                case Call():
+                    yield from self._call(s, before)
+                case Parallel():
+                    for t in s.tasks:
+                        yield from self._call(t.call, before)
+                case _:
+                    pass
+
+    @staticmethod
+    def _read(s: Stmt) -> Iterator[Buffer]:
+        """What a statement itself reads."""
+        yield from (buffer for buffer, _, _ in loads(s))
+        if isinstance(s, Store) and s.accumulate:
+            yield s.buffer
+        if isinstance(s, Copy):
+            yield s.source.buffer
+        if isinstance(s, Procedure):
+            yield from (run.buffer for run in s.reads)
+
+    def _branches(self, s: If, before: set[Buffer]) -> Iterator[Buffer]:
+        m = Substitution(variables=self.known)
+        tests = [m.condition(c) for c in s.test.conds] if isinstance(s.test, Holds) else [None]
+        if all(t is True for t in tests):
+            yield from self.of(s.then, before)
+        elif any(t is False for t in tests):
+            yield from self.of(s.otherwise, before)
+        else:
+            then, otherwise = set(before), set(before)
+            yield from self.of(s.then, then)
+            yield from self.of(s.otherwise, otherwise)
+            before |= then & otherwise
+
+    def _call(self, s: Call, before: set[Buffer]) -> Iterator[Buffer]:
+        k = s.kernel
+        homes = [self._home(a.buffer) for a in s.arguments]
+        values = tuple([self._index(i) for i in s.index_values])
+        form = tuple([homes.index(h) for h in homes]), values
+        found = _uses_of(k).get(form)
+        if found is None:
+            places = {p: View(k.params[n]) for p, n in zip(k.params, form[0], strict=True)}
+            known = {v: i for v, i in zip(k.indices, values, strict=True) if isinstance(v, Var)}
+            writes: set[Buffer] = set()
+            reads = tuple(_Uses(places, known).of(k.body, writes))
+            found = _uses_of(k)[form] = reads, writes
+        home = dict(zip(k.params, homes, strict=True))
+        yield from (b for b in (home.get(r, r) for r in found[0]) if b not in before)
+        before.update(home.get(w, w) for w in found[1])
+
+    def _index(self, i: Index) -> Index:
+        return i if i.free.isdisjoint(self.known) else Substitution(variables=self.known).index(i)
+
+
+_Form = tuple[tuple[int, ...], tuple[Index, ...]]  # which parameters are in one buffer, and the values of its indices
+
+
+@nodes.once_for_each
+def _uses_of(_: Kernel) -> dict[_Form, tuple[tuple[Buffer, ...], set[Buffer]]]:
+    """The buffers that a kernel reads before it writes them, and those it writes, in each form of a call so far."""
+    return {}

@@ -1,0 +1,229 @@
+"""`loops.analysis.separate`: what it says of loops, against what their iterations touch when they run step by step."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pullback.ir.dims import solve_dims
+from pullback.ir.index import ZERO_INDEX, Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var, as_index
+from pullback.ir.parser import parse_program
+from pullback.ir.program import Program
+from pullback.ir.types import f32
+from pullback.loops.analysis.separate import separate
+from pullback.loops.program import nodes
+from pullback.loops.program.nodes import Buffer, Call, For, If, LetIndex, Literal, Load, Stmt, Store, Type, View
+from pullback.machine import AVX512
+from pullback.runtime.emit import lower_program
+from tests.laws.test_threads import PROGRAMS
+from tests.unit.loops.test_all_sizes import FUNCTIONS, SHAPES
+
+Element = tuple[Buffer, int]
+Home = tuple[Buffer, int]  # a buffer, and the element of it where another begins
+
+
+@dataclass
+class Touched:
+    """What statements write, and what they read before they have written it."""
+
+    needs: set[Element] = field(default_factory=set)
+    writes: set[Element] = field(default_factory=set)
+
+    def then(self, other: Touched) -> None:
+        self.needs |= other.needs - self.writes
+        self.writes |= other.writes
+
+
+class Steps:
+    """Runs the statements of kernels, numbers alone: what is computed is not."""
+
+    def __init__(self, dims: Mapping[str, int]) -> None:
+        self.dims = dims
+        self.random = random.Random(0)
+        self.claimed = 0
+
+    def index(self, i: Index, env: Mapping[Atom, int]) -> int:
+        return sum(c * prod(self._atom(a, env) for a in m) for m, c in i.terms)
+
+    def _atom(self, a: Atom, env: Mapping[Atom, int]) -> int:
+        match a:
+            case Floor():
+                by = self.index(a.denominator, env)
+                return self.index(a.numerator, env) // by if by else 0
+            case Mod():
+                return self.index(a.numerator, env) % self.index(a.denominator, env)
+            case DimSymbol():
+                return env[a] if a in env else self.dims[a.name]
+            case _:
+                return env[a]
+
+    def _bound(self, b: nodes.Bound, env: Mapping[Atom, int]) -> int:
+        if isinstance(b, Index):
+            return self.index(b, env)
+        return (max if b.op == "max" else min)(self._bound(a, env) for a in b.args)
+
+    def _holds(self, c: Cond, env: Mapping[Atom, int]) -> bool:
+        i = self.index(c.index, env)
+        return i >= 0 if c.op == ">=" else (i == 0) == (c.op == "==")
+
+    def body(self, body: Sequence[Stmt], env: dict[Atom, int], homes: Mapping[Buffer, Home]) -> Touched:
+        out, env = Touched(), dict(env)
+        for s in body:
+            for step in self._statement(s, env, homes):
+                out.then(step)
+        return out
+
+    def _statement(self, s: Stmt, env: dict[Atom, int], homes: Mapping[Buffer, Home]) -> Iterator[Touched]:
+        loads = [v for top in nodes.values_of(s) for v in nodes.walk_value(top)]
+        for v in loads:
+            if isinstance(v, Load):
+                yield self._run(v.buffer, v.offset, v.type.lanes, env, homes, False)
+            elif isinstance(v, nodes.Gather):
+                yield from (self._run(v.buffer, i, 1, env, homes, False) for i in v.offsets)
+        match s:
+            case For():
+                yield self._loop(s, env, homes)
+            case nodes.Loop():
+                yield self.body(s.body, env, homes)
+            case If():
+                known = isinstance(s.test, nodes.Holds)
+                taken = known and all(self._holds(c, env) for c in s.test.conds)  # type: ignore[union-attr]
+                for branch, way in ((s.then, taken or not known), (s.otherwise, not taken)):
+                    if way:
+                        yield self.body(branch, env, homes)
+            case LetIndex():
+                if isinstance(s.value, Index | nodes.Extreme):
+                    env[s.var] = self._bound(s.value, env)
+                else:
+                    most = 1 if s.var.extent is None else self.index(s.var.extent, env)
+                    env[s.var] = self.random.randrange(max(1, min(most, 1 << 10)))
+            case Store():
+                lanes = s.value.type.lanes
+                if s.accumulate:
+                    yield self._run(s.buffer, s.offset, lanes, env, homes, False)
+                yield self._run(s.buffer, s.offset, lanes, env, homes, True)
+            case nodes.StoreRows():
+                for lane in range(s.values[0].type.lanes):
+                    yield self._run(s.buffer, s.offset + lane * s.step, len(s.values), env, homes, True)
+            case nodes.Fill():
+                yield self._run(s.buffer, s.offset, self.index(s.count, env), env, homes, True)
+            case nodes.Copy():
+                count = self.index(s.count, env)
+                yield self._run(s.source.buffer, s.source.offset, count, env, homes, False)
+                yield self._run(s.target.buffer, s.target.offset, count, env, homes, True)
+            case Call():
+                yield self.call(s, env, homes)
+            case _:
+                pass
+
+    def call(self, s: Call, env: Mapping[Atom, int], homes: Mapping[Buffer, Home]) -> Touched:
+        values = {v: self.index(i, env) for v, i in zip(s.kernel.indices, s.index_values, strict=True)}
+        inside: dict[Buffer, Home] = {}
+        for p, a in zip(s.kernel.params, s.arguments, strict=True):
+            home, first = homes.get(a.buffer, (a.buffer, 0))
+            inside[p] = home, first + self.index(a.offset, env)
+        return self.body(s.kernel.body, dict(values), inside)
+
+    def _run(
+        self, b: Buffer, first: Index, count: int, env: Mapping[Atom, int], homes: Mapping[Buffer, Home], write: bool
+    ) -> Touched:
+        home, start = homes.get(b, (b, 0))
+        start += self.index(first, env)
+        elements = {(home, start + k) for k in range(count)}
+        return Touched(set(), elements) if write else Touched(elements, set())
+
+    def _loop(self, s: For, env: dict[Atom, int], homes: Mapping[Buffer, Home]) -> Touched:
+        trips = range(self._bound(s.lower, env), self._bound(s.upper, env), s.step)
+        every = [self.body(s.body, {**env, s.var: k}, homes) for k in trips]
+        places = {b: View(home, as_index(first)) for b, (home, first) in homes.items()}
+        found = separate(s, places)
+        if s.independent or found == frozenset():
+            self.claimed += len(every) > 1
+            assert_independent(s, every)
+        out = Touched()
+        for one in every:
+            out.then(one)
+        return out
+
+
+def assert_independent(s: For, every: Sequence[Touched]) -> None:
+    """No step needs what another writes."""
+    writer: dict[Element, int] = {}
+    for k, one in enumerate(every):
+        for e in one.writes:
+            writer[e] = k if writer.get(e, k) == k else -1
+    for k, one in enumerate(every):
+        for e in one.needs:
+            assert writer.get(e, k) == k, f"{s.var.name}: step {k} needs {e[0]}[{e[1]}], which another writes"
+
+
+def claims(program: Program, dims: Mapping[str, int], given: bool) -> int:
+    """Runs the loops of a program, for these dims or for all; how often one of several steps said it is independent."""
+    made = lower_program(program, dims if given else {}, machine=AVX512)
+    steps = Steps(dims)
+    for s in nodes.walk(made.function.body):
+        if isinstance(s, Call):
+            outside: dict[Atom, int] = {v: 0 for i in s.index_values for v in i.free}
+            steps.call(s, outside, {})
+    return steps.claimed
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["given", "all sizes"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name: str, given: bool) -> None:
+    dims = {"N": 19, "M": 9}
+    program = parse_program(PROGRAMS[name])
+    claims(program, {d: n for d, n in dims.items() if d in PROGRAMS[name].split("{")[0]}, given)
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["given", "all sizes"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_kernels(name: str, given: bool) -> None:
+    sizes, shapes = SHAPES[name]
+    function: Any = FUNCTIONS[name]()
+    arrays = [np.ones(s, np.float32) for s in shapes(*sizes[3])]
+    program = function.program(*arrays)
+    found = claims(program, solve_dims(program, [a.shape for a in arrays], {}), given)
+    assert found or given or name == "log-sum-exp"
+
+
+OUT = Buffer("out", f32, (as_index(4096),), "parameter", as_index(4096), True)
+ONE = Literal(1.0, Type(f32))
+
+
+def loop(body: Callable[[Index], Stmt], independent: bool = False) -> For:
+    v = Var("v", 8)
+    return For(v, ZERO_INDEX, as_index(8), (body(as_index(v)),), independent=independent)
+
+
+def test_what_is_separate() -> None:
+    at = nodes.loaded_index("at", as_index(8))
+    temp = nodes.Temp("t", Type(f32))
+    assert separate(loop(lambda i: Store(OUT, i, ONE)), {}) == frozenset()
+    assert separate(loop(lambda i: Store(OUT, i, ONE, accumulate=True)), {}) == {OUT}
+    assert separate(loop(lambda i: Store(OUT, i + 1, Load(OUT, i, Type(f32)))), {}) == {OUT}
+    assert separate(loop(lambda i: Store(OUT, as_index(at), ONE)), {}) is None
+    assert separate(loop(lambda i: nodes.Assign(temp, ONE)), {}) is None
+    assert separate(loop(lambda i: nodes.Assign(temp, ONE)), {}, (temp,)) == frozenset()
+    assert separate(loop(lambda i: nodes.Break()), {}) is None
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_the_steps_tell_a_wrong_mark(step: int) -> None:
+    wrong = loop(lambda i: Store(OUT, i * step, Load(OUT, i, Type(f32))), independent=True)
+    run = Steps({})
+    if step == 1:
+        run.body((wrong,), {}, {})
+    else:
+        with pytest.raises(AssertionError, match="step 2 needs out"):
+            run.body((wrong,), {}, {})
+
+
+def test_an_index_from_data_is_an_atom() -> None:
+    assert isinstance(nodes.loaded_index("at", None), Data)
