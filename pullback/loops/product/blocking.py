@@ -148,11 +148,6 @@ class PackedPlan:
         vector = schedule.Vector(self.columns.variables[-1].name, t.lanes, t.vectors)
         return schedule.Schedule((*cuts, *packs, tile, vector))
 
-    @property
-    def direct(self) -> bool:
-        """Whether partial sums are in the output."""
-        return self.storing != "aside"
-
 
 # Runs of memory -------------------------------------------------------------------------------------------------
 
@@ -313,8 +308,6 @@ class _TiledWay:
         depth = self._depth(t)
         kc = depth.block
         blocks = ceil(k / kc)
-        if self.open_rows and not self.in_place and lies(c):  # sizes would say which pays; this costs little for any
-            return None
         outside = largest.third // 4 // (kc * element)  # rows of all of A, packed once
         a_first = size(c.only_b) > 1 and (self.m <= outside or (self.open_rows and not self.in_place))
         high = (largest.shared if self.walked else largest.second) // (kc * element)
@@ -325,8 +318,11 @@ class _TiledWay:
         wide = (largest.shared if single else largest.third) // (kc * element)
         wide = min(wide, OPEN_COLUMNS) if any(map(is_open, c.columns)) else wide
         columns = cut(c.columns, max(wide, t.columns), t.columns)
-        found = in_place_runs(c.a, rows, depth) if self._may_be_lone(t) else None
-        lone = found is not None and is_run(found[1])
+        found = in_place_runs(c.a, rows, depth)
+        lies = found is not None and is_run(found[1])
+        if self.open_rows and not self.in_place and lies:  # sizes would say which pays; reading A in place costs little
+            return None
+        lone = lies and self._may_be_lone(t)
         cycles = self._tiles(t, blocks, lone)
         a_packs, b_packs = self.a_packs, self.b_packs
         if a_first:
@@ -442,14 +438,6 @@ def _in_place_cost(o: Operand, rows: FlatAxis, depth: FlatAxis, tile: int, machi
 def is_walked(c: Contraction) -> bool:
     """Whether reading A in place takes several loops, or one whose steps are no neighbours."""
     return c.a.plain is not None and not is_run(runs(whole_levels(c.depth), c.a.plain[1]))
-
-
-def lies(c: Contraction) -> bool:
-    """Whether A can be read in place, however its axes are cut: rows at one distance, whose steps are neighbours."""
-    if c.a.plain is None:
-        return False
-    down, along = (runs(whole_levels(vs), c.a.plain[1]) for vs in (c.rows, c.depth))
-    return len(down) == 1 and is_run(along)
 
 
 def is_run(along: Sequence[MemoryLoop]) -> bool:

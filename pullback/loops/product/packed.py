@@ -60,7 +60,7 @@ from pullback.loops.program.nodes import (
 )
 from pullback.loops.program.schedule import PLAIN, Numbered, Schedule, Vector
 from pullback.loops.vectors.nest import map_reductions
-from pullback.loops.vectors.tile import Tiling, plan_tile
+from pullback.loops.vectors.tile import plan_tile
 from pullback.machine import Machine
 
 PACKED = 1 << 14  # elements of B from which on panels pay, where vectors could read it as it lies and sizes are open
@@ -77,7 +77,8 @@ def products(work: Work, machine: Machine) -> Iterator[Candidate]:
     reads = _apart(whole, work)
     if not reads:
         return
-    opened = any(map(is_open, _variables(whole)))
+    summed = (v for e in whole.values for n in walk(e) if isinstance(n, Reduce) for v in n.vars)
+    opened = any(map(is_open, (*whole.vars, *summed)))
     found = [Part(whole, flat_position(whole.vars))] if opened else parts(whole)
     several = len(found) > 1 or found[0].build is not whole
     if several and _work(whole) < blocking.LEAST_WORK:
@@ -130,18 +131,26 @@ def _way(part: Part, work: Work, machine: Machine, alone: bool) -> _OrderedWay |
         plan = best_packed_plan(way.build, way.position, work.address, machine, partial(_holds_sums, way, work=work))
         if plan is not None and (best is None or plan.cycles < WORTH * best[1].cycles):
             best = way, plan
-    tiling = plan_tile(part.build, part.address(work), machine) if alone else None
-    if best is not None and (tiling is None or best[1].cycles <= tiling.cycles):
-        own, packing = best
-        return _OrderedWay("packed", packing.cycles, packing.schedule,
-                    lambda builder: _PackedWriter(own, packing, builder, machine).body(), tuple(_room(packing)))
+    other = _unpacked(part, work, machine) if alone else None
+    if best is None or (other is not None and other.name == "tiles" and other.cycles < best[1].cycles):
+        return other
+    own, packing = best
+    return _OrderedWay("packed", packing.cycles, packing.schedule,
+                lambda builder: _PackedWriter(own, packing, builder, machine).body(), tuple(_room(packing)))
+
+
+def _unpacked(part: Part, work: Work, machine: Machine) -> _OrderedWay:
+    """How to compute a part without packing: in tiles, else in plain loops."""
+    s = part.build
+    tiling = plan_tile(s, part.address(work), machine)
     if tiling is not None:
-        return _OrderedWay("tiles", tiling.cycles, tiling.schedule, partial(_taken, tiling))
-    if not alone:
-        return None
-    cycles = statement_cycles(part.build, machine)
-    return _OrderedWay("loops", cycles, PLAIN, lambda builder: scalar_loops(
-        part.build, part.build.vars, part.build.values, part.position, builder, builder.parameter))
+        def taken(builder: KernelBuilder) -> list[Stmt]:
+            builder.take(tiling.nest.buffers.values())
+            return list(tiling.statements())
+
+        return _OrderedWay("tiles", tiling.cycles, tiling.schedule, taken)
+    return _OrderedWay("loops", statement_cycles(s, machine), PLAIN, lambda builder: scalar_loops(
+        s, s.vars, s.values, part.position, builder, builder.parameter))
 
 
 def _room(plan: PackedPlan) -> Iterator[Cond]:
@@ -159,26 +168,11 @@ def _room(plan: PackedPlan) -> Iterator[Cond]:
 
 def _small(s: Build, builder: KernelBuilder, machine: Machine) -> Call:
     """The statement for small sizes, as a kernel of its own: beside others in one function it would share registers."""
-    tiling = plan_tile(s, builder.work.address, machine)
-    whole = without_units(s)
-    body = scalar_loops(whole, whole.vars, whole.values, flat_position(whole.vars), builder, builder.parameter)
-    if tiling is not None:
-        body = _taken(tiling, builder)
-    used = {b for x in nodes.walk(tuple(body)) for b in mentioned(x)}
+    body = tuple(_unpacked(Part(s, flat_position(s.vars)), builder.work, machine).statements(builder))
+    used = {b for x in nodes.walk(body) for b in mentioned(x)}
     params = tuple(b for b in builder.params.values() if b in used)
-    kernel = Kernel(f"{s.outs[0].name}_tiles", params, free_variables(tuple(body)), tuple(body), builder.comment)
+    kernel = Kernel(f"{s.outs[0].name}_tiles", params, free_variables(body), body, builder.comment)
     return Call(kernel, tuple(map(View, params)))
-
-
-def _taken(tiling: Tiling, builder: KernelBuilder) -> list[Stmt]:
-    """The tiles of a part, for a kernel."""
-    builder.take(tiling.nest.buffers.values())
-    return list(tiling.statements())
-
-
-def _variables(s: Build) -> tuple[Var, ...]:
-    """The variables of a statement and of its sums."""
-    return (*s.vars, *(v for e in s.values for n in walk(e) if isinstance(n, Reduce) for v in n.vars))
 
 
 def _work(s: Build) -> int:
@@ -287,13 +281,14 @@ class _PackedWriter:
         self.a = None if plan.in_place else self._panel_memory("a", plan.rows)
         self.b = self._panel_memory("b", plan.columns)
         self.packer = Packer(builder, plan.tile.lanes, self._line, machine)
-        self._lines: dict[str, Buffer] = {}
+        self._working: Buffer | None = None
         self.whole = elements(v.extent for v in c.depth)
         self.inside = (*c.only_a, *c.rows, *c.only_b, *c.columns)  # axes of the partial sums
-        update = _update(part, builder.work) if plan.direct else None
+        self.direct = plan.storing != "aside"
+        update = _update(part, builder.work) if self.direct else None
         self.update = update or _Update(1.0, None)
         self.adds = update is not None
-        self.partial = self.out if plan.direct else self._scratch("partial", size(self.inside))
+        self.partial = self.out if self.direct else self._scratch("partial", size(self.inside))
         self.partial_ref = Ref("partial", c.total.dtype, (elements(v.extent for v in self.inside),))
 
     def _panel_memory(self, side: str, g: FlatAxis) -> Buffer:
@@ -308,10 +303,9 @@ class _PackedWriter:
 
     def _line(self, count: int) -> Buffer:
         """Working memory for a line or a tile."""
-        if "line" not in self._lines:
-            self._lines["line"] = self._scratch("line", count)
-        self.builder.enlarge(self._lines["line"], count)
-        return self._lines["line"]
+        self._working = self._working or self._scratch("line", count)
+        self.builder.enlarge(self._working, count)
+        return self._working
 
     def body(self) -> list[Stmt]:
         """The loops, outermost those over what both operands share and over blocks of the sum."""
@@ -487,7 +481,7 @@ class _PackedWriter:
 
     def _place(self, at: dict[Var, Index]) -> tuple[Index, Index, Index]:
         """Where the partial sum at these variables lies, and the distances of two rows of a tile and of two columns."""
-        flat = self.position if self.plan.direct else flat_position(self.inside)
+        flat = self.position if self.direct else flat_position(self.inside)
         rows = self.plan.rows
         steps = [
             runs(whole_levels(g), flat) for g in ((rows.cut, *rows.inner), self.contraction.columns)
@@ -499,7 +493,7 @@ class _PackedWriter:
 
     def _finish(self, rows: PanelBlock, columns: PanelBlock, at: dict[Var, Index]) -> list[Stmt]:
         """The statement's values for a block of the output, with the sum read from where its parts were added up."""
-        if self.adds or (self.plan.direct and isinstance(self.s.values[0], Reduce)):
+        if self.adds or (self.direct and isinstance(self.s.values[0], Reduce)):
             return []
         where = {**at, **rows.at, **columns.at}
         trips = {v: n for b in (rows, columns) for v, n in b.levels}

@@ -18,8 +18,9 @@ from pullback.ir.expr import Bracket, Get, Ref, Scalar, Select
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide, modulo
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, walk
+from pullback.loops.analysis.joined import elements
 from pullback.loops.plain.bounds import LoopNest
-from pullback.loops.plain.builder import KernelBuilder
+from pullback.loops.plain.builder import KernelBuilder, flat_position
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.product.blocking import SHORT, FlatAxis, MemoryLoop, form, runs, whole_levels
 from pullback.loops.product.contraction import Operand
@@ -180,12 +181,10 @@ def _open_blocks(g: FlatAxis, make: Callable[[PanelBlock], list[Stmt]], independ
     first = dict.fromkeys(own, ZERO_INDEX)
     first |= {v: let(f"{v.name}_first", v.extent, as_index(loop) * most[v]) for v, loop in loops.items()}
     count = {v: let(f"{v.name}_count", g.most + 1, smallest(most[v], v.extent - first[v])) for v in own}
-    start, size = ZERO_INDEX, ONE_INDEX
+    start = ZERO_INDEX
     for v, i in {**outer, **first}.items():
         start = start * v.extent + i
-    for n in count.values():
-        size = size * n
-    size = let("size", g.most + 1, size)
+    size = let("size", g.most + 1, elements(count.values()))
     body = [*lets, *make(PanelBlock(g, {**outer, **first}, start, list(count.items()), size))]
     for loop in reversed(loops.values()):
         body = [For(loop, ZERO_INDEX, loop.extent, tuple(body), independent=independent)]
@@ -317,7 +316,8 @@ class Packer:
         otherwise: list[Stmt],
     ) -> list[Stmt]:
         """Vectors where lanes turn out to be neighbours, which sizes say that are open; else the other statements."""
-        if lanes.used.constant is None or across[-1].step is not ONE_INDEX or not _is_open(across):
+        known = all(r.trips.constant is not None for r in across)
+        if known or lanes.used.constant is None or across[-1].step is not ONE_INDEX:
             return otherwise
         count = lanes.used.constant
         first, last = Var("first", 1 << 40), Var("last", 1 << 40)
@@ -355,13 +355,11 @@ class Packer:
 
     def _elements(self, c: _Copy) -> list[Stmt]:
         """Single elements, those of one lane after each other."""
-        one = Type(c.into.dtype)
-
         def lane(there: Index, place: Index) -> list[Stmt]:
             def copies(first: Index, within: Index, width: int) -> list[Stmt]:
                 def step(offset: Index, k: Index) -> list[Stmt]:
                     to = first * c.depth.size + k * width + within
-                    return [Store(c.into, to, Load(c.buffer, c.base + there + offset, one))]
+                    return [Store(c.into, to, Load(c.buffer, c.base + there + offset, Type(c.into.dtype)))]
 
                 return _loops(c.along, "k", step)
 
@@ -395,13 +393,13 @@ class Packer:
             lane = Var(long[0].name, used)
             here = dict.fromkeys(lanes, ZERO_INDEX) | {long[0]: first + as_index(lane)}
             value = Substitution(variables=here).scalar(term)
-            start = first * steps
+            start, k = first * steps, flat_position(tuple(deep))
             if there >= along:
-                body = self._vectors(value, [*deep, lane], into, start + _flat(deep) * width + as_index(lane))
+                body = self._vectors(value, [*deep, lane], into, start + k * width + as_index(lane))
                 possible &= body is not None
                 return list(body or ())
             beside = self.line(width * steps)
-            body = self._vectors(value, [lane, *deep], beside, as_index(lane) * steps + _flat(deep))
+            body = self._vectors(value, [lane, *deep], beside, as_index(lane) * steps + k)
             possible &= body is not None
             across = [MemoryLoop(used, as_index(steps), ONE_INDEX)]
             panel = _Panel(into, start, ZERO_INDEX, width, used)
@@ -431,12 +429,12 @@ class Packer:
         lowering = ScalarLowering(self.builder.parameter, self.builder.site, (term,))
         nest = LoopNest(lowering, root, [*lanes, *deep], ())
         value = lowering.value(term, nest.innermost)
-        k = _flat(deep)
+        k = flat_position(tuple(deep))
 
         def copies(first: Index, within: Index, width: int) -> list[Stmt]:
             return [Store(into, first * depth.size + k * width + within, value)]
 
-        nest.innermost.statements += _by_panel(panels, _flat(lanes), copies)
+        nest.innermost.statements += _by_panel(panels, flat_position(tuple(lanes)), copies)
         nest.close()
         return [*self._padding(depth, panels, into), *root.statements]
 
@@ -505,10 +503,8 @@ def over_panels(panels: Panels, name: str, make: Callable[[Index, int, Index], l
         out.append(For(first, ZERO_INDEX, end, body, panels.width, independent=True))
     if panels.is_open:
         used = Var("used", panels.width)
-        some = cond(">=", as_index(used) - 1)
-        assert not isinstance(some, bool)
-        last = make(end, panels.width, as_index(used))
-        out += [LetIndex(used, panels.used), If(Holds((some,)), tuple(last))]
+        some = tuple(c for c in [cond(">=", as_index(used) - 1)] if isinstance(c, Cond))
+        out += [LetIndex(used, panels.used), If(Holds(some), tuple(make(end, panels.width, as_index(used))))]
     elif panels.last:
         out += make(end, panels.last, panels.used)
     return out
@@ -542,21 +538,10 @@ def _loops(levels: Sequence[MemoryLoop], name: str, make: Callable[[Index, Index
     return body
 
 
-def _is_open(levels: Sequence[MemoryLoop]) -> bool:
-    return any(r.trips.constant is None for r in levels)
-
-
 def _offset(across: Sequence[MemoryLoop], lane: Index) -> Index:
     """Where a lane begins in memory."""
     out = ZERO_INDEX
     for position, r in enumerate(across):
         i = floor_divide(lane, as_index(r.weight))
         out = out + (i if position == 0 else modulo(i, r.trips)) * r.step
-    return out
-
-
-def _flat(variables: Sequence[Var]) -> Index:
-    out = ZERO_INDEX
-    for v in variables:
-        out = out * v.extent + as_index(v)
     return out

@@ -114,7 +114,8 @@ def sweep(found: Sweep, part: Part, builder: KernelBuilder, machine: Machine) ->
     (x, x_at), (y, y_at) = found.left, found.right
     rows, x_row, z_row = 1, 0, 0
     if found.row is not None:
-        rows, x_row, z_row = found.row.extent.constant or 1, _step(x_at, found.row), _step(part.position, found.row)
+        rows = found.row.extent.constant or 1
+        x_row, z_row = (stride(i, found.row) or 0 for i in (x_at, part.position))
     along = runs(whole_levels(found.total.vars), x_at)[0].step
     z = builder.parameter(part.build.outs[0])
 
@@ -149,10 +150,6 @@ def sweep(found: Sweep, part: Part, builder: KernelBuilder, machine: Machine) ->
     n = Var("n", width)
     loop = For(n, ZERO_INDEX, as_index(full), tuple(columns(as_index(n), block)), block)
     return [loop, *(columns(as_index(full), width - full) if width > full else [])]
-
-
-def _step(i: Index, v: Var) -> int:
-    return stride(i, v) or 0
 
 
 @lru_cache(maxsize=64)

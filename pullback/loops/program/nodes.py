@@ -784,8 +784,3 @@ def loaded_name(atom: Data) -> str:
     """What a loaded index is called."""
     assert isinstance(atom.scalar, Get)
     return atom.scalar.ref.name
-
-
-def index_literal(value: int) -> Literal:
-    """A number of index type."""
-    return Literal(value, scalar(i64))
