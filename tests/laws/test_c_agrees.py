@@ -17,8 +17,8 @@ from pullback.ir.parser import parse_program
 from pullback.ir.program import Choose, Program, While, walk_statements
 from pullback.ir.settings import MemoryMode
 from pullback.ir.types import f32
-from pullback.loops.analysis.operations import count_operations
 from pullback.loops.memory.verify import verify_function
+from pullback.passes.arithmetic import count_operations
 from pullback.runtime.emit import with_mode
 from pullback.runtime.executor import compile_program
 from pullback.testing.programs import random_program

@@ -6,18 +6,19 @@ Rough, and alike for all kernels that have no plan of their own with a finer est
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Final
 
-from pullback.ir.expr import Add, Apply, Bracket, Cast, Get, Mul, Reduce, Scalar, Select
+from pullback.ir.expr import Add, Apply, Bracket, Cast, Get, Mul, Reduce, Ref, Scalar, Select
 from pullback.ir.index import Index, Var
 from pullback.ir.program import Build, Scatter
 from pullback.ir.traverse import children
-from pullback.loops.program.cover import typical
+from pullback.loops.analysis.joined import elements
+from pullback.loops.program.cover import typical, typical_count
 from pullback.machine import Machine
 
-__all__ = ["points_cycles", "statement_cycles"]
+__all__ = ["line_wait", "memory_cycles", "operation_cycles", "points_cycles", "statement_cycles"]
 
 ALONE: Final = 20.0  # a transcendental of a single element, by the mathematics library
 WINDOW: Final = 64  # terms of a sum along vectors up to which it is written out
@@ -35,49 +36,88 @@ def statement_cycles(s: Build | Scatter, machine: Machine) -> float:
     return points_cycles(values, s.vars, machine) + rows * ZEROS
 
 
+def line_wait(footprint: float, machine: Machine) -> float:
+    """Cycles to wait for a line of so many bytes that are gone through: none where they stay in the first cache."""
+    first, second, _ = machine.caches
+    return 0.0 if footprint <= first else machine.waits[footprint > second // 4]  # it shares the second with others
+
+
+def memory_cycles(arrays: Iterable[Ref], machine: Machine) -> float:
+    """Cycles to wait for the lines of arrays, each gone through once."""
+    sizes = [r.dtype.size * typical_count(elements(r.shape)) for r in dict.fromkeys(arrays)]
+    return sum(n / machine.line * line_wait(n, machine) for n in sizes)
+
+
 def points_cycles(
-    values: Iterable[Scalar], variables: Iterable[Var], machine: Machine, lanes: int = 1, axis: Var | None = None
+    values: Sequence[Scalar], variables: Iterable[Var], machine: Machine, lanes: int = 1, axis: Var | None = None,
+    stored: int | None = None, known: Iterable[Scalar] = (),
 ) -> float:
-    """Of values at all points of some variables, `lanes` of them at a time along an axis."""
-    found = tuple(variables)
-    points = prod(typical(v) for v in found if v is not axis)
-    steps = 1 if axis is None else -(-typical(axis) // lanes)
-    estimate, done, wide = _Estimate(machine, lanes, axis), set[Scalar](), lanes > 1
-    return points * steps * (LOOP[wide] + sum(STORE[wide] + estimate.value(v, done) for v in values))
+    """Of values at all points of some variables, the outermost loop first, `lanes` of them at a time along an axis.
+
+    What does not depend on a loop's variable leaves the loop.
+
+    Args:
+        stored: how many of the values are stored at each point; all by default.   known: what is in registers.
+    """
+    reach, points = dict[Var, float](), 1.0
+    for v in variables:
+        reach[v] = points = points * (-(-typical(v) // lanes) if v is axis else typical(v))
+    estimate, done, wide = _Estimate(machine, lanes, axis), set(known), lanes > 1
+    around = LOOP[wide] + STORE[wide] * (len(values) if stored is None else stored)
+    return points * around + sum(estimate.value(v, done, reach) for v in values)
+
+
+def operation_cycles(e: Scalar, lanes: int, machine: Machine) -> float:
+    """Of the operation of an expression by itself, for so many lanes."""
+    one = machine.operation(lanes * e.dtype.size) / machine.ports
+    match e:
+        case Apply() if e.primitive.transcendental:
+            return ALONE if lanes == 1 else machine.function
+        case Apply():
+            return machine.division if e.primitive.name == "divide" else one
+        case Bracket():
+            return 2 * one * len(e.conds)
+        case Select() | Cast():
+            return 2 * one
+        case _:
+            return one
 
 
 class _Estimate:
-    """Cycles of expressions for one vector of points."""
+    """Cycles of expressions at all points of loops."""
 
     def __init__(self, machine: Machine, lanes: int, axis: Var | None) -> None:
         self.machine, self.lanes, self.axis = machine, lanes, axis
 
-    def value(self, e: Scalar, done: set[Scalar]) -> float:
-        """Of an expression whose parts in `done` are known already."""
+    def value(self, e: Scalar, done: set[Scalar], reach: Mapping[Var, float]) -> float:
+        """Of an expression whose parts in `done` are known already.
+
+        Args:
+            reach: for each variable how often the loop over it steps, with those around it.
+        """
         if e in done:
             return 0.0
         done.add(e)
+        times = max((reach[v] for v in e.free if v in reach), default=1.0)
         if isinstance(e, Reduce):
-            step, terms = self.value(e.arg, set(done)) + 1 / self.machine.ports, prod(typical(v) for v in e.vars)
+            inner, terms = dict(reach), 1.0
+            for v in e.vars:
+                terms *= typical(v)
+                inner[v] = times * terms
+            steps = self.value(e.arg, set(done), inner) + times * terms / self.machine.ports
             chained = self.lanes == 1 or terms > WINDOW  # else written term by term, beside those of the next vector
-            return terms * (max(step, self.machine.latency) if chained else step)
-        return self._own(e) + sum(self.value(c, done) for c in children(e))
+            return max(steps, times * terms * self.machine.latency) if chained else steps
+        lanes = self.lanes if self.axis is None or self.axis in e.free else 1
+        return times * self._own(e, lanes) + sum(self.value(c, done, reach) for c in children(e))
 
-    def _own(self, e: Scalar) -> float:
-        one = self.machine.operation(self.lanes * e.dtype.size) / self.machine.ports
+    def _own(self, e: Scalar, lanes: int) -> float:
         match e:
             case Add() | Mul():
-                return one * (len(e.args) - 1)
-            case Apply() if e.primitive.transcendental:
-                return ALONE if self.lanes == 1 else self.machine.function
-            case Apply():
-                return self.machine.division if e.primitive.name == "divide" else one
+                return operation_cycles(e, lanes, self.machine) * (len(e.args) - 1)
             case Get():
-                return LOAD if self._neighbours(e.ref.shape, e.indices) else LANE * self.lanes
-            case Bracket():
-                return 2 * one * len(e.conds)
-            case Select() | Cast():
-                return 2 * one
+                return LOAD if self._neighbours(e.ref.shape, e.indices) else LANE * lanes
+            case Apply() | Bracket() | Select() | Cast():
+                return operation_cycles(e, lanes, self.machine)
             case _:
                 return 0.0
 

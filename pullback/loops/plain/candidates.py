@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
-from pullback.ir.program import Fold, Statement
+from pullback.ir.program import Fold, Statement, statement_reads
+from pullback.loops.analysis.estimates import memory_cycles
+from pullback.loops.analysis.joined import elements
 from pullback.loops.plain.builder import KernelBuilder, Work
+from pullback.loops.program.cover import typical, typical_count
 from pullback.loops.program.nodes import Kernel, View
 from pullback.loops.program.schedule import PLAIN, Chosen, Schedule
 from pullback.machine import Machine
@@ -19,8 +23,15 @@ from pullback.machine import Machine
 __all__ = ["Candidate", "Chooser", "Declined", "Strategies", "Strategy"]
 
 
+CALL: Final = 10.0  # what a kernel costs beside its loops
+
+
 class Declined(Exception):
     """The work has something that this kind of kernel cannot do."""
+
+
+class Apart(Declined):
+    """Several statements are best done one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,23 +110,46 @@ class Chooser:
     def candidates(self, work: Work) -> list[Candidate]:
         """All there are: what is wished for, then the cheapest; of equal ones that whose strategy stands first."""
         found = [c for strategy in self.strategies.of(work) for c in strategy(work, self.machine)]
+        if found and (len(work.statements) > 1 or isinstance(work.statement, Fold)):
+            found.append(self._apart(work))
         return sorted((c for c in found if c.exact or not work.exact), key=lambda c: (c.name != self.wish, c.cycles))
+
+    def _apart(self, work: Work) -> Candidate:
+        """Each of several statements, or of those of a loop, by itself: what one makes and another reads is stored."""
+        last, machine = work.statement, self.machine
+        parts = last.body.statements if isinstance(last, Fold) else work.statements
+        each = [self.candidates(Work.of(s, work.views, work.exact)) for s in parts]
+        cycles = sum(CALL + (c[0].cycles if c else 0.0) for c in each)
+        if isinstance(last, Fold):
+            carried = sum(r.dtype.size * typical_count(elements(r.shape)) for r in last.states) / machine.copied
+            return Candidate("apart", typical(last.var) * (cycles + carried), _one_by_one, exact=True)
+        arrays = [(*statement_reads(s), *s.outs) for s in parts]
+        made = {o for s in parts for o in s.outs}
+        together = {r for of_one in arrays for r in of_one if r not in made} | set(work.outs)
+        waits = sum(memory_cycles(of_one, machine) for of_one in arrays) - memory_cycles(together, machine)
+        return Candidate("apart", cycles + waits, _one_by_one, exact=True)
 
     def kernel(self, work: Work, comment: tuple[str, ...]) -> tuple[Kernel, tuple[View, ...]]:
         """The kernel for the work, with its arguments.
 
         Raises:
-            Declined: there is none.
+            Declined: there is none, or the statements are best done one by one.
         """
         asked = self.candidates(work)
         for k, c in enumerate(asked):
             builder = KernelBuilder(work, comment)
             try:
                 made = c.build(builder)
+            except Apart:
+                raise
             except Declined:
                 continue
             return replace(made, choice=chosen(c, asked[k + 1 :])), tuple(builder.arguments)
         raise Declined
+
+
+def _one_by_one(builder: KernelBuilder) -> Kernel:
+    raise Apart
 
 
 def chosen(c: Candidate, among: Sequence[Candidate]) -> Chosen:

@@ -35,7 +35,6 @@ from pullback.ir.traverse import Substitution
 from pullback.ir.types import bool_
 from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.analysis.joined import elements, is_renaming
-from pullback.loops.analysis.operations import count_operations
 from pullback.loops.analysis.triangles import Axes, triangles
 from pullback.loops.plain.bounds import LoopNest, by_level, narrowed
 from pullback.loops.plain.builder import KernelBuilder, Work, flat_position, free_variables
@@ -80,6 +79,7 @@ from pullback.loops.program.nodes import (
 from pullback.loops.program.schedule import Chosen
 from pullback.loops.program.scope import Scope
 from pullback.machine import SCALAR, Machine
+from pullback.passes.arithmetic import count_operations
 from pullback.rewrite.normal_form import Guard, peel_guards
 
 Printer = Callable[[Statement], tuple[str, ...]]

@@ -20,6 +20,12 @@ def typical(v: Var) -> int:
     return TYPICAL if n is None else max(n, 1)
 
 
+def typical_count(count: Index) -> int:
+    """A number of elements, or what stands for it in estimates."""
+    total: int = sum(c * TYPICAL ** len(m) for m, c in count.terms)
+    return max(total, 1)
+
+
 def is_open(v: Var) -> bool:
     """Whether the extent of a variable is known only when the program runs."""
     return v.extent.constant is None

@@ -24,6 +24,7 @@ from pullback.ir.expr import Apply, Get, Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.program import Build, Fold
 from pullback.ir.traverse import Substitution, count_uses, rewrite, walk
+from pullback.loops.analysis.estimates import points_cycles
 from pullback.loops.analysis.joined import elements
 from pullback.loops.plain.builder import KernelBuilder, Work
 from pullback.loops.plain.candidates import Candidate
@@ -48,7 +49,7 @@ from pullback.loops.program.nodes import (
 )
 from pullback.loops.program.schedule import Exchange, Schedule
 from pullback.loops.program.scope import Scope
-from pullback.loops.vectors.fused import nest_cycles, nest_schedule
+from pullback.loops.vectors.fused import nest_schedule
 from pullback.loops.vectors.group import Group, groups_of_all
 from pullback.loops.vectors.lanes import chain, widened
 from pullback.loops.vectors.nest import Nest, Out, stride
@@ -78,7 +79,9 @@ def recurrences(work: Work, machine: Machine) -> Iterator[Candidate]:
         return builder.kernel(tuple(body), None if plain is None else tuple(plain))
 
     step = nest.fold.var
-    cycles = typical(step) * nest_cycles(nest.group, machine)
+    points, states = nest.group, [x.old for x in nest.states]
+    lanes, loops = machine.lanes(points.dtype.size), (*points.order, step)
+    cycles = points_cycles(points.values, loops, machine, lanes, points.axis, len(nest.rows), states)
     schedule = Schedule((Exchange(step.name, nest.group.axis.name),)) + nest_schedule(nest.group, machine)
     yield Candidate("recurrence", cycles, build, schedule)
 

@@ -51,7 +51,8 @@ def nest_loops(nest: Nest, machine: Machine, scratch: Scratch) -> tuple[Stmt, ..
 
 def nest_cycles(nest: Nest, machine: Machine) -> float:
     """What the loops are estimated to take."""
-    return points_cycles(nest.values, nest.variables, machine, machine.lanes(nest.dtype.size), nest.axis)
+    values, stored = with_reciprocals(nest, nest.order).values, sum(not o.over for o in nest.outs)
+    return points_cycles(values, nest.order, machine, machine.lanes(nest.dtype.size), nest.axis, stored)
 
 
 def nest_schedule(nest: Nest, machine: Machine) -> Schedule:

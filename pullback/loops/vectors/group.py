@@ -13,7 +13,7 @@ A member is a map (its variables are the space), or a reduction of a map over so
 part of the space has accumulators in registers; a sum over an outer part alone is added up in its output.
 
 Members read arrays of the group at their own point of the space only; a statement that does not, or that has what
-vectors cannot do (`possible`), ends the group. Contractions are left to `tile`, which tiles them.
+vectors cannot do, ends the group. Contractions are left to `tile`, which tiles them.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from itertools import product
 from math import prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Add, Apply, Cast, Const, FromIndex, Get, Mul, Reduce, ReduceOp, Ref, Scalar, Select, Zero
+from pullback.ir.expr import Add, Apply, Bracket, Const, Get, Mul, Reduce, ReduceOp, Ref, Scalar, Zero
 from pullback.ir.index import Index, Var, as_index, prove_nonnegative
 from pullback.ir.program import Build, Statement
-from pullback.ir.traverse import Substitution, indices_of, rewrite, walk
-from pullback.ir.types import DType, bool_
+from pullback.ir.traverse import Substitution, rewrite, walk
+from pullback.ir.types import DType
 from pullback.loops.analysis.extents import POINTS, SMALL
 from pullback.loops.program.cover import typical
-from pullback.loops.vectors.lanes import CLASSES, COMPARISONS, FLOATING, LOGIC
+from pullback.loops.vectors.lanes import has_vector_form
 
 TERMS = 4  # most terms of a small sum that is unrolled: longer ones are contractions
 COPIES = 48  # most elements of a member at one point of the space
@@ -139,9 +139,7 @@ class _Shape:
 
 def _shape(s: Build, small: int) -> _Shape | None:
     dtype = s.outs[0].dtype
-    if not dtype.is_floating or any(not v.extent.is_dim for v in s.vars):
-        return None
-    if any(n.dtype.computed is not dtype and n.dtype is not bool_ for v in s.values for n in walk(v)):
+    if not (dtype.is_floating or dtype.is_integer) or any(not v.extent.is_dim for v in s.vars):
         return None
     reductions = dict.fromkeys(n for v in s.values for n in walk(v) if isinstance(n, Reduce))
     wide = [r for r in reductions if _is_wide(r, small)]
@@ -184,7 +182,9 @@ def _join(group: Group, s: Build, small: int) -> bool:
     linked = any(g.ref in group.local for v in s.values for g in walk(v) if isinstance(g, Get))
     if group.members and not linked and not any(set(group.space) <= g.free for g in reads & group.reads):
         return False
-    if not all(possible(v, group.dtype, group.space) for v in values) or not all(_epilogue(i, group) for i in items):
+    if any(isinstance(n, Bracket) and any(c.op == "==" for c in n.conds) for v in values for n in walk(v)):
+        return False  # it holds at few points, which are changed by themselves (`plain.updates`)
+    if not all(has_vector_form(v, group.dtype) for v in values) or not all(_epilogue(i, group) for i in items):
         return False
     nodes = group.nodes.union(*(walk(v) for v in values))
     if len(nodes) > NODES:
@@ -299,37 +299,6 @@ def _written_out(r: Reduce, arg: Scalar) -> Scalar:
     for t in terms[1:]:
         out = expr.apply("maximum" if r.op == "max" else "minimum", out, t)
     return out
-
-
-def possible(e: Scalar, dtype: DType, space: tuple[Var, ...]) -> bool:
-    """Whether vectors can compute an expression of the group."""
-    for n in walk(e):
-        if any(i.data for i in indices_of(n)):
-            return False
-        match n:
-            case Const() if n.dtype is dtype:
-                continue
-            case Get() if n.dtype.computed is dtype:
-                continue
-            case Cast() if isinstance(n.arg, Get) and n.arg.dtype.is_half:
-                continue
-            case Zero() | Add() | Mul() | Select() if n.dtype is dtype:
-                continue
-            case Apply() if n.primitive.name in COMPARISONS:
-                if n.args[0].dtype is dtype:
-                    continue
-            case Apply() if n.primitive.name in CLASSES and n.args[0].dtype is dtype:
-                continue
-            case Apply() if n.primitive.name in (*LOGIC, "logical_not"):
-                continue
-            case Apply() if n.dtype is dtype and (n.primitive.name in FLOATING or not n.free):
-                continue
-            case FromIndex() if n.free.isdisjoint(space):
-                continue
-            case _:
-                return False
-        return False
-    return True
 
 
 def _epilogue(i: Item, group: Group) -> bool:

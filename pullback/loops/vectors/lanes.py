@@ -167,24 +167,30 @@ def _size(a: Atom) -> int | None:
 
 
 def has_vector_form(e: Scalar, dtype: DType) -> bool:
-    """Whether vectors of one element type have a form for all parts of an expression, its reductions aside."""
+    """Whether `Writer` has a form for all parts of an expression in vectors of as many lanes as `dtype` has.
+
+    Elements of other types are as large, or are converted as they are loaded. Reductions are taken to be written apart.
+    """
     loaded = {n.arg for n in walk(e) if isinstance(n, Cast) and isinstance(n.arg, Get) and converts(n.arg.dtype, dtype)}
     return all((n in loaded or _has_form(n, dtype)) and not any(i.data for i in indices_of(n)) for n in walk(e))
 
 
 def _has_form(n: Scalar, dtype: DType) -> bool:
+    fits = not n.dtype.is_half and not n.dtype.is_bool and n.dtype.size == dtype.size
     match n:
         case Apply():
             name = n.primitive.name
             if name in (*LOGIC, "logical_not"):
                 return True
             if name in COMPARISONS or name in CLASSES:
-                return n.args[0].dtype is dtype
-            return n.dtype is dtype and (name in (BITS if dtype.is_integer else FLOATING) or not n.free)
+                return n.args[0].dtype.size == dtype.size and not n.args[0].dtype.is_bool
+            return fits and (name in (BITS if n.dtype.is_integer else FLOATING) or not n.free)
+        case Cast():
+            return fits and not n.arg.dtype.is_bool and (n.dtype.is_floating or n.arg.dtype.is_integer)
         case Get():
-            return n.dtype.computed is dtype
-        case Const() | Zero() | Add() | Mul() | Select() | Cast() | FromIndex() | Bracket() | Reduce():
-            return n.dtype is dtype
+            return n.dtype.computed is dtype or (n.dtype is n.dtype.computed and fits)
+        case Const() | Zero() | Add() | Mul() | Select() | FromIndex() | Bracket() | Reduce():
+            return fits
         case _:
             return False
 

@@ -13,15 +13,15 @@ from itertools import combinations
 from math import ceil, inf, prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Bracket, FromIndex, Get
+from pullback.ir.expr import Apply, Bracket, Cast, FromIndex, Get, Scalar, Select
 from pullback.ir.index import Floor, Index, Mod, Var
 from pullback.ir.traverse import walk
-from pullback.loops.program.cover import is_open, narrower, typical
+from pullback.loops.analysis.estimates import line_wait, operation_cycles
+from pullback.loops.program.cover import is_open, narrower, typical, typical_count
 from pullback.loops.program.nodes import Buffer
 from pullback.loops.program.schedule import Schedule, Tile, Vector
-from pullback.loops.vectors.nest import Nest, stride
+from pullback.loops.vectors.nest import Nest, map_reductions, stride
 from pullback.machine import Machine
-from pullback.passes.cost import TYPICAL
 
 
 @dataclass(frozen=True)
@@ -141,15 +141,20 @@ def _block_cycles(
                     loads += distinct * 1.5 * lanes
         multiplies = count * max(1, len(gets) - 1)
         busy = max(loads, weight * multiplies) / machine.ports
+        busy += count * _functions([r.arg], lanes, machine)
         cycles += trips * max(busy, machine.latency if not reduced or trips > 1 else 0.0)
     epilogue = sum(1.0 if reduced or stride(g.indices[0], axis) in (0, 1) else 1.5 * lanes for g in nest.gets)
-    epilogue += 2.0 + sum(
-        machine.function * (2 if reduced else 1)
-        for v in nest.values
-        for n in walk(v)
-        if isinstance(n, expr.Apply) and n.primitive.transcendental
-    )
+    around = [map_reductions(v, lambda r: expr.const(1, r.dtype)) for v in nest.values]
+    if nest.reductions:  # what follows sums is little beside them, and packed products do not count it either
+        around = [n for v in around for n in walk(v) if isinstance(n, Apply) and n.primitive.transcendental]
+    epilogue += 2.0 + _functions(around, 1 if reduced else lanes, machine)
     return cycles + (epilogue + machine.across * (reduced + len(set(rest)))) * count
+
+
+def _functions(values: Iterable[Scalar], lanes: int, machine: Machine) -> float:
+    """Cycles of what is neither loaded nor added or multiplied, each once; conditions are tests of loops."""
+    found = dict.fromkeys(n for v in values for n in walk(v) if isinstance(n, Apply | Select | Cast))
+    return sum(operation_cycles(n, lanes, machine) for n in found)
 
 
 def cache_cycles(nest: Nest, plan: Plan, machine: Machine) -> float:
@@ -190,11 +195,7 @@ def wait(b: Buffer, address: Index, variables: Iterable[Var], machine: Machine) 
 
     Variables of loops around a statement are not among `variables`: it reads one image of a batch, say, at a time.
     """
-    footprint = min(_typical_bytes(b), b.dtype.size * _span(address, variables))
-    first, second, _ = machine.caches
-    if footprint <= first:
-        return 0.0
-    return machine.waits[footprint > second // 4]  # it shares the second with others
+    return line_wait(b.dtype.size * min(typical_count(b.elements), _span(address, variables)), machine)
 
 
 def _span(address: Index, variables: Iterable[Var]) -> float:
@@ -203,12 +204,6 @@ def _span(address: Index, variables: Iterable[Var]) -> float:
     for v in set(variables) & address.free:
         total += abs(stride(address, v) or inf) * (typical(v) - 1)
     return total
-
-
-def _typical_bytes(b: Buffer) -> int:
-    """The size of a buffer, or what stands for it in estimates."""
-    total: int = sum(c * TYPICAL ** len(m) for m, c in b.elements.terms)
-    return max(total, 1) * b.dtype.size
 
 
 def best_plan(nest: Nest, machine: Machine, room: bool = True) -> Plan | None:

@@ -261,7 +261,7 @@ class _TileWriter:
 
     def _along(self, r: Reduce, elements: list[Element], scope: Scope) -> list[Value]:
         """The reduction for vectors of elements: a loop over all its variables."""
-        sums = [Accumulators(r.op, self.nest.dtype) for _ in elements]
+        sums = [Accumulators(r.op, r.dtype) for _ in elements]
         conds, body = _conditions(r, elements[0])
         mark = len(scope.statements)
         nest = LoopNest(self.writer, scope, r.vars, conds)
@@ -275,7 +275,7 @@ class _TileWriter:
         axis, widest = self.plan.axis, self.plan.lanes
         ways = self._ways(r, typical(axis) // widest)
         conds, body = _conditions(r, elements[0])
-        sums = [Accumulators(r.op, self.nest.dtype) for _ in elements]
+        sums = [Accumulators(r.op, r.dtype) for _ in elements]
         mark = len(scope.statements)
         nest = LoopNest(self.writer, scope, [v for v in r.vars if v is not axis], conds)
         inner = nest.innermost
