@@ -12,6 +12,7 @@ from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
 from pullback.loops.memory.verify import verify_function
+from pullback.loops.program.nodes import kernels_of
 from pullback.runtime.compile import build_library
 from pullback.runtime.emit import emit_c, lower_program
 from pullback.runtime.executor import compile_general, compile_program
@@ -224,3 +225,22 @@ def test_extremes_of_a_few_are_written_out(op: str) -> None:
         m = build n < N {{ {op} k < 3 {{ x[n, k] }} }}
         z = build n < N {{ m[n] * y[n] }}
         return m, z }}"""), {"N": 140})
+
+
+TAKEN = {
+    "conditions": "f(x: f64[N], w: f64[N]) { y = build n < N { [n >= 3] x[n] * w[n] }"
+    " s = build { sum n < N { y[n] * x[n] } } return y, s }",
+    "integers": "f(x: i32[N], w: i32[N]) { y = build n < N { x[n] * w[n] }"
+    " s = build { sum n < N { y[n] + x[n] } } return y, s }",
+}
+
+
+@needs_c
+@pytest.mark.parametrize("name", TAKEN)
+def test_groups_take_what_the_writer_can_and_show_what_one_by_one_would_cost(name: str) -> None:
+    program = parse_program(TAKEN[name])
+    assert_same(program, {"N": 101})
+    (kernel,) = kernels_of(lower_program(program, {"N": 101}).function.body)
+    assert kernel.choice is not None
+    assert kernel.choice.name == "group"
+    assert [other for other, _ in kernel.choice.others] == ["apart"]
