@@ -15,10 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pullback.ir.index import ZERO_INDEX, Atom, Var, as_index
+from pullback.ir.reduction import neutral
+from pullback.ir.types import f64
 from pullback.loops.analysis.footprint import Footprint, Places
 from pullback.loops.analysis.intervals import Interval
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
+    OPERATORS,
     Assign,
     Binary,
     Buffer,
@@ -38,7 +41,7 @@ from pullback.loops.program.nodes import (
     View,
 )
 
-NEUTRAL: Final[Mapping[str, float]] = {"+": 0.0, "*": 1.0, "max": -float("inf"), "min": float("inf")}
+NEUTRAL: Final[Mapping[str, float]] = {OPERATORS[op]: neutral(op, f64) for op in ("sum", "prod", "max", "min")}
 MOST_SUMS = 16  # chunks of a sum
 CHEAP = 8  # the work of a loop over that of adding up its partial sums
 
