@@ -35,8 +35,9 @@ from pullback.loops.memory.plan import plan
 from pullback.loops.plain.builder import Work
 from pullback.loops.plain.lower import lower
 from pullback.loops.plain.storage import assign_storage
-from pullback.loops.program.nodes import Call, Function, Kernel, View, kernels_of
+from pullback.loops.program.nodes import Call, Function, Kernel, kernels_of
 from pullback.loops.program.schedule import Chosen
+from pullback.loops.program.values import View
 from pullback.loops.strategies.table import chooser
 from pullback.machine import Machine
 from pullback.runtime.buffer import address, aligned_bytes

@@ -23,7 +23,8 @@ from pullback.ir.foreign import Foreign
 from pullback.ir.primitive import Primitive
 from pullback.ir.types import DType
 from pullback.loops.memory.plan import MemoryPlan
-from pullback.loops.program.nodes import Function, Kernel, Site, Sorting, Type
+from pullback.loops.program.nodes import Function, Kernel, Site, Sorting
+from pullback.loops.program.values import Type
 from pullback.machine import Machine
 
 Definitions = tuple[tuple[str, str], ...]

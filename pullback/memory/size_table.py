@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from pullback.ir.index import Index
 from pullback.loops.memory.plan import MemoryPlan
-from pullback.loops.program.nodes import Buffer, Function
+from pullback.loops.program.nodes import Function
+from pullback.loops.program.values import Buffer
 from pullback.tables import html_note, html_table, text_table
 
 

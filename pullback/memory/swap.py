@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pullback.loops.memory.plan import Lifetimes, MemoryPlan, mentioned
-from pullback.loops.program.nodes import Buffer, Function
+from pullback.loops.program.nodes import Function
+from pullback.loops.program.values import Buffer
 from pullback.tables import text_table
 
 

@@ -8,7 +8,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
 from pullback.loops.memory.plan import Lifetimes, MemoryPlan, accesses
-from pullback.loops.program.nodes import Buffer, Call, Comment, Copy, Fill, For, Function, If, Loop, Parallel, Stmt
+from pullback.loops.program.nodes import Call, Comment, Copy, Fill, For, Function, If, Loop, Parallel, Stmt
+from pullback.loops.program.values import Buffer
 from pullback.memory.rows import BufferRow, StatementRow
 from pullback.memory.swap import SwapPlan, swap_plan
 from pullback.tables import html_note, html_table, text_table

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pullback.codegen.c.types import c_type
 from pullback.codegen.target import Source
 from pullback.ir.types import DType, dtype_of
-from pullback.loops.program.nodes import Buffer
+from pullback.loops.program.values import Buffer
 
 __all__ = ["Array", "Main", "Step"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from pullback.errors import DTypeError, ShapeError
 
 if TYPE_CHECKING:
-    from pullback.loops.program.nodes import Buffer
+    from pullback.loops.program.values import Buffer
 
 _address_of = ctypes.addressof
 _first_byte = ctypes.c_char.from_buffer

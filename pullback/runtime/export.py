@@ -32,7 +32,8 @@ from pullback.ir.program import Program
 from pullback.ir.traverse import specialise
 from pullback.ir.types import DType, f64
 from pullback.loops.plain.storage import make_buffer
-from pullback.loops.program.nodes import Buffer, Site
+from pullback.loops.program.nodes import Site
+from pullback.loops.program.values import Buffer
 from pullback.machine import GENERIC
 from pullback.runtime.buffer import NDArray, extents, prepared
 from pullback.runtime.emit import Lowered, is_constant, lower_program, print_lowered, with_constants

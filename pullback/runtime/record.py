@@ -25,7 +25,8 @@ from pullback.runtime.load import Entry, Library, loaded
 
 if TYPE_CHECKING:
     from pullback.codegen.target import Source
-    from pullback.loops.program.nodes import Buffer, Function
+    from pullback.loops.program.nodes import Function
+    from pullback.loops.program.values import Buffer
 
 ROOT = str(Path(__file__).resolve().parents[1])
 BRIEF = 100_000  # operations and bytes: some 20 microseconds
@@ -123,7 +124,7 @@ class Record:
 
 def _is_brief(function: Function) -> bool:
     """Whether it does little: few operations, few bytes, and no loop that runs as long as its data say."""
-    from pullback.loops.program.nodes import Break, Parallel, walk  # not needed by a start from the cache
+    from pullback.loops.program.nodes import Break, Parallel, walk
 
     if any(isinstance(s, Break | Parallel) for s in walk(function.body)):
         return False

@@ -18,7 +18,8 @@ from pullback.codegen.c.types import c_type
 from pullback.ir.index import Index
 from pullback.loops.analysis.work import cycles
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Buffer, Call, Copy, Fill, For, If, Loop, Parallel, Procedure, Stmt
+from pullback.loops.program.nodes import Call, Copy, Fill, For, If, Loop, Parallel, Procedure, Stmt
+from pullback.loops.program.values import Buffer
 
 MOST_ARGUMENTS = 1024  # that foreign function interfaces pass
 LOST: Final = 1000  # as many cycles as all have, for one that may take ten times as long: a hundredth of the time

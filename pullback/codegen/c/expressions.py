@@ -27,8 +27,7 @@ from pullback.codegen.c.words import PlainWords
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var, polynomial
 from pullback.ir.primitive import PRIMITIVES
 from pullback.ir.types import DType
-from pullback.loops.program import nodes
-from pullback.loops.program.nodes import (
+from pullback.loops.program.values import (
     Across,
     Apply,
     Binary,
@@ -48,6 +47,7 @@ from pullback.loops.program.nodes import (
     Type,
     Unary,
     Value,
+    loaded_name,
 )
 
 LONG: Final = 64  # operations of which each is the first operand of the next; more are not printed by recursion
@@ -119,7 +119,7 @@ class Expressions:
                     return f"{self.index(n, PRODUCT)} {op} {self.index(d, UNARY)}", PRODUCT
                 return f"{self.words.index_division(which)}({self.index(n)}, {self.index(d)})", POSTFIX
             case Data():
-                return self.names(a, nodes.loaded_name(a)), ATOM
+                return self.names(a, loaded_name(a)), ATOM
             case _:
                 assert_never(a)
 

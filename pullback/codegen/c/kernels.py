@@ -19,7 +19,8 @@ from pullback.ir.foreign import Foreign
 from pullback.loops.analysis.work import is_little
 from pullback.loops.memory.plan import MemoryPlan
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Buffer, Call, Comment, For, Function, If, Kernel, Loop, Procedure, Site, Stmt
+from pullback.loops.program.nodes import Call, Comment, For, Function, If, Kernel, Loop, Procedure, Site, Stmt
+from pullback.loops.program.values import Buffer
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pullback.codegen.c.types import c_type
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, polynomial
 from pullback.loops.memory.plan import MemoryPlan
 from pullback.loops.memory.slots import ALIGNMENT
-from pullback.loops.program.nodes import Buffer
+from pullback.loops.program.values import Buffer
 
 WRONG_DIMS: Final = -1  # what a function returns for dims that it does not take
 TOO_LARGE: Final = -2  # and for those whose arena has no size

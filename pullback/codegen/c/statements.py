@@ -13,13 +13,11 @@ from pullback.ir.index import Data, Index
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
     Assign,
-    Binary,
     Break,
     Call,
     Check,
     Comment,
     Copy,
-    Extreme,
     Fill,
     For,
     If,
@@ -29,11 +27,11 @@ from pullback.loops.program.nodes import (
     Loop,
     Parallel,
     Procedure,
-    Read,
     Stmt,
     Store,
     StoreRows,
 )
+from pullback.loops.program.values import Binary, Broadcast, Extreme, Load, Read, loaded_name
 
 ELEMENTS: Final = 4  # that are copied one by one
 
@@ -118,7 +116,7 @@ class Writer:
                 value = e.bound(s.value) if isinstance(s.value, Index | Extreme) else e.value(s.value)
                 if not isinstance(s.value, Index | Extreme) and s.value.type.dtype.name != "i64":
                     value = f"(int64_t){e.value(s.value, 14)}"
-                wish = nodes.loaded_name(s.var) if isinstance(s.var, Data) else s.var.name
+                wish = loaded_name(s.var) if isinstance(s.var, Data) else s.var.name
                 self.line(f"const int64_t {self.names(s.var, wish)} = {value};")
             case Assign():
                 self.line(self._assign(s) + ";")
@@ -157,7 +155,7 @@ class Writer:
         v = s.value
         if isinstance(v, Binary) and v.op in ("+", "-", "*") and isinstance(v.a, Read) and v.a.temp is s.temp:
             if v.type.dtype.is_floating:
-                b = v.b.value if isinstance(v.b, nodes.Broadcast) else v.b
+                b = v.b.value if isinstance(v.b, Broadcast) else v.b
                 return f"{name} {v.op}= {self.expressions.value(b)}"
         return f"{name} = {self.expressions.value(v)}"
 
@@ -175,7 +173,7 @@ class Writer:
         elif t.dtype.is_floating:
             self.line(f"{target} += {e.value(s.value)};")
         else:
-            total = Binary("+", nodes.Load(s.buffer, s.offset, t), s.value, t)
+            total = Binary("+", Load(s.buffer, s.offset, t), s.value, t)
             self.line(f"{target} = {e.value(total)};")
 
     def _check(self, s: Check) -> None:

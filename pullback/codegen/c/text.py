@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pullback.ir.index import Index
-from pullback.loops.program.nodes import Buffer
+from pullback.loops.program.values import Buffer
 from pullback.source import Position
 
 WIDTH: Final = 120

@@ -15,7 +15,8 @@ from pullback.codegen.target import Definitions
 from pullback.ir.foreign import Foreign
 from pullback.ir.primitive import Primitive
 from pullback.ir.types import DType
-from pullback.loops.program.nodes import Kernel, Sorting, Type
+from pullback.loops.program.nodes import Kernel, Sorting
+from pullback.loops.program.values import Type
 
 INDEX_EXTREME = {
     "max": "static inline int64_t pb_max(int64_t a, int64_t b) {\n    return a > b ? a : b;\n}\n",

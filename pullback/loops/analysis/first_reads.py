@@ -9,12 +9,10 @@ from pullback.ir.traverse import Substitution
 from pullback.loops.analysis.footprint import Places, loads
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
-    Buffer,
     Call,
     Copy,
     Fill,
     For,
-    Holds,
     If,
     Kernel,
     LetIndex,
@@ -24,8 +22,8 @@ from pullback.loops.program.nodes import (
     Stmt,
     Store,
     StoreRows,
-    View,
 )
+from pullback.loops.program.values import Buffer, Holds, View
 
 
 def first_reads(body: Iterable[Stmt], places: Places) -> frozenset[Buffer]:

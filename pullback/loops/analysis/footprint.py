@@ -30,27 +30,22 @@ from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
     Assign,
     Break,
-    Buffer,
     Call,
     Copy,
     Fill,
     For,
-    Gather,
-    Holds,
     If,
     Kernel,
     Let,
     LetIndex,
-    Load,
     Loop,
     Parallel,
     Procedure,
     Stmt,
     Store,
     StoreRows,
-    Temp,
-    View,
 )
+from pullback.loops.program.values import Buffer, Extreme, Gather, Holds, Load, Temp, View, walk_value
 
 Places = Mapping[Buffer, View]
 Rows = tuple[int, tuple[Interval, ...]]
@@ -177,7 +172,7 @@ class Footprint:
             own = Var(s.var.name, s.var.extent)
             extent = s.var.extent.constant or ENDLESS
             low, high = (0, extent - 1)
-            if isinstance(s.value, nodes.Extreme):
+            if isinstance(s.value, Extreme):
                 least, most = bound_range(s.value, self.ranges, m)
                 low, high = max(low, least), min(high, most)
             self.ranges[own] = (low, high)
@@ -360,7 +355,7 @@ def loads(s: Stmt) -> tuple[tuple[Buffer, Index, int], ...]:
     """The runs of elements that the values of a statement read: from where, and how many after the first."""
     out: list[tuple[Buffer, Index, int]] = []
     for value in nodes.values_of(s):
-        for v in nodes.walk_value(value):
+        for v in walk_value(value):
             if isinstance(v, Load):
                 out.append((v.buffer, v.offset, v.type.lanes - 1))
             elif isinstance(v, Gather):

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from pullback.ir.index import Atom, Data, Floor, Index, Mod, Term, Var
 from pullback.ir.traverse import Substitution
-from pullback.loops.program.nodes import Bound, For
+from pullback.loops.program.nodes import For
+from pullback.loops.program.values import Bound
 
 Interval = tuple[int, int]
 ENDLESS = 1 << 60

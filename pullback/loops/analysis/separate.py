@@ -17,21 +17,18 @@ from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
     Assign,
     Break,
-    Buffer,
     Call,
     Copy,
     Fill,
     For,
-    Gather,
     Let,
-    Load,
     Parallel,
     Procedure,
     Stmt,
     Store,
     StoreRows,
-    Temp,
 )
+from pullback.loops.program.values import Buffer, Gather, Load, Temp, walk_value
 
 
 class _Effects(NamedTuple):
@@ -76,7 +73,7 @@ def _effects(body: Sequence[Stmt]) -> _Effects:
     loose: set[Buffer] = set()
     for s in nodes.walk(tuple(body)):
         for top in nodes.values_of(s):
-            read.update(v.buffer for v in nodes.walk_value(top) if isinstance(v, Load | Gather))
+            read.update(v.buffer for v in walk_value(top) if isinstance(v, Load | Gather))
         match s:
             case Call():
                 inside = dict(zip(s.kernel.params, s.arguments, strict=True))

@@ -19,16 +19,10 @@ from pullback.loops.analysis.footprint import Touched
 from pullback.loops.analysis.intervals import Interval, bound_range, interval, trip_range
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
-    Across,
-    Apply,
-    Binary,
-    Bound,
-    Buffer,
     Call,
     Copy,
     Fill,
     For,
-    Gather,
     If,
     Kernel,
     LetIndex,
@@ -38,7 +32,20 @@ from pullback.loops.program.nodes import (
     Stmt,
     Store,
     StoreRows,
+)
+from pullback.loops.program.values import (
+    Across,
+    Apply,
+    Binary,
+    Bound,
+    Broadcast,
+    Buffer,
+    Extreme,
+    Gather,
+    Literal,
+    Read,
     Value,
+    walk_value,
 )
 from pullback.machine import Machine
 from pullback.passes.cost import TYPICAL
@@ -113,7 +120,7 @@ def _operations(body: Iterable[Stmt]) -> float:
     """How many scalar operations statements are; infinite where that is not a number, with vectors and with calls."""
     total = 0.0
     for s in body:
-        values = [v for top in nodes.values_of(s) for v in nodes.walk_value(top)]
+        values = [v for top in nodes.values_of(s) for v in walk_value(top)]
         if any(v.type.lanes > 1 for v in values):
             return inf
         total += 1 + len(values)
@@ -182,9 +189,9 @@ def definitions(body: tuple[Stmt, ...]) -> dict[Var, Index]:
 
 
 def _define(s: LetIndex, values: dict[Var, Index]) -> None:
-    if isinstance(s.value, Index | nodes.Extreme) and isinstance(s.var, Var):
+    if isinstance(s.value, Index | Extreme) and isinstance(s.var, Var):
         found = _end(s.value, values)
-        if found.symbols or isinstance(s.value, nodes.Extreme):
+        if found.symbols or isinstance(s.value, Extreme):
             values[s.var] = found
 
 
@@ -213,7 +220,7 @@ def _reached(i: Index) -> Index:
 @lru_cache(maxsize=1 << 14)
 def _values(s: Stmt, machine: Machine) -> float:
     """The cycles of the values of a statement."""
-    return sum([_value(v, machine) for top in nodes.values_of(s) for v in nodes.walk_value(top)])
+    return sum([_value(v, machine) for top in nodes.values_of(s) for v in walk_value(top)])
 
 
 def _statement(s: Stmt, ranges: dict[Atom, Interval], values: dict[Var, Index], machine: Machine) -> Cycles:
@@ -227,7 +234,7 @@ def _statement(s: Stmt, ranges: dict[Atom, Interval], values: dict[Var, Index], 
         case If():
             return own + max((cycles(b, ranges, machine, values) for b in (s.then, s.otherwise)), key=float)
         case LetIndex():
-            if isinstance(s.value, Index | nodes.Extreme) and isinstance(s.var, Var):
+            if isinstance(s.value, Index | Extreme) and isinstance(s.var, Var):
                 ranges[s.var] = bound_range(s.value, ranges)
                 _define(s, values)
             return own + 1
@@ -289,7 +296,7 @@ def _value(v: Value, machine: Machine) -> float:
             return float(len(v.offsets))
         case Across():
             return 2 * machine.across  # alone
-        case nodes.Literal() | nodes.Read() | nodes.Broadcast():
+        case Literal() | Read() | Broadcast():
             return 0.0
         case _:
             return 1 / machine.ports

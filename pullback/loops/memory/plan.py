@@ -21,16 +21,12 @@ from pullback.loops.analysis.first_reads import first_reads
 from pullback.loops.memory.slots import ALIGNMENT, Slot, share_slots
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
-    STACK_LIMIT,
-    Buffer,
     Call,
     Copy,
     Fill,
     For,
     Function,
-    Gather,
     If,
-    Load,
     Loop,
     Parallel,
     Procedure,
@@ -38,6 +34,7 @@ from pullback.loops.program.nodes import (
     Store,
     StoreRows,
 )
+from pullback.loops.program.values import STACK_LIMIT, Buffer, Gather, Load, walk_value
 
 FEW = 8  # elements of a buffer that may be an array of the function itself
 NEAR = 50  # a plan this close to what is alive at once (one part in so many) is good enough
@@ -175,7 +172,7 @@ def accesses(s: Stmt) -> tuple[list[Buffer], list[Buffer]]:
         case _:
             pass
     for v in nodes.values_of(s):
-        reads += [n.buffer for n in nodes.walk_value(v) if isinstance(n, Load | Gather)]
+        reads += [n.buffer for n in walk_value(v) if isinstance(n, Load | Gather)]
     return reads, writes
 
 
@@ -185,7 +182,7 @@ def read_parameters(kernel: nodes.Kernel) -> frozenset[Buffer]:
     out: set[Buffer] = set()
     for s in nodes.walk(kernel.body):
         for v in nodes.values_of(s):
-            out.update(n.buffer for n in nodes.walk_value(v) if isinstance(n, Load | Gather))
+            out.update(n.buffer for n in walk_value(v) if isinstance(n, Load | Gather))
         if isinstance(s, Copy):
             out.add(s.source.buffer)
         if isinstance(s, Procedure):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pullback.ir.dims import evaluate
 from pullback.ir.index import Cond, Index, prove_nonnegative
-from pullback.loops.program.nodes import Bound, Buffer, largest
+from pullback.loops.program.values import Bound, Buffer, largest
 
 ALIGNMENT = 64
 

@@ -15,24 +15,8 @@ from pullback.ir.index import Data, DimSymbol, Index, Var
 from pullback.loops.memory.plan import MemoryPlan, accesses
 from pullback.loops.memory.slots import ALIGNMENT
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import (
-    Assign,
-    Buffer,
-    Call,
-    For,
-    Function,
-    Gather,
-    If,
-    Kernel,
-    Let,
-    LetIndex,
-    Load,
-    Loop,
-    Read,
-    Stmt,
-    Store,
-    Temp,
-)
+from pullback.loops.program.nodes import Assign, Call, For, Function, If, Kernel, Let, LetIndex, Loop, Stmt, Store
+from pullback.loops.program.values import STACK_LIMIT, Buffer, Gather, Load, Read, Temp, walk_value
 
 Named = DimSymbol | Var | Data
 
@@ -82,7 +66,7 @@ def _kernel(k: Kernel) -> None:
         if isinstance(s, Store | nodes.StoreRows | nodes.Fill):
             _require(s.buffer in written or s.buffer.space == "stack", f"{k.name} writes {s.buffer}, which is const")
             if s.buffer.space == "stack":
-                _require(s.buffer.bytes <= nodes.STACK_LIMIT, f"{s.buffer} has {s.buffer.bytes} bytes on the stack")
+                _require(s.buffer.bytes <= STACK_LIMIT, f"{s.buffer} has {s.buffer.bytes} bytes on the stack")
 
 
 class _Scopes:
@@ -133,7 +117,7 @@ class _Scopes:
         own = s.temp if isinstance(s, Assign) else None
         for inner in nodes.walk((s,)):
             for v in nodes.values_of(inner):
-                for n in nodes.walk_value(v):
+                for n in walk_value(v):
                     if isinstance(n, Read) and n.temp in assigned:
                         _require(n.temp is own, f"{n.temp.name} is read after it took its value for the next trip")
 
@@ -141,7 +125,7 @@ class _Scopes:
         for i in nodes.statement_indices(s):
             self._index(i, variables)
         for v in nodes.values_of(s):
-            for n in nodes.walk_value(v):
+            for n in walk_value(v):
                 if isinstance(n, Read):
                     _require(n.temp in temps, f"{n.temp.name} is read before it is declared")
                 if isinstance(n, Load | Gather):

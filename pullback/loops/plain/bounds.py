@@ -13,8 +13,9 @@ from typing import Protocol
 
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, floor_divide, prove_nonnegative
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Bound, For, Holds, If, Stmt, largest, smallest
+from pullback.loops.program.nodes import For, If, Stmt
 from pullback.loops.program.scope import Scope
+from pullback.loops.program.values import Bound, Holds, largest, smallest
 
 
 class IndexLowering(Protocol):

@@ -12,7 +12,8 @@ from pullback.ir.program import Statement, statement_reads
 from pullback.loops.analysis.joined import elements
 from pullback.loops.analysis.triangles import Axes
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Buffer, For, Kernel, LetIndex, Site, Stmt, View
+from pullback.loops.program.nodes import For, Kernel, LetIndex, Site, Stmt
+from pullback.loops.program.values import Buffer, View
 
 
 @dataclass(frozen=True, eq=False)

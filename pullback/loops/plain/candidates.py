@@ -16,8 +16,9 @@ from pullback.loops.analysis.estimates import memory_cycles
 from pullback.loops.analysis.joined import elements
 from pullback.loops.plain.builder import KernelBuilder, Work
 from pullback.loops.program.cover import typical, typical_count
-from pullback.loops.program.nodes import Kernel, View
+from pullback.loops.program.nodes import Kernel
 from pullback.loops.program.schedule import PLAIN, Chosen, Schedule
+from pullback.loops.program.values import View
 from pullback.machine import Machine
 
 __all__ = ["Candidate", "Chooser", "Declined", "Strategies", "Strategy"]

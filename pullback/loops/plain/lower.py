@@ -45,11 +45,8 @@ from pullback.loops.plain.sorting import sort_kernel
 from pullback.loops.plain.storage import Storage, assign_storage
 from pullback.loops.plain.traps import Traps
 from pullback.loops.plain.updates import changes_apart, part_cycles, update_loops, update_of, updates
-from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
-    Bound,
     Break,
-    Buffer,
     Call,
     Check,
     Comment,
@@ -57,27 +54,33 @@ from pullback.loops.program.nodes import (
     Fill,
     For,
     Function,
-    Holds,
     If,
     Kernel,
     Let,
     LetIndex,
-    Literal,
-    Load,
     Loop,
-    Read,
     Site,
     Stmt,
     Store,
+)
+from pullback.loops.program.schedule import Chosen
+from pullback.loops.program.scope import Scope
+from pullback.loops.program.values import (
+    Bound,
+    Buffer,
+    Holds,
+    Literal,
+    Load,
+    Read,
     Temp,
     Unary,
     View,
     bound_indices,
     largest,
+    loaded_index,
+    scalar,
     smallest,
 )
-from pullback.loops.program.schedule import Chosen
-from pullback.loops.program.scope import Scope
 from pullback.machine import SCALAR, Machine
 from pullback.passes.arithmetic import count_operations
 from pullback.rewrite.normal_form import Guard, peel_guards
@@ -290,8 +293,8 @@ class Lowering:
     def _while(self, s: While) -> list[Stmt]:
         copies = self.storage.copies[s]
         test = self.views[s.test.results[0]]
-        going = Load(test.buffer, test.offset, nodes.scalar(bool_))
-        leave = If(Unary("!", going, nodes.scalar(bool_)), (Break(),))
+        going = Load(test.buffer, test.offset, scalar(bool_))
+        leave = If(Unary("!", going, scalar(bool_)), (Break(),))
         body = (*self._note(s.states), *self.block(s.test), leave, *self.block(s.body), *copies.last[0])
         loop: Stmt = Loop(body)
         if s.max_trips is not None:
@@ -305,7 +308,7 @@ class Lowering:
     def _choose(self, s: Choose) -> list[Stmt]:
         copies = self.storage.copies[s]
         view = self.views[s.test]
-        test = Load(view.buffer, view.offset, nodes.scalar(bool_))
+        test = Load(view.buffer, view.offset, scalar(bool_))
         then = (*self.block(s.then), *copies.last[0])
         otherwise = (*self.block(s.otherwise), *copies.last[1])
         return [*_headline(self.comment(s)), If(test, then, otherwise)]
@@ -318,8 +321,8 @@ class Lowering:
                 continue
             low, high = ref.bounds
             param = Buffer(ref.name, ref.dtype, ref.shape, "parameter", buffer.elements, False)
-            i, v = Var("i", buffer.elements), nodes.loaded_index("value", None)
-            load = LetIndex(v, Load(param, as_index(i), nodes.scalar(ref.dtype)))
+            i, v = Var("i", buffer.elements), loaded_index("value", None)
+            load = LetIndex(v, Load(param, as_index(i), scalar(ref.dtype)))
             check = Check(as_index(v), high, Site(ref.name, None, "the call", of_call=True), low)
             body = (For(i, ZERO_INDEX, buffer.elements, (load, check)),)
             comment = (f"{low} <= {ref.name} < {high}",)
@@ -463,7 +466,7 @@ class _Bracketed:
             return ()
         base = flat_position(self.vars[:depth]) * self._rest(depth)
         if depth == len(self.vars):
-            zero = Literal(0.0 if self.out.dtype.is_floating else 0, nodes.scalar(self.out.dtype))
+            zero = Literal(0.0 if self.out.dtype.is_floating else 0, scalar(self.out.dtype))
             return (Store(self.out, base, zero),)
         return (Fill(self.out, base + start, count),)
 

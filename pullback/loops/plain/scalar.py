@@ -56,28 +56,27 @@ from pullback.ir.traverse import children, count_uses, indices_of, walk
 from pullback.ir.types import DType, bool_, i64
 from pullback.loops.plain.bounds import LoopNest
 from pullback.loops.plain.builder import flat_position
-from pullback.loops.program import nodes
-from pullback.loops.program.nodes import (
-    Assign,
+from pullback.loops.program.nodes import Assign, Break, Check, If, Let, LetIndex, Loop, Site
+from pullback.loops.program.scope import Scope, replace_atoms
+from pullback.loops.program.values import (
+    OPERATORS,
     Binary,
-    Break,
     Buffer,
-    Check,
     Choice,
+    Convert,
     Holds,
-    If,
     IndexValue,
-    Let,
-    LetIndex,
     Literal,
     Load,
-    Loop,
     Read,
-    Site,
     Temp,
+    Unary,
     Value,
+    loaded_index,
+    operands,
+    scalar,
 )
-from pullback.loops.program.scope import Scope, replace_atoms
+from pullback.loops.program.values import Apply as ApplyValue
 
 TALL = 12  # what nests deeper than this gets a name
 
@@ -85,7 +84,7 @@ TALL = 12  # what nests deeper than this gets a name
 def added(total: Temp, op: ReduceOp, value: Value, beside: bool = True) -> Assign:
     """A term goes into a reduction; one number beside vectors is held, so that its products are rounded as theirs."""
     held = beside and total.type.lanes == 1 and op == "sum" and total.type.dtype.is_floating
-    return Assign(total, Binary(nodes.OPERATORS[op], Read(total), value, total.type), held)
+    return Assign(total, Binary(OPERATORS[op], Read(total), value, total.type), held)
 
 
 class ScalarLowering:
@@ -119,15 +118,15 @@ class ScalarLowering:
     def value(self, e: Scalar, scope: Scope) -> Value:
         """The value of `e` for use in `scope`; what it needs is written there or further out."""
         if isinstance(e, Const):
-            return Literal(e.value, nodes.scalar(e.dtype))
+            return Literal(e.value, scalar(e.dtype))
         if isinstance(e, Zero):
-            return Literal(_nought(e.dtype), nodes.scalar(e.dtype))
+            return Literal(_nought(e.dtype), scalar(e.dtype))
         found = self._find(e, scope)
         if found is not None:
             return found
         target = self._target(e, scope)
         value = self._build(e, target)
-        depth = self._depths[value] = 1 + max((self._depths.get(v, 1) for v in nodes.operands(value)), default=0)
+        depth = self._depths[value] = 1 + max((self._depths.get(v, 1) for v in operands(value)), default=0)
         if target is not scope or self.uses.get(e, 0) > 1 or depth > TALL or self.always_named(value):
             value = named(value, hint(e), target)
         if isinstance(value, Read):
@@ -163,7 +162,7 @@ class ScalarLowering:
         return best
 
     def _build(self, e: Scalar, scope: Scope) -> Value:
-        type_ = nodes.scalar(e.dtype)
+        type_ = scalar(e.dtype)
         match e:
             case FromIndex():
                 return IndexValue(self.index(e.index, scope), type_)
@@ -172,7 +171,7 @@ class ScalarLowering:
             case Apply():
                 return self._apply(e, scope)
             case Cast():
-                return nodes.Convert(self.value(e.arg, scope), type_)
+                return Convert(self.value(e.arg, scope), type_)
             case Add():
                 return self._sum(e, scope)
             case Mul():
@@ -198,12 +197,12 @@ class ScalarLowering:
         reciprocal = self.reciprocals.get(e.args[1]) if _is_division(e) else None
         if reciprocal is not None and reciprocal is not e:
             x, r = self.value(e.args[0], scope), self.value(reciprocal, scope)
-            return Binary("*", x, r, nodes.scalar(e.dtype))
-        return nodes.Apply(e.primitive, tuple(self.value(a, scope) for a in e.args), nodes.scalar(e.dtype))
+            return Binary("*", x, r, scalar(e.dtype))
+        return ApplyValue(e.primitive, tuple(self.value(a, scope) for a in e.args), scalar(e.dtype))
 
     def _sum(self, e: Add, scope: Scope) -> Value:
         """Terms from left to right; a factor -1 becomes a difference."""
-        type_ = nodes.scalar(e.dtype)
+        type_ = scalar(e.dtype)
         args = self._hoisted_front(e, scope, expr.add)
         total = self.value(args[0], scope)
         for term in args[1:]:
@@ -215,10 +214,10 @@ class ScalarLowering:
         return total
 
     def _product(self, e: Mul, scope: Scope) -> Value:
-        type_ = nodes.scalar(e.dtype)
+        type_ = scalar(e.dtype)
         rest = negated(e)
         if rest is not None:
-            return nodes.Unary("-", self.value(rest, scope), type_)
+            return Unary("-", self.value(rest, scope), type_)
         args = self._hoisted_front(e, scope, expr.mul)
         total = self.value(args[0], scope)
         for factor in args[1:]:
@@ -240,7 +239,7 @@ class ScalarLowering:
     def _choose(self, test: Value, then: Scope, a: Value, otherwise: Scope | None, b: Value | None, e: Scalar,
                 scope: Scope) -> Value:
         """A conditional expression where both sides are expressions, else an if that sets a temporary."""
-        type_ = nodes.scalar(e.dtype)
+        type_ = scalar(e.dtype)
         nought = Literal(_nought(e.dtype), type_)
         if not then.statements and not (otherwise and otherwise.statements):
             return Choice(test, a, nought if b is None else b, type_)
@@ -261,7 +260,7 @@ class ScalarLowering:
             return self._search(e, scope)
         if e.op in POSITIONS:
             return self._reduce_position(e, scope)
-        type_ = nodes.scalar(e.dtype)
+        type_ = scalar(e.dtype)
         total = Temp(_REDUCED[e.op], type_)
         scope.statements.append(Let(total, Literal(neutral(e.op, e.dtype), type_), mutable=True))
         arg = e.arg
@@ -278,7 +277,7 @@ class ScalarLowering:
     def _search(self, e: Reduce, scope: Scope) -> Value:
         """How often the test holds before it fails, by bisection."""
         (v,) = e.vars
-        type_ = nodes.scalar(i64)
+        type_ = scalar(i64)
         low, high = Temp("low", type_), Temp("high", type_)
         scope.statements.append(Let(low, Literal(0, type_), mutable=True))
         scope.statements.append(Let(high, IndexValue(v.extent, type_), mutable=True))
@@ -288,19 +287,19 @@ class ScalarLowering:
         test = self.value(e.arg, inner)
         after = Assign(low, IndexValue(as_index(v) + 1, type_))
         before = Assign(high, IndexValue(as_index(v), type_))
-        leave = If(Binary(">=", Read(low), Read(high), nodes.scalar(bool_)), (Break(),))
+        leave = If(Binary(">=", Read(low), Read(high), scalar(bool_)), (Break(),))
         scope.statements.append(Loop((leave, middle, *inner.statements, If(test, (after,), (before,)))))
         return Read(low)
 
     def _reduce_position(self, e: Reduce, scope: Scope) -> Value:
         """Flat position of the first extreme, or of the first NaN."""
-        type_ = nodes.scalar(e.arg.dtype)
+        type_ = scalar(e.arg.dtype)
         largest_wanted = e.op == "argmax"
         best = Temp("best", type_)
-        where = Temp("position", nodes.scalar(i64))
+        where = Temp("position", scalar(i64))
         start = neutral("max" if largest_wanted else "min", e.arg.dtype)
         scope.statements.append(Let(best, Literal(start, type_), mutable=True))
-        scope.statements.append(Let(where, Literal(0, nodes.scalar(i64)), mutable=True))
+        scope.statements.append(Let(where, Literal(0, scalar(i64)), mutable=True))
         nest = LoopNest(self, scope, e.vars, ())
         inner = nest.innermost
         value = self.value(e.arg, inner)
@@ -308,13 +307,13 @@ class ScalarLowering:
             temp = Temp("value", type_)
             inner.statements.append(Let(temp, value))
             value = Read(temp)
-        truth = nodes.scalar(bool_)
+        truth = scalar(bool_)
         better: Value = Binary(">" if largest_wanted else "<", value, Read(best), truth)
         if e.arg.dtype.is_floating:  # NaN wins once
             unordered = Binary("!=", value, value, truth)
             ordered = Binary("==", Read(best), Read(best), truth)
             better = Binary("||", better, Binary("&&", unordered, ordered, truth), truth)
-        found = IndexValue(flat_position(e.vars), nodes.scalar(i64))
+        found = IndexValue(flat_position(e.vars), scalar(i64))
         inner.statements.append(If(better, (Assign(best, value), Assign(where, found))))
         nest.close()
         return Read(where)
@@ -355,7 +354,7 @@ class ScalarLowering:
             target = target.parent
         value = self.value(read_by(atom), target)
         extent = None if atom.extent is None else self.index(atom.extent, target)
-        loaded = nodes.loaded_index(_index_name(read_by(atom)), extent)
+        loaded = loaded_index(_index_name(read_by(atom)), extent)
         target.statements.append(LetIndex(loaded, value))
         if atom.checked and extent is not None:
             array, axis = what or ("index", None)

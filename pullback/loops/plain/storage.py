@@ -44,7 +44,8 @@ from pullback.ir.program import (
 )
 from pullback.loops.analysis.joined import Stretch, elements, is_renaming, stretches
 from pullback.loops.plain.scalar import reads_only_elementwise
-from pullback.loops.program.nodes import Buffer, Copy, Space, View
+from pullback.loops.program.nodes import Copy
+from pullback.loops.program.values import Buffer, Space, View
 
 Place = tuple[Buffer, Index]
 LEAST = 2048  # bytes of a state from which on a copy in every trip is worth avoiding

@@ -18,29 +18,10 @@ from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.program import Block, Build, Program, Scatter, Statement, bound_refs, statement_reads, walk_statements
 from pullback.ir.traverse import walk
 from pullback.ir.types import bool_
-from pullback.loops.program import nodes
-from pullback.loops.program.nodes import (
-    Binary,
-    Break,
-    Buffer,
-    Call,
-    Check,
-    For,
-    If,
-    Kernel,
-    Let,
-    Literal,
-    Load,
-    Read,
-    Site,
-    Stmt,
-    Store,
-    Temp,
-    Value,
-    View,
-)
+from pullback.loops.program.nodes import Break, Call, Check, For, If, Kernel, Let, Site, Stmt, Store
+from pullback.loops.program.values import Binary, Buffer, Literal, Load, Read, Temp, Value, View, scalar
 
-BOOL = nodes.scalar(bool_)
+BOOL = scalar(bool_)
 NAN, INFINITE = 0, 1  # what a trap reports in place of an extent
 
 
@@ -74,7 +55,7 @@ class Traps:
         array = Buffer(r.name, r.dtype, r.shape, "parameter", _count(r), False)
         flags = Buffer("finite", bool_, self.flags.shape, "parameter", self.flags.elements, True)
         i = Var("i", array.elements)
-        value = Temp("value", nodes.scalar(r.dtype))
+        value = Temp("value", scalar(r.dtype))
         own = as_index(self._places[r])
         found: list[Stmt] = [Store(flags, own, Literal(False, BOOL))]
         if s is not None:

@@ -11,8 +11,9 @@ from pullback.ir.traverse import Substitution
 from pullback.loops.plain.bounds import LoopNest
 from pullback.loops.plain.builder import KernelBuilder
 from pullback.loops.plain.scalar import ScalarLowering
-from pullback.loops.program.nodes import Buffer, Let, Read, Stmt, Store, Temp
+from pullback.loops.program.nodes import Let, Stmt, Store
 from pullback.loops.program.scope import Scope
+from pullback.loops.program.values import Buffer, Read, Temp
 from pullback.loops.vectors.tile import tile
 from pullback.machine import Machine
 

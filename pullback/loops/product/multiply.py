@@ -8,22 +8,16 @@ from functools import lru_cache
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond, floor_divide
 from pullback.ir.types import DType
 from pullback.loops.plain.builder import free_variables
-from pullback.loops.program.nodes import (
+from pullback.loops.program.nodes import Assign, For, If, Kernel, Let, Stmt, Store
+from pullback.loops.program.values import (
     Across,
-    Assign,
     Binary,
     Broadcast,
     Buffer,
-    For,
     Holds,
-    If,
-    Kernel,
-    Let,
     Literal,
     Load,
     Read,
-    Stmt,
-    Store,
     Temp,
     Type,
     Value,

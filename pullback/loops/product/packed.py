@@ -43,22 +43,9 @@ from pullback.loops.product.sweep import find_sweep, sweep
 from pullback.loops.product.turn import square, store_across
 from pullback.loops.program import nodes
 from pullback.loops.program.cover import is_open
-from pullback.loops.program.nodes import (
-    Buffer,
-    Call,
-    For,
-    Holds,
-    If,
-    Kernel,
-    LetIndex,
-    Load,
-    Stmt,
-    Store,
-    Type,
-    View,
-    largest,
-)
+from pullback.loops.program.nodes import Call, For, If, Kernel, LetIndex, Stmt, Store
 from pullback.loops.program.schedule import PLAIN, Numbered, Schedule, Vector
+from pullback.loops.program.values import Buffer, Holds, Load, Type, View, largest
 from pullback.loops.vectors.nest import map_reductions
 from pullback.loops.vectors.tile import plan_tile
 from pullback.machine import Machine

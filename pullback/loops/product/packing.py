@@ -26,25 +26,9 @@ from pullback.loops.product.blocking import SHORT, FlatAxis, MemoryLoop, form, r
 from pullback.loops.product.contraction import Operand
 from pullback.loops.product.turn import NARROWEST_TURN, WIDEST_TURN, turn
 from pullback.loops.program.cover import cover, narrower
-from pullback.loops.program.nodes import (
-    Bound,
-    Buffer,
-    Call,
-    Fill,
-    For,
-    Holds,
-    If,
-    LetIndex,
-    Literal,
-    Load,
-    Stmt,
-    Store,
-    Type,
-    Value,
-    View,
-    smallest,
-)
+from pullback.loops.program.nodes import Call, Fill, For, If, LetIndex, Stmt, Store
 from pullback.loops.program.scope import Scope
+from pullback.loops.program.values import Bound, Buffer, Holds, Literal, Load, Type, Value, View, smallest
 from pullback.loops.vectors.nest import stride
 from pullback.loops.vectors.tile import tile
 from pullback.machine import Machine

@@ -29,7 +29,7 @@ from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, indices_of, walk
 from pullback.loops.plain.builder import Places, flat_position
 from pullback.loops.product.digits import in_digits
-from pullback.loops.program.nodes import Buffer
+from pullback.loops.program.values import Buffer
 from pullback.loops.vectors.axes import Address
 from pullback.loops.vectors.nest import map_reductions
 

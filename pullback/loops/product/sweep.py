@@ -21,27 +21,8 @@ from pullback.loops.product.blocking import MemoryLoop, runs, whole_levels
 from pullback.loops.product.contraction import size
 from pullback.loops.product.residues import Part
 from pullback.loops.program.cover import is_open
-from pullback.loops.program.nodes import (
-    Assign,
-    Binary,
-    Broadcast,
-    Buffer,
-    Call,
-    For,
-    Holds,
-    If,
-    Kernel,
-    Let,
-    Literal,
-    Load,
-    Read,
-    Stmt,
-    Store,
-    Temp,
-    Type,
-    Value,
-    View,
-)
+from pullback.loops.program.nodes import Assign, Call, For, If, Kernel, Let, Stmt, Store
+from pullback.loops.program.values import Binary, Broadcast, Buffer, Holds, Literal, Load, Read, Temp, Type, Value, View
 from pullback.loops.vectors.nest import stride
 from pullback.machine import Machine
 

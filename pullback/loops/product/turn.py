@@ -8,23 +8,8 @@ from typing import Final
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
 from pullback.ir.types import DType
 from pullback.loops.plain.builder import free_variables
-from pullback.loops.program.nodes import (
-    Binary,
-    Buffer,
-    For,
-    Holds,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Read,
-    Shuffle,
-    Stmt,
-    Store,
-    Temp,
-    Type,
-    Value,
-)
+from pullback.loops.program.nodes import For, If, Kernel, Let, Stmt, Store
+from pullback.loops.program.values import Binary, Buffer, Holds, Load, Read, Shuffle, Temp, Type, Value
 
 WIDEST_TURN: Final = 32  # bytes of the vectors that are turned
 NARROWEST_TURN: Final = 16

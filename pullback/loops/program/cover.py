@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, floor_divide
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import For, LetIndex, Stmt, smallest
+from pullback.loops.program.nodes import For, LetIndex, Stmt
+from pullback.loops.program.values import smallest
 from pullback.passes.cost import TYPICAL
 
 

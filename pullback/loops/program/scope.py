@@ -20,7 +20,8 @@ from pullback.ir.index import (
     modulo,
     polynomial,
 )
-from pullback.loops.program.nodes import Stmt, Value
+from pullback.loops.program.nodes import Stmt
+from pullback.loops.program.values import Value
 
 
 @dataclass(eq=False)

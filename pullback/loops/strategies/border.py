@@ -23,9 +23,10 @@ from pullback.loops.plain.builder import KernelBuilder, Work, flat_position
 from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.lower import bring_plain, without_units
 from pullback.loops.program.cover import cover, halves, narrower, typical
-from pullback.loops.program.nodes import Buffer, Fill, For, Holds, If, Kernel, Load, Stmt, Store, Type
+from pullback.loops.program.nodes import Fill, For, If, Kernel, Stmt, Store
 from pullback.loops.program.schedule import Row, Schedule, Vector
 from pullback.loops.program.scope import Scope
+from pullback.loops.program.values import Buffer, Holds, Load, Type
 from pullback.loops.vectors.nest import stride
 from pullback.machine import Machine
 

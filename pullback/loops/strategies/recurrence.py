@@ -30,25 +30,10 @@ from pullback.loops.plain.builder import KernelBuilder, Work
 from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.scalar import named
 from pullback.loops.program.cover import cover, halves, typical
-from pullback.loops.program.nodes import (
-    Across,
-    Assign,
-    Buffer,
-    Fill,
-    For,
-    Kernel,
-    Let,
-    Load,
-    Read,
-    Stmt,
-    Store,
-    StoreRows,
-    Temp,
-    Type,
-    Value,
-)
+from pullback.loops.program.nodes import Assign, Fill, For, Kernel, Let, Stmt, Store, StoreRows
 from pullback.loops.program.schedule import Exchange, Schedule
 from pullback.loops.program.scope import Scope
+from pullback.loops.program.values import Across, Buffer, Load, Read, Temp, Type, Value
 from pullback.loops.vectors.fused import nest_schedule
 from pullback.loops.vectors.group import Group, groups_of_all
 from pullback.loops.vectors.lanes import chain, widened

@@ -31,9 +31,10 @@ from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.lower import bring_plain, without_units
 from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.program.cover import typical
-from pullback.loops.program.nodes import Buffer, For, Kernel, Stmt, Store
+from pullback.loops.program.nodes import For, Kernel, Stmt, Store
 from pullback.loops.program.schedule import Schedule, Split
 from pullback.loops.program.scope import Scope
+from pullback.loops.program.values import Buffer
 from pullback.loops.vectors.axes import Address
 from pullback.loops.vectors.tile import Tiling, plan_tile
 from pullback.machine import Machine

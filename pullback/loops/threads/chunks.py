@@ -15,20 +15,16 @@ from typing import Final
 from pullback.ir.index import Index, Var, as_index, floor_divide
 from pullback.ir.types import bool_, f64
 from pullback.loops.analysis.work import SIZES, Cost, Cycles, Measure
-from pullback.loops.program.nodes import (
+from pullback.loops.program.nodes import For, Let, LetIndex, Stmt, most_chunks
+from pullback.loops.program.values import (
     Binary,
     BinaryOp,
     Choice,
-    For,
     IndexValue,
-    Let,
-    LetIndex,
     Literal,
     Read,
-    Stmt,
     Temp,
     Value,
-    most_chunks,
     scalar,
     smallest,
 )

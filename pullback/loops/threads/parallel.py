@@ -20,7 +20,8 @@ from pullback.ir.index import Index, Var
 from pullback.ir.traverse import Substitution
 from pullback.loops.analysis.footprint import Places, Touched, collide, located, touched
 from pullback.loops.analysis.work import NEAR, Cycles, cycles, steps
-from pullback.loops.program.nodes import Call, For, Function, If, Kernel, Loop, Parallel, Stmt, Task, View, walk
+from pullback.loops.program.nodes import Call, For, Function, If, Kernel, Loop, Parallel, Stmt, Task, walk
+from pullback.loops.program.values import View
 from pullback.loops.threads.chunks import counted, total_work
 from pullback.loops.threads.splitting import Form, Splitting
 from pullback.machine import Machine

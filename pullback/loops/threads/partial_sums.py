@@ -20,25 +20,20 @@ from pullback.ir.types import f64
 from pullback.loops.analysis.footprint import Footprint, Places
 from pullback.loops.analysis.intervals import Interval
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import (
+from pullback.loops.program.nodes import Assign, Call, Fill, For, If, Let, Loop, Stmt, Store
+from pullback.loops.program.values import (
     OPERATORS,
-    Assign,
     Binary,
+    BinaryOp,
     Buffer,
-    Call,
-    Fill,
-    For,
-    If,
-    Let,
     Literal,
     Load,
-    Loop,
     Read,
-    Stmt,
-    Store,
     Temp,
     Value,
     View,
+    scalar,
+    walk_value,
 )
 
 NEUTRAL: Final[Mapping[str, float]] = {OPERATORS[op]: neutral(op, f64) for op in ("sum", "prod", "max", "min")}
@@ -46,12 +41,12 @@ MOST_SUMS = 16  # chunks of a sum
 CHEAP = 8  # the work of a loop over that of adding up its partial sums
 
 
-def accumulators(loop: For, declared: Sequence[Let]) -> dict[Temp, nodes.BinaryOp] | None:
+def accumulators(loop: For, declared: Sequence[Let]) -> dict[Temp, BinaryOp] | None:
     """What a loop adds to the temporaries declared before it, with the operation; None where it does something else."""
     outside = {s.temp: s for s in declared if s.mutable}
-    found: dict[Temp, nodes.BinaryOp] = {}
+    found: dict[Temp, BinaryOp] = {}
     for s in nodes.walk(loop.body):
-        reads = [v.temp for top in nodes.values_of(s) for v in nodes.walk_value(top) if isinstance(v, Read)]
+        reads = [v.temp for top in nodes.values_of(s) for v in walk_value(top) if isinstance(v, Read)]
         if isinstance(s, Assign) and s.temp in outside:
             v = s.value
             if not (isinstance(v, Binary) and v.op in NEUTRAL and isinstance(v.a, Read) and v.a.temp is s.temp):
@@ -77,7 +72,7 @@ class TemporarySums:
     add: For
 
 
-def temporary_sums(ops: Mapping[Temp, nodes.BinaryOp], chunk: Var, buffers: Mapping[str, Buffer]) -> TemporarySums:
+def temporary_sums(ops: Mapping[Temp, BinaryOp], chunk: Var, buffers: Mapping[str, Buffer]) -> TemporarySums:
     """The statements around a chunk's loop, and those that come after all chunks; a buffer for each element type."""
     start: list[Stmt] = []
     keep: list[Stmt] = []
@@ -95,7 +90,7 @@ def temporary_sums(ops: Mapping[Temp, nodes.BinaryOp], chunk: Var, buffers: Mapp
     return TemporarySums(tuple(start), tuple(keep), For(other, ZERO_INDEX, other.extent, tuple(add)))
 
 
-def temporaries(ops: Mapping[Temp, nodes.BinaryOp]) -> dict[str, int]:
+def temporaries(ops: Mapping[Temp, BinaryOp]) -> dict[str, int]:
     """Elements of each element type."""
     out: dict[str, int] = {}
     for t in ops:
@@ -140,7 +135,7 @@ def moved(body: Sequence[Stmt], buffer: Buffer, to: View) -> tuple[Stmt, ...]:
 
 def buffer_sum(target: Buffer, partial: Buffer, chunks: int, begins: bool) -> For:
     """Partial sums of all chunks added up, into the target or over it."""
-    type_ = nodes.scalar(target.dtype)
+    type_ = scalar(target.dtype)
     j = Var("j", target.elements)
     total: Value = Load(partial, as_index(j), type_)
     for c in range(1, chunks):

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pullback.ir.index import Atom, Var
 from pullback.loops.memory.plan import mentioned
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Assign, Buffer, Call, For, If, Let, LetIndex, Read, Stmt, Temp
+from pullback.loops.program.nodes import Assign, Call, For, If, Let, LetIndex, Stmt
+from pullback.loops.program.values import Buffer, Read, Temp, walk_value
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def names_in(body: tuple[Stmt, ...]) -> set[Temp | Atom]:
             out.update(i.every_atom)
             out.update(i.free)
         for value in nodes.values_of(s):
-            out.update(v.temp for v in nodes.walk_value(value) if isinstance(v, Read))
+            out.update(v.temp for v in walk_value(value) if isinstance(v, Read))
         if isinstance(s, Assign):
             out.add(s.temp)
     return out

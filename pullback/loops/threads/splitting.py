@@ -30,11 +30,9 @@ from pullback.loops.plain.builder import free_variables
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
     Break,
-    Buffer,
     Call,
     Comment,
     For,
-    Holds,
     If,
     Kernel,
     Let,
@@ -42,11 +40,9 @@ from pullback.loops.program.nodes import (
     Parallel,
     Stmt,
     Task,
-    Temp,
-    View,
     most_chunks,
-    smallest,
 )
+from pullback.loops.program.values import Buffer, Extreme, Gather, Holds, Load, Temp, View, smallest, walk_value
 from pullback.loops.threads.chunks import Cut, open_cut
 from pullback.loops.threads.partial_sums import (
     CHEAP,
@@ -169,7 +165,7 @@ class Splitting:
             s = cluster[0]
             if isinstance(s, Let | LetIndex):
                 before = (*before, s)
-                if self.open and isinstance(s, LetIndex) and isinstance(s.value, Index | nodes.Extreme):
+                if self.open and isinstance(s, LetIndex) and isinstance(s.value, Index | Extreme):
                     ranges[s.var] = bound_range(s.value, ranges)
             elif not isinstance(s, Comment):
                 out += self._part(s, ranges, before)
@@ -186,9 +182,9 @@ class Splitting:
             if isinstance(s, Let) or (isinstance(s, LetIndex) and isinstance(s.var, Data)):
                 made = s.temp if isinstance(s, Let) else s.var
                 changing = any(
-                    isinstance(n, nodes.Load | nodes.Gather) and n.buffer in self.written
+                    isinstance(n, Load | Gather) and n.buffer in self.written
                     for v in nodes.values_of(s)
-                    for n in nodes.walk_value(v)
+                    for n in walk_value(v)
                 )
                 if (isinstance(s, Let) and s.mutable) or changing or uses & bad.keys():
                     bad[made] = k
@@ -405,7 +401,7 @@ class Splitting:
         """What the caller must define to know a loop's bounds or a test; None where it cannot."""
         shell: Stmt = replace(s, body=()) if isinstance(s, For) else replace(s, then=(), otherwise=())
         lets = needed((shell,), before)[:-1] if self.open else ()
-        pure = all(isinstance(x, LetIndex) and isinstance(x.value, Index | nodes.Extreme) for x in lets)
+        pure = all(isinstance(x, LetIndex) and isinstance(x.value, Index | Extreme) for x in lets)
         bound = {x.var for x in nodes.walk(self.kernel.body) if isinstance(x, LetIndex)}
         bound -= {x.var for x in lets if isinstance(x, LetIndex)}
         indices = [i for x in (shell, *lets) for i in nodes.statement_indices(x)]

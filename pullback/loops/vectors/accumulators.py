@@ -6,21 +6,8 @@ from pullback.ir.expr import ReduceOp
 from pullback.ir.reduction import neutral
 from pullback.ir.types import DType, dtype_named
 from pullback.loops.plain.scalar import added
-from pullback.loops.program.nodes import (
-    OPERATORS,
-    Across,
-    Assign,
-    Binary,
-    BinaryOp,
-    Convert,
-    Let,
-    Literal,
-    Read,
-    Stmt,
-    Temp,
-    Type,
-    Value,
-)
+from pullback.loops.program.nodes import Assign, Let, Stmt
+from pullback.loops.program.values import OPERATORS, Across, Binary, BinaryOp, Convert, Literal, Read, Temp, Type, Value
 from pullback.loops.vectors.lanes import widened
 
 

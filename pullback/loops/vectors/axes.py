@@ -10,7 +10,7 @@ from pullback.ir import expr
 from pullback.ir.expr import Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.traverse import Substitution
-from pullback.loops.program.nodes import Buffer
+from pullback.loops.program.values import Buffer
 
 Address = Callable[[Ref, tuple[Index, ...]], tuple[Buffer, Index]]
 

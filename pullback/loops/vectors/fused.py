@@ -23,9 +23,10 @@ from pullback.ir.traverse import Substitution, count_uses, rewrite, walk
 from pullback.loops.analysis.estimates import points_cycles
 from pullback.loops.plain.scalar import hint, named
 from pullback.loops.program.cover import cover, halves, is_open, narrower, typical
-from pullback.loops.program.nodes import Buffer, Fill, Stmt, Store, StoreRows, Value
+from pullback.loops.program.nodes import Fill, Stmt, Store, StoreRows
 from pullback.loops.program.schedule import Exchange, Schedule, Vector
 from pullback.loops.program.scope import Scope
+from pullback.loops.program.values import Buffer, Value
 from pullback.loops.vectors.accumulators import Accumulators
 from pullback.loops.vectors.lanes import chain, widened
 from pullback.loops.vectors.nest import Nest, Out, stride

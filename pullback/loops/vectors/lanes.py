@@ -14,8 +14,8 @@ from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, FromIndex, Get, M
 from pullback.ir.index import Atom, Data, Floor, Index, Mod, Var
 from pullback.ir.traverse import indices_of, walk
 from pullback.ir.types import DType, dtype_named
-from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Binary, BinaryOp, Broadcast, Literal, Type, Value
+from pullback.loops.program.values import Apply as ApplyValue
+from pullback.loops.program.values import Binary, BinaryOp, Broadcast, Convert, Literal, Type, Unary, Value
 
 VECTOR_FUNCTIONS: Final = (
     "abs", "sign", "sqrt", "round", "floor", "ceil", "trunc", "floor_divide", "exp", "expm1", "tanh", "logistic", "log",
@@ -37,7 +37,7 @@ def mask_of(dtype: DType, lanes: int) -> Type:
 def mask_from(test: Value, dtype: DType) -> Value:
     """A bool as a number with all bits set or none."""
     one = mask_of(dtype, 1)
-    return nodes.Unary("-", nodes.Convert(test, one), one)
+    return Unary("-", Convert(test, one), one)
 
 
 def chain(op: str, args: list[Value]) -> Value:
@@ -101,9 +101,9 @@ def function(e: Apply, args: list[Value], dtype: DType) -> Value:
     lanes = max(a.type.lanes for a in args)
     type_ = Type(dtype, lanes)
     if lanes == 1:
-        return nodes.Apply(e.primitive, tuple(args), type_)
+        return ApplyValue(e.primitive, tuple(args), type_)
     assert name in VECTOR_FUNCTIONS
-    return nodes.Apply(e.primitive, tuple(widened(a, lanes) for a in args), type_)
+    return ApplyValue(e.primitive, tuple(widened(a, lanes) for a in args), type_)
 
 
 COMPARISONS: Final[Mapping[str, BinaryOp]] = {

@@ -20,7 +20,7 @@ from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, children, indices_of, rewrite, walk
 from pullback.ir.types import DType
 from pullback.loops.program.cover import typical
-from pullback.loops.program.nodes import Buffer
+from pullback.loops.program.values import Buffer
 from pullback.loops.vectors.axes import Address, Flat, Merge, mergeable
 from pullback.loops.vectors.group import Group
 from pullback.loops.vectors.lanes import has_vector_form

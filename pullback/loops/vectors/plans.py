@@ -18,8 +18,8 @@ from pullback.ir.index import Floor, Index, Mod, Var
 from pullback.ir.traverse import walk
 from pullback.loops.analysis.estimates import line_wait, operation_cycles
 from pullback.loops.program.cover import is_open, narrower, typical, typical_count
-from pullback.loops.program.nodes import Buffer
 from pullback.loops.program.schedule import Schedule, Tile, Vector
+from pullback.loops.program.values import Buffer
 from pullback.loops.vectors.nest import Nest, map_reductions, stride
 from pullback.machine import Machine
 

@@ -25,33 +25,26 @@ from pullback.ir.reduction import neutral
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType, bool_, i64
 from pullback.loops.plain.scalar import named
-from pullback.loops.program import nodes
 from pullback.loops.program.cover import is_open, typical
-from pullback.loops.program.nodes import (
+from pullback.loops.program.nodes import Assign, Break, For, If, Let, LetIndex, Stmt, Store
+from pullback.loops.program.scope import Scope
+from pullback.loops.program.values import (
     Across,
-    Assign,
     Binary,
-    Break,
     Buffer,
     Choice,
     Convert,
-    For,
     Holds,
-    If,
     IndexValue,
-    Let,
-    LetIndex,
     Literal,
     Load,
     Read,
     Steps,
-    Stmt,
-    Store,
     Temp,
     Type,
     Value,
+    loaded_index,
 )
-from pullback.loops.program.scope import Scope
 from pullback.loops.vectors.axes import Address
 from pullback.loops.vectors.lanes import mask_of, widened
 from pullback.loops.vectors.nest import Nest, stride
@@ -272,7 +265,7 @@ class Position:
 
     def _search(self, extent: Index, out: Buffer, offset: Index) -> list[Stmt]:
         """The first element that is the best, or NaN, from the start of its block on."""
-        first = nodes.loaded_index("first", extent)
+        first = loaded_index("first", extent)
         n = Var(self.axis.name, self.axis.extent)
         steps: list[Stmt] = []
         value = self._value(as_index(n), 1, steps)

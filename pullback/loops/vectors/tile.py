@@ -33,23 +33,10 @@ from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.lower import bring_plain
 from pullback.loops.plain.scalar import named
 from pullback.loops.program.cover import cover, halves, is_open, overlap, typical
-from pullback.loops.program.nodes import (
-    Buffer,
-    Holds,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Read,
-    Stmt,
-    Store,
-    Temp,
-    Value,
-    values_of,
-    walk_value,
-)
+from pullback.loops.program.nodes import If, Kernel, Let, Stmt, Store, values_of
 from pullback.loops.program.schedule import Fuse, Schedule, Vector
 from pullback.loops.program.scope import Scope
+from pullback.loops.program.values import Buffer, Holds, Load, Read, Temp, Value, walk_value
 from pullback.loops.vectors.accumulators import Accumulators
 from pullback.loops.vectors.axes import Address
 from pullback.loops.vectors.fused import nest_cycles, nest_loops, nest_schedule

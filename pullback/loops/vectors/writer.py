@@ -57,9 +57,10 @@ from pullback.loops.plain.bounds import LoopNest
 from pullback.loops.plain.builder import flat_position
 from pullback.loops.plain.candidates import Declined
 from pullback.loops.plain.scalar import ScalarLowering, added, named, negated
-from pullback.loops.program import nodes
-from pullback.loops.program.nodes import (
-    Assign,
+from pullback.loops.program.nodes import Assign, Let, LetIndex, Site
+from pullback.loops.program.scope import Scope
+from pullback.loops.program.values import Apply as ApplyValue
+from pullback.loops.program.values import (
     Binary,
     Broadcast,
     Buffer,
@@ -68,12 +69,9 @@ from pullback.loops.program.nodes import (
     Gather,
     Holds,
     IndexValue,
-    Let,
-    LetIndex,
     Literal,
     Load,
     Read,
-    Site,
     Steps,
     Temp,
     Type,
@@ -81,7 +79,6 @@ from pullback.loops.program.nodes import (
     largest,
     smallest,
 )
-from pullback.loops.program.scope import Scope
 from pullback.loops.vectors.lanes import (
     BITS,
     CLASSES,
@@ -187,7 +184,7 @@ class Writer(ScalarLowering):
 
     def always_named(self, value: Value) -> bool:
         """Loads and functions of vectors have names."""
-        return value.type.lanes > 1 and isinstance(value, Load | Gather | nodes.Apply)
+        return value.type.lanes > 1 and isinstance(value, Load | Gather | ApplyValue)
 
     def total(self, e: Scalar, known: tuple[Cond, ...]) -> bool:
         """Whether `e` may be evaluated wherever conditions hold."""

@@ -10,7 +10,7 @@ from pullback.codegen.c.names import Names
 from pullback.codegen.c.words import PlainWords
 from pullback.ir.index import Index, Var, as_index, cond, floor_divide, modulo
 from pullback.ir.types import DType, bool_, f32, f64, i8, i32, i64, u32, u64
-from pullback.loops.program.nodes import Binary, Read, Temp, Unary, Value, largest, loaded_index, scalar, smallest
+from pullback.loops.program.values import Binary, Read, Temp, Unary, Value, largest, loaded_index, scalar, smallest
 
 
 @pytest.mark.parametrize(("value", "dtype", "text"), [

@@ -18,7 +18,7 @@ from pullback.ir.parser import parse_program
 from pullback.ir.primitive import PRIMITIVES
 from pullback.ir.program import Program
 from pullback.ir.types import DTYPES, HALVES, f32
-from pullback.loops.program.nodes import Type, scalar
+from pullback.loops.program.values import Type, scalar
 from pullback.machine import MACHINES
 from pullback.runtime.emit import c_source
 from pullback.runtime.export import export

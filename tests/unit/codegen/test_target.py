@@ -16,7 +16,7 @@ from pullback.codegen.target import Target
 from pullback.codegen.targets import TARGETS
 from pullback.ir.primitive import PRIMITIVES
 from pullback.ir.types import f32, f64
-from pullback.loops.program.nodes import Type
+from pullback.loops.program.values import Type
 from pullback.loops.vectors.lanes import VECTOR_FUNCTIONS
 
 PACKAGE = Path(pullback.__file__).parent

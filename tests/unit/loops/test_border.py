@@ -7,7 +7,8 @@ import pytest
 
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
-from pullback.loops.program.nodes import Call, Choice, Fill, values_of, walk, walk_value
+from pullback.loops.program.nodes import Call, Fill, values_of, walk
+from pullback.loops.program.values import Choice, walk_value
 from pullback.machine import of_width
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.emit import lower_program

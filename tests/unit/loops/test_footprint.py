@@ -9,7 +9,8 @@ import pytest
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.types import f32
 from pullback.loops.analysis.footprint import collide, independent, touched
-from pullback.loops.program.nodes import Buffer, Call, For, Kernel, Literal, Stmt, Store, Type, View
+from pullback.loops.program.nodes import Call, For, Kernel, Stmt, Store
+from pullback.loops.program.values import Buffer, Literal, Type, View
 
 OUT = Buffer("out", f32, (as_index(4096),), "parameter", as_index(4096), True)
 PLACES = {OUT: View(OUT)}

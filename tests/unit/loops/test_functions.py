@@ -16,7 +16,7 @@ from pullback.codegen.c.vectors.words import VectorWords
 from pullback.ir import types
 from pullback.ir.primitive import PRIMITIVES
 from pullback.ir.semantics import floor_divide
-from pullback.loops.program.nodes import Type
+from pullback.loops.program.values import Type
 from pullback.loops.vectors.lanes import VECTOR_FUNCTIONS
 from pullback.runtime.compile import find_compiler
 

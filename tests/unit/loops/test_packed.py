@@ -22,7 +22,8 @@ from pullback.loops.plain.builder import Work
 from pullback.loops.plain.lower import without_units
 from pullback.loops.product import blocking, orders, residues
 from pullback.loops.product.blocking import PackedPlan
-from pullback.loops.program.nodes import Buffer, Call, Kernel, View, walk
+from pullback.loops.program.nodes import Call, Kernel, walk
+from pullback.loops.program.values import Buffer, View
 from pullback.machine import GENERIC, Machine, of_width
 from pullback.passes.pipeline import optimise
 from pullback.runtime import executor

@@ -18,7 +18,21 @@ from pullback.ir.program import Program
 from pullback.ir.types import f32
 from pullback.loops.analysis.separate import separate
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Buffer, Call, For, If, LetIndex, Literal, Load, Stmt, Store, Type, View
+from pullback.loops.program.nodes import Call, For, If, LetIndex, Stmt, Store
+from pullback.loops.program.values import (
+    Bound,
+    Buffer,
+    Extreme,
+    Gather,
+    Holds,
+    Literal,
+    Load,
+    Temp,
+    Type,
+    View,
+    loaded_index,
+    walk_value,
+)
 from pullback.machine import AVX512
 from pullback.runtime.emit import lower_program
 from tests.laws.test_threads import PROGRAMS
@@ -63,7 +77,7 @@ class Steps:
             case _:
                 return env[a]
 
-    def _bound(self, b: nodes.Bound, env: Mapping[Atom, int]) -> int:
+    def _bound(self, b: Bound, env: Mapping[Atom, int]) -> int:
         if isinstance(b, Index):
             return self.index(b, env)
         return (max if b.op == "max" else min)(self._bound(a, env) for a in b.args)
@@ -80,11 +94,11 @@ class Steps:
         return out
 
     def _statement(self, s: Stmt, env: dict[Atom, int], homes: Mapping[Buffer, Home]) -> Iterator[Touched]:
-        loads = [v for top in nodes.values_of(s) for v in nodes.walk_value(top)]
+        loads = [v for top in nodes.values_of(s) for v in walk_value(top)]
         for v in loads:
             if isinstance(v, Load):
                 yield self._run(v.buffer, v.offset, v.type.lanes, env, homes, False)
-            elif isinstance(v, nodes.Gather):
+            elif isinstance(v, Gather):
                 yield from (self._run(v.buffer, i, 1, env, homes, False) for i in v.offsets)
         match s:
             case For():
@@ -92,13 +106,13 @@ class Steps:
             case nodes.Loop():
                 yield self.body(s.body, env, homes)
             case If():
-                known = isinstance(s.test, nodes.Holds)
+                known = isinstance(s.test, Holds)
                 taken = known and all(self._holds(c, env) for c in s.test.conds)  # type: ignore[union-attr]
                 for branch, way in ((s.then, taken or not known), (s.otherwise, not taken)):
                     if way:
                         yield self.body(branch, env, homes)
             case LetIndex():
-                if isinstance(s.value, Index | nodes.Extreme):
+                if isinstance(s.value, Index | Extreme):
                     env[s.var] = self._bound(s.value, env)
                 else:
                     most = 1 if s.var.extent is None else self.index(s.var.extent, env)
@@ -203,8 +217,8 @@ def loop(body: Callable[[Index], Stmt], independent: bool = False) -> For:
 
 
 def test_what_is_separate() -> None:
-    at = nodes.loaded_index("at", as_index(8))
-    temp = nodes.Temp("t", Type(f32))
+    at = loaded_index("at", as_index(8))
+    temp = Temp("t", Type(f32))
     assert separate(loop(lambda i: Store(OUT, i, ONE)), {}) == frozenset()
     assert separate(loop(lambda i: Store(OUT, i, ONE, accumulate=True)), {}) == {OUT}
     assert separate(loop(lambda i: Store(OUT, i + 1, Load(OUT, i, Type(f32)))), {}) == {OUT}
@@ -226,4 +240,4 @@ def test_the_steps_tell_a_wrong_mark(step: int) -> None:
 
 
 def test_an_index_from_data_is_an_atom() -> None:
-    assert isinstance(nodes.loaded_index("at", None), Data)
+    assert isinstance(loaded_index("at", None), Data)

@@ -16,22 +16,8 @@ from pullback.loops.memory.verify import verify_function
 from pullback.loops.plain.builder import KernelBuilder, Work
 from pullback.loops.plain.lower import plain_build
 from pullback.loops.plain.storage import assign_storage
-from pullback.loops.program.nodes import (
-    Assign,
-    Binary,
-    Call,
-    For,
-    Function,
-    Let,
-    Literal,
-    Load,
-    Read,
-    Stmt,
-    Store,
-    Temp,
-    scalar,
-    walk,
-)
+from pullback.loops.program.nodes import Assign, Call, For, Function, Let, Stmt, Store, walk
+from pullback.loops.program.values import Binary, Literal, Load, Read, Temp, scalar
 from pullback.machine import of_width
 from pullback.runtime.emit import lower_program
 from tests.unit.runtime.programs import CASES

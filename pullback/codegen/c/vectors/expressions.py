@@ -8,7 +8,7 @@ from pullback.codegen.c.names import Names
 from pullback.codegen.c.types import c_type
 from pullback.codegen.c.vectors.words import VectorWords
 from pullback.ir.types import dtype_named
-from pullback.loops.program.nodes import (
+from pullback.loops.program.values import (
     Across,
     Apply,
     Binary,

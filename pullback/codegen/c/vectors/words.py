@@ -19,7 +19,8 @@ from pullback.codegen.c.vectors.text import HAS_VECTORS, VECTORS, views
 from pullback.codegen.c.words import PlainWords
 from pullback.ir.primitive import Primitive
 from pullback.ir.types import f32, i32, u16, u32
-from pullback.loops.program.nodes import Kernel, Type
+from pullback.loops.program.nodes import Kernel
+from pullback.loops.program.values import Type
 from pullback.loops.vectors.lanes import mask_of
 
 INLINE: Final = """\
