@@ -180,6 +180,7 @@ class KernelBuilder:
 
     def kernel(self, body: tuple[Stmt, ...], portable: tuple[Stmt, ...] | None = None) -> Kernel:
         """The kernel with this body; its index parameters are the variables the body leaves free."""
+        body = nodes.without_unread(body)
         used = free_variables((*body, *(portable or ())))
         pairs = sorted(zip(self.params.values(), self.arguments, strict=True), key=lambda p: p[0].written)
         self.arguments = [view for _, view in pairs]

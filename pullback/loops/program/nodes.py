@@ -14,7 +14,7 @@ Nodes are compared by identity; nothing here is interned.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from typing import Literal as Lit
 from typing import TypeVar
@@ -32,6 +32,7 @@ from pullback.loops.program.values import (
     Holds,
     IndexValue,
     Load,
+    Read,
     Temp,
     Value,
     View,
@@ -418,6 +419,33 @@ def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
                 yield from walk(s.otherwise)
             case _:
                 pass
+
+
+def without_unread(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The statements but for temporaries that none reads: masks, say, of what turned out to be there in all lanes."""
+    return _read_later(body, set())
+
+
+def _read_later(body: tuple[Stmt, ...], read: set[Temp]) -> tuple[Stmt, ...]:
+    """Without temporaries that are neither in `read` nor read later in the body; what it reads is added to `read`."""
+    out: list[Stmt] = []
+    for s in reversed(body):
+        match s:
+            case Let() if s.temp not in read:
+                continue
+            case Assign():
+                read.add(s.temp)
+            case For() | Loop():
+                inner = _read_later(s.body, read)
+                s = s if inner == s.body else replace(s, body=inner)
+            case If():
+                then, otherwise = _read_later(s.then, read), _read_later(s.otherwise, read)
+                s = s if (then, otherwise) == (s.then, s.otherwise) else replace(s, then=then, otherwise=otherwise)
+            case _:
+                pass
+        read.update(v.temp for top in values_of(s) for v in walk_value(top) if isinstance(v, Read))
+        out.append(s)
+    return tuple(reversed(out))
 
 
 def values_of(s: Stmt) -> tuple[Value, ...]:

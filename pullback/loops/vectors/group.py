@@ -270,7 +270,7 @@ def _items(group: Group, s: Build, shape: _Shape, onto: dict[Var, Var]) -> list[
             r = shape.reduce
             over = frozenset(onto[v] for v in r.vars)
             term = m.scalar(r.arg)
-            total = expr.get(Ref("total", o.dtype, (2,)), Var("end", 2))  # its variable is there after the loop alone
+            total = expr.get(Ref("total", r.dtype, (2,)), Var("end", 2))  # its variable is there after the loop alone
             by: dict[Scalar, Scalar] = {r: total}
             whole = Substitution(variables={v: at[v] for v in s.vars}).scalar(rewrite(value, by.get))
             out.append(Item(o, indices, term, r.op, over, total, whole))

@@ -13,7 +13,7 @@ from itertools import combinations
 from math import ceil, inf, prod
 
 from pullback.ir import expr
-from pullback.ir.expr import Apply, Bracket, Cast, FromIndex, Get, Scalar, Select
+from pullback.ir.expr import Add, Apply, Bracket, Cast, FromIndex, Get, Mul, Scalar, Select
 from pullback.ir.index import Floor, Index, Mod, Var
 from pullback.ir.traverse import walk
 from pullback.loops.analysis.estimates import line_wait, operation_cycles
@@ -147,6 +147,9 @@ def _block_cycles(
     around = [map_reductions(v, lambda r: expr.const(1, r.dtype)) for v in nest.values]
     if nest.reductions:  # what follows sums is little beside them, and packed products do not count it either
         around = [n for v in around for n in walk(v) if isinstance(n, Apply) and n.primitive.transcendental]
+    else:
+        sums = dict.fromkeys(n for v in around for n in walk(v) if isinstance(n, Add | Mul))
+        epilogue += sum(operation_cycles(n, lanes, machine) * (len(n.args) - 1) for n in sums)
     epilogue += 2.0 + _functions(around, 1 if reduced else lanes, machine)
     return cycles + (epilogue + machine.across * (reduced + len(set(rest)))) * count
 
