@@ -880,7 +880,7 @@ def function(
         f: the function; its annotations give element types and dims of the arguments.
         threads: how many threads a call may use; by default what `pb.threads` or PULLBACK_THREADS says, else 1.
         specialise: whether C is made for the dims of a call: "always", or "never" but once for all sizes; "auto" for
-            the first two dims of a function, then once for all others, and for those of them whose calls have done as
+            the first four dims of a function, then once for all others, and for those of them whose calls have done as
             much work as compiling is worth. By default what PULLBACK_SPECIALISE says, or "auto".
         donate: names of arguments whose memory the result may overwrite: with these arrays as `out` they are updated
             where they lie.

@@ -20,7 +20,7 @@ from pullback.turns import turn
 
 __all__ = ["Versions"]
 
-FIRST = 2  # dims that get C of their own at once, those of batches and of the last; then one C serves all others
+FIRST = 4  # dims that get C of their own at once, before one C serves all others
 MOST = 64  # dims that get C of their own at all, the others after many calls
 
 

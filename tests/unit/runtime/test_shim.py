@@ -188,7 +188,7 @@ def test_more_arguments_than_ctypes_passes(specialise: Literal["always", "never"
 def test_sizes_numbers_and_captured_arrays_need_no_long_way() -> None:
     table = np.array([2, 0, 1])
 
-    @pb.function(specialise="always")
+    @pb.function
     def f(n: pb.Size["N"], x: Float64[Array, "3"], share: float, m: pb.Size["M"]):
         return pb.build(n, lambda i: share * x[pb.asarray(table)[0]] + i + m)
 
