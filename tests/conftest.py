@@ -28,7 +28,7 @@ OF_MACHINE_CODE = tuple(
                   "unit/test_random.py",
                   "unit/lazy/test_remote.py")  # compared with workers, which compile as users do
 )  # fmt: skip
-OF_MEANING = ROOT / "tests" / "unit" / "loops" / "test_open_sizes.py",  # among them
+OF_MEANING = tuple(ROOT / "tests" / "unit" / "loops" / f"test_{name}.py" for name in ("all_sizes", "open_sizes"))
 AS_USERS = c_build.FLAGS, c_build.GCC_FLAGS
 LITTLE = (*("-Og" if flag == "-O2" else flag for flag in c_build.FLAGS), "-nostdlib"), ()
 
