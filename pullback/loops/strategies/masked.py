@@ -59,8 +59,8 @@ def masks(work: Work, machine: Machine) -> Iterator[Candidate]:
         return bring_plain(s, masked_loops(s, builder, machine), builder, machine)
 
     axis = whole.vars[-1]
-    full, rest = divmod(typical(axis), lanes)
-    inside = points_cycles(whole.values, whole.vars, machine, lanes, axis) * full / (full + (rest > 0))
+    rest = typical(axis) % lanes
+    inside = points_cycles(whole.values, whole.vars, machine, lanes, axis)  # a step for the rest: its loops are two
     left = points_cycles(whole.values, whole.vars[:-1], machine) * rest
     schedule = Schedule((Mask(axis.name), Vector(axis.name, lanes, rest=(1,) * bool(rest))))
     yield Candidate("masked", inside * MASKED + left, build, schedule)

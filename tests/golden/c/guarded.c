@@ -127,32 +127,13 @@ static void guarded_z(const double *restrict x, const double *restrict y, double
 }
 
 /* u = build n < 7, m < 7 { [n >= m + 1] x[n] + [m >= n + 1] y[m] + [n == m] 1.0 } */
-/* masked: mask m | vector m 4 rest 1 */
 static void guarded_u(const double *restrict x, const double *restrict y, double *restrict u) {
-#ifdef PB_VECTORS
-    for (int64_t n = 0; n < 7; ++n) {
-        const pb_i64x4 holds = n - 1 + (pb_i64x4){0, -1, -2, -3} >= (pb_i64x4){0};
-        const double x2 = x[n];
-        const pb_i64x4 holds2 = -n - 1 + (pb_i64x4){0, 1, 2, 3} >= (pb_i64x4){0};
-        const pb_f64x4 y2 = *(const pb_f64x4u *)(y);
-        const pb_i64x4 holds3 = -n + (pb_i64x4){0, 1, 2, 3} == (pb_i64x4){0};
-        *(pb_f64x4u *)(u + n * 7) = pb_choose_f64x4(holds, pb_splat_f64x4(x2), (pb_f64x4){0}) + pb_choose_f64x4(holds2,
-            y2, (pb_f64x4){0}) + pb_choose_f64x4(holds3, pb_splat_f64x4(1.0), (pb_f64x4){0});
-    }
-    for (int64_t n = 0; n < 7; ++n) {
-        const double x2 = x[n];
-        for (int64_t m = 0; m < 3; ++m) {
-            u[n * 7 + m + 4] = (n >= m + 5 ? x2 : 0.0) + (m + 3 >= n ? y[m + 4] : 0.0) + (m + 4 == n ? 1.0 : 0.0);
-        }
-    }
-#else
     for (int64_t n = 0; n < 7; ++n) {
         const double x2 = x[n];
         for (int64_t m = 0; m < 7; ++m) {
             u[n * 7 + m] = (n >= m + 1 ? x2 : 0.0) + (m >= n + 1 ? y[m] : 0.0) + (m == n ? 1.0 : 0.0);
         }
     }
-#endif
 }
 
 /* v = build n < 7 { [n % 3 == 1] x[n] } */
