@@ -281,7 +281,7 @@ class _TiledWay:
         self.around, self.tail = _even(c.rows, seen)
         self.run, self.m, self.n, self.k = size(self.tail), size(c.rows), size(c.columns), size(c.depth)
         self.open_rows = any(map(is_open, self.tail))
-        self.walked = in_place and is_walked(c)
+        self.walked = in_place and c.a.plain is not None and not is_run(runs(whole_levels(c.depth), c.a.plain[1]))
         self.a_packs = size(c.shared) * size(c.only_a) * self.m * self.k
         self.b_packs = size(c.shared) * size(c.only_b) * self.n * self.k
         self.batch = size(c.shared) * size(c.only_a) * size(c.only_b)
@@ -420,8 +420,6 @@ def _in_place_cost(o: Operand, rows: FlatAxis, depth: FlatAxis, tile: int, machi
     numbers = [r.step.constant for r in (*((down,) if down else ()), *along)]
     if not is_run(along) and (None in numbers or rows.most):  # a walk knows its distances
         return inf
-    if rows.most and rows.outer:  # tiles at an end begin at rows before theirs
-        return inf
     row = down.distance * element if down else 0
     steps = [r.distance * element for r in along]
     stream = 0.45 / tile  # B comes anew for each tile
@@ -433,11 +431,6 @@ def _in_place_cost(o: Operand, rows: FlatAxis, depth: FlatAxis, tile: int, machi
         return float("inf")
     crowded = any(step % page == 0 for step in (row, *steps) if step)
     return (0.5 if crowded else 0.1 if row >= line else 0.0) + stream
-
-
-def is_walked(c: Contraction) -> bool:
-    """Whether reading A in place takes several loops, or one whose steps are no neighbours."""
-    return c.a.plain is not None and not is_run(runs(whole_levels(c.depth), c.a.plain[1]))
 
 
 def is_run(along: Sequence[MemoryLoop]) -> bool:

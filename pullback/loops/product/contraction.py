@@ -104,11 +104,7 @@ def _factors(total: Reduce) -> tuple[tuple[Cond, ...], tuple[Scalar, ...]]:
 
 
 def _contraction(
-    s: Build,
-    total: Reduce,
-    left: tuple[Scalar, ...],
-    right: tuple[Scalar, ...],
-    conds: tuple[Cond, ...],
+    s: Build, total: Reduce, left: tuple[Scalar, ...], right: tuple[Scalar, ...], conds: tuple[Cond, ...],
     address: Address,
 ) -> Contraction | None:
     in_a = frozenset[Var]().union(*(f.free for f in left))
@@ -123,17 +119,10 @@ def _contraction(
         return None  # about both
     if not all(is_inside(f, others) for f in right):  # conditions about the sum's variables keep both in their ranges
         others = [c for c in conds if not (c.free & in_a) - shared]
-    return Contraction(
-        total,
-        _operand(mine, left, address),
-        _operand(others, right, address),
-        tuple(v for v in s.vars if v in shared),
-        rows,
-        columns,
-        tuple(v for v in s.vars if v in in_a - shared and v not in rows),
-        tuple(v for v in s.vars if v in in_b - shared and v not in columns),
-        total.vars,
-    )
+    only_a, only_b = (tuple(v for v in s.vars if v in side - shared and v not in own)
+                      for side, own in ((in_a, rows), (in_b, columns)))
+    return Contraction(total, _operand(mine, left, address), _operand(others, right, address),
+                       tuple(v for v in s.vars if v in shared), rows, columns, only_a, only_b, total.vars)
 
 
 def _longest_run(variables: tuple[Var, ...], wanted: frozenset[Var]) -> tuple[Var, ...]:
@@ -152,6 +141,10 @@ def _operand(conds: Sequence[Cond], factors: tuple[Scalar, ...], address: Addres
     if not isinstance(term, Get):
         return Operand(term, None)
     buffer, flat = address(term.ref, term.indices)
-    affine = all(all(isinstance(a, Var | DimSymbol) for a in m) for m, _ in flat.terms) and all(
-        sum(isinstance(a, Var) for a in m) <= 1 for m, _ in flat.terms)  # fmt: skip
-    return Operand(term, (buffer, flat) if affine else None)
+    return Operand(term, (buffer, flat) if is_affine(flat) else None)
+
+
+def is_affine(i: Index) -> bool:
+    """Whether an index is a sum of variables, each times a number or dims."""
+    return all(
+        all(isinstance(a, Var | DimSymbol) for a in m) and sum(isinstance(a, Var) for a in m) <= 1 for m, _ in i.terms)

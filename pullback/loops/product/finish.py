@@ -19,13 +19,8 @@ from pullback.machine import Machine
 
 
 def finish(
-    s: Build,
-    variables: Sequence[Var],
-    values: tuple[Scalar, ...],
-    position: Index,
-    partial: tuple[Ref, Buffer],
-    builder: KernelBuilder,
-    machine: Machine,
+    s: Build, variables: Sequence[Var], values: tuple[Scalar, ...], position: Index, partial: tuple[Ref, Buffer],
+    builder: KernelBuilder, machine: Machine,
 ) -> list[Stmt]:
     """The loops that store the values of a statement at a flat index of its outputs.
 
@@ -49,11 +44,7 @@ def finish(
 
 
 def scalar_loops(
-    s: Build,
-    variables: Sequence[Var],
-    values: tuple[Scalar, ...],
-    position: Index,
-    builder: KernelBuilder,
+    s: Build, variables: Sequence[Var], values: tuple[Scalar, ...], position: Index, builder: KernelBuilder,
     place: Callable[[Ref], Buffer],
 ) -> list[Stmt]:
     """Plain loops that store the values of a statement at a flat index of its outputs."""

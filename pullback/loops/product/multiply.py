@@ -8,20 +8,9 @@ from functools import lru_cache
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond, floor_divide
 from pullback.ir.types import DType
 from pullback.loops.plain.builder import free_variables
-from pullback.loops.program.nodes import Assign, For, If, Kernel, Let, Stmt, Store
-from pullback.loops.program.values import (
-    Across,
-    Binary,
-    Broadcast,
-    Buffer,
-    Holds,
-    Literal,
-    Load,
-    Read,
-    Temp,
-    Type,
-    Value,
-)
+from pullback.loops.program import values
+from pullback.loops.program.nodes import Assign, For, Kernel, Let, LetIndex, Stmt, Store, either
+from pullback.loops.program.values import Binary, Broadcast, Buffer, Literal, Load, Read, Temp, Type, Value
 
 
 @dataclass(frozen=True)
@@ -33,44 +22,43 @@ class Walk:
 
 
 @lru_cache(maxsize=64)
-def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool | Walk = False, factor: float = 1.0,
-             scaled: bool = False) -> Kernel:
+def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool | Walk, by: tuple[float, bool],
+             panels: tuple[int, int] | None = None) -> Kernel:
     """The register tile: c[i, j] (+)= sum over k of a[k, i] * b[k, j], for panels of `rows` and of `vectors`.
 
-    The sum is multiplied by `factor`, and where it is `scaled` by the one number of a third operand.
+    The sum is multiplied `by` a number, and where that is true by the one number of a third operand.
 
     Index parameters: `steps` of the sum, `stride`, the distance of two rows of c, and `begun`, 0 where c is to be
     overwritten. With `in_place`, a is not a panel but lies as a[i, k] in memory, `row` being the distance of its rows.
     In place by a `Walk`, the sum is several loops, of `steps0` from the innermost on, each a `step0` apart in a.
+    At an edge, `panels` of a and b are wider than the tile; in place, the last of the rows `present` stands for others.
     """
     columns = lanes * vectors
+    down, across = panels or (rows, columns)
     steps, stride, begun, row_step = (Var(name, 1 << 40) for name in ("steps", "stride", "begun", "row"))
-    a, b, c = (
-        Buffer(name, dtype, shape, "parameter", size_, name == "c")
-        for name, shape, size_ in (
-            ("a", (steps.extent, as_index(rows)), steps.extent * rows),
-            ("b", (steps.extent, as_index(columns)), steps.extent * columns),
-            ("c", (as_index(rows), stride.extent), stride.extent * rows),
-        )
-    )
+    a, b, c = (Buffer(name, dtype, (steps.extent, as_index(n)), "parameter", steps.extent * n, name == "c")
+               for name, n in (("a", rows), ("b", columns), ("c", rows)))
     wide, one = Type(dtype, lanes), Type(dtype)
     sums = [[Temp(f"c{i}_{j}", wide) for j in range(vectors)] for i in range(rows)]
     zeros: list[Stmt] = [Let(t, Literal(0.0, wide), mutable=True) for row in sums for t in row]
     k = Var("k", steps.extent)
-    place = address = as_index(k)
-    loops = [(k, steps)]
-    if isinstance(in_place, Walk):
+    place, address, loops = as_index(k), as_index(k), [(k, steps)]
+    if walked := isinstance(in_place, Walk):
         place, address, loops = _walked(in_place.loops)
     step: list[Stmt] = []
     right = [Temp(f"b{j}", wide) for j in range(vectors)]
     for j, t in enumerate(right):
-        step.append(Let(t, Load(b, place * columns + j * lanes, wide), held=True))
+        step.append(Let(t, Load(b, place * across + j * lanes, wide), held=True))
+    last = [Var(f"row{i}", rows) for i in range(rows)] if panels and in_place is True else []
+    ends = as_index(Var("present", 1 << 40)) - 1
+    lets = [LetIndex(v, values.smallest(as_index(i), ends)) for i, v in enumerate(last)]
     for i, row in enumerate(sums):
         left = Temp(f"a{i}", one)
         if isinstance(in_place, Walk):
             at = address + in_place.places[i]
         else:
-            at = as_index(row_step) * i + address if in_place else place * rows + i
+            number = as_index(last[i]) if last else as_index(i)
+            at = as_index(row_step) * number + address if in_place else place * down + i
         step.append(Let(left, Load(a, at, one)))
         for t, other in zip(row, right, strict=True):
             product = Binary("*", Broadcast(Read(left), wide), Read(other), wide)
@@ -78,18 +66,17 @@ def multiply(dtype: DType, lanes: int, rows: int, vectors: int, in_place: bool |
     for v, trips in loops:
         step = [For(v, ZERO_INDEX, as_index(trips), tuple(step))]
     places = [(as_index(stride) * i + j * lanes, t) for i, row in enumerate(sums) for j, t in enumerate(row)]
-    scale, finish, head = _finish(c, places, begun, factor, scaled)
-    body = (*zeros, *step, *finish)
+    scale, finish, head = _finish(c, places, begun, by)
+    body = (*lets, *zeros, *step, *finish)
     index = "places[i] + k" if isinstance(in_place, Walk) else "i, k" if in_place else "k, i"
     comment = (f"c[i, j] (+)= {head}sum over k of a[{index}] * b[k, j] for i < {rows}, j < {columns}",)
-    walked = isinstance(in_place, Walk)
     lying = "_walked" if walked else "_in_place" * bool(in_place)
-    name = f"multiply_{dtype.name}_{rows}x{columns}{lying}" + "_scaled" * bool(head)
+    name = f"multiply_{dtype.name}_{rows}x{columns}{lying}" + "_scaled" * bool(head) + "_edge" * bool(panels)
     return Kernel(name, (a, b, *scale, c), free_variables(body), body, comment, apart=walked)
 
 
 @lru_cache(maxsize=64)
-def dots(dtype: DType, lanes: int, rows: int, factor: float = 1.0, scaled: bool = False) -> Kernel:
+def dots(dtype: DType, lanes: int, rows: int, by: tuple[float, bool]) -> Kernel:
     """One column: c[i] (+)= sum over k of a[i, k] * b[k], with lanes along the sum. Parameters as for `multiply`."""
     steps, stride, begun, row = (Var(name, 1 << 40) for name in ("steps", "stride", "begun", "row"))
     a, b, c = (
@@ -112,10 +99,10 @@ def dots(dtype: DType, lanes: int, rows: int, factor: float = 1.0, scaled: bool 
     body: tuple[Stmt, ...] = (
         *(Let(v, Literal(0.0, wide), mutable=True) for v in sums),
         For(k, ZERO_INDEX, whole, tuple(step), lanes),
-        *(Let(t, Across("+", Read(v)), mutable=True) for v, t in zip(sums, totals, strict=True)),
+        *(Let(t, values.Across("+", Read(v)), mutable=True) for v, t in zip(sums, totals, strict=True)),
         For(rest, whole, as_index(steps), tuple(last)),
     )
-    scale, finish, head = _finish(c, [(as_index(stride) * i, t) for i, t in enumerate(totals)], begun, factor, scaled)
+    scale, finish, head = _finish(c, [(as_index(stride) * i, t) for i, t in enumerate(totals)], begun, by)
     body += finish
     comment = (f"c[i] (+)= {head}sum over k of a[i, k] * b[k] for i < {rows}",)
     name = f"dots_{dtype.name}_{rows}" + "_scaled" * bool(head)
@@ -123,14 +110,12 @@ def dots(dtype: DType, lanes: int, rows: int, factor: float = 1.0, scaled: bool 
 
 
 def _finish(
-    c: Buffer, places: list[tuple[Index, Temp]], begun: Var, factor: float, scaled: bool
+    c: Buffer, places: list[tuple[Index, Temp]], begun: Var, by: tuple[float, bool]
 ) -> tuple[tuple[Buffer, ...], tuple[Stmt, ...], str]:
     """The operand of a scaled sum, the stores of sums, and how the factor reads."""
-    more = cond(">=", as_index(begun) - 1)
-    assert not isinstance(more, bool)
-    one = Type(c.dtype)
+    (factor, scaled), one = by, Type(c.dtype)
     scale = Buffer("scale", c.dtype, (), "parameter", as_index(1), False)
-    by = Temp("factor", one)
+    times = Temp("factor", one)
     number: Value = Literal(factor, one)
     if scaled:
         number = Binary("*", number, Load(scale, ZERO_INDEX, one), one) if factor != 1 else Load(scale, ZERO_INDEX, one)
@@ -139,16 +124,13 @@ def _finish(
     def value(t: Temp) -> Value:
         if plain:
             return Read(t)
-        both: Value = Read(by) if t.type.lanes == 1 else Broadcast(Read(by), t.type)
+        both: Value = Read(times) if t.type.lanes == 1 else Broadcast(Read(times), t.type)
         return Binary("*", both, Read(t), t.type)
 
-    stores = If(
-        Holds((more,)),
-        tuple(Store(c, at, value(t), accumulate=True) for at, t in places),
-        tuple(Store(c, at, value(t)) for at, t in places),
-    )
+    added, stored = ([Store(c, at, value(t), accumulate=more) for at, t in places] for more in (True, False))
     head = f"{factor:g} * " * (factor != 1) + "scale * " * scaled
-    return (scale,) * scaled, ((() if plain else (Let(by, number),)) + (stores,)), head
+    stores = either(cond(">=", as_index(begun) - 1), added, stored)
+    return (scale,) * scaled, (*(() if plain else (Let(times, number),)), *stores), head
 
 
 def _walked(loops: int) -> tuple[Index, Index, list[tuple[Var, Var]]]:

@@ -16,7 +16,7 @@ A sum has one accumulator for each block of K, in order: the result does not dep
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
@@ -32,20 +32,21 @@ from pullback.loops.plain.builder import KernelBuilder, Work, flat_position, fre
 from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.lower import bring_plain, without_units
 from pullback.loops.product import blocking
-from pullback.loops.product.blocking import FlatAxis, PackedPlan, best_packed_plan, form, runs, whole_levels
+from pullback.loops.product.blocking import FlatAxis, PackedPlan, best_packed_plan, form, is_run, runs, whole_levels
 from pullback.loops.product.contraction import Contraction, size
+from pullback.loops.product.edge import edge, store_part
 from pullback.loops.product.finish import finish, scalar_loops
 from pullback.loops.product.multiply import Walk, dots, multiply
 from pullback.loops.product.orders import orders
-from pullback.loops.product.packing import Packer, PanelBlock, Panels, around, blocks, over_panels, pieces
+from pullback.loops.product.packing import Packer, PanelBlock, Panels, around, blocks, over_panels
 from pullback.loops.product.residues import Part, parts
 from pullback.loops.product.sweep import find_sweep, sweep
 from pullback.loops.product.turn import square, store_across
 from pullback.loops.program import nodes
 from pullback.loops.program.cover import is_open
-from pullback.loops.program.nodes import Call, For, If, Kernel, LetIndex, Stmt, Store
+from pullback.loops.program.nodes import Call, If, Kernel, Stmt, either
 from pullback.loops.program.schedule import PLAIN, Numbered, Schedule, Vector
-from pullback.loops.program.values import Buffer, Holds, Load, Type, View, largest
+from pullback.loops.program.values import Buffer, Holds, View
 from pullback.loops.vectors.nest import map_reductions
 from pullback.loops.vectors.tile import plan_tile
 from pullback.machine import Machine
@@ -79,9 +80,6 @@ def products(work: Work, machine: Machine) -> Iterator[Candidate]:
         for r in reads:
             builder.parameter(r)
         body = [x for way in ways for x in way.statements(builder)]
-        room = tuple(c for way in ways for c in way.room)
-        if room:
-            body = [If(Holds(room), tuple(body), (_small(s, builder, machine),))]
         return bring_plain(s, body, builder, machine)
 
     numbered = [(Numbered(k + 1, len(ways)),) if several else () for k in range(len(ways))]
@@ -106,24 +104,39 @@ def _way(part: Part, work: Work, machine: Machine, alone: bool) -> _OrderedWay |
     Args:
         alone: whether it is to be done here even where packing does not pay.
     """
-    swept = find_sweep(part, work, machine)
-    if swept is not None:
+    ways: list[_OrderedWay] = []
+    if (swept := find_sweep(part, work, machine)) is not None:
         lanes = machine.lanes(swept.total.dtype.size)
         lines = size((*swept.columns, *swept.total.vars)) * swept.total.dtype.size / machine.line  # each read once
         cycles = machine.widest * _work(part.build) / (machine.ports * lanes) + lines * machine.waits[1]
-        vector = Vector(part.build.vars[-1].name, lanes)
-        return _OrderedWay("sweep", cycles, Schedule((vector,)), lambda builder: sweep(swept, part, builder, machine))
+        schedule = Schedule((Vector(part.build.vars[-1].name, lanes),))
+        ways.append(_OrderedWay("sweep", cycles, schedule, partial(sweep, swept, part, machine=machine), swept.room))
+        if not swept.room:
+            return ways[0]
     best: tuple[Part, PackedPlan] | None = None
     for way in orders(part, work.address):
         plan = best_packed_plan(way.build, way.position, work.address, machine, partial(_holds_sums, way, work=work))
         if plan is not None and (best is None or plan.cycles < WORTH * best[1].cycles):
             best = way, plan
     other = _unpacked(part, work, machine) if alone else None
-    if best is None or (other is not None and other.name == "tiles" and other.cycles < best[1].cycles):
-        return other
-    own, packing = best
-    return _OrderedWay("packed", packing.cycles, packing.schedule,
-                lambda builder: _PackedWriter(own, packing, builder, machine).body(), tuple(_room(packing)))
+    if best is not None and (other is None or other.name != "tiles" or other.cycles >= best[1].cycles):
+        own, packing = best
+        ways.append(_OrderedWay("packed", packing.cycles, packing.schedule,
+                    lambda builder: _PackedWriter(own, packing, builder, machine).body(), tuple(_room(packing))))
+    return _where_it_pays(ways, part, machine) if ways else other
+
+
+def _where_it_pays(ways: list[_OrderedWay], part: Part, machine: Machine) -> _OrderedWay:
+    """The last of some ways, with those before it, and tiles, where sizes turn out to be such that these are better."""
+
+    def statements(builder: KernelBuilder) -> list[Stmt]:
+        made = [(w.room, tuple(w.statements(builder))) for w in ways]
+        body: tuple[Stmt, ...] = (_small(part.build, builder, machine),) if ways[-1].room else ()
+        for room, way in reversed(made):
+            body = (If(Holds(room), way, body),) if room else way
+        return list(body)
+
+    return replace(ways[-1], statements=statements, room=())
 
 
 def _unpacked(part: Part, work: Work, machine: Machine) -> _OrderedWay:
@@ -141,12 +154,16 @@ def _unpacked(part: Part, work: Work, machine: Machine) -> _OrderedWay:
 
 
 def _room(plan: PackedPlan) -> Iterator[Cond]:
-    """When open sizes are such that packing pays, and that there is room for a tile where it reads A as it lies."""
+    """When open sizes are such that packing pays; few rows are swept or summed along memory else, few columns tiled."""
     c, t = plan.contraction, plan.tile
     m, n, k = (elements(v.extent for v in vs) for vs in (plan.rows.variables, c.columns, c.depth))
-    least = [(m, t.rows), (n, t.lanes // 2), (k, SHALLOW)]
-    if c.b.plain is not None and form(*(runs(whole_levels(vs), c.b.plain[1]) for vs in (c.columns, c.depth))) == "rows":
-        least = [(m, 4 * t.rows), (n, t.lanes // 2), (n * k, PACKED)]
+    least = [(n, t.lanes // 2), (k, SHALLOW)]
+    if c.b.plain is not None:
+        across, along = (runs(whole_levels(vs), c.b.plain[1]) for vs in (c.columns, c.depth))
+        if form(across, along) == "rows":
+            least = [(m, 4 * t.rows), (n, t.lanes // 2), (n * k, PACKED)]
+        elif is_run(along):
+            least.append((m, t.rows // 2 + 1))
     for extent, enough in least:
         test = cond(">=", extent - enough)
         if extent.constant is None and isinstance(test, Cond):
@@ -198,25 +215,17 @@ def _update(part: Part, work: Work) -> _Update | None:
     """Whether a statement is y[i] + factor * scale * sum, y being where its output is; None where it is not."""
     s = part.build
     value = s.values[0]
-    if len(s.outs) != 1 or not isinstance(value, Add) or len(value.args) != 2:
+    if len(s.outs) != 1 or not isinstance(value, Add) or part.position is not flat_position(s.vars):
         return None
-    if part.position is not flat_position(s.vars):
+    rest = [t for t in value.args if not (isinstance(t, Get) and work.holds(t.ref, s.outs[0])
+                                          and work.address(t.ref, t.indices)[1] is part.position)]
+    if len(value.args) != 2 or len(rest) != 1:
         return None
-    olds = [
-        t for t in value.args
-        if isinstance(t, Get)
-        and work.holds(t.ref, s.outs[0])
-        and work.address(t.ref, t.indices)[1] is part.position
-    ]  # fmt: skip
-    sums = [t for t in value.args if t not in olds]
-    if len(olds) != 1 or len(sums) != 1:
-        return None
-    factors = sums[0].args if isinstance(sums[0], Mul) else (sums[0],)
+    factors = rest[0].args if isinstance(rest[0], Mul) else tuple(rest)
     numbers = [f for f in factors if isinstance(f, Const)]
     scales = [f.ref for f in factors if isinstance(f, Get) and f.ref.rank == 0 and not work.holds(f.ref, s.outs[0])]
-    if len(numbers) + len(scales) + 1 != len(factors) or len(scales) > 1:
-        return None
-    if not any(isinstance(f, Reduce) for f in factors):
+    others = [f for f in factors if not isinstance(f, Const) and not (isinstance(f, Get) and f.ref in scales)]
+    if len(scales) > 1 or len(others) != 1 or not isinstance(others[0], Reduce):
         return None
     return _Update(prod(float(n.value) for n in numbers), scales[0] if scales else None)
 
@@ -237,17 +246,6 @@ class _Lying:
     row: Index
     form: Callable[[int], bool | Walk]
     numbers: dict[str, Index]
-
-
-@dataclass(frozen=True)
-class _TileLine:
-    """A tile in working memory: its width, the rows from the first that exists to behind the last, and the columns."""
-
-    buffer: Buffer
-    width: int
-    first: Index
-    end: Index
-    used: Index
 
 
 _MakeTile = Callable[[Index, int, Index, Index, int, Index], list[Stmt]]
@@ -309,20 +307,18 @@ class _PackedWriter:
         self, sides: tuple[str, ...], depth: PanelBlock, at: dict[Var, Index], done: dict[str, PanelBlock]
     ) -> list[Stmt]:
         """Loops over the blocks of the operands named, each packed, around what is inside."""
-        if not sides:
-            return self._product(done["a"], done["b"], depth, at)
         side, *rest = sides
         c, plan = self.contraction, self.plan
         operand, group, others = (c.a, plan.rows, c.only_a) if side == "a" else (c.b, plan.columns, c.only_b)
         own = {v: as_index(Var(v.name, v.extent)) for v in others}
 
         def block(b: PanelBlock) -> list[Stmt]:
-            inner = self._sides(tuple(rest), depth, {**at, **own}, {**done, side: b})
+            now, both = {**at, **own}, {**done, side: b}
             into = self.a if side == "a" else self.b
-            if into is None:
-                return inner
-            panels = self._panels(side, b.size)
-            return [*self.packer.pack(operand, b, depth, panels, into, {**at, **own}), *inner]
+            packed = [] if into is None else self.packer.pack(operand, b, depth, self._panels(side, b.size), into, now)
+            if rest:
+                return [*packed, *self._sides(tuple(rest), depth, now, both)]
+            return self._product(both["a"], both["b"], depth, now, packed)
 
         return around(own, blocks(group, block))
 
@@ -333,20 +329,28 @@ class _PackedWriter:
         alone = self.plan.lone and count.constant is not None and count.constant % t.columns == 1
         return Panels.of(count, t.columns, 1 if alone else t.lanes)
 
-    def _product(self, rows: PanelBlock, columns: PanelBlock, depth: PanelBlock, at: dict[Var, Index]) -> list[Stmt]:
-        """All register tiles of two packed blocks, and the rest of the statement after the last block of the sum."""
-        out = self._tiles(rows, columns, depth, at)
-        finish = self._finish(rows, columns, at)
-        if not finish:
-            return out
-        last = cond("==", depth.start + depth.size - self.whole)
-        if isinstance(last, bool):
-            return [*out, *finish] if last else out
-        return [*out, If(Holds((last,)), tuple(finish))]
+    def _product(
+        self, rows: PanelBlock, columns: PanelBlock, depth: PanelBlock, at: dict[Var, Index], packed: list[Stmt]
+    ) -> list[Stmt]:
+        """All register tiles of two blocks, one just packed, and the rest of the statement after the sum's last block.
 
-    def _tiles(self, rows: PanelBlock, columns: PanelBlock, depth: PanelBlock, at: dict[Var, Index]) -> list[Stmt]:
-        """The loops over the tiles of two packed blocks."""
-        one = self._tile(rows, columns, depth, at)
+        A block of A that turns out to be one run for each row, as of all images of a batch one, is not packed.
+        """
+        out = [*packed, *self._tiles(rows, columns, depth, self._lying(rows, depth, at, self.plan.in_place), at)]
+        plain = self.contraction.a.plain if self.a is not None and not self.plan.a_first else None
+        if plain is not None and rows.group.most and depth.group.most:
+            down, along = (runs(b.levels, plain[1]) for b in (rows, depth))
+            if len(down) == 1 and len(along) > 1 and along[-1].step is ONE_INDEX:
+                tiles = self._tiles(rows, columns, depth, self._lying(rows, depth, at, True), at)
+                out = either(cond("==", elements(r.trips for r in along[:-1]) - 1), tiles, out)
+        finish = self._finish(rows, columns, at)
+        return [*out, *either(cond("==", depth.start + depth.size - self.whole), finish)] if finish else out
+
+    def _tiles(
+        self, rows: PanelBlock, columns: PanelBlock, depth: PanelBlock, lying: _Lying, at: dict[Var, Index]
+    ) -> list[Stmt]:
+        """The loops over the tiles of two blocks."""
+        one = self._tile(rows, columns, depth, lying, at)
         across, down = self._panels("b", columns.size), self._panels("a", rows.size)
         steps, width = (b.size.constant or b.group.block for b in (depth, columns))
         if steps * width * self.contraction.total.dtype.size <= blocking.Blocks.of(self.machine).inner:
@@ -357,43 +361,43 @@ class _PackedWriter:
             across, "column", lambda j, w, u: over_panels(down, "row", lambda i, h, r: one(i, h, r, j, w, u))
         )
 
-    def _tile(self, rows: PanelBlock, columns: PanelBlock, depth: PanelBlock, at: dict[Var, Index]) -> _MakeTile:
+    def _tile(
+        self, rows: PanelBlock, columns: PanelBlock, depth: PanelBlock, lying: _Lying, at: dict[Var, Index]
+    ) -> _MakeTile:
         """What makes the tile at a row and a column of two blocks."""
-        c, t, dtype = self.contraction, self.plan.tile, self.contraction.total.dtype
+        t, dtype = self.plan.tile, self.contraction.total.dtype
         base, row_step, column_step = self._place({**at, **rows.at, **columns.at})
-        lying = self._lying(rows, depth, at)
-        by = self.update
-        scale = () if by.scale is None else (View(self.builder.parameter(by.scale)),)
+        scale = () if self.update.scale is None else (View(self.builder.parameter(self.update.scale)),)
+        by = self.update.factor, bool(scale)
         begun = as_index(1) if self.adds else depth.start
+        halved = bool(rows.group.most), bool(columns.group.most)
 
         def one(i: Index, height: int, present: Index, j: Index, width: int, used: Index) -> list[Stmt]:
-            skip: list[Stmt] = []
-            whole = present.constant == height
-            if not whole and self.plan.in_place:  # rows before those of the tile, where none are behind them
-                back = Var("back", height)
-                over = rows.start + i + height - elements(v.extent for v in c.rows)
-                skip = [LetIndex(back, largest(ZERO_INDEX, over))]
-            before = as_index(back) if skip else ZERO_INDEX
-            if width == 1:
-                tile = dots(dtype, t.lanes, height, by.factor, bool(scale))
-            else:
-                tile = multiply(dtype, t.lanes, height, width // t.lanes, lying.form(height), by.factor, bool(scale))
-            left = View(lying.buffer, lying.first + (i - before) * lying.row)
-            operands = (left, View(self.b, j * depth.size), *scale)
+            operands = (View(lying.buffer, lying.first + i * lying.row), View(self.b, j * depth.size), *scale)
             steps = depth.size
             if "steps0" not in lying.numbers:  # the sum is one loop
                 steps = self._steps(depth, rows.start + i + height, columns.start + j + used)
-            numbers: dict[str, Index | int] = {**lying.numbers, "steps": steps}
-            at_c = base + i * row_step + j * column_step
-            if whole and used.constant == width and self.plan.storing != "across":
-                numbers |= {"stride": row_step, "begun": begun}
-                return [Call.by_name(tile, (*operands, View(self.partial, at_c)), numbers)]
-            line = _TileLine(self._line(height * width), width, before, before + present, used)
-            numbers |= {"stride": as_index(width), "begun": ZERO_INDEX}
-            made: list[Stmt] = [*skip, Call.by_name(tile, (*operands, View(line.buffer)), numbers)]
+            at_c = View(self.partial, base + i * row_step + j * column_step)
+            numbers: dict[str, Index | int] = {**lying.numbers, "steps": steps, "stride": row_step, "begun": begun}
+            if present.constant is None or used.constant is None:
+                part = edge(dtype, t.lanes, (height, width // t.lanes), halved, lying.form(height), by)
+                line = self._line(height * width)
+                numbers |= {"present": present, "used": used}
+                return [Call.by_name(part, (*operands, View(line), at_c), numbers)]
+            if width == 1:
+                tile = dots(dtype, t.lanes, height, by)
+            else:
+                tile = multiply(dtype, t.lanes, height, width // t.lanes, lying.form(height), by)
+            if used.constant == width and self.plan.storing != "across":
+                return [Call.by_name(tile, (*operands, at_c), numbers)]
+            line = self._line(height * width)
+            aside = numbers | {"stride": width, "begun": ZERO_INDEX}
+            made: list[Stmt] = [Call.by_name(tile, (*operands, View(line)), aside)]
             if self.plan.storing == "across":
-                return [*made, *self._across(line, at_c, row_step, column_step, begun)]
-            return [*made, *self._part(line, at_c - before * row_step, row_step, begun)]
+                assert used.constant is not None
+                sizes = height, width, used.constant
+                return [*made, *self._across(line, sizes, at_c.offset, row_step, column_step, begun)]
+            return [*made, *store_part(line, width, at_c, (present, used), row_step, begun, t.lanes)]
 
         return one
 
@@ -412,9 +416,9 @@ class _PackedWriter:
                 return end
         return depth.size
 
-    def _lying(self, rows: PanelBlock, depth: PanelBlock, at: dict[Var, Index]) -> _Lying:
-        """Where a block of A lies: in its panels, or in place."""
-        if not self.plan.in_place:
+    def _lying(self, rows: PanelBlock, depth: PanelBlock, at: dict[Var, Index], in_place: bool) -> _Lying:
+        """Where a block of A lies: in its panels, or in place, if not in a plan so in one run of each row."""
+        if not in_place:
             assert self.a is not None
             return _Lying(self.a, ZERO_INDEX, depth.size, lambda _: False, {"row": ZERO_INDEX})
         plain = self.contraction.a.plain
@@ -423,7 +427,7 @@ class _PackedWriter:
         down, along = (runs(b.levels, address) for b in (rows, depth))
         base = Substitution(variables={**at, **rows.at, **depth.at}).index(address)
         row = down[0].step if down else ZERO_INDEX
-        if blocking.is_run(along):
+        if is_run(along) or not self.plan.in_place:
             return _Lying(buffer, base, row, lambda _: True, {"row": row})
         numbers: dict[str, Index] = {}
         for n, r in enumerate(reversed(along)):
@@ -432,47 +436,28 @@ class _PackedWriter:
         assert apart is not None
         return _Lying(buffer, base, row, lambda n: Walk(tuple(apart * i for i in range(n)), loops), numbers)
 
-    def _across(self, line: _TileLine, at: Index, apart: Index, stride: Index, begun: Index) -> list[Stmt]:
-        """The columns of a tile that exist, written across or added to what is there."""
+    def _across(
+        self, line: Buffer, tile: tuple[int, int, int], at: Index, apart: Index, stride: Index, begun: Index
+    ) -> list[Stmt]:
+        """The columns of a tile that exist, of its height and width, written across or added to what is there."""
+        height, width, used = tile
         out: list[Stmt] = []
-        done, used, height = 0, line.used.constant, line.end.constant
-        assert used is not None and height is not None and apart.constant is not None
+        done = 0
+        assert apart.constant is not None
         for lanes in (self.plan.tile.lanes, 1):
-            n = square(line.buffer.dtype, height, apart.constant, lanes)
+            n = square(line.dtype, height, apart.constant, lanes)
             if count := (used - done) // n * n:
-                numbers: dict[str, Index | int] = {
-                    "columns": count, "width": line.width, "stride": stride, "begun": begun
-                }
-                views = (View(line.buffer, as_index(done)), View(self.partial, at + stride * done))
-                kernel = store_across(line.buffer.dtype, height, apart.constant, lanes)
-                out.append(Call.by_name(kernel, views, numbers))
+                numbers: dict[str, Index | int] = {"columns": count, "width": width, "stride": stride, "begun": begun}
+                views = (View(line, as_index(done)), View(self.partial, at + stride * done))
+                out.append(Call.by_name(store_across(line.dtype, height, apart.constant, lanes), views, numbers))
             done += count
         return out
-
-    def _part(self, line: _TileLine, at: Index, stride: Index, begun: Index) -> list[Stmt]:
-        """The part of a tile that exists, added to what is there once the sum has begun."""
-
-        def stores(accumulate: bool) -> tuple[Stmt, ...]:
-            i = Var("i", line.end)
-
-            def piece(done: Index, n: int) -> list[Stmt]:
-                value = Load(line.buffer, as_index(i) * line.width + done, Type(line.buffer.dtype, n))
-                return [Store(self.partial, at + as_index(i) * stride + done, value, accumulate)]
-
-            return (For(i, line.first, line.end, tuple(pieces(line.used, self.plan.tile.lanes, piece))),)
-
-        more = cond(">=", begun - 1)
-        if isinstance(more, bool):
-            return list(stores(more))
-        return [If(Holds((more,)), stores(True), stores(False))]
 
     def _place(self, at: dict[Var, Index]) -> tuple[Index, Index, Index]:
         """Where the partial sum at these variables lies, and the distances of two rows of a tile and of two columns."""
         flat = self.position if self.direct else flat_position(self.inside)
         rows = self.plan.rows
-        steps = [
-            runs(whole_levels(g), flat) for g in ((rows.cut, *rows.inner), self.contraction.columns)
-        ]
+        steps = [runs(whole_levels(g), flat) for g in ((rows.cut, *rows.inner), self.contraction.columns)]
         down, across = (s[0].step if s else ZERO_INDEX for s in steps)
         return Substitution(variables=at).index(flat), down, across
 

@@ -25,10 +25,12 @@ from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.product.blocking import SHORT, FlatAxis, MemoryLoop, form, runs, whole_levels
 from pullback.loops.product.contraction import Operand
 from pullback.loops.product.turn import NARROWEST_TURN, WIDEST_TURN, turn
-from pullback.loops.program.cover import cover, narrower
-from pullback.loops.program.nodes import Call, Fill, For, If, LetIndex, Stmt, Store
+from pullback.loops.program import values
+from pullback.loops.program.cover import cover, halves, narrower
+from pullback.loops.program.nodes import Call, Fill, For, If, Let, LetIndex, Stmt, Store, either
 from pullback.loops.program.scope import Scope
 from pullback.loops.program.values import Bound, Buffer, Holds, Literal, Load, Type, Value, View, smallest
+from pullback.loops.vectors.lanes import mask_of
 from pullback.loops.vectors.nest import stride
 from pullback.loops.vectors.tile import tile
 from pullback.machine import Machine
@@ -184,16 +186,14 @@ def around(loops: dict[Var, Index], body: list[Stmt], independent: bool = True) 
     return body
 
 
+@dataclass(frozen=True)
 class Packer:
     """Writes the copies of one kernel. `line` gives working memory of so many elements."""
 
-    def __init__(
-        self, builder: KernelBuilder, lanes: int, line: Callable[[int], Buffer], machine: Machine
-    ) -> None:
-        self.builder = builder
-        self.machine = machine
-        self.lanes = lanes
-        self.line = line
+    builder: KernelBuilder
+    lanes: int
+    line: Callable[[int], Buffer]
+    machine: Machine
 
     def pack(
         self, o: Operand, block: PanelBlock, depth: PanelBlock, panels: Panels, into: Buffer, at: dict[Var, Index]
@@ -206,17 +206,12 @@ class Packer:
         base = Substitution(variables={**at, **block.at, **depth.at}).index(address)
         across, along = runs(block.levels, address), runs(depth.levels, address)
         copy = _Copy(buffer, base, across, along, depth, panels, into)
-        match form(across, along):
-            case "rows":
-                return self._rows(copy)
-            case _ if panels.is_open and along:
-                return self._turned(copy)
-            case "lines":
-                return self._lines(copy)
-            case "turned":
-                return self._turned(copy)
-            case _:
-                return self._elements(copy)
+        found = form(across, along)
+        if found == "rows":
+            return self._rows(copy)
+        if found == "turned" or (panels.is_open and along):
+            return self._turned(copy)
+        return self._lines(copy) if found == "lines" else self._evaluated(o, block, depth, panels, into, at)
 
     def _rows(self, c: _Copy) -> list[Stmt]:
         """The lanes are neighbours in memory: vectors, panel by panel."""
@@ -233,8 +228,6 @@ class Packer:
     def _lines(self, c: _Copy) -> list[Stmt]:
         """Several runs of neighbours make up the lanes: they are joined in a line, which is then cut into panels."""
         *outer, last = c.across
-        length = last.trips.constant
-        assert length is not None
         used, packed = ((c.panels.full * c.panels.width + n).constant for n in (c.panels.used, c.panels.last))
         assert used is not None and packed is not None
         line = self.line(packed)
@@ -242,10 +235,10 @@ class Packer:
         def step(offset: Index, k: Index) -> list[Stmt]:
             def run(there: Index, here: Index) -> list[Stmt]:
                 if last.step is ONE_INDEX:
-                    return self._long_copy(c.buffer, c.base + offset + there, line, here, length)
-                x = Var("x", length)
+                    return self._copy(c.buffer, c.base + offset + there, line, here, last.trips)
+                x = Var("x", last.trips)
                 one = Load(c.buffer, c.base + offset + there + as_index(x) * last.step, Type(c.into.dtype))
-                return [For(x, ZERO_INDEX, as_index(length), (Store(line, here + as_index(x), one),))]
+                return [For(x, ZERO_INDEX, last.trips, (Store(line, here + as_index(x), one),))]
 
             def panel(first: Index, width: int, _: Index) -> list[Stmt]:
                 return self._copy(line, first, c.into, first * c.depth.size + k * width, as_index(width))
@@ -265,7 +258,7 @@ class Packer:
             def panel(first: Index, width: int, used: Index) -> list[Stmt]:
                 source = c.buffer, c.base + offset
                 panel = _Panel(c.into, first * c.depth.size + k * width, first, width, used)
-                return self._near_or(source, across, inside, panel, self._groups(source, across, inside, panel))
+                return self._runs_or(source, across, inside, panel, self._groups(source, across, inside, panel))
 
             return over_panels(c.panels, "panel", panel)
 
@@ -274,7 +267,7 @@ class Packer:
     def _groups(
         self, source: tuple[Buffer, Index], across: Sequence[MemoryLoop], along: Sequence[MemoryLoop], panel: _Panel
     ) -> list[Stmt]:
-        """The lanes of a panel in groups as wide as a square, those that turn out to be neighbours as vectors."""
+        """The lanes of a panel in groups as wide as a square, those in one run or two as vectors."""
         buffer, base = source
         size = panel.into.dtype.size
         widest = min(self.lanes, WIDEST_TURN // size)
@@ -289,32 +282,51 @@ class Packer:
 
             turned = [*places, *_loops(along[:-1], "k", step)]
             mine = replace(panel, start=panel.start + at, first=panel.first + at, used=as_index(count))
-            return turned if count == 1 else self._near_or(source, across, along, mine, turned)
+            return turned if count == 1 else self._runs_or(source, across, along, mine, turned)
 
         lanes = Var("group", panel.used)
         steps = [n for n in (widest, widest // 2) if n * size >= NARROWEST_TURN]
         return cover(lanes, (*steps, 1), group)
 
-    def _near_or(
+    def _runs_or(
         self, source: tuple[Buffer, Index], across: Sequence[MemoryLoop], along: Sequence[MemoryLoop], lanes: _Panel,
         otherwise: list[Stmt],
     ) -> list[Stmt]:
-        """Vectors where lanes turn out to be neighbours, which sizes say that are open; else the other statements."""
+        """Vectors of lanes that turn out to lie in at most two runs, which sizes say that are open; else the others.
+
+        Each is joined of the vector from where the first run begins and of that to where the second ends.
+        """
         known = all(r.trips.constant is not None for r in across)
         if known or lanes.used.constant is None or across[-1].step is not ONE_INDEX:
             return otherwise
-        count = lanes.used.constant
-        first, last = Var("first", 1 << 40), Var("last", 1 << 40)
-        ends = [_offset(across, lanes.first + k) for k in (0, count - 1)]
-        rows = [[floor_divide(lanes.first + k, r.weight) for k in (0, count - 1)] for r in across[:-2]]
-        tests = [cond("==", as_index(last) - as_index(first) - (count - 1)), *(cond("==", b - a) for a, b in rows)]
+        count, run, (buffer, base) = lanes.used.constant, across[-2].weight, source
+        n = min(count, self.lanes)
+        kind = mask_of(lanes.into.dtype, n)
+        lets: list[Stmt] = []
+        masks: list[Stmt] = []
+        tests: list[Cond | bool] = []
+        vectors: list[tuple[Var, Var, Value]] = []
+        for at in range(0, count, n):
+            first, last = (Var(name, 1 << 40) for name in ("first", "last"))
+            own, mask = Var("own", n + 1), values.Temp("mask", kind)
+            begin, end = lanes.first + at, lanes.first + at + n - 1
+            row = floor_divide(begin, run)
+            lets += [LetIndex(first, _offset(across, begin)), LetIndex(last, _offset(across, end) - (n - 1))]
+            tests += [cond(">=", as_index(last) - as_index(first)), cond(">=", row + 1 - floor_divide(end, run))]
+            number = values.Broadcast(values.IndexValue(as_index(own), Type(kind.dtype)), kind)
+            masks += [LetIndex(own, smallest(as_index(n), (row + 1) * run - begin)),
+                      Let(mask, values.Binary("<", values.Steps(1, kind), number, kind))]
+            vectors.append((first, last, values.Read(mask)))
 
         def step(offset: Index, k: Index) -> list[Stmt]:
-            to = lanes.start + k * lanes.width
-            return self._copy(source[0], source[1] + as_index(first) + offset, lanes.into, to, lanes.used)
+            to, wide = lanes.start + k * lanes.width, Type(lanes.into.dtype, n)
+            out: list[Stmt] = []
+            for at, (first, last, mask) in enumerate(vectors):
+                a, b = (Load(buffer, base + as_index(v) + offset, wide) for v in (first, last))
+                out.append(Store(lanes.into, to + at * n, values.Choice(mask, a, b, wide)))
+            return out
 
-        lets = [LetIndex(v, i) for v, i in zip((first, last), ends, strict=True)]
-        near = tuple(_loops(along, "k", step))
+        near = (*masks, *_loops(along, "k", step))
         return [*lets, If(Holds(tuple(t for t in tests if isinstance(t, Cond))), near, tuple(otherwise))]
 
     @staticmethod
@@ -336,20 +348,6 @@ class Packer:
             stores = [Store(into, to + as_index(t) * width + j, v) for j, v in enumerate(loads)]
             out.append(For(t, done, length, tuple(stores)))
         return out
-
-    def _elements(self, c: _Copy) -> list[Stmt]:
-        """Single elements, those of one lane after each other."""
-        def lane(there: Index, place: Index) -> list[Stmt]:
-            def copies(first: Index, within: Index, width: int) -> list[Stmt]:
-                def step(offset: Index, k: Index) -> list[Stmt]:
-                    to = first * c.depth.size + k * width + within
-                    return [Store(c.into, to, Load(c.buffer, c.base + there + offset, Type(c.into.dtype)))]
-
-                return _loops(c.along, "k", step)
-
-            return _by_panel(c.panels, place, copies)
-
-        return [*self._padding(c.depth, c.panels, c.into), *_loops(c.across, "lane", lane)]
 
     def _formed(
         self, o: Operand, block: PanelBlock, depth: PanelBlock, panels: Panels, into: Buffer, at: dict[Var, Index]
@@ -429,26 +427,17 @@ class Packer:
         return [Fill(into, depth.size * (panels.full * panels.width), depth.size * panels.last)]
 
     def _copy(self, source: Buffer, start: Index, into: Buffer, to: Index, count: Index) -> list[Stmt]:
-        """Vectors, then narrower ones, from one place to another."""
+        """Vectors, then narrower ones, from one place to another; a loop of them where there are many."""
         def piece(done: Index, n: int) -> list[Stmt]:
             return [Store(into, to + done, Load(source, start + done, Type(into.dtype, n)))]
 
+        if (count.constant or 0) > self.lanes * TOGETHER:
+            return cover(v := Var("x", count), halves(self.lanes, v), piece)
         return pieces(count, self.lanes, piece)
-
-    def _long_copy(self, source: Buffer, start: Index, into: Buffer, to: Index, count: int) -> list[Stmt]:
-        """As `_copy`, with a loop where there are many vectors."""
-        whole = count - count % self.lanes
-        if whole <= self.lanes * TOGETHER:
-            return self._copy(source, start, into, to, as_index(count))
-        x = Var("x", whole)
-        one = self._copy(source, start + as_index(x), into, to + as_index(x), as_index(self.lanes))
-        rest = self._copy(source, start + whole, into, to + whole, as_index(count - whole))
-        return [For(x, ZERO_INDEX, as_index(whole), tuple(one), self.lanes), *rest]
 
     @staticmethod
     def _zeros(into: Buffer, to: Index, start: int, stop: int) -> list[Stmt]:
-        nought: Value = Literal(0.0, Type(into.dtype))
-        return [Store(into, to + k, nought) for k in range(start, stop)]
+        return [Store(into, to + k, Literal(0.0, Type(into.dtype))) for k in range(start, stop)]
 
 
 def _local(
@@ -487,8 +476,8 @@ def over_panels(panels: Panels, name: str, make: Callable[[Index, int, Index], l
         out.append(For(first, ZERO_INDEX, end, body, panels.width, independent=True))
     if panels.is_open:
         used = Var("used", panels.width)
-        some = tuple(c for c in [cond(">=", as_index(used) - 1)] if isinstance(c, Cond))
-        out += [LetIndex(used, panels.used), If(Holds(some), tuple(make(end, panels.width, as_index(used))))]
+        some = make(end, panels.width, as_index(used))
+        out += [LetIndex(used, panels.used), *either(cond(">=", as_index(used) - 1), some)]
     elif panels.last:
         out += make(end, panels.last, panels.used)
     return out
@@ -504,10 +493,7 @@ def _by_panel(panels: Panels, place: Index, make: Callable[[Index, Index, int], 
     inside = make(first, modulo(place, as_index(panels.width)), panels.width)
     if not last:
         return inside
-    test = cond(">=", place - full)
-    if isinstance(test, bool):
-        return last if test else inside
-    return [If(Holds((test,)), tuple(last), tuple(inside))]
+    return either(cond(">=", place - full), last, inside)
 
 
 def _loops(levels: Sequence[MemoryLoop], name: str, make: Callable[[Index, Index], list[Stmt]]) -> list[Stmt]:

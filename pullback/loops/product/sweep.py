@@ -9,21 +9,21 @@ each time; here eight rows are read side by side, and what is summed stays in th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from pullback.ir.expr import Bracket, Get, Mul, Reduce
-from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index, cond
+from pullback.ir.expr import Get, Mul, Reduce, Scalar
+from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
 from pullback.loops.plain.builder import KernelBuilder, Places, free_variables
 from pullback.loops.product.blocking import MemoryLoop, runs, whole_levels
-from pullback.loops.product.contraction import size
+from pullback.loops.product.contraction import is_affine, size
 from pullback.loops.product.residues import Part
-from pullback.loops.program.cover import is_open
-from pullback.loops.program.nodes import Assign, Call, For, If, Kernel, Let, Stmt, Store
-from pullback.loops.program.values import Binary, Broadcast, Buffer, Holds, Literal, Load, Read, Temp, Type, Value, View
-from pullback.loops.vectors.nest import stride
+from pullback.loops.program import values
+from pullback.loops.program.cover import cover, is_open
+from pullback.loops.program.nodes import Assign, Call, For, Kernel, Let, LetIndex, Stmt, Store, either
+from pullback.loops.program.values import Binary, Broadcast, Buffer, Load, Read, Temp, Type, Value, View
 from pullback.machine import Machine
 
 TOGETHER = 8  # rows of the matrix read side by side
@@ -41,104 +41,104 @@ class Sweep:
     column: MemoryLoop
     columns: tuple[Var, ...]
     depth: MemoryLoop
+    room: tuple[Cond, ...] = ()
 
 
 def find_sweep(part: Part, places: Places, machine: Machine) -> Sweep | None:
     """The sweep a part is, if it is one and its value is the sum alone."""
     s = part.build
     total = s.values[0]
-    if len(s.outs) != 1 or not isinstance(total, Reduce) or total.op != "sum" or isinstance(total.arg, Bracket):
+    if len(s.outs) != 1 or not isinstance(total, Reduce) or total.op != "sum" or not total.dtype.is_floating:
         return None
-    if not isinstance(total.arg, Mul) or len(total.arg.args) != 2 or not total.dtype.is_floating:
-        return None
-    for x, y in (total.arg.args, total.arg.args[::-1]):
-        if isinstance(x, Get) and isinstance(y, Get):
-            columns = tuple(v for v in s.vars if v in y.free)
-            rows = tuple(v for v in s.vars if v in x.free)
-            if set(columns).isdisjoint(rows) and len(columns) + len(rows) == len(s.vars) and len(rows) <= 1:
-                found = _sweep(part, places, (x, y), rows[0] if rows else None, columns, machine)
-                if found is not None:
-                    return found
-    return None
+    factors = total.arg.args if isinstance(total.arg, Mul) else ()
+    ways = (_sweep(part, total, fs, places, machine) for fs in (factors, factors[::-1]) if len(fs) == 2)
+    return next((found for found in ways if found is not None), None)
 
 
-def _sweep(
-    part: Part, places: Places, factors: tuple[Get, Get], row: Var | None, columns: tuple[Var, ...], machine: Machine
-) -> Sweep | None:
-    total = part.build.values[0]
-    assert isinstance(total, Reduce)
-    left, right = (places.address(f.ref, f.indices) for f in factors)
-    if any(len(m) > 1 or any(not isinstance(a, Var) for a in m) for _, i in (left, right) for m, _ in i.terms):
+def _sweep(part: Part, total: Reduce, factors: tuple[Scalar, ...], places: Places, machine: Machine) -> Sweep | None:
+    """The sweep of a matrix, the second of two factors, with rows of the first."""
+    x, y = factors
+    if not isinstance(x, Get) or not isinstance(y, Get):
         return None
-    if any(map(is_open, (*part.build.vars, *total.vars))) or (row is not None and (row.extent.constant or 0) > FEW):
+    columns, rows = (tuple(v for v in part.build.vars if v in f.free) for f in (y, x))
+    if {*columns} & {*rows} or len(columns) + len(rows) != len(part.build.vars) or len(rows) > 1:
+        return None
+    left, right = (places.address(f.ref, f.indices) for f in (x, y))
+    if not all(is_affine(i) for _, i in (left, right)):
         return None
     across, there = runs(whole_levels(columns), right[1]), runs(whole_levels(columns), part.position)
     deep, along = runs(whole_levels(total.vars), right[1]), runs(whole_levels(total.vars), left[1])
     single = all(len(r) == 1 for r in (across, there, deep, along))
     if not single or across[0].step is not ONE_INDEX or there[0].step is not ONE_INDEX:
         return None
+    height = rows[0].extent if rows else ONE_INDEX
+    found = Sweep(total, left, right, rows[0] if rows else None, across[0], columns, deep[0])
+    if any(map(is_open, (*part.build.vars, *total.vars))):
+        lanes = machine.lanes(total.dtype.size)
+        tests = (cond(">=", TOGETHER - 1 - height), cond(">=", across[0].trips - lanes))
+        return None if False in tests else replace(found, room=tuple(t for t in tests if isinstance(t, Cond)))
     element = total.dtype.size
-    if deep[0].distance * element < machine.page // 4:  # neighbours in a column may share something
-        return None
-    if size((*columns, *total.vars)) * element < machine.caches[1] // 4:  # it stays in the second cache
-        return None
-    return Sweep(total, left, right, row, across[0], columns, deep[0])
+    apart = deep[0].distance * element >= machine.page // 4  # neighbours in a column share nothing
+    large = size((*columns, *total.vars)) * element >= machine.caches[1] // 4  # beyond the second cache
+    return found if (height.constant or 0) <= FEW and apart and large else None
 
 
 def sweep(found: Sweep, part: Part, builder: KernelBuilder, machine: Machine) -> list[Stmt]:
     """The loops: blocks of columns, and in each all rows of the matrix in order."""
     dtype = found.total.dtype
     lanes = machine.lanes(dtype.size)
-    sums = machine.caches[0] // 4  # bytes of them that stay in the first cache
-    steps, width = found.depth.trips.constant or 0, found.column.trips.constant or 0
     origin = Substitution(variables=dict.fromkeys((*part.build.vars, *found.total.vars), ZERO_INDEX))
     (x, x_at), (y, y_at) = found.left, found.right
-    rows, x_row, z_row = 1, 0, 0
+    rows, x_row, z_row = ONE_INDEX, ZERO_INDEX, ZERO_INDEX
     if found.row is not None:
-        rows = found.row.extent.constant or 1
-        x_row, z_row = (stride(i, found.row) or 0 for i in (x_at, part.position))
+        rows = found.row.extent
+        x_row, z_row = (i.coefficient(found.row) or ZERO_INDEX for i in (x_at, part.position))
     along = runs(whole_levels(found.total.vars), x_at)[0].step
+    distances = {"x_step": along, "x_row": x_row, "y_row": found.depth.step, "z_row": z_row}
     z = builder.parameter(part.build.outs[0])
+    steps, width = found.depth.trips, found.column.trips
 
-    def some(first: Index, count: int, k: Index, together: int) -> Stmt:
-        views = (
-            View(x, origin.index(x_at) + k * along),
-            View(y, origin.index(y_at) + k * found.depth.step + first),
-            View(z, origin.index(part.position) + first),
-        )
-        numbers: dict[str, Index | int] = {
-            "width": count // lanes * lanes,
-            "x_step": along,
-            "x_row": x_row,
-            "y_row": found.depth.step,
-            "z_row": z_row,
-            "begun": k,
-        }
-        return Call.by_name(add_rows(dtype, lanes, rows, together, count % lanes), views, numbers)
+    def columns(first: Index, count: Index) -> list[Stmt]:
+        vectors = floor_divide(count, as_index(lanes)) * lanes
 
-    def columns(first: Index, count: int) -> list[Stmt]:
-        whole = steps - steps % TOGETHER
-        k = Var("k", steps)
-        out: list[Stmt] = []
-        if whole:
-            out.append(For(k, ZERO_INDEX, as_index(whole), (some(first, count, as_index(k), TOGETHER),), TOGETHER))
-        if steps > whole:
-            out.append(some(first, count, as_index(whole), steps - whole))
-        return out
+        def some(k: Index, together: int) -> list[Stmt]:
+            def at(m: Index, many: int) -> list[Stmt]:
+                views = (View(x, origin.index(x_at) + k * along + m * x_row),
+                         View(y, origin.index(y_at) + k * found.depth.step + first),
+                         View(z, origin.index(part.position) + first + m * z_row))
+                numbers = {**distances, "width": vectors, "rest": count - vectors, "begun": k}
+                kernel = add_rows(dtype, lanes, many, together, (count - vectors).constant)
+                return [Call.by_name(kernel, views, numbers)]
 
-    block = min(width, sums // (dtype.size * rows) // lanes * lanes)
-    full = width - width % block
-    n = Var("n", width)
-    loop = For(n, ZERO_INDEX, as_index(full), tuple(columns(as_index(n), block)), block)
-    return [loop, *(columns(as_index(full), width - full) if width > full else [])]
+            if rows.constant is not None and rows.constant <= FEW:
+                return at(ZERO_INDEX, rows.constant)
+            return cover(Var("m", rows), (FEW, 2, 1) if together == TOGETHER else (1,), at)
+
+        return cover(Var("k", steps), (TOGETHER, 1 if steps.constant is None else steps.constant % TOGETHER), some)
+
+    sums = machine.caches[0] // 4 // dtype.size  # that stay in the first cache
+    if width.constant is None or rows.constant is None:
+        most, first, count = (Var(name, sums + 1) for name in ("most", "first", "count"))
+        block = Var("block", floor_divide(width + as_index(most) - 1, as_index(most)))
+        body = (LetIndex(first, as_index(block) * as_index(most)),
+                LetIndex(count, values.smallest(as_index(most), width - as_index(first))),
+                *columns(as_index(first), as_index(count)))
+        loop = For(block, ZERO_INDEX, block.extent, body, independent=True)
+        vectors = floor_divide(as_index(sums // lanes), rows)
+        return [LetIndex(most, values.largest(as_index(lanes), vectors * lanes)), loop]
+    whole = min(width.constant, sums // rows.constant // lanes * lanes)
+    n, full = Var("n", width), width.constant - width.constant % whole
+    loop = For(n, ZERO_INDEX, as_index(full), tuple(columns(as_index(n), as_index(whole))), whole)
+    rest = width - full
+    return [loop, *(columns(as_index(full), rest) if rest is not ZERO_INDEX else [])]
 
 
 @lru_cache(maxsize=64)
-def add_rows(dtype: DType, lanes: int, rows: int, together: int, rest: int) -> Kernel:
+def add_rows(dtype: DType, lanes: int, rows: int, together: int, rest: int | None) -> Kernel:
     """z[m, n] (+)= sum over j of x[m, j] * y[j, n], for m < rows, j < together, n < width + rest.
 
-    Index parameters: width, a multiple of the lanes; the distances of columns and rows of x, of rows of y and of z;
-    and `begun`, 0 where z is to be overwritten.
+    Index parameters: width, a multiple of the lanes; rest, where it is no number here; the distances of columns and
+    rows of x, of rows of y and of z; and `begun`, 0 where z is to be overwritten.
     """
     width, x_step, x_row, y_row, z_row, begun = (
         Var(name, 1 << 40) for name in ("width", "x_step", "x_row", "y_row", "z_row", "begun")
@@ -158,11 +158,9 @@ def add_rows(dtype: DType, lanes: int, rows: int, together: int, rest: int) -> K
         """The sums at n columns; old ones are added first, so that terms come in order."""
         wide = Type(dtype, n)
         sums = [Temp(f"z{m}", wide) for m in range(rows)]
-        out: list[Stmt] = [Let(t, Literal(0.0, wide), mutable=True) for t in sums]
-        more = cond(">=", as_index(begun) - 1)
-        assert not isinstance(more, bool)
-        old = tuple(Assign(t, Load(z, as_index(z_row) * m + at, wide)) for m, t in enumerate(sums))
-        out.append(If(Holds((more,)), old))
+        out: list[Stmt] = [Let(t, values.Literal(0.0, wide), mutable=True) for t in sums]
+        old = [Assign(t, Load(z, as_index(z_row) * m + at, wide)) for m, t in enumerate(sums)]
+        out += either(cond(">=", as_index(begun) - 1), old)
         for j in range(together):
             row = Temp(f"y{j}", wide)
             out.append(Let(row, Load(y, as_index(y_row) * j + at, wide), held=n > 1 and rows > 1))
@@ -173,9 +171,9 @@ def add_rows(dtype: DType, lanes: int, rows: int, together: int, rest: int) -> K
 
     n = Var("n", big)
     body.append(For(n, ZERO_INDEX, as_index(width), tuple(step(as_index(n), lanes)), lanes))
-    if rest:
-        r = Var("n", big)
-        body.append(For(r, as_index(width), as_index(width) + rest, tuple(step(as_index(r), 1))))
+    if rest != 0:
+        r, more = Var("n", big), as_index(Var("rest", lanes) if rest is None else rest)
+        body.append(For(r, as_index(width), as_index(width) + more, tuple(step(as_index(r), 1))))
     name = f"add_rows_{dtype.name}_{rows}x{together}"
     comment = (f"z[m, n] (+)= sum over j of x[m, j] * y[j, n] for m < {rows}, j < {together}",)
     return Kernel(name, (x, y, z), free_variables(tuple(body)), tuple(body), comment)

@@ -8,8 +8,8 @@ from typing import Final
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, cond
 from pullback.ir.types import DType
 from pullback.loops.plain.builder import free_variables
-from pullback.loops.program.nodes import For, If, Kernel, Let, Stmt, Store
-from pullback.loops.program.values import Binary, Buffer, Holds, Load, Read, Shuffle, Temp, Type, Value
+from pullback.loops.program.nodes import For, Kernel, Let, Stmt, Store, either
+from pullback.loops.program.values import Binary, Buffer, Load, Read, Shuffle, Temp, Type, Value
 
 WIDEST_TURN: Final = 32  # bytes of the vectors that are turned
 NARROWEST_TURN: Final = 16
@@ -69,10 +69,8 @@ def store_across(dtype: DType, rows: int, apart: int, lanes: int) -> Kernel:
     """
     columns, width, stride, begun = (Var(name, 1 << 40) for name in ("columns", "width", "stride", "begun"))
     j = Var("j", columns.extent)
-    tile, to = (
-        Buffer(name, dtype, (columns.extent,), "parameter", columns.extent * rows, name == "to")
-        for name in ("tile", "to")
-    )
+    tile, to = (Buffer(name, dtype, (columns.extent,), "parameter", columns.extent * rows, name == "to")
+                for name in ("tile", "to"))
     n = square(dtype, rows, apart, lanes)
     body: list[Stmt] = []
     stores: list[tuple[Index, Value]] = []
@@ -81,12 +79,10 @@ def store_across(dtype: DType, rows: int, apart: int, lanes: int) -> Kernel:
         read = [_let(f"r{first + i}", v, body, held=n == 1) for i, v in enumerate(loads)]
         for c, v in enumerate(_turned(read, f"t{first}_", body)):
             stores.append(((as_index(j) + c) * as_index(stride) + first * apart, v))
-    more = cond(">=", as_index(begun) - 1)
-    assert not isinstance(more, bool)
     added: list[Stmt] = []  # squares may overlap: what is there is read before any of it changes
     sums = [_let(f"s{k}", Binary("+", Load(to, at, v.type), v, v.type), added) for k, (at, v) in enumerate(stores)]
     added += [Store(to, at, s) for (at, _), s in zip(stores, sums, strict=True)]
-    body.append(If(Holds((more,)), tuple(added), tuple(Store(to, at, v) for at, v in stores)))
+    body += either(cond(">=", as_index(begun) - 1), added, [Store(to, at, v) for at, v in stores])
     loop = For(j, ZERO_INDEX, as_index(columns), tuple(body), n)
     distance = "" if apart == 1 else f" * {apart}"
     comment = (f"to[j, i{distance}] (+)= tile[i, j] for i < {rows}, j < columns",)

@@ -13,7 +13,7 @@ Nodes are compared by identity; nothing here is interned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from typing import Literal as Lit
@@ -126,6 +126,13 @@ class If:
     test: Value
     then: tuple[Stmt, ...]
     otherwise: tuple[Stmt, ...] = ()
+
+
+def either(test: Cond | bool, then: Iterable[Stmt], otherwise: Iterable[Stmt] = ()) -> list[Stmt]:
+    """Statements where a condition holds, and others where it does not; no test where that is known."""
+    if isinstance(test, bool):
+        return list(then if test else otherwise)
+    return [If(Holds((test,)), tuple(then), tuple(otherwise))]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -100,6 +100,7 @@ RIGHT = {
     "every second row": ("[K, L, 2 * I, J]", "w[k, l, 2 * i, j]"),
     "window": ("[K, I + L, J]", "w[k, i + l, j]"),
     "image": ("[I + K, J + L]", "w[i + k, j + l]"),
+    "overlapping rows": ("[K, I + J + L]", "w[k, i + j + l]"),
 }
 """How the right operand lies: its array, and its element for columns i, j and steps k, l of the sum."""
 
@@ -115,8 +116,12 @@ BATCHES = {"none": ("", ""), "left": ("b, ", ""), "right": ("", "b, "), "both": 
 """Which operands have a variable more, that of a batch."""
 
 OPEN_SIZES = [(1, 1, 1, 1, 1), (8, 2, 16, 4, 8), (9, 5, 7, 5, 3), (33, 5, 13, 3, 11), (40, 1, 40, 40, 1),
-              (32, 2, 33, 33, 2), (35, 40, 3, 3, 40)]  # fmt: skip
-"""M, I, J, K and L below, at and above the edges of tiles of 8 rows and of blocks of 32 steps, 16 rows, 64 columns."""
+              (32, 2, 33, 33, 2), (35, 40, 3, 3, 40), (3, 1, 12, 9, 4), (6, 2, 10, 3, 5),
+              (15, 3, 9, 2, 17)]  # fmt: skip
+"""M, I, J, K and L below, at and above the edges of tiles of 8 rows and of blocks of 32 steps, 16 rows, 64 columns.
+
+Of tiles at an edge at most half of the rows exist or more, and at most half of the columns or more.
+"""
 
 
 @pytest.fixture
@@ -143,7 +148,7 @@ def assert_packed(text: str, sizes: Sequence[tuple[int, ...]], names: str) -> No
 @pytest.mark.usefixtures("always_packed")
 def test_operands_however_they_lie(left: str, right: str) -> None:
     (x, a), (w, b) = LEFT[left], RIGHT[right]
-    text = f"product(x: f64{x}, w: f64{w}, s: f64[K]) " + "{" + (
+    text = f"product(x: f64{x}, w: f64{w}, s: f64[K], e: f64[I, J]) " + "{" + (
         f" y = build m < M, i < I, j < J {{ sum k < K, l < L {{ {a} * {b} }} }} return y }}")
     assert_packed(text, OPEN_SIZES, "MIJKL")
 
@@ -184,6 +189,26 @@ def test_some_axes_given(given: str) -> None:
         names = [n for n in "MIJKL" if n not in given]
         sizes = [dict(zip("MIJKL", s, strict=True)) for s in OPEN_SIZES]
         assert_right(parse_program(text), [{n: d[n] for n in names} | ({"B": 2} if batch else {}) for d in sizes])
+
+
+SWEPT = {
+    "rows": "x: f32[N, M], w: f32[M, K]) { y = build n < N, k < K { sum m < M { x[n, m] * w[m, k] } }",
+    "left across": "x: f64[M, N], w: f64[M, K]) { y = build n < N, k < K { sum m < M { x[m, n] * w[m, k] } }",
+    "a vector": "x: f64[M], w: f64[M, K]) { y = build k < K { sum m < M { x[m] * w[m, k] } }",
+    "a width": "x: f64[N, M], w: f64[M, 37]) { y = build n < N, k < 37 { sum m < M { x[n, m] * w[m, k] } }",
+}
+
+
+@pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
+@pytest.mark.parametrize("name", SWEPT)
+def test_few_rows_are_swept(name: str) -> None:
+    program = parse_program(f"product({SWEPT[name]} return y }}")
+    kernels = [s.kernel for s in walk(lower_program(program, {}).function.body) if isinstance(s, Call)]
+    inside = [s.kernel.name for k in kernels for s in walk(k.body) if isinstance(s, Call)]
+    assert any(name.startswith("add_rows") for name in inside)
+    dims = {a.name for r in program.inputs for d in r.shape for a in d.symbols}
+    sizes = [(1, 8, 16), (2, 17, 33), (3, 1, 40), (4, 9, 3000), (7, 40, 1700), (300, 30, 40), (7, 5, 7)]
+    assert_right(program, [{n: d for n, d in zip("NMK", s, strict=True) if n in dims} for s in sizes])
 
 
 @pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
