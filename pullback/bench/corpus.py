@@ -324,11 +324,12 @@ def figures(found: Sequence[Timing]) -> list[str]:
     return [head, *map(line, worst)]
 
 
-def trials(entries: Sequence[Entry], note: Note, every: int = 1) -> Iterator[Trial]:
-    """Every candidate of each statement, or of one in so many, in the form that is called."""
+def trials(entries: Sequence[Entry], note: Note, every: int = 1, of: Callable[..., Trial | None] = trial
+           ) -> Iterator[Trial]:
+    """What is tried of each statement, or of one in so many, in the form that is called: by default candidates."""
     optimised = (CALLED.lower(*e.make()).program for e in _noted(entries, note))
     for k, s in enumerate(statements((p for p in optimised if not p.settings.exact), CALLED.machine)):
-        found = trial(s, CALLED.machine) if k % every == 0 else None
+        found = of(s, CALLED.machine) if k % every == 0 else None
         if found is not None:
             note(str(found))
             yield found

@@ -1,4 +1,4 @@
-"""Trials: compiled texts called in turns on the same arrays, and every candidate of a statement written and timed.
+"""Trials: texts called in turns on the same arrays; candidates of a statement, and schedules of one, written and timed.
 
 A statement becomes a program of its own, and each candidate a library. What is estimated to take many times as long as
 the cheapest is not tried. Calls are made by a loop in C: many statements take less than a call from Python.
@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -36,7 +37,7 @@ from pullback.loops.plain.builder import Work
 from pullback.loops.plain.lower import lower
 from pullback.loops.plain.storage import assign_storage
 from pullback.loops.program.nodes import Call, Function, Kernel, kernels_of
-from pullback.loops.program.schedule import Chosen
+from pullback.loops.program.schedule import Chosen, Schedule, Step, Tile, Vector, Wish
 from pullback.loops.program.values import View
 from pullback.loops.strategies.table import chooser
 from pullback.machine import Machine
@@ -44,10 +45,13 @@ from pullback.runtime.buffer import address, aligned_bytes
 from pullback.runtime.load import Entry, loaded
 from pullback.runtime.record import Parameter, Record
 
-__all__ = ["Called", "Trial", "Tried", "arguments", "in_turns", "kernel_seconds", "statements", "trial"]
+__all__ = ["Called", "Trial", "Tried", "arguments", "in_turns", "kernel_seconds", "recorded", "schedule_trial",
+           "statements", "trial", "variations"]  # fmt: skip
 
 SLICE: Final = 2e-4  # seconds of a turn that the clock resolves well
 FAR: Final = 4.0  # times the cheapest estimate, beyond which a candidate is not tried
+NEAR: Final = 1.5  # times the estimate of the schedule that is chosen, beyond which another is not tried
+MOST: Final = 12  # other schedules, the cheapest by their estimates
 ENOUGH: Final = 1.1  # times the fastest, up to which a choice is as good
 
 
@@ -114,7 +118,7 @@ def in_turns(called: Sequence[Called], budget: float = 1.0, rounds: int = 300) -
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate that was tried: its estimate in cycles, and the seconds it took."""
+    """A candidate, or a schedule of one, that was tried: its estimate in cycles, and the seconds it took."""
 
     chosen: Chosen
     seconds: float
@@ -122,7 +126,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Trial:
-    """The candidates of a statement, the one that is chosen first."""
+    """The candidates of a statement, or the schedules of one, that which is chosen first."""
 
     name: str
     tried: tuple[Tried, ...]
@@ -144,7 +148,9 @@ class Trial:
 
     def __str__(self) -> str:
         """A line."""
-        shown = (f"{t.chosen.name} {1e6 * t.seconds:.3g} µs, {t.chosen.cycles:.3g} cycles" for t in self.tried)
+        several = len({t.chosen.name for t in self.tried}) > 1
+        shown = (f"{t.chosen.name if several else t.chosen} {1e6 * t.seconds:.3g} µs, {t.chosen.cycles:.3g} cycles"
+                 for t in self.tried)  # fmt: skip
         return f"{self.ratio:5.2f}  {self.name}: {'; '.join(shown)}"
 
 
@@ -188,19 +194,53 @@ def trial(s: Build | Scatter, machine: Machine, budget: float = 0.1) -> Trial | 
     near = [c for c in candidates if c.cycles <= FAR * candidates[0].cycles]
     found: dict[str, tuple[Chosen, Record]] = {}
     for c in near:
-        made = _record(program, machine, c.name)
+        made = recorded(program, machine, Wish(c.name))
         if made is not None and made[0].name == c.name:
             found.setdefault(c.name, made)
-    if len(found) < 2:
+    return _timed(s.outs[0].name, list(found.values()), budget)
+
+
+def schedule_trial(s: Build | Scatter, machine: Machine, budget: float = 0.1) -> Trial | None:
+    """Try other tiles and vectors for the candidate that is chosen; None where it has no others."""
+    program = alone(s)
+    work = Work.of(program.body.statements[0], assign_storage(program).views)
+    choose = chooser(machine)
+    best = choose.candidates(work)[0]
+    near = []
+    for varied in variations(best.schedule):
+        c = replace(choose, wish=Wish(best.name, varied)).candidates(work)[0]
+        if c.schedule.has(varied) and c.cycles <= NEAR * best.cycles:
+            near.append((c.cycles, varied))
+    near.sort(key=lambda found: found[0])
+    wishes = [Wish(best.name), *(Wish(best.name, varied) for _, varied in near[:MOST])]
+    made = [found for wish in wishes if (found := recorded(program, machine, wish)) is not None]
+    return _timed(s.outs[0].name, made, budget)
+
+
+def variations(schedule: Schedule) -> Iterator[Schedule]:
+    """Tiles of other sizes and other numbers of vectors side by side, of the same axes, to be wished for."""
+    choices: list[list[Step]] = []
+    for step in schedule.steps:
+        if isinstance(step, Tile):
+            axes = [axis for axis, _ in step.axes]
+            sizes = product(range(2, 15), repeat=len(axes))
+            choices.append([Tile(tuple(zip(axes, size, strict=True))) for size in sizes])
+        elif isinstance(step, Vector):
+            choices.append([replace(step, together=n) for n in range(1, 5)])
+    return (varied for steps in product(*choices) if not schedule.has(varied := Schedule(steps)))
+
+
+def _timed(name: str, made: Sequence[tuple[Chosen, Record]], budget: float) -> Trial | None:
+    """What each text took, in turns; None where there are no two."""
+    if len(made) < 2:
         return None
-    ready = arguments(next(iter(found.values()))[1])
-    times = in_turns([Called(record, ready) for _, record in found.values()], budget)
-    tried = tuple(Tried(chosen, t) for (chosen, _), t in zip(found.values(), times, strict=True))
-    return Trial(s.outs[0].name, tried)
+    ready = arguments(made[0][1])
+    times = in_turns([Called(record, ready) for _, record in made], budget)
+    return Trial(name, tuple(Tried(chosen, t) for (chosen, _), t in zip(made, times, strict=True)))
 
 
-def _record(program: Program, machine: Machine, wish: str) -> tuple[Chosen, Record] | None:
-    """The C of a program of one kernel by the candidate wished for; None where the kernel is none of a choice."""
+def recorded(program: Program, machine: Machine, wish: Wish) -> tuple[Chosen, Record] | None:
+    """The C of a program of one kernel as it is wished for; None where the kernel is none of a choice."""
     function = replace(lower(program, chooser=replace(chooser(machine), wish=wish)), machine=machine)
     made = kernels_of(function.body)
     if len(made) != 1 or made[0].choice is None:

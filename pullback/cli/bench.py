@@ -42,6 +42,8 @@ def register(commands: Any) -> None:
     add("--time", action="store_true", help="corpus: time the programs whose C differs, both ways in turns")
     add("--candidates", type=at_least(1), metavar="N", nargs="?", const=1,
         help="corpus: time all candidates of one in N statements instead, and say how often the estimate chose well")
+    add("--schedules", type=at_least(1), metavar="N", nargs="?", const=1,
+        help="corpus: the same of other tiles and vectors for the candidate that is chosen")
     add("--slow-forms", action="store_true", help="zhang, programs: also forms whose first call takes very long")
     add("--markdown", action="store_true", help="print in Markdown")
     add("--plot", type=Path, metavar="FILE", help="programs: also a plot, as .png, .svg or .pdf (needs matplotlib)")
@@ -134,15 +136,17 @@ def _counts(options: argparse.Namespace) -> Any:
 def _corpus(options: argparse.Namespace) -> Any:
     """The texts that differ from what was saved, or else all, each with its program, form and digest."""
     from pullback.bench import corpus
+    from pullback.bench.trials import schedule_trial, trial
 
     found = list(corpus.corpus(example_modules(options.examples)))
     names = _cases(options, tuple(e.name for e in found))
     entries = [e for e in found if e.name in names]
-    if options.candidates:
-        tried = list(corpus.trials(entries, _note, options.candidates))
+    if options.candidates or options.schedules:
+        of = trial if options.candidates else schedule_trial
+        tried = list(corpus.trials(entries, _note, options.candidates or options.schedules, of))
         print("\n".join(corpus.judged(tried)))
-        return [{"statement": t.name, "ratio": t.ratio, "chosen": t.tried[0].chosen.name,
-                 "fastest": t.fastest.chosen.name} for t in tried]
+        return [{"statement": t.name, "ratio": t.ratio, "chosen": str(t.tried[0].chosen),
+                 "fastest": str(t.fastest.chosen)} for t in tried]
     if options.against is None:
         made = corpus.save(entries, options.save, _note) if options.save else corpus.made(entries, _note)
         print(f"{len(made)} texts of {len(entries)} programs")

@@ -16,16 +16,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Final
 
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Get, Ref, Zero
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, walk
-from pullback.loops.analysis.extents import POINTS, SMALL
 from pullback.passes.cost import cuts
 
-MOST = 6  # stretches that are kernels of their own
+SMALL: Final = 16  # longest axis that is unrolled
+POINTS: Final = 32  # a smaller space is not worth a loop of its own
+MOST: Final = 6  # stretches that are kernels of their own
 
 
 @dataclass(frozen=True)

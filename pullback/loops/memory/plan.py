@@ -97,16 +97,12 @@ class Lifetimes:
         for s in statements:
             self.now += 1
             self.timeline.append((self.now, self.depth, s))
-            match s:
-                case For() | Loop():
-                    self._touch(s)
-                    self._loop(s.body)
-                case If():
-                    self._touch(s)
-                    self.body(s.then)
-                    self.body(s.otherwise)
-                case _:
-                    self._touch(s)
+            self._touch(s)
+            if isinstance(s, For | Loop):
+                self._loop(s.body)
+            elif isinstance(s, If):
+                self.body(s.then)
+                self.body(s.otherwise)
         self.depth -= 1
 
     def _loop(self, body: tuple[Stmt, ...]) -> None:

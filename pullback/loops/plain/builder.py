@@ -13,6 +13,7 @@ from pullback.loops.analysis.joined import elements
 from pullback.loops.analysis.triangles import Axes
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import For, Kernel, LetIndex, Site, Stmt
+from pullback.loops.program.schedule import PLAIN, Schedule
 from pullback.loops.program.values import Buffer, View
 
 
@@ -29,6 +30,7 @@ class Work:
         outs: the arrays it writes.
         exact: whether results are to be rounded as the statements are written.
         triangles: arrays that are zero on one side of a diagonal.
+        wish: steps that a plan is to have where a kind of kernel has several.
     """
 
     statements: tuple[Statement, ...]
@@ -36,6 +38,7 @@ class Work:
     outs: tuple[Ref, ...]
     exact: bool = False
     triangles: Mapping[Ref, Axes] = field(default_factory=dict)
+    wish: Schedule = PLAIN
     _parameters: dict[tuple[Buffer, Index], Buffer] = field(default_factory=dict, repr=False)
     _places: dict[Buffer, View] = field(default_factory=dict, repr=False)
 

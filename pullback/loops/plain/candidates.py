@@ -17,7 +17,7 @@ from pullback.loops.analysis.joined import elements
 from pullback.loops.plain.builder import KernelBuilder, Work
 from pullback.loops.program.cover import typical, typical_count
 from pullback.loops.program.nodes import Kernel
-from pullback.loops.program.schedule import PLAIN, Chosen, Schedule
+from pullback.loops.program.schedule import PLAIN, Chosen, Schedule, Wish
 from pullback.loops.program.values import View
 from pullback.machine import Machine
 
@@ -96,12 +96,12 @@ class Chooser:
     Attributes:
         machine: what the kernels are for.
         strategies: what gives candidates.
-        wish: the name of the candidates to take where there are some, for trials.
+        wish: what to take where there is such a candidate, for trials.
     """
 
     machine: Machine
     strategies: Strategies
-    wish: str | None = None
+    wish: Wish | None = None
 
     @property
     def head(self) -> Head:
@@ -110,10 +110,21 @@ class Chooser:
 
     def candidates(self, work: Work) -> list[Candidate]:
         """All there are: what is wished for, then the cheapest; of equal ones that whose strategy stands first."""
-        found = [c for strategy in self.strategies.of(work) for c in strategy(work, self.machine)]
+        found = self._offered(work)
         if found and (len(work.statements) > 1 or isinstance(work.statement, Fold)):
             found.append(self._apart(work))
-        return sorted((c for c in found if c.exact or not work.exact), key=lambda c: (c.name != self.wish, c.cycles))
+        found.sort(key=lambda c: c.cycles)
+        if self.wish is None:
+            return found
+        wish, name = self.wish.schedule, self.wish.name
+        offered = found if wish is PLAIN else self._offered(replace(work, wish=wish))
+        wished = [c for c in offered if c.name == name and c.schedule.has(wish)]
+        return [*wished, *(c for c in found if not wished or c.name != name)]
+
+    def _offered(self, work: Work) -> list[Candidate]:
+        """What the strategies give that may be taken, in their order."""
+        found = (c for strategy in self.strategies.of(work) for c in strategy(work, self.machine))
+        return [c for c in found if c.exact or not work.exact]
 
     def _apart(self, work: Work) -> Candidate:
         """Each of several statements, or of those of a loop, by itself: what one makes and another reads is stored."""

@@ -18,6 +18,7 @@ from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.program import Block, Build, Program, Scatter, Statement, bound_refs, statement_reads, walk_statements
 from pullback.ir.traverse import walk
 from pullback.ir.types import bool_
+from pullback.loops.analysis.joined import elements
 from pullback.loops.program.nodes import Break, Call, Check, For, If, Kernel, Let, Site, Stmt, Store
 from pullback.loops.program.values import Binary, Buffer, Literal, Load, Read, Temp, Value, View, scalar
 
@@ -52,7 +53,7 @@ class Traps:
     def _call(self, r: Ref, s: Statement | None) -> Call:
         """Test an array; with `s`, which gave it, trap where that read finite arrays alone."""
         view = self.views[r]
-        array = Buffer(r.name, r.dtype, r.shape, "parameter", _count(r), False)
+        array = Buffer(r.name, r.dtype, r.shape, "parameter", elements(r.shape), False)
         flags = Buffer("finite", bool_, self.flags.shape, "parameter", self.flags.elements, True)
         i = Var("i", array.elements)
         value = Temp("value", scalar(r.dtype))
@@ -93,13 +94,6 @@ def _writes_infinity(s: Build | Scatter) -> bool:
 
 def _differs(a: Value, b: Value) -> Binary:
     return Binary("!=", a, b, BOOL)
-
-
-def _count(r: Ref) -> Index:
-    out = as_index(1)
-    for d in r.shape:
-        out = out * d
-    return out
 
 
 def _extent(d: Index) -> int:

@@ -57,6 +57,7 @@ FEW = 8  # rows of a tile below which waiting for B is felt
 MOST_LOOPS = 3  # over the steps of a sum, where A is read in place
 SHORT = 4  # elements of a run below which single elements are copied
 LEAST_WORK = 16 * 1024  # multiply-adds below which packing is not considered
+TILE, STORES = 20, 16  # cycles a tile costs beside its sums; of so many sums each waits a cycle for others' stores
 ASIDE = (3, 8)  # cycles to move a partial sum from working memory to the output, as it lies or turned
 ACROSS = (0.3, 1.5)  # cycles to store an element of a tile across, in squares or by itself
 OPEN_ROWS, OPEN_COLUMNS = 8, 512  # at most, of a tile and of a block of B, where their numbers are open
@@ -229,7 +230,7 @@ def tiles(machine: Machine, element: int, columns: int) -> list[RegisterTile]:
 
 def packed_plans(
     s: Build, c: Contraction, position: Index, machine: Machine, holds: Callable[[Contraction], bool],
-    most: float = inf,
+    most: float = inf, wish: schedule.Schedule = schedule.PLAIN,
 ) -> Iterator[PackedPlan]:
     """Plans for a contraction, for each register tile, with A packed and where it lies, each cheaper than those before.
 
@@ -237,6 +238,7 @@ def packed_plans(
         position: where the elements of the output lie.
         holds: whether the output can hold partial sums.
         most: the cycles of a plan that there is, which are to be less.
+        wish: steps that they must have.
     """
     element = c.total.dtype.size
     work = size(s.vars) * size(c.depth)
@@ -253,7 +255,7 @@ def packed_plans(
         if least >= most:
             return
         plan = way.plan(t)
-        if plan is not None and plan.cycles < most:
+        if plan is not None and plan.cycles < most and plan.schedule.has(wish):
             most = plan.cycles
             yield plan
 
@@ -405,7 +407,8 @@ def _tile_cycles(
         for vectors, more, ragged in ((t.vectors, n // t.columns, 0), (last, 1, n % t.lanes)):
             if rows and vectors:
                 step = max(weight * rows * vectors / machine.ports, (rows + vectors) / machine.ports, machine.latency)
-                finish = 20 + 2 * rows * vectors + (5 * rows if ragged else 0)
+                sums = rows * vectors
+                finish = TILE + rows + sums + sums * sums / STORES + (5 * rows if ragged else 0)
                 total += many * more * (k * step + blocks * finish)
     return total
 
@@ -475,11 +478,12 @@ def form(across: Sequence[MemoryLoop], along: Sequence[MemoryLoop]) -> str:
 
 
 def best_packed_plan(
-    s: Build, position: Index, address: Address, machine: Machine, holds: Callable[[Contraction], bool]
+    s: Build, position: Index, address: Address, machine: Machine, holds: Callable[[Contraction], bool],
+    wish: schedule.Schedule = schedule.PLAIN,
 ) -> PackedPlan | None:
-    """The cheapest plan with packing; None where the build is no contraction or too small."""
+    """The cheapest plan with packing; None where the build is no contraction or too small. Arguments as above."""
     best: PackedPlan | None = None
     for c in contractions(s, address):
-        for p in packed_plans(s, c, position, machine, holds, inf if best is None else best.cycles):
+        for p in packed_plans(s, c, position, machine, holds, inf if best is None else best.cycles, wish):
             best = p
     return best

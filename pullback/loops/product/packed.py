@@ -115,7 +115,8 @@ def _way(part: Part, work: Work, machine: Machine, alone: bool) -> _OrderedWay |
             return ways[0]
     best: tuple[Part, PackedPlan] | None = None
     for way in orders(part, work.address):
-        plan = best_packed_plan(way.build, way.position, work.address, machine, partial(_holds_sums, way, work=work))
+        holds = partial(_holds_sums, way, work=work)
+        plan = best_packed_plan(way.build, way.position, work.address, machine, holds, work.wish)
         if plan is not None and (best is None or plan.cycles < WORTH * best[1].cycles):
             best = way, plan
     other = _unpacked(part, work, machine) if alone else None

@@ -4,16 +4,16 @@
     -->  split k 256 | pack B | tile n 6 | vector k 2×16
 
 In the spirit of Halide's schedules (Ragan-Kelley et al. 2013) and Exo's rewrites (Ikarashi et al. 2022): a plan gives
-one, the kernel's comment shows it, and a benchmark can ask for the candidate that has another. A `Chosen` says of a
-kernel which candidate it is, what it was estimated to take, and what the others would have.
+one, the kernel's comment shows it, and a `Wish` asks for another. A `Chosen` says of a kernel which candidate it is,
+what it was estimated to take, and what the others would have.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["PLAIN", "Block", "Chosen", "Exchange", "Fuse", "Mask", "Numbered", "Pack", "Row", "Schedule", "Split",
-           "Step", "Tile", "Unroll", "Vector"]  # fmt: skip
+           "Step", "Tile", "Vector", "Wish"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,28 +55,20 @@ class Tile(Step):
 
 @dataclass(frozen=True)
 class Vector(Step):
-    """Vectors of so many lanes along an axis, some side by side, and the lanes of narrower ones for what is left."""
+    """Vectors of so many lanes along an axis, some side by side, and the lanes of narrower ones for what is left.
+
+    What is left follows from the extent: schedules with the same vectors are equal.
+    """
 
     axis: str
     lanes: int
     together: int = 1
-    rest: tuple[int, ...] = ()
+    rest: tuple[int, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         several = f"{self.together}×" if self.together > 1 else ""
         rest = f" rest {' '.join(map(str, self.rest))}" if self.rest else ""
         return f"vector {self.axis} {several}{self.lanes}{rest}"
-
-
-@dataclass(frozen=True)
-class Unroll(Step):
-    """Every step of an axis written out."""
-
-    axis: str
-    count: int
-
-    def __str__(self) -> str:
-        return f"unroll {self.axis} {self.count}"
 
 
 @dataclass(frozen=True)
@@ -154,8 +146,24 @@ class Schedule:
     def __add__(self, other: Schedule) -> Schedule:
         return Schedule(self.steps + other.steps)
 
+    def has(self, wish: Schedule) -> bool:
+        """Whether all steps wished for are among its own."""
+        return all(step in self.steps for step in wish.steps)
+
 
 PLAIN = Schedule()
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to take in place of the cheapest, where there is such a candidate: for trials.
+
+    Attributes:
+        name: of the candidate.   schedule: steps that it is to have; all else is left to estimates.
+    """
+
+    name: str
+    schedule: Schedule = PLAIN
 
 
 @dataclass(frozen=True)

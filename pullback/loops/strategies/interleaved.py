@@ -17,7 +17,7 @@ from pullback.ir.index import Index, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution
 from pullback.loops.analysis.estimates import statement_cycles
-from pullback.loops.analysis.extents import SMALL
+from pullback.loops.analysis.joined import SMALL
 from pullback.loops.plain.builder import KernelBuilder, Work, flat_position
 from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.lower import bring_plain, without_units

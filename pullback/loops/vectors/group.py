@@ -29,7 +29,7 @@ from pullback.ir.index import Index, Var, as_index, prove_nonnegative
 from pullback.ir.program import Build, Statement
 from pullback.ir.traverse import Substitution, rewrite, walk
 from pullback.ir.types import DType
-from pullback.loops.analysis.extents import POINTS, SMALL
+from pullback.loops.analysis.joined import POINTS, SMALL
 from pullback.loops.program.cover import typical
 from pullback.loops.vectors.lanes import has_vector_form
 

@@ -18,7 +18,7 @@ from pullback.ir.index import Floor, Index, Mod, Var
 from pullback.ir.traverse import walk
 from pullback.loops.analysis.estimates import line_wait, operation_cycles
 from pullback.loops.program.cover import is_open, narrower, typical, typical_count
-from pullback.loops.program.schedule import Schedule, Tile, Vector
+from pullback.loops.program.schedule import PLAIN, Schedule, Tile, Vector
 from pullback.loops.program.values import Buffer
 from pullback.loops.vectors.nest import Nest, map_reductions, stride
 from pullback.machine import Machine
@@ -89,28 +89,12 @@ def plans(nest: Nest, choice: tuple[Var, bool], machine: Machine) -> Iterator[Pl
     for lanes in widths(machine, nest.dtype.size, extent):
         for phases in [()] if reduced else _phases(extent, lanes, bool(nest.reductions)):
             block = 1 + (extent % lanes > 0) if reduced else max(len(p.lanes) for p in phases)
+            steps = (Phase(0, 1, (lanes,)),) if reduced else phases
             for tiles in _tilings(others, block, machine.vector_registers) if nest.reductions else [()]:
-                yield _score(nest, axis, lanes, reduced, phases, tiles, machine)
-
-
-def _score(
-    nest: Nest,
-    axis: Var,
-    lanes: int,
-    reduced: bool,
-    phases: tuple[Phase, ...],
-    tiles: tuple[tuple[Var, int], ...],
-    machine: Machine,
-) -> Plan:
-    blocks = 1.0
-    for v in nest.variables:
-        if reduced or v is not axis:
-            blocks *= typical(v) / dict(tiles).get(v, 1)
-    if reduced:
-        cycles = _block_cycles(nest, axis, (lanes,), True, tiles, machine)
-    else:
-        cycles = sum(p.trips * _block_cycles(nest, axis, p.lanes, False, tiles, machine) for p in phases)
-    return Plan(axis, lanes, reduced, phases, tiles, blocks * cycles)
+                at_a_time = dict(tiles)
+                blocks = prod(typical(v) / at_a_time.get(v, 1) for v in nest.variables if reduced or v is not axis)
+                cycles = sum(p.trips * _block_cycles(nest, axis, p.lanes, reduced, tiles, machine) for p in steps)
+                yield Plan(axis, lanes, reduced, phases, tiles, blocks * cycles)
 
 
 def _block_cycles(
@@ -209,14 +193,15 @@ def _span(address: Index, variables: Iterable[Var]) -> float:
     return total
 
 
-def best_plan(nest: Nest, machine: Machine, room: bool = True) -> Plan | None:
+def best_plan(nest: Nest, machine: Machine, room: bool = True, wish: Schedule = PLAIN) -> Plan | None:
     """The cheapest plan; None where no axis can be vectorised.
 
     Args:
         room: whether tiles may need room along axes whose extents are no numbers; that is worth a tenth.
+        wish: steps that it must have.
     """
     found = (p for axis in vector_axes(nest, machine.lanes(nest.dtype.size)) for p in plans(nest, axis, machine))
-    fitting = found if room else (p for p in found if not p.open_tiles)
+    fitting = (p for p in found if (room or not p.open_tiles) and (wish is PLAIN or p.schedule.has(wish)))
     return min(fitting, key=lambda p: p.cycles * (1.1 if p.open_tiles else 1), default=None)
 
 

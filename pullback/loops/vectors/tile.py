@@ -34,7 +34,7 @@ from pullback.loops.plain.lower import bring_plain
 from pullback.loops.plain.scalar import named
 from pullback.loops.program.cover import cover, halves, is_open, overlap, typical
 from pullback.loops.program.nodes import If, Kernel, Let, Stmt, Store, values_of
-from pullback.loops.program.schedule import Fuse, Schedule, Vector
+from pullback.loops.program.schedule import PLAIN, Fuse, Schedule, Vector
 from pullback.loops.program.scope import Scope
 from pullback.loops.program.values import Buffer, Holds, Load, Read, Temp, Value, walk_value
 from pullback.loops.vectors.accumulators import Accumulators
@@ -76,18 +76,19 @@ class Tiling:
         return tuple(_TileWriter(self.nest, self.plan, self.machine).statements(self.low))
 
 
-def plan_tile(s: Build, address: Address, machine: Machine) -> Tiling | None:
+def plan_tile(s: Build, address: Address, machine: Machine, wish: Schedule = PLAIN) -> Tiling | None:
     """How to tile a build; None where the scalar lowering must do it.
 
     Args:
         s: a build.
         address: where an element lies: its buffer and flat index.
         machine: what it is for.
+        wish: steps that its schedule must have.
     """
     nest = Nest.of(s, address)
     if nest is None or nest.elements * nest.trips < SMALL:
         return None
-    plan = best_plan(nest, machine)
+    plan = best_plan(nest, machine, wish=wish)
     if plan is None:
         return None
     low = best_plan(nest, machine, room=False) if plan.open_tiles else plan
@@ -338,7 +339,7 @@ def _conditions(r: Reduce, element: Element) -> tuple[list[Cond], Scalar]:
 def tiles(work: Work, machine: Machine) -> Iterator[Candidate]:
     """The strategy for single builds as tiles of vectors."""
     s = work.statement
-    found = plan_tile(s, work.address, machine) if isinstance(s, Build) else None
+    found = plan_tile(s, work.address, machine, work.wish) if isinstance(s, Build) else None
     if found is None:
         return
 
