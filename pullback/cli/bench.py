@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Container
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 from pullback.cli.options import add_json, at_least, import_file
 from pullback.cli.output import print_json, table
 
-__all__ = ["example_modules", "register", "run"]
+__all__ = ["example_files", "example_modules", "register", "run"]
 
 SUITES = ("zhang", "derivatives", "kernels", "programs", "threads", "sizes", "counts", "arrays", "networks", "dynamic",
           "corpus")
@@ -120,9 +121,9 @@ def _measured(options: argparse.Namespace) -> Any:
 
 
 def _counts(options: argparse.Namespace) -> Any:
-    from pullback.bench.counts import BAR, HEAD, cases, cells
+    from pullback.bench.counts import BAR, HEAD, WITHOUT, cases, cells
 
-    found = list(cases(example_modules(options.examples)))
+    found = list(cases(example_modules(options.examples, WITHOUT)))
     names = _cases(options, tuple(case.name for case in found))
     counts = [case.count() for case in found if case.name in names]
     print(table([HEAD, *cells(counts)], right=[False, True, True, True]))
@@ -160,7 +161,12 @@ def _corpus(options: argparse.Namespace) -> Any:
     return [{"program": t.name, "form": t.form, "digest": t.digest} for _, t in pairs]
 
 
-def example_modules(directory: Path) -> dict[str, Any]:
-    """The modules of a directory of examples by name, `name` or `folder.name`."""
+def example_modules(directory: Path, without: Container[str] = ()) -> dict[str, Any]:
+    """The modules of a directory of examples by name, `name` or `folder.name`; those `without` are not imported."""
+    return {name: import_file(path) for name, path in example_files(directory).items() if name not in without}
+
+
+def example_files(directory: Path) -> dict[str, Path]:
+    """The files of a directory of examples by the names of their modules."""
     found = sorted(directory.rglob("*.py"))
-    return {".".join(path.relative_to(directory).with_suffix("").parts): import_file(path) for path in found}
+    return {".".join(path.relative_to(directory).with_suffix("").parts): path for path in found}

@@ -54,7 +54,7 @@ NDArray = np.ndarray[Any, Any]
 Value = int | NDArray
 Guards = tuple[tuple[Cond | Scalar, bool], ...]
 
-LIMIT: Final = 1 << 20  # elements of a grid held at once
+LIMIT: Final = 1 << 17  # elements of a grid held at once: a megabyte, which stays in the caches and is not given back
 
 
 
