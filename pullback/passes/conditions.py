@@ -24,16 +24,16 @@ Changed = tuple[Sequence[Build], Scalar]  # statements, and what stands for the 
 
 def each_conditional_sum(program: Program, change: Callable[[Reduce, Bracket, Build], Changed | None]) -> Program:
     """The program with sums of terms under conditions changed; `change` sees each in its statement."""
+    return each_build(program, lambda s: taken_out(s, conditional_sums(lambda e, b: change(e, b, s))))
 
-    def changed(s: Build) -> Callable[[Scalar], Changed | None]:
-        def of(e: Scalar) -> Changed | None:
-            if isinstance(e, Reduce) and e.op == "sum" and isinstance(e.arg, Bracket):
-                return change(e, e.arg, s)
-            return None
 
-        return of
+def conditional_sums(change: Callable[[Reduce, Bracket], Changed | None]) -> Callable[[Scalar], Changed | None]:
+    """What changes sums of terms under conditions and no other expressions."""
 
-    return each_build(program, lambda s: taken_out(s, changed(s)))
+    def of(e: Scalar) -> Changed | None:
+        return change(e, e.arg) if isinstance(e, Reduce) and e.op == "sum" and isinstance(e.arg, Bracket) else None
+
+    return of
 
 
 def factor(c: Cond, v: Var) -> int | None:

@@ -12,14 +12,17 @@ one way: where the other factor is not finite, 0 * inf enters a sum that the con
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, prove_nonnegative
 from pullback.ir.program import Block, Build, Choose, Program, Statement
 from pullback.ir.types import bool_
 from pullback.ir.walks import each_build, taken_out
-from pullback.passes.conditions import Changed, atom_interval, bounds, interval
+from pullback.passes.conditions import Changed, atom_interval, bounds, conditional_sums, interval
 from pullback.passes.cost import is_inside, typical_size
+from pullback.passes.shifts import shifts
 from pullback.passes.speculate import fresh
 from pullback.rewrite.fired import fired
 
@@ -34,23 +37,42 @@ def pad_operands(program: Program) -> Program:
 
 
 def _build(s: Build) -> list[Statement]:
-    """A build with borders; where these may be wide for some sizes, one with and one without, chosen by the sizes."""
+    """A build with borders; where these may be wide for some sizes, one with and one without, chosen by the sizes.
+
+    That without has products before shifts, if it can.
+    """
     narrow: dict[Cond, None] = {}
-
-    def changed(e: Scalar) -> Changed | None:
-        is_conditional = isinstance(e, Reduce) and e.op == "sum" and isinstance(e.arg, Bracket)
-        return _bordered(e, e.arg, s, narrow) if is_conditional else None  # type: ignore[attr-defined, arg-type]
-
-    out = taken_out(s, changed)
+    out = _with_borders(s, narrow)
     if not narrow:
         return out
-    *copies, bordered = out
-    assert isinstance(bordered, Build)
+    shifted = taken_out(s, conditional_sums(lambda e, b: _shifted(e, b, s, narrow)))
+    products = [x for p in shifted[:-1] if isinstance(p, Build) for x in _with_borders(p, {})]
     chosen = Ref("narrow", bool_, ())
     test = Build((chosen,), (), (expr.bracket(tuple(narrow), expr.const(True, bool_)),), s.positions)
-    plain, careful = fresh(bordered), fresh(s)
-    choice = Choose(s.outs, chosen, Block((plain,), plain.outs), Block((careful,), careful.outs), s.positions)
-    return [*copies, test, choice]
+    return [test, Choose(s.outs, chosen, _block(out), _block([*products, shifted[-1]]), s.positions)]
+
+
+def _block(statements: Sequence[Statement]) -> Block:
+    """A block of the last statement's results."""
+    *before, last = statements
+    assert isinstance(last, Build)
+    result = fresh(last)
+    return Block((*before, result), result.outs)
+
+
+def _with_borders(s: Build, narrow: dict[Cond, None]) -> list[Statement]:
+    return taken_out(s, conditional_sums(lambda e, b: _bordered(e, b, s, narrow)))
+
+
+def _shifted(e: Reduce, b: Bracket, s: Build, narrow: dict[Cond, None]) -> Changed | None:
+    """A sum as products before shifts; `narrow` grows by that this saves less than it costs."""
+    for shift in shifts(e, b, s):
+        saves_little = cond(">=", -1 - shift.saved)
+        if isinstance(saves_little, Cond):
+            narrow[saves_little] = None
+            fired("shifts.product")
+            return shift.statements(shift.early)
+    return None
 
 
 def _bordered(r: Reduce, b: Bracket, s: Build, narrow: dict[Cond, None]) -> Changed | None:

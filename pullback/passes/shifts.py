@@ -15,16 +15,17 @@ than x.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Ref, Scalar
-from pullback.ir.index import Cond, Index, Var, as_index, cond
+from pullback.ir.index import ONE_INDEX, Cond, Index, Var, as_index, cond, prove_nonnegative
 from pullback.ir.program import Build, Program
 from pullback.ir.traverse import Substitution
 from pullback.passes.conditions import Changed, each_conditional_sum
-from pullback.passes.cost import is_inside, size
+from pullback.passes.cost import is_inside
 from pullback.rewrite.fired import fired
 
 WORTH = 8  # as many multiply-adds must be saved for each element that is written and for each that is added
@@ -37,16 +38,20 @@ def shift_products(program: Program) -> Program:
 
 def _product(e: Reduce, b: Bracket, s: Build) -> Changed | None:
     """The product of a sum, and the sum of its shifts; None where that saves nothing."""
-    for q in e.vars:
-        shift = _shift(e, b, s, q)
-        if shift is not None and shift.pays:
+    for shift in shifts(e, b, s):
+        if (shift.saved.constant or -1) >= 0:
             fired("shifts.product")
-            return shift.statements()
+            return shift.statements(len(shift.axes))
     return None
 
 
+def shifts(e: Reduce, b: Bracket, s: Build) -> Iterator[Shift]:
+    """The ways to see a sum as one of shifts."""
+    return (shift for q in e.vars if (shift := _shift(e, b, s, q)) is not None)
+
+
 @dataclass(frozen=True)
-class _Shift:
+class Shift:
     """A sum whose terms depend on the last axis of a statement, `j`, only as v = j - step * q - first, v < `extent`.
 
     Attributes:
@@ -58,7 +63,7 @@ class _Shift:
     build: Build
     q: Var
     step: int
-    first: int
+    first: Index
     at: Var
     factors: tuple[Scalar, ...]
     conds: tuple[Cond, ...]
@@ -69,31 +74,35 @@ class _Shift:
         return [v for v in self.build.vars[:-1] if v in self.total.free]
 
     @property
-    def pays(self) -> bool:
-        """Whether the terms that are left out outweigh writing the product and adding it up."""
-        outer, terms = (size(tuple(v.extent for v in variables)) for variables in (self.axes, self.total.vars))
-        wide, narrow, window = (v.extent.constant for v in (self.build.vars[-1], self.at, self.q))
-        if outer is None or terms is None or wide is None or narrow is None or window is None or narrow >= wide:
-            return False
-        return terms * (wide - narrow) >= WORTH * window * (wide + narrow)
+    def saved(self) -> Index:
+        """By how much the terms that are left out outweigh writing the product and adding it up; in terms of dims."""
+        wide, narrow, window = (v.extent for v in (self.build.vars[-1], self.at, self.q))
+        terms = prod((v.extent for v in self.total.vars), start=ONE_INDEX)
+        return terms * (wide - narrow) - window * (wide + narrow) * WORTH
 
-    def statements(self) -> Changed:
-        """The product, and the sum of its shifts."""
+    @property
+    def early(self) -> int:
+        """Behind how many axes the window's can stand: those that its factors depend on."""
+        theirs = [k for k, v in enumerate(self.axes, 1) if any(v in f.free for f in self.factors if self.q in f.free)]
+        return max(theirs, default=0)
+
+    def statements(self, place: int) -> Changed:
+        """The product, whose axis of the window stands behind so many others, and the sum of its shifts."""
         s, q, j = self.build, self.q, self.build.vars[-1]
-        kept = [*self.axes, q, self.at]
+        kept = [*self.axes[:place], q, *self.axes[place:], self.at]
         fresh = tuple(Var(v.name, v.extent) for v in kept)
         rename = Substitution(variables={v: as_index(w) for v, w in zip(kept, fresh, strict=True)})
         out = Ref(f"{s.outs[0].name}_product", self.total.dtype, [v.extent for v in fresh])
         term = expr.bracket(self.conds, expr.mul(*self.factors))
         product = expr.reduce("sum", [v for v in self.total.vars if v is not q], term)
         v = as_index(j) - as_index(q) * self.step - self.first
-        element = expr.get(out, *self.axes, q, v)
+        element = expr.get(out, *kept[:-1], v)
         inside = (cond(">=", v), cond(">=", self.at.extent - 1 - v))
         return ([Build((out,), fresh, (rename.scalar(product),), s.positions)],
                 expr.reduce("sum", [q], expr.bracket(inside, element)))
 
 
-def _shift(total: Reduce, b: Bracket, s: Build, q: Var) -> _Shift | None:
+def _shift(total: Reduce, b: Bracket, s: Build, q: Var) -> Shift | None:
     """How a sum depends on the last axis by way of q alone; None where it does otherwise."""
     if not s.vars or len(total.vars) < 2 or not isinstance(b.arg, Mul):
         return None
@@ -108,6 +117,10 @@ def _shift(total: Reduce, b: Bracket, s: Build, q: Var) -> _Shift | None:
         return None
     first, last = bounds
     at = Var(j.name, as_index(last - first + 1))
+    if at.extent.constant is None and not any(
+        d is at.extent for f in b.arg.args if isinstance(f, Get) for d in f.ref.shape
+    ):
+        return None  # it might be none
     here = Substitution(variables={j: as_index(at) + first})
     factors = tuple(here.scalar(there.scalar(f)) if j in f.free else f for f in b.arg.args)
     conds = tuple(c for c in b.conds if j not in c.free)
@@ -115,7 +128,7 @@ def _shift(total: Reduce, b: Bracket, s: Build, q: Var) -> _Shift | None:
         return None
     if not all(is_inside(f, conds) for f in factors):
         return None
-    return _Shift(total, s, q, step, first, at, factors, conds)
+    return Shift(total, s, q, step, first, at, factors, conds)
 
 
 def _step(c: Cond, j: Var, q: Var) -> int | None:
@@ -126,16 +139,18 @@ def _step(c: Cond, j: Var, q: Var) -> int | None:
     return -of_q.constant * of_j.constant if of_j.constant in (1, -1) else None
 
 
-def _range(limits: Sequence[Index], v: Var) -> tuple[int, int] | None:
+def _range(limits: Sequence[Index], v: Var) -> tuple[Index, Index] | None:
     """The least and greatest v for which no limit is negative; None where they are about more, or leave it open."""
-    lows: list[int] = []
-    highs: list[int] = []
+    lows: list[Index] = []
+    highs: list[Index] = []
     for i in limits:
         factor = i.coefficient(v)
         if factor is None or factor.constant not in (1, -1):
             return None
-        rest = (i - as_index(v) * factor.constant).constant
-        if rest is None:
+        rest = i - as_index(v) * factor.constant
+        if rest.free:
             return None
-        (lows if factor.constant == 1 else highs).append(-rest * factor.constant)
-    return (max(lows), min(highs)) if lows and highs and max(lows) <= min(highs) else None
+        (lows if factor.constant == 1 else highs).append(rest * -factor.constant)
+    low = [x for x in lows if all(prove_nonnegative(x - y) for y in lows)]
+    high = [x for x in highs if all(prove_nonnegative(y - x) for y in highs)]
+    return (low[0], high[0]) if low and high and cond(">=", high[0] - low[0]) is not False else None

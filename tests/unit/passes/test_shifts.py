@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import pullback.prim  # noqa: F401  (registers the primitives)
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.printer import print_statement
+from pullback.ir.program import Choose, blocks_of
 from pullback.ir.verify import verify
+from pullback.passes.pipeline import optimise
 from pullback.passes.shifts import shift_products
+from pullback.runtime.compile import compiler_command
+from pullback.runtime.executor import compile_general
 
 
 def shifted(inputs: str, statement: str, *, infinite: bool = False) -> list[str]:
@@ -26,6 +31,12 @@ def shifted(inputs: str, statement: str, *, infinite: bool = False) -> list[str]
 
 GRADIENT = """x = build c < 2, i < 12, j < 12 { 0.5 * sum o < 20, p < 5, q < 5 {
     [i >= p, j >= q, p + 7 >= i, q + 7 >= j] w[o, c, p, q] * g[o, i - p, j - q] } }"""
+
+
+OPEN = """f(w: f64[O, C, P, Q], g: f64[O, I, J]) {
+  x = build c < C, i < I + P - 1, j < J + Q - 1 { sum o < O, p < P, q < Q {
+    [i >= p, j >= q, p + I - 1 >= i, q + J - 1 >= j] w[o, c, p, q] * g[o, i - p, j - q] } }
+  return x }"""
 
 
 def test_the_gradient_of_a_convolution_by_its_image() -> None:
@@ -72,3 +83,17 @@ def test_conditions_about_more_than_the_shift_stay() -> None:
 def test_elements_must_exist_wherever_the_shift_goes() -> None:
     text = "x = build j < 9 { sum o < 900, q < 2 { [j + 2 >= q, q + 5 >= j] w[o, q] * g[o, j - q + 1] } }"
     assert len(shifted("w: f64[900, 2], g: f64[900, 7]", text)) == 1
+
+@pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
+@pytest.mark.parametrize("channels", [2, 20])
+@pytest.mark.parametrize("side", [3, 8, 40])
+def test_for_all_sizes_the_program_asks_what_pays(channels: int, side: int) -> None:
+    """Few channels have borders or conditions, many channels of a small image products before shifts."""
+    program = parse_program(OPEN)
+    (choice,) = (s for s in optimise(program, {}).body.statements if isinstance(s, Choose))
+    assert any(s.outs[0].name.endswith("_product") for b in blocks_of(choice) for s in b.statements)
+    dims = {"O": channels, "C": 2, "P": 5, "Q": 5, "I": side, "J": side}
+    rng = np.random.default_rng(side)
+    inputs = [rng.normal(size=[dims[str(d)] for d in r.shape]) for r in program.inputs]
+    (wanted,) = interpret(program, inputs)
+    np.testing.assert_allclose(compile_general(program).at(dims).run(inputs)[0], wanted, rtol=1e-10, atol=1e-12)
