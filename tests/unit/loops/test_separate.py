@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -20,19 +19,28 @@ from pullback.loops.analysis.separate import separate
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Call, For, If, LetIndex, Stmt, Store
 from pullback.loops.program.values import (
+    Across,
     Bound,
+    Broadcast,
     Buffer,
     Extreme,
     Gather,
     Holds,
+    IndexValue,
     Literal,
     Load,
+    Read,
+    Shuffle,
     Temp,
     Type,
+    Value,
     View,
     loaded_index,
+    operands,
+    smallest,
     walk_value,
 )
+from pullback.loops.program.values import Steps as Steps_
 from pullback.machine import AVX512
 from pullback.runtime.emit import lower_program
 from tests.laws.test_threads import PROGRAMS
@@ -44,23 +52,60 @@ Home = tuple[Buffer, int]  # a buffer, and the element of it where another begin
 
 @dataclass
 class Touched:
-    """What statements write, and what they read before they have written it."""
+    """What statements write, with what that is, and what they read before they have written it."""
 
     needs: set[Element] = field(default_factory=set)
-    writes: set[Element] = field(default_factory=set)
+    writes: dict[Element, int] = field(default_factory=dict)
 
     def then(self, other: Touched) -> None:
-        self.needs |= other.needs - self.writes
+        self.needs |= other.needs - self.writes.keys()
         self.writes |= other.writes
 
 
 class Steps:
-    """Runs the statements of kernels, numbers alone: what is computed is not."""
+    """Runs the statements of kernels: of what they compute a number stands for how, and for what it is made of."""
 
     def __init__(self, dims: Mapping[str, int]) -> None:
         self.dims = dims
-        self.random = random.Random(0)
+        self.memory: dict[Element, int] = {}
+        self.temps: dict[Temp, list[int]] = {}
+        self.working: set[Buffer] = set()
         self.claimed = 0
+
+    def value(self, v: Value, env: Mapping[Atom, int], homes: Mapping[Buffer, Home]) -> list[int]:
+        """What stands for each lane."""
+        lanes = v.type.lanes
+        match v:
+            case Load():
+                return [self._element(v.buffer, v.offset, k, env, homes) for k in range(lanes)]
+            case Gather():
+                return [self._element(v.buffer, i, 0, env, homes) for i in v.offsets]
+            case Read():
+                return self.temps[v.temp]
+            case Literal():
+                return [hash(v.value)] * lanes
+            case IndexValue():
+                return [self.index(v.index, env)] * lanes
+            case Steps_():
+                return [v.step * k for k in range(lanes)]
+            case Holds():
+                return [all(self._holds(c, env) for c in v.conds)]
+            case Shuffle():
+                both = [*self.value(v.a, env, homes), *self.value(v.b, env, homes)]
+                return [both[k] for k in v.places]
+            case Across():
+                return [hash((v.op, *self.value(v.value, env, homes)))]
+        parts = [self.value(x, env, homes) for x in operands(v)]
+        parts = [p * lanes if len(p) == 1 else p for p in parts]
+        if isinstance(v, Broadcast):
+            return parts[0]
+        what = getattr(v, "op", None) or getattr(getattr(v, "primitive", None), "name", type(v).__name__)
+        return [hash((what, *one)) for one in zip(*parts, strict=True)]
+
+    def _element(self, b: Buffer, at: Index, k: int, env: Mapping[Atom, int], homes: Mapping[Buffer, Home]) -> int:
+        home, start = homes.get(b, (b, 0))
+        e = home, start + self.index(at, env) + k
+        return self.memory.setdefault(e, hash((id(home), e[1])))
 
     def index(self, i: Index, env: Mapping[Atom, int]) -> int:
         return sum(c * prod(self._atom(a, env) for a in m) for m, c in i.terms)
@@ -97,9 +142,9 @@ class Steps:
         loads = [v for top in nodes.values_of(s) for v in walk_value(top)]
         for v in loads:
             if isinstance(v, Load):
-                yield self._run(v.buffer, v.offset, v.type.lanes, env, homes, False)
+                yield self._run(v.buffer, v.offset, v.type.lanes, env, homes)
             elif isinstance(v, Gather):
-                yield from (self._run(v.buffer, i, 1, env, homes, False) for i in v.offsets)
+                yield from (self._run(v.buffer, i, 1, env, homes) for i in v.offsets)
         match s:
             case For():
                 yield self._loop(s, env, homes)
@@ -116,21 +161,27 @@ class Steps:
                     env[s.var] = self._bound(s.value, env)
                 else:
                     most = 1 if s.var.extent is None else self.index(s.var.extent, env)
-                    env[s.var] = self.random.randrange(max(1, min(most, 1 << 10)))
+                    env[s.var] = self.value(s.value, env, homes)[0] % max(1, min(most, 1 << 10))
+            case nodes.Let() | nodes.Assign():
+                self.temps[s.temp] = self.value(s.value, env, homes)
             case Store():
-                lanes = s.value.type.lanes
+                made = self.value(s.value, env, homes)
                 if s.accumulate:
-                    yield self._run(s.buffer, s.offset, lanes, env, homes, False)
-                yield self._run(s.buffer, s.offset, lanes, env, homes, True)
+                    yield self._run(s.buffer, s.offset, len(made), env, homes)
+                    old = [self._element(s.buffer, s.offset, k, env, homes) for k in range(len(made))]
+                    made = [hash(("+", *both)) for both in zip(old, made, strict=True)]
+                yield self._write(s.buffer, s.offset, made, env, homes)
             case nodes.StoreRows():
-                for lane in range(s.values[0].type.lanes):
-                    yield self._run(s.buffer, s.offset + lane * s.step, len(s.values), env, homes, True)
+                rows = zip(*(self.value(v, env, homes) for v in s.values), strict=True)
+                for lane, row in enumerate(rows):
+                    yield self._write(s.buffer, s.offset + lane * s.step, row, env, homes)
             case nodes.Fill():
-                yield self._run(s.buffer, s.offset, self.index(s.count, env), env, homes, True)
+                yield self._write(s.buffer, s.offset, [0] * self.index(s.count, env), env, homes)
             case nodes.Copy():
                 count = self.index(s.count, env)
-                yield self._run(s.source.buffer, s.source.offset, count, env, homes, False)
-                yield self._run(s.target.buffer, s.target.offset, count, env, homes, True)
+                yield self._run(s.source.buffer, s.source.offset, count, env, homes)
+                made = [self._element(s.source.buffer, s.source.offset, k, env, homes) for k in range(count)]
+                yield self._write(s.target.buffer, s.target.offset, made, env, homes)
             case Call():
                 yield self.call(s, env, homes)
             case _:
@@ -142,15 +193,24 @@ class Steps:
         for p, a in zip(s.kernel.params, s.arguments, strict=True):
             home, first = homes.get(a.buffer, (a.buffer, 0))
             inside[p] = home, first + self.index(a.offset, env)
+            self.working.update((home,) if p in s.kernel.scratch else ())
         return self.body(s.kernel.body, dict(values), inside)
 
     def _run(
-        self, b: Buffer, first: Index, count: int, env: Mapping[Atom, int], homes: Mapping[Buffer, Home], write: bool
+        self, b: Buffer, first: Index, count: int, env: Mapping[Atom, int], homes: Mapping[Buffer, Home]
     ) -> Touched:
         home, start = homes.get(b, (b, 0))
         start += self.index(first, env)
-        elements = {(home, start + k) for k in range(count)}
-        return Touched(set(), elements) if write else Touched(elements, set())
+        return Touched({(home, start + k) for k in range(count)})
+
+    def _write(
+        self, b: Buffer, first: Index, made: Sequence[int], env: Mapping[Atom, int], homes: Mapping[Buffer, Home]
+    ) -> Touched:
+        home, start = homes.get(b, (b, 0))
+        start += self.index(first, env)
+        elements = {(home, start + k): one for k, one in enumerate(made)}
+        self.memory |= elements
+        return Touched(set(), elements)
 
     def _loop(self, s: For, env: dict[Atom, int], homes: Mapping[Buffer, Home]) -> Touched:
         trips = range(self._bound(s.lower, env), self._bound(s.upper, env), s.step)
@@ -160,10 +220,19 @@ class Steps:
         if s.independent or found == frozenset():
             self.claimed += len(every) > 1
             assert_independent(s, every)
+            self._assert_same(s, every)
         out = Touched()
         for one in every:
             out.then(one)
         return out
+
+    def _assert_same(self, s: For, every: Sequence[Touched]) -> None:
+        """Where two steps store an element they store the same, working memory aside."""
+        known: dict[Element, int] = {}
+        for one in every:
+            for e, made in one.writes.items():
+                same = e[0] in self.working or known.setdefault(e, made) == made
+                assert same, f"{s.var.name}: steps store different numbers in {e[0]}[{e[1]}]"
 
 
 def assert_independent(s: For, every: Sequence[Touched]) -> None:
@@ -237,6 +306,21 @@ def test_the_steps_tell_a_wrong_mark(step: int) -> None:
     else:
         with pytest.raises(AssertionError, match="step 2 needs out"):
             run.body((wrong,), {}, {})
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_the_steps_tell_different_numbers_in_one_place(same: bool) -> None:
+    x = Buffer("x", f32, (as_index(16),), "parameter", as_index(16))
+    v = Var("v", 8)
+    first = Var("first", 8)
+    start = LetIndex(first, smallest(as_index(v), as_index(4)))  # the last steps overlap
+    store = Store(OUT, as_index(first), Load(x, as_index(first if same else v), Type(f32)))
+    overlapping = For(v, ZERO_INDEX, as_index(8), (start, store))
+    if same:
+        Steps({}).body((overlapping,), {}, {})
+    else:
+        with pytest.raises(AssertionError, match="steps store different numbers in out"):
+            Steps({}).body((overlapping,), {}, {})
 
 
 def test_an_index_from_data_is_an_atom() -> None:
