@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -62,12 +63,18 @@ class Touched:
         self.writes |= other.writes
 
 
+def _number(x: object) -> int:
+    """A number that stands for something, the same in each process."""
+    return crc32(repr(x).encode())
+
+
 class Steps:
     """Runs the statements of kernels: of what they compute a number stands for how, and for what it is made of."""
 
     def __init__(self, dims: Mapping[str, int]) -> None:
         self.dims = dims
         self.memory: dict[Element, int] = {}
+        self.homes: dict[Buffer, int] = {}
         self.temps: dict[Temp, list[int]] = {}
         self.working: set[Buffer] = set()
         self.claimed = 0
@@ -83,7 +90,7 @@ class Steps:
             case Read():
                 return self.temps[v.temp]
             case Literal():
-                return [hash(v.value)] * lanes
+                return [_number(v.value)] * lanes
             case IndexValue():
                 return [self.index(v.index, env)] * lanes
             case Steps_():
@@ -94,18 +101,18 @@ class Steps:
                 both = [*self.value(v.a, env, homes), *self.value(v.b, env, homes)]
                 return [both[k] for k in v.places]
             case Across():
-                return [hash((v.op, *self.value(v.value, env, homes)))]
+                return [_number((v.op, *self.value(v.value, env, homes)))]
         parts = [self.value(x, env, homes) for x in operands(v)]
         parts = [p * lanes if len(p) == 1 else p for p in parts]
         if isinstance(v, Broadcast):
             return parts[0]
         what = getattr(v, "op", None) or getattr(getattr(v, "primitive", None), "name", type(v).__name__)
-        return [hash((what, *one)) for one in zip(*parts, strict=True)]
+        return [_number((what, *one)) for one in zip(*parts, strict=True)]
 
     def _element(self, b: Buffer, at: Index, k: int, env: Mapping[Atom, int], homes: Mapping[Buffer, Home]) -> int:
         home, start = homes.get(b, (b, 0))
         e = home, start + self.index(at, env) + k
-        return self.memory.setdefault(e, hash((id(home), e[1])))
+        return self.memory.setdefault(e, _number((self.homes.setdefault(home, len(self.homes)), e[1])))
 
     def index(self, i: Index, env: Mapping[Atom, int]) -> int:
         return sum(c * prod(self._atom(a, env) for a in m) for m, c in i.terms)
@@ -169,7 +176,7 @@ class Steps:
                 if s.accumulate:
                     yield self._run(s.buffer, s.offset, len(made), env, homes)
                     old = [self._element(s.buffer, s.offset, k, env, homes) for k in range(len(made))]
-                    made = [hash(("+", *both)) for both in zip(old, made, strict=True)]
+                    made = [_number(("+", *both)) for both in zip(old, made, strict=True)]
                 yield self._write(s.buffer, s.offset, made, env, homes)
             case nodes.StoreRows():
                 rows = zip(*(self.value(v, env, homes) for v in s.values), strict=True)
