@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pullback.ir.expr import Bracket, Reduce, Scalar
-from pullback.ir.index import ZERO_INDEX, Atom, Cond, DimSymbol, Floor, Index, Var, as_index, polynomial
+from pullback.ir.index import ZERO_INDEX, Atom, Cond, DimSymbol, Floor, Index, Var, as_index, cond, polynomial
 from pullback.ir.program import Build, Program
 from pullback.ir.walks import each_build, taken_out
 
@@ -40,6 +40,21 @@ def factor(c: Cond, v: Var) -> int | None:
     """The number n of a condition n v + .. >= 0; None for any other condition."""
     found = c.index.coefficient(v)
     return None if c.op != ">=" or found is None else found.constant
+
+
+def undivided(c: Cond) -> Cond | bool:
+    """A bound of the one quotient of variables by a number as a bound of what is divided; any other as it is.
+
+    a >= floor(n / d) is d a + d - 1 >= n, and floor(n / d) >= a is n >= d a.
+    """
+    found = [a for a in c.index.atoms if not isinstance(a, Var) and a.free]
+    if c.op != ">=" or len(found) != 1 or not isinstance(a := found[0], Floor):
+        return c
+    sign, d = c.index.coefficient(a), a.denominator
+    if sign is None or sign.constant not in (1, -1) or d.constant is None:
+        return c
+    rest = (c.index - sign * as_index(a)) * d
+    return cond(">=", rest + a.numerator if sign.constant == 1 else rest + d - 1 - a.numerator)
 
 
 def bounds(i: Index) -> tuple[Index, Index] | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from math import prod
 from typing import Final
 
 from pullback.ir.dims import evaluate
 from pullback.ir.expr import Add, Apply, Bracket, Get, Mul, Reduce, Scalar, Select
-from pullback.ir.index import Cond, Data, Index, Var, as_index, prove_nonnegative
+from pullback.ir.index import ZERO_INDEX, Cond, Data, Index, Var, as_index, prove_nonnegative
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, indices_of, walk
+from pullback.passes.conditions import undivided
 
 LONGEST: Final = 4096  # of an axis whose range is found by its conditions
 TYPICAL: Final = 720  # what an extent without a number is taken for in estimates; many small numbers divide it
@@ -81,38 +83,65 @@ def typical_size(extents: Iterable[Index]) -> int:
 
 
 def cuts(s: Build) -> tuple[Var, list[int]] | None:
-    """The one axis that all conditions of a build are about, and where they change along it."""
+    """The one axis that all conditions of a build are about, and the numbers where they change along it."""
     found = cuts_by_axis(s)
-    return None if found is None or len(found) != 1 else next(iter(found.items()))
+    if found is None or len(found) != 1:
+        return None
+    ((axis, places),) = found.items()
+    numbers = [p.constant for p in places if p.constant is not None]
+    return (axis, numbers) if axis.extent.constant is not None and len(numbers) == len(places) else None
 
 
-def cuts_by_axis(s: Build) -> dict[Var, list[int]] | None:
-    """Where the conditions of a build change along each axis, outermost first; None where one is about two axes."""
+def cuts_by_axis(s: Build, others: bool = False) -> dict[Var, list[Index]] | None:
+    """Where the conditions of a build change along each axis, outermost first; None where that is not known.
+
+    Places are in terms of the dims, in order for all sizes.
+
+    Args:
+        others: whether conditions about several axes, or about data, may be among them, which change anywhere.
+    """
     if any(isinstance(n, Reduce) for n in walk(s.values[0])):
         return None
     conds = {c for n in walk(s.values[0]) if isinstance(n, Bracket) for c in n.conds}
+    if others:
+        conds = {c for c in conds if len(c.free) == 1 and not c.index.data}
     if not conds or not all(c.free and c.free <= set(s.vars) for c in conds):
         return None
-    found: dict[Var, list[int]] = {}
+    found: dict[Var, list[Index]] = {}
     for axis in s.vars:
-        extent = axis.extent.constant
         places = [_changes(c, axis) for c in conds if axis in c.free]
-        if places and (extent is None or any(p is None for p in places)):
+        ordered = _ordered([k for p in places for k in p or ()], axis.extent)
+        if places and (ordered is None or any(p is None for p in places)):
             return None
-        if places:
-            found[axis] = sorted({0, *(k for p in places for k in p or () if 0 < k < (extent or 0))})
+        if places and ordered is not None:
+            found[axis] = ordered
     return found
 
 
-def _changes(c: Cond, axis: Var) -> tuple[int, ...] | None:
-    """Where along the axis the condition starts or ends to hold; None where that is no number."""
-    factor = c.index.coefficient(axis)
+def _ordered(places: Iterable[Index], extent: Index) -> list[Index] | None:
+    """0 and the places between it and the extent in their order; None where that is not known."""
+    out = [ZERO_INDEX]
+    for p in dict.fromkeys(places):
+        if prove_nonnegative(-p) or prove_nonnegative(p - extent):
+            continue
+        at = sum(prove_nonnegative(p - q) for q in out)
+        if not all(prove_nonnegative(b - a) for a, b in pairwise((*out[:at], p, *out[at:], extent))):
+            return None
+        out.insert(at, p)
+    return out
+
+
+def _changes(c: Cond, axis: Var) -> tuple[Index, ...] | None:
+    """Where along the axis the condition starts or ends to hold; None where that is not known."""
+    bound = undivided(c)
+    if not isinstance(bound, Cond):
+        return ()
+    factor = bound.index.coefficient(axis)
     if factor is None or factor.constant not in (1, -1):
         return None
-    rest = (c.index - factor * as_index(axis)).constant
-    if rest is None:
+    root = (factor * as_index(axis) - bound.index) * factor
+    if not root.is_dim:
         return None
-    root = -rest if factor.constant == 1 else rest
     if c.op == ">=":
         return (root,) if factor.constant == 1 else (root + 1,)
     return root, root + 1

@@ -432,7 +432,7 @@ class Packer:
             return [Store(into, to + done, Load(source, start + done, Type(into.dtype, n)))]
 
         if (count.constant or 0) > self.lanes * TOGETHER:
-            return cover(v := Var("x", count), halves(self.lanes, v), piece)
+            return cover(Var("x", count), halves(self.lanes), piece)
         return pieces(count, self.lanes, piece)
 
     @staticmethod

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, floor_divide
+from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import For, LetIndex, Stmt
-from pullback.loops.program.values import smallest
-from pullback.passes.cost import TYPICAL
+from pullback.loops.program.nodes import For, If, LetIndex, Stmt
+from pullback.loops.program.values import Holds, smallest
+from pullback.passes.cost import TYPICAL, typical_size
 
 
 def typical(v: Var) -> int:
     """The extent of a variable, or what stands for it in estimates."""
-    n = v.extent.constant
-    return TYPICAL if n is None else max(n, 1)
+    return typical_count(v.extent)
 
 
 def typical_count(count: Index) -> int:
-    """A number of elements, or what stands for it in estimates."""
-    total: int = sum(c * TYPICAL ** len(m) for m, c in count.terms)
-    return max(total, 1)
+    """A number of elements, or what stands for it in estimates; what one dim is larger than another nobody knows."""
+    differ = len(count.symbols) > 1 and any(m and c < 0 for m, c in count.terms)
+    return TYPICAL if differ or not count.is_dim else typical_size((count,))
 
 
 def is_open(v: Var) -> bool:
@@ -71,18 +70,23 @@ def cover(
 def _cover_open(
     v: Var, steps: Sequence[int], make: Callable[[Index, int], Sequence[Stmt]], kind: nodes.Kind, counted: bool
 ) -> list[Stmt]:
+    """The same where the extent is no number: behind steps of twice as many elements there is room for one or none."""
     out: list[Stmt] = []
-    done = ZERO_INDEX
+    done, before = ZERO_INDEX, 0
     for step in dict.fromkeys(steps):
+        one = cond(">=", v.extent - done - step) if before == 2 * step else None
         if counted:
             loop = Var(v.name, floor_divide(v.extent - done, as_index(step)))
-            body = tuple(make(done + as_index(loop) * step, step))
-            out.append(For(loop, ZERO_INDEX, loop.extent, body, kind=kind))
-            done = floor_divide(v.extent, as_index(step)) * step
-            continue
-        loop = Var(v.name, v.extent)
-        out.append(For(loop, done, v.extent - (step - 1), tuple(make(as_index(loop), step)), step, kind))
-        done = floor_divide(v.extent, as_index(step)) * step
+            first, last, by, start = ZERO_INDEX, loop.extent, 1, done + as_index(loop) * step
+        else:
+            loop = Var(v.name, v.extent)
+            first, last, by, start = done, v.extent - (step - 1), step, as_index(loop)
+        body = tuple(make(start, step))
+        if isinstance(one, Cond):
+            out.append(If(Holds((one,)), (LetIndex(loop, first), *body)))
+        else:
+            out.append(For(loop, first, last, body, by, kind))
+        done, before = floor_divide(v.extent, as_index(step)) * step, step
     return out
 
 
@@ -102,10 +106,6 @@ def narrower(rest: int, lanes: int) -> Iterator[int]:
         rest -= lanes
 
 
-def halves(lanes: int, v: Var) -> tuple[int, ...]:
-    """Steps for vectors along a variable: so many lanes, halves of them, 1; none of 2 where each is a loop."""
-    least = 4 if is_open(v) else 1
-    out = [lanes]
-    while out[-1] // 2 >= least:
-        out.append(out[-1] // 2)
-    return (*out, 1) if out[-1] > 1 else tuple(out)
+def halves(lanes: int) -> tuple[int, ...]:
+    """Steps for vectors of so many lanes, halves of them, down to single elements."""
+    return tuple(lanes >> k for k in range(lanes.bit_length()))

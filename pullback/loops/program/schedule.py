@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["PLAIN", "Block", "Chosen", "Exchange", "Fuse", "Mask", "Numbered", "Pack", "Row", "Schedule", "Split",
+__all__ = ["PLAIN", "Block", "Chosen", "Exchange", "Fuse", "Mask", "Numbered", "Pack", "Schedule", "Split",
            "Step", "Tile", "Vector", "Wish"]  # fmt: skip
 
 
@@ -26,10 +26,10 @@ class Split(Step):
     """The loop over an axis in pieces that are written out, each by itself; by how many, or from where on."""
 
     axis: str
-    at: tuple[int, ...]
+    at: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"split {self.axis} {' '.join(map(str, self.at))}"
+        return f"split {self.axis} {' '.join(self.at)}"
 
 
 @dataclass(frozen=True)
@@ -110,16 +110,6 @@ class Mask(Step):
 
     def __str__(self) -> str:
         return f"mask {self.axis}"
-
-
-@dataclass(frozen=True)
-class Row(Step):
-    """Rows along an axis copied whole, zeros before and after them."""
-
-    axis: str
-
-    def __str__(self) -> str:
-        return f"row {self.axis}"
 
 
 @dataclass(frozen=True)

@@ -17,25 +17,29 @@ along the lanes, columns, checked indices and conversions of floating-point numb
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from pullback.ir.expr import Cast, Reduce
-from pullback.ir.index import ZERO_INDEX, Index, as_index, floor_divide
+from pullback.ir.expr import Cast, Reduce, Ref
+from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, floor_divide
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.types import i32, i64
 from pullback.loops.analysis.estimates import points_cycles
+from pullback.loops.analysis.joined import stretch_of
 from pullback.loops.plain.bounds import LoopNest
-from pullback.loops.plain.builder import KernelBuilder, Work, flat_position
+from pullback.loops.plain.builder import KernelBuilder, Work
 from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.lower import bring_plain, without_units
+from pullback.loops.plain.scalar import ScalarLowering
 from pullback.loops.program.cover import cover, halves, is_open, narrower, typical
 from pullback.loops.program.nodes import Kernel, Stmt, Store
 from pullback.loops.program.schedule import Mask, Schedule, Vector
 from pullback.loops.program.scope import Scope
-from pullback.loops.strategies.stretches import part_of, plain_part
+from pullback.loops.program.values import Buffer
+from pullback.loops.vectors.axes import Address
 from pullback.loops.vectors.writer import WINDOW, Writer, count_terms, is_window, makes_indices
 from pullback.machine import Machine
 
@@ -44,64 +48,84 @@ SMALL: Final = 32  # element evaluations below which plain code does
 MASKED: Final = 1.3  # what is done for lanes that are not used, and to tell which these are
 
 
+@dataclass(frozen=True)
+class Masking:
+    """A build as vectors with masks, as far as it has vector forms, which shows while it is written."""
+
+    build: Build
+    machine: Machine
+    cycles: float
+    schedule: Schedule
+
+    @staticmethod
+    def of(s: Build, machine: Machine) -> Masking | None:
+        """What it is estimated to take; None where there is no axis for vectors."""
+        whole = without_units(s)
+        lanes = _lanes_of(whole, machine)
+        if lanes < 2:
+            return None
+        axis = whole.vars[-1]
+        rest = 0 if is_open(axis) else typical(axis) % lanes
+        inside = points_cycles(whole.values, whole.vars, machine, lanes, axis)  # a step for the rest: its loops are two
+        left = points_cycles(whole.values, whole.vars[:-1], machine) * rest
+        schedule = Schedule((Mask(axis.name), Vector(axis.name, lanes, rest=(1,) * bool(rest))))
+        return Masking(s, machine, inside * MASKED + left, schedule)
+
+    def statements(self, places: Address, builder: KernelBuilder) -> list[Stmt]:
+        """Vectors as far as they go along the last axis, then what is left.
+
+        Args:
+            places: gives the buffer and flat index of an element.
+
+        Raises:
+            Declined: vectors cannot do it.
+        """
+        s, machine = without_units(self.build), self.machine
+        lanes = _lanes_of(s, machine)
+        axis = s.vars[-1]
+        integer = i64 if s.outs[0].dtype.bits == 64 else i32
+        writer = Writer(builder.parameter, builder.site, integer, NEAR)
+        outer = LoopNest(writer, root := Scope(), s.vars[:-1], ())
+        rows = outer.innermost
+        units = {v: as_index(v) for v in s.vars}
+        out, position = places(s.outs[0], tuple(units.get(v, ZERO_INDEX) for v in self.build.vars))
+
+        def vector(start: Index, lanes: int) -> list[Stmt]:
+            """The elements from `start` on."""
+            inside, place = writer.inside(rows.step(start, not is_open(axis)), start, lanes)
+            value = Substitution(variables={axis: place}).scalar(s.values[0])
+            writer.count([value])
+            stored = writer.stored(value, inside)
+            offset = Substitution(variables={axis: start}).index(position)
+            inside.statements.append(Store(out, offset, stored))
+            return inside.statements
+
+        done = ZERO_INDEX
+        for width in _row(s, machine):
+            rows.statements += vector(done, width)
+            done = done + width
+        if done is ZERO_INDEX:
+            steps = halves(lanes) if is_open(axis) else (lanes,)
+            rows.statements += cover(axis, steps, vector, "vector", counted=True)
+            done = floor_divide(axis.extent, as_index(steps[-1])) * steps[-1]
+        outer.close()
+        part, place = part_of(self.build, [(axis, done, axis.extent)])
+        rest = plain_part(part, place.among(places), builder) if done is not axis.extent else []
+        return [*root.statements, *rest]
+
+
 def masks(work: Work, machine: Machine) -> Iterator[Candidate]:
     """The strategy for single builds as vectors with masks. What has no vector form shows while it is written."""
     s = work.statement
-    if not isinstance(s, Build) or len(s.outs) != 1:
-        return
-    whole = without_units(s)
-    lanes = _lanes_of(whole, machine)
-    if lanes < 2:
+    found = Masking.of(s, machine) if isinstance(s, Build) and len(s.outs) == 1 else None
+    if found is None:
         return
 
     def build(builder: KernelBuilder) -> Kernel:
         assert isinstance(s, Build)
-        return bring_plain(s, masked_loops(s, builder, machine), builder, machine)
+        return bring_plain(s, found.statements(builder.address, builder), builder, machine)
 
-    axis = whole.vars[-1]
-    rest = typical(axis) % lanes
-    inside = points_cycles(whole.values, whole.vars, machine, lanes, axis)  # a step for the rest: its loops are two
-    left = points_cycles(whole.values, whole.vars[:-1], machine) * rest
-    schedule = Schedule((Mask(axis.name), Vector(axis.name, lanes, rest=(1,) * bool(rest))))
-    yield Candidate("masked", inside * MASKED + left, build, schedule)
-
-
-def masked_loops(build: Build, builder: KernelBuilder, machine: Machine) -> list[Stmt]:
-    """The statements of a build: vectors as far as they go along the last axis, then what is left.
-
-    Raises:
-        Declined: vectors cannot do it.
-    """
-    s = without_units(build)
-    lanes = _lanes_of(s, machine)
-    axis = s.vars[-1]
-    integer = i64 if s.outs[0].dtype.bits == 64 else i32
-    writer = Writer(builder.parameter, builder.site, integer, NEAR)
-    outer = LoopNest(writer, root := Scope(), s.vars[:-1], ())
-    rows = outer.innermost
-
-    def vector(start: Index, lanes: int) -> list[Stmt]:
-        """The elements from `start` on."""
-        inside, place = writer.inside(rows.step(start, not is_open(axis)), start, lanes)
-        value = Substitution(variables={axis: place}).scalar(s.values[0])
-        writer.count([value])
-        stored = writer.stored(value, inside)
-        offset = Substitution(variables={axis: start}).index(flat_position(s.vars))
-        inside.statements.append(Store(builder.parameter(s.outs[0]), offset, stored))
-        return inside.statements
-
-    done = ZERO_INDEX
-    for width in _row(s, machine):
-        rows.statements += vector(done, width)
-        done = done + width
-    if done is ZERO_INDEX:
-        steps = halves(lanes, axis)[:-1] if is_open(axis) else (lanes,)
-        rows.statements += cover(axis, steps, vector, "vector", counted=True)
-        done = floor_divide(axis.extent, as_index(steps[-1])) * steps[-1]
-    outer.close()
-    left = [(axis, done, axis.extent)]
-    rest = plain_part(*part_of(build, left), builder) if done is not axis.extent else []
-    return [*root.statements, *rest]
+    yield Candidate("masked", found.cycles, build, found.schedule)
 
 
 def _reductions(s: Build) -> list[Reduce]:
@@ -143,3 +167,48 @@ def _row(s: Build, machine: Machine) -> list[int]:
     else:
         row = []
     return row or ([wide] if extent < 2 * wide else [])
+
+
+def part_of(
+    s: Build, stretches: Sequence[tuple[Var, Index | int, Index | int]], rows: tuple[Var, ...] = ()
+) -> tuple[Build, StretchPlace]:
+    """A part of the build, from start to end along some axes and inside loops over `rows`, and where it lies."""
+    part = s
+    for axis, start, end in stretches:
+        part = stretch_of(part, axis, start, end)
+    part = replace(part, vars=tuple(v for v in part.vars if v not in rows))
+    return part, StretchPlace(s, {axis: start for axis, start, _ in stretches}, rows)
+
+
+class StretchPlace:
+    """Where a part's elements lie: those of the result are shifted along some axes, in the row of loops around."""
+
+    def __init__(self, s: Build, starts: Mapping[Var, Index | int], rows: tuple[Var, ...]) -> None:
+        self.out, self.starts = s.outs[0], starts
+        self.variables, self.rows = s.vars, rows
+
+    def among(self, places: Address) -> Address:
+        """What gives the buffer and flat index of an element, by what gives those of the whole."""
+
+        def address(ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
+            if ref is self.out:
+                own = iter(indices)
+                indices = tuple(
+                    as_index(v) if v in self.rows else next(own) + self.starts.get(v, 0) for v in self.variables
+                )
+            return places(ref, indices)
+
+        return address
+
+
+def plain_part(part: Build, places: Address, builder: KernelBuilder) -> list[Stmt]:
+    """Plain loops over a stretch."""
+    loops = without_units(part)
+    lowering = ScalarLowering(builder.parameter, builder.site, loops.values, beside=True)
+    root = Scope()
+    nest = LoopNest(lowering, root, loops.vars, ())
+    kept = {v: as_index(v) for v in loops.vars}
+    out, position = places(part.outs[0], tuple(kept.get(v, as_index(0)) for v in part.vars))
+    nest.innermost.statements.append(Store(out, position, lowering.value(loops.values[0], nest.innermost)))
+    nest.close()
+    return root.statements

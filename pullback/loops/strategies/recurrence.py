@@ -290,7 +290,7 @@ class _RecurrenceWriter:
             self._block([{**at, self.axis: start + n} for n in range(0, count, lanes)], lanes, inside)
             return inside.statements
 
-        scope.statements += cover(self.axis, (size, left, *halves(self.widest, self.axis)), block, "vector")
+        scope.statements += cover(self.axis, (size, left, *halves(self.widest)), block, "vector")
 
     def _block(self, points: Sequence[Mapping[Var, Index]], lanes: int, scope: Scope) -> None:
         """All steps of vectors of points: states are loaded, go through the steps, are stored."""

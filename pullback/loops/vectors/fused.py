@@ -182,7 +182,7 @@ class _GroupWriter:
             self._points(rows, start, (max(size // self.widest, 1), min(size, self.widest)), inside)
             return inside.statements
 
-        scope.statements += cover(self.axis, (ways * self.widest, *halves(self.widest, self.axis)), points, "vector")
+        scope.statements += cover(self.axis, (ways * self.widest, *halves(self.widest)), points, "vector")
 
     def _ways(self, extent: int) -> int:
         """Vectors taken together."""

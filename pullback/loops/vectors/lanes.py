@@ -135,33 +135,33 @@ def logic(name: str, masks: Sequence[Value], mask: Type) -> Value:
     return Binary(LOGIC[name], masks[0], masks[1], mask)
 
 
-def is_small(i: Index, dtype: DType) -> bool:
-    """Whether an index is known to fit lanes of a type, with what it is made of."""
-    most = _largest(i)
+def is_small(i: Index, dtype: DType, lane: Var) -> bool:
+    """Whether an index is known to fit lanes of a type, with what is computed in lanes for it."""
+    most = _largest(i, lane)
     return most is not None and most < 2 ** (dtype.bits - 2)
 
 
-def _largest(i: Index) -> int | None:
+def _largest(i: Index, lane: Var) -> int | None:
     """A number that the size of an index does not exceed; None where that is not known."""
     total = 0
     for monomial, c in i.terms:
-        sizes = [_size(a) for a in monomial]
+        sizes = [_size(a, lane) for a in monomial]
         if any(s is None for s in sizes):
             return None
         total += abs(c) * prod(s or 0 for s in sizes)
     return total
 
 
-def _size(a: Atom) -> int | None:
+def _size(a: Atom, lane: Var) -> int | None:
     match a:
         case Var():
             return a.extent.constant
         case Data():
             return None if a.checked or a.extent is None else a.extent.constant
         case Mod():
-            return None if _largest(a.numerator) is None else a.denominator.constant
+            return None if lane in a.free and _largest(a.numerator, lane) is None else a.denominator.constant
         case Floor():
-            return _largest(a.numerator)
+            return _largest(a.numerator, lane)
         case _:
             return None
 

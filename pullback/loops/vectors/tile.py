@@ -22,8 +22,9 @@ from itertools import product
 from math import prod
 
 from pullback.ir.expr import Bracket, Reduce, Scalar
-from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond
+from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide
 from pullback.ir.program import Build, Statement
+from pullback.ir.reduction import neutral
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
 from pullback.loops.analysis.estimates import points_cycles
@@ -36,7 +37,7 @@ from pullback.loops.program.cover import cover, halves, is_open, overlap, typica
 from pullback.loops.program.nodes import If, Kernel, Let, Stmt, Store, values_of
 from pullback.loops.program.schedule import PLAIN, Fuse, Schedule, Vector
 from pullback.loops.program.scope import Scope
-from pullback.loops.program.values import Buffer, Holds, Load, Read, Temp, Value, walk_value
+from pullback.loops.program.values import Buffer, Choice, Holds, Literal, Load, Read, Temp, Type, Value, walk_value
 from pullback.loops.vectors.accumulators import Accumulators
 from pullback.loops.vectors.axes import Address
 from pullback.loops.vectors.fused import nest_cycles, nest_loops, nest_schedule
@@ -201,7 +202,7 @@ class _TileWriter:
         elif not self.disjoint and first.step > 1:
             scope.statements += overlap(axis, first.step, lambda start: block(start, first.step), "vector")
         else:
-            scope.statements += cover(axis, (first.step, *halves(first.lanes[0], axis)), block, "vector")
+            scope.statements += cover(axis, (first.step, *halves(first.lanes[0])), block, "vector")
 
     def _patterned(self) -> bool:
         """Whether there are quotients or remainders of the axis."""
@@ -260,7 +261,7 @@ class _TileWriter:
 
     def _across(self, r: Reduce, elements: list[Element], scope: Scope) -> list[Value]:
         """The reduction with one of its variables along the lanes, which are combined at the end."""
-        axis, widest = self.plan.axis, self.plan.lanes
+        axis, widest, machine = self.plan.axis, self.plan.lanes, self.machine
         ways = self._ways(r, typical(axis) // widest)
         conds, body = _conditions(r, elements[0])
         sums = [Accumulators(r.op, r.dtype) for _ in elements]
@@ -275,10 +276,36 @@ class _TileWriter:
                 self._accumulate(body, wide, sums, inside, way)
             return inside.statements
 
-        inner.statements += cover(axis, (ways * widest, *halves(widest, axis)), step, "vector")
+        masked = is_open(axis) and self.nest.dtype.is_floating and self.nest.dtype.size * widest >= machine.narrowest
+        steps = (widest,) if masked else halves(widest)
+        inner.statements += cover(axis, (ways * widest, *steps), step, "vector")
+        if masked:
+            self._rest(r, body, elements, sums, inner)
         scope.statements[mark:mark] = _started(sums)
         nest.close()
         return [s.total(scope.statements) for s in sums]
+
+    def _rest(
+        self, r: Reduce, body: Scalar, elements: list[Element], sums: Sequence[Accumulators], scope: Scope
+    ) -> None:
+        """What is left of an axis of any size behind whole vectors, as one vector of which some lanes count."""
+        axis, lanes = self.plan.axis, self.plan.lanes
+        start = floor_divide(axis.extent, as_index(lanes)) * lanes
+        wide = [self._along_axis(e.at.variables, start, lanes) for e in elements]
+        there, some = (cond(">=", axis.extent - 1 - i) for i in (wide[0].at.variables[axis], start))
+        if not isinstance(there, Cond) or not isinstance(some, Cond):
+            assert some is False, "a rest of full vectors"
+            return
+        inside = scope.guard((some,))
+        vectors = self._inside(inside, lanes)
+        mask, none = self.writer.holding((there,), vectors), Literal(neutral(r.op, r.dtype), Type(r.dtype, lanes))
+        terms = [e.at.scalar(body) for e in wide]
+        self.writer.count(terms)
+        for term, s in zip(terms, sums, strict=True):
+            value = widened(self.writer.value(term, vectors.masked(mask)), lanes)
+            counted = Choice(self.writer.mask(mask, r.dtype, vectors), value, none, none.type)
+            inside.statements.append(s.add(counted, lanes))
+        scope.statements.append(If(Holds((some,)), tuple(inside.statements)))
 
     def _ways(self, r: Reduce, vectors: int) -> int:
         """Accumulators for each element, so that a chain of additions does not wait for itself.

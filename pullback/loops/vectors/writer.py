@@ -221,7 +221,7 @@ class Writer(ScalarLowering):
             case Cast():
                 return self._cast(e, scope)
             case Bracket():
-                holds = self._all_hold(e.conds, scope)
+                holds = self.holding(e.conds, scope)
                 always = isinstance(e.arg, Const) and e.arg.value is True
                 return holds if always else self._where(holds, e.arg, scope)
             case Select():
@@ -294,7 +294,7 @@ class Writer(ScalarLowering):
             return widened(mask_from(test, dtype), kind.lanes)
         return self._converted(test, kind.dtype)
 
-    def _all_hold(self, conds: Iterable[Cond], scope: Scope) -> Value:
+    def holding(self, conds: Iterable[Cond], scope: Scope) -> Value:
         """Where all index conditions hold."""
         masks: list[Value] = []
         kind = self._kind(scope)
@@ -308,7 +308,7 @@ class Writer(ScalarLowering):
     def _condition(self, c: Cond, scope: Scope) -> Value:
         """Where a condition about the lane holds; one of any size by the number of the lane from or up to which."""
         kind, lane = self._kind(scope), scope.lane
-        step = None if lane is None or is_small(c.index, kind.dtype) else stride(c.index, lane)
+        step = None if lane is None or is_small(c.index, kind.dtype, lane) else stride(c.index, lane)
         if lane is None or step is None or (c.op != ">=" and abs(step) != 1):
             return Binary(c.op, self._lane_index(c.index, scope), Literal(0, kind), kind)
         first = self.index(c.index.without(lane), scope)
@@ -370,7 +370,7 @@ class Writer(ScalarLowering):
         lane, kind = scope.lane, self._kind(scope)
         if lane not in i.free:
             return widened(self._same_index(i, scope), kind.lanes)
-        if not is_small(i, kind.dtype):
+        if not is_small(i, kind.dtype, lane):
             raise Declined
         base, steps, parts = ZERO_INDEX, 0, []
         for monomial, c in i.terms:
@@ -469,7 +469,7 @@ class Writer(ScalarLowering):
         bounds = [*(c for c in conds if lane not in c.free), *(c for c in reached if isinstance(c, Cond))]
         nest = LoopNest(self, scope, e.vars, bounds)
         inner = nest.innermost
-        return nest, self._narrowed(inner, self._all_hold(varying, inner)) if varying else inner
+        return nest, self._narrowed(inner, self.holding(varying, inner)) if varying else inner
 
     def _reduce_lanes(self, e: Reduce, scope: Scope) -> Value:
         """A sum or extreme for each lane."""
@@ -505,7 +505,7 @@ class Writer(ScalarLowering):
             some = [m.condition(c) for c, each in zip(conds, holding, strict=True) if not all(each)]
             tests = [c for c in some if isinstance(c, Cond)]
             term = m.scalar(arg)
-            value = self._where(self._all_hold(tests, scope), term, scope) if tests else self.value(term, scope)
+            value = self._where(self.holding(tests, scope), term, scope) if tests else self.value(term, scope)
             terms.append(named(widened(value, lanes), "term", scope))
         return chain("+", terms) if terms else Literal(neutral(e.op, e.dtype), Type(e.dtype, lanes))
 

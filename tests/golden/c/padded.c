@@ -26,16 +26,19 @@ typedef double pb_f64x4u __attribute__((vector_size(32), aligned(8), may_alias))
 #endif
 
 /* x_padded = build p0 < 24 { [21 >= p0, p0 >= 2] x[p0 - 2] } */
-/* border: row p0 | vector p0 4 */
+/* stretches: split p0 0 2 22 | vector p0 4 */
 static void padded_x_padded(const double *restrict x, double *restrict x_padded) {
 #ifdef PB_VECTORS
-    memset(x_padded, 0, 16);
-    *(pb_f64x4u *)(x_padded + 2) = *(const pb_f64x4u *)(x);
-    *(pb_f64x4u *)(x_padded + 6) = *(const pb_f64x4u *)(x + 4);
-    *(pb_f64x4u *)(x_padded + 10) = *(const pb_f64x4u *)(x + 8);
-    *(pb_f64x4u *)(x_padded + 14) = *(const pb_f64x4u *)(x + 12);
-    *(pb_f64x4u *)(x_padded + 18) = *(const pb_f64x4u *)(x + 16);
-    memset(x_padded + 22, 0, 16);
+    for (int64_t p0 = 0; p0 < 2; ++p0) {
+        x_padded[p0] = 0.0;
+    }
+    for (int64_t p0 = 0; p0 < 20; p0 += 4) {
+        const pb_f64x4 x2 = *(const pb_f64x4u *)(x + p0);
+        *(pb_f64x4u *)(x_padded + p0 + 2) = x2;
+    }
+    for (int64_t p0 = 0; p0 < 2; ++p0) {
+        x_padded[p0 + 22] = 0.0;
+    }
 #else
     memset(x_padded, 0, 16);
     for (int64_t p0 = 2; p0 < 22; ++p0) {
