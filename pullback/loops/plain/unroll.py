@@ -3,8 +3,8 @@
 Before    fold t < T (u = u0) { v = build n { .. u[n - 1] .. u[n + 1] .. }  yield v }          v, then copied over u
 After     fold s < T / 2 (u = u0) { v = build n { .. u .. }  w = build n { .. v .. }  yield w }      w written over u
 
-After     fold s < T / 2 (u = u0) { v = build n { .. u .. }  w = build n { .. v .. }  yield w }     w written over u
-old one, where the body is short, and where storage then has nothing to copy.
+The states of the first step have a place of their own, those of the second go over the old ones. It is done where the
+body is short, and where storage then has nothing to copy.
 """
 
 from __future__ import annotations
