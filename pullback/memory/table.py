@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
-from pullback.loops.memory.plan import Lifetimes, MemoryPlan, accesses
+from pullback.loops.memory.plan import Lifetimes, MemoryPlan, uses
 from pullback.loops.program.nodes import Call, Comment, Copy, Fill, For, Function, If, Loop, Parallel, Stmt
 from pullback.loops.program.values import Buffer
 from pullback.memory.rows import BufferRow, StatementRow
@@ -232,7 +232,7 @@ def _scratch(s: Stmt) -> set[Buffer]:
 def _described(s: Stmt, headline: str) -> tuple[str, str, str]:
     """Name, head of the mathematics, and dims of what a statement writes."""
     scratch = _scratch(s)
-    written = next((b for b in accesses(s)[1] if b not in scratch), None)
+    written = next((b for b in uses(s)[1] if b not in scratch), None)
     dims = "" if written is None else _dims(written)
     match s:
         case Call() | Parallel():

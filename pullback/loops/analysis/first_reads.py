@@ -6,23 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from pullback.ir.index import Index, Var
 from pullback.ir.traverse import Substitution
-from pullback.loops.analysis.footprint import Places, loads
+from pullback.loops.analysis.footprint import Places
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import (
-    Call,
-    Copy,
-    Fill,
-    For,
-    If,
-    Kernel,
-    LetIndex,
-    Loop,
-    Parallel,
-    Procedure,
-    Stmt,
-    Store,
-    StoreRows,
-)
+from pullback.loops.program.nodes import Call, For, If, Kernel, LetIndex, Loop, Parallel, Stmt, accesses
 from pullback.loops.program.values import Buffer, Holds, View
 
 
@@ -45,7 +31,10 @@ class _Uses:
     def of(self, body: Iterable[Stmt], before: set[Buffer]) -> Iterator[Buffer]:
         """The buffers read before they are written; `before` grows by those written."""
         for s in body:
-            yield from (b for b in map(self._home, self._read(s)) if b not in before)
+            found = accesses(s)
+            reads = (self._home(a.buffer) for a in found if a.adds or not a.write)
+            yield from (b for b in reads if b not in before)
+            before.update(self._home(a.buffer) for a in found if a.write)
             match s:
                 case For():
                     if isinstance(s.lower, Index):
@@ -57,12 +46,6 @@ class _Uses:
                     yield from self._branches(s, before)
                 case LetIndex(var=Var() as v, value=Index() as value):
                     self.known[v] = self._index(value)
-                case Store() | StoreRows() | Fill():
-                    before.add(self._home(s.buffer))
-                case Copy():
-                    before.add(self._home(s.target.buffer))
-                case Procedure():
-                    before.update(self._home(run.buffer) for run in s.writes)
                 case Call():
                     yield from self._call(s, before)
                 case Parallel():
@@ -70,17 +53,6 @@ class _Uses:
                         yield from self._call(t.call, before)
                 case _:
                     pass
-
-    @staticmethod
-    def _read(s: Stmt) -> Iterator[Buffer]:
-        """What a statement itself reads."""
-        yield from (buffer for buffer, _, _ in loads(s))
-        if isinstance(s, Store) and s.accumulate:
-            yield s.buffer
-        if isinstance(s, Copy):
-            yield s.source.buffer
-        if isinstance(s, Procedure):
-            yield from (run.buffer for run in s.reads)
 
     def _branches(self, s: If, before: set[Buffer]) -> Iterator[Buffer]:
         m = Substitution(variables=self.known)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import gcd, prod
 from typing import NamedTuple
 
@@ -28,11 +28,10 @@ from pullback.loops.analysis.intervals import (
 )
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import (
+    Access,
     Assign,
     Break,
     Call,
-    Copy,
-    Fill,
     For,
     If,
     Kernel,
@@ -40,12 +39,10 @@ from pullback.loops.program.nodes import (
     LetIndex,
     Loop,
     Parallel,
-    Procedure,
     Stmt,
-    Store,
-    StoreRows,
+    accesses,
 )
-from pullback.loops.program.values import Buffer, Extreme, Gather, Holds, Load, Temp, View, walk_value
+from pullback.loops.program.values import Buffer, Extreme, Holds, Temp, View
 
 Places = Mapping[Buffer, View]
 Rows = tuple[int, tuple[Interval, ...]]
@@ -93,7 +90,8 @@ class Footprint:
         known = dict(known)
         m = Substitution(variables=known)
         for s in body:
-            self._reads(s, places, m)
+            for a in accesses(s):
+                self._add(a, places, m)
             match s:
                 case For():
                     counter = self._loop(s, m)
@@ -109,20 +107,6 @@ class Footprint:
                 case LetIndex():
                     if self._let(s, m, known):
                         m = Substitution(variables=known)
-                case Store():
-                    self._add(s.buffer, s.offset, s.value.type.lanes - 1, places, m, True, s.accumulate)
-                case StoreRows():
-                    lanes = s.values[0].type.lanes
-                    self._add(s.buffer, s.offset, (lanes - 1) * s.step + len(s.values) - 1, places, m, True)
-                case Fill():
-                    self._add(s.buffer, s.offset, s.count - 1, places, m, True)
-                case Copy():
-                    self._add(s.target.buffer, s.target.offset, s.count - 1, places, m, True)
-                    self._add(s.source.buffer, s.source.offset, s.count - 1, places, m, False)
-                case Procedure():
-                    for runs, write in ((s.reads, False), (s.writes, True)):
-                        for run in runs:
-                            self._add(run.buffer, run.offset, run.count - 1, places, m, write)
                 case Call():
                     self._call(s, places, m)
                 case Parallel():
@@ -196,17 +180,12 @@ class Footprint:
             here = Accessed(home.buffer, base, base, write, adds, write and (begins or self._never))
             self.accesses.setdefault(here, {}).update(found)
 
-    def _reads(self, s: Stmt, places: Places, m: Substitution) -> None:
-        for buffer, offset, more in loads(s):
-            self._add(buffer, offset, more, places, m, False)
-
-    def _add(self, buffer: Buffer, offset: Index, more: Index | int, places: Places, m: Substitution,
-             write: bool, adds: bool = False) -> None:
-        home = places.get(buffer)
-        root = buffer if home is None else home.buffer
+    def _add(self, a: Access, places: Places, m: Substitution) -> None:
+        home = places.get(a.buffer)
+        root = a.buffer if home is None else home.buffer
         if self._wanted is not None and root not in self._wanted:
             return
-        first = m.index(offset)
+        first, more = m.index(a.offset), a.more
         if home is not None:
             first = first + home.offset
         last = first
@@ -217,7 +196,8 @@ class Footprint:
             else:
                 more = more.constant
         low, high = (0, more) if last is first else (0, 0)
-        self.accesses.setdefault(Accessed(root, first, last, write, adds, write and self._never), {})[low, high] = None
+        here = Accessed(root, first, last, a.write, a.adds, a.write and self._never)
+        self.accesses.setdefault(here, {})[low, high] = None
 
     def over(self, v: Var) -> Footprint:
         """What all iterations over a variable touch that is outside of this."""
@@ -350,19 +330,6 @@ class Footprint:
         return high - low < abs(factor) * step
 
 
-@lru_cache(maxsize=1 << 14)
-def loads(s: Stmt) -> tuple[tuple[Buffer, Index, int], ...]:
-    """The runs of elements that the values of a statement read: from where, and how many after the first."""
-    out: list[tuple[Buffer, Index, int]] = []
-    for value in nodes.values_of(s):
-        for v in walk_value(value):
-            if isinstance(v, Load):
-                out.append((v.buffer, v.offset, v.type.lanes - 1))
-            elif isinstance(v, Gather):
-                out += [(v.buffer, i, 0) for i in v.offsets]
-    return tuple(out)
-
-
 Values = tuple[tuple[Var, int | None, Interval | None], ...]  # of a kernel's indices: a number, or a range
 Summary = tuple[tuple[tuple[Accessed, dict[Interval, None]], ...], Mapping[Atom, Interval]]
 
@@ -416,18 +383,10 @@ def written(body: Sequence[Stmt], places: Places) -> frozenset[Buffer]:
     """The buffers that statements write."""
     out: set[Buffer] = set()
     for s in nodes.walk(tuple(body)):
-        match s:
-            case Store() | StoreRows() | Fill():
-                mine: Iterable[Buffer] = (s.buffer,)
-            case Copy():
-                mine = (s.target.buffer,)
-            case Procedure():
-                mine = [run.buffer for run in s.writes]
-            case Call():
-                inside = _written_parameters(s.kernel)
-                mine = [a.buffer for p, a in zip(s.kernel.params, s.arguments, strict=True) if p in inside]
-            case _:
-                continue
+        mine = [a.buffer for a in accesses(s) if a.write]
+        if isinstance(s, Call):
+            inside = _written_parameters(s.kernel)
+            mine += [a.buffer for p, a in zip(s.kernel.params, s.arguments, strict=True) if p in inside]
         out.update(places[b].buffer if b in places else b for b in mine)
     return frozenset(out)
 
@@ -442,20 +401,27 @@ def iteration(loop: For, places: Places, ranges: Mapping[Atom, Interval]) -> Foo
     return Footprint(loop.body, places, {**ranges, loop.var: trip_range(loop, ranges)}, every=True)
 
 
+def carries(loop: For, sums: Container[Temp] = ()) -> bool:
+    """Whether an iteration may leave the loop, or changes a temporary from outside it but for `sums`."""
+    declared = {s.temp for s in nodes.walk(loop.body) if isinstance(s, Let)}
+    return any(
+        isinstance(s, Break) or (isinstance(s, Assign) and s.temp not in declared and s.temp not in sums)
+        for s in nodes.walk(loop.body)
+    )
+
+
 def independent(
     loop: For, places: Places, ranges: Mapping[Atom, Interval], sums: Container[Temp] = (), one: Footprint | None = None
 ) -> frozenset[Buffer] | None:
     """The buffers of which iterations touch common elements; None where they depend on each other in another way.
 
-    An iteration that leaves the loop, or changes a temporary from outside it but for `sums`, is such another way.
+    That is where the loop `carries` something.
 
     Args:
         one: what an `iteration` touches, where that is known.
     """
-    declared = {s.temp for s in nodes.walk(loop.body) if isinstance(s, Let)}
-    for s in nodes.walk(loop.body):
-        if isinstance(s, Break) or (isinstance(s, Assign) and s.temp not in declared and s.temp not in sums):
-            return None
+    if carries(loop, sums):
+        return None
     one = one or iteration(loop, places, ranges)
     changed = {a.buffer for a in one.accesses if a.write}
     return frozenset(b for b in changed if not one.apart(b, loop.var, loop.step))

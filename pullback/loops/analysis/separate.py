@@ -8,27 +8,14 @@ numbers (`footprint`).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from pullback.ir.index import Data, Index
-from pullback.loops.analysis.footprint import Places
+from pullback.loops.analysis.footprint import Places, carries
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import (
-    Assign,
-    Break,
-    Call,
-    Copy,
-    Fill,
-    For,
-    Let,
-    Parallel,
-    Procedure,
-    Stmt,
-    Store,
-    StoreRows,
-)
-from pullback.loops.program.values import Buffer, Gather, Load, Temp, walk_value
+from pullback.loops.program.nodes import Call, For, Parallel, Stmt
+from pullback.loops.program.values import Buffer, Temp
 
 
 class _Effects(NamedTuple):
@@ -52,15 +39,6 @@ def separate(loop: For, places: Places, sums: Container[Temp] = ()) -> frozenset
     return None if loose and not loop.independent else stored & read
 
 
-def carries(loop: For, sums: Container[Temp] = ()) -> bool:
-    """Whether an iteration may leave the loop, or changes a temporary from outside it but for `sums`."""
-    declared = {s.temp for s in nodes.walk(loop.body) if isinstance(s, Let)}
-    return any(
-        isinstance(s, Break) or (isinstance(s, Assign) and s.temp not in declared and s.temp not in sums)
-        for s in nodes.walk(loop.body)
-    )
-
-
 @nodes.once_for_each
 def _effects_of(k: nodes.Kernel) -> _Effects:
     return _effects(k.body)
@@ -72,8 +50,6 @@ def _effects(body: Sequence[Stmt]) -> _Effects:
     read: set[Buffer] = set()
     loose: set[Buffer] = set()
     for s in nodes.walk(tuple(body)):
-        for top in nodes.values_of(s):
-            read.update(v.buffer for v in walk_value(top) if isinstance(v, Load | Gather))
         match s:
             case Call():
                 inside = dict(zip(s.kernel.params, s.arguments, strict=True))
@@ -83,39 +59,15 @@ def _effects(body: Sequence[Stmt]) -> _Effects:
             case Parallel():
                 raise AssertionError("what is shared out already")
             case _:
-                for buffer, at in _writes(s):
-                    stored.add(buffer)
-                    if _from_data(at):
-                        loose.add(buffer)
-                read.update(_also_read(s))
+                for a in nodes.accesses(s):
+                    if a.adds or not a.write:
+                        read.add(a.buffer)
+                    if a.write:
+                        stored.add(a.buffer)
+                    if a.write and _from_data(a.offset):
+                        loose.add(a.buffer)
     return _Effects(frozenset(stored), frozenset(read), frozenset(loose))
 
 
 def _from_data(i: Index) -> bool:
     return any(isinstance(a, Data) for a in i.every_atom)
-
-
-def _writes(s: Stmt) -> Iterator[tuple[Buffer, Index]]:
-    """The buffers that a statement itself writes, and where."""
-    match s:
-        case Store() | StoreRows() | Fill():
-            yield s.buffer, s.offset
-        case Copy():
-            yield s.target.buffer, s.target.offset
-        case Procedure():
-            yield from ((run.buffer, run.offset) for run in s.writes)
-        case _:
-            pass
-
-
-def _also_read(s: Stmt) -> Iterator[Buffer]:
-    """The buffers that it reads otherwise than in values; `+=` reads."""
-    match s:
-        case Store(accumulate=True):
-            yield s.buffer
-        case Copy():
-            yield s.source.buffer
-        case Procedure():
-            yield from (run.buffer for run in s.reads)
-        case _:
-            pass

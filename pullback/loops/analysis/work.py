@@ -45,7 +45,6 @@ from pullback.loops.program.values import (
     Literal,
     Read,
     Value,
-    walk_value,
 )
 from pullback.machine import Machine
 from pullback.passes.cost import TYPICAL
@@ -120,7 +119,7 @@ def _operations(body: Iterable[Stmt]) -> float:
     """How many scalar operations statements are; infinite where that is not a number, with vectors and with calls."""
     total = 0.0
     for s in body:
-        values = [v for top in nodes.values_of(s) for v in walk_value(top)]
+        values = list(nodes.values_in(s))
         if any(v.type.lanes > 1 for v in values):
             return inf
         total += 1 + len(values)
@@ -220,7 +219,7 @@ def _reached(i: Index) -> Index:
 @lru_cache(maxsize=1 << 14)
 def _values(s: Stmt, machine: Machine) -> float:
     """The cycles of the values of a statement."""
-    return sum([_value(v, machine) for top in nodes.values_of(s) for v in walk_value(top)])
+    return sum([_value(v, machine) for v in nodes.values_in(s)])
 
 
 def _statement(s: Stmt, ranges: dict[Atom, Interval], values: dict[Var, Index], machine: Machine) -> Cycles:

@@ -20,21 +20,8 @@ from pullback.ir.types import i8, u8
 from pullback.loops.analysis.first_reads import first_reads
 from pullback.loops.memory.slots import ALIGNMENT, Slot, share_slots
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import (
-    Call,
-    Copy,
-    Fill,
-    For,
-    Function,
-    If,
-    Loop,
-    Parallel,
-    Procedure,
-    Stmt,
-    Store,
-    StoreRows,
-)
-from pullback.loops.program.values import STACK_LIMIT, Buffer, Gather, Load, walk_value
+from pullback.loops.program.nodes import Call, For, Function, If, Loop, Parallel, Stmt
+from pullback.loops.program.values import STACK_LIMIT, Buffer
 
 FEW = 8  # elements of a buffer that may be an array of the function itself
 NEAR = 50  # a plan this close to what is alive at once (one part in so many) is good enough
@@ -134,25 +121,14 @@ class Lifetimes:
 
 def mentioned(s: Stmt) -> list[Buffer]:
     """The buffers a statement itself reads or writes."""
-    reads, writes = accesses(s)
+    reads, writes = uses(s)
     return [*reads, *writes]
 
 
-def accesses(s: Stmt) -> tuple[list[Buffer], list[Buffer]]:
+def uses(s: Stmt) -> tuple[list[Buffer], list[Buffer]]:
     """Buffers a statement itself reads, and those it writes; working memory of a kernel counts as written."""
-    reads: list[Buffer] = []
-    writes: list[Buffer] = []
+    reads, writes = ([a.buffer for a in nodes.accesses(s) if a.write is write] for write in (False, True))
     match s:
-        case Copy():
-            reads.append(s.source.buffer)
-            writes.append(s.target.buffer)
-        case Fill():
-            writes.append(s.buffer)
-        case Store() | StoreRows():
-            writes.append(s.buffer)
-        case Procedure():
-            reads += (run.buffer for run in s.reads)
-            writes += (run.buffer for run in s.writes)
         case Call():
             used = read_parameters(s.kernel)
             for p, a in zip(s.kernel.params, s.arguments, strict=True):
@@ -162,31 +138,18 @@ def accesses(s: Stmt) -> tuple[list[Buffer], list[Buffer]]:
                     writes.append(a.buffer)
         case Parallel():
             for t in s.tasks:
-                more, changed = accesses(t.call)
+                more, changed = uses(t.call)
                 reads += more
                 writes += changed
         case _:
             pass
-    for v in nodes.values_of(s):
-        reads += [n.buffer for n in walk_value(v) if isinstance(n, Load | Gather)]
     return reads, writes
 
 
 @nodes.once_for_each
 def read_parameters(kernel: nodes.Kernel) -> frozenset[Buffer]:
     """Parameters a kernel loads from."""
-    out: set[Buffer] = set()
-    for s in nodes.walk(kernel.body):
-        for v in nodes.values_of(s):
-            out.update(n.buffer for n in walk_value(v) if isinstance(n, Load | Gather))
-        if isinstance(s, Copy):
-            out.add(s.source.buffer)
-        if isinstance(s, Procedure):
-            out.update(run.buffer for run in s.reads)
-        if isinstance(s, Call):
-            used = read_parameters(s.kernel)
-            out.update(a.buffer for p, a in zip(s.kernel.params, s.arguments, strict=True) if p in used)
-    return frozenset(out)
+    return frozenset(b for s in nodes.walk(kernel.body) for b in uses(s)[0])
 
 
 def plan(function: Function) -> MemoryPlan:

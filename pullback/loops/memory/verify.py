@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from pullback.errors import VerifyError
 from pullback.ir.index import Data, DimSymbol, Index, Var
-from pullback.loops.memory.plan import MemoryPlan, accesses
+from pullback.loops.memory.plan import MemoryPlan, mentioned, uses
 from pullback.loops.memory.slots import ALIGNMENT
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Assign, Call, For, Function, If, Kernel, Let, LetIndex, Loop, Stmt, Store
-from pullback.loops.program.values import STACK_LIMIT, Buffer, Gather, Load, Read, Temp, walk_value
+from pullback.loops.program.nodes import Assign, Call, For, Function, If, Kernel, Let, LetIndex, Loop, Stmt
+from pullback.loops.program.values import STACK_LIMIT, Buffer, Temp
 
 Named = DimSymbol | Var | Data
 
@@ -60,13 +60,10 @@ def _kernel(k: Kernel) -> None:
         if isinstance(s, Call):
             for p, a in zip(s.kernel.params, s.arguments, strict=True):
                 _require(not p.written or a.buffer in written, f"{k.name} lets {s.kernel.name} write {a.buffer}")
-        if isinstance(s, nodes.Procedure):
-            for run in s.writes:
-                _require(run.buffer in written, f"{k.name} lets {s.work} write {run.buffer}")
-        if isinstance(s, Store | nodes.StoreRows | nodes.Fill):
-            _require(s.buffer in written or s.buffer.space == "stack", f"{k.name} writes {s.buffer}, which is const")
-            if s.buffer.space == "stack":
-                _require(s.buffer.bytes <= STACK_LIMIT, f"{s.buffer} has {s.buffer.bytes} bytes on the stack")
+        for b in (a.buffer for a in nodes.accesses(s) if a.write):
+            _require(b in written or b.space == "stack", f"{k.name} writes {b}, which is const")
+            if b.space == "stack":
+                _require(b.bytes <= STACK_LIMIT, f"{b} has {b.bytes} bytes on the stack")
 
 
 class _Scopes:
@@ -116,22 +113,15 @@ class _Scopes:
         """States take new values together: what a trip assigned to one, only a further step of its own may read."""
         own = s.temp if isinstance(s, Assign) else None
         for inner in nodes.walk((s,)):
-            for v in nodes.values_of(inner):
-                for n in walk_value(v):
-                    if isinstance(n, Read) and n.temp in assigned:
-                        _require(n.temp is own, f"{n.temp.name} is read after it took its value for the next trip")
+            for t in nodes.temps_read(inner) & assigned:
+                _require(t is own, f"{t.name} is read after it took its value for the next trip")
 
     def _uses(self, s: Stmt, variables: frozenset[Named], temps: frozenset[Temp]) -> None:
         for i in nodes.statement_indices(s):
             self._index(i, variables)
-        for v in nodes.values_of(s):
-            for n in walk_value(v):
-                if isinstance(n, Read):
-                    _require(n.temp in temps, f"{n.temp.name} is read before it is declared")
-                if isinstance(n, Load | Gather):
-                    self._buffer(n.buffer)
-        reads, writes = accesses(s)
-        for b in (*reads, *writes):
+        for t in nodes.temps_read(s) - temps:
+            raise VerifyError("E310", f"{t.name} is read before it is declared")
+        for b in mentioned(s):
             self._buffer(b)
 
     def _index(self, i: Index, variables: frozenset[Named]) -> None:
@@ -185,7 +175,7 @@ class _Memory:
                     self._run(s, valid)
 
     def _run(self, s: Stmt, valid: dict[Buffer, bool]) -> None:
-        reads, writes = accesses(s)
+        reads, writes = uses(s)
         for b in reads:
             if b.space in ("arena", "worker"):
                 _require(valid.get(b, False), f"{b} is read, but its memory holds something else")

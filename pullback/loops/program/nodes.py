@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, wraps
+from functools import cached_property, lru_cache, wraps
 from typing import Literal as Lit
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from pullback.ir.foreign import Foreign
@@ -280,12 +280,12 @@ class Kernel:
     @cached_property
     def gathers(self) -> bool:
         """Whether lanes of a vector come from places of their own."""
-        return any(isinstance(n, Gather) for s in walk(self.body) for v in values_of(s) for n in walk_value(v))
+        return any(isinstance(v, Gather) for s in walk(self.body) for v in values_in(s))
 
     @cached_property
     def only_vectors(self) -> bool:
         """Whether it needs a compiler with vector extensions."""
-        return self.portable is None and any(v.type.lanes > 1 for s in walk(self.body) for v in values_of(s))
+        return self.portable is None and any(v.type.lanes > 1 for s in walk(self.body) for v in values_in(s))
 
 
 T = TypeVar("T")
@@ -450,12 +450,60 @@ def _read_later(body: tuple[Stmt, ...], read: set[Temp]) -> tuple[Stmt, ...]:
                 s = s if (then, otherwise) == (s.then, s.otherwise) else replace(s, then=then, otherwise=otherwise)
             case _:
                 pass
-        read.update(v.temp for top in values_of(s) for v in walk_value(top) if isinstance(v, Read))
+        read |= temps_read(s)
         out.append(s)
     return tuple(reversed(out))
 
 
-def values_of(s: Stmt) -> tuple[Value, ...]:
+def values_in(s: Stmt) -> Iterator[Value]:
+    """The values in a statement, and those that they are made of."""
+    for v in _values_of(s):
+        yield from walk_value(v)
+
+
+def temps_read(s: Stmt) -> set[Temp]:
+    """The temporaries in the values of a statement."""
+    return {v.temp for v in values_in(s) if isinstance(v, Read)}
+
+
+class Access(NamedTuple):
+    """Elements of a buffer that a statement reads or writes: from `offset` on, and so many `more`; `adds` is `+=`."""
+
+    buffer: Buffer
+    offset: Index
+    more: Index | int
+    write: bool = False
+    adds: bool = False
+
+
+@lru_cache(maxsize=1 << 14)
+def accesses(s: Stmt) -> tuple[Access, ...]:
+    """What a statement itself reads, then what it writes; what kernels do that it calls is not among it."""
+    out: list[Access] = []
+    for v in values_in(s):
+        if isinstance(v, Load):
+            out.append(Access(v.buffer, v.offset, v.type.lanes - 1))
+        elif isinstance(v, Gather):
+            out += (Access(v.buffer, i, 0) for i in v.offsets)
+    match s:
+        case Store():
+            out.append(Access(s.buffer, s.offset, s.value.type.lanes - 1, True, s.accumulate))
+        case StoreRows():
+            last = (s.values[0].type.lanes - 1) * s.step + len(s.values) - 1
+            out.append(Access(s.buffer, s.offset, last, True))
+        case Fill():
+            out.append(Access(s.buffer, s.offset, s.count - 1, True))
+        case Copy():
+            out += (Access(v.buffer, v.offset, s.count - 1, v is s.target) for v in (s.source, s.target))
+        case Procedure():
+            runs = (*((r, False) for r in s.reads), *((r, True) for r in s.writes))
+            out += (Access(r.buffer, r.offset, r.count - 1, write) for r, write in runs)
+        case _:
+            pass
+    return tuple(out)
+
+
+def _values_of(s: Stmt) -> tuple[Value, ...]:
     """The values written directly in a statement."""
     match s:
         case Let() | Assign() | Store():
@@ -497,17 +545,16 @@ def statement_indices(s: Stmt) -> tuple[Index, ...]:
                 out += (i for i in statement_indices(t.call) if i is not as_index(t.chunk))
         case _:
             pass
-    for v in values_of(s):
-        for node in walk_value(v):
-            match node:
-                case Load():
-                    out.append(node.offset)
-                case Gather():
-                    out += node.offsets
-                case IndexValue():
-                    out.append(node.index)
-                case Holds():
-                    out += (c.index for c in node.conds)
-                case _:
-                    pass
+    for v in values_in(s):
+        match v:
+            case Load():
+                out.append(v.offset)
+            case Gather():
+                out += v.offsets
+            case IndexValue():
+                out.append(v.index)
+            case Holds():
+                out += (c.index for c in v.conds)
+            case _:
+                pass
     return tuple(out)

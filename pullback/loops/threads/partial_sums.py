@@ -33,7 +33,6 @@ from pullback.loops.program.values import (
     Value,
     View,
     scalar,
-    walk_value,
 )
 
 NEUTRAL: Final[Mapping[str, float]] = {OPERATORS[op]: neutral(op, f64) for op in ("sum", "prod", "max", "min")}
@@ -46,7 +45,7 @@ def accumulators(loop: For, declared: Sequence[Let]) -> dict[Temp, BinaryOp] | N
     outside = {s.temp: s for s in declared if s.mutable}
     found: dict[Temp, BinaryOp] = {}
     for s in nodes.walk(loop.body):
-        reads = [v.temp for top in nodes.values_of(s) for v in walk_value(top) if isinstance(v, Read)]
+        reads = [v.temp for v in nodes.values_in(s) if isinstance(v, Read)]
         if isinstance(s, Assign) and s.temp in outside:
             v = s.value
             if not (isinstance(v, Binary) and v.op in NEUTRAL and isinstance(v.a, Read) and v.a.temp is s.temp):

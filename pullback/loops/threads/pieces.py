@@ -9,7 +9,7 @@ from pullback.ir.index import Atom, Var
 from pullback.loops.memory.plan import mentioned
 from pullback.loops.program import nodes
 from pullback.loops.program.nodes import Assign, Call, For, If, Let, LetIndex, Stmt
-from pullback.loops.program.values import Buffer, Read, Temp, walk_value
+from pullback.loops.program.values import Buffer, Temp
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,7 @@ def names_in(body: tuple[Stmt, ...]) -> set[Temp | Atom]:
         for i in nodes.statement_indices(s):
             out.update(i.every_atom)
             out.update(i.free)
-        for value in nodes.values_of(s):
-            out.update(v.temp for v in walk_value(value) if isinstance(v, Read))
+        out |= nodes.temps_read(s)
         if isinstance(s, Assign):
             out.add(s.temp)
     return out

@@ -42,7 +42,7 @@ from pullback.loops.program.nodes import (
     Task,
     most_chunks,
 )
-from pullback.loops.program.values import Buffer, Extreme, Gather, Holds, Load, Temp, View, smallest, walk_value
+from pullback.loops.program.values import Buffer, Extreme, Holds, Temp, View, smallest
 from pullback.loops.threads.chunks import Cut, open_cut
 from pullback.loops.threads.partial_sums import (
     CHEAP,
@@ -181,11 +181,7 @@ class Splitting:
                 until[bad[t]] = k
             if isinstance(s, Let) or (isinstance(s, LetIndex) and isinstance(s.var, Data)):
                 made = s.temp if isinstance(s, Let) else s.var
-                changing = any(
-                    isinstance(n, Load | Gather) and n.buffer in self.written
-                    for v in nodes.values_of(s)
-                    for n in walk_value(v)
-                )
+                changing = any(a.buffer in self.written for a in nodes.accesses(s))
                 if (isinstance(s, Let) and s.mutable) or changing or uses & bad.keys():
                     bad[made] = k
         out: list[tuple[Stmt, ...]] = []

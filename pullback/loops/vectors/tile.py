@@ -34,10 +34,10 @@ from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.lower import bring_plain
 from pullback.loops.plain.scalar import named
 from pullback.loops.program.cover import cover, halves, is_open, overlap, typical
-from pullback.loops.program.nodes import If, Kernel, Let, Stmt, Store, values_of
+from pullback.loops.program.nodes import If, Kernel, Let, Stmt, Store, values_in
 from pullback.loops.program.schedule import PLAIN, Fuse, Schedule, Vector
 from pullback.loops.program.scope import Scope
-from pullback.loops.program.values import Buffer, Choice, Holds, Literal, Load, Read, Temp, Type, Value, walk_value
+from pullback.loops.program.values import Buffer, Choice, Holds, Literal, Load, Read, Temp, Type, Value
 from pullback.loops.vectors.accumulators import Accumulators
 from pullback.loops.vectors.axes import Address
 from pullback.loops.vectors.fused import nest_cycles, nest_loops, nest_schedule
@@ -338,10 +338,9 @@ def _held(statements: list[Stmt], narrowest: int) -> list[Stmt]:
     """The statements with each full vector that is loaded once and used several times kept in a register."""
     uses: dict[Temp, int] = {}
     for s in statements:
-        for v in values_of(s):
-            for node in walk_value(v):
-                if isinstance(node, Read):
-                    uses[node.temp] = uses.get(node.temp, 0) + 1
+        for v in values_in(s):
+            if isinstance(v, Read):
+                uses[v.temp] = uses.get(v.temp, 0) + 1
     return [
         replace(s, held=True)
         if isinstance(s, Let)

@@ -7,8 +7,8 @@ import pytest
 
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
-from pullback.loops.program.nodes import Call, values_of, walk
-from pullback.loops.program.values import Choice, walk_value
+from pullback.loops.program.nodes import Call, values_in, walk
+from pullback.loops.program.values import Choice
 from pullback.machine import of_width
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.emit import lower_program
@@ -43,5 +43,5 @@ def test_rows_are_what_the_interpreter_gives(text: str, width: int, dtype: str) 
 def test_no_element_of_a_row_is_tested(text: str, vector_bytes: int) -> None:
     made = lower_program(parse_program(text.format(t="f32")), {**SIZES, "W": 40}, machine=of_width(vector_bytes))
     (kernel,) = (s.kernel for s in walk(made.function.body) if isinstance(s, Call))
-    values = (v for s in walk(kernel.body) for top in values_of(s) for v in walk_value(top))
+    values = (v for s in walk(kernel.body) for v in values_in(s))
     assert not any(isinstance(v, Choice) for v in values)

@@ -39,7 +39,6 @@ from pullback.loops.program.values import (
     loaded_index,
     operands,
     smallest,
-    walk_value,
 )
 from pullback.loops.program.values import Steps as Steps_
 from pullback.machine import AVX512
@@ -146,7 +145,7 @@ class Steps:
         return out
 
     def _statement(self, s: Stmt, env: dict[Atom, int], homes: Mapping[Buffer, Home]) -> Iterator[Touched]:
-        loads = [v for top in nodes.values_of(s) for v in walk_value(top)]
+        loads = list(nodes.values_in(s))
         for v in loads:
             if isinstance(v, Load):
                 yield self._run(v.buffer, v.offset, v.type.lanes, env, homes)
