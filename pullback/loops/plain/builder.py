@@ -85,6 +85,10 @@ class Work:
         return self.parameter(ref), flat_index(ref, indices)
 
 
+Address = Callable[[Ref, tuple[Index, ...]], tuple[Buffer, Index]]
+"""Where an element lies: its buffer and the flat index in it."""
+
+
 class Places(Protocol):
     """What knows where arrays lie: the work when a plan is made, a builder when a kernel is written."""
 
@@ -123,6 +127,7 @@ class KernelBuilder:
         self.arguments: list[View] = []
         self.scratches: list[Buffer] = []
         self.outs = work.outs
+        self.own: dict[Ref, Buffer] = {}  # arrays that are there while the kernel runs
         for out in self.outs:
             self.parameter(out)
 
@@ -132,6 +137,8 @@ class KernelBuilder:
 
     def parameter(self, ref: Ref) -> Buffer:
         """The parameter that stands for an array, from now on one of the kernel's."""
+        if ref in self.own:
+            return self.own[ref]
         view = self.views[ref]
         key = (view.buffer, view.offset)
         if key not in self.params:

@@ -37,7 +37,7 @@ from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.analysis.joined import elements, is_renaming
 from pullback.loops.analysis.triangles import Axes, triangles
 from pullback.loops.plain.bounds import LoopNest, by_level, narrowed
-from pullback.loops.plain.builder import KernelBuilder, Work, flat_position, free_variables
+from pullback.loops.plain.builder import Address, KernelBuilder, Work, flat_position, free_variables
 from pullback.loops.plain.candidates import Candidate, Chooser, Declined, Strategies
 from pullback.loops.plain.external import check_names, external_kernel
 from pullback.loops.plain.scalar import ScalarLowering
@@ -357,22 +357,34 @@ def bring_plain(s: Build, body: Sequence[Stmt], builder: KernelBuilder, machine:
 
 def plain_build(s: Build, builder: KernelBuilder) -> tuple[Stmt, ...]:
     """Loops over the variables of a Build, in order; those of extent 1 are just 0."""
-    s = without_units(s)
-    lowering = ScalarLowering(builder.parameter, builder.site, s.values, builder.work.exact)
-    root = Scope()
     if len(s.outs) == 1:
-        value = s.values[0]
+        whole = without_units(s)
+        value = whole.values[0]
         out = builder.parameter(s.outs[0])
         if isinstance(value, Zero) or (isinstance(value, Const) and value.value == 0 and not _is_negative_zero(value)):
             return (Fill(out, ZERO_INDEX, out.elements),)
         if isinstance(value, Bracket):
-            _Bracketed(s, value, out, lowering).level(0, root)
+            root = Scope()
+            lowering = ScalarLowering(builder.parameter, builder.site, whole.values, builder.work.exact)
+            _Bracketed(whole, value, out, lowering).level(0, root)
             return tuple(root.statements)
-    nest = LoopNest(lowering, root, s.vars, ())
-    inner = nest.innermost
-    _store_all(s, builder, lowering, inner)
+    return tuple(element_loops(s, builder.address, builder, beside=False))
+
+
+def element_loops(s: Build, address: Address, builder: KernelBuilder, beside: bool = True) -> list[Stmt]:
+    """Loops over the variables of a build that store its values where `address` says, one by one.
+
+    Args:
+        beside: whether vectors compute other elements of the statement.
+    """
+    loops, root = without_units(s), Scope()
+    lowering = ScalarLowering(builder.parameter, builder.site, loops.values, beside or builder.work.exact, beside)
+    nest = LoopNest(lowering, root, loops.vars, ())
+    kept = {v: as_index(v) for v in loops.vars}
+    here = tuple(kept.get(v, ZERO_INDEX) for v in s.vars)
+    _store_all(loops, [address(o, here) for o in s.outs], lowering, nest.innermost)
     nest.close()
-    return tuple(root.statements)
+    return root.statements
 
 
 def without_units(s: Build) -> Build:
@@ -388,9 +400,10 @@ def _is_negative_zero(c: Const) -> bool:
     return isinstance(c.value, float) and str(c.value)[0] == "-"
 
 
-def _store_all(s: Build, builder: KernelBuilder, lowering: ScalarLowering, scope: Scope) -> None:
+def _store_all(
+    s: Build, places: Sequence[tuple[Buffer, Index]], lowering: ScalarLowering, scope: Scope
+) -> None:
     """All values first, then the stores, so that a store never changes what another value reads."""
-    position = flat_position(s.vars)
     values = [lowering.value(v, scope) for v in s.values]
     if len(values) > 1:
         for k, v in enumerate(values):
@@ -398,8 +411,7 @@ def _store_all(s: Build, builder: KernelBuilder, lowering: ScalarLowering, scope
                 temp = Temp(s.outs[k].name, v.type)
                 scope.statements.append(Let(temp, v))
                 values[k] = Read(temp)
-    for out, v in zip(s.outs, values, strict=True):
-        scope.statements.append(Store(builder.parameter(out), position, v))
+    scope.statements += [Store(out, position, v) for (out, position), v in zip(places, values, strict=True)]
 
 
 SHORT = 8  # elements of a row with one that is no zero that are tested: zeros before and after it would cost more

@@ -18,11 +18,11 @@ from typing import Literal
 
 from pullback.ir.index import ONE_INDEX, Index, Var, as_index
 from pullback.ir.program import Build
+from pullback.loops.plain.builder import Address
 from pullback.loops.product.contraction import Contraction, Operand, contractions, size
 from pullback.loops.product.turn import square
 from pullback.loops.program import schedule
 from pullback.loops.program.cover import is_open, narrower
-from pullback.loops.vectors.axes import Address
 from pullback.loops.vectors.plans import wait, widths
 from pullback.machine import Machine
 from pullback.passes.cost import TYPICAL

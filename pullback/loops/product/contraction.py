@@ -18,8 +18,8 @@ from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Scalar
 from pullback.ir.index import Cond, DimSymbol, Index, Var
 from pullback.ir.program import Build
 from pullback.ir.traverse import walk
+from pullback.loops.plain.builder import Address
 from pullback.loops.program.values import Buffer
-from pullback.loops.vectors.axes import Address
 from pullback.passes.cost import TYPICAL, is_inside
 
 MOST_FACTORS = 4

@@ -16,8 +16,8 @@ from pullback.ir import expr
 from pullback.ir.expr import Get, Reduce, Scalar
 from pullback.ir.index import Index, Var
 from pullback.ir.traverse import rewrite, walk
+from pullback.loops.plain.builder import Address
 from pullback.loops.product.residues import Part
-from pullback.loops.vectors.axes import Address
 from pullback.loops.vectors.nest import stride
 
 

@@ -30,12 +30,11 @@ from pullback.loops.analysis.joined import elements
 from pullback.loops.memory.plan import mentioned
 from pullback.loops.plain.builder import KernelBuilder, Work, flat_position, free_variables
 from pullback.loops.plain.candidates import Candidate
-from pullback.loops.plain.lower import bring_plain, without_units
+from pullback.loops.plain.lower import bring_plain, element_loops, without_units
 from pullback.loops.product import blocking
 from pullback.loops.product.blocking import FlatAxis, PackedPlan, best_packed_plan, form, is_run, runs, whole_levels
 from pullback.loops.product.contraction import Contraction, size
 from pullback.loops.product.edge import edge, store_part
-from pullback.loops.product.finish import finish, scalar_loops
 from pullback.loops.product.multiply import Walk, dots, multiply
 from pullback.loops.product.orders import orders
 from pullback.loops.product.packing import Packer, PanelBlock, Panels, around, blocks, over_panels
@@ -48,7 +47,7 @@ from pullback.loops.program.nodes import Call, If, Kernel, Stmt, either
 from pullback.loops.program.schedule import PLAIN, Numbered, Schedule, Vector
 from pullback.loops.program.values import Buffer, Holds, View
 from pullback.loops.vectors.nest import map_reductions
-from pullback.loops.vectors.tile import plan_tile
+from pullback.loops.vectors.tile import plan_tile, tile
 from pullback.machine import Machine
 
 PACKED = 1 << 14  # elements of B from which on panels pay, where vectors could read it as it lies and sizes are open
@@ -150,8 +149,8 @@ def _unpacked(part: Part, work: Work, machine: Machine) -> _OrderedWay:
             return list(tiling.statements())
 
         return _OrderedWay("tiles", tiling.cycles, tiling.schedule, taken)
-    return _OrderedWay("loops", statement_cycles(s, machine), PLAIN, lambda builder: scalar_loops(
-        s, s.vars, s.values, part.position, builder, builder.parameter))
+    return _OrderedWay("loops", statement_cycles(s, machine), PLAIN, lambda builder: element_loops(
+        s, part.address(builder), builder))
 
 
 def _room(plan: PackedPlan) -> Iterator[Cond]:
@@ -477,5 +476,7 @@ class _PackedWriter:
         total = expr.get(self.partial_ref, self._place(where)[0])
         m = Substitution(variables=where)
         values = tuple(m.scalar(map_reductions(v, lambda _: total)) for v in self.s.values)
-        partial = (self.partial_ref, self.partial)
-        return finish(self.s, local, values, m.index(self.position), partial, self.builder, self.machine)
+        part = Part(replace(self.s, vars=tuple(local), values=values), m.index(self.position))
+        self.builder.own[self.partial_ref] = self.partial
+        loops = tile(part.build, part.address(self.builder), self.machine)
+        return element_loops(part.build, part.address(self.builder), self.builder) if loops is None else list(loops)

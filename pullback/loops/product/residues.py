@@ -27,10 +27,9 @@ from pullback.ir.expr import Add, Bracket, Reduce, Scalar
 from pullback.ir.index import ZERO_INDEX, Atom, Floor, Index, Mod, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, indices_of, walk
-from pullback.loops.plain.builder import Places, flat_position
+from pullback.loops.plain.builder import Address, Places, flat_position
 from pullback.loops.product.digits import in_digits
 from pullback.loops.program.values import Buffer
-from pullback.loops.vectors.axes import Address
 from pullback.loops.vectors.nest import map_reductions
 
 MOST = 16  # parts of a statement

@@ -20,8 +20,7 @@ from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.analysis.joined import SMALL
 from pullback.loops.plain.builder import KernelBuilder, Work, flat_position
 from pullback.loops.plain.candidates import Candidate
-from pullback.loops.plain.lower import bring_plain, without_units
-from pullback.loops.product.finish import scalar_loops
+from pullback.loops.plain.lower import bring_plain, element_loops, without_units
 from pullback.loops.product.residues import Part, period
 from pullback.loops.program.nodes import Kernel
 from pullback.loops.vectors.fused import nest_cycles, nest_loops, nest_schedule
@@ -46,9 +45,7 @@ def periods(work: Work, machine: Machine) -> Iterator[Candidate]:
         builder.take(nest.buffers.values())
         body = list(nest_loops(nest, machine, builder.rows()))
         for part in rest:
-            body += scalar_loops(
-                part.build, part.build.vars, part.build.values, part.position, builder, builder.parameter
-            )
+            body += element_loops(part.build, part.address(builder), builder)
         return bring_plain(s, body, builder, machine)
 
     cycles = nest_cycles(nest, machine) + sum(statement_cycles(part.build, machine) for part in rest)

@@ -30,7 +30,7 @@ from pullback.ir.types import i32, i64
 from pullback.loops.analysis.estimates import points_cycles
 from pullback.loops.analysis.joined import stretch_of
 from pullback.loops.plain.bounds import LoopNest
-from pullback.loops.plain.builder import KernelBuilder, Work
+from pullback.loops.plain.builder import Address, KernelBuilder, Work
 from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.lower import bring_plain, without_units
 from pullback.loops.plain.scalar import ScalarLowering
@@ -39,7 +39,6 @@ from pullback.loops.program.nodes import Kernel, Stmt, Store
 from pullback.loops.program.schedule import Mask, Schedule, Vector
 from pullback.loops.program.scope import Scope
 from pullback.loops.program.values import Buffer
-from pullback.loops.vectors.axes import Address
 from pullback.loops.vectors.writer import WINDOW, Writer, count_terms, is_window, makes_indices
 from pullback.machine import Machine
 

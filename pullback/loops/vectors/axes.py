@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations, permutations
 from typing import NamedTuple
 
@@ -10,9 +10,8 @@ from pullback.ir import expr
 from pullback.ir.expr import Ref, Scalar
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index
 from pullback.ir.traverse import Substitution
+from pullback.loops.plain.builder import Address
 from pullback.loops.program.values import Buffer
-
-Address = Callable[[Ref, tuple[Index, ...]], tuple[Buffer, Index]]
 
 
 class Merge(NamedTuple):

@@ -19,9 +19,10 @@ from pullback.ir.index import ZERO_INDEX, Floor, Index, Mod, Var, as_index
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, children, indices_of, rewrite, walk
 from pullback.ir.types import DType
+from pullback.loops.plain.builder import Address
 from pullback.loops.program.cover import typical
 from pullback.loops.program.values import Buffer
-from pullback.loops.vectors.axes import Address, Flat, Merge, mergeable
+from pullback.loops.vectors.axes import Flat, Merge, mergeable
 from pullback.loops.vectors.group import Group
 from pullback.loops.vectors.lanes import has_vector_form
 

@@ -24,6 +24,7 @@ from pullback.ir.program import Build
 from pullback.ir.reduction import neutral
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType, bool_, i64
+from pullback.loops.plain.builder import Address
 from pullback.loops.plain.scalar import named
 from pullback.loops.program.cover import is_open, typical
 from pullback.loops.program.nodes import Assign, Break, For, If, Let, LetIndex, Stmt, Store
@@ -45,7 +46,6 @@ from pullback.loops.program.values import (
     Value,
     loaded_index,
 )
-from pullback.loops.vectors.axes import Address
 from pullback.loops.vectors.lanes import mask_of, widened
 from pullback.loops.vectors.nest import Nest, stride
 from pullback.loops.vectors.writer import Writer

@@ -29,7 +29,7 @@ from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
 from pullback.loops.analysis.estimates import points_cycles
 from pullback.loops.plain.bounds import LoopNest
-from pullback.loops.plain.builder import KernelBuilder, Work
+from pullback.loops.plain.builder import Address, KernelBuilder, Work
 from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.lower import bring_plain
 from pullback.loops.plain.scalar import named
@@ -39,7 +39,6 @@ from pullback.loops.program.schedule import PLAIN, Fuse, Schedule, Vector
 from pullback.loops.program.scope import Scope
 from pullback.loops.program.values import Buffer, Choice, Holds, Literal, Load, Read, Temp, Type, Value
 from pullback.loops.vectors.accumulators import Accumulators
-from pullback.loops.vectors.axes import Address
 from pullback.loops.vectors.fused import nest_cycles, nest_loops, nest_schedule
 from pullback.loops.vectors.group import find_group
 from pullback.loops.vectors.lanes import widened
