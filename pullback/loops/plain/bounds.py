@@ -28,20 +28,6 @@ class IndexLowering(Protocol):
         """The same for conditions."""
 
 
-class AsWritten:
-    """What loads no data: indices and conditions are as they are."""
-
-    @staticmethod
-    def index(i: Index, scope: Scope) -> Index:
-        """The index."""
-        return i
-
-    @staticmethod
-    def conditions(conds: Iterable[Cond], scope: Scope) -> tuple[Cond, ...]:
-        """The conditions."""
-        return tuple(conds)
-
-
 def by_level(variables: Sequence[Var], conds: Iterable[Cond]) -> list[list[Cond]]:
     """The conditions about none of the variables, then those of each, the innermost that they are about."""
     position = {v: k for k, v in enumerate(variables)}

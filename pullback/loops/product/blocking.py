@@ -355,8 +355,9 @@ class _TiledWay:
             panel = max(t.columns, 2 * t.lanes) * self.element
             deep = max(deep, self.blocks.second // panel)  # a panel of B alone stays in the second cache
         if deep not in self._depths:  # a second block for a little more does not pay
-            whole = self.k <= deep + deep // 4 and not any(map(is_open, self.contraction.depth))
-            self._depths[deep] = cut(self.contraction.depth, self.k if whole else deep, 1)
+            most, opened = deep + deep // 4, any(map(is_open, self.contraction.depth))
+            target = most if opened else self.k if self.k <= most else deep
+            self._depths[deep] = cut(self.contraction.depth, target, 1)
         return self._depths[deep]
 
     def _tiles(self, t: RegisterTile, blocks: int, lone: bool) -> float:

@@ -14,14 +14,10 @@ from pullback.loops.program.values import Buffer, Load, Type, View
 
 
 @lru_cache(maxsize=64)
-def edge(dtype: DType, lanes: int, tile: tuple[int, int], halved: tuple[bool, bool], in_place: bool | Walk,
-         by: tuple[float, bool]) -> Kernel:
-    """The part that exists of a tile of so many rows and vectors.
+def edge(dtype: DType, lanes: int, tile: tuple[int, int], in_place: bool | Walk, by: tuple[float, bool]) -> Kernel:
+    """The part that exists of a tile of so many rows and vectors, half of which are taken where these are enough.
 
     Index parameters: those of `multiply`, the rows that are `present` and the columns `used`.
-
-    Args:
-        halved: whether half of the rows, and half of the vectors, are taken where these are enough.
     """
     rows, vectors = tile
     large = as_index(1 << 40)
@@ -31,7 +27,7 @@ def edge(dtype: DType, lanes: int, tile: tuple[int, int], halved: tuple[bool, bo
                         for name in ("a", "b", *("scale",) * by[1], "line", "c"))
 
     def sums(height: int, across: int) -> list[Stmt]:
-        if across == vectors > 1 and halved[1]:
+        if across == vectors > 1:
             few = across // 2
             return either(cond(">=", few * lanes - used), sums(height, few), call(height, across))
         return call(height, across)
@@ -41,9 +37,7 @@ def edge(dtype: DType, lanes: int, tile: tuple[int, int], halved: tuple[bool, bo
         own = {v.name: numbers.setdefault(v.name, as_index(Var(v.name, large))) for v in kernel.indices}
         return [Call.by_name(kernel, tuple(map(View, (*inputs, line))), own)]
 
-    body = sums(rows, vectors)
-    if halved[0]:
-        body = either(cond(">=", rows // 2 - present), sums(rows // 2, vectors), body)
+    body = either(cond(">=", rows // 2 - present), sums(rows // 2, vectors), sums(rows, vectors))
     body += store_part(line, vectors * lanes, View(c), (present, used), stride, begun, lanes)
     comment = ("the part of c[i, j] (+)= sum over k of a[i, k] * b[k, j] with i < present, j < used",)
     name = f"edge_{dtype.name}_{rows}x{vectors * lanes}" + "_in_place" * bool(in_place)

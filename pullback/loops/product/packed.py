@@ -15,7 +15,7 @@ A sum has one accumulator for each block of K, in order: the result does not dep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -25,6 +25,7 @@ from pullback.ir.expr import Add, Const, Get, Mul, Reduce, Ref
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Var, as_index, cond
 from pullback.ir.program import Build, statement_reads
 from pullback.ir.traverse import Substitution, walk
+from pullback.ir.types import DType
 from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.analysis.joined import elements
 from pullback.loops.memory.plan import mentioned
@@ -51,6 +52,7 @@ from pullback.loops.vectors.tile import plan_tile, tile
 from pullback.machine import Machine
 
 PACKED = 1 << 14  # elements of B from which on panels pay, where vectors could read it as it lies and sizes are open
+LONG = 128  # steps of a sum along memory from which on few rows or columns need no panels
 SHALLOW = 8  # steps of an open sum below which panels do not pay
 WORTH = 0.98  # of a product's cycles that it takes in another order of its variables, for that to be taken
 
@@ -93,7 +95,7 @@ class _OrderedWay:
     name: str
     cycles: float
     schedule: Schedule
-    statements: Callable[[KernelBuilder], list[Stmt]]
+    statements: Callable[[KernelBuilder], Sequence[Stmt]]
     room: tuple[Cond, ...] = ()
 
 
@@ -121,8 +123,10 @@ def _way(part: Part, work: Work, machine: Machine, alone: bool) -> _OrderedWay |
     other = _unpacked(part, work, machine) if alone else None
     if best is not None and (other is None or other.name != "tiles" or other.cycles >= best[1].cycles):
         own, packing = best
+        room = tuple(_room(packing))
+        ways += [_OrderedWay("tiles", packing.cycles, PLAIN, lambda _: [], few) for few in _few(packing) if room]
         ways.append(_OrderedWay("packed", packing.cycles, packing.schedule,
-                    lambda builder: _PackedWriter(own, packing, builder, machine).body(), tuple(_room(packing))))
+                    lambda builder: _PackedWriter(own, packing, builder, machine).body(), room))
     return _where_it_pays(ways, part, machine) if ways else other
 
 
@@ -131,9 +135,10 @@ def _where_it_pays(ways: list[_OrderedWay], part: Part, machine: Machine) -> _Or
 
     def statements(builder: KernelBuilder) -> list[Stmt]:
         made = [(w.room, tuple(w.statements(builder))) for w in ways]
-        body: tuple[Stmt, ...] = (_small(part.build, builder, machine),) if ways[-1].room else ()
+        small = (_small(part.build, builder, machine),) if ways[-1].room else ()
+        body: tuple[Stmt, ...] = small
         for room, way in reversed(made):
-            body = (If(Holds(room), way, body),) if room else way
+            body = (If(Holds(room), way or small, body),) if room else way
         return list(body)
 
     return replace(ways[-1], statements=statements, room=())
@@ -168,6 +173,17 @@ def _room(plan: PackedPlan) -> Iterator[Cond]:
         test = cond(">=", extent - enough)
         if extent.constant is None and isinstance(test, Cond):
             yield test
+
+
+def _few(plan: PackedPlan) -> Iterator[tuple[Cond, ...]]:
+    """When open columns or rows are so few, and sums along memory so long, that tiles are better than panels."""
+    c = plan.contraction
+    m, n, k = (elements(v.extent for v in vs) for vs in (plan.rows.variables, c.columns, c.depth))
+    if all(o.plain is not None and is_run(runs(whole_levels(c.depth), o.plain[1])) for o in (c.a, c.b)):
+        for few in (plan.tile.lanes - 1 - n, plan.tile.rows + 3 - m):
+            tests = cond(">=", k - LONG), cond(">=", few)
+            if False not in tests and few.constant is None:
+                yield tuple(t for t in tests if isinstance(t, Cond))
 
 
 def _small(s: Build, builder: KernelBuilder, machine: Machine) -> Call:
@@ -263,34 +279,32 @@ class _PackedWriter:
         self.machine = machine
         c = self.contraction = plan.contraction
         self.out = builder.parameter(s.outs[0])
+        self._working: dict[str, Buffer] = {}
         self.a = None if plan.in_place else self._panel_memory("a", plan.rows)
         self.b = self._panel_memory("b", plan.columns)
-        self.packer = Packer(builder, plan.tile.lanes, self._line, machine)
-        self._working: Buffer | None = None
+        self.packer = Packer(builder, plan.tile.lanes, self._memory, machine)
         self.whole = elements(v.extent for v in c.depth)
         self.inside = (*c.only_a, *c.rows, *c.only_b, *c.columns)  # axes of the partial sums
         self.direct = plan.storing != "aside"
         update = _update(part, builder.work) if self.direct else None
         self.update = update or _Update(1.0, None)
         self.adds = update is not None
-        self.partial = self.out if self.direct else self._scratch("partial", size(self.inside))
+        self.partial = self.out if self.direct else self._memory("partial", size(self.inside))
         self.partial_ref = Ref("partial", c.total.dtype, (elements(v.extent for v in self.inside),))
 
     def _panel_memory(self, side: str, g: FlatAxis) -> Buffer:
         """Working memory for the panels of a block; where the last is smaller it may have wider panels."""
         sizes = (g.block,) if g.most else (g.block, size(g.variables) % g.block)
         lanes = max(self._panels(side, as_index(n)).packed.constant or 0 for n in sizes)
-        return self._scratch(f"panels_{side}", lanes * self.plan.depth.block)
+        return self._memory(f"panels_{side}", lanes * self.plan.depth.block)
 
-    def _scratch(self, name: str, count: int) -> Buffer:
-        dtype = self.contraction.total.dtype
-        return self.builder.scratch(name, Buffer(name, dtype, (), "parameter", as_index(count)), count)
-
-    def _line(self, count: int) -> Buffer:
-        """Working memory for a line or a tile."""
-        self._working = self._working or self._scratch("line", count)
-        self.builder.enlarge(self._working, count)
-        return self._working
+    def _memory(self, name: str, count: int, dtype: DType | None = None) -> Buffer:
+        """Working memory that may have several uses, with room for each."""
+        if name not in self._working:
+            like = Buffer(name, dtype or self.contraction.total.dtype, (), "parameter", as_index(count))
+            self._working[name] = self.builder.scratch(name, like, count)
+        self.builder.enlarge(self._working[name], count)
+        return self._working[name]
 
     def body(self) -> list[Stmt]:
         """The loops, outermost those over what both operands share and over blocks of the sum."""
@@ -370,7 +384,6 @@ class _PackedWriter:
         scale = () if self.update.scale is None else (View(self.builder.parameter(self.update.scale)),)
         by = self.update.factor, bool(scale)
         begun = as_index(1) if self.adds else depth.start
-        halved = bool(rows.group.most), bool(columns.group.most)
 
         def one(i: Index, height: int, present: Index, j: Index, width: int, used: Index) -> list[Stmt]:
             operands = (View(lying.buffer, lying.first + i * lying.row), View(self.b, j * depth.size), *scale)
@@ -380,8 +393,8 @@ class _PackedWriter:
             at_c = View(self.partial, base + i * row_step + j * column_step)
             numbers: dict[str, Index | int] = {**lying.numbers, "steps": steps, "stride": row_step, "begun": begun}
             if present.constant is None or used.constant is None:
-                part = edge(dtype, t.lanes, (height, width // t.lanes), halved, lying.form(height), by)
-                line = self._line(height * width)
+                part = edge(dtype, t.lanes, (height, width // t.lanes), lying.form(height), by)
+                line = self._memory("line", height * width)
                 numbers |= {"present": present, "used": used}
                 return [Call.by_name(part, (*operands, View(line), at_c), numbers)]
             if width == 1:
@@ -390,7 +403,7 @@ class _PackedWriter:
                 tile = multiply(dtype, t.lanes, height, width // t.lanes, lying.form(height), by)
             if used.constant == width and self.plan.storing != "across":
                 return [Call.by_name(tile, (*operands, at_c), numbers)]
-            line = self._line(height * width)
+            line = self._memory("line", height * width)
             aside = numbers | {"stride": width, "begun": ZERO_INDEX}
             made: list[Stmt] = [Call.by_name(tile, (*operands, View(line)), aside)]
             if self.plan.storing == "across":

@@ -18,6 +18,7 @@ from pullback.ir.expr import Bracket, Get, Ref, Scalar, Select
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Cond, Index, Var, as_index, cond, floor_divide, modulo
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, walk
+from pullback.ir.types import DType, i64
 from pullback.loops.analysis.joined import elements
 from pullback.loops.plain.bounds import LoopNest
 from pullback.loops.plain.builder import KernelBuilder, flat_position
@@ -29,7 +30,7 @@ from pullback.loops.program import values
 from pullback.loops.program.cover import cover, halves, narrower
 from pullback.loops.program.nodes import Call, Fill, For, If, Let, LetIndex, Stmt, Store, either
 from pullback.loops.program.scope import Scope
-from pullback.loops.program.values import Bound, Buffer, Holds, Literal, Load, Type, Value, View, smallest
+from pullback.loops.program.values import Bound, Buffer, Holds, Literal, Load, Type, Value, View, loaded_index, smallest
 from pullback.loops.vectors.lanes import mask_of
 from pullback.loops.vectors.nest import stride
 from pullback.loops.vectors.tile import tile
@@ -161,6 +162,9 @@ def _open_blocks(g: FlatAxis, make: Callable[[PanelBlock], list[Stmt]], independ
     most: dict[Var, Index] = {}
     for v in reversed(own):
         most[v] = let(f"{v.name}_most", g.most + 1, smallest(room, v.extent))
+        if not independent:  # blocks of the sum are about equal
+            blocks_of = let(f"{v.name}_blocks", v.extent + 1, floor_divide(v.extent + most[v] - 1, most[v]))
+            most[v] = let(f"{v.name}_even", g.most + 1, floor_divide(v.extent + blocks_of - 1, blocks_of))
         room = floor_divide(room, most[v])
     head, lets = lets, []
     loops = {v: Var(v.name, floor_divide(v.extent + most[v] - 1, most[v])) for v in own if most[v] is not v.extent}
@@ -188,11 +192,11 @@ def around(loops: dict[Var, Index], body: list[Stmt], independent: bool = True) 
 
 @dataclass(frozen=True)
 class Packer:
-    """Writes the copies of one kernel. `line` gives working memory of so many elements."""
+    """Writes the copies of one kernel. `memory` gives working memory by its name, for so many elements at least."""
 
     builder: KernelBuilder
     lanes: int
-    line: Callable[[int], Buffer]
+    memory: Callable[[str, int, DType | None], Buffer]
     machine: Machine
 
     def pack(
@@ -219,7 +223,7 @@ class Packer:
             def step(offset: Index, k: Index) -> list[Stmt]:
                 to = first * c.depth.size + k * width
                 copied = self._copy(c.buffer, c.base + first + offset, c.into, to, used)
-                return [*copied, *(() if used.constant is None else self._zeros(c.into, to, used.constant, width))]
+                return [*copied, *(self._zeros(c.into, to, used.constant or width, width))]
 
             return _loops(c.along, "k", step)
 
@@ -230,7 +234,7 @@ class Packer:
         *outer, last = c.across
         used, packed = ((c.panels.full * c.panels.width + n).constant for n in (c.panels.used, c.panels.last))
         assert used is not None and packed is not None
-        line = self.line(packed)
+        line = self.memory("line", packed, None)
 
         def step(offset: Index, k: Index) -> list[Stmt]:
             def run(there: Index, here: Index) -> list[Stmt]:
@@ -262,7 +266,11 @@ class Packer:
 
             return over_panels(c.panels, "panel", panel)
 
-        return [*self._padding(c.depth, c.panels, c.into), *_loops(outside, "k", panels_at)]
+        table: list[Stmt] = []
+        if len(inside) > 1 and c.panels.is_open and _in_runs(across):
+            places = self.memory("places", c.depth.group.block, i64)
+            table = _loops(inside, "k", lambda at, k: [Store(places, k, values.IndexValue(at, Type(i64)))])
+        return [*self._padding(c.depth, c.panels, c.into), *table, *_loops(outside, "k", panels_at)]
 
     def _groups(
         self, source: tuple[Buffer, Index], across: Sequence[MemoryLoop], along: Sequence[MemoryLoop], panel: _Panel
@@ -296,8 +304,7 @@ class Packer:
 
         Each is joined of the vector from where the first run begins and of that to where the second ends.
         """
-        known = all(r.trips.constant is not None for r in across)
-        if known or lanes.used.constant is None or across[-1].step is not ONE_INDEX:
+        if not _in_runs(across) or lanes.used.constant is None:
             return otherwise
         count, run, (buffer, base) = lanes.used.constant, across[-2].weight, source
         n = min(count, self.lanes)
@@ -326,7 +333,12 @@ class Packer:
                 out.append(Store(lanes.into, to + at * n, values.Choice(mask, a, b, wide)))
             return out
 
-        near = (*masks, *_loops(along, "k", step))
+        loops = _loops(along, "k", step)
+        if len(along) > 1:  # one loop, with a table of where its steps are
+            k, place = Var("k", elements(r.trips for r in along)), loaded_index("place", None)
+            there = LetIndex(place, Load(self.memory("places", 1, i64), as_index(k), Type(i64)))
+            loops = [For(k, ZERO_INDEX, k.extent, (there, *step(as_index(place), as_index(k))))]
+        near = (*masks, *loops)
         return [*lets, If(Holds(tuple(t for t in tests if isinstance(t, Cond))), near, tuple(otherwise))]
 
     @staticmethod
@@ -380,7 +392,7 @@ class Packer:
                 body = self._vectors(value, [*deep, lane], into, start + k * width + as_index(lane))
                 possible &= body is not None
                 return list(body or ())
-            beside = self.line(width * steps)
+            beside = self.memory("line", width * steps, None)
             body = self._vectors(value, [lane, *deep], beside, as_index(lane) * steps + k)
             possible &= body is not None
             across = [MemoryLoop(used, as_index(steps), ONE_INDEX)]
@@ -428,12 +440,8 @@ class Packer:
 
     def _copy(self, source: Buffer, start: Index, into: Buffer, to: Index, count: Index) -> list[Stmt]:
         """Vectors, then narrower ones, from one place to another; a loop of them where there are many."""
-        def piece(done: Index, n: int) -> list[Stmt]:
-            return [Store(into, to + done, Load(source, start + done, Type(into.dtype, n)))]
-
-        if (count.constant or 0) > self.lanes * TOGETHER:
-            return cover(Var("x", count), halves(self.lanes), piece)
-        return pieces(count, self.lanes, piece)
+        return pieces(count, self.lanes, lambda done, n: [
+            Store(into, to + done, Load(source, start + done, Type(into.dtype, n)))])
 
     @staticmethod
     def _zeros(into: Buffer, to: Index, start: int, stop: int) -> list[Stmt]:
@@ -454,8 +462,8 @@ def _local(
 
 def pieces(count: Index, lanes: int, make: Callable[[Index, int], list[Stmt]]) -> list[Stmt]:
     """Neighbours in vectors, then in narrower ones; an open number of them in vectors, then one by one."""
-    if count.constant is None:
-        return cover(Var("w", count), (lanes, 1), make)
+    if count.constant is None or count.constant > lanes * TOGETHER:
+        return cover(Var("w", count), (lanes, 1) if count.constant is None else halves(lanes), make)
     out: list[Stmt] = []
     done = 0
     for n in narrower(count.constant, lanes):
@@ -515,3 +523,8 @@ def _offset(across: Sequence[MemoryLoop], lane: Index) -> Index:
         i = floor_divide(lane, as_index(r.weight))
         out = out + (i if position == 0 else modulo(i, r.trips)) * r.step
     return out
+
+
+def _in_runs(across: Sequence[MemoryLoop]) -> bool:
+    """Whether lanes lie in runs of lengths that sizes say which are open."""
+    return across[-1].step is ONE_INDEX and any(r.trips.constant is None for r in across)

@@ -1,7 +1,7 @@
 """Loops over an extent in steps of several elements: whole vectors, then the rest.
 
-By `cover` each element is met once: in steps of 8 as far as they go, then of 4, of 2, of 1. By `overlap` the last step
-begins at min(n, N - 8), so that it lies over the one before it; there must be room for one step.
+By `cover` each element is met once: in steps of 8 as far as they go, then of 4, of 2, of 1. By `overlap` what is left
+behind steps of 8 takes steps of 4, of which the last begins at N - 4, so that it lies over the one before it.
 """
 
 from __future__ import annotations
@@ -90,11 +90,18 @@ def _cover_open(
     return out
 
 
-def overlap(v: Var, step: int, make: Callable[[Index], Sequence[Stmt]], kind: nodes.Kind = "serial") -> list[Stmt]:
-    """A loop over v, which has at least `step` elements, by steps of so many; `make` gets where each begins."""
-    loop, first = Var(v.name, v.extent), Var(f"{v.name}_first", v.extent)
-    begin = LetIndex(first, smallest(as_index(loop), v.extent - step))
-    return [For(loop, ZERO_INDEX, v.extent, (begin, *make(as_index(first))), step, kind)]
+def overlap(
+    v: Var, steps: tuple[int, int], make: Callable[[Index, int], Sequence[Stmt]], kind: nodes.Kind = "serial"
+) -> list[Stmt]:
+    """Loops over v, by the first step as far as it goes, then by the last, of which v has one at least."""
+    most, last = steps
+    whole, loop, first = (Var(name, v.extent) for name in (v.name, v.name, f"{v.name}_first"))
+    begin = LetIndex(first, smallest(as_index(loop), v.extent - last))
+    if most == last:
+        return [For(loop, ZERO_INDEX, v.extent, (begin, *make(as_index(first), last)), last, kind)]
+    done = floor_divide(v.extent, as_index(most)) * most
+    return [For(whole, ZERO_INDEX, v.extent - (most - 1), tuple(make(as_index(whole), most)), most, kind),
+            For(loop, done, v.extent, (begin, *make(as_index(first), last)), last, kind)]
 
 
 def narrower(rest: int, lanes: int) -> Iterator[int]:

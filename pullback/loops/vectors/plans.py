@@ -1,13 +1,12 @@
 """The choice of how the nest of a build is vectorised and tiled.
 
-A plan names the vector axis, how its extent is cut
-into vectors, and the tiled axes; `best_plan` tries all of them and takes the cheapest by an estimate of cycles:
-loads and multiply-adds on two ports each, the latency of a chain of sums, functions and stores.
+A plan names the vector axis, how its extent is cut into vectors, and the tiled axes; `best_plan` takes the cheapest by
+an estimate of cycles: loads and multiply-adds on two ports each, the latency of a chain of sums, functions and stores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from math import ceil, inf, prod
@@ -18,7 +17,7 @@ from pullback.ir.index import Floor, Index, Mod, Var
 from pullback.ir.traverse import walk
 from pullback.loops.analysis.estimates import line_wait, operation_cycles
 from pullback.loops.program.cover import is_open, narrower, typical, typical_count
-from pullback.loops.program.schedule import PLAIN, Schedule, Tile, Vector
+from pullback.loops.program.schedule import Schedule, Tile, Vector
 from pullback.loops.program.values import Buffer
 from pullback.loops.vectors.nest import Nest, map_reductions, stride
 from pullback.machine import Machine
@@ -90,7 +89,7 @@ def plans(nest: Nest, choice: tuple[Var, bool], machine: Machine) -> Iterator[Pl
         for phases in [()] if reduced else _phases(extent, lanes, bool(nest.reductions)):
             block = 1 + (extent % lanes > 0) if reduced else max(len(p.lanes) for p in phases)
             steps = (Phase(0, 1, (lanes,)),) if reduced else phases
-            for tiles in _tilings(others, block, machine.vector_registers) if nest.reductions else [()]:
+            for tiles in _tilings(others, block, machine.vector_registers, reduced) if nest.reductions else [()]:
                 at_a_time = dict(tiles)
                 blocks = prod(typical(v) / at_a_time.get(v, 1) for v in nest.variables if reduced or v is not axis)
                 cycles = sum(p.trips * _block_cycles(nest, axis, p.lanes, reduced, tiles, machine) for p in steps)
@@ -193,16 +192,10 @@ def _span(address: Index, variables: Iterable[Var]) -> float:
     return total
 
 
-def best_plan(nest: Nest, machine: Machine, room: bool = True, wish: Schedule = PLAIN) -> Plan | None:
-    """The cheapest plan; None where no axis can be vectorised.
-
-    Args:
-        room: whether tiles may need room along axes whose extents are no numbers; that is worth a tenth.
-        wish: steps that it must have.
-    """
+def best_plan(nest: Nest, machine: Machine, fits: Callable[[Plan], bool]) -> Plan | None:
+    """The cheapest plan of those asked for, if any; that tiles need no room along open axes is worth a tenth."""
     found = (p for axis in vector_axes(nest, machine.lanes(nest.dtype.size)) for p in plans(nest, axis, machine))
-    fitting = (p for p in found if (room or not p.open_tiles) and (wish is PLAIN or p.schedule.has(wish)))
-    return min(fitting, key=lambda p: p.cycles * (1.1 if p.open_tiles else 1), default=None)
+    return min(filter(fits, found), key=lambda p: p.cycles * (1.1 if p.open_tiles else 1), default=None)
 
 
 def _phases(extent: int, lanes: int, several: bool) -> list[tuple[Phase, ...]]:
@@ -240,7 +233,7 @@ def widths(machine: Machine, size: int, extent: int) -> Iterator[int]:
             yield lanes // 2
 
 
-def _tilings(others: list[Var], vectors: int, there: int) -> list[tuple[tuple[Var, int], ...]]:
+def _tilings(others: list[Var], vectors: int, there: int, reduced: bool) -> list[tuple[tuple[Var, int], ...]]:
     """Choices of at most two tiled axes and their sizes; of the registers there are three quarters are for sums."""
     room = 3 * there // 4 // vectors
     out: list[tuple[tuple[Var, int], ...]] = [()]
@@ -250,7 +243,8 @@ def _tilings(others: list[Var], vectors: int, there: int) -> list[tuple[tuple[Va
     # one tiled axis: its rows share a row of vectors, which stays in registers beside the sums and one factor
     rows = (there - 1 - vectors) // vectors
     out += [((v, t),) for v in others for t in sizes[v] if t <= min(room, rows)]
-    pairs = [(a, b) for a, b in combinations(others, 2) if not (is_open(a) and is_open(b))]  # one test of room
+    # two open ones only where vectors lie along the sum: elsewhere one of them shares as much with a row of vectors
+    pairs = [(a, b) for a, b in combinations(others, 2) if reduced or not (is_open(a) and is_open(b))]
     out += [((a, s), (b, t)) for a, b in pairs for s in sizes[a] for t in sizes[b] if s * t <= room]
     return out
 

@@ -52,9 +52,9 @@ from pullback.loops.vectors.writer import Writer
 from pullback.machine import Machine
 
 BLOCK: Final = 256  # elements: a search through them costs less than the first pass over a thousand
+FEWEST: Final = 12  # elements below which plain loops do
 SHORT: Final = 512  # elements: positions up to here are exact numbers of any floating dtype
 LONG: Final = 64  # blocks of an axis from which on their extremes are written down
-MOST: Final = 4096  # of them; then blocks are longer
 FEW: Final = 8  # positions in all, below which an axis is worth sharing out itself
 
 
@@ -80,9 +80,10 @@ def find_position(s: Build, address: Address, machine: Machine) -> Position | No
     (r,) = nest.reductions
     (axis,) = r.vars
     lanes = machine.vector_bytes // dtype.size
-    if typical(axis) < max(2 * lanes, 8) or isinstance(r.arg, expr.Bracket):
-        return None
-    if any(stride(i, axis) not in (0, 1) for i in nest.gets_indices()):
+    while lanes > max(typical(axis), FEWEST):
+        lanes //= 2
+    apart = any(stride(i, axis) not in (0, 1) for i in nest.gets_indices())
+    if typical(axis) < FEWEST or isinstance(r.arg, expr.Bracket) or apart:
         return None
     return Position(nest, r, axis, lanes, machine.chains)
 
@@ -123,17 +124,9 @@ class Position:
         return body
 
     @property
-    def size(self) -> int:
-        """Elements of a block."""
-        size = BLOCK
-        while (self.axis.extent.constant or 1) // size > MOST:
-            size *= 2
-        return size
-
-    @property
     def blocks(self) -> int:
         """How many blocks' extremes are worth writing down; 0 where none are."""
-        count = (self.axis.extent.constant or 1) // self.size
+        count = (self.axis.extent.constant or 1) // BLOCK
         return count if count >= LONG else 0
 
     def element(self, out: Buffer, offset: Index, extremes: Buffer | None) -> list[Stmt]:
@@ -144,15 +137,14 @@ class Position:
             extremes: where those of blocks are written down; None where each is compared at once.
         """
         extent, done = self.axis.extent, ZERO_INDEX
-        worst = neutral(self.op, self.dtype)
         body: list[Stmt] = [] if extremes is None else [self._written(extremes)]
         body += [
-            Let(self.best, Literal(worst, self.best.type), mutable=True),
+            Let(self.best, Literal(neutral(self.op, self.dtype), self.best.type), mutable=True),
             Let(self.start, Literal(0, self.start.type), mutable=True),
         ]
         if extremes is not None:
             body.append(self._compared(extremes))
-            done = as_index(self.blocks * self.size)
+            done = as_index(self.blocks * BLOCK)
         for size in (BLOCK, self._rest()):
             stop = done if not size else floor_divide(extent - done, as_index(size)) * size + done
             if stop is not done:
@@ -177,7 +169,7 @@ class Position:
         """The extreme of each block, written down."""
         block = Var("block", self.blocks)
         steps: list[Stmt] = []
-        found = self._block(as_index(block) * self.size, self.size, steps)
+        found = self._block(as_index(block) * BLOCK, BLOCK, steps)
         return For(block, ZERO_INDEX, block.extent, (*steps, Store(extremes, as_index(block), found)))
 
     def _compared(self, extremes: Buffer) -> For:
@@ -185,8 +177,7 @@ class Position:
         block = Var("block", self.blocks)
         found = Temp("found", Type(self.dtype))
         load = Let(found, Load(extremes, as_index(block), found.type))
-        better = self._better(Read(found), as_index(block) * self.size)
-        return For(block, ZERO_INDEX, block.extent, (load, better))
+        return For(block, ZERO_INDEX, block.extent, (load, self._better(Read(found), as_index(block) * BLOCK)))
 
     def short(self, out: Buffer, offset: Index) -> list[Stmt]:
         """One position: the best of each lane, the last vector over the one before it; then the first best lane."""
@@ -209,8 +200,9 @@ class Position:
             return [*out, Let(better, test), *chosen]
 
         whole = floor_divide(extent, as_index(self.lanes)) * self.lanes
-        n = Var(self.axis.name, self.axis.extent)
-        body.append(For(n, as_index(self.lanes), whole, tuple(improve(as_index(n))), self.lanes, "vector"))
+        if whole.constant != self.lanes:
+            n = Var(self.axis.name, self.axis.extent)
+            body.append(For(n, as_index(self.lanes), whole, tuple(improve(as_index(n))), self.lanes, "vector"))
         if extent is not whole:
             body += improve(extent - self.lanes)
         found, old = Temp("found", Type(self.dtype)), Read(best)
@@ -246,8 +238,7 @@ class Position:
                 value = self._value(start + as_index(k_) + k * self.lanes, self.lanes, inner)
                 inner.append(Assign(t, Binary(self.op, Read(t), value, t.type)))
             out.append(For(k_, as_index(step), as_index(size), tuple(inner), step, "vector"))
-        value = Read(temps[0])
-        both: Value = value
+        both: Value = Read(temps[0])
         for t in temps[1:]:
             both = Binary(self.op, both, Read(t), t.type)
         found = Temp("found", Type(self.dtype))
@@ -273,9 +264,7 @@ class Position:
         same = Binary("==", value, Read(self.best), truth)
         test = Binary("||", same, Binary("!=", value, value, truth), truth)
         found = If(test, (Assign(self.start, IndexValue(as_index(n), Type(i64))), Break()))
-        start: Value = Read(self.start)
-        if out.dtype is not i64:
-            start = Convert(start, Type(out.dtype))
+        start = Read(self.start) if out.dtype is i64 else Convert(Read(self.start), Type(out.dtype))
         return [
             LetIndex(first, Read(self.start)),
             For(n, as_index(first), extent, (*steps, found)),

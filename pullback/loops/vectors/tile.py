@@ -16,7 +16,7 @@ that depend on the vector axis, data-dependent indices, functions without a vect
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
@@ -50,30 +50,33 @@ from pullback.machine import Machine
 
 SMALL = 8  # element evaluations below which plain code does
 NARROW = 4  # lanes below which single elements do
+FEW = 4  # elements of a tile, or half of it where that is more, for what is left of an open extent
+LONG = 4  # vectors of a sum along memory from which on that pays where tiles can do without
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """A build as tiles: the nest, the plan, and the plan where extents that are no numbers leave no room for a tile."""
+    """A build as tiles: the nest, and plans, each for extents that turn out to leave no room for the one before."""
 
     nest: Nest
-    plan: Plan
-    low: Plan
+    plans: tuple[Plan, ...]
     machine: Machine
 
     @property
     def cycles(self) -> float:
         """What it is estimated to take, waiting for the caches included."""
-        return self.plan.cycles + cache_cycles(self.nest, self.plan, self.machine)
+        return self.plans[0].cycles + cache_cycles(self.nest, self.plans[0], self.machine)
 
     @property
     def schedule(self) -> Schedule:
         """What it does with the loops."""
-        return self.plan.schedule
+        return self.plans[0].schedule
 
     def statements(self) -> tuple[Stmt, ...]:
         """The loops."""
-        return tuple(_TileWriter(self.nest, self.plan, self.machine).statements(self.low))
+        root = Scope()
+        _write(self.nest, self.plans, self.machine, root)
+        return tuple(root.statements)
 
 
 def plan_tile(s: Build, address: Address, machine: Machine, wish: Schedule = PLAIN) -> Tiling | None:
@@ -88,11 +91,26 @@ def plan_tile(s: Build, address: Address, machine: Machine, wish: Schedule = PLA
     nest = Nest.of(s, address)
     if nest is None or nest.elements * nest.trips < SMALL:
         return None
-    plan = best_plan(nest, machine, wish=wish)
+    plan = best_plan(nest, machine, lambda p: wish is PLAIN or p.schedule.has(wish))
     if plan is None:
         return None
-    low = best_plan(nest, machine, room=False) if plan.open_tiles else plan
-    return Tiling(nest, plan, low or replace(plan, tiles=()), machine)
+    return Tiling(nest, tuple(_every(nest, plan, machine)), machine)
+
+
+def _every(nest: Nest, plan: Plan, machine: Machine) -> Iterator[Plan]:
+    """A plan, and those for open extents that are too small: tiles of one axis, not along the sum, narrower vectors."""
+    across = single = None
+    if plan.reduced and is_open(plan.axis):
+        across = best_plan(nest, machine, lambda p: not p.reduced and bool(p.tiles))
+    if plan.open_tiles or across is not None:
+        single = best_plan(nest, machine, lambda p: not p.open_tiles) or replace(plan, tiles=())
+    apart = [replace(plan, tiles=(one,)) for one in plan.open_tiles if len(plan.open_tiles) > 1]
+    for p in filter(None, (plan, *apart, across, single)):
+        yield p
+        lanes = 1 if p.reduced or not is_open(p.axis) else p.phases[0].lanes[0]
+        while lanes > 1:
+            lanes = lanes // 2 if lanes > NARROW else 1
+            yield replace(p, phases=(Phase(0, 1, (lanes,)),))
 
 
 def tile(s: Build, address: Address, machine: Machine) -> tuple[Stmt, ...] | None:
@@ -113,6 +131,29 @@ class Element:
     lanes: int
 
 
+def _write(nest: Nest, plans: Sequence[Plan], machine: Machine, scope: Scope) -> None:
+    """Loops over output axes, outermost first, by the first of some plans for which extents have room."""
+    plan, lower = plans[0], plans[1:]
+    axis, writer = plan.axis, _TileWriter(nest, plan, machine)
+    order = [v for v in nest.variables if v is not axis or plan.reduced]
+    least = [(v, min(t, max(FEW, t // 2))) for v, t in plan.open_tiles]
+    if is_open(axis) and not plan.reduced:
+        least.append((axis, plan.phases[0].lanes[0]))
+    elif is_open(axis) and any(not p.reduced and p.tiles for p in lower):
+        least.append((axis, LONG * plan.lanes))
+    tests = [cond(">=", v.extent - n) for v, n in least if n > 1]
+    room = tuple(c for c in tests if isinstance(c, Cond))
+    if writer.disjoint or not lower or all(c is True for c in tests):
+        return writer.loops(order, {}, scope)
+    if False in tests:
+        return _write(nest, lower, machine, scope)
+    inside, outside = scope.guard(room), scope.guard()
+    writer.loops(order, {}, inside)
+    _write(nest, lower, machine, outside)
+    scope.statements.append(If(Holds(room), tuple(inside.statements), tuple(outside.statements)))
+    return None
+
+
 class _TileWriter:
     """Writes the loops of a nest under a plan, into the scope that they are given."""
 
@@ -122,51 +163,13 @@ class _TileWriter:
         self.machine = machine
         self.writer = Writer.of(nest.buffers, nest.dtype)
 
-    def statements(self, low: Plan) -> list[Stmt]:
-        """Loops over output axes, outermost first; tiled axes step, with a narrower tile for what is left.
-
-        Args:
-            low: the plan where extents that are no numbers have no room for a tile.
-        """
-        root = Scope()
-        self._where(self.plan.open_tiles, low, root, self._by_room)
-        return root.statements
-
-    def _by_room(self, scope: Scope) -> None:
-        """The loops for the room there is along the vector axis: several vectors, one, and narrower ones."""
-        order = [v for v in self.nest.variables if v is not self.plan.axis or self.plan.reduced]
-        if self.plan.reduced or not is_open(self.plan.axis):
-            return self._loops(order, {}, scope)
-        lanes, step = self.plan.phases[0].lanes, self.plan.phases[0].step
-        less = replace(
-            self.plan, phases=(Phase(0, 1, lanes[:1] if len(lanes) > 1 else (step // 2 if step > NARROW else 1,)),)
-        )
-        return self._where([(self.plan.axis, step)], less, scope, lambda inside: self._loops(order, {}, inside))
-
-    def _where(
-        self, least: Sequence[tuple[Var, int]], other: Plan, scope: Scope, make: Callable[[Scope], None]
-    ) -> None:
-        """The loops where extents have so much room, those of a plan without this need elsewhere."""
-        tests = [cond(">=", v.extent - n) for v, n in least if n > 1]
-        room = tuple(c for c in tests if isinstance(c, Cond))
-        less = _TileWriter(self.nest, other, self.machine)
-        if self.disjoint or all(c is True for c in tests):
-            make(scope)
-        elif False in tests:
-            less._by_room(scope)
-        else:
-            then, otherwise = scope.guard(room), scope.guard()
-            make(then)
-            less._by_room(otherwise)
-            scope.statements.append(If(Holds(room), tuple(then.statements), tuple(otherwise.statements)))
-
     @property
     def disjoint(self) -> bool:
         """Whether each element is computed once: without sums nothing is gained by more, over inputs it is wrong."""
         read = {self.nest.buffers[g.ref] for g in self.nest.gets}
         return not self.nest.reductions or any(o.buffer in read for o in self.nest.outs)
 
-    def _loops(self, order: list[Var], sizes: Sizes, scope: Scope) -> None:
+    def loops(self, order: list[Var], sizes: Sizes, scope: Scope) -> None:
         """The loops over axes by tiles, a narrower one for what is left, then those over vectors."""
         if not order:
             return self._block(sizes, (), scope) if self.plan.reduced else self._vectors(sizes, scope)
@@ -175,13 +178,13 @@ class _TileWriter:
 
         def tile(start: Index, size: int) -> list[Stmt]:
             inside = scope.step(start, not is_open(v))
-            self._loops(rest, {**sizes, v: (start, size)}, inside)
+            self.loops(rest, {**sizes, v: (start, size)}, inside)
             return inside.statements
 
         if t == 1 or self.disjoint or not is_open(v):
             scope.statements += cover(v, (t, 1 if is_open(v) else typical(v) % t), tile)
         else:
-            scope.statements += overlap(v, t, lambda start: tile(start, t))
+            scope.statements += overlap(v, (t, min(t, max(FEW, t // 2))), tile)
         return None
 
     def _vectors(self, sizes: Sizes, scope: Scope) -> None:
@@ -199,7 +202,7 @@ class _TileWriter:
         if not is_open(axis):
             scope.statements += cover(axis, tuple(phases), block, "vector", self._patterned())
         elif not self.disjoint and first.step > 1:
-            scope.statements += overlap(axis, first.step, lambda start: block(start, first.step), "vector")
+            scope.statements += overlap(axis, (first.step, first.lanes[0]), block, "vector")
         else:
             scope.statements += cover(axis, (first.step, *halves(first.lanes[0])), block, "vector")
 

@@ -117,7 +117,7 @@ BATCHES = {"none": ("", ""), "left": ("b, ", ""), "right": ("", "b, "), "both": 
 
 OPEN_SIZES = [(1, 1, 1, 1, 1), (8, 2, 16, 4, 8), (9, 5, 7, 5, 3), (33, 5, 13, 3, 11), (40, 1, 40, 40, 1),
               (32, 2, 33, 33, 2), (35, 40, 3, 3, 40), (3, 1, 12, 9, 4), (6, 2, 10, 3, 5),
-              (15, 3, 9, 2, 17)]  # fmt: skip
+              (15, 3, 9, 2, 17), (12, 2, 17, 41, 2), (7, 1, 18, 83, 1), (20, 4, 4, 2, 21)]  # fmt: skip
 """M, I, J, K and L below, at and above the edges of tiles of 8 rows and of blocks of 32 steps, 16 rows, 64 columns.
 
 Of tiles at an edge at most half of the rows exist or more, and at most half of the columns or more.
@@ -209,6 +209,28 @@ def test_few_rows_are_swept(name: str) -> None:
     dims = {a.name for r in program.inputs for d in r.shape for a in d.symbols}
     sizes = [(1, 8, 16), (2, 17, 33), (3, 1, 40), (4, 9, 3000), (7, 40, 1700), (300, 30, 40), (7, 5, 7)]
     assert_right(program, [{n: d for n, d in zip("NMK", s, strict=True) if n in dims} for s in sizes])
+
+
+ALONG = {
+    "product": "sum m < M { x[n, m] * w[k, m] }",
+    "bias": "v[k] + sum m < M { x[n, m] * w[k, m] }",
+    "distance": "sum m < M { (x[n, m] - w[k, m]) * (x[n, m] - w[k, m]) } / 2.0",
+    "largest": "max m < M { x[n, m] + w[k, m] }",
+}
+"""Sums along the memory of all that they read."""
+
+
+@pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("name", ALONG)
+def test_few_rows_and_columns_along_memory(name: str, dtype: str) -> None:
+    """Tiles of two axes, of one, of none, and not along a sum that is short: at, below and above what each needs."""
+    text = (f"product(x: {dtype}[N, M], w: {dtype}[K, M], v: {dtype}[K]) "
+            f"{{ y = build n < N, k < K {{ {ALONG[name]} }} return y }}")
+    few = (1, 2, 3, 4, 5, 7, 8, 11, 12, 13, 17, 25)
+    pairs = [*zip(few, reversed(few), strict=True), *((n, 10) for n in few), *((10, k) for k in few)]
+    long = (1, 10, 31, 64, 67, 127, 128, 131, 300)
+    assert_right(parse_program(text), [{"N": n, "K": k, "M": long[(n + at) % 9]} for at, (n, k) in enumerate(pairs)])
 
 
 @pytest.mark.skipif(compiler_command() is None, reason="no C compiler")

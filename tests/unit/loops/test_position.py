@@ -25,7 +25,7 @@ def position(x: Array, op: str) -> int:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n", [16, 19, 64, 100, 256, 259, 512, 1000, 1031])
+@pytest.mark.parametrize("n", [12, 13, 16, 19, 25, 31, 64, 100, 256, 259, 512, 1000, 1031])
 def test_first_of_the_extremes(n: int, dtype: type) -> None:
     rng = np.random.default_rng(n)
     for trial in range(12):
