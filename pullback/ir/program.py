@@ -21,13 +21,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pullback.ir.expr import Ref, Scalar, index_refs
 from pullback.ir.foreign import Foreign
 from pullback.ir.index import Cond, Dim, Index, Var
 from pullback.ir.settings import DEFAULT, Settings
 from pullback.source import Position
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Part = TypeVar("Part", bound="DataclassInstance")
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +218,7 @@ class Program:
 
     def with_body(self, body: Block) -> Program:
         """The program with other statements."""
-        return replace(self, body=body)
+        return with_fields(self, body=body)
 
     @property
     def outputs(self) -> tuple[Ref, ...]:
@@ -262,6 +267,16 @@ def program_of(known: Known) -> Program:
     return known.program if isinstance(known, Outline) else known
 
 
+def with_fields(part: Part, **fields: Any) -> Part:
+    """A program, block or statement with other fields; itself where they are what it has.
+
+    So a pass that finds nothing to do gives the program that it was given, and whoever looks sees that it is the same.
+    """
+    if all(getattr(part, name) == value for name, value in fields.items()):
+        return part
+    return replace(part, **fields)
+
+
 def scalars_of(statement: Elementwise) -> tuple[Scalar, ...]:
     """What a statement computes for each element of its variables."""
     return statement.values if isinstance(statement, Build) else (statement.value,)
@@ -273,15 +288,13 @@ def map_scalars(statement: Statement, scalar: Callable[[Scalar], Scalar],
     match statement:
         case Build():
             values = tuple(map(scalar, statement.values))
-            return statement if values == statement.values else replace(statement, values=values)
+            return with_fields(statement, values=values)
         case Scatter():
             indices = statement.indices if index is None else tuple(map(index, statement.indices))
             value = scalar(statement.value)
-            same = value is statement.value and indices == statement.indices
-            return statement if same else replace(statement, indices=indices, value=value)
+            return with_fields(statement, indices=indices, value=value)
         case Sort():
-            value = scalar(statement.value)
-            return statement if value is statement.value else replace(statement, value=value)
+            return with_fields(statement, value=scalar(statement.value))
         case _:
             return statement
 
@@ -305,16 +318,16 @@ def map_blocks(statement: Statement, change: Callable[[Block], Block]) -> Statem
     """The statement with each of its blocks changed; one without blocks as it is."""
     match statement:
         case Fold():
-            return replace(statement, body=change(statement.body))
+            return with_fields(statement, body=change(statement.body))
         case While():
-            return replace(statement, test=change(statement.test), body=change(statement.body))
+            return with_fields(statement, test=change(statement.test), body=change(statement.body))
         case Choose():
-            return replace(statement, then=change(statement.then), otherwise=change(statement.otherwise))
+            return with_fields(statement, then=change(statement.then), otherwise=change(statement.otherwise))
         case Call():
-            rules = (r and replace(r, block=change(r.block)) for r in (statement.forward, statement.backward))
+            rules = (r and with_fields(r, block=change(r.block)) for r in (statement.forward, statement.backward))
             body = change(statement.body)
             forward, backward = rules
-            return replace(statement, body=body, forward=forward, backward=backward)
+            return with_fields(statement, body=body, forward=forward, backward=backward)
         case _:
             return statement
 

@@ -100,7 +100,8 @@ class Substitution:
         """The index with everything mapped."""
         out = self._indices.get(e)
         if out is None:
-            kept = not self.dims and not self._touches_refs and e.free.isdisjoint(self.variables)
+            read = e.data and self._touches_refs
+            kept = not self.dims and not read and e.free.isdisjoint(self.variables)
             out = self._indices[e] = e if kept else self._index(e)
         return out
 

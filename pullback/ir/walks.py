@@ -11,10 +11,9 @@ Passes that carry what is known from one block into another (`rewrite.cse`, `rew
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from pullback.ir.expr import Scalar
-from pullback.ir.program import Block, Build, Program, Statement, map_blocks, map_scalars
+from pullback.ir.program import Block, Build, Program, Statement, map_blocks, map_scalars, with_fields
 from pullback.ir.traverse import rewrite
 
 
@@ -25,7 +24,7 @@ def each_scalar(program: Program, change: Callable[[Scalar], Scalar]) -> Program
 
 def _scalars(block: Block, change: Callable[[Scalar], Scalar]) -> Block:
     found = (map_blocks(map_scalars(s, change), lambda b: _scalars(b, change)) for s in block.statements)
-    return replace(block, statements=tuple(found))
+    return with_fields(block, statements=tuple(found))
 
 
 def each_build(program: Program, change: Callable[[Build], Sequence[Statement]]) -> Program:
@@ -37,7 +36,7 @@ def _builds(block: Block, change: Callable[[Build], Sequence[Statement]]) -> Blo
     out: list[Statement] = []
     for s in block.statements:
         out += change(s) if isinstance(s, Build) else (map_blocks(s, lambda b: _builds(b, change)),)
-    return replace(block, statements=tuple(out))
+    return with_fields(block, statements=tuple(out))
 
 
 def each_block(program: Program, change: Callable[[Block], Block]) -> Program:
@@ -47,7 +46,7 @@ def each_block(program: Program, change: Callable[[Block], Block]) -> Program:
 
 def _inside_out(block: Block, change: Callable[[Block], Block]) -> Block:
     inner = tuple(map_blocks(s, lambda b: _inside_out(b, change)) for s in block.statements)
-    return change(replace(block, statements=inner))
+    return change(with_fields(block, statements=inner))
 
 
 def taken_out(s: Build, apart: Callable[[Scalar], tuple[Sequence[Build], Scalar] | None]) -> list[Statement]:
@@ -66,4 +65,4 @@ def taken_out(s: Build, apart: Callable[[Scalar], tuple[Sequence[Build], Scalar]
         return found[1]
 
     values = tuple(rewrite(v, element) for v in s.values)
-    return [*before, replace(s, values=values)] if values != s.values else [s]
+    return [*before, with_fields(s, values=values)]

@@ -20,7 +20,7 @@ from math import prod
 from pullback.ir import expr
 from pullback.ir.expr import Ref, Scalar
 from pullback.ir.index import Index
-from pullback.ir.program import Block, Build, Program, Statement, statement_reads
+from pullback.ir.program import Block, Build, Program, Statement, statement_reads, with_fields
 from pullback.ir.traverse import Substitution
 from pullback.ir.walks import each_block
 from pullback.passes.cost import has_data_index, has_reduction
@@ -58,7 +58,7 @@ def _block(block: Block) -> Block:
     if not changed:
         return block
     statements = (x for k, s in enumerate(block.statements) for x in (*before.get(k, ()), changed.get(k, s)))
-    return replace(block, statements=tuple(statements))
+    return with_fields(block, statements=tuple(statements))
 
 
 def _late(s: Statement, readers: Mapping[Ref, list[int]], made: list[int], block: Block) -> list[int]:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pullback.ir import expr
 from pullback.ir.expr import Get, Reduce, Ref, Scalar
 from pullback.ir.index import Index, Var, as_index
-from pullback.ir.program import Block, Build, Program, Statement
+from pullback.ir.program import Block, Build, Program, Statement, with_fields
 from pullback.ir.reduction import REDUCTIONS
 from pullback.ir.traverse import Substitution, rewrite, walk
 from pullback.ir.walks import each_block
@@ -37,7 +37,7 @@ def _block(block: Block) -> Block:
         if changed and (first := min(changed)) < statements.index(position):
             statements.remove(position)
             statements.insert(first, position)
-    return replace(block, statements=tuple(statements))
+    return with_fields(block, statements=tuple(statements))
 
 
 def _is_position(s: Build) -> bool:

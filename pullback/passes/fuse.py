@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Get, Mul, Reduce, Ref, Scalar
 from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var, as_index
-from pullback.ir.program import Block, Build, Program, Statement, statement_reads
+from pullback.ir.program import Block, Build, Program, Statement, statement_reads, with_fields
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.walks import each_block
 from pullback.passes.cost import (
@@ -91,7 +91,7 @@ def _block(block: Block) -> Block:
             statements[k] = None
             for r in statement_reads(s):
                 uses[r].readers.remove(k)
-    return replace(block, statements=tuple(s for s in statements if s is not None))
+    return with_fields(block, statements=tuple(s for s in statements if s is not None))
 
 
 def _uses(statements: list[Statement | None], results: tuple[Ref, ...]) -> dict[Ref, _Uses]:

@@ -12,12 +12,11 @@ move, which live as long in any order; and none moves past what reads an array t
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 from pullback.ir.expr import Get, Reduce, Ref
 from pullback.ir.index import as_index
-from pullback.ir.program import Block, Build, Program, Statement, statement_reads
+from pullback.ir.program import Block, Build, Program, Statement, statement_reads, with_fields
 from pullback.ir.traverse import walk
 from pullback.ir.walks import each_block
 from pullback.passes.cost import has_data_index, has_reduction, size
@@ -43,7 +42,7 @@ def _block(block: Block) -> Block:
         if at < len(out):
             fired("gather.small")
         out.insert(at, s)
-    return replace(block, statements=tuple(_beside_operands(out, set(block.results))))
+    return with_fields(block, statements=tuple(_beside_operands(out, set(block.results))))
 
 
 def _beside_operands(statements: list[Statement], results: set[Ref]) -> list[Statement]:

@@ -13,13 +13,12 @@ one element type.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 from pullback.ir import expr
 from pullback.ir.expr import Cast, Get, Reduce, Ref, Scalar
 from pullback.ir.index import Var
-from pullback.ir.program import Block, Build, Fold, Program, Statement, statement_reads
+from pullback.ir.program import Block, Build, Fold, Program, Statement, statement_reads, with_fields
 from pullback.ir.traverse import rewrite, walk
 from pullback.ir.walks import each_block
 from pullback.passes.cost import has_data_index, is_inside
@@ -46,9 +45,9 @@ def _block(block: Block) -> Block:
             if inner:
                 fired("hoist.small")
                 kept = tuple(x for x in s.body.statements if x not in inner)
-                s = replace(s, body=replace(s.body, statements=kept))
+                s = with_fields(s, body=with_fields(s.body, statements=kept))
         out.append(s)
-    return replace(block, statements=tuple(out))
+    return with_fields(block, statements=tuple(out))
 
 
 def _invariant(s: Fold) -> list[Statement]:
@@ -91,7 +90,7 @@ def _without_conversions(s: Build, converted: dict[Scalar, Scalar]) -> tuple[lis
         return converted[e]
 
     values = tuple(rewrite(v, once) for v in s.values)
-    return out, s if values == s.values else replace(s, values=values)
+    return out, with_fields(s, values=values)
 
 
 def _name(e: Scalar) -> str:

@@ -29,6 +29,7 @@ from pullback.ir.program import (
     statement_reads,
     walk_statements,
     whole_reads,
+    with_fields,
 )
 from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType, i32, i64, u8, u16
@@ -71,7 +72,8 @@ def _block(block: Block, narrow: Mapping[Ref, Ref]) -> Block:
         found = narrow.get(ref)
         return expr.get(ref, *indices) if found is None else expr.cast(expr.get(found, *indices), ref.dtype)
 
-    return replace(block, statements=tuple(_statement(s, narrow, Substitution(get=element)) for s in block.statements))
+    statements = tuple(_statement(s, narrow, Substitution(get=element)) for s in block.statements)
+    return with_fields(block, statements=statements)
 
 
 def _statement(s: Statement, narrow: Mapping[Ref, Ref], m: Substitution) -> Statement:

@@ -17,12 +17,12 @@ of the output and one of the sum that occur only as i - p are one axis of it. Th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pullback.ir import expr
 from pullback.ir.expr import Bracket, Const, Get, Mul, Reduce, Ref, Scalar, Select, Zero
 from pullback.ir.index import Cond, Data, Index, Var, as_index
-from pullback.ir.program import Block, Build, Choose, Program, Statement, map_blocks
+from pullback.ir.program import Block, Build, Choose, Program, Statement, map_blocks, with_fields
 from pullback.ir.traverse import Substitution, rewrite, walk
 from pullback.passes.cost import is_inside, range_of, typical_size
 from pullback.passes.speculate import WORTH, chosen_if_finite, looks
@@ -43,10 +43,10 @@ def _block(block: Block) -> Block:
         if isinstance(s, Build):
             out += _build(s)
         elif isinstance(s, Choose) and s.test in finite:
-            out.append(replace(s, then=_block(s.then)))  # the other branch is there for what is not finite
+            out.append(with_fields(s, then=_block(s.then)))  # the other branch is there for what is not finite
         else:
             out.append(map_blocks(s, _block))
-    return replace(block, statements=tuple(out))
+    return with_fields(block, statements=tuple(out))
 
 
 def _build(s: Build) -> list[Statement]:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pullback.ir import expr
 from pullback.ir.expr import Get, Ref
 from pullback.ir.index import Data, Dim, as_index
-from pullback.ir.program import Block, Build, Program, Sort, Statement, statement_reads
+from pullback.ir.program import Block, Build, Program, Sort, Statement, statement_reads, with_fields
 from pullback.ir.walks import each_block
 from pullback.rewrite.fired import fired
 
@@ -53,7 +53,7 @@ def _block(block: Block) -> Block:
                         out.append(replace(ordered, out=values))
                         s = replace(s, values=(expr.get(values, *s.vars),))
         out.append(s)
-    return replace(block, statements=tuple(out))
+    return with_fields(block, statements=tuple(out))
 
 
 def _reads_in_place(s: Sort) -> bool:

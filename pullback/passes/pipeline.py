@@ -179,18 +179,23 @@ class _Checked:
     def __init__(self) -> None:
         self.verified = Verified()
         self.lasting: dict[Fact, None] = {}
+        self.before: Program | None = None
 
     def after(self, p: Pass, program: Program) -> None:
-        """Raise a VerifyError that names the pass."""
+        """Raise a VerifyError that names the pass; of a program as it was before, only what is said anew is checked."""
+        facts = {} if p.gives is None else {p.gives: None}
         if p.gives is not None and p.gives.lasting:
-            self.lasting[p.gives] = None
+            self.lasting |= facts
         try:
-            verify(program, self.verified)
-            for fact in dict.fromkeys((*self.lasting, *((p.gives,) if p.gives else ()))):
+            if program is not self.before:
+                verify(program, self.verified)
+                facts |= self.lasting
+            for fact in facts:
                 check_fact(fact, program)
         except VerifyError as error:
             error.add_note(f"after the pass {p.name!r}: {p.purpose}")
             raise
+        self.before = program
 
 
 def stages(program: Program, dims: Mapping[str, int], machine: Machine = GENERIC) -> list[Stage]:

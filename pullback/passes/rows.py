@@ -20,7 +20,7 @@ from math import prod
 from pullback.ir import expr
 from pullback.ir.expr import Ref, Scalar
 from pullback.ir.index import Index, as_index
-from pullback.ir.program import Block, Build, Fold, Program, Statement, statement_reads
+from pullback.ir.program import Block, Build, Fold, Program, Statement, statement_reads, with_fields
 from pullback.ir.traverse import Substitution
 from pullback.ir.walks import each_block
 from pullback.passes.cost import has_data_index, has_reduction, has_transcendental, operations
@@ -49,7 +49,7 @@ def _block(block: Block, functions: bool) -> Block:
         if work.dropped:
             fired("rows.again")
             changed |= {pair.forward: work.forward(), pair.backward: work.backward()}
-    return replace(block, statements=tuple(changed.get(s, s) for s in block.statements))
+    return with_fields(block, statements=tuple(changed.get(s, s) for s in block.statements))
 
 
 class _Rows:

@@ -22,7 +22,7 @@ from dataclasses import replace
 from pullback.ir import expr, types
 from pullback.ir.expr import Apply, Bracket, Const, Get, Mul, Reduce, Ref, Scalar, Select, Zero
 from pullback.ir.index import Cond, Index, Var, as_index
-from pullback.ir.program import Block, Build, Choose, Program, Statement
+from pullback.ir.program import Block, Build, Choose, Program, Statement, with_fields
 from pullback.ir.traverse import Substitution, rewrite
 from pullback.ir.walks import each_build
 from pullback.passes.cost import typical_size
@@ -36,7 +36,7 @@ def speculate_guards(program: Program) -> Program:
     defined: dict[Ref, Build] = {}
 
     def change(s: Build) -> list[Statement]:
-        s = replace(s, values=tuple(rewrite(v, _outside) for v in s.values))
+        s = with_fields(s, values=tuple(rewrite(v, _outside) for v in s.values))
         out = _build(s, defined)
         defined.update(dict.fromkeys(s.outs, s))
         return out

@@ -11,10 +11,8 @@ what all steps of a layer are given. To fill an array costs no more than to copy
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pullback.ir.expr import Ref
-from pullback.ir.program import Block, Build, Fold, Program, Statement
+from pullback.ir.program import Block, Build, Fold, Program, Statement, with_fields
 from pullback.ir.traverse import Substitution
 from pullback.ir.walks import each_block
 from pullback.rewrite.fired import fired
@@ -43,8 +41,8 @@ def _block(block: Block) -> Block:
             else:
                 inits.append(r)
                 taken.add(r)
-        out.append(replace(s, inits=tuple(inits)))
-    return replace(block, statements=tuple(out))
+        out.append(with_fields(s, inits=tuple(inits)))
+    return with_fields(block, statements=tuple(out))
 
 
 def _is_constant(s: Build) -> bool:

@@ -28,7 +28,7 @@ from math import prod
 from pullback.ir import expr
 from pullback.ir.expr import Add, Bracket, Const, Get, Mul, Reduce, Ref, Scalar, Zero
 from pullback.ir.index import Index, Var, as_index
-from pullback.ir.program import Block, Build, Fold, Program, Statement, statement_reads
+from pullback.ir.program import Block, Build, Fold, Program, Statement, statement_reads, with_fields
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.walks import each_block
 from pullback.passes.cost import has_data_index, size
@@ -60,7 +60,7 @@ def _block(block: Block, exact: bool) -> Block:
             out.append(s)
     for x in sums:
         _into_reader(x, out, block.results)
-    return replace(block, statements=tuple(out))
+    return with_fields(block, statements=tuple(out))
 
 
 def _from_nothing(x: Build, before: Sequence[Statement]) -> Build:
@@ -112,7 +112,7 @@ def _before(s: Fold) -> tuple[list[Build], Fold]:
             kept.append(replace(x, values=tuple(map(at_step.scalar, x.values))))
         else:
             kept.append(x)
-    return moved, replace(s, body=replace(s.body, statements=tuple(kept))) if moved else s
+    return moved, replace(s, body=with_fields(s.body, statements=tuple(kept))) if moved else s
 
 
 def _independent(x: Build, changing: set[Ref]) -> bool:

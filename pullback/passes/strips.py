@@ -26,7 +26,7 @@ from math import prod
 from pullback.ir import expr
 from pullback.ir.expr import Get, Reduce, Ref, Scalar
 from pullback.ir.index import Cond, Index, Var, as_index, cond
-from pullback.ir.program import Block, Build, Fold, Program, Statement, statement_reads
+from pullback.ir.program import Block, Build, Fold, Program, Statement, statement_reads, with_fields
 from pullback.ir.traverse import Substitution, rewrite, walk
 from pullback.ir.walks import each_block
 from pullback.machine import Machine
@@ -312,7 +312,7 @@ class _Strips:
             members = [k for k, r in self.roles.items() if r.phase == phase]
             if members:
                 out += _Loop(self, members).statements()
-        return replace(self.original, statements=tuple(out))
+        return with_fields(self.original, statements=tuple(out))
 
 
 class _Stretch:

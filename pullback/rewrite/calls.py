@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from pullback.ir.expr import Ref
-from pullback.ir.program import Block, Call, Program, Statement, map_blocks
+from pullback.ir.program import Block, Call, Program, Statement, map_blocks, with_fields
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.cse import rename_reads
 from pullback.rewrite.fired import fired
@@ -38,4 +38,4 @@ def _block(block: Block, checkpoints: bool) -> Block:
             given.update(zip(s.outs, body.results, strict=True))
         else:
             out.append(map_blocks(s, partial(_block, checkpoints=checkpoints)))
-    return Block(tuple(out), tuple(given.get(r, r) for r in block.results))
+    return with_fields(block, statements=tuple(out), results=tuple(given.get(r, r) for r in block.results))

@@ -27,6 +27,7 @@ from pullback.ir.program import (
     map_blocks,
     map_scalars,
     statement_reads,
+    with_fields,
 )
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.cse import eliminate_common, eliminate_dead
@@ -71,15 +72,15 @@ def _inline(block: Block, outer: dict[Ref, Rule]) -> Block:
         match s:
             case Build():
                 if not known.keys().isdisjoint(statement_reads(s)):
-                    s = replace(s, values=tuple(m.scalar(v) for v in s.values))
+                    s = with_fields(s, values=tuple(m.scalar(v) for v in s.values))
                 known.update((r, (s.vars, v)) for r, v in zip(s.outs, s.values, strict=True) if _is_copy(v))
-                s = replace(s, values=tuple(expr.const(0, v.dtype) if isinstance(v, Zero) else v for v in s.values))
+                s = with_fields(s, values=tuple(expr.const(0, v.dtype) if isinstance(v, Zero) else v for v in s.values))
             case Scatter() | Sort():
                 s = map_scalars(s, m.scalar, m.index)
             case _:
                 s = map_blocks(s, partial(_inline, outer=known))
         out.append(s)
-    return replace(block, statements=tuple(out))
+    return with_fields(block, statements=tuple(out))
 
 
 def _is_copy(value: Scalar) -> bool:
@@ -117,7 +118,7 @@ def _absorb(block: Block) -> Block:
         if isinstance(s, Build) and len(s.outs) == 1:
             made[s.outs[0]] = s
         out.append(s)
-    return replace(block, statements=tuple(s for s in out if s not in gone))
+    return with_fields(block, statements=tuple(s for s in out if s not in gone))
 
 
 def _is_permutation(indices: tuple[Index, ...], variables: tuple[Var, ...]) -> bool:

@@ -9,7 +9,6 @@ and a fold drops states that only feed themselves.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
 from functools import partial
 
 from pullback.ir.expr import Reduce, Ref, Scalar
@@ -30,6 +29,7 @@ from pullback.ir.program import (
     map_blocks,
     map_scalars,
     statement_reads,
+    with_fields,
 )
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.fired import fired
@@ -101,7 +101,7 @@ def _merge_block(block: Block, around: _Seen | None, outer: Mapping[Ref, Ref]) -
             case _:
                 s = map_blocks(s, partial(_merge_block, around=seen, outer={}))
         out.append(s)
-    return Block(tuple(out), tuple(merged.get(r, r) for r in block.results))
+    return with_fields(block, statements=tuple(out), results=tuple(merged.get(r, r) for r in block.results))
 
 
 def _rename(s: Statement, refs: Mapping[Ref, Ref]) -> Statement:
@@ -117,18 +117,18 @@ def rename_reads(s: Statement, refs: Mapping[Ref, Ref]) -> Statement:
         case Build() | Scatter() | Sort():
             return map_scalars(s, m.scalar, m.index)
         case Fold() | While():
-            s = replace(s, inits=tuple(m.ref(r) for r in s.inits))
+            s = with_fields(s, inits=tuple(m.ref(r) for r in s.inits))
         case Choose():
-            s = replace(s, test=m.ref(s.test))
+            s = with_fields(s, test=m.ref(s.test))
         case Call() | External():
-            s = replace(s, operands=tuple(m.ref(r) for r in s.operands))
+            s = with_fields(s, operands=tuple(m.ref(r) for r in s.operands))
     return map_blocks(s, partial(rename_block, refs=refs))
 
 
 def rename_block(block: Block, refs: Mapping[Ref, Ref]) -> Block:
     """The block reading other arrays."""
     statements = tuple(_rename(s, refs) for s in block.statements)
-    return Block(statements, tuple(refs.get(r, r) for r in block.results))
+    return with_fields(block, statements=statements, results=tuple(refs.get(r, r) for r in block.results))
 
 
 def eliminate_dead(program: Program) -> Program:
@@ -145,20 +145,20 @@ def _live_block(block: Block) -> Block:
         s = _live_statement(s, live)
         kept.append(s)
         live.update(statement_reads(s))
-    return replace(block, statements=tuple(reversed(kept)))
+    return with_fields(block, statements=tuple(reversed(kept)))
 
 
 def _live_statement(s: Statement, live: set[Ref]) -> Statement:
     match s:
         case Build() if len(s.outs) > 1:
             keep = [k for k, o in enumerate(s.outs) if o in live]
-            return replace(s, outs=tuple(s.outs[k] for k in keep), values=tuple(s.values[k] for k in keep))
+            return with_fields(s, outs=tuple(s.outs[k] for k in keep), values=tuple(s.values[k] for k in keep))
         case Fold():
             return _live_fold(s, live)
         case Choose() | Call() if not isinstance(s, Call) or not s.rules:
             keep = [k for k, o in enumerate(s.outs) if o in live]
-            fewer = replace(s, outs=tuple(s.outs[k] for k in keep))
-            return map_blocks(fewer, lambda b: _live_block(replace(b, results=tuple(b.results[k] for k in keep))))
+            fewer = with_fields(s, outs=tuple(s.outs[k] for k in keep))
+            return map_blocks(fewer, lambda b: _live_block(with_fields(b, results=tuple(b.results[k] for k in keep))))
         case _:
             return map_blocks(s, _live_block)
 
@@ -168,7 +168,7 @@ def _live_fold(s: Fold, live: set[Ref]) -> Fold:
     n = len(s.states)
     keep = [k for k, o in enumerate(s.outs) if o in live]
     while True:
-        body = _live_block(replace(s.body, results=tuple(s.body.results[k] for k in keep)))
+        body = _live_block(with_fields(s.body, results=tuple(s.body.results[k] for k in keep)))
         reads = set(body.results)
         for t in body.statements:
             reads.update(statement_reads(t))
@@ -179,7 +179,7 @@ def _live_fold(s: Fold, live: set[Ref]) -> Fold:
     states = [k for k in keep if k < n]
     if len(states) < n:
         fired("dead.state")
-    return replace(
+    return with_fields(
         s,
         outs=tuple(s.outs[k] for k in keep),
         states=tuple(s.states[k] for k in states),

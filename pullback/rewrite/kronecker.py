@@ -26,7 +26,7 @@ from typing import Any
 from pullback.ir import expr
 from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Mul, Reduce, Ref, Scalar, Select, Zero
 from pullback.ir.index import Cond, Index, Mod, Var, as_index, cond
-from pullback.ir.program import Block, Build, Program, Scatter, Sort, Statement, map_blocks, map_scalars
+from pullback.ir.program import Block, Build, Program, Scatter, Sort, Statement, map_blocks, map_scalars, with_fields
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.walks import each_scalar
 from pullback.rewrite.brackets import solve
@@ -135,29 +135,32 @@ class _Eliminator:
             fired("kronecker.inline")
             return Substitution(variables=dict(zip(s.vars, indices, strict=True))).scalar(s.values[0])
 
+        def inlined(e: Scalar) -> Scalar:
+            return e if deltas.keys().isdisjoint(e.refs) else Substitution(get=element).scalar(e)
+
         out: list[Statement] = []
         for s in block.statements:
             match s:
                 case Build():
-                    m = Substitution(get=element)
-                    s = replace(s, values=tuple(self.simplify(m.scalar(v)) for v in s.values))
+                    s = with_fields(s, values=tuple(self.simplify(inlined(v)) for v in s.values))
                     terms = self.terms(s.values[0]) if len(s.outs) == 1 else None
                     if terms is not None and len(terms) <= self.many and (self.sums or not _is_full(s, terms)):
                         s = deltas[s.outs[0]] = _carried(s, terms, out, s.outs[0] in block.results)
                 case Scatter():
-                    value = Substitution(get=element).scalar(s.value)
-                    s = replace(s, value=self.simplify(value))
+                    value = inlined(s.value)
+                    s = with_fields(s, value=self.simplify(value))
                     gathered = self._gathered(s) if self.sums else None
-                    s = replace(s, value=under_guards(s.value, peel_guards(value)[0]))  # the indices are in range there
+                    guards, _ = peel_guards(value)  # the indices are in range there
+                    s = with_fields(s, value=under_guards(s.value, guards))
                     terms = None if gathered is None else self.terms(gathered.values[0])
                     if gathered is not None and terms is not None and len(terms) <= self.many:
                         deltas[s.out] = _carried(gathered, terms, out, False)
                 case Sort():
-                    s = map_scalars(s, Substitution(get=element).scalar)
+                    s = map_scalars(s, inlined)
                 case _:
                     s = map_blocks(s, partial(self.block, known=deltas))
             out.append(s)
-        return replace(block, statements=tuple(out))
+        return with_fields(block, statements=tuple(out))
 
     def _gathered(self, s: Scatter) -> Build | None:
         """out[m..] = sum over the variables of [m == index] value, where the value is a sum of deltas."""

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pullback.ir import expr
 from pullback.ir.expr import Add, Bracket, Get, Ref, Scalar, Select, read_by
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond
-from pullback.ir.program import Block, Build, Fold, Program, Statement, map_blocks
+from pullback.ir.program import Block, Build, Fold, Program, Statement, map_blocks, with_fields
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.cse import rename_reads
 from pullback.rewrite.fired import fired
@@ -36,7 +36,7 @@ def _block(block: Block) -> Block:
             out += _fold(s, given)
         else:
             out.append(s)
-    return Block(tuple(out), tuple(given.get(r, r) for r in block.results))
+    return with_fields(block, statements=tuple(out), results=tuple(given.get(r, r) for r in block.results))
 
 
 def _fold(s: Fold, given: dict[Ref, Ref]) -> list[Statement]:

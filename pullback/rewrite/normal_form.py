@@ -13,7 +13,6 @@ and so that a derivative through it knows where it was not. Fusion puts back tog
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from pullback.ir import expr
@@ -34,7 +33,7 @@ from pullback.ir.expr import (
     Zero,
 )
 from pullback.ir.index import Cond, Data, Index, Var, as_index
-from pullback.ir.program import Block, Build, Program, Scatter, Sort, Statement, map_blocks
+from pullback.ir.program import Block, Build, Program, Scatter, Sort, Statement, map_blocks, with_fields
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.cse import canonical_value
 from pullback.rewrite.fired import fired, step
@@ -56,7 +55,7 @@ def _block(block: Block, exact: bool) -> Block:
             case Build():
                 lift = _Lift(s.vars, s.outs[0].name, s.positions, exact)
                 values = tuple(lift.top(v) for v in s.values)
-                into = [*lift.statements, replace(s, values=values) if values != s.values else s]
+                into = [*lift.statements, with_fields(s, values=values)]
                 statements += into
                 if lift.statements:
                     step(lambda s=s, into=into: Separated(s, tuple(into)))  # type: ignore[misc]
@@ -64,14 +63,14 @@ def _block(block: Block, exact: bool) -> Block:
                 lift = _Lift(s.vars, s.out.name, s.positions, exact)
                 value = lift.inner(s.value, ())
                 indices = tuple(lift.index(i, ()) for i in s.indices)
-                statements += [*lift.statements, replace(s, value=value, indices=indices)]
+                statements += [*lift.statements, with_fields(s, value=value, indices=indices)]
             case Sort():
                 lift = _Lift(s.vars, s.out.name, s.positions, exact)
                 value = lift.inner(s.value, ())
-                statements += [*lift.statements, replace(s, value=value)]
+                statements += [*lift.statements, with_fields(s, value=value)]
             case _:
                 statements.append(map_blocks(s, partial(_block, exact=exact)))
-    return replace(block, statements=tuple(statements))
+    return with_fields(block, statements=tuple(statements))
 
 
 Guard = Cond | Scalar  # a condition on indices, or a bool scalar that must be true

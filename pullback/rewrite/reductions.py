@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from pullback.ir import expr
 from pullback.ir.expr import Add, Apply, Const, Get, Mul, Reduce, ReduceOp, Ref, Scalar, Select
 from pullback.ir.index import Index, Var, as_index
-from pullback.ir.program import Block, Build, Fold, Program, Statement, statement_reads
+from pullback.ir.program import Block, Build, Fold, Program, Statement, statement_reads, with_fields
 from pullback.ir.reduction import COMBINING, REDUCTIONS, neutral
 from pullback.ir.traverse import Substitution, walk
 from pullback.ir.walks import each_block
@@ -55,7 +55,7 @@ def _block(block: Block) -> Block:
         statements += _fold(s, constants) if isinstance(s, Fold) else (s,)
         if isinstance(s, Build):
             constants |= {o: v.value for o, v in zip(s.outs, s.values, strict=True) if isinstance(v, Const)}
-    return replace(block, statements=tuple(statements))
+    return with_fields(block, statements=tuple(statements))
 
 
 def _fold(s: Fold, constants: Mapping[Ref, float]) -> list[Statement]:

@@ -27,6 +27,7 @@ from pullback.ir.program import (
     map_scalars,
     walk_statements,
     whole_reads,
+    with_fields,
 )
 from pullback.ir.traverse import Substitution
 from pullback.rewrite.fired import fired
@@ -57,7 +58,7 @@ def trim(program: Program) -> Program:
         return expr.get(smaller, *(i - b for i, b in zip(indices, start, strict=True)))
 
     reading = Substitution(get=element)
-    return program.with_body(replace(body, statements=tuple(_mapped(s, reading) for s in reversed(out))))
+    return program.with_body(with_fields(body, statements=tuple(_mapped(s, reading) for s in reversed(out))))
 
 
 def _cut(s: Build, box: Box | None, cut: dict[Ref, tuple[Ref, tuple[Index, ...]]]) -> Build:
@@ -107,7 +108,7 @@ def _place(index: Index) -> tuple[Index, Index] | None:
 def _mapped(s: Statement, m: Substitution) -> Statement:
     if isinstance(s, Build | Scatter | Sort):
         return map_scalars(s, m.scalar, m.index)
-    return map_blocks(s, lambda b: replace(b, statements=tuple(_mapped(t, m) for t in b.statements)))
+    return map_blocks(s, lambda b: with_fields(b, statements=tuple(_mapped(t, m) for t in b.statements)))
 
 
 __all__ = ["trim"]
