@@ -203,9 +203,8 @@ class ScalarLowering:
     def _sum(self, e: Add, scope: Scope) -> Value:
         """Terms from left to right; a factor -1 becomes a difference."""
         type_ = scalar(e.dtype)
-        args = self._hoisted_front(e, scope, expr.add)
-        total = self.value(args[0], scope)
-        for term in args[1:]:
+        total = self.value(e.args[0], scope)
+        for term in e.args[1:]:
             rest = negated(term)
             if rest is not None and self._find(term, scope) is None:
                 total = Binary("-", total, self.value(rest, scope), type_)
@@ -218,23 +217,10 @@ class ScalarLowering:
         rest = negated(e)
         if rest is not None:
             return Unary("-", self.value(rest, scope), type_)
-        args = self._hoisted_front(e, scope, expr.mul)
-        total = self.value(args[0], scope)
-        for factor in args[1:]:
+        total = self.value(e.args[0], scope)
+        for factor in e.args[1:]:
             total = Binary("*", total, self.value(factor, scope), type_)
         return total
-
-    def _hoisted_front(self, e: Add | Mul, scope: Scope, join: Callable[..., Scalar]) -> tuple[Scalar, ...]:
-        """The operands, those in front that leave the innermost loop together as one: (a * b[i]) * c[i, j]."""
-        if not scope.loop or len(e.args) < 3:
-            return e.args
-        n = 0
-        while n < len(e.args) and scope.introduced.isdisjoint(e.args[n].free):
-            n += 1
-        if n < 2 or n == len(e.args) or all(isinstance(a, Const) for a in e.args[:n]):
-            return e.args
-        front = join(*e.args[:n])
-        return (front, *e.args[n:]) if type(front) is type(e) else e.args
 
     def _choose(self, test: Value, then: Scope, a: Value, otherwise: Scope | None, b: Value | None, e: Scalar,
                 scope: Scope) -> Value:

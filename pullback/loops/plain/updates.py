@@ -105,22 +105,11 @@ def changes_apart(s: Build, work: Work) -> tuple[Scalar, list[Bracket]] | None:
     rest = [t for t in terms if t not in changes]
     if not changes:
         return None
-    changes = _joined(changes)
     if len(changes) > FEW:
         return None
     if any(isinstance(g, Get) and work.holds(g.ref, s.outs[0]) for c in changes for g in walk(c)):
         return None  # overwritten by then
     return (expr.add(*rest) if rest else expr.zero(s.outs[0].dtype)), changes
-
-
-def _joined(changes: list[Bracket]) -> list[Bracket]:
-    """Terms under a common condition as one: [c, d] x + [c] y  -->  [c] ([d] x + y)."""
-    common = [c for c in changes[0].conds if all(c in b.conds for b in changes)]
-    if len(changes) < 2 or not any(c.op == "==" for c in common):
-        return changes
-    inner = expr.add(*(expr.bracket([c for c in b.conds if c not in common], b.arg) for b in changes))
-    joint = expr.bracket(common, inner)
-    return [joint] if isinstance(joint, Bracket) else changes
 
 
 def _is_thin(b: Bracket, variables: tuple[Var, ...]) -> bool:

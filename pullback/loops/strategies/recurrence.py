@@ -26,7 +26,7 @@ from pullback.ir.program import Build, Fold
 from pullback.ir.traverse import Substitution, count_uses, rewrite, walk
 from pullback.loops.analysis.estimates import points_cycles
 from pullback.loops.analysis.joined import elements
-from pullback.loops.plain.builder import KernelBuilder, Work
+from pullback.loops.plain.builder import KernelBuilder, Work, flat_index
 from pullback.loops.plain.candidates import Candidate
 from pullback.loops.plain.scalar import named
 from pullback.loops.program.cover import cover, halves, typical
@@ -147,10 +147,7 @@ class _Nest:
         def address(ref: Ref, indices: tuple[Index, ...]) -> tuple[Buffer, Index]:
             if ref not in stand_in:
                 return work.address(ref, indices)
-            flat = ZERO_INDEX
-            for i, extent in zip(indices, ref.shape, strict=True):
-                flat = flat * extent + i
-            return stand_in[ref], flat
+            return stand_in[ref], flat_index(ref, indices)
 
         nest = Nest.of_group(group, address, frozenset(s.body.results))
         if nest is None:

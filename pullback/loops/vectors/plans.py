@@ -25,9 +25,8 @@ from pullback.machine import Machine
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of the vector axis: `trips` steps from `start`, each of vectors with these lanes side by side."""
+    """A stretch of the vector axis: so many steps, each of vectors with these lanes side by side."""
 
-    start: int
     trips: int
     lanes: tuple[int, ...]
 
@@ -88,7 +87,7 @@ def plans(nest: Nest, choice: tuple[Var, bool], machine: Machine) -> Iterator[Pl
     for lanes in widths(machine, nest.dtype.size, extent):
         for phases in [()] if reduced else _phases(extent, lanes, bool(nest.reductions)):
             block = 1 + (extent % lanes > 0) if reduced else max(len(p.lanes) for p in phases)
-            steps = (Phase(0, 1, (lanes,)),) if reduced else phases
+            steps = (Phase(1, (lanes,)),) if reduced else phases
             for tiles in _tilings(others, block, machine.vector_registers, reduced) if nest.reductions else [()]:
                 at_a_time = dict(tiles)
                 blocks = prod(typical(v) / at_a_time.get(v, 1) for v in nest.variables if reduced or v is not axis)
@@ -205,20 +204,14 @@ def _phases(extent: int, lanes: int, several: bool) -> list[tuple[Phase, ...]]:
     for vectors in (1, 2, 3, 4) if several else (1,):
         if vectors > max(whole, 1):
             break
-        phases = []
-        done = 0
+        phases, rest = [], extent
         for count in dict.fromkeys((vectors, 1)):
-            trips = (extent - done) // (lanes * count)
-            if trips:
-                phases.append(Phase(done, trips, (lanes,) * count))
-                done += trips * lanes * count
-        for narrow in narrower(extent - done, lanes):
-            phases.append(Phase(done, 1, (narrow,)))
-            done += narrow
-        out.append(tuple(phases))
+            trips, rest = divmod(rest, lanes * count)
+            phases += [Phase(trips, (lanes,) * count)] * bool(trips)
+        out.append((*phases, *(Phase(1, (narrow,)) for narrow in narrower(rest, lanes))))
     pieces = (lanes,) * whole + tuple(narrower(extent - whole * lanes, lanes))
     if several and 1 < len(pieces) <= 4 and len(set(pieces)) > 1:
-        out.append((Phase(0, 1, pieces),))
+        out.append((Phase(1, pieces),))
     return out
 
 

@@ -110,7 +110,7 @@ def _every(nest: Nest, plan: Plan, machine: Machine) -> Iterator[Plan]:
         lanes = 1 if p.reduced or not is_open(p.axis) else p.phases[0].lanes[0]
         while lanes > 1:
             lanes = lanes // 2 if lanes > NARROW else 1
-            yield replace(p, phases=(Phase(0, 1, (lanes,)),))
+            yield replace(p, phases=(Phase(1, (lanes,)),))
 
 
 def tile(s: Build, address: Address, machine: Machine) -> tuple[Stmt, ...] | None:
@@ -194,7 +194,7 @@ class _TileWriter:
 
         def block(start: Index, size: int) -> list[Stmt]:
             inside = scope.step(start, not is_open(axis))
-            phase = phases.get(size, Phase(0, 1, (size,)))
+            phase = phases.get(size, Phase(1, (size,)))
             chunks = [(start + sum(phase.lanes[:k]), n) for k, n in enumerate(phase.lanes)]
             self._block(sizes, chunks, inside)
             return inside.statements

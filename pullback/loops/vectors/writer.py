@@ -12,13 +12,12 @@ is a scope with a mask: what may not be evaluated without it stays inside, where
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from math import prod
 from typing import Final
 
-from pullback.ir import expr
 from pullback.ir.expr import (
     POSITIONS,
     Add,
@@ -217,7 +216,7 @@ class Writer(ScalarLowering):
             case Reduce():
                 return self._reduce_lanes(e, scope)
             case Add() | Mul() if not e.dtype.is_bool:
-                return chain("+" if isinstance(e, Add) else "*", [self._operand(a, scope) for a in _parts(e, scope)])
+                return chain("+" if isinstance(e, Add) else "*", [self._operand(a, scope) for a in e.args])
             case Cast():
                 return self._cast(e, scope)
             case Bracket():
@@ -535,15 +534,6 @@ class Writer(ScalarLowering):
 
 def _lanes(scope: Scope) -> int:
     return 1 if scope.lane is None else scope.lane.extent.constant or 1
-
-
-def _parts(e: Add | Mul, scope: Scope) -> Iterator[Scalar]:
-    """The operands, those that are the same wherever the scope's own variables are joined: they leave it together."""
-    outer = [a for a in e.args if scope.introduced.isdisjoint(a.free)]
-    if not 2 <= len(outer) < len(e.args) or not scope.loop:
-        return iter(e.args)
-    joined = (expr.add if isinstance(e, Add) else expr.mul)(*outer)
-    return iter((joined, *(a for a in e.args if not scope.introduced.isdisjoint(a.free))))
 
 
 def _in_some_lane(c: Cond, lane: Var | None) -> Cond | bool | None:

@@ -23,17 +23,17 @@ static inline void descent_l(const double *restrict p, const double *restrict q,
 /* p_new = build n < 6 { p[n] - 0.1 * l * q[n] } */
 static inline void descent_p_new(const double *restrict p, const double *restrict l, const double *restrict q,
                                  double *restrict p_new) {
-    const double product = -0.1 * l[0];
+    const double l2 = l[0];
     for (int64_t n = 0; n < 6; ++n) {
-        p_new[n] = p[n] + product * q[n];
+        p_new[n] = p[n] + -0.1 * l2 * q[n];
     }
 }
 
 /* q_new = build n < 6 { q[n] - 0.1 * l * p[n] } */
 static inline void descent_q_new(const double *restrict l, const double *restrict p, double *restrict q) {
-    const double product = -0.1 * l[0];
+    const double l2 = l[0];
     for (int64_t n = 0; n < 6; ++n) {
-        q[n] = q[n] + product * p[n];
+        q[n] = q[n] + -0.1 * l2 * p[n];
     }
 }
 

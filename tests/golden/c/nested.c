@@ -26,9 +26,9 @@ static inline void nested_l(const double *restrict b, const double *restrict x, 
 
 /* c = build n < 6 { b[n] - 0.1 * l * x[t, n] } */
 static inline void nested_c(const double *restrict l, const double *restrict x, double *restrict b, int64_t t) {
-    const double product = -0.1 * l[0];
+    const double l2 = l[0];
     for (int64_t n = 0; n < 6; ++n) {
-        b[n] = b[n] + product * x[t * 6 + n];
+        b[n] = b[n] + -0.1 * l2 * x[t * 6 + n];
     }
 }
 

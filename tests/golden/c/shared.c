@@ -53,18 +53,20 @@ static void shared_b(const double *restrict x, const double *restrict y, const d
         const double x2 = x[n];
         const double y2 = y[n];
         const double b_sin2 = b_sin[n];
-        const double product = x[n] * y[n];
+        const double x3 = x[n];
+        const double y3 = y[n];
         const pb_f64x4 a3 = *(const pb_f64x4u *)(a);
         const double b_sin3 = b_sin[n];
-        *(pb_f64x4u *)(b + n * 5) = b_sin3 + product * a3;
+        *(pb_f64x4u *)(b + n * 5) = b_sin3 + x3 * y3 * a3;
         b[n * 5 + 4] = x2 * y2 * a2 + b_sin2;
     }
 #else
     for (int64_t n = 0; n < 5; ++n) {
-        const double product = x[n] * y[n];
+        const double x2 = x[n];
+        const double y2 = y[n];
         const double b_sin2 = b_sin[n];
         for (int64_t m = 0; m < 5; ++m) {
-            b[n * 5 + m] = product * a[m] + b_sin2;
+            b[n * 5 + m] = x2 * y2 * a[m] + b_sin2;
         }
     }
 #endif
