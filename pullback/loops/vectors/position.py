@@ -3,8 +3,8 @@
     for n in blocks: m = max of the block; if it is better than the best so far, remember both
     for n in the best block: the first element that equals the best
 
-What is at most SHORT elements long is gone through once: every lane remembers its best and where that was, and of the
-lanes with the best of all the first position counts.
+What is at most SHORT elements and VECTORS vectors long is gone through once: every lane remembers its best and where
+that was, and of the lanes with the best of all the first position counts.
 
 The first of equal elements wins, and the first NaN wins over all, as in the plain loop. Of a long axis the blocks'
 extremes are written down first, so that the blocks do not depend on each other and can be shared out, then compared.
@@ -54,6 +54,7 @@ from pullback.machine import Machine
 BLOCK: Final = 256  # elements: a search through them costs less than the first pass over a thousand
 FEWEST: Final = 12  # elements below which plain loops do
 SHORT: Final = 512  # elements: positions up to here are exact numbers of any floating dtype
+VECTORS: Final = 32  # a search through the best block costs less than remembering places in more than these
 LONG: Final = 64  # blocks of an axis from which on their extremes are written down
 FEW: Final = 8  # positions in all, below which an axis is worth sharing out itself
 
@@ -109,13 +110,14 @@ class Position:
             out: where positions go.   scratch: gives working memory for so many numbers.
         """
         offset, variables = self.nest.outs[0].offset, self.nest.variables
-        if self.lanes > 1 and typical(self.axis) <= SHORT:
+        short = min(SHORT, VECTORS * self.lanes)
+        if self.lanes > 1 and typical(self.axis) <= short:
             body = self.short(out, offset)
         else:
             count = self.blocks if prod(v.extent.constant or FEW for v in variables) < FEW else 0
             body = self.element(out, offset, scratch(self.dtype, count) if count else None)
         if self.lanes > 1 and is_open(self.axis):
-            tests = cond(">=", self.axis.extent - self.lanes), cond(">=", SHORT - self.axis.extent)
+            tests = cond(">=", self.axis.extent - self.lanes), cond(">=", short - self.axis.extent)
             if all(isinstance(c, Cond) for c in tests):
                 near = Holds(tuple(c for c in tests if isinstance(c, Cond)))
                 body = [If(near, tuple(self.short(out, offset)), tuple(body))]
