@@ -36,7 +36,9 @@ def periods(work: Work, machine: Machine) -> Iterator[Candidate]:
     if found is None:
         return
     whole, rest = found
-    nest = next(_nests(whole, work), None)
+    out, address = frozenset(whole.build.outs), whole.address(work)
+    nests = (Nest.of_group(group, address, out) for group in groups_of_all([whole.build]))
+    nest = next((n for n in nests if n is not None), None)
     if nest is None:
         return
 
@@ -50,14 +52,6 @@ def periods(work: Work, machine: Machine) -> Iterator[Candidate]:
 
     cycles = nest_cycles(nest, machine) + sum(statement_cycles(part.build, machine) for part in rest)
     yield Candidate("interleaved", cycles, build, nest_schedule(nest, machine))
-
-
-def _nests(part: Part, work: Work) -> Iterator[Nest]:
-    """The loop nests of whole periods that vectors can do."""
-    for group in groups_of_all([part.build]):
-        nest = Nest.of_group(group, part.address(work), frozenset(part.build.outs))
-        if nest is not None:
-            yield nest
 
 
 def _periods(s: Build) -> tuple[Part, list[Part]] | None:
