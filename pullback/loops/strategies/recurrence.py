@@ -34,7 +34,7 @@ from pullback.loops.program.nodes import Assign, Fill, For, Kernel, Let, Stmt, S
 from pullback.loops.program.schedule import Exchange, Schedule
 from pullback.loops.program.scope import Scope
 from pullback.loops.program.values import Across, Buffer, Load, Read, Temp, Type, Value
-from pullback.loops.vectors.fused import nest_schedule
+from pullback.loops.vectors.fused import Scratch, nest_schedule
 from pullback.loops.vectors.group import Group, groups_of_all
 from pullback.loops.vectors.lanes import chain, widened
 from pullback.loops.vectors.nest import Nest, Out, stride
@@ -58,9 +58,9 @@ def recurrences(work: Work, machine: Machine) -> Iterator[Candidate]:
 
     def build(builder: KernelBuilder) -> Kernel:
         builder.take(nest.group.buffers.values())
-        sums = _Sums(builder, nest.fold, machine.lanes(nest.group.dtype.size))
-        body = _RecurrenceWriter(nest, sums, machine).statements()
-        plain = _RecurrenceWriter(nest, sums, machine.plain).statements() if machine.portable else None
+        rows = builder.rows()
+        body = _RecurrenceWriter(nest, rows, machine).statements()
+        plain = _RecurrenceWriter(nest, rows, machine.plain).statements() if machine.portable else None
         return builder.kernel(tuple(body), None if plain is None else tuple(plain))
 
     step = nest.fold.var
@@ -197,24 +197,10 @@ def _renamed(nest: Nest, seen: Mapping[Scalar, Scalar], step: Var) -> Nest:
     return replace(nest, outs=outs, definitions=definitions)
 
 
-class _Sums:
-    """Working memory for sums over points: the lanes of each sum of each step."""
-
-    def __init__(self, builder: KernelBuilder, s: Fold, lanes: int) -> None:
-        self.builder = builder
-        self.lanes = lanes
-        self.steps = s.var.extent.constant or 1
-        self.buffer: Buffer | None = None
-
-    def place(self, like: Buffer, count: int) -> Buffer:
-        """The memory, for so many sums a step."""
-        if self.buffer is None:
-            self.buffer = self.builder.scratch("sums", like, self.steps * count * self.lanes)
-        return self.buffer
-
-
 class _RecurrenceWriter:
-    def __init__(self, nest: _Nest, sums: _Sums, machine: Machine) -> None:
+    """Writes the loops; `scratch` gives working memory for sums over points, the lanes of each sum of each step."""
+
+    def __init__(self, nest: _Nest, scratch: Scratch, machine: Machine) -> None:
         self.nest = nest
         self.group = nest.group
         self.step = nest.fold.var
@@ -222,7 +208,7 @@ class _RecurrenceWriter:
         self.widest = machine.lanes(nest.group.dtype.size)
         self.made = [*(o.value for o in nest.rows), *(o.value for o in nest.sums), *(x.new for x in nest.states)]
         self.writer = Writer.of_group(self.group, self.made)
-        self.sums = sums.place(nest.states[0].buffer, len(nest.sums)) if nest.sums else None
+        self.sums = scratch(0, "sums", self.step.extent * len(nest.sums) * self.widest) if nest.sums else None
         self.ways = self._ways(machine)
 
     def _ways(self, machine: Machine) -> int:
