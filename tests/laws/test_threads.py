@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pullback.ir.dims import evaluate
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
@@ -115,6 +116,12 @@ PROGRAMS = {
     "turned product": """f(x: f64[70, N], y: f64[M, 70]) {
         z = build n < N, m < M { 1.0 + sum k < 70 { x[k, n] * y[m, k] } }
         return z }""",
+    "convolution": """f(x: f32[2, 3, N + 2, N + 2], k: f32[M, 3, 3, 3]) {
+        z = build b < 2, o < M, i < N, j < N { sum c < 3, p < 3, q < 3 { x[b, c, i + p, j + q] * k[o, c, p, q] } }
+        return z }""",
+    "channels": """f(x: f32[N, 8, 8], k: f32[M, N, 3, 3]) {
+        z = build o < M, i < 6, j < 6 { sum c < N, p < 3, q < 3 { x[c, i + p, j + q] * k[o, c, p, q] } }
+        return z }""",
     "in a loop": """f(x: f32[N, N]) {
         y = fold t < 3 (a = x) {
             b = build n < N, m < N { sum k < N { a[n, k] * x[k, m] } / 16 }
@@ -127,7 +134,7 @@ def some_inputs(program: Program, dims: dict[str, int]) -> list[NDArray]:
     random = np.random.default_rng(0)
     inputs = []
     for ref in program.inputs:
-        shape = [d.constant or dims[str(d)] for d in ref.shape]
+        shape = [evaluate(d, dims) for d in ref.shape]
         made = random.integers(0, 29, shape) if ref.dtype.numpy.kind == "i" else random.normal(size=shape)
         inputs.append(made.astype(ref.dtype.numpy))
     return inputs

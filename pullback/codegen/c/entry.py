@@ -18,7 +18,7 @@ from pullback.codegen.c.types import c_type
 from pullback.ir.index import Index
 from pullback.loops.analysis.work import cycles
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Call, Copy, Fill, For, If, Loop, Parallel, Procedure, Stmt
+from pullback.loops.program.nodes import WORKERS, Call, Copy, Fill, For, If, Loop, Parallel, Procedure, Stmt
 from pullback.loops.program.values import Buffer
 
 MOST_ARGUMENTS = 1024  # that foreign function interfaces pass
@@ -99,6 +99,8 @@ def _declare(unit: Unit, writer: Writer, text: str) -> None:
     for b in f.given:
         if names(b, b.name) not in text:
             writer.line(f"(void){names(b, b.name)};")
+    if names(WORKERS, WORKERS.name) in text:
+        writer.line(f"const int64_t {names(WORKERS, WORKERS.name)} = pool ? pool->workers : 1;")
     if re.search(r"\bstatus\b", text):
         writer.line("int status;")
 

@@ -9,7 +9,6 @@ a row), or steps over whole ranges of c v (rows of a plane), or both. What canno
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
@@ -198,13 +197,6 @@ class Footprint:
         low, high = (0, more) if last is first else (0, 0)
         here = Accessed(root, first, last, a.write, a.adds, a.write and self._never)
         self.accesses.setdefault(here, {})[low, high] = None
-
-    def over(self, v: Var) -> Footprint:
-        """What all iterations over a variable touch that is outside of this."""
-        out = copy(self)
-        out.outside -= {v}
-        out._splits, out._aparts = {}, {}
-        return out
 
     def spans(self, writes: bool | None = None) -> dict[Buffer, tuple[Index, Interval] | None]:
         """For each buffer the part of all its addresses that does not vary, and the range of the rest.
@@ -396,11 +388,6 @@ def _written_parameters(k: Kernel) -> frozenset[Buffer]:
     return written(k.body, {})
 
 
-def iteration(loop: For, places: Places, ranges: Mapping[Atom, Interval]) -> Footprint:
-    """What one iteration of a loop touches."""
-    return Footprint(loop.body, places, {**ranges, loop.var: trip_range(loop, ranges)}, every=True)
-
-
 def carries(loop: For, sums: Container[Temp] = ()) -> bool:
     """Whether an iteration may leave the loop, or changes a temporary from outside it but for `sums`."""
     declared = {s.temp for s in nodes.walk(loop.body) if isinstance(s, Let)}
@@ -411,18 +398,12 @@ def carries(loop: For, sums: Container[Temp] = ()) -> bool:
 
 
 def independent(
-    loop: For, places: Places, ranges: Mapping[Atom, Interval], sums: Container[Temp] = (), one: Footprint | None = None
+    loop: For, places: Places, ranges: Mapping[Atom, Interval], sums: Container[Temp] = ()
 ) -> frozenset[Buffer] | None:
-    """The buffers of which iterations touch common elements; None where they depend on each other in another way.
-
-    That is where the loop `carries` something.
-
-    Args:
-        one: what an `iteration` touches, where that is known.
-    """
+    """The buffers of which iterations touch common elements; None where the loop `carries` something else."""
     if carries(loop, sums):
         return None
-    one = one or iteration(loop, places, ranges)
+    one = Footprint(loop.body, places, {**ranges, loop.var: trip_range(loop, ranges)}, every=True)
     changed = {a.buffer for a in one.accesses if a.write}
     return frozenset(b for b in changed if not one.apart(b, loop.var, loop.step))
 
@@ -482,11 +463,7 @@ class Touched:
 
 def touched(body: Sequence[Stmt], places: Places, ranges: Mapping[Atom, Interval]) -> Touched:
     """What the statements touch."""
-    return all_touched(Footprint(body, places, ranges, every=True))
-
-
-def all_touched(f: Footprint) -> Touched:
-    """What there is in a footprint of reads and writes."""
+    f = Footprint(body, places, ranges, every=True)
     spans = f.spans()
     return Touched(spans, frozenset(x.buffer for x in f.accesses if x.write), lambda: f.rows(spans))
 

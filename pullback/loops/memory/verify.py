@@ -27,7 +27,7 @@ def verify_function(function: Function, plan: MemoryPlan | None = None) -> None:
         if isinstance(s, Call):
             _call(s)
     known = frozenset((*function.inputs, *function.outputs))
-    _Scopes(known, arena=True).body(function.body, frozenset(function.dims), frozenset())
+    _Scopes(known, arena=True).body(function.body, frozenset((*function.dims, nodes.WORKERS)), frozenset())
     if plan is not None:
         _offsets(plan)
         _Memory(plan).body(function.body, {})

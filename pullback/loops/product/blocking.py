@@ -60,7 +60,7 @@ LEAST_WORK = 16 * 1024  # multiply-adds below which packing is not considered
 TILE, STORES = 20, 16  # cycles a tile costs beside its sums; of so many sums each waits a cycle for others' stores
 ASIDE = (3, 8)  # cycles to move a partial sum from working memory to the output, as it lies or turned
 ACROSS = (0.3, 1.5)  # cycles to store an element of a tile across, in squares or by itself
-OPEN_ROWS, OPEN_COLUMNS = 8, 512  # at most, of a tile and of a block of B, where their numbers are open
+OPEN_ROWS, OPEN_COLUMNS = 8, 256  # at most, of a tile and of a block of B, where their numbers are open
 
 
 @dataclass(frozen=True)

@@ -30,13 +30,14 @@ from pullback.loops.program import values
 from pullback.loops.program.cover import cover, halves, narrower
 from pullback.loops.program.nodes import Call, Fill, For, If, Let, LetIndex, Stmt, Store, either
 from pullback.loops.program.scope import Scope
-from pullback.loops.program.values import Bound, Buffer, Holds, Literal, Load, Type, Value, View, loaded_index, smallest
+from pullback.loops.program.values import Bound, Buffer, Holds, Literal, Load, Type, Value, View, largest, smallest
 from pullback.loops.vectors.lanes import mask_of
 from pullback.loops.vectors.nest import stride
 from pullback.loops.vectors.tile import tile
 from pullback.machine import Machine
 
 TOGETHER = 32  # vectors of a line that are written out statement by statement
+PANEL = 32  # lanes that are panels of whichever width
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,7 @@ def _open_blocks(g: FlatAxis, make: Callable[[PanelBlock], list[Stmt]], independ
         most_i = min(I, most / most_j)     ..
 
     A block has several steps of a variable only where it has all of those after it, so that it is a run of the axis.
+    Independent blocks, which threads share, are smaller where there are two or three, down to half.
     """
     outer = {v: as_index(Var(v.name, v.extent)) for v in g.outer}
     lets: list[Stmt] = []
@@ -158,8 +160,13 @@ def _open_blocks(g: FlatAxis, make: Callable[[PanelBlock], list[Stmt]], independ
         return as_index(v)
 
     own = (g.cut, *g.inner)
-    room = as_index(g.most)
     most: dict[Var, Index] = {}
+    room = as_index(g.most)
+    if independent:
+        all_ = elements(v.extent for v in own)
+        quarter = floor_divide(all_ + 4 * PANEL - 1, as_index(4 * PANEL)) * PANEL
+        whole = floor_divide(room, all_) * room  # nothing where there are several blocks
+        room = let("room", g.most + 1, smallest(room, largest(as_index(g.most // 2), quarter + whole)))
     for v in reversed(own):
         most[v] = let(f"{v.name}_most", g.most + 1, smallest(room, v.extent))
         if not independent:  # blocks of the sum are about equal
@@ -335,7 +342,7 @@ class Packer:
 
         loops = _loops(along, "k", step)
         if len(along) > 1:  # one loop, with a table of where its steps are
-            k, place = Var("k", elements(r.trips for r in along)), loaded_index("place", None)
+            k, place = Var("k", elements(r.trips for r in along)), values.loaded_index("place", None)
             there = LetIndex(place, Load(self.memory("places", 1, i64), as_index(k), Type(i64)))
             loops = [For(k, ZERO_INDEX, k.extent, (there, *step(as_index(place), as_index(k))))]
         near = (*masks, *loops)

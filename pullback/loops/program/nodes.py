@@ -43,6 +43,7 @@ from pullback.machine import GENERIC, Machine
 from pullback.source import Position
 
 Kind = Lit["serial", "vector", "unrolled"]
+WORKERS = Var("workers", 1 << 16)  # how many there are when a function runs, where it asks: that may change no result
 
 
 # Statements -----------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ Cycles are a polynomial of the dims; size = ceil(n / chunks).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Final
@@ -15,7 +16,7 @@ from typing import Final
 from pullback.ir.index import Index, Var, as_index, floor_divide
 from pullback.ir.types import bool_, f64
 from pullback.loops.analysis.work import SIZES, Cost, Cycles, Measure
-from pullback.loops.program.nodes import For, Let, LetIndex, Stmt, most_chunks
+from pullback.loops.program.nodes import WORKERS, For, Let, LetIndex, Stmt, most_chunks
 from pullback.loops.program.values import (
     Binary,
     BinaryOp,
@@ -25,12 +26,14 @@ from pullback.loops.program.values import (
     Read,
     Temp,
     Value,
+    largest,
     scalar,
     smallest,
 )
 from pullback.machine import Machine
 
 GAIN: Final = Temp("shared", scalar(f64))  # the cycles of all that a function shares out
+FEW: Final = 8  # chunks that threads share evenly enough
 LITTLE: Final = 0.02  # of all cycles that a term must usually have to be counted
 
 
@@ -42,17 +45,40 @@ class Cut:
     body: tuple[Stmt, ...]
 
 
-def open_cut(s: For, most: int) -> Cut:
-    """A loop from an index on in at most so many chunks, which are counted when the program runs."""
+def open_cut(nest: Sequence[For], most: int) -> Cut:
+    """Loops, each the last statement of the one before, in at most so many chunks, counted when the program runs.
+
+    A chunk is a run of all their steps, of which each loop takes its part; n are the steps of j:
+
+        for i from begin / n to (end - 1) / n: for j from max(begin - i n, 0) to min(end - i n, n)
+    """
+    chunk, size = Var("chunk", as_index(Var("chunks", most + 1))), Var("size", SIZES)
+    known: list[Stmt] = []
+    within = [as_index(1)]  # steps of the loops inside of each
+    for s in reversed(nest):
+        assert isinstance(s.lower, Index)
+        upper, own = s.upper, Var("steps", SIZES)
+        if not isinstance(upper, Index):
+            known.append(LetIndex(end := Var("end", SIZES), upper))
+            upper = as_index(end)
+        known.append(LetIndex(own, floor_divide(upper - s.lower + s.step - 1, as_index(s.step)) * within[0]))
+        within.insert(0, as_index(own))
+    known.append(LetIndex(size, floor_divide(within.pop(0) + chunk.extent - 1, chunk.extent)))
+    begin = as_index(chunk) * as_index(size)
+    return Cut(chunk, (*known, _run(nest, within, begin, begin + as_index(size))))
+
+
+def _run(nest: Sequence[For], within: Sequence[Index], begin: Index, end: Index) -> For:
+    """The steps of loops from one on before another."""
+    s, n, body = nest[0], within[0], nest[0].body
     assert isinstance(s.lower, Index)
-    chunks, size, end = Var("chunks", most + 1), Var("size", SIZES), Var("end", SIZES)
-    chunk = Var("chunk", as_index(chunks))
-    upper = s.upper if isinstance(s.upper, Index) else as_index(end)
-    trips = floor_divide(upper - s.lower + s.step - 1, as_index(s.step))
-    begin = as_index(chunk) * as_index(size) * s.step + s.lower
-    loop = replace(s, lower=begin, upper=smallest(begin + as_index(size) * s.step, upper))
-    known = () if upper is s.upper else (LetIndex(end, s.upper),)
-    return Cut(chunk, (*known, LetIndex(size, floor_divide(trips + chunk.extent - 1, chunk.extent)), loop))
+    if nest[1:]:
+        start, stop = Var("begin", SIZES), Var("stop", SIZES)
+        done = floor_divide(as_index(s.var) - s.lower, as_index(s.step)) * n
+        lets = LetIndex(start, largest(as_index(0), begin - done)), LetIndex(stop, smallest(n, end - done))
+        body = (*body[:-1], *lets, _run(nest[1:], within[1:], as_index(start), as_index(stop)))
+    first, last = floor_divide(begin, n), floor_divide(end - 1, n) + 1
+    return replace(s, lower=s.lower + first * s.step, upper=smallest(s.lower + last * s.step, s.upper), body=body)
 
 
 def total_work(cycles: Cycles) -> Let:
@@ -60,13 +86,16 @@ def total_work(cycles: Cycles) -> Let:
     return Let(GAIN, _number(cycles))
 
 
-def counted(chunk: Var, cycles: Cycles, machine: Machine) -> tuple[Stmt, ...]:
-    """The statements that find how many chunks there are of so many cycles: one where there is too little to share."""
-    most, chunks = most_chunks(chunk), chunk.extent.single
+def counted(chunk: Var, cycles: Cycles, steps: Cycles, nested: bool, machine: Machine) -> tuple[Stmt, ...]:
+    """The statements that find how many chunks there are: one where there is little to share, no more than steps."""
+    chunks, work = chunk.extent.single, Temp("work", scalar(f64))
     assert isinstance(chunks, Var)
-    work = Temp("work", scalar(f64))
     pays = Binary("&&", _at_least(Read(work), machine.meeting), _at_least(Read(GAIN), machine.waking), scalar(bool_))
-    wanted = _arithmetic("min", _real(most), _arithmetic("/", Read(work), _real(machine.chunk)))
+    if nested:  # what comes before inner loops is done again by each chunk, so these are larger, and one for one worker
+        several = _at_least(IndexValue(as_index(WORKERS), scalar(f64)), 2)
+        pays, steps = Binary("&&", several, pays, scalar(bool_)), steps * 0.25
+    most = _arithmetic("min", _real(most_chunks(chunk)), _arithmetic("max", _real(FEW), _number(steps)))
+    wanted = _arithmetic("min", most, _arithmetic("/", Read(work), _real(machine.chunk)))
     found = Choice(pays, _arithmetic("max", _real(2), wanted), _real(1), scalar(f64))
     return Let(work, _number(cycles)), LetIndex(chunks, found)
 

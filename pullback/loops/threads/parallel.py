@@ -3,12 +3,12 @@
     call y(x, w)    with y = for n < N: ..           and iterations that `footprint` proves independent
     -->  parallel for chunk < C: y(x, w, chunk)      with y = for n in the chunk: ..
 
-A chunk is some iterations of one loop, or of two where the outer one has few. A loop whose iterations do depend on
-each other, as that over blocks of a sum, stays around the loops inside it that are shared out. Neighbours that do not
-touch what the other writes share one parallel statement. Chunks are numbered from the work alone: what is computed
-does not depend on how many threads there are, nor on which takes what; nor do sums, each of whose chunks has a partial
-sum (`partial_sums`). Working memory that every iteration fills anew becomes the worker's own. How one call is taken
-apart is in `splitting`.
+A chunk is some iterations of one loop, or of two where the outer one has few, or of a nest of open sizes. A loop whose
+iterations do depend on each other, as that over blocks of a sum, stays around the loops inside it that are shared out.
+Neighbours that do not touch what the other writes share one parallel statement. Chunks are numbered from work alone:
+what is computed does not depend on how many threads there are, nor on which takes what; nor do sums, each of whose
+chunks has a partial sum (`partial_sums`). Working memory that every iteration fills anew becomes the worker's own. How
+one call is taken apart is in `splitting`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pullback.loops.threads.chunks import counted, total_work
 from pullback.loops.threads.splitting import Form, Splitting
 from pullback.machine import Machine
 
-Works = dict[Var, Cycles]  # all cycles of chunks that are counted when the program runs
+Works = dict[Var, tuple[Cycles, Cycles, bool]]  # what `counted` asks for, of chunks that it counts
 Known = dict[Form, tuple[Splitting, list[Stmt]]]  # calls that were taken apart
 
 
@@ -46,7 +46,7 @@ def parallelise(function: Function, sums: bool = True, known: Known | None = Non
     works = {t.chunk: sharing.works[t.chunk] for s in walk(body) if isinstance(s, Parallel) for t in s.tasks
              if t.chunk in sharing.works}  # fmt: skip
     if works:
-        counts = [x for chunk, work in works.items() for x in counted(chunk, work, function.machine)]
+        counts = [x for chunk, work in works.items() for x in counted(chunk, *work, function.machine)]
         body = (total_work(gain), *counts, *body)
     elif float(gain) < function.machine.waking:
         return function
@@ -60,7 +60,7 @@ def _gain(body: tuple[Stmt, ...], machine: Machine, works: Works) -> Cycles:
         match s:
             case Parallel():
                 for t in s.tasks:
-                    total += works[t.chunk] if t.chunk in works else cycles((Parallel((t,)),), {}, machine)
+                    total += works[t.chunk][0] if t.chunk in works else cycles((Parallel((t,)),), {}, machine)
             case For():
                 total += steps(s, {}) * _gain(s.body, machine, works)
             case Loop():

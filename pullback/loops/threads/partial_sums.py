@@ -10,8 +10,8 @@ does not depend on the number of threads; but it is not that of the program, so 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from pullback.ir.index import ZERO_INDEX, Atom, Var, as_index
@@ -20,7 +20,7 @@ from pullback.ir.types import f64
 from pullback.loops.analysis.footprint import Footprint, Places
 from pullback.loops.analysis.intervals import Interval
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Assign, Call, Fill, For, If, Let, Loop, Stmt, Store
+from pullback.loops.program.nodes import Assign, Call, Fill, For, If, Let, Loop, Parallel, Stmt, Store, Task
 from pullback.loops.program.values import (
     OPERATORS,
     Binary,
@@ -62,17 +62,10 @@ def _is_neutral(v: Value, op: str) -> bool:
     return isinstance(v, Literal) and v.type.dtype.is_floating and v.value == NEUTRAL[op]
 
 
-@dataclass(frozen=True)
-class TemporarySums:
-    """Partial sums in temporaries: how to keep those of a chunk, and how to add them up."""
-
-    start: tuple[Stmt, ...]
-    keep: tuple[Stmt, ...]
-    add: For
-
-
-def temporary_sums(ops: Mapping[Temp, BinaryOp], chunk: Var, buffers: Mapping[str, Buffer]) -> TemporarySums:
-    """The statements around a chunk's loop, and those that come after all chunks; a buffer for each element type."""
+def temporary_sums(
+    ops: Mapping[Temp, BinaryOp], chunk: Var, buffers: Mapping[str, Buffer]
+) -> tuple[list[Stmt], list[Stmt], For]:
+    """What comes before a chunk's loop, what keeps its sums, and what adds these up; a buffer for each element type."""
     start: list[Stmt] = []
     keep: list[Stmt] = []
     add: list[Stmt] = []
@@ -86,7 +79,7 @@ def temporary_sums(ops: Mapping[Temp, BinaryOp], chunk: Var, buffers: Mapping[st
         part = Load(buffers[name], as_index(other) * widths[name] + done[name], t.type)
         add.append(Assign(t, Binary(op, Read(t), part, t.type)))
         done[name] += t.type.lanes
-    return TemporarySums(tuple(start), tuple(keep), For(other, ZERO_INDEX, other.extent, tuple(add)))
+    return start, keep, For(other, ZERO_INDEX, other.extent, tuple(add))
 
 
 def temporaries(ops: Mapping[Temp, BinaryOp]) -> dict[str, int]:
@@ -112,21 +105,23 @@ def added_buffers(
     return out
 
 
-def moved(body: Sequence[Stmt], buffer: Buffer, to: View) -> tuple[Stmt, ...]:
-    """The statements with what they add to a buffer added elsewhere."""
+def moved(body: Iterable[Stmt], to: Callable[[View], View]) -> tuple[Stmt, ...]:
+    """The statements with what they store, and what kernels are given, elsewhere."""
     out: list[Stmt] = []
     for s in body:
         match s:
             case For() | Loop():
-                out.append(replace(s, body=moved(s.body, buffer, to)))
+                out.append(replace(s, body=moved(s.body, to)))
             case If():
-                then, otherwise = moved(s.then, buffer, to), moved(s.otherwise, buffer, to)
-                out.append(replace(s, then=then, otherwise=otherwise))
-            case Store() if s.buffer is buffer:
-                out.append(replace(s, buffer=to.buffer, offset=s.offset + to.offset))
+                out.append(replace(s, then=moved(s.then, to), otherwise=moved(s.otherwise, to)))
+            case Store():
+                place = to(View(s.buffer, s.offset))
+                out.append(replace(s, buffer=place.buffer, offset=place.offset))
             case Call():
-                arguments = (View(to.buffer, a.offset + to.offset) if a.buffer is buffer else a for a in s.arguments)
-                out.append(replace(s, arguments=tuple(arguments)))
+                out.append(replace(s, arguments=tuple(map(to, s.arguments))))
+            case Parallel():
+                calls = (replace(t.call, arguments=tuple(map(to, t.call.arguments))) for t in s.tasks)
+                out.append(Parallel(tuple(map(Task, calls, (t.chunk for t in s.tasks)))))
             case _:
                 out.append(s)
     return tuple(out)

@@ -6,20 +6,21 @@ around what is inside it where it has few trips; a loop that adds up has partial
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 from pullback.ir.index import ZERO_INDEX, Atom, Data, DimSymbol, Index, Var, as_index, floor_divide, modulo
+from pullback.ir.traverse import Substitution
 from pullback.ir.types import DType
 from pullback.loops.analysis.first_reads import first_reads
 from pullback.loops.analysis.footprint import (
     Footprint,
     Places,
     Touched,
-    all_touched,
     collide,
     independent,
-    iteration,
+    located,
     touched,
     written,
 )
@@ -71,7 +72,7 @@ from pullback.machine import Machine
 
 MOST = 64  # chunks of a loop
 HALF = 0.5  # the part of a loop that must be shared out inside it for its sums to stay in order
-FEW = 8  # trips of a loop that are too few to share out evenly
+FEW, FEW_OPEN = 8, 2  # trips of a loop that are too few to share out evenly, and of one whose trips nobody knows yet
 MOSTLY = 0.9  # the part of a loop's body that must be shared out for it to stay around
 
 Form = tuple[Kernel, tuple[tuple[int, Index], ...]]  # a kernel, and which of its parameters share a buffer
@@ -96,10 +97,9 @@ class Splitting:
         self.copies: dict[Buffer, Buffer] = {}
         self.open = any(isinstance(d, DimSymbol) for d in call.kernel.indices)
         self.values = definitions(call.kernel.body) if self.open else {}
-        self.works: dict[Var, Cycles] = {}  # of chunks that are counted when the program runs, all their cycles
+        self.works: dict[Var, tuple[Cycles, Cycles, bool]] = {}  # chunks to be counted: cycles, steps, whether nested
         self._cycles: dict[Stmt, Cycles] = {}
         self._footprints: dict[Stmt, Touched] = {}
-        self._iterations: dict[For, Footprint] = {}
         self._independent: dict[For, frozenset[Buffer] | None] = {}
 
     @property
@@ -116,7 +116,7 @@ class Splitting:
         def view(a: View) -> View:
             return views[a] if a in views else copies[a.buffer]
 
-        return [_elsewhere(s, view) for s in made]
+        return list(moved(made, view))
 
     def statements(self) -> list[Stmt]:
         """The statements that do what the call does."""
@@ -218,11 +218,11 @@ class Splitting:
         for name, width in temporaries(ops).items():
             dtype = next(t.type.dtype for t in ops if t.type.dtype.name == name)
             buffers[name] = self._partial("partial", dtype, as_index(most_chunks(chunk) * width))
-        made = temporary_sums(ops, chunk, buffers)
-        body = needed((*made.start, *own, *made.keep), before)
-        first = Piece(body, (loop, *made.keep), chunk, private or frozenset())
-        self.cut[made.add] = chunk.extent.constant or 0, cluster[k + 1 :]
-        rest = (*lets, made.add, *cluster[k + 1 :])
+        start, keep, add = temporary_sums(ops, chunk, buffers)
+        body = needed((*start, *own, *keep), before)
+        first = Piece(body, (loop, *keep), chunk, private or frozenset())
+        self.cut[add] = chunk.extent.constant or 0, cluster[k + 1 :]
+        rest = (*lets, add, *cluster[k + 1 :])
         return [Region((first,)), Piece(needed(rest, before), rest)]
 
     def _partial(self, name: str, dtype: DType, count: Index) -> Buffer:
@@ -251,16 +251,16 @@ class Splitting:
         much = room * CHEAP > self._usual((s,), ranges) or bytes_ > self.machine.caches[1]
         if much or not self._alone(s, found):
             return []
-        body = own
+        places: dict[Buffer, View] = {}
         start: list[Stmt] = []
         after: list[For] = []
         for b, begins in found.items():
             target = home[b]
             partial = self._partial("partial", target.dtype, target.elements * chunks)
-            body = moved(body, target, View(partial, target.elements * as_index(chunk)))
+            places[target] = View(partial, target.elements * as_index(chunk))
             start.append(zeros(partial, target, chunk))
             after.append(buffer_sum(target, partial, chunks, begins))
-        whole = (*start, *body)
+        whole = (*start, *moved(own, lambda a: located(a, places, Substitution())))
         first = Piece(needed(whole, before), (For(chunk, ZERO_INDEX, chunk.extent, whole),), chunk, private)
         return [Region((first,)), *(p for loop in after for p in self._part(loop, ranges, ()))]
 
@@ -272,22 +272,53 @@ class Splitting:
         top = [x for x in self.kernel.body if mine & buffers_in((x,))]
         return not begun or (top == [s] and len(views) == len(begun))
 
-    def _cut(self, s: For, ranges: Mapping[Atom, Interval], most: int) -> Cut | None:
-        """The loop in chunks; None where it cannot be cut."""
+    def _cut(self, s: For, ranges: Mapping[Atom, Interval], most: int, inside: Sequence[For] = ()) -> Cut | None:
+        """The loop in chunks, with loops `inside` that make up a nest with it; None where it cannot be cut."""
         trips = self._trips(s, ranges)
         if trips is None or not isinstance(s.lower, Index):
             return None
         total = self._work(s, ranges, self.machine.chunk * most)
         if self.open or isinstance(trips, Cost):
-            made = open_cut(s, most)
-            self.works[made.chunk] = total
-            return made
+            cut = open_cut((s, *inside), most)
+            every = prod((steps(x, ranges, self.values) for x in inside), start=trips)
+            self.works[cut.chunk] = total, every, bool(inside)
+            return cut
         size = int(-(-trips // max(2, min(most, int(float(total) / self.machine.chunk)))))
         chunk = Var("chunk", int(-(-trips // size)))
         begin = as_index(chunk) * (size * s.step) + s.lower
         end = begin + size * s.step
         even = trips % size == 0 and _constant(s)
         return Cut(chunk, (replace(s, lower=begin, upper=end if even else smallest(end, s.upper)),))
+
+    def _nest(
+        self, s: For, ranges: Mapping[Atom, Interval], before: tuple[Stmt, ...], private: frozenset[Buffer]
+    ) -> tuple[list[For], tuple[Stmt, ...], frozenset[Buffer]]:
+        """A loop and those in it that are all it does, what their bounds need, and what is a worker's own.
+
+        What comes before an inner loop, as the packing of a block, each chunk does for itself.
+        """
+        nest, within, known, lets = [s], dict(ranges), before, before[:0]
+        while self.open and isinstance(last := nest[-1].body[-1], For) and isinstance(last.lower, Index):
+            within[nest[-1].var] = trip_range(nest[-1], within)
+            head = nest[-1].body[:-1]
+            before = (*before, *(x for x in head if isinstance(x, LetIndex)))
+            own, seen = self._private(last, within), self._seen(last, before)
+            deep = any(isinstance(x, For | Call) for x in nodes.walk(last.body))
+            if not deep or own is None or seen is None or not self._fills(head, last, private):
+                break
+            if {x.var for x in nest} & names_in((replace(last, body=()), *seen)):
+                break
+            nest.append(last)
+            lets, private = following(lets, seen), private | own
+        return nest, tuple(d for d in lets if d not in known), private
+
+    def _fills(self, head: tuple[Stmt, ...], loop: For, private: frozenset[Buffer]) -> bool:
+        """Whether what comes before a loop that says it is independent only fills what is a worker's own."""
+        if all(isinstance(x, LetIndex | Comment) for x in head):
+            return True
+        sets = (buffers_in(head), written(loop.body, {}), private)
+        reads, changed, own = ({self.places[b].buffer for b in bs} for bs in sets)
+        return loop.independent and written(head, {}) <= private and reads & changed <= own
 
     def _trips(self, s: For, ranges: Mapping[Atom, Interval]) -> Cycles | None:
         """How many steps a loop has; None where these are too few, or come from data."""
@@ -332,14 +363,9 @@ class Splitting:
 
     def _touched(self, s: Stmt, ranges: Mapping[Atom, Interval]) -> Touched:
         """What a statement touches, which is found once."""
-        found = self._footprints.get(s)
-        if found is None:
-            if isinstance(s, For) and s.step == 1:  # of other steps the trips are counted, which tells more
-                found = all_touched(self._iteration(s, ranges).over(s.var))
-            else:
-                found = touched((s,), self.places, ranges)
-            self._footprints[s] = found
-        return found
+        if s not in self._footprints:
+            self._footprints[s] = touched((s,), self.places, ranges)
+        return self._footprints[s]
 
     def _worth(self, s: Stmt, ranges: Mapping[Atom, Interval]) -> bool:
         """Whether a statement makes up for threads waiting for each other."""
@@ -367,27 +393,18 @@ class Splitting:
         if s not in self._independent:
             found = separate(s, self.places, sums)
             if found is not None and s.independent:
-                found &= self.own.keys()
+                found &= {self.places[b].buffer for b in self.kernel.scratch}
             if found is None or found - self.own.keys():
-                found = independent(s, self.places, ranges, sums, self._iteration(s, ranges))
+                found = independent(s, self.places, ranges, sums)
             self._independent[s] = found
         return self._independent[s]
 
-    def _iteration(self, s: For, ranges: Mapping[Atom, Interval]) -> Footprint:
-        """What an iteration touches, which is found once."""
-        found = self._iterations.get(s)
-        if found is None:
-            found = self._iterations[s] = iteration(s, self.places, ranges)
-        return found
-
     def _anew(self, s: For, b: Buffer, ranges: Mapping[Atom, Interval]) -> bool:
         """Whether every iteration writes what it reads of a buffer."""
-        if b in first_reads(s.body, {}):
-            return False
-        if s.independent:
-            return True
+        if s.independent or b in first_reads(s.body, {}):
+            return b not in first_reads(s.body, {})
         home = self.places[b].buffer
-        one = self._iteration(s, ranges)
+        one = Footprint(s.body, self.places, {**ranges, s.var: trip_range(s, ranges)}, every=True)
         reads, writes = (one.spans(writes).get(home, (ZERO_INDEX, (0, 0))) for writes in (False, True))
         if reads is None or writes is None or reads[0] is not writes[0]:
             return False
@@ -427,8 +444,10 @@ class Splitting:
         if trips is None or not isinstance(s.lower, Index):
             return None
         total = float(self._work(s, ranges, self.machine.chunk * MOST))
+        nest, lets, private = self._nest(s, ranges, before, private)
+        every = prod((steps(x, ranges, self.values) for x in nest[1:]), start=trips)
         wanted = max(2, min(MOST, int(total / self.machine.chunk)))
-        if float(trips) * self.around < min(FEW, wanted):
+        if float(every) * self.around < min(FEW_OPEN if isinstance(every, Cost) else FEW, wanted):
             within, before_it = {**ranges, s.var: trip_range(s, ranges)}, self.around
             self.around *= max(1, int(float(trips))) if _is_nest(s) else 1
             inner = self._parts(s.body, within, before)
@@ -436,14 +455,11 @@ class Splitting:
             if len(inner) == 1 and isinstance(inner[0], Region) and not isinstance(trips, Cost):
                 if not any(p.chunk in self.works for p in inner[0].pieces):
                     return Region(tuple(self._outer(s, int(trips), p, before, private) for p in inner[0].pieces))
-            shared = self._shared(inner, within, 2 * self.machine.meeting)
-            lets = self._seen(s, before)
-            if lets is not None and shared > MOSTLY * total / float(trips):
-                return Around(s, inner, lets=lets)
-        cut = self._cut(s, ranges, MOST)
-        if cut is None:
-            return None
-        return Region((Piece(needed(cut.body, before), (s,), cut.chunk, private),))
+            shared, seen = self._shared(inner, within, 2 * self.machine.meeting), self._seen(s, before)
+            if seen is not None and shared > MOSTLY * total / float(trips):
+                return Around(s, inner, lets=seen)
+        cut = self._cut(s, ranges, MOST, nest[1:])
+        return None if cut is None else Region((Piece(needed((*lets, *cut.body), before), (s,), cut.chunk, private),))
 
     def _outer(self, s: For, trips: int, inner: Piece, before: tuple[Stmt, ...], private: frozenset[Buffer]) -> Piece:
         """A piece of the loop's body for each of its iterations too."""
@@ -506,41 +522,16 @@ class Splitting:
         k = self.kernel
         touched, changed = buffers_in(p.body), written(p.body, {})
         views = [*zip(k.params, self.call.arguments, strict=True), *self.added.items()]
-        pairs = [(b, self._view(b, a)) for b, a in views if b in touched]
+        pairs = [(b, View(self.copies[b]) if b in self.copies else a) for b, a in views if b in touched]
         scratch = tuple(b for b in k.scratch if b in touched and (b in self.copies or b in changed))
         kernel = Kernel(k.name, tuple(b for b, _ in pairs), free_variables(p.body), p.body, k.comment, None, scratch,
                         k.fresh & frozenset(changed), choice=k.choice)
         return Call(kernel, tuple(a for _, a in pairs))
 
-    def _view(self, b: Buffer, a: View) -> View:
-        return View(self.copies[b]) if b in self.copies else a
-
 
 def _scoped(lets: tuple[Stmt, ...], s: Stmt) -> list[Stmt]:
     """A statement in a block of its own with what it needs: beside it the same may be defined again."""
     return [For(Var("block", 1), ZERO_INDEX, as_index(1), (*lets, s))] if lets else [s]
-
-
-def _elsewhere(s: Stmt, view: Callable[[View], View]) -> Stmt:
-    """A statement of a call that was shared out, for other arrays."""
-    match s:
-        case LetIndex():
-            return s
-        case Call():
-            return _call_elsewhere(s, view)
-        case Parallel():
-            return Parallel(tuple(replace(t, call=_call_elsewhere(t.call, view)) for t in s.tasks))
-        case For():
-            return replace(s, body=tuple(_elsewhere(x, view) for x in s.body))
-        case If():
-            then, otherwise = (tuple(_elsewhere(x, view) for x in b) for b in (s.then, s.otherwise))
-            return replace(s, then=then, otherwise=otherwise)
-        case _:
-            raise AssertionError("the statements of a call shared out are calls, loops and tests")
-
-
-def _call_elsewhere(s: Call, view: Callable[[View], View]) -> Call:
-    return replace(s, arguments=tuple(map(view, s.arguments)))
 
 
 def _is_nest(s: For) -> bool:
