@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 from typing import Any, Final, assert_never, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -43,7 +44,7 @@ from pullback.ir.expr import (
 )
 from pullback.ir.halves import from_half, to_half
 from pullback.ir.index import Atom, Cond, Data, DimSymbol, Floor, Index, Mod, Var
-from pullback.ir.program import Elementwise, Scatter, Statement, scalars_of
+from pullback.ir.program import Elementwise, Scatter, scalars_of
 from pullback.ir.reduction import REDUCTIONS, neutral
 from pullback.ir.semantics import convert
 from pullback.ir.traverse import children, indices_of, walk
@@ -88,7 +89,6 @@ class Machine:
     empty: bool = False
     arrays: Arrays = field(default_factory=Arrays)
     loops: dict[Var, int] = field(default_factory=dict)
-    plans: dict[Statement, Plan] = field(default_factory=dict)
 
     def dtype(self, dtype: DType) -> DType:
         """The dtype that stands for `dtype` in this run."""
@@ -118,12 +118,22 @@ class Plan:
     sensitive: frozenset[Scalar | Index]
 
 
-def make_plan(statement: Elementwise, empty: bool = False) -> Plan:
-    """The plan of a statement; linear in its size.
+_PLANS: Final[dict[bool, WeakKeyDictionary[Elementwise, Plan]]] = {e: WeakKeyDictionary() for e in (True, False)}
+
+
+def plan_of(statement: Elementwise, empty: bool = False) -> Plan:
+    """The plan of a statement, made once; linear in its size.
 
     Args:
         empty: whether reading an array may raise, see `Machine`.
     """
+    plan = _PLANS[empty].get(statement)
+    if plan is None:
+        plan = _PLANS[empty][statement] = _made_plan(statement, empty)
+    return plan
+
+
+def _made_plan(statement: Elementwise, empty: bool) -> Plan:
     roots: list[Scalar] = list(scalars_of(statement))
     extra: tuple[Index, ...] = statement.indices if isinstance(statement, Scatter) else ()
     roots.extend(read_by(a) for i in extra for a in i.data)
@@ -186,11 +196,8 @@ class Grid:
         self.machine = machine
         self.statement = statement
         self.what = what
-        plan = machine.plans.get(statement)
-        if plan is None:
-            plan = machine.plans[statement] = make_plan(statement, machine.empty)
-        self.plan = plan
-        self.axes = len(statement.vars) + plan.depth
+        self.plan = plan_of(statement, machine.empty)
+        self.axes = len(statement.vars) + self.plan.depth
         self.lengths = [machine.extent(v.extent, f"index {v.name} of {what}") for v in statement.vars]
         self._frames: list[dict[Any, Any]] = [{}, {}]
         self._level: dict[Var, int] = {}

@@ -16,7 +16,7 @@ import numpy as np
 from pullback.errors import DTypeError, IndexRangeError, ShapeError
 from pullback.ir import dims as dims_
 from pullback.ir.expr import Bracket, Ref, Scalar, Select, Zero
-from pullback.ir.grid import Grid, Guards, Machine, NDArray, make_plan
+from pullback.ir.grid import Grid, Guards, Machine, NDArray, plan_of
 from pullback.ir.halves import from_half, to_half
 from pullback.ir.program import (
     Block,
@@ -89,8 +89,7 @@ def entered(program: Program, inputs: Sequence[NDArray], sizes: Mapping[str, int
 def _height(machine: Machine, statement: Statement) -> int:
     if not isinstance(statement, Elementwise):
         return 0
-    plan = machine.plans[statement] = make_plan(statement, machine.empty)
-    return plan.height
+    return plan_of(statement, machine.empty).height
 
 
 def _check_bounds(program: Program, machine: Machine, ref: Ref, a: NDArray) -> None:

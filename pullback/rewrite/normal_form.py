@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from functools import partial
+from typing import Final
+from weakref import WeakSet
 
 from pullback.ir import expr
 from pullback.ir.expr import (
@@ -48,15 +50,22 @@ def normalise(program: Program) -> Program:
     return program.with_body(_block(program.body, program.settings.exact))
 
 
+_NORMAL: Final[dict[bool, WeakSet[Build]]] = {True: WeakSet(), False: WeakSet()}  # found so before, exact or not
+
+
 def _block(block: Block, exact: bool) -> Block:
     statements: list[Statement] = []
     for s in block.statements:
         match s:
+            case Build() if s in _NORMAL[exact]:
+                statements.append(s)
             case Build():
                 lift = _Lift(s.vars, s.outs[0].name, s.positions, exact)
                 values = tuple(lift.top(v) for v in s.values)
                 into = [*lift.statements, with_fields(s, values=values)]
                 statements += into
+                if into[0] is s:
+                    _NORMAL[exact].add(s)
                 if lift.statements:
                     step(lambda s=s, into=into: Separated(s, tuple(into)))  # type: ignore[misc]
             case Scatter():
