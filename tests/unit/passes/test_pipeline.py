@@ -11,10 +11,12 @@ import pytest
 from pullback.errors import VerifyError
 from pullback.ir.expr import Ref
 from pullback.ir.parser import parse_program
+from pullback.ir.printer import print_program
 from pullback.ir.program import Block, Program
 from pullback.ir.settings import MODES, Settings
 from pullback.ir.traverse import specialise
 from pullback.ir.types import f16, f32
+from pullback.machine import AVX512
 from pullback.passes import pipeline
 from pullback.passes.commute import commute
 from pullback.passes.facts import IN_ORDER, NEEDED, NO_CALLS, NORMAL, SORTED_ARRAYS, STORED, Fact, check_fact
@@ -84,6 +86,16 @@ def test_all_passes_keep_what_they_promise(mode: str, monkeypatch: pytest.Monkey
         for exact in (False, True):
             program = specialise(replace(case.program, settings=Settings(exact=exact)), case.dims)
             optimise(program, {}, mode=mode)  # type: ignore[arg-type]
+
+
+def test_a_pass_that_changes_nothing_gives_the_same_program() -> None:
+    """So what is checked after a pass, and what later passes found before, need not be found again."""
+    given = [specialise(parse_program(text), dims) for text, dims in CASES.values()]
+    cases = [random_program(np.random.default_rng(seed), statements=4) for seed in range(8)]
+    for program in given + [specialise(c.program, c.dims) for c in cases]:
+        for p in PASSES:
+            before, program = program, p(program, AVX512)
+            assert program is before or print_program(program) != print_program(before), p.name
 
 
 def test_products_that_a_sum_becomes_are_in_order() -> None:
