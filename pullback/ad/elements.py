@@ -13,10 +13,21 @@ from dataclasses import replace
 from pullback.ad.algebra import apply, axes, cotangent_term, transpose
 from pullback.ad.cotangents import Cotangents, Part
 from pullback.ad.edges import Edge, Edges, edges_of, unsolved
-from pullback.ad.guards import EVERYWHERE, Ways, both, certain, exist, test_of, ways_of, without
+from pullback.ad.guards import (
+    EVERYWHERE,
+    Ways,
+    both,
+    certain,
+    exist,
+    is_finite,
+    positive,
+    test_of,
+    ways_of,
+    without,
+)
 from pullback.ad.linear import LinearMap, Tangents
 from pullback.ir import expr
-from pullback.ir.expr import Apply, Const, Get, Ref, Scalar, Select, Zero
+from pullback.ir.expr import Apply, Get, Ref, Scalar, Select, Zero
 from pullback.ir.index import Cond, Var, as_index, cond
 from pullback.ir.program import Build, Scatter, Statement
 from pullback.ir.traverse import Substitution, rewrite, walk
@@ -127,7 +138,8 @@ class _Through:
         """
         e, known = self.e, self.cotangents
         element = expr.get(self.cotangent, *e.target)
-        if self.cotangent not in known.guards or isinstance(peel_guards(e.weight)[1], Const):
+        some = positive(v.extent for v in e.variables)  # else there is no element
+        if self.cotangent not in known.guards or is_finite(peel_guards(e.weight)[1], some):
             return element
         ways = known.ways(element)  # type: ignore[arg-type]
         if len(e.variables) > e.operand.rank and not any(isinstance(n, Apply) for n in walk(e.weight)):

@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence, Set
 from functools import reduce
 from itertools import product
-from math import prod
+from math import isfinite, prod
 
 from pullback.ir import expr, types
-from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, Get, Mul, Reduce, Ref, Scalar, Select, Zero
+from pullback.ir.expr import Add, Apply, Bracket, Cast, Const, FromIndex, Get, Mul, Reduce, Ref, Scalar, Select, Zero
 from pullback.ir.index import ZERO_INDEX, Cond, Index, Var, as_index, cond, prove
 from pullback.ir.traverse import Substitution, walk
 from pullback.rewrite.normal_form import Guard, all_of, any_of, under_guards
@@ -112,7 +112,7 @@ def is_everywhere(ways: Ways, extents: Iterable[Index]) -> bool:
     """Whether they leave nothing out, where these extents are not 0: guards that cannot all fail at once."""
     if not ways or () in ways or prod(map(len, ways)) > MOST_CASES:
         return () in ways
-    known = tuple(c for e in dict.fromkeys(extents) if isinstance(c := cond(">=", e - 1), Cond))
+    known = positive(extents)
     return all(_contradict([_negated(g) for g in case], known) for case in product(*ways))
 
 
@@ -141,6 +141,42 @@ def without(ways: Ways, known: Set[Ref]) -> Ways:
     return either(
         [tuple(tuple(g for g in way if isinstance(g, Scalar) or known.isdisjoint(expr.index_refs(g))) for way in ways)]
     )
+
+
+def positive(extents: Iterable[Index]) -> tuple[Cond, ...]:
+    """That none of these extents is 0."""
+    return tuple(c for e in dict.fromkeys(extents) if isinstance(c := cond(">=", e - 1), Cond))
+
+
+def is_finite(e: Scalar, facts: tuple[Cond, ...]) -> bool:
+    """Whether an expression is made of numbers and indices alone, and divided by nothing that may be 0."""
+    match e:
+        case Const():
+            return isfinite(e.value)
+        case FromIndex():
+            return not e.index.data
+        case Cast():
+            return not e.dtype.is_half and is_finite(e.arg, facts)
+        case Add() | Mul():
+            return all(is_finite(a, facts) for a in e.args)
+        case Apply() if e.primitive.name == "divide":
+            return is_finite(e.args[0], facts) and _is_nonzero(e.args[1], facts)
+        case _:
+            return False
+
+
+def _is_nonzero(e: Scalar, facts: tuple[Cond, ...]) -> bool:
+    match e:
+        case Const():
+            return e.value != 0 and isfinite(e.value)
+        case Cast():
+            return not e.dtype.is_half and _is_nonzero(e.arg, facts)
+        case FromIndex():
+            return not e.index.data and any(prove(cond(">=", i - 1), facts) for i in (e.index, -e.index))
+        case Mul():
+            return all(_is_nonzero(a, facts) for a in e.args)
+        case _:
+            return False
 
 
 def _inside(guards: Sequence[Guard], ways: Ways) -> Ways:

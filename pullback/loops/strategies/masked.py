@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from pullback.ir.expr import Cast, Reduce, Ref
+from pullback.ir.expr import Bracket, Cast, Reduce, Ref
 from pullback.ir.index import ZERO_INDEX, Index, Var, as_index, floor_divide
 from pullback.ir.program import Build
 from pullback.ir.traverse import Substitution, walk
@@ -132,19 +132,15 @@ def _reductions(s: Build) -> list[Reduce]:
 
 
 def _lanes_of(s: Build, machine: Machine) -> int:
-    """Lanes along the last axis; 1 where there is none for vectors, or little to do."""
-    if not s.vars:
-        return 1
+    """Lanes along the last axis for its widest type, also of places, or where less is left; 1 where there is little."""
     trips = max((prod(map(typical, r.vars)) for r in _reductions(s)), default=1)
-    if prod(map(typical, s.vars)) * trips < SMALL:
+    if not s.vars or prod(map(typical, s.vars)) * trips < SMALL:
         return 1
-    return _lanes(s, typical(s.vars[-1]), machine)
-
-
-def _lanes(s: Build, extent: int, machine: Machine) -> int:
-    """Lanes for the widest element type, or fewer where that leaves less over."""
-    inner = {n.arg for n in walk(s.values[0]) if isinstance(n, Cast)}
-    sizes = [n.dtype.size for n in walk(s.values[0]) if not n.dtype.is_bool and not (n in inner and makes_indices(n))]
+    extent = typical(s.vars[-1])
+    nodes = [*walk(s.values[0])]
+    inner = {n.arg for n in nodes if isinstance(n, Cast)}
+    sizes = [n.dtype.size for n in nodes if not n.dtype.is_bool and not (n in inner and makes_indices(n))]
+    sizes += [i32.size for n in nodes if isinstance(n, Bracket) and any(s.vars[-1] in c.free for c in n.conds)]
     most = machine.vector_bytes // max([*sizes, s.outs[0].dtype.size])
     choices = [n for n in (64, 32, 16, 8, 4, 2) if n <= min(most, extent) and 2 * n >= min(most, 8)]
     return min(choices, key=lambda n: extent // n + extent % n, default=1)

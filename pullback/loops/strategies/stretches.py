@@ -48,8 +48,7 @@ def stretches(work: Work, machine: Machine) -> Iterator[Candidate]:
     s = work.statement
     if not isinstance(s, Build) or len(s.outs) != 1:
         return
-    numbers = not any(map(is_open, s.vars))
-    split = cuts_by_axis(s, others=not numbers)
+    split = cuts_by_axis(s, others=any(map(is_open, s.vars)))
     if split is None or prod(map(len, split.values())) > MOST:
         return
     rows = _rows(s, tuple(split))
@@ -58,7 +57,7 @@ def stretches(work: Work, machine: Machine) -> Iterator[Candidate]:
     for found in product(*along):
         part, place = part_of(s, found, rows)
         plan: Tiling | Masking | None = plan_tile(part, place.among(work.address), machine)
-        if plan is None and not numbers and part.vars[-1].extent is not ONE_INDEX:
+        if plan is None and part.vars[-1].extent is not ONE_INDEX:  # else neighbours are rows apart
             plan = Masking.of(part, machine)
         planned.append((part, place, plan))
     if not any(plan for _, _, plan in planned):

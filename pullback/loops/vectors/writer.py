@@ -193,7 +193,7 @@ class Writer(ScalarLowering):
         """The value as it lies in memory, in all lanes."""
         value = self.value(e, scope)
         if e.dtype.is_bool and scope.lane is not None:
-            kind = self._kind(scope)
+            kind = value.type if value.type.lanes > 1 else mask_of(e.dtype, _lanes(scope))
             one = Binary("&", self.mask(value, kind.dtype, scope), Literal(1, kind), kind)
             return Convert(one, Type(dtype_named("u8"), kind.lanes))
         return widened(value, _lanes(scope))
@@ -243,9 +243,10 @@ class Writer(ScalarLowering):
         return self._lane_index(e.index, scope) if isinstance(e, FromIndex) else self._position(e, scope)
 
     def _function(self, e: Apply, scope: Scope) -> Value:
-        name, dtype, kind = e.primitive.name, e.args[0].dtype, self._kind(scope)
+        name, dtype = e.primitive.name, e.args[0].dtype
         args = [self.value(a, scope) for a in e.args]
         if name in LOGIC or name == "logical_not" or (dtype.is_bool and name in ("equal", "not_equal")):
+            kind = min((a.type for a in args if a.type.lanes > 1), key=lambda t: t.dtype.size)
             sides = [self.mask(a, kind.dtype, scope) for a in args]
             if dtype.is_bool and name == "equal":
                 return Binary("==", sides[0], sides[1], kind)
@@ -278,6 +279,8 @@ class Writer(ScalarLowering):
 
     @staticmethod
     def _converted(value: Value, dtype: DType) -> Value:
+        if isinstance(value, Convert) and isinstance(value.value, Gather):  # not narrowed first
+            value = value.value
         return value if value.type.dtype is dtype else Convert(value, Type(dtype, value.type.lanes))
 
     # Conditions -----------------------------------------------------------------------------------------------------
@@ -428,16 +431,13 @@ class Writer(ScalarLowering):
 
     def _load(self, e: Get, scope: Scope) -> Value:
         """Neighbouring elements, only those of the mask where others may not exist; or some apart, lane by lane."""
-        lane = scope.lane
-        assert lane is not None
-        if any(lane in d.free for i in e.indices for d in i.data):
+        if any(scope.lane in d.free for i in e.indices for d in i.data):
             raise Declined
         everywhere = scope.mask is None or self.total(e, scope.known)
         mask = None if everywhere or scope.mask is None else self.mask(scope.mask, e.dtype, scope)
         type_ = Type(dtype_named("u8") if e.dtype.is_bool else e.dtype, _lanes(scope))
         value = self.elements(self.place(e.ref), self.flat(e.ref, e.indices, scope), type_, mask)
-        kind = self._kind(scope)
-        return value if not e.dtype.is_bool else Binary("!=", Convert(value, kind), Literal(0, kind), kind)
+        return Binary("!=", value, Literal(0, type_), mask_of(e.dtype, type_.lanes)) if e.dtype.is_bool else value
 
     def elements(self, buffer: Buffer, flat: Index, type_: Type, mask: Value | None = None) -> Value:
         """What lies at a place in each lane; with a mask in some."""
@@ -454,6 +454,8 @@ class Writer(ScalarLowering):
             return Load(buffer, places[0], type_)
         if steps == {0}:
             return Broadcast(Load(buffer, places[0], Type(type_.dtype)), type_)
+        if type_.dtype.is_integer and type_.dtype.size < i32.size:  # single bytes are quicker put into wide lanes
+            return Convert(Gather(buffer, tuple(places), Type(i32, type_.lanes)), type_)
         return Gather(buffer, tuple(places), type_)
 
     # Reductions -----------------------------------------------------------------------------------------------------

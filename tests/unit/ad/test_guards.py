@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jaxtyping import Float64
 
 import pullback as pb
 from pullback.ad import guards
@@ -125,3 +126,41 @@ def test_ways_one_by_one() -> None:
     more = cond("==", as_index(i) + 3 - j)
     assert isinstance(more, Cond)
     assert guards.exist((j,), ((more,),)) == ((cond(">=", n - as_index(i) - 4),),)
+
+
+def test_what_is_finite() -> None:
+    """Numbers and indices, divided by what is proven not to be 0."""
+    n, s = as_index(DimSymbol("N")), as_index(DimSymbol("S"))
+    number = lambda i: expr.cast(expr.from_index(i, types.i64), types.f64)
+    two, zero = expr.const(2.0, types.f64), expr.const(0.0, types.f64)
+    step, odd = expr.apply("divide", two, number(s)), expr.apply("divide", two, number(n - 1))
+    assert guards.is_finite(expr.mul(step, number(n)), ())
+    assert not guards.is_finite(odd, guards.positive([n]))
+    assert guards.is_finite(odd, guards.positive([s, n - 1, as_index(3)]))
+    assert not guards.is_finite(expr.apply("divide", two, zero), ())
+    assert not guards.is_finite(expr.const(float("inf"), types.f64), ())
+    assert not guards.is_finite(expr.cast(step, types.f16), ())
+    assert not guards.is_finite(expr.mul(step, expr.get(Ref("x", types.f64, ()))), ())
+    assert guards.is_finite(expr.apply("divide", two, expr.mul(two, number(-s))), ())
+
+
+@pytest.mark.parametrize("steps", (0, 1, 3))
+def test_steps_of_an_integrator_stand_under_no_guard(steps: int) -> None:
+    """Data do: what the last component does not read may be infinite."""
+
+    @pb.function
+    def last(x: Float64[pb.Array, "N"], s: pb.Size["S"]):
+        h = 1.0 / s
+        rate = lambda y: pb.build(x.shape[0], lambda i: x[i] * y.at(i - 1, fill=1))
+        y = pb.fold(s, x, lambda y, _: y + h * rate(y + h / 2 * rate(y)))
+        return y[x.shape[0] - 1]
+
+    gradient = pb.grad(last, wrt="x")
+    x = np.array([np.inf, np.inf, 2.0, 3.0, 0.5, 0.25, 1.5])
+    with_numbers = np.where(np.isfinite(x), x, 1.0)
+    reach = x.shape[0] - 1 - 2 * steps
+    wanted = gradient.interpret(with_numbers, steps)
+    for got in (gradient.interpret(x, steps), gradient(x, steps)):
+        assert np.array_equal(got[: max(reach, 0)], np.zeros(max(reach, 0)))
+        np.testing.assert_allclose(got[2:], wanted[2:]) if reach >= 2 else None
+    assert str(gradient.program()).count(" ? ") == 4  # where x is multiplied, for y and for x, at each stage

@@ -84,6 +84,14 @@ def test_planning_touches_no_builder(
         assert c.build(KernelBuilder(found)).params
 
 
+def test_stretches_take_choices_by_data() -> None:
+    text = """f(x: f64[N], m: bool[N]) {
+      y = build i < N { [N >= i + 2] (m[i + 1] ? x[i] * x[i + 1] : {}) } return y }"""
+    made = chosen(lower(program(text, N=1000), chooser=chooser(GENERIC))).choice
+    assert made is not None
+    assert str(made).startswith("stretches: split i 0 999 | mask i | vector i")
+
+
 def test_a_part_that_changes_in_place_is_a_candidate() -> None:
     text = """f(x: f64[N, M], g: f64[M]) {
       y = fold t < N (a = x) {

@@ -18,7 +18,7 @@ from pullback.codegen.c.vectors.functions.vector import HAS, if_known
 from pullback.codegen.c.vectors.text import HAS_VECTORS, VECTORS, views
 from pullback.codegen.c.words import PlainWords
 from pullback.ir.primitive import Primitive
-from pullback.ir.types import f32, i32, u16, u32
+from pullback.ir.types import dtype_named, f32, i32, u16, u32
 from pullback.loops.program.nodes import Kernel
 from pullback.loops.program.values import Type
 from pullback.loops.vectors.lanes import mask_of
@@ -133,7 +133,45 @@ class VectorWords(PlainWords):
             return super().conversion(source, target)
         if source.dtype.is_half or target.dtype.is_half:
             return f"{self._half(source, target)}({{0}})"
+        wider, narrower = target.dtype.size > 2 * source.dtype.size, source.dtype.size > 2 * target.dtype.size
+        if source.dtype.is_integer and (wider or (narrower and source.lanes >= 8)):
+            return f"{self._in_steps(source, target)}({{0}})"
         return f"__builtin_convertvector({{0}}, {self.type(target)})"
+
+    def _in_steps(self, source: Type, target: Type) -> str:
+        """Conversion of integers to a type more than twice as wide or narrow, which gcc 12 makes lane by lane.
+
+        Elements that are one word together are shifted in all lanes; else widths are doubled or halved.
+        """
+        given, made = self.type(source), self.type(target)
+        name = f"pb_{made[3:]}_from_{given[3:]}"
+        if name in self.vector:
+            return name
+        lanes, bits, wanted = source.lanes, source.dtype.bits, target.dtype.bits
+        direct = "defined(__clang__)"
+        if target.dtype.is_integer and lanes * bits <= wanted:
+            value = self._shifted(source, target)
+            direct += " || __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__"
+        else:
+            half = dtype_named(f"{source.dtype.name[0]}{bits * 2 if wanted > bits else bits // 2}")
+            step = Type(half if target.dtype.is_integer else i32, lanes)
+            value = self.conversion(step, target).format(self.conversion(source, step).format("x"))
+        self.vector[name] = (
+            f"static inline {made} {name}({given} x) {{\n"
+            f"#if {direct}\n    return __builtin_convertvector(x, {made});\n"
+            f"#else\n    return {value};\n#endif\n}}\n")
+        return name
+
+    def _shifted(self, source: Type, target: Type) -> str:
+        """The integers of x, which are one word together, each shifted down in a lane of a wider type."""
+        bits = source.dtype.bits
+        lane = Type(dtype_named(f"u{target.dtype.bits}"), source.lanes)
+        word = c_type(dtype_named(f"u{source.lanes * bits}"))
+        shifts = ", ".join(str(k * bits) for k in range(source.lanes))
+        value = f"({self.splat(lane)}(({word})x) >> ({self.type(lane)}){{{shifts}}} & {2**bits - 1})"
+        if source.dtype.name.startswith("i"):  # the sign: x ^ 128 - 128
+            value = f"(({value} ^ {2 ** (bits - 1)}) - {2 ** (bits - 1)})"
+        return f"({self.type(target)}){value}"
 
     def type(self, t: Type) -> str:
         """An element type, or the typedef of a vector type, with its unaligned form."""
