@@ -14,7 +14,7 @@ from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
 from pullback.loops.memory.verify import verify_function
 from pullback.loops.product import blocking, packed
-from pullback.loops.program.nodes import Call, For, walk
+from pullback.loops.program.nodes import Call, For, Kernel, walk
 from pullback.runtime.compile import compiler_command
 from pullback.runtime.emit import lower_program
 from pullback.runtime.executor import compile_general
@@ -50,8 +50,11 @@ def test_products(name: str) -> None:
     assert_right(program, sizes)
 
 
-def assert_right(program: Program, sizes: Sequence[dict[str, int]]) -> None:
-    """Its C for all sizes gives what the interpreter does, in the memory that it says it needs, and reads no other."""
+def assert_right(program: Program, sizes: Sequence[dict[str, int]]) -> list[Kernel]:
+    """Its C for all sizes gives what the interpreter does, in the memory that it says it needs, and reads no other.
+
+    Returns the kernels that it calls.
+    """
     rng = np.random.default_rng(1)
     general = compile_general(program)
     verify_function(general.lowered.function, general.lowered.memory)
@@ -73,6 +76,7 @@ def assert_right(program: Program, sizes: Sequence[dict[str, int]]) -> None:
         for found, right in zip(outputs, wanted, strict=True):
             tolerance = 1e-3 if right.dtype == np.float32 else 1e-9
             np.testing.assert_allclose(found, right, rtol=tolerance, atol=tolerance, err_msg=f"{dims}")
+    return kernels
 
 
 @pytest.mark.parametrize("name", ["rows", "turned", "both", "rest", "chosen", "batch"])
@@ -135,11 +139,8 @@ def always_packed(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.Temp
 
 def assert_packed(text: str, sizes: Sequence[tuple[int, ...]], names: str) -> None:
     """A program of one statement is packed, and right."""
-    program = parse_program(text)
-    function = lower_program(program, {}).function
-    calls = [s.kernel for s in walk(function.body) if isinstance(s, Call)]
+    calls = assert_right(parse_program(text), [dict(zip(names, s, strict=True)) for s in sizes])
     assert any(b.name == "panels_b" for k in calls for b in k.scratch)
-    assert_right(program, [dict(zip(names, s, strict=True)) for s in sizes])
 
 
 @pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
@@ -203,12 +204,11 @@ SWEPT = {
 @pytest.mark.parametrize("name", SWEPT)
 def test_few_rows_are_swept(name: str) -> None:
     program = parse_program(f"product({SWEPT[name]} return y }}")
-    kernels = [s.kernel for s in walk(lower_program(program, {}).function.body) if isinstance(s, Call)]
-    inside = [s.kernel.name for k in kernels for s in walk(k.body) if isinstance(s, Call)]
-    assert any(name.startswith("add_rows") for name in inside)
     dims = {a.name for r in program.inputs for d in r.shape for a in d.symbols}
     sizes = [(1, 8, 16), (2, 17, 33), (3, 1, 40), (4, 9, 3000), (7, 40, 1700), (300, 30, 40), (7, 5, 7)]
-    assert_right(program, [{n: d for n, d in zip("NMK", s, strict=True) if n in dims} for s in sizes])
+    kernels = assert_right(program, [{n: d for n, d in zip("NMK", s, strict=True) if n in dims} for s in sizes])
+    inside = [s.kernel.name for k in kernels for s in walk(k.body) if isinstance(s, Call)]
+    assert any(name.startswith("add_rows") for name in inside)
 
 
 ALONG = {
