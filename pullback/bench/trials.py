@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pullback.codegen.target import Printing
 from pullback.codegen.targets import C
 from pullback.ir.alpha import alpha_key
-from pullback.ir.index import ZERO_INDEX, Index, Var
+from pullback.ir.index import ONE_INDEX, ZERO_INDEX, Index, Var
 from pullback.ir.program import (
     Block,
     Build,
@@ -36,7 +36,7 @@ from pullback.loops.memory.plan import plan
 from pullback.loops.plain.builder import Work
 from pullback.loops.plain.lower import lower
 from pullback.loops.plain.storage import assign_storage
-from pullback.loops.program.nodes import Call, Function, Kernel, kernels_of
+from pullback.loops.program.nodes import Call, For, Function, Kernel, Stmt, kernels_of
 from pullback.loops.program.schedule import Chosen, Schedule, Step, Tile, Vector, Wish
 from pullback.loops.program.values import View
 from pullback.loops.strategies.table import chooser
@@ -255,8 +255,11 @@ def kernel_seconds(kernel: Kernel, machine: Machine, budget: float = 0.05) -> fl
     spaces = {b: "arena" if b in kernel.scratch else "output" if b.written else "input" for b in kernel.params}
     buffers = {b: replace(b, space=space) for b, space in spaces.items()}  # type: ignore[arg-type]
     inputs, outputs = (tuple(buffers[b] for b, own in spaces.items() if own == side) for side in ("input", "output"))
-    call = Call(kernel, tuple(View(b) for b in buffers.values()), (ZERO_INDEX,) * len(kernel.indices))
-    function = Function("alone", inputs, outputs, (call,), machine=machine)
+    body: Stmt = Call(kernel, tuple(View(b) for b in buffers.values()))
+    for v in kernel.indices:
+        assert isinstance(v, Var), "of given sizes"
+        body = For(v, ZERO_INDEX, ONE_INDEX, (body,))
+    function = Function("alone", inputs, outputs, (body,), machine=machine)
     source = C.source(function, plan(function), Printing("canonical", comments=False))
     record = replace(Record.of(function, source), units=(source.text,), straight=False)
     return in_turns([Called(record, arguments(record))], budget)[0]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pullback.bench.trials import Called, arguments, recorded, schedule_trial, variations
+from pullback.bench.trials import Called, arguments, kernel_seconds, recorded, schedule_trial, variations
 from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Build, Program
 from pullback.ir.traverse import specialise
+from pullback.loops.program.nodes import kernels_of
 from pullback.loops.program.schedule import Pack, Schedule, Tile, Vector, Wish
 from pullback.machine import GENERIC
 from pullback.runtime.compile import compiler_command
+from pullback.runtime.emit import lower_program
 
 PRODUCT = "f(x: f32[I, K], y: f32[K, J]) { z = build i < I, j < J { sum k < K { x[i, k] * y[k, j] } } return z }"
 PROGRAMS = {
@@ -78,3 +80,17 @@ def test_schedules_of_a_statement_are_tried() -> None:
     assert len({str(t.chosen) for t in found.tried}) == len(found.tried) > 4
     assert found.tried[0].chosen.schedule == max(found.tried, key=lambda t: -t.chosen.cycles).chosen.schedule
     assert " | vector j " in str(found)
+
+
+@pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
+def test_kernels_inside_loops_are_timed_by_themselves() -> None:
+    text = """f(x: f64[T, N]) {
+      start = build j < N { f64(1.0) }
+      last = fold t < T (s = start) {
+        y = build j < N { [j >= 1] s[j - 1] * x[T - 1 - t, j] }
+        z = build j < N { y[j] + [j >= 2] y[j - 2] * x[T - 1 - t, j - 1] }
+        yield z }
+      return last }"""
+    kernels = kernels_of(lower_program(parse_program(text), {"T": 5, "N": 40}, False, GENERIC).function.body)
+    assert any(k.indices for k in kernels)
+    assert all(kernel_seconds(k, GENERIC, 0.001) > 0 for k in kernels)
