@@ -32,8 +32,7 @@ from pullback.loops.analysis.joined import stretch_of
 from pullback.loops.plain.bounds import LoopNest
 from pullback.loops.plain.builder import Address, KernelBuilder, Work
 from pullback.loops.plain.candidates import Candidate
-from pullback.loops.plain.lower import bring_plain, without_units
-from pullback.loops.plain.scalar import ScalarLowering
+from pullback.loops.plain.lower import bring_plain, element_loops, without_units
 from pullback.loops.program.cover import cover, halves, is_open, narrower, typical
 from pullback.loops.program.nodes import Kernel, Stmt, Store
 from pullback.loops.program.schedule import Mask, Schedule, Vector
@@ -109,7 +108,7 @@ class Masking:
             done = floor_divide(axis.extent, as_index(steps[-1])) * steps[-1]
         outer.close()
         part, place = part_of(self.build, [(axis, done, axis.extent)])
-        rest = plain_part(part, place.among(places), builder) if done is not axis.extent else []
+        rest = element_loops(part, place.among(places), builder) if done is not axis.extent else []
         return [*root.statements, *rest]
 
 
@@ -194,16 +193,3 @@ class StretchPlace:
             return places(ref, indices)
 
         return address
-
-
-def plain_part(part: Build, places: Address, builder: KernelBuilder) -> list[Stmt]:
-    """Plain loops over a stretch."""
-    loops = without_units(part)
-    lowering = ScalarLowering(builder.parameter, builder.site, loops.values, beside=True)
-    root = Scope()
-    nest = LoopNest(lowering, root, loops.vars, ())
-    kept = {v: as_index(v) for v in loops.vars}
-    out, position = places(part.outs[0], tuple(kept.get(v, as_index(0)) for v in part.vars))
-    nest.innermost.statements.append(Store(out, position, lowering.value(loops.values[0], nest.innermost)))
-    nest.close()
-    return root.statements

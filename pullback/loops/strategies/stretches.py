@@ -29,12 +29,12 @@ from pullback.ir.traverse import walk
 from pullback.loops.analysis.estimates import statement_cycles
 from pullback.loops.plain.builder import KernelBuilder, Work
 from pullback.loops.plain.candidates import Candidate
-from pullback.loops.plain.lower import bring_plain
+from pullback.loops.plain.lower import bring_plain, element_loops
 from pullback.loops.program.cover import is_open, typical
 from pullback.loops.program.nodes import For, If, Kernel, Stmt
 from pullback.loops.program.schedule import Schedule, Split
 from pullback.loops.program.values import Holds
-from pullback.loops.strategies.masked import Masking, StretchPlace, part_of, plain_part
+from pullback.loops.strategies.masked import Masking, StretchPlace, part_of
 from pullback.loops.vectors.tile import Tiling, plan_tile
 from pullback.machine import Machine
 from pullback.passes.cost import cuts_by_axis
@@ -71,7 +71,7 @@ def stretches(work: Work, machine: Machine) -> Iterator[Candidate]:
                 builder.take(plan.nest.buffers.values())
                 loops = [*plan.statements()]
             else:
-                loops = plan.statements(there, builder) if plan else plain_part(part, there, builder)
+                loops = plan.statements(there, builder) if plan else element_loops(part, there, builder)
             some = [cond(">=", v.extent - 1) for v in part.vars]  # of any size there may be none
             unknown = tuple(c for c in some if isinstance(c, Cond))
             body += [If(Holds(unknown), tuple(loops))] if unknown else loops
