@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,44 +40,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     c_build.FLAGS, c_build.GCC_FLAGS = AS_USERS if full else LITTLE  # type: ignore[misc]
 
 
-# What outlives a full collection is set aside when the test ends, and is looked at by no other: late in a run these are
-# millions of objects, and the garbage among them is little.
-_collected: list[int] = []
-
-
-def _note_collection(phase: str, info: dict[str, int]) -> None:
-    if phase == "stop" and info["generation"] == 2:
-        _collected.append(info["collected"])
-
-
-gc.callbacks.append(_note_collection)
-
-
-def _set_aside() -> None:
-    _collected.clear()
+def pytest_sessionfinish() -> None:
+    """Set aside what is alive: pytest collects several times at its end, and each would look at millions of objects."""
     gc.freeze()
 
 
-def pytest_collection_finish() -> None:
-    """Set aside the modules and the tests."""
-    _set_aside()
-
-
-def pytest_runtest_logfinish() -> None:
-    """Set aside what a collection during the test has left."""
-    if _collected:
-        _set_aside()
-
-
-def pytest_sessionfinish() -> None:
-    """Set aside everything: pytest collects several times at its end."""
-    _set_aside()
-
-
 @pytest.fixture
-def few_objects() -> None:
-    """Set aside what is alive: `gc.collect()` looks at what the test made."""
-    _set_aside()
+def few_objects() -> Iterator[None]:
+    """Set aside what is alive, millions of objects late in a run: `gc.collect()` looks at what the test made."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")
