@@ -163,10 +163,9 @@ def _open_blocks(g: FlatAxis, make: Callable[[PanelBlock], list[Stmt]], independ
     most: dict[Var, Index] = {}
     room = as_index(g.most)
     if independent:
-        all_ = elements(v.extent for v in own)
-        quarter = floor_divide(all_ + 4 * PANEL - 1, as_index(4 * PANEL)) * PANEL
-        whole = floor_divide(room, all_) * room  # nothing where there are several blocks
-        room = let("room", g.most + 1, smallest(room, largest(as_index(g.most // 2), quarter + whole)))
+        whole = elements(v.extent for v in own)
+        quarter = floor_divide(whole + 4 * PANEL - 1, as_index(4 * PANEL)) * PANEL + floor_divide(room, whole) * room
+        room = let("room", g.most + 1, smallest(room, largest(as_index(g.most // 2), quarter)))
     for v in reversed(own):
         most[v] = let(f"{v.name}_most", g.most + 1, smallest(room, v.extent))
         if not independent:  # blocks of the sum are about equal
