@@ -160,8 +160,9 @@ class _GroupWriter:
     @property
     def _together(self) -> int:
         """Rows of the variable around the vectors that are taken together."""
-        near = self.nest.elements * self.dtype.size < self.machine.caches[0]  # else they are as many streams of memory
-        if len(self.order) < 2 or typical(self.order[-2]) < 2 * ROWS or len(self.nodes) > MANY or not near:
+        far = self.nest.elements * self.dtype.size >= self.machine.caches[0]
+        streams = far and any(not o.over for o in self.nest.outs)  # rows that are written are as many, to memory
+        if len(self.order) < 2 or typical(self.order[-2]) < 2 * ROWS or len(self.nodes) > MANY or streams:
             return 1
         return ROWS if any(map(self.nest.gathered, self.nest.outs)) else 1
 

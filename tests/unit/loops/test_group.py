@@ -12,7 +12,7 @@ from pullback.ir.interpret import interpret
 from pullback.ir.parser import parse_program
 from pullback.ir.program import Program
 from pullback.loops.memory.verify import verify_function
-from pullback.loops.program.nodes import kernels_of
+from pullback.loops.program.nodes import For, kernels_of, walk
 from pullback.runtime.compile import build_library
 from pullback.runtime.emit import emit_c, lower_program
 from pullback.runtime.executor import compile_general, compile_program
@@ -244,3 +244,16 @@ def test_groups_take_what_the_writer_can_and_show_what_one_by_one_would_cost(nam
     assert kernel.choice is not None
     assert kernel.choice.name == "group"
     assert [other for other, _ in kernel.choice.others] == ["apart"]
+
+
+@pytest.mark.parametrize(
+    ("stored", "dims", "rows"),
+    [(False, {"M": 400, "N": 300}, 4), (True, {"M": 400, "N": 300}, 1), (True, {"M": 40, "N": 30}, 4)],
+    ids=("sums alone", "an array that leaves the cache", "an array in it"),
+)
+def test_rows_of_a_sum_over_rows_are_taken_together(stored: bool, dims: dict[str, int], rows: int) -> None:
+    """But where as many rows are stored, to memory."""
+    text = FACTORS.replace("return x, y", "return x, y, p") if stored else FACTORS
+    body = lower_program(parse_program(text), dims).function.body
+    steps = {s.step for k in kernels_of(body) for s in walk(k.body) if isinstance(s, For) and s.var.name == "m"}
+    assert max(steps) == rows
