@@ -107,6 +107,7 @@ class TaskText:
         for name, v in self.values.items():
             if v == value and self.fields[name] == declared:
                 return name
+        wish = "v" if self.unit.style == "canonical" else wish
         name = unique(wish, lambda n: n in self.fields or n in ("status", "fault"))
         self.fields[name] = declared
         self.values[name] = value

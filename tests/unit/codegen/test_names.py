@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pullback.codegen.c.names import Names, identifier, unique
+from pullback.ir.parser import parse_program
+from pullback.machine import AVX512
+from pullback.runtime.emit import lower_program, print_lowered
 
 
 @pytest.mark.parametrize(("wish", "name"), [
@@ -42,3 +45,15 @@ def test_braces_in_comments_open_and_close_nothing() -> None:
     resolved = names.resolve("\n".join(lines)).splitlines()
     assert resolved[0] == "(const float *x, const float *k) {"
     assert resolved[3] == "    const float k2 = k[0] * x[0];"
+
+
+def test_programs_that_differ_in_names_have_one_text() -> None:
+    """Canonical text is what the cache knows programs by: fields that threads are handed have no names in it."""
+    text = "f(x: f32[N, N], y: f32[N, N]) { z = build i < N, j < N { sum k < N { x[i, k] * y[k, j] } } return z }"
+    found = []
+    for names in ("xyz", "abc"):
+        renamed = text.translate(str.maketrans("xyz", names))
+        lowered = lower_program(parse_program(renamed), {"N": 256}, False, AVX512, canonical=True, threaded=True)
+        found.append(print_lowered(lowered, names="canonical", comments=False).text)
+    assert "struct" in found[0]
+    assert found[0] == found[1]
