@@ -126,13 +126,9 @@ def masks(work: Work, machine: Machine) -> Iterator[Candidate]:
     yield Candidate("masked", found.cycles, build, found.schedule)
 
 
-def _reductions(s: Build) -> list[Reduce]:
-    return [n for n in walk(s.values[0]) if isinstance(n, Reduce)]
-
-
 def _lanes_of(s: Build, machine: Machine) -> int:
     """Lanes along the last axis for its widest type, also of places, or where less is left; 1 where there is little."""
-    trips = max((prod(map(typical, r.vars)) for r in _reductions(s)), default=1)
+    trips = max((prod(map(typical, r.vars)) for r in walk(s.values[0]) if isinstance(r, Reduce)), default=1)
     if not s.vars or prod(map(typical, s.vars)) * trips < SMALL:
         return 1
     extent = typical(s.vars[-1])
@@ -153,14 +149,13 @@ def _row(s: Build, machine: Machine) -> list[int]:
     extent, wide = s.vars[-1].extent.constant, _lanes_of(s, machine)
     if extent is None:
         return []
-    windows = [r for r in _reductions(s) if is_window(r, s.vars[-1])]
+    windows = [r for r in walk(s.values[0]) if isinstance(r, Reduce) and is_window(r, s.vars[-1])]
     lanes = machine.lanes(s.outs[0].dtype.size)
     least = machine.narrowest // s.outs[0].dtype.size
+    row = [wide] if extent < 2 * wide else []
     if windows and least > 1 and sum(map(count_terms, windows)) * -(-extent // lanes) <= WINDOW:
-        row = [width for width in narrower(extent, lanes) if width >= least]
-    else:
-        row = []
-    return row or ([wide] if extent < 2 * wide else [])
+        row = [width for width in narrower(extent, lanes) if width >= least] or row
+    return row
 
 
 def part_of(

@@ -246,7 +246,7 @@ class Writer(ScalarLowering):
         name, dtype = e.primitive.name, e.args[0].dtype
         args = [self.value(a, scope) for a in e.args]
         if name in LOGIC or name == "logical_not" or (dtype.is_bool and name in ("equal", "not_equal")):
-            kind = min((a.type for a in args if a.type.lanes > 1), key=lambda t: t.dtype.size)
+            kind = self._narrowest(args, scope)
             sides = [self.mask(a, kind.dtype, scope) for a in args]
             if dtype.is_bool and name == "equal":
                 return Binary("==", sides[0], sides[1], kind)
@@ -288,6 +288,10 @@ class Writer(ScalarLowering):
     def _kind(self, scope: Scope) -> Type:
         """The type of indices in lanes, and of masks."""
         return Type(self.integer, _lanes(scope))
+
+    def _narrowest(self, masks: Iterable[Value], scope: Scope) -> Type:
+        """The type of the narrowest mask among these."""
+        return min((m.type for m in masks if m.type.lanes > 1), key=lambda t: t.dtype.size, default=self._kind(scope))
 
     def mask(self, test: Value, dtype: DType, scope: Scope) -> Value:
         """A test as a mask for elements of a type."""
@@ -332,7 +336,7 @@ class Writer(ScalarLowering):
         """The lanes of a scope where a mask holds too."""
         if scope.mask is None:
             return scope.masked(mask)
-        kind = self._kind(scope)
+        kind = self._narrowest((scope.mask, mask), scope)
         both = Binary("&", self.mask(scope.mask, kind.dtype, scope), self.mask(mask, kind.dtype, scope), kind)
         return scope.masked(named(both, "wanted", scope))
 
@@ -344,8 +348,9 @@ class Writer(ScalarLowering):
         return self._choice(holds, value, Literal(0, Type(e.dtype)), scope)
 
     def _select(self, e: Select, scope: Scope) -> Value:
-        kind = self._kind(scope)
-        holds = named(self.mask(self.value(e.test, scope), kind.dtype, scope), "holds", scope)
+        test = self.value(e.test, scope)
+        kind = self._narrowest((test,), scope)
+        holds = named(self.mask(test, kind.dtype, scope), "holds", scope)
         a = self.value(e.then, self._narrowed(scope, holds))
         if self.total(e.otherwise, scope.known):
             return self._choice(holds, a, self.value(e.otherwise, scope), scope)
@@ -354,8 +359,8 @@ class Writer(ScalarLowering):
 
     def _choice(self, test: Value, a: Value, b: Value, scope: Scope) -> Value:
         """A where the mask is set, else b."""
-        dtype, kind = a.type.dtype, self._kind(scope)
-        if dtype.is_bool or b.type.dtype.is_bool:
+        dtype, kind = a.type.dtype, self._narrowest((test, a, b), scope)
+        if dtype.is_bool or (b.type.dtype is not dtype and dtype.is_integer):  # two bools
             m = self.mask(test, kind.dtype, scope)
             yes = Binary("&", m, self.mask(a, kind.dtype, scope), kind)
             if isinstance(b, Literal) and not b.value:
