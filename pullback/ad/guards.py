@@ -166,11 +166,13 @@ def is_finite(e: Scalar, facts: tuple[Cond, ...]) -> bool:
 
 
 def _is_nonzero(e: Scalar, facts: tuple[Cond, ...]) -> bool:
+    if e.dtype.is_half or (e.dtype.is_integer and (e.dtype.bits < 64 or isinstance(e, Mul))):
+        return False  # small numbers become 0, and large ones wrap
     match e:
         case Const():
             return e.value != 0 and isfinite(e.value)
         case Cast():
-            return not e.dtype.is_half and _is_nonzero(e.arg, facts)
+            return _is_nonzero(e.arg, facts)
         case FromIndex():
             return not e.index.data and any(prove(cond(">=", i - 1), facts) for i in (e.index, -e.index))
         case Mul():
