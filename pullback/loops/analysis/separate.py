@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pullback.ir.index import Data, Index
 from pullback.loops.analysis.footprint import Places, carries
 from pullback.loops.program import nodes
-from pullback.loops.program.nodes import Call, For, Parallel, Stmt
+from pullback.loops.program.nodes import Call, For, Parallel, Procedure, Stmt
 from pullback.loops.program.values import Buffer, Temp
 
 
@@ -60,7 +60,7 @@ def _effects(body: Sequence[Stmt]) -> _Effects:
                 raise AssertionError("what is shared out already")
             case _:
                 for a in nodes.accesses(s):
-                    if a.adds or not a.write:
+                    if a.adds or not a.write or isinstance(s, Procedure):  # a procedure reads what it wrote: its keys
                         read.add(a.buffer)
                     if a.write:
                         stored.add(a.buffer)

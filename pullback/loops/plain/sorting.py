@@ -41,4 +41,4 @@ def sort_kernel(s: Sort, builder: KernelBuilder) -> Kernel:
         numbers=(count,),
     )
     checks = () if (count.constant or MOST) < MOST else (Check(count, as_index(MOST), builder.site(s.out.name, None)),)
-    return builder.kernel((*checks, For(row, ZERO_INDEX, rows, (body,))))
+    return builder.kernel((*checks, For(row, ZERO_INDEX, rows, (body,), independent=True)))
