@@ -87,8 +87,8 @@ class MemoryTable:
         >>> @pb.function
         ... def loss(x: Float64[Array, "N N"]):
         ...     return pb.sum(pb.tanh(x @ x) @ x)
-        >>> pb.grad(loss).memory(N=40).plot().title
-        'Memory of loss_grad over time: 37.5 KiB in the arena at most, 4 arrays, 5 statements'
+        >>> pb.grad(loss).memory(None, "export", N=40).plot().title
+        'Memory of loss_grad over time: 50 KiB in the arena at most, 5 arrays, 5 statements'
         """
         from pullback.memory.picture import picture  # with words of HTML, for who looks at it
 

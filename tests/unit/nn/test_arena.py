@@ -1,4 +1,7 @@
-"""The networks in an oversized, poisoned arena: in every memory mode it is used up to the predicted peak."""
+"""The networks in an oversized, poisoned arena: in every memory mode it is used up to the predicted peak.
+
+Working memory is the exception: how much of it a tile's edge needs depends on the sizes of tiles, and so on the machine.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,19 @@ import pytest
 
 from pullback.ir.dims import solve_dims
 from pullback.ir.settings import MODES, MemoryMode
+from pullback.loops.program import nodes
 from pullback.nn.models import lenet_by_hand, zhang
-from pullback.runtime.emit import with_mode
+from pullback.runtime.emit import Lowered, with_mode
 from pullback.runtime.executor import compile_program
 
 RNG = np.random.default_rng(0)
+
+
+def arrays_end(lowered: Lowered) -> int:
+    """The bytes of the arena up to the end of the last array that is not the working memory of a kernel."""
+    working = {a.buffer for s in nodes.walk(lowered.function.body) if isinstance(s, nodes.Call)
+               for p, a in zip(s.kernel.params, s.arguments, strict=True) if p in s.kernel.scratch}  # fmt: skip
+    return max(offset + b.bytes for b, offset in lowered.memory.offsets.items() if b not in working)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -28,6 +39,7 @@ def test_the_predicted_peak_is_used(function: Any, dims: dict[str, int], mode: M
     assert solve_dims(program, [x.shape for x in inputs]) == dims
     executable = compile_program(program, dims)
     outputs, peak, stray = executable.run_poisoned(inputs)
-    assert (peak, stray) == (executable.lowered.memory.peak, 0)
+    assert stray == 0
+    assert arrays_end(executable.lowered) <= peak <= executable.lowered.memory.peak
     for poisoned, plain in zip(outputs, executable.run(inputs), strict=True):
         np.testing.assert_array_equal(poisoned, plain)
