@@ -21,7 +21,7 @@ from pullback.ir import expr, types
 from pullback.ir.dims import evaluate
 from pullback.ir.expr import ReduceOp, Ref, Scalar
 from pullback.ir.index import Cond, Data, Index, Var, as_index, cond, prove_nonnegative, symbol
-from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Statement, While
+from pullback.ir.program import Block, Build, Choose, Fold, Program, Scatter, Sort, Statement, While
 from pullback.ir.types import DType
 from pullback.prim import PRIMITIVES
 
@@ -147,7 +147,8 @@ class _Generator:
     # Statements ---------------------------------------------------------------------------------------------
 
     def statement(self) -> list[Statement]:
-        kinds: list[tuple[float, Callable[[], list[Statement]]]] = [(6, self.build), (1, self.scatter)]
+        kinds: list[tuple[float, Callable[[], list[Statement]]]]
+        kinds = [(6, self.build), (1, self.scatter), (0.5, self.sort)]
         if self.level < 2:
             kinds += [(1, self.fold), (0.5, self.loop), (0.7, self.choose)]
         weights = np.array([w for w, _ in kinds])
@@ -176,6 +177,16 @@ class _Generator:
         if isinstance(value, expr.Zero):
             return self.build()
         return [Scatter(Ref(self.name("s"), dtype, shape), variables, indices, value)]
+
+    def sort(self) -> list[Statement]:
+        """Rows in order, or the positions that put them in order; the order is that of exact numbers."""
+        shape = self.shape(3, 1)
+        variables = self.variables(shape)
+        dtype = self.pick([d for d in self.dtypes if not d.is_bool] or [types.i64])
+        value = self.exact(dtype, variables) if dtype.is_floating else self.scalar(dtype, variables, self.depth - 1)
+        if self.chance(0.5):
+            return [Sort(Ref(self.name("o"), dtype, shape), variables, value, "values")]
+        return [Sort(Ref(self.name("o"), types.i64, shape), variables, value)]
 
     def block(self, results: Callable[[], list[tuple[DType, tuple[Index, ...]]]]) -> Block:
         """Some statements and the results asked for, each built at the end."""

@@ -162,6 +162,6 @@ def test_all_sizes(name: str, n: int) -> None:
     assert shared or name in ALONE
 
 
-# Programs that C for all sizes runs on one thread: blocks of extremes are counted by their sizes, and the memory in which
-# a row is sorted has an open size.
+# Programs that C for all sizes runs on one thread: blocks of extremes are counted by their sizes, and the memory in
+# which a row is sorted has an open size.
 ALONE = {"position", "rows in order", "positions in order"}

@@ -1,6 +1,6 @@
 """The networks in an oversized, poisoned arena: in every memory mode it is used up to the predicted peak.
 
-Working memory is the exception: how much of it a tile's edge needs depends on the sizes of tiles, and so on the machine.
+Working memory is the exception: how much of it a tile's edge needs depends on the machine's tile sizes.
 """
 
 from __future__ import annotations
@@ -12,19 +12,12 @@ import pytest
 
 from pullback.ir.dims import solve_dims
 from pullback.ir.settings import MODES, MemoryMode
-from pullback.loops.program import nodes
 from pullback.nn.models import lenet_by_hand, zhang
-from pullback.runtime.emit import Lowered, with_mode
+from pullback.runtime.emit import with_mode
 from pullback.runtime.executor import compile_program
+from tests.arena import arrays_end
 
 RNG = np.random.default_rng(0)
-
-
-def arrays_end(lowered: Lowered) -> int:
-    """The bytes of the arena up to the end of the last array that is not the working memory of a kernel."""
-    working = {a.buffer for s in nodes.walk(lowered.function.body) if isinstance(s, nodes.Call)
-               for p, a in zip(s.kernel.params, s.arguments, strict=True) if p in s.kernel.scratch}  # fmt: skip
-    return max(offset + b.bytes for b, offset in lowered.memory.offsets.items() if b not in working)
 
 
 @pytest.mark.parametrize("mode", MODES)
