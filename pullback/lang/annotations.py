@@ -541,7 +541,7 @@ def _dtypes_by_name() -> dict[str, DType]:
 
 
 def _array_spec(annotation: Any, owner: str) -> Spec:
-    text = f"{getattr(annotation.dtype, '__name__', 'Shaped')}[{annotation.dim_str!r}]".replace("'", '"')
+    text = f"{annotation.__name__.partition('[')[0]}[{annotation.dim_str!r}]".replace("'", '"')
     names = annotation.dtypes if isinstance(annotation.dtypes, tuple | list) else None
     known = _dtypes_by_name()
     dtypes = tuple(d for n, d in known.items() if names is None or n in names)
