@@ -13,9 +13,9 @@ from pullback.ir.program import Program
 from pullback.machine import of_width
 from pullback.runtime.compile import compiled_library
 from pullback.runtime.emit import emit_c
+from tests.strict import STRICT
 
 Array = np.ndarray[Any, Any]
-STRICT = ("-std=c99", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-pedantic")
 PORTABLE = ("-DPB_NO_VECTORS",)
 # vector bytes, and what the compiler is told besides
 WIDTHS: tuple[tuple[int, tuple[str, ...]], ...] = ((16, ()), (32, ()), (64, ()), (32, PORTABLE))
@@ -26,7 +26,7 @@ def run_at(
 ) -> list[Array]:
     """The outputs of the program's C with vectors of so many bytes."""
     source = emit_c(program, dims, machine=of_width(vector_bytes))
-    function = getattr(ctypes.CDLL(str(compiled_library(source.text, (*STRICT, *flags)))), source.name)
+    function = getattr(ctypes.CDLL(str(compiled_library(source.text, (*STRICT, "-D_GNU_SOURCE", *flags)))), source.name)
     outputs = [np.full([evaluate(d, dims) for d in r.shape], 77, r.dtype.numpy) for r in program.outputs]
     arena = np.full(source.arena_bytes + 64, 0xFF, np.uint8)
     aligned = arena.ctypes.data + -arena.ctypes.data % 64

@@ -15,11 +15,11 @@ import pytest
 import pullback as pb
 from pullback.cli.options import import_file, traced_functions
 from pullback.nn.models import lenet_by_hand, zhang, zhang_batches, zhang_by_hand
+from tests.strict import STRICT
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 COMPILER = next((path for path in map(shutil.which, ("cc", "gcc", "clang")) if path), None)
-STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]
 
 DIMS: dict[str, dict[str, int]] = {
     "convolution.convolve": {"C": 2, "H": 9, "W": 8, "O": 3, "P": 3, "Q": 2},

@@ -25,6 +25,7 @@ from pullback.testing.bounds import interpret_with_bounds
 from pullback.testing.programs import random_program
 from tests.examples.test_examples import FUNCTIONS
 from tests.programs.test_programs import FILES
+from tests.strict import STRICT
 from tests.unit.runtime.programs import CASES
 
 pytestmark = pytest.mark.skipif(compiler_command() is None, reason="no C compiler")
@@ -33,7 +34,6 @@ PROGRAMS = {name: text for name, (text, _) in CASES.items()} | {
     f.stem: text for f in FILES if "# parse error" not in (text := f.read_text()) and "# verify error" not in text
 }
 SIZES = (1, 2, 7, 8, 9, 15, 16, 17)
-STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
 SANITISED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 

@@ -47,7 +47,7 @@ static void forward(const double *alpha, const double *mu, const double *q, cons
 /* The logarithm of the sum of exponentials of each column; the shares in their place. Returns the sum over columns. */
 static double shares(double *beta, int64_t K, int64_t N, int64_t M) {
   double total = 0, most[M], sums[M];
-  EACH for (int64_t i = 0; i < M; i++) most[i] = -INFINITY, sums[i] = 0;
+  EACH for (int64_t i = 0; i < M; i++) most[i] = -1e308, sums[i] = 0;
   for (int64_t k = 0; k < K; k++)
     EACH for (int64_t i = 0; i < M; i++) most[i] = beta[k * M + i] > most[i] ? beta[k * M + i] : most[i];
   for (int64_t k = 0; k < K; k++)
@@ -70,7 +70,7 @@ static void turned(const double *x, int64_t N, int64_t D, int64_t M, double *acr
 void objective(const double *alpha, const double *mu, const double *q, const double *l, const double *x, int64_t D,
                int64_t K, int64_t N, double m, double gamma, double constant, double *room, double *y) {
   int64_t M = padded(N, B);
-  double *Q = room, *beta = Q + K * D * D, *across = beta + K * M, squares = 0, logs = 0, top = -INFINITY, sum = 0;
+  double *Q = room, *beta = Q + K * D * D, *across = beta + K * M, squares = 0, logs = 0, top = -1e308, sum = 0;
   turned(x, N, D, M, across);
   forward(alpha, mu, q, l, across, D, K, M, Q, beta);
   for (int64_t k = 0; k < K * D * D; k++) squares += Q[k] * Q[k];
@@ -100,7 +100,7 @@ void jacobian(const double *alpha, const double *mu, const double *q, const doub
               int64_t K, int64_t N, double m, double gamma, double constant, double *room, double *alpha_bar,
               double *mu_bar, double *q_bar, double *l_bar) {
   int64_t M = padded(N, B), W = padded(D, L);
-  double *Q = room, *w = Q + K * D * D, *across = w + K * M, top = -INFINITY, sum = 0;
+  double *Q = room, *w = Q + K * D * D, *across = w + K * M, top = -1e308, sum = 0;
   double a[B * W], wa[B * W], S[W * W], z[D], drift[W];
   (void)constant;
   turned(x, N, D, M, across);

@@ -2,9 +2,9 @@
 
 enum { V = 4, B = V * L };
 
-/* The squared distances of a block to the nearest centroids, and which those are. */
+/* The squared distances of a block to the nearest centroids, and which those are. No infinity: the flags rule it out. */
 ALWAYS void nearest(const double *centroids, int64_t K, int64_t D, const double *across, lanes *least, choice *which) {
-  for (int v = 0; v < V; v++) least[v] = all(INFINITY), which[v] = (choice){0};
+  for (int v = 0; v < V; v++) least[v] = all(1e308), which[v] = (choice){0};
   for (int64_t k = 0; k < K; k += 2) {
     const double *c[2] = {centroids + k * D, centroids + (k + 1 < K ? k + 1 : k) * D};
     lanes far[2][V] = {{{0}}};

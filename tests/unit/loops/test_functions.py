@@ -19,6 +19,7 @@ from pullback.ir.semantics import floor_divide
 from pullback.loops.program.values import Type
 from pullback.loops.vectors.lanes import VECTOR_FUNCTIONS
 from pullback.runtime.compile import find_compiler
+from tests.strict import WARNINGS
 
 Values = np.ndarray[Any, Any]
 Library = tuple[types.DType, ctypes.CDLL]
@@ -97,7 +98,7 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     (folder / "v.c").write_text(source(dtype, 16 if form == "bare" else int(form)))
     compiler = find_compiler()
     subprocess.run(
-        [*compiler.command, *compiler.flags, "-shared", *more, "-Wall", "-Wextra", "-Werror", "-Wno-psabi",
+        [*compiler.command, *compiler.flags, "-shared", *more, *WARNINGS,
          str(folder / "v.c"), "-o", str(folder / "v.so"), "-lm"],
         check=True,
     )  # fmt: skip

@@ -16,9 +16,9 @@ from pullback import Array
 from pullback.ir.parser import parse_program
 from pullback.loops.memory.plan import FEW
 from pullback.runtime.export import export
+from tests.strict import STRICT
 from tests.unit.runtime.programs import CASES
 
-STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
 SANITISED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
@@ -121,7 +121,7 @@ int scored(const double *restrict x, const double *restrict WEIGHTS, double *res
     source = (tmp_path / "scored.c").read_text()
     assert "static const double FIXED[3] = {1.0, 2.0, 4.0};" in source
     assert "static const double input1[3] = {0.5, -1.0, 2.0}; /* WEIGHTS */" in (tmp_path / "main.c").read_text()
-    assert "0 numbers differ" in build_and_run(tmp_path, *STRICT, "-Wno-psabi")
+    assert "0 numbers differ" in build_and_run(tmp_path, *STRICT)
     table = str(scored.memory("fastest", "export", N=5))
     assert re.search(r"constants\n +FIXED", table)
     assert re.search(r"FIXED +f64\[3\] +24 +constant\n", str(scored.memory(None, "export")))
@@ -133,7 +133,7 @@ def test_tables_of_the_library_are_in_its_c(tmp_path: Path) -> None:
     x = np.linspace(-1.0, 1.0, 22) ** 3  # 11 · 2: an odd stage with tables
     spectrum(x)
     spectrum.export(tmp_path)
-    assert "0 numbers differ" in build_and_run(tmp_path, *STRICT, "-Wno-psabi")
+    assert "0 numbers differ" in build_and_run(tmp_path, *STRICT)
     prototype = re.search(r"int lambda\(([^)]*)\)", (tmp_path / "lambda.h").read_text())
     assert prototype
     assert re.findall(r"\w+(?=,|$)", prototype[1]) == ["x", "out", "arena"]
@@ -156,4 +156,4 @@ def test_constants_of_every_kind(tmp_path: Path) -> None:
 
     read.export(tmp_path)
     assert (tmp_path / "read.c").read_text().count("static const") == len(tables)
-    assert "0 numbers differ" in build_and_run(tmp_path, *STRICT, "-Wno-psabi")
+    assert "0 numbers differ" in build_and_run(tmp_path, *STRICT)
