@@ -541,7 +541,8 @@ def _dtypes_by_name() -> dict[str, DType]:
 
 
 def _array_spec(annotation: Any, owner: str) -> Spec:
-    text = f"{annotation.__name__.partition('[')[0]}[{annotation.dim_str!r}]".replace("'", '"')
+    kind = getattr(annotation, "__name__", "Shaped").partition("[")[0]
+    text = f"{kind}[{annotation.dim_str!r}]".replace("'", '"')
     names = annotation.dtypes if isinstance(annotation.dtypes, tuple | list) else None
     known = _dtypes_by_name()
     dtypes = tuple(d for n, d in known.items() if names is None or n in names)

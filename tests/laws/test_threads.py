@@ -150,7 +150,8 @@ def some_inputs(program: Program, dims: dict[str, int]) -> list[NDArray]:
 def test_what_is_shared_out(name: str) -> None:
     program = parse_program(PROGRAMS[name])
     dims = {"N": 37, "M": 29} if "M" in PROGRAMS[name] else {"N": 37}
-    assert assert_same_bits(program, some_inputs(program, dims), {}, dims) > 0
+    shared = assert_same_bits(program, some_inputs(program, dims), {}, dims)
+    assert shared or (name == "position" and not native().vector_bytes)  # its blocks are those of vectors
 
 
 @pytest.mark.parametrize("n", [1, 2, 15, 37, 130])
